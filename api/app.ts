@@ -1,5 +1,5 @@
-import type { RequestListener } from 'node:http'
-import express, { type Request, type RequestHandler, type Response } from 'express'
+import { IncomingMessage, ServerResponse, type RequestListener } from 'node:http'
+import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import type { Context } from '../shared/context.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { measureRequests } from './http/measure.ts'
@@ -33,6 +33,8 @@ import { workRoutes } from './routes/work.ts'
 
 export interface App {
   listener: RequestListener
+  /** What the server had better make requests and answers of: see {@link madeFor}. */
+  classes: ServerClasses
   /** Leaves a trace of a connection that is refused before there is a request. */
   note: NoteRefusal
   /** What is mounted, in order: the route table and the OpenAPI document are made of it. */
@@ -79,5 +81,24 @@ export function createApp(ctx: Context): App {
   const handle: RequestHandler = app
   const listener: RequestListener = (req, res) =>
     void handle(req as Request, res as Response, answerRest(req as Request, res as Response))
-  return { routes, note, waits, listener: answerInTurn(listener) }
+  return { routes, note, waits, classes: madeFor(app), listener: answerInTurn(listener) }
+}
+
+interface ServerClasses {
+  IncomingMessage: typeof IncomingMessage
+  ServerResponse: typeof ServerResponse
+}
+
+/**
+ * Classes whose objects have Express's prototypes from the beginning. It sets them on each request otherwise, and
+ * whatever reads an object whose prototype was changed is slow.
+ */
+function madeFor(app: Express): ServerClasses {
+  class OwnRequest extends IncomingMessage {}
+  class OwnResponse<R extends IncomingMessage> extends ServerResponse<R> {}
+  Object.setPrototypeOf(OwnRequest.prototype, app.request)
+  Object.setPrototypeOf(OwnResponse.prototype, app.response)
+  app.request = OwnRequest.prototype as Request
+  app.response = OwnResponse.prototype as unknown as Response
+  return { IncomingMessage: OwnRequest, ServerResponse: OwnResponse }
 }

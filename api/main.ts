@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readConfig } from '../shared/foundation/config.ts'
 import { openContext } from '../shared/context.ts'
+import { keepNumberingUnasked } from '../shared/events/unasked.ts'
 import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
 import { listen } from '../shared/servers/listen.ts'
 import { IDLE_DRAIN_MS } from '../shared/foundation/limits.ts'
 import { createLog } from '../shared/foundation/log.ts'
+import { startTracing } from '../shared/foundation/start-tracing.ts'
+import { sayPresent } from '../shared/operation/presence.ts'
 import { prepareAddresses } from '../shared/payments/invoice-service.ts'
 import { runUntilStopped } from '../shared/foundation/process.ts'
 import { createApp } from './app.ts'
@@ -14,18 +17,21 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const config = readConfig(process.env, 'api')
   allowMs(config.drainMs)
   const log = createLog('api', config.logLevel)
+  const tracer = await startTracing(config, 'api')
   const ctx = openContext(config, log)
   const metrics =
     config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
-  const { listener, note, waits } = createApp(ctx)
+  const { listener, classes, note, waits } = createApp(ctx)
+  const endNumbering = keepNumberingUnasked(ctx)
   const openFiles = readDescriptorLimit()
   const maxConnections = connectionsWithin(openFiles)
-  const server = createLimitedServer(listener, { note, maxConnections })
+  const server = createLimitedServer(listener, { note, maxConnections, classes })
   const port = await listen(server.http, config.port, config.host)
   log.info(
     { port, host: config.host, max_connections: maxConnections, open_files: openFiles },
     'the API listens',
   )
+  const leave = sayPresent(ctx, 'api')
   prepareAddresses(ctx).catch((error: unknown) =>
     log.warn({ err: error }, 'no addresses were asked for; the first buyer asks'),
   )
@@ -44,6 +50,9 @@ await runUntilStopped('api', async (stopping, allowMs) => {
       { connections },
       'connections were cut: their requests, or what their clients were to read, did not end in time',
     )
+  endNumbering()
   await metrics?.close()
+  await leave()
   await ctx.close()
+  await tracer?.close()
 })

@@ -18,6 +18,7 @@ export {
   type OpenedPage,
   type SealOptions,
 } from './messages.ts'
+export { prepareNativeSearch, type NativeSearch } from './miner/native-search.ts'
 export { findForeignChanges, type ForeignChange, type SealTrust } from './own-ledger.ts'
 export { verifyLedger, verifyReceipt, type Verified } from './verify-receipt.ts'
 export { createTokenFile, readTokenFile, tokenFilePath, writeTokenFile, type Identity } from './token-file.ts'

@@ -28,6 +28,8 @@ export interface MineDaysOptions {
   batchSize?: number | undefined
   /** Mining threads, one for each core where absent. */
   threads?: number | undefined
+  /** The native search of prepareNativeSearch, some times as fast; WebAssembly if absent. */
+  program?: string | undefined
   onProgress?: ((progress: MineDaysProgress) => void) | undefined
   /** Stops mining, with the state written. */
   signal?: AbortSignal | undefined
@@ -173,7 +175,7 @@ async function workOff(work: Work): Promise<Answer<Submission>> {
 
 /** Searches whenever shares are missing, until stopped. */
 async function search(work: Work & { signal: AbortSignal }, found: Bell): Promise<void> {
-  const { state, save, threads, onProgress, signal } = work
+  const { state, save, threads, program, onProgress, signal } = work
   while (!signal.aborted) {
     const count = state.order.shares_required - state.order.shares_accepted - state.unsent.length
     if (count <= 0) {
@@ -188,6 +190,7 @@ async function search(work: Work & { signal: AbortSignal }, found: Bell): Promis
       positions: state.positions,
       signal,
       ...(threads === undefined ? {} : { threads }),
+      program,
       onShare: (nonce) => {
         if (known.has(nonce)) return
         state.unsent.push(nonce)

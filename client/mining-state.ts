@@ -20,9 +20,9 @@ const NONCE = /^[0-9a-z]{1,20}$/
 const POSITION = /^[0-9a-z]{9}[0-9a-f]{6}$/
 
 /**
- * The state in a file, or undefined where there is no such file.
+ * The state in a file; undefined if there is no such file.
  *
- * @throws Error that names the file where it holds something else
+ * @throws Error that names the file if it holds something else
  */
 export function readMiningState(filePath: string): MiningState | undefined {
   return readPrivateFile(filePath, (text) => {

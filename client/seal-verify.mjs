@@ -2118,6 +2118,7 @@ const RECORD_KINDS = new Map(
     inv: { madeBy: 'pass_credit', pass_credit: ['payment_id', 'invoice_id'] }, // else the payment's
     pay: { madeBy: 'payment', payment: ['step', 'payment_id'], pass_credit: ['payment_id'] }, // with a step it is an order's
     out: { madeBy: 'payout', payout: ['payout_id'] },
+    opr: { madeBy: 'operator_act', operator_act: ['act_id'] },
     rcn: { madeBy: 'reconcile', reconcile: ['reconciliation_id'] },
     seal: { solvency: ['seal'], seal_adoption: ['seal'] },
   }).map(([prefix, { madeBy, ...kinds }]) => [prefix, { madeBy, kinds: new Map(Object.entries(kinds)) }]),

@@ -59,9 +59,9 @@ export function tokenFilePath(home: string, baseUrl: string): string {
 }
 
 /**
- * The identity in a token file, or undefined where there is no such file.
+ * The identity in a token file; undefined if there is no such file.
  *
- * @throws Error that names the file where it holds something else; its content is not told, it may be a
+ * @throws Error that names the file if it holds something else; it doesn't quote the content, which may be a
  *   secret
  */
 export function readTokenFile(filePath: string): Identity | undefined {

@@ -14,7 +14,6 @@ export type ListRoutesAnswer = {
     needs: string
     summary: string
   }[]
-  /** number of elements in the list */
   count: number
 }
 export type GetRulesAnswer = {
@@ -23,7 +22,6 @@ export type GetRulesAnswer = {
     id: string
     text: string
   }[]
-  /** number of elements in the list */
   count: number
   errors: {
     code: string
@@ -127,7 +125,6 @@ export type GetLimitsAnswer = {
     value: string
     detail?: string
   }[]
-  /** number of elements in the list */
   count: number
 }
 export type GetContractAnswer = {
@@ -151,34 +148,21 @@ export type GetContractAnswer = {
   formats: string[]
 }
 export type GetStatsAnswer = {
+  /** how many were ever made */
   counters: {
-    /** agents ever made */
     agents: number
-    /** posts ever made */
     posts: number
-    /** claims ever made */
     claims: number
-    /** verdicts ever made */
     verdicts: number
-    /** direct messages ever made */
     direct_messages: number
-    /** work orders ever made */
     work_orders: number
-    /** invoices ever made */
     invoices: number
-    /** payments ever made */
     payments: number
-    /** shares ever made */
     shares: number
-    /** offers ever made */
     offers: number
-    /** orders ever made */
     orders: number
-    /** announcements ever made */
     announcements: number
-    /** ledger entries ever made */
     ledger_entries: number
-    /** seals ever made */
     seals: number
   }
   /** read from the database's own bookkeeping: after a crash a counter can be a little off */
@@ -201,7 +185,6 @@ export type Announcement = {
 }
 export type ListAnnouncementsAnswer = {
   announcements: Announcement[]
-  /** number of elements in the list */
   count: number
   how_to_verify: string[]
 }
@@ -255,6 +238,7 @@ export type RotateTokenAnswer = {
   agent_id: string
   token: string
 }
+export type AuthorSignature = string
 export type SeenLog = {
   size: number
   root: string
@@ -340,12 +324,10 @@ export type GetAgentAnswer = AgentListing & {
 }
 export type ListAgentPostsAnswer = {
   posts: Post[]
-  /** number of elements in the list */
   count: number
 }
 export type ListAgentClaimsAnswer = {
   claims: Claim[]
-  /** number of elements in the list */
   count: number
 }
 export type Verdict = {
@@ -368,12 +350,10 @@ export type Verdict = {
 }
 export type ListAgentVerdictsAnswer = {
   verdicts: Verdict[]
-  /** number of elements in the list */
   count: number
 }
 export type ListAgentsAnswer = {
   agents: AgentListing[]
-  /** number of elements in the list */
   count: number
 }
 export type ListCurrenciesAnswer = {
@@ -431,6 +411,31 @@ export type WorkOrder = {
   /** Unix seconds */
   expires_at: number
 }
+export type PassInvoice = {
+  /** id that begins with inv_ */
+  invoice_id: string
+  currency: 'xno' | 'xmr'
+  /** pass days asked for */
+  days: number
+  /** the price in the coin, as decimal text */
+  amount: string
+  /** the same in raw or piconero */
+  amount_raw: string
+  address: string
+  /** the coin's own payment URI, for what is still to be paid */
+  uri: string
+  price_usd: number
+  /** USD per coin */
+  rate: string
+  rate_source: string
+  /** Unix seconds */
+  rate_at: number
+  status: 'awaiting_payment' | 'confirming' | 'underpaid' | 'settled' | 'expired'
+  /** Unix seconds */
+  expires_at: number
+  /** why nothing may be paid to it any more, if that is so */
+  not_payable?: string
+}
 export type CreateInvoiceAnswer = {
   free?: boolean
   credited_days?: number
@@ -466,31 +471,7 @@ export type CreateInvoiceAnswer = {
   rate_at?: number
   /** why nothing may be paid to it any more, if that is so */
   not_payable?: string
-  invoice?: {
-    /** id that begins with inv_ */
-    invoice_id: string
-    currency: 'xno' | 'xmr'
-    /** pass days asked for */
-    days: number
-    /** the price in the coin, as decimal text */
-    amount: string
-    /** the same in raw or piconero */
-    amount_raw: string
-    address: string
-    /** the coin's own payment URI, for what is still to be paid */
-    uri: string
-    price_usd: number
-    /** USD per coin */
-    rate: string
-    rate_source: string
-    /** Unix seconds */
-    rate_at: number
-    status: 'awaiting_payment' | 'confirming' | 'underpaid' | 'settled' | 'expired'
-    /** Unix seconds */
-    expires_at: number
-    /** why nothing may be paid to it any more, if that is so */
-    not_payable?: string
-  }
+  invoice?: PassInvoice
 }
 export type CheckInvoiceAnswer = Invoice & {
   /** what has been confirmed, as decimal text */
@@ -599,36 +580,11 @@ export type CreateClaimAnswer = {
   id: string
   claim: Claim
 }
+export type JudgedClaim = Claim & {
+  verdicts: Verdict[]
+}
 export type GetClaimAnswer = {
-  claim: {
-    /** id that begins with clm_ */
-    id: string
-    /** id that begins with agt_ */
-    agent_id: string
-    /** Unix seconds */
-    at: number
-    /** empty if hidden */
-    statement: string
-    kind: string
-    /** Unix seconds */
-    resolve_by: number | null
-    /** what is on record, not what is true */
-    status: 'open' | 'judged' | 'contested' | 'overdue' | 'accepted'
-    /** standing verdicts by outcome, the author's left out */
-    standing: {
-      true: number
-      false: number
-      void: number
-    }
-    /** opens the commitment in the ledger entry; empty if hidden */
-    salt: string
-    hidden: boolean
-    /** there where its author has signed it; not where hidden */
-    author?: Author
-    verified: boolean
-    verdicts: Verdict[]
-  }
-  /** number of elements in the list */
+  claim: JudgedClaim
   count: number
   /** true if the claim has older verdicts */
   more: boolean
@@ -637,37 +593,12 @@ export type ResolveClaimAnswer = {
   verdict: Verdict
   claim: Claim
 }
+export type Proposal = Claim & {
+  /** standing verdicts `true` by other agents */
+  endorsements: number
+}
 export type ListProposalsAnswer = {
-  proposals: {
-    /** id that begins with clm_ */
-    id: string
-    /** id that begins with agt_ */
-    agent_id: string
-    /** Unix seconds */
-    at: number
-    /** empty if hidden */
-    statement: string
-    kind: string
-    /** Unix seconds */
-    resolve_by: number | null
-    /** what is on record, not what is true */
-    status: 'open' | 'judged' | 'contested' | 'overdue' | 'accepted'
-    /** standing verdicts by outcome, the author's left out */
-    standing: {
-      true: number
-      false: number
-      void: number
-    }
-    /** opens the commitment in the ledger entry; empty if hidden */
-    salt: string
-    hidden: boolean
-    /** there where its author has signed it; not where hidden */
-    author?: Author
-    verified: boolean
-    /** standing verdicts `true` by other agents */
-    endorsements: number
-  }[]
-  /** number of elements in the list */
+  proposals: Proposal[]
   count: number
 }
 export type CreatePostAnswer = {
@@ -693,7 +624,6 @@ export type SendMessageAnswer = {
 }
 export type ReadMessagesAnswer = {
   messages: Message[]
-  /** number of elements in the list */
   count: number
   /** true if another page waits */
   more: boolean
@@ -795,7 +725,6 @@ export type GetMarketAnswer = {
   fee_percent: number
   who_pays_the_fee: string
   offers: Offer[]
-  /** number of elements in the list */
   count: number
   /** true where an order can be paid now: a coin is ready, and each order gets an address of its own */
   escrow_address_set: boolean
@@ -807,39 +736,18 @@ export type GetOfferAnswer = {
   offer_id: string
   offer: Offer
 }
+export type OwnOffer = Offer & {
+  payout_addresses: {
+    xno?: string
+    xmr?: string
+  }
+  /** opens `addresses_hash` of its ledger entry */
+  addresses_salt: string
+}
 export type CreateOfferAnswer = {
   /** id that begins with ofr_ */
   offer_id: string
-  offer: {
-    /** id that begins with ofr_ */
-    offer_id: string
-    /** id that begins with agt_ */
-    agent_id: string
-    /** Unix seconds */
-    at: number
-    /** empty where hidden */
-    title: string
-    /** empty where hidden */
-    description: string
-    price_usd: number
-    delivery_hours: number
-    /** what an order can be paid in, where it is ready */
-    currencies: ('xno' | 'xmr')[]
-    /** those of `currencies` that can be paid in now */
-    currencies_ready: ('xno' | 'xmr')[]
-    /** Unix seconds */
-    closed_at: number | null
-    /** opens `content_hash` of its ledger entry; empty where hidden */
-    salt: string
-    hidden: boolean
-    verified: boolean
-    payout_addresses: {
-      xno?: string
-      xmr?: string
-    }
-    /** opens `addresses_hash` of its ledger entry */
-    addresses_salt: string
-  }
+  offer: OwnOffer
 }
 export type Invoice = {
   /** id that begins with inv_ */
@@ -1009,7 +917,6 @@ export type OrderSummary = {
 }
 export type ListOrdersAnswer = {
   orders: OrderSummary[]
-  /** number of elements in the list */
   count: number
 }
 export type GetOrderAnswer = {
@@ -1062,28 +969,28 @@ export type GetSolvencyAnswer = {
   how_to_check: string[]
   honest_limits: string[]
 }
+export type Seal = {
+  /** position in the chain, from 1 */
+  seq: number
+  /** Unix seconds */
+  at: number
+  /** ledger entries covered */
+  count: number
+  root: string
+  /** root of the previous seal; null for the first */
+  prev_root: string | null
+  from_id: number
+  to_id: number
+  /** Ed25519, base64 */
+  signature: string | null
+  pubkey: string | null
+  algo: 'ed25519' | null
+  /** Unix seconds */
+  signed_at: number | null
+  signed: boolean
+}
 export type ListSealsAnswer = {
-  seals: {
-    /** position in the chain, from 1 */
-    seq: number
-    /** Unix seconds */
-    at: number
-    /** ledger entries covered */
-    count: number
-    root: string
-    /** root of the previous seal; null for the first */
-    prev_root: string | null
-    from_id: number
-    to_id: number
-    /** Ed25519, base64 */
-    signature: string | null
-    pubkey: string | null
-    algo: 'ed25519'
-    /** Unix seconds */
-    signed_at: number | null
-    signed: boolean
-  }[]
-  /** number of elements in the list */
+  seals: Seal[]
   count: number
   /** true if the chain has more seals than this list */
   truncated: boolean
@@ -1108,40 +1015,33 @@ export type ListSealsAnswer = {
   honest_limit: string
   verify: string
 }
+export type ProofStep = {
+  hash: string
+  /** the side on which this hash stands */
+  side: 'left' | 'right'
+}
+export type Entry = {
+  /** contiguous from 1 */
+  id: number
+  /** Unix seconds */
+  at: number
+  kind: string
+  /** ids, numbers, times and salted hashes */
+  data: Record<string, JsonValue>
+}
 export type GetSealProofAnswer = {
   /** SHA-256 of the byte 00 and the canonical JSON of the entry */
   leaf: string
   /** from the leaf up: fold each in by SHA-256(left bytes, right bytes) */
-  path: {
-    hash: string
-    /** the side on which this hash stands */
-    side: 'left' | 'right'
-  }[]
+  path: ProofStep[]
   root: string
-  entry: {
-    /** contiguous from 1 */
-    id: number
-    /** Unix seconds */
-    at: number
-    kind: string
-    /** ids, numbers, times and salted hashes */
-    data: Record<string, JsonValue>
-  }
+  entry: Entry
   seq: number
   /** place of the entry under its seal, from 0 */
   index: number
 }
 export type ListEntriesAnswer = {
-  entries: {
-    /** contiguous from 1 */
-    id: number
-    /** Unix seconds */
-    at: number
-    kind: string
-    /** ids, numbers, times and salted hashes */
-    data: Record<string, JsonValue>
-  }[]
-  /** number of elements in the list */
+  entries: Entry[]
   count: number
   /** with kind or agent, of which at most 10000 entries are searched: the from_id to go on with */
   next_id?: number
@@ -1154,43 +1054,12 @@ export type GetReceiptAnswer = {
   sealed: boolean
   entries: {
     sealed: boolean
-    entry: {
-      /** contiguous from 1 */
-      id: number
-      /** Unix seconds */
-      at: number
-      kind: string
-      /** ids, numbers, times and salted hashes */
-      data: Record<string, JsonValue>
-    }
+    entry: Entry
     leaf?: string
     seq?: number
     index?: number
-    path?: {
-      hash: string
-      /** the side on which this hash stands */
-      side: 'left' | 'right'
-    }[]
-    seal?: {
-      /** position in the chain, from 1 */
-      seq: number
-      /** Unix seconds */
-      at: number
-      /** ledger entries covered */
-      count: number
-      root: string
-      /** root of the previous seal; null for the first */
-      prev_root: string | null
-      from_id: number
-      to_id: number
-      /** Ed25519, base64 */
-      signature: string | null
-      pubkey: string | null
-      algo: 'ed25519'
-      /** Unix seconds */
-      signed_at: number | null
-      signed: boolean
-    }
+    path?: ProofStep[]
+    seal?: Seal
     /** its place in the log of all entries, with the signed checkpoint, as c2sp.org/tlog-proof@v1; absent before one covers it */
     tlog_proof?: string
     /** when the next seal is due, not a promise */
@@ -1210,7 +1079,6 @@ export type GetReceiptAnswer = {
 export type ListVectorsAnswer = {
   valid: Record<string, JsonValue>
   invalid: Record<string, JsonValue>
-  /** number of elements in the list */
   count: number
 }
 export type GetConsistencyAnswer = {
@@ -1222,44 +1090,29 @@ export type GetConsistencyAnswer = {
   /** the consistency proof of RFC 6962 section 2.1.2 */
   hashes: string[]
 }
+export type AgentKeys = {
+  agent_id: string
+  dm_key?: string
+  author_key?: string
+  /** how often any of its keys was set */
+  version: number
+  /** the entry that made them so */
+  entry_id: number
+}
 export type GetKeysAnswer = {
   agent_id: string
   /** the agent's keys after entry `up_to`; null if it has none */
-  keys: {
-    agent_id: string
-    dm_key?: string
-    author_key?: string
-    /** how often any of its keys was set */
-    version: number
-    /** the entry that made them so */
-    entry_id: number
-  } | null
+  keys: AgentKeys | null
   up_to: number
   /** from SHA-256 of the agent_id, highest bit first, to keys.root of the closing entry */
   proof: {
     /** what stands at the agent's place in the tree: its keys, those of another agent, or nothing */
-    found: {
-      agent_id: string
-      dm_key?: string
-      author_key?: string
-      /** how often any of its keys was set */
-      version: number
-      /** the entry that made them so */
-      entry_id: number
-    } | null
+    found: AgentKeys | null
     /** hashes beside the way to the root, lowest first */
     path: string[]
   }
   /** the closing entry whose `keys` has the root */
-  entry: {
-    /** contiguous from 1 */
-    id: number
-    /** Unix seconds */
-    at: number
-    kind: string
-    /** ids, numbers, times and salted hashes */
-    data: Record<string, JsonValue>
-  }
+  entry: Entry
   /** the closing entry's place in the log, as c2sp.org/tlog-proof@v1 */
   tlog_proof: string
 }
@@ -1310,9 +1163,7 @@ export type UpdateProfileBody = {
   dm_key?: string | undefined
   /** Ed25519 public key by which what you sign is verified; once there is one, it must sign each change of a key */
   author_key?: string | undefined
-  /** by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules */
-  signature?: string | undefined
-  /** beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first */
+  signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
 export type CreateInvoiceBody = {
@@ -1336,9 +1187,7 @@ export type CreateClaimBody = {
   kind?: string | undefined
   /** when it should be settled, later than now; Unix seconds or ISO 8601 with an offset */
   resolve_by?: number | string | undefined
-  /** by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules */
-  signature?: string | undefined
-  /** beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first */
+  signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
 export type ResolveClaimBody = {
@@ -1347,9 +1196,7 @@ export type ResolveClaimBody = {
   outcome: 'true' | 'false' | 'void'
   /** why, for whoever reads the verdict */
   evidence?: string | undefined
-  /** by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules */
-  signature?: string | undefined
-  /** beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first */
+  signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
 export type CreatePostBody = {
@@ -1357,9 +1204,7 @@ export type CreatePostBody = {
   body: string
   /** what the feed can be filtered by */
   topic?: string | undefined
-  /** by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules */
-  signature?: string | undefined
-  /** beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first */
+  signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
 export type SendMessageBody = {
@@ -1409,9 +1254,7 @@ export type CreateOrderBody = {
   currency?: 'xno' | 'xmr' | undefined
   /** where the buyer is paid what it is owed, an address of the order's coin; it can be named later */
   refund_address?: string | undefined
-  /** by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules */
-  signature?: string | undefined
-  /** beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first */
+  signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
 export type DeliverOrderBody = {
@@ -1419,17 +1262,13 @@ export type DeliverOrderBody = {
   order_id: string
   /** given to the buyer byte for byte; best sealed to the dm_key on the buyer's card, so that it alone can read it */
   delivery: string
-  /** by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules */
-  signature?: string | undefined
-  /** beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first */
+  signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
 export type AcceptDeliveryBody = {
   /** id that begins with mkt_ */
   order_id: string
-  /** by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules */
-  signature?: string | undefined
-  /** beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first */
+  signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
 export type DisputeOrderBody = {
@@ -1437,9 +1276,7 @@ export type DisputeOrderBody = {
   order_id: string
   /** what is wrong with the delivery; the seller and the operator read it */
   reason: string
-  /** by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules */
-  signature?: string | undefined
-  /** beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first */
+  signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
 export type SetRefundAddressBody = {
@@ -1447,9 +1284,7 @@ export type SetRefundAddressBody = {
   order_id: string
   /** an address of the order's coin */
   address: string
-  /** by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules */
-  signature?: string | undefined
-  /** beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first */
+  signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }
 export type RegisterWitnessBody = {

@@ -197,9 +197,9 @@ async function requireConsistent(
 }
 
 /**
- * The witness's file, with a fresh key where there is none.
+ * What the witness's file holds, or a new key if there is no such file.
  *
- * @throws Error that names the file where it holds something else
+ * @throws Error that names the file if it holds something else
  */
 function keepState(witnessFile: string): WitnessState {
   const state = readPrivateFile(witnessFile, (text) => {

@@ -18,6 +18,7 @@ const { values, positionals } = parseArgs({
 /** Each benchmark by its name; loaded when it is run. */
 const BENCHES: Record<string, () => Promise<Figure[]>> = {
   api: async () => (await import('./bench/api.ts')).benchApi(),
+  read: async () => (await import('./bench/read.ts')).benchRead(),
   miner: async () => (await import('./bench/miner.ts')).benchMiner(),
   shares: async () => (await import('./bench/shares.ts')).benchShares(),
   seal: async () => (await import('./bench/seal.ts')).benchSeal(),
@@ -28,6 +29,8 @@ const BENCHES: Record<string, () => Promise<Figure[]>> = {
   market: async () => (await import('./bench/market.ts')).benchMarket(),
   hostile: async () => (await import('./bench/hostile.ts')).benchHostile(),
   wait: async () => (await import('./bench/wait.ts')).benchWait(),
+  idle: async () => (await import('./bench/idle.ts')).benchIdle(),
+  disk: async () => (await import('./bench/disk.ts')).benchDisk(),
   watch: async () => (await import('./bench/watch.ts')).benchWatch(),
 }
 

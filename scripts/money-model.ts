@@ -2,7 +2,8 @@
  * `npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…]`: a market on a whole network of
  * its own, paid exactly, wrongly, late and twice, while everything around it is broken; then every raw of the
  * coin's chain is accounted for, by that chain and the service's answers alone. What must hold at all times
- * is looked at while it runs, and the first finding ends the run; `--keep-going` collects them. `--broken`
+ * is looked at while it runs, and the first finding ends the run; `--keep-going` collects them. `--singly`
+ * breaks one thing at a time and waits until everything is done before the next. `--broken`
  * breaks one line of the payout code after the other and shows what is said of it. Ends with 1 if something
  * was found. A seed fixes what is chosen, not when it happens.
  */
@@ -13,7 +14,7 @@ import { describeModel } from './money-model/report.ts'
 import { runModel } from './money-model/run.ts'
 
 const KINDS: readonly string[] = [...FAULT_NAMES, ...TRICKS]
-const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--keep-going] [--pay-by SECONDS] [--history FILE]
+const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--singly] [--keep-going] [--pay-by SECONDS] [--history FILE]
        npm run money-model -- --broken [SEED]
 kinds: ${KINDS.join(', ')}; "all" stands for every one of them`
 
@@ -34,6 +35,7 @@ const { values, positionals } = parseArgs({
     'no-faults': { type: 'string' },
     only: { type: 'string' },
     'allow-own-addresses': { type: 'boolean' },
+    singly: { type: 'boolean' },
     'keep-going': { type: 'boolean' },
     history: { type: 'string' },
     'pay-by': { type: 'string' },
@@ -65,6 +67,7 @@ const result = await runModel({
     payBySeconds: readWhole('--pay-by', values['pay-by'] ?? '30'),
     without,
     allowsOwnAddresses: values['allow-own-addresses'] === true,
+    isSingly: values.singly === true,
   },
   keepsGoing: values['keep-going'] === true,
   historyFile: values.history ?? `money-model-${seed}.jsonl`,

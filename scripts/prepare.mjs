@@ -42,7 +42,7 @@ export const SERVERS = {
   redis: {
     title: 'Redis',
     urlVariable: 'REDIS_URL',
-    binaryVariable: undefined,
+    binaryVariable: 'REDIS_BINARY',
     names: ['redis-server', 'valkey-server'],
     cachedName: 'redis-server-6.2',
     versionPattern: /v=(\d+)\.(\d+)\.\d+/,
@@ -56,7 +56,7 @@ export const SERVERS = {
       sizeMb: 6,
     },
     missing:
-      'There is no Redis: install redis-server or valkey-server (apt-get install redis-server), or set REDIS_URL to a server of yours.',
+      'There is no Redis: install redis-server or valkey-server (apt-get install redis-server; or name it in REDIS_BINARY), or set REDIS_URL to a server of yours.',
   },
 }
 

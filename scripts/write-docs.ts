@@ -13,7 +13,7 @@ export function errorTable(): string {
 }
 
 /** The file of each generated table, which stands there between `<!-- name -->` and `<!-- /name -->`. */
-const FILE_OF = { errors: 'agents', bench: 'benchmarks', torture: 'torture' } as const
+const FILE_OF = { errors: 'agents', bench: 'benchmarks', torture: 'torture', gameday: 'operators' } as const
 
 /** @throws Error if the text has no markers for the table */
 export function changeTable(
@@ -39,5 +39,8 @@ export const writeBenchmarks = (change: (table: string) => string): void => writ
 
 /** Writes the tables of torture runs. */
 export const writeTorture = (tables: string): void => writeTable('torture', () => tables)
+
+/** Changes the table of the game day. */
+export const writeGameday = (change: (table: string) => string): void => writeTable('gameday', change)
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) writeTable('errors', errorTable)

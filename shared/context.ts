@@ -1,4 +1,4 @@
-import { onHint } from './events/mark.ts'
+import { markTimeBy, onHint } from './events/mark.ts'
 import { createEventStore, type EventStore } from './events/event-store.ts'
 import { createAllowanceStore, type AllowanceStore } from './agents/allowance-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
@@ -10,12 +10,13 @@ import { openDatabase, type Database } from './servers/database.ts'
 import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
 import { createKeyTrees, type ReadKeyTree } from './ledger/agent-keys.ts'
 import { createCosignatureStore, type CosignatureStore } from './ledger/cosignature-store.ts'
-import { createLeaseStore, type LeaseStore } from './ledger/lease-store.ts'
+import { createLeaseStore, type LeaseStore } from './servers/lease-store.ts'
 import { createLogStore, type LogStore } from './ledger/log-store.ts'
 import { createSealPeers, type SealPeer } from './ledger/seal-peers.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
 import { createIndexes } from './servers/indexes.ts'
 import type { Log } from './foundation/log.ts'
+import { keepPlaces } from './foundation/tracing.ts'
 import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
 import { createOrderStore, type OrderStore } from './market/order-store.ts'
@@ -41,10 +42,13 @@ import { createPayoutStore, type PayoutStore } from './payments/payout-store.ts'
 import type { Purposes } from './payments/purpose.ts'
 import { createReconciliationStore, type ReconciliationStore } from './payments/reconciliation-store.ts'
 import { createPostStore, type PostStore } from './posts/post-store.ts'
+import { createProcessStore, type ProcessStore } from './servers/process-store.ts'
 import { openQueues, type Queues } from './servers/queues.ts'
+import { createTraceStore, type TraceStore } from './servers/trace-store.ts'
 import { createSerializer, type Serialize } from './foundation/serializer.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
 import { unixSeconds } from './foundation/time.ts'
+import { createActStore, type ActStore } from './operation/act-store.ts'
 import { createWatchStore, type WatchStore } from './operation/watch-store.ts'
 import { createWorkStore, type WorkStore } from './work/work-store.ts'
 
@@ -83,6 +87,9 @@ export interface Context {
   readonly readKeyTree: ReadKeyTree
   readonly leases: LeaseStore
   readonly watch: WatchStore
+  readonly acts: ActStore
+  readonly traces: TraceStore
+  readonly processes: ProcessStore
   /** Whom the signer asks what they remember of the chain. */
   readonly peers: readonly SealPeer[]
   /** Who cosigns checkpoints from outside. */
@@ -138,6 +145,14 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   const entries = createEntryStore(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
   const endHints = publishHints(queues)
+  const databaseNow = () => database.now() + now() - Date.now()
+  const endMarkTime = markTimeBy(() => (database.isReady() ? databaseNow() : now()))
+  const traces = createTraceStore(connection)
+  keepPlaces((recordId, place) => {
+    traces
+      .put(recordId, place)
+      .catch((error: unknown) => log.debug({ err: error }, 'a trace could not be followed'))
+  })
   return {
     config,
     log,
@@ -172,13 +187,17 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     readKeyTree: createKeyTrees(entries),
     leases: createLeaseStore(connection),
     watch: createWatchStore(connection),
+    acts: createActStore(connection),
+    traces,
+    processes: createProcessStore(connection),
     peers: createSealPeers(config),
     witnesses: createWitnesses(config),
     serialize: createSerializer(),
     now,
-    databaseNow: () => database.now() + now() - Date.now(),
+    databaseNow,
     async close() {
       endHints()
+      endMarkTime()
       await Promise.all([queues.close(), database.close()])
     },
   }

@@ -1,9 +1,11 @@
 import { parseArgs } from 'node:util'
-import { readConfig } from '../shared/foundation/config.ts'
+import { listSecretFiles, readConfig } from '../shared/foundation/config.ts'
 import { assertOrigin } from '../shared/ledger/checkpoint.ts'
 import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
 import { createLog } from '../shared/foundation/log.ts'
+import { startTracing } from '../shared/foundation/start-tracing.ts'
 import { runUntilStopped, StartError } from '../shared/foundation/process.ts'
+import { sayPresent } from '../shared/operation/presence.ts'
 import { requireKeys } from '../shared/operation/require-keys.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../shared/servers/queues.ts'
 import { SECOND_MS } from '../shared/foundation/time.ts'
@@ -16,11 +18,12 @@ const DATABASE_PATIENCE_MS = 30 * SECOND_MS
 
 await runUntilStopped('workers', async (stopping) => {
   const names = parseQueues()
-  const config = readConfig(process.env, 'workers')
+  const config = { ...readConfig(process.env, 'workers'), secretFiles: listSecretFiles(process.env) }
   requireKeys(config)
   assertOrigin(config)
   const served = servedQueues(config, names)
   const log = createLog('workers', config.logLevel)
+  const tracer = await startTracing(config, 'workers')
   const ctx = openWorkerContext(config, log, { databaseTimeoutMs: DATABASE_PATIENCE_MS })
   const health = watchHealth(ctx, stopping, true)
   const operator = config.operatorPort === 0 ? undefined : await startOperatorServer(ctx, health)
@@ -28,6 +31,7 @@ await runUntilStopped('workers', async (stopping) => {
   const stopped = stopping.then(() => 'stop' as const)
   const pool =
     (await Promise.race([ctx.database.whenReady(), stopped])) === 'stop' ? undefined : startPool(ctx, names)
+  const leave = pool === undefined ? undefined : sayPresent(ctx, 'workers', served)
   const left = names.filter((name) => !served.includes(name))
   const notServed = left.length === 0 ? {} : { not_served: left, for_want_of: needsOf(left) }
   if (pool !== undefined && served.length > 0) log.info({ queues: served, ...notServed }, 'the workers work')
@@ -35,8 +39,9 @@ await runUntilStopped('workers', async (stopping) => {
   await stopped
   log.info('the workers stop: no new jobs, those under way are finished')
   await pool?.close()
-  await Promise.all([operator?.close(), metrics?.close()])
+  await Promise.all([operator?.close(), metrics?.close(), leave?.()])
   await ctx.close()
+  await tracer?.close()
 })
 
 function needsOf(names: readonly QueueName[]): string[] {

@@ -4,8 +4,9 @@ import { COIN_FACTS } from '../shared/payments/coin-facts.ts'
 import { COINS } from '../shared/payments/coin.ts'
 import { endSwitchedOff } from '../shared/payments/switched-off.ts'
 import { queueRow, type QueueName } from '../shared/servers/queues.ts'
-import { connectWaiting } from '../shared/servers/redis-connection.ts'
+import { connectWaiting, type RedisClient } from '../shared/servers/redis-connection.ts'
 import { startNanoListener } from './nano-listener.ts'
+import { keyOf, serveWithKey } from './keyed-queues.ts'
 import { startQueueWorker } from './queue-worker.ts'
 import { servedQueues, type WorkerContext } from './worker-context.ts'
 
@@ -31,7 +32,11 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], other
   if (redisUrl === undefined) throw new TypeError('"ctx.config" expected a redisUrl')
   const connection = connectWaiting(redisUrl, ctx.log)
   const served = servedQueues(ctx.config, names)
-  const workers = served.map((name) => startQueueWorker(ctx, name, connection))
+  const byKey = Map.groupBy(served, keyOf)
+  const workers = (byKey.get(undefined) ?? []).map((name) => startQueueWorker(ctx, name, connection))
+  for (const [key, keyed] of byKey)
+    if (key !== undefined)
+      workers.push(serveWithKey(ctx, key, (guarded) => serveAll(ctx, guarded, keyed, connection)))
   const stopSchedule = keepScheduled(ctx, names, served, otherwise)
   const nanoListener = startNanoListener(ctx, served)
   return {
@@ -46,6 +51,41 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], other
       ])
       connection.disconnect()
     },
+  }
+}
+
+/** Those that only look at a chain bring facts, and need no guard. */
+function serveAll(
+  ctx: WorkerContext,
+  guarded: WorkerContext,
+  names: readonly QueueName[],
+  connection: RedisClient,
+) {
+  const workers = names.map((name) =>
+    startQueueWorker(/^(watch|check)-/.test(name) ? ctx : guarded, name, connection),
+  )
+  return { close: () => Promise.all(workers.map((worker) => worker.close())) }
+}
+
+/** Whether a turn of a frequent job would find nothing: asking is cheaper than a job of BullMQ. */
+const IDLE: Partial<Record<QueueName, (ctx: WorkerContext) => Promise<boolean>>> = {
+  sequence: async ({ entries }) => !(await entries.hasPending()),
+}
+/** Of turns that would find nothing, one in so many is not left out: what else is due comes with it. */
+const IDLE_TURNS = 5
+
+function leavingOut(
+  turn: () => Promise<void>,
+  isIdle: () => Promise<boolean>,
+  everyMs: number,
+): () => Promise<void> {
+  let lastMs = performance.now()
+  return async () => {
+    const nowMs = performance.now()
+    // Without an answer the job may find out.
+    if (nowMs - lastMs < (IDLE_TURNS - 0.5) * everyMs && (await isIdle().catch(() => false))) return
+    lastMs = nowMs
+    await turn()
   }
 }
 
@@ -69,9 +109,11 @@ function keepScheduled(
   const timers = served.flatMap((name) => {
     const every = otherwise[name] ?? queueRow(name).every?.(ctx.config)
     if (every === undefined) return []
-    const add = (): void => void ctx.queues.enqueueRegular(name, every)
-    void ctx.queues.whenReady().then(add)
-    return [setInterval(add, every)]
+    const turn = (): Promise<void> => ctx.queues.enqueueRegular(name, every)
+    const isIdle = IDLE[name]
+    const add = isIdle === undefined ? turn : leavingOut(turn, () => isIdle(ctx), every)
+    void ctx.queues.whenReady().then(turn)
+    return [setInterval(() => void add(), every)]
   })
   timers.push(setInterval(() => void ctx.queues.recallStrayed(served), sweepMs))
   for (const coin of COINS)

@@ -1,7 +1,14 @@
 import { UnrecoverableError, Worker, type Job } from 'bullmq'
 import { isWorthRetrying, Refusal } from '../shared/foundation/errors.ts'
 import type { JobOutcome } from '../shared/servers/metrics.ts'
-import { QUEUES, queuePrefix, WORKER_TIMING, type Payload, type QueueName } from '../shared/servers/queues.ts'
+import {
+  QUEUES,
+  queuePrefix,
+  telemetry,
+  WORKER_TIMING,
+  type Payload,
+  type QueueName,
+} from '../shared/servers/queues.ts'
 import type { RedisClient } from '../shared/servers/redis-connection.ts'
 import { REQUEST_ID_FORM, runInScope, type Scope } from '../shared/foundation/scope.ts'
 import { SECOND_MS } from '../shared/foundation/time.ts'
@@ -27,7 +34,7 @@ interface Watch {
  * Longer than BullMQ's longest wait for a job, which is 10 s and then 1 s until it gives up the connection.
  * Counted in checks and not in time: a process that was suspended all the while has checked once.
  */
-const WATCH: Watch = { everyMs: 2 * SECOND_MS, looks: 7 }
+const WATCH: Watch = { everyMs: 5 * SECOND_MS, looks: 3 }
 
 /**
  * Serves one queue until closed. A handler's error is the job's error: it is logged, and tried again if that
@@ -133,7 +140,13 @@ function startWorker<Name extends QueueName>(
           ctx.metrics.countJob(name, outcome, (performance.now() - startedAt) / SECOND_MS)
         }
       }),
-    { connection, prefix: queuePrefix(ctx.config.queuePrefix, name), concurrency, ...WORKER_TIMING },
+    {
+      connection,
+      prefix: queuePrefix(ctx.config.queuePrefix, name),
+      concurrency,
+      ...WORKER_TIMING,
+      ...telemetry(),
+    },
   )
   worker.on('failed', (job, error) =>
     ctx.log.error(

@@ -128,7 +128,7 @@ interface WaitingRequests {
   /**
    * Gives a turn to the oldest request of the next caller for whom `may` is true.
    *
-   * @returns the caller; undefined if there is none
+   * @returns that caller, or undefined if no such caller waits
    */
   callNext(may?: (caller: Caller) => boolean): Caller | undefined
 }

@@ -70,6 +70,9 @@ function simplify(json: JsonSchema): void {
   if (json['type'] === 'integer') json['format'] = 'int64'
   // Fields may be added.
   if (json['additionalProperties'] === false) delete json['additionalProperties']
+  // What follows from JSON, or from the format.
+  delete json['propertyNames']
+  if (json['format'] === 'date-time') delete json['pattern']
   if (typeof json['const'] === 'boolean') {
     json['examples'] = [json['const']]
     delete json['const']
@@ -84,10 +87,10 @@ function simplify(json: JsonSchema): void {
     none?.['type'] === 'null'
   ) {
     delete json['anyOf']
-    const { type, enum: values } = form
+    const { type, const: only, enum: values = only === undefined ? undefined : [only], ...rest } = form
     Object.assign(
       json,
-      { ...form, ...json, type: [type, 'null'] },
+      { ...rest, ...json, type: [type, 'null'] },
       Array.isArray(values) ? { enum: [...(values as unknown[]), null] } : {},
     )
   } else if (forms.every(({ properties }) => properties !== undefined)) {
@@ -185,8 +188,11 @@ export function resolve(schema: JsonSchema, named: Record<string, JsonSchema>): 
     : schema
 }
 
-/** A value of a schema: its first example if it has any. */
-export function exampleOf(schema: JsonSchema, named: Record<string, JsonSchema>): unknown {
+/**
+ * A value of a schema: its first example if it has any; null if it can be. What is not a list of the answer
+ * itself, but of something in it, is shown empty.
+ */
+export function exampleOf(schema: JsonSchema, named: Record<string, JsonSchema>, depth = 0): unknown {
   const whole = resolve(schema, named) as JsonSchema & {
     examples?: unknown[]
     enum?: unknown[]
@@ -200,16 +206,17 @@ export function exampleOf(schema: JsonSchema, named: Record<string, JsonSchema>)
   }
   const [given = whole.enum?.[0] ?? whole['const']] = whole.examples ?? []
   if (given !== undefined) return given
-  if (whole.anyOf?.[0] !== undefined) return exampleOf(whole.anyOf[0], named)
+  if (canBeNull(whole)) return null
+  if (whole.anyOf?.[0] !== undefined) return exampleOf(whole.anyOf[0], named, depth)
   switch ([whole['type']].flat()[0]) {
     case 'object':
       return Object.fromEntries(
         Object.entries(whole.properties ?? {})
           .filter(([name]) => whole.required?.includes(name))
-          .map(([name, part]) => [name, exampleOf(part, named)]),
+          .map(([name, part]) => [name, exampleOf(part, named, depth + 1)]),
       )
     case 'array':
-      return whole.items === undefined ? [] : [exampleOf(whole.items, named)]
+      return whole.items === undefined || depth > 1 ? [] : [exampleOf(whole.items, named, depth)]
     case 'boolean':
       return true
     case 'integer':
@@ -221,6 +228,9 @@ export function exampleOf(schema: JsonSchema, named: Record<string, JsonSchema>)
       return null
   }
 }
+
+const canBeNull = ({ type, anyOf = [] }: { type?: unknown; anyOf?: JsonSchema[] }): boolean =>
+  [type].flat().includes('null') || anyOf.some(canBeNull)
 
 function exampleText({
   description = '',

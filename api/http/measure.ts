@@ -1,5 +1,6 @@
 import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
+import { currentTracer } from '../../shared/foundation/tracing.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 
 /** What callers send as a method may be anything, and a metric's labels must be few. */
@@ -25,7 +26,19 @@ export function measureRequests(ctx: Context): RequestHandler {
           'a request was answered',
         )
     })
-    next()
+    const tracer = currentTracer()
+    if (tracer === undefined) return next()
+    const { method } = req
+    const span = tracer.inRequest(METHODS.has(method) ? method : 'other', next)
+    res.once('close', () => {
+      const route = templateOf(req.route)
+      span.end(`${method} ${route}`, {
+        'http.request.method': method,
+        'http.route': route,
+        'http.response.status_code': res.writableFinished ? res.statusCode : 0,
+        request_id: String(res.locals['requestId']),
+      })
+    })
   }
 }
 

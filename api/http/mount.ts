@@ -2,6 +2,7 @@ import { hash, randomUUID } from 'node:crypto'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import type { ErrorRequestHandler, Request, RequestHandler, Response, Router } from 'express'
+import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
 import { tookTooLong, unavailable } from '../../shared/servers/database.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
@@ -61,6 +62,8 @@ export function mountRoutes(
   const admission = createAdmission()
   const requireDisk = watchDisk(ctx)
   const frame = { ctx, authenticator, admission, requireDisk, waits }
+  const literal = new Map<string, { path: string; serve: RequestHandler }>()
+  router.use(serveLiteral(literal))
   const byPath = new Map<string, Route[]>()
   for (const route of routes)
     for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
@@ -69,10 +72,23 @@ export function mountRoutes(
   )) {
     const allowed = own.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
     for (const route of own) {
-      if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), serve(frame, route))
-      else router.post(expressPath(path), serve(frame, route))
+      const handler = serve(frame, route)
+      if (!path.includes('{')) literal.set(`${route.method} ${path}`, { path, serve: handler })
+      if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), handler)
+      else router.post(expressPath(path), handler)
     }
     router.all(expressPath(path, own[0]?.endsOpen), refuseMethod([...allowed, 'OPTIONS']))
+  }
+}
+
+/** The router tries one path after the other; those without parameters are found at once. */
+function serveLiteral(routes: ReadonlyMap<string, { path: string; serve: RequestHandler }>): RequestHandler {
+  return (req, res, next) => {
+    const found = routes.get(`${req.method} ${req.path}`)
+    if (found === undefined) return next()
+    // The template of the route, as the router sets it.
+    req.route = { path: found.path }
+    return found.serve(req, res, next)
   }
 }
 
@@ -108,6 +124,41 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
     }
     const authenticate = () =>
       authenticator.authenticate(route.access, req.headers.authorization, route.takesBanned)
+    const respond = async (
+      caller: Caller | undefined,
+      query: object | undefined,
+      params: object | undefined,
+      body: object | undefined,
+    ): Promise<void> => {
+      const call = {
+        ...{ ctx, caller, body, query, params, peek: req.method === 'HEAD' },
+        prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
+        aside: <T>(wait: () => Promise<T>) => admission.aside(kind, wait),
+        inTurn: <T>(cost: number, work: () => Promise<T>) => inTurn(caller, cost > MAX_LIGHT_COST, work),
+      }
+      const answer = async (): Promise<void> => {
+        const given = await route.handle(call as Parameters<Route['handle']>[0])
+        // Its refusal has been sent.
+        life.signal.throwIfAborted()
+        await send(req, res, route, given)
+      }
+      await inTurn(caller, (route.cost?.(query) ?? 0) > MAX_LIGHT_COST, answer)
+    }
+    const inTurn = <T>(caller: Caller | undefined, isHeavy: boolean, part: () => Promise<T>): Promise<T> =>
+      isHeavy ? admission.heavy(caller?._id ?? req.socket, part, currentSignal()) : part()
+    const parse = () => ({
+      query: parseQuery(route.query, req.query),
+      params: route.params === undefined ? undefined : parseFields(route.params, joinParts(req.params)),
+    })
+    // Most requests read and don't wait: they have one part.
+    if (kind === 'reads' && (route.wait === undefined || !req.url.includes('?'))) {
+      await timed(async () => {
+        const caller = route.access === 'open' ? undefined : await admission.work(kind, authenticate)
+        const { query, params } = parse()
+        await admission.work(kind, () => respond(caller, query, params, undefined), caller?._id)
+      }, route.patienceMs)
+      return
+    }
     let early = await timed(async () => {
       if (kind === 'writes')
         await admission.turn(
@@ -117,10 +168,12 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
       return admission.work(kind, authenticate)
     })
     const isWhole = route.body === undefined || req.complete
-    let query = parseQuery(route.query, req.query)
-    const params = route.params === undefined ? undefined : parseFields(route.params, joinParts(req.params))
+    const { params, ...parsed } = parse()
+    let { query } = parsed
     const wait =
-      req.method === 'HEAD' ? undefined : await timed(async () => route.wait?.({ ctx, caller: early, query }))
+      route.wait === undefined || req.method === 'HEAD'
+        ? undefined
+        : await timed(async () => route.wait?.({ ctx, caller: early, query }))
     if (wait !== undefined && early !== undefined) {
       const caller = early
       await restingFor(req, res, wait.seconds, () =>
@@ -136,37 +189,18 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
       route.body === undefined
         ? undefined
         : await readBody(req, res, route.access === 'open' ? undefined : early?._id)
-    const who = early?._id ?? req.socket
-    const inTurn = <T>(isHeavy: boolean, part: () => Promise<T>): Promise<T> =>
-      isHeavy ? admission.heavy(who, part, currentSignal()) : part()
     const perform = async (): Promise<void> => {
       const { body: schema } = route
       const longest = MAX_LIGHT_BODY_BYTES[route.access === 'open' ? 'open' : 'token']
       const body =
         schema === undefined || held === undefined
           ? undefined
-          : await inTurn(held.bytes.length > longest, () =>
+          : await inTurn(early, held.bytes.length > longest, () =>
               Promise.resolve(parseFields(schema, parseBody(req, held.bytes))),
             )
       held?.release()
-      const call = {
-        ctx,
-        // A body may take half a minute, and meanwhile a token may have been replaced, or its agent banned.
-        caller: isWhole ? early : await authenticate(),
-        body,
-        query,
-        params,
-        peek: req.method === 'HEAD',
-        prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
-        aside: <T>(wait: () => Promise<T>) => admission.aside(kind, wait),
-        inTurn: <T>(cost: number, work: () => Promise<T>) => inTurn(cost > MAX_LIGHT_COST, work),
-      }
-      await inTurn((route.cost?.(query) ?? 0) > MAX_LIGHT_COST, async () => {
-        const given = await route.handle(call)
-        // Its refusal has been sent.
-        life.signal.throwIfAborted()
-        await send(req, res, route, given)
-      })
+      // A body may take half a minute, and meanwhile a token may have been replaced, or its agent banned.
+      await respond(isWhole ? early : await authenticate(), query, params, body)
     }
     try {
       await timed(() => admission.work(kind, perform, early?._id), route.patienceMs)
@@ -206,14 +240,17 @@ async function send(req: Request, res: Response, route: Route, given: GivenAnswe
     if (namesTag(req.headers['if-none-match'], cache.etag)) return void res.status(304).end()
   }
   const length = parts.reduce((sum, part) => sum + part.length, 0)
-  if (length < MIN_COMPRESSED_BYTES || req.acceptsEncodings('gzip') === false)
-    return sendParts(res, given, parts)
+  if (length < MIN_COMPRESSED_BYTES || !takesGzip(req)) return sendParts(res, given, parts)
   const compressed = await compress(parts)
   res.setHeader('Content-Encoding', 'gzip')
   // Other bytes than those of the strong tag (RFC 9110 section 8.8.3.3).
   if (cache !== undefined) res.setHeader('ETag', `W/${cache.etag}`)
   sendParts(res, given, [compressed])
 }
+
+/** Whoever names no coding gets none. */
+const takesGzip = (req: Request): boolean =>
+  req.headers['accept-encoding'] !== undefined && req.acceptsEncodings('gzip') !== false
 
 function bytesOf(given: GivenAnswer<unknown>): readonly Buffer[] {
   if ('document' in given) {

@@ -27,13 +27,11 @@ import { noView, type Access, type Route } from './route.ts'
  * Source: OpenAPI 3.1.1; its schemas are JSON Schema 2020-12.
  */
 export function describeApi(routes: readonly Route[], baseUrl: string): JsonSchema {
-  const paths: Record<string, Record<string, unknown>> = {}
+  const paths: Record<string, Record<string, Operation>> = {}
   const shared: Shared = {
     named: {},
-    examples: {},
     parameters: {},
     answers: new Map(),
-    refusals: shareRefusals(routes),
   }
   // Pages at the root are documents beside the API.
   for (const route of routes.filter(({ onlyAtRoot }) => onlyAtRoot !== true)) {
@@ -41,11 +39,11 @@ export function describeApi(routes: readonly Route[], baseUrl: string): JsonSche
     const item = (paths[path] ??= {})
     item[route.method.toLowerCase()] = describeOperation(route, shared)
   }
+  const responses = shareResponses(Object.values(paths).flatMap((item) => Object.values(item)))
   const components = {
     schemas: { ...extendEachOther(shared.named), Refusal: REFUSAL },
     parameters: shared.parameters,
-    responses: { ...Object.fromEntries(shared.refusals.values()), unchanged: NOT_MODIFIED },
-    examples: shared.examples,
+    responses,
     securitySchemes: {
       bearer: {
         type: 'http',
@@ -69,6 +67,8 @@ export function describeApi(routes: readonly Route[], baseUrl: string): JsonSche
     servers: [{ url: baseUrl }],
     externalDocs: { url: `${baseUrl}/llms.txt`, description: 'How to use the service, on one page' },
     tags: TAGS.map(({ name, description }) => ({ name, description })),
+    // Of every operation that does not say otherwise.
+    security: [{ bearer: [] }],
     paths,
     components,
   }
@@ -76,8 +76,10 @@ export function describeApi(routes: readonly Route[], baseUrl: string): JsonSche
 
 const INFO = [
   'Fields may be added to any answer: take no notice of those that you do not know.',
+  '201 says that a record was created, 202 that what was sent is stored and the workers have not answered yet.',
   'Every response is a JSON object with `ok`; a refusal has `error`, `message` and, if one field is at fault, `field`.',
   'A field of a request body that is not defined here is dropped, a query parameter is refused. If a bound of a text is in bytes of UTF-8 its description says so; `maxLength` counts characters and is then the same number.',
+  'If an operation can answer 304, name the `ETag` of its last answer in `If-None-Match`.',
   'Any path answers HEAD where it answers GET, 405 `method_not_allowed` with `Allow` to a method it does not take, and an unknown path 404 `no_such_route`.',
 ].join(' ')
 
@@ -90,7 +92,7 @@ const TAGS = [
   {
     name: 'agents',
     description: 'Registration, tokens, profiles',
-    first: ['challenge', 'register', 'token', 'profile', 'agent', 'directory'],
+    first: ['challenge', 'register', 'token', 'profile', 'agent', 'directory', 'events'],
   },
   {
     name: 'passes',
@@ -127,24 +129,33 @@ function tagOf(route: Route): string {
 /** What stands once under `components`. */
 interface Shared {
   named: Record<string, JsonSchema>
-  examples: Record<string, { value: unknown }>
   /** Answers by their schema as JSON: the name of each. */
   answers: Map<string, string>
   parameters: Record<string, object>
-  refusals: SharedRefusals
 }
 
-function describeOperation(route: Route, shared: Shared): Record<string, unknown> {
-  const { named, refusals } = shared
+interface Operation {
+  operationId: string
+  responses: Record<string, Response>
+  [part: string]: unknown
+}
+
+interface Response {
+  'x-codes'?: readonly ErrorCode[]
+  [part: string]: unknown
+}
+
+function describeOperation(route: Route, shared: Shared): Operation {
+  const { named } = shared
   return {
     operationId: operationName(route),
     tags: [tagOf(route)],
     summary: route.summary,
     description: describeUse(route),
-    security: SECURITY[route.access],
+    ...SECURITY[route.access],
     ...describeParameters(route, shared),
     ...(route.body === undefined ? {} : { requestBody: describeBody(route.body, named) }),
-    responses: { ...describeAnswers(route, shared), ...describeRefusals(route, refusals) },
+    responses: { ...describeAnswers(route, shared), ...describeRefusals(route) },
   }
 }
 
@@ -154,9 +165,6 @@ function describeUse(route: Route): string {
     ...(route.description === undefined ? [] : [route.description]),
     NEEDS[route.access],
     ...(alsoAt === undefined ? [] : [`Answers at \`${alsoAt}\` too.`]),
-    ...(route.statuses?.includes(304)
-      ? ['Name the `ETag` of the last answer in `If-None-Match`: 304 says that nothing has changed.']
-      : []),
   ].join(' ')
 }
 
@@ -168,12 +176,12 @@ const NEEDS: Record<Access, string> = {
   pass: 'Needs a token and an active pass.',
 }
 
-const SECURITY: Record<Access, readonly object[]> = {
-  open: [],
-  optional: [{}, { bearer: [] }],
-  token: [{ bearer: [] }],
-  fresh: [{ bearer: [] }],
-  pass: [{ bearer: [] }],
+const SECURITY: Record<Access, { security?: readonly object[] }> = {
+  open: { security: [] },
+  optional: { security: [{}, { bearer: [] }] },
+  token: {},
+  fresh: {},
+  pass: {},
 }
 
 function describeParameters(route: Route, shared: Shared): { parameters?: unknown[] } {
@@ -206,7 +214,7 @@ function parametersOf(
     const described = {
       name,
       in: place,
-      required: place === 'path' || required.includes(name),
+      ...(place === 'path' || required.includes(name) ? { required: true } : {}),
       ...(description === undefined ? {} : { description }),
       schema,
     }
@@ -222,22 +230,20 @@ function describeBody(body: z.ZodObject, named: Record<string, JsonSchema>): obj
   return { required: Array.isArray(schema['required']), content: { 'application/json': { schema } } }
 }
 
-function describeAnswers(route: Route, shared: Shared): Record<string, unknown> {
+function describeAnswers(route: Route, shared: Shared): Record<string, Response> {
   const content: Record<string, unknown> = {}
   if (route.view !== noView) content['application/json'] = describeAnswer(route, shared)
   for (const [type, schema] of Object.entries(route.documents ?? {})) content[type] = { schema }
   return Object.fromEntries(
     (route.statuses ?? [200]).map((status) => [
       String(status),
-      status === 304
-        ? { $ref: '#/components/responses/unchanged' }
-        : { description: STATUS_TEXTS[status], content },
+      status === 304 ? NOT_MODIFIED : { description: 'Done', content },
     ]),
   )
 }
 
 /** The answer of a route, which others may have too, under a name of its own. */
-function describeAnswer(route: Route, { named, examples, answers }: Shared): object {
+function describeAnswer(route: Route, { named, answers }: Shared): object {
   const schema = withOk(route.view, named)
   const written = JSON.stringify(schema)
   const operation = operationName(route)
@@ -246,18 +252,46 @@ function describeAnswer(route: Route, { named, examples, answers }: Shared): obj
   named[name] = schema
   const [first = route.view] = route.view instanceof z.ZodUnion ? route.view.options : []
   const whole = describeSchema(first, 'output')
-  examples[name] = { value: { ok: true, ...(exampleOf(whole.schema, whole.named) as object) } }
   return {
     schema: { $ref: `#/components/schemas/${name}` },
-    examples: { usual: { $ref: `#/components/examples/${name}` } },
+    example: { ok: true, ...(exampleOf(whole.schema, whole.named) as object) },
   }
 }
 
-const STATUS_TEXTS = {
-  200: 'Done',
-  201: 'A record was created',
-  202: 'Stored; the workers have not answered yet',
-} as const
+/** Puts references in the place of responses that several operations have. @returns those, by name */
+function shareResponses(operations: readonly Operation[]): Record<string, object> {
+  const uses = new Map<string, { response: Response; at: Operation; status: string }[]>()
+  for (const at of operations)
+    for (const [status, response] of Object.entries(at.responses)) {
+      const key = JSON.stringify(response)
+      uses.set(key, [...(uses.get(key) ?? []), { response, at, status }])
+    }
+  const shared: Record<string, Response> = {}
+  for (const alike of uses.values()) {
+    const [first] = alike
+    if (first === undefined || alike.length === 1) continue
+    const { response, at, status } = first
+    const name = nameOfResponse(response, at, status, shared)
+    shared[name] = response
+    for (const use of alike) use.at.responses[use.status] = { $ref: `#/components/responses/${name}` }
+  }
+  return shared
+}
+
+/** A refusal is called after its kind, any other response after the first operation that has it. */
+function nameOfResponse(
+  { 'x-codes': [code] = [] }: Response,
+  { operationId }: Operation,
+  status: string,
+  taken: object,
+): string {
+  if (status === '304') return 'unchanged'
+  if (code === undefined) return `${operationId}-${status}`
+  const { kind } = ERRORS[code]
+  const alike = Object.keys(taken).filter((name) => name.startsWith(kind)).length
+  return alike === 0 ? kind : `${kind}_${alike + 1}`
+}
+
 const NOT_MODIFIED = {
   description: 'Nothing has changed since the answer whose `ETag` stands in `If-None-Match`',
   headers: { ETag: { required: true, schema: { type: 'string' } } },
@@ -318,37 +352,13 @@ function parsingRefusals(route: Route): ErrorCode[] {
   ]
 }
 
-/** Refusals that several routes have, by status and codes: a name and what stands under it. */
-type SharedRefusals = ReadonlyMap<string, readonly [name: string, response: object]>
-
-function shareRefusals(routes: readonly Route[]): SharedRefusals {
-  const seen = new Set<string>()
-  const shared = new Map<string, readonly [string, object]>()
-  for (const route of routes)
-    for (const [status, codes] of refusalsOf(route)) {
-      const key = codes.join()
-      const { kind } = ERRORS[codes[0] ?? 'internal']
-      const alike = [...shared.values()].filter(([name]) => name.startsWith(kind)).length
-      if (seen.has(key) && !shared.has(key))
-        shared.set(key, [alike === 0 ? kind : `${kind}_${alike + 1}`, describeRefusal(status, codes)])
-      seen.add(key)
-    }
-  return shared
-}
-
-function describeRefusals(route: Route, shared: SharedRefusals): Record<string, unknown> {
+function describeRefusals(route: Route): Record<string, Response> {
   return Object.fromEntries(
-    [...refusalsOf(route)].map(([status, codes]) => {
-      const [name] = shared.get(codes.join()) ?? []
-      return [
-        String(status),
-        name === undefined ? describeRefusal(status, codes) : { $ref: `#/components/responses/${name}` },
-      ]
-    }),
+    [...refusalsOf(route)].map(([status, codes]) => [String(status), describeRefusal(status, codes)]),
   )
 }
 
-function describeRefusal(status: number, codes: readonly ErrorCode[]): object {
+function describeRefusal(status: number, codes: readonly ErrorCode[]): Response {
   return {
     description: codes.map((code) => `\`${code}\``).join(', '),
     'x-codes': codes,

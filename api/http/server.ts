@@ -4,6 +4,7 @@ import {
   maxHeaderSize,
   type RequestListener,
   type Server,
+  type ServerOptions as HttpOptions,
   type ServerResponse,
 } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
@@ -52,6 +53,8 @@ export interface ServerOptions {
   maxConnections?: number
   /** Is told of what is refused or cut before there is a request. */
   note?: NoteRefusal
+  /** What requests and answers are made of; Node's own if absent. */
+  classes?: Pick<HttpOptions, 'IncomingMessage' | 'ServerResponse'>
 }
 
 /**
@@ -59,10 +62,17 @@ export interface ServerOptions {
  * too.
  */
 export function createLimitedServer(listener: RequestListener, options: ServerOptions = {}): LimitedServer {
-  const { maxConnections = connectionsWithin(readDescriptorLimit()), note = () => undefined } = options
+  const {
+    maxConnections = connectionsWithin(readDescriptorLimit()),
+    note = () => undefined,
+    classes,
+  } = options
   // A request without Host is answered like any other; the check for late requests runs often enough for its
   // limits to mean something.
-  const http = createServer({ requireHostHeader: false, connectionsCheckingInterval: SECOND_MS }, listener)
+  const http = createServer(
+    { ...classes, requireHostHeader: false, connectionsCheckingInterval: SECOND_MS },
+    listener,
+  )
   makeRoom(http, maxConnections, () => note('cut_for_room'))
   http.headersTimeout = 10 * SECOND_MS
   http.requestTimeout = 30 * SECOND_MS

@@ -12,8 +12,9 @@ import { connectionsWithin, readDescriptorLimit } from './server.ts'
  * Callers that wait until there is something for them.
  *
  * MongoDB alone says whether there is. When to look: a hint says that something is being written for an agent, by
- * this process or, over Redis, by another; since it is given before the write is stored, its waiters look a few
- * times. Hints may be lost at any moment, so every so often all that wait are looked for together.
+ * this process or, over Redis, by another; since it is given before the write is stored, it is looked a few
+ * times, for all whom there were hints for together. Who has nothing is left alone. Hints may be lost at any
+ * moment, so every so often all that wait are looked for.
  *
  * A wait takes no room of requests that work, and nothing in MongoDB but those looks.
  */
@@ -40,16 +41,26 @@ export interface Waits {
   count(): number
 }
 
-/** After a hint, until something was found. */
-const LOOKS_AFTER_MS = [0, 30, 150, 600, 2_000] as const
+/** After a hint and between one look and the next, until something is found. */
+const LOOKS_AFTER_MS = [20, 40, 150, 600, 2_000] as const
+/** Hints that come within this time are looked for together. */
+const LOOK_EVERY_MS = 20
 /** How often all that wait are looked for, with hints and without. */
 const LOOK_FOR_ALL_MS = { hinted: 15 * SECOND_MS, unhinted: 2 * SECOND_MS } as const
 const WAITING_SHARE = 3 / 4
 const LOOK_AGAIN_MS = 500
 const LEAST_LOOK_MS = 500
 const LOOKED_FOR_TOGETHER = 500
+const LOOKS_AT_ONCE = 2
+const LOOK_LIMIT_MS = 5 * SECOND_MS
 const ENDED_TOGETHER = 200
 const ENDED_EVERY_MS = 20
+
+/** Of an agent there was a hint for: which look comes next, and when. */
+interface DueLook {
+  nth: number
+  atMs: number
+}
 
 interface Waiter {
   seq: number
@@ -60,13 +71,15 @@ interface Waiter {
 
 export function createWaits(ctx: Context): Waits {
   const waiters = new Map<string, Set<Waiter>>()
-  const dueLooks = new Map<string, NodeJS.Timeout>()
+  const dueLooks = new Map<string, DueLook>()
   /** Whoever waits holds a connection, and others need some too. */
   const most = Math.min(MAX_WAITS, Math.floor(connectionsWithin(readDescriptorLimit()) * WAITING_SHARE))
   let count = 0
   let ended = false
   let hints: { stop(): void; isUp(): boolean } | undefined
   let lookedForAllMs = 0
+  let nextLook: NodeJS.Timeout | undefined
+  let looksUnderWay = 0
 
   function wake(agentId: string): void {
     for (const waiter of waiters.get(agentId) ?? []) {
@@ -76,19 +89,32 @@ export function createWaits(ctx: Context): Waits {
   }
 
   function noteHint(agentId: string): void {
-    if (!waiters.has(agentId)) return
-    clearTimeout(dueLooks.get(agentId))
-    lookSoon(agentId, 0)
+    if (waiters.has(agentId)) lookAfter(agentId, 0, LOOKS_AFTER_MS[0])
   }
 
-  function lookSoon(agentId: string, nth: number): void {
-    const afterMs = LOOKS_AFTER_MS[nth]
-    if (afterMs === undefined || !waiters.has(agentId)) return void dueLooks.delete(agentId)
-    const timer = setTimeout(() => {
-      wake(agentId)
-      lookSoon(agentId, nth + 1)
-    }, afterMs)
-    dueLooks.set(agentId, timer)
+  function lookAfter(agentId: string, nth: number, ms: number): void {
+    dueLooks.set(agentId, { nth, atMs: performance.now() + ms })
+    nextLook ??= setTimeout(lookForDue, LOOK_EVERY_MS)
+  }
+
+  function lookForDue(): void {
+    nextLook = dueLooks.size === 0 ? undefined : setTimeout(lookForDue, LOOK_EVERY_MS)
+    // A slow database gets larger looks, not more of them.
+    if (looksUnderWay < LOOKS_AT_ONCE) void lookFor(takeDue())
+  }
+
+  /** Those whose look is due now; each comes again a while later, for as long as it is looked. */
+  function takeDue(): string[] {
+    const nowMs = performance.now()
+    const due: string[] = []
+    for (const [agentId, look] of dueLooks) {
+      if (look.atMs > nowMs) continue
+      due.push(agentId)
+      const afterMs = LOOKS_AFTER_MS[look.nth + 1]
+      if (afterMs === undefined) dueLooks.delete(agentId)
+      else lookAfter(agentId, look.nth + 1, afterMs)
+    }
+    return due
   }
 
   /** From the first wait on: a process that nobody waits at needs none of it. */
@@ -100,29 +126,39 @@ export function createWaits(ctx: Context): Waits {
       const everyMs = LOOK_FOR_ALL_MS[channel.isUp() ? 'hinted' : 'unhinted']
       if (count === 0 || performance.now() - lookedForAllMs < everyMs) return
       lookedForAllMs = performance.now()
-      lookForAll().catch((error: unknown) => {
-        if (!isOutage(error)) ctx.log.error({ err: error }, 'what callers wait for could not be looked for')
-      })
+      void lookFor([...waiters.keys()])
     }, SECOND_MS).unref()
     hints = {
       isUp: channel.isUp,
       stop() {
         clearInterval(timer)
+        clearTimeout(nextLook)
         stopOwn()
         channel.close()
       },
     }
   }
 
-  async function lookForAll(): Promise<void> {
-    const agentIds = [...waiters.keys()]
+  async function lookFor(agentIds: readonly string[]): Promise<void> {
+    looksUnderWay++
     for (let from = 0; from < agentIds.length; from += LOOKED_FOR_TOGETHER) {
-      const looked = await ctx.events.lookAtMany(agentIds.slice(from, from + LOOKED_FOR_TOGETHER))
-      for (const { agentId, told } of looked) {
-        const isNew = [...(waiters.get(agentId) ?? [])].some(({ seq }) => told.seq > seq)
-        if (isNew || told.marked.size > 0) wake(agentId)
+      const part = agentIds.slice(from, from + LOOKED_FOR_TOGETHER)
+      try {
+        for (const { agentId, told } of await withDeadline(
+          ctx.events.lookAtMany(part),
+          LOOK_LIMIT_MS,
+          unavailable,
+        )) {
+          const isNew = [...(waiters.get(agentId) ?? [])].some(({ seq }) => told.seq > seq)
+          if (isNew || told.marked.size > 0) wake(agentId)
+        }
+      } catch (error) {
+        // What a hint was for may stand where nobody could look.
+        for (const agentId of part) if (waiters.has(agentId)) lookAfter(agentId, 0, LOOK_AGAIN_MS)
+        if (!isAway(error)) ctx.log.error({ err: error }, 'what callers wait for could not be looked for')
       }
     }
+    looksUnderWay--
   }
 
   function enter(agentId: string): Waiter {
@@ -146,7 +182,6 @@ export function createWaits(ctx: Context): Waits {
     count--
     if (own.size > 0) return
     waiters.delete(agentId)
-    clearTimeout(dueLooks.get(agentId))
     dueLooks.delete(agentId)
   }
 
@@ -195,10 +230,12 @@ function lookInTime(look: () => Promise<Look>, untilMs: number): Promise<Look> {
 
 /** While the database is away nothing is found, and it is looked again. */
 function nothingIfAway(error: unknown): Look {
-  if (isOutage(error) || (error instanceof Refusal && error.code === 'unavailable'))
-    return { found: false, seq: 0, failed: true }
+  if (isAway(error)) return { found: false, seq: 0, failed: true }
   throw error
 }
+
+const isAway = (error: unknown): boolean =>
+  isOutage(error) || (error instanceof Refusal && error.code === 'unavailable')
 
 function untilWoken(waiter: Waiter, ms: number, over: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

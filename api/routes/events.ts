@@ -16,8 +16,7 @@ export function eventRoutes(): Route[] {
       view: eventPageView,
       async wait({ ctx, caller, query }) {
         if (query.wait === 0) return undefined
-        const { seq: begun } = await numberEvents(ctx, caller)
-        const after = query.after ?? String(begun)
+        const after = query.after ?? String((await numberEvents(ctx, caller)).seq)
         return {
           seconds: query.wait,
           query: { ...query, after },

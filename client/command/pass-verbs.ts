@@ -11,6 +11,7 @@ import {
   type WorkOrder,
 } from '../client.ts'
 import { isUnfinished, mineDays, OrderUnderWayError, type MineDaysProgress } from '../mine.ts'
+import { prepareNativeSearch } from '../miner/native-search.ts'
 import { readMiningState, writeMiningState } from '../mining-state.ts'
 import { CommandError } from './command-error.ts'
 import {
@@ -109,10 +110,11 @@ export const passVerbs: readonly Verb[] = [
     options: {
       days: { kind: 'whole', value: 'N', help: 'pass days to buy, 1 where absent', min: 1 },
       threads: { kind: 'whole', value: 'N', help: 'cores to work on, all of them where absent', min: 1 },
+      'no-native': { kind: 'flag', help: 'no code compiled for this processor, WebAssembly alone' },
       new: { kind: 'flag', help: 'leave the work order that is under way, and begin another' },
     },
     help: 'Buy pass days by proof of work; stop it at any time, it goes on where it was',
-    async run({ options: { days, threads, new: beginAnew }, session }) {
+    async run({ options: { days, threads, new: beginAnew, 'no-native': withoutNative }, session }) {
       const { client, identity } = await session.own()
       const { signal, progress } = session
       const stateFile = workFilePath(session, identity.agent_id)
@@ -122,6 +124,7 @@ export const passVerbs: readonly Verb[] = [
           client,
           days,
           threads,
+          program: withoutNative ? undefined : await findNativeSearch(session),
           stateFile,
           signal,
           onProgress: (step) => showMining(session, step),
@@ -255,6 +258,13 @@ function describeChecked(checked: Answer<CheckedInvoice>): string {
       ]),
     ),
   })
+}
+
+async function findNativeSearch({ progress }: Session): Promise<string | undefined> {
+  const search = await prepareNativeSearch()
+  if ('program' in search) return search.program
+  progress.say(`mine: by WebAssembly, which is slower than native code: ${search.missing}.`)
+  return undefined
 }
 
 function showMining({ progress }: Session, step: MineDaysProgress): void {

@@ -6,7 +6,7 @@ import { createSearch } from './block-search.ts'
 import { advancePosition, assertPosition, drawPosition } from './position.ts'
 import { BLOCK_NONCES } from './sha256-simd.ts'
 import { startTally, type MiningProgress, type Tally } from './tally.ts'
-import { countCores, runThread, yieldToEvents } from './threads.ts'
+import { countCores, runProgram, runThread, yieldToEvents, type RunThread } from './threads.ts'
 
 export type { MiningProgress } from './tally.ts'
 
@@ -19,6 +19,8 @@ export type MiningOrder = {
   count: number
   /** Mining threads; one per core when absent, and none but the caller's own for work that is soon done. */
   threads?: number
+  /** The native search of prepareNativeSearch, in place of WebAssembly for work that is worth threads. */
+  program?: string | undefined
   /**
    * Where a former run stopped (`positions` of its progress). Threads beyond these begin somewhere of their
    * own.
@@ -48,7 +50,8 @@ export async function mineShares(order: MiningOrder): Promise<string[]> {
   assertOrder(order)
   order.signal?.throwIfAborted()
   const isSmall = order.count * expectedHashes(order.difficultyBits) <= CALLERS_THREAD_HASHES
-  const onCallersThread = runThread === undefined || (order.threads === undefined && isSmall)
+  const run = order.program === undefined ? runThread : runProgram(order.program)
+  const onCallersThread = run === undefined || (order.threads === undefined && isSmall)
   const threads = onCallersThread ? 1 : (order.threads ?? countCores())
   const positions = Array.from(
     { length: threads },
@@ -63,7 +66,7 @@ export async function mineShares(order: MiningOrder): Promise<string[]> {
     onProgress: order.onProgress,
   })
   if (onCallersThread) await mineOnCallersThread(order, positions[0] ?? drawPosition(), tally)
-  else await mineOnThreads(order, positions, tally)
+  else await mineOnThreads(run, order, positions, tally)
   tally.reportProgress()
   if (!tally.isComplete()) order.signal?.throwIfAborted()
   return [...tally.shares]
@@ -106,28 +109,27 @@ async function mineOnCallersThread(order: MiningOrder, start: string, tally: Tal
 }
 
 /** Resolves when all threads have ended; throws the first failure, after they have. */
-async function mineOnThreads(order: MiningOrder, positions: readonly string[], tally: Tally): Promise<void> {
-  const { prefix, difficultyBits, signal } = order
-  const stop = new Int32Array(new SharedArrayBuffer(4))
-  const stopThreads = (): void => void Atomics.store(stop, 0, 1)
+async function mineOnThreads(
+  run: RunThread,
+  { prefix, difficultyBits, signal }: MiningOrder,
+  positions: readonly string[],
+  tally: Tally,
+): Promise<void> {
+  const stopper = new AbortController()
+  const stopped = signal === undefined ? stopper.signal : AbortSignal.any([signal, stopper.signal])
   let hasFailed = false
-  signal?.addEventListener('abort', stopThreads, { once: true })
-  try {
-    const runs = positions.map(async (position, thread) => {
-      try {
-        await runThread?.({ prefix, difficultyBits, position, stop }, (report) => {
-          if (!hasFailed) tally.take(thread, report) // a callback that threw is not called again
-          if (tally.isComplete()) stopThreads()
-        })
-      } catch (error) {
-        hasFailed = true
-        throw error
-      } finally {
-        stopThreads() // a thread ends when it is told to, or by a failure that ends the run
-      }
-    })
-    for (const run of await Promise.allSettled(runs)) if (run.status === 'rejected') throw run.reason
-  } finally {
-    signal?.removeEventListener('abort', stopThreads)
-  }
+  const runs = positions.map(async (position, thread) => {
+    try {
+      await run({ prefix, difficultyBits, position }, stopped, (report) => {
+        if (!hasFailed) tally.take(thread, report) // a callback that threw is not called again
+        if (tally.isComplete()) stopper.abort()
+      })
+    } catch (error) {
+      hasFailed = true
+      throw error
+    } finally {
+      stopper.abort() // a thread ends when it is told to, or by a failure that ends the run
+    }
+  })
+  for (const run of await Promise.allSettled(runs)) if (run.status === 'rejected') throw run.reason
 }

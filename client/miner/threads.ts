@@ -4,21 +4,32 @@ import { setImmediate } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import type { ThreadOrder, ThreadReport } from './miner-thread.ts'
 
-/** Starts a mining thread, and resolves when it has ended. */
-type RunThread = (order: ThreadOrder, take: (report: ThreadReport) => void) => Promise<void>
+export { runProgram } from './native-search.ts'
+
+/** Starts a mining thread, and resolves when it has ended: on the signal, within a block. */
+export type RunThread = (
+  order: Omit<ThreadOrder, 'stop'>,
+  signal: AbortSignal,
+  take: (report: ThreadReport) => void,
+) => Promise<void>
 
 export const countCores = (): number => availableParallelism()
 export const yieldToEvents = (): Promise<void> => setImmediate()
 
 /** Undefined on a platform without threads. */
-export const runThread: RunThread | undefined = (order, take) =>
+export const runThread: RunThread | undefined = (order, signal, take) =>
   new Promise((resolve, reject) => {
+    const stop = new Int32Array(new SharedArrayBuffer(4))
+    const stopThread = (): void => void Atomics.store(stop, 0, 1)
+    if (signal.aborted) stopThread()
+    signal.addEventListener('abort', stopThread, { once: true })
+    const workerData: ThreadOrder = { ...order, stop }
     // A caller run as `node --input-type=module -e …` hands that option down, and Node refuses it beside a
     // file.
     const execArgv = process.execArgv.filter((argument) => !argument.startsWith('--input-type'))
     // As source, and as the package has it.
     const file = import.meta.url.endsWith('.ts') ? './miner-thread.ts' : './miner-thread.js'
-    const worker = new Worker(new URL(file, import.meta.url), { workerData: order, execArgv })
+    const worker = new Worker(new URL(file, import.meta.url), { workerData, execArgv })
     worker.on('message', (report: ThreadReport) => {
       try {
         take(report)
@@ -27,7 +38,9 @@ export const runThread: RunThread | undefined = (order, take) =>
       }
     })
     worker.once('error', reject)
-    worker.once('exit', (code) =>
-      code === 0 ? resolve() : reject(new Error(`a mining thread ended with ${code}`)),
-    )
+    worker.once('exit', (code) => {
+      signal.removeEventListener('abort', stopThread)
+      if (code === 0) resolve()
+      else reject(new Error(`a mining thread ended with ${code}`))
+    })
   })

@@ -2144,6 +2144,7 @@ MADE_BY = {
     "inv": "pass_credit",
     "pay": "payment",
     "out": "payout",
+    "opr": "operator_act",
     "rcn": "reconcile",
 }
 
@@ -2184,6 +2185,7 @@ ID_MEMBERS = {
     ("pay", "payment"): ("step", "payment_id"),  # one with a step is of an order, and a step is no id
     ("pay", "pass_credit"): ("payment_id",),
     ("out", "payout"): ("payout_id",),
+    ("opr", "operator_act"): ("act_id",),
     ("rcn", "reconcile"): ("reconciliation_id",),
     ("seal", "solvency"): ("seal",),
     ("seal", "seal_adoption"): ("seal",),

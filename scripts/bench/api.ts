@@ -135,9 +135,9 @@ export interface BenchData {
 /**
  * Agents with a few posts and claims each; the first ones have known tokens, a pass and a message that waits.
  */
-export function makeData(): BenchData {
+export function makeData(count = AGENTS): BenchData {
   const tokens = Array.from({ length: CALLERS }, newToken)
-  const agents = Array.from({ length: AGENTS }, (_, index) =>
+  const agents = Array.from({ length: count }, (_, index) =>
     makeAgent(index, toStoredToken(tokens[index] ?? newToken()), `skill-${index % 500}`, CLAIMS_EACH),
   )
   const ofEach = <T>(count: number, make: (agentId: string) => T): T[] =>
@@ -188,8 +188,8 @@ export function makeRequests({ agents, claims, tokens }: BenchData) {
     }),
   )
   const feed = [requestText('GET', `${base}/feed?limit=50`)]
-  const card = each(AGENTS, (index) =>
-    requestText('GET', `${base}/agent/${agents[shuffled(index, AGENTS)]?._id}`),
+  const card = each(agents.length, (index) =>
+    requestText('GET', `${base}/agent/${agents[shuffled(index, agents.length)]?._id}`),
   )
   const me = each(CALLERS, (index) => requestText('GET', `${base}/me`, token(index)))
   const pick = (list: string[], index: number): string => list[index % list.length] ?? ''

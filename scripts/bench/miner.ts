@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { createSHA256 } from 'hash-wasm'
 import { createSearch } from '../../client/miner/block-search.ts'
+import { prepareNativeSearch } from '../../client/miner/native-search.ts'
 import { mineShares, type MiningProgress } from '../../client/miner/miner.ts'
 import { advancePosition, drawPosition } from '../../client/miner/position.ts'
 import { BLOCK_NONCES } from '../../client/miner/sha256-simd.ts'
@@ -23,6 +24,7 @@ const SAMPLE_MS = 300
 const TURN_MS = 25
 const SAMPLE_SECONDS_OF_PROGRAMS = 1
 const PREIMAGE_BYTES = 52
+const NATIVE_BLOCKS = 400
 const NONCES = Array.from(
   { length: 50_000 },
   (_, i) => `k3x9q0ab7c1${(i * 7919).toString(16).padStart(8, '0')}`,
@@ -71,6 +73,7 @@ export async function benchMiner(): Promise<Figure[]> {
         },
       ),
     )
+  figures.push(...(await benchNativeSearch()))
   const allCores = await measureAllCores()
   const beside = { name: MINER, value: miner.hashesPerSecond }
   figures.push(
@@ -82,6 +85,30 @@ export async function benchMiner(): Promise<Figure[]> {
     }),
   )
   return figures
+}
+
+/** The native search beside WebAssembly, one thread each; nothing on a machine that cannot compile it. */
+async function benchNativeSearch(): Promise<Figure[]> {
+  const search = await prepareNativeSearch()
+  if ('missing' in search) {
+    console.error(`miner: no native search here: ${search.missing}`)
+    return []
+  }
+  const sampleNative = async (): Promise<number> => {
+    const begun = performance.now()
+    await run(search.program, [PREFIX, drawPosition(), String(SHARE_BITS), String(NATIVE_BLOCKS)])
+    return (NATIVE_BLOCKS * BLOCK_NONCES * 1000) / (performance.now() - begun)
+  }
+  return [
+    await compareInTurns(
+      9,
+      { name: MINER, sample: sampleMiner() },
+      {
+        ...{ name: 'the native search, one thread', unit: 'hashes/s', better: 'higher', goal: 4 },
+        sample: sampleNative,
+      },
+    ),
+  ]
 }
 
 /** The batch verifier beside the bare hash over the same nonces. */

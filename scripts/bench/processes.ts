@@ -109,6 +109,11 @@ export async function startReference(
   return { port, mongodbUrl: url.href, stop }
 }
 
+const BARE = fileURLToPath(new URL('bare-child.ts', import.meta.url))
+
+/** A bare server that answers with the bytes that it was given. */
+export const startBare = (): Promise<BenchProcess> => startProcess(BARE, process.env)
+
 /** Starts a part and waits for the log line that says it is up. */
 async function startProcess(
   script: string,

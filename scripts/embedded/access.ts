@@ -54,6 +54,7 @@ export const WRITERS = {
   leases: {
     ledger: [...ADD, 'remove'],
     payments: [...ADD, 'remove'],
+    signer: [...ADD, 'remove'],
     sweep: [...ADD, 'remove'],
     operator: [...ADD, 'remove'],
   },
@@ -70,9 +71,9 @@ export const WRITERS = {
   event_heads: { api: ADD },
   reports: { api: ADD },
   // Proof of work.
-  work_orders: { api: ADD, shares: ADD, ...MARKS },
+  work_orders: { api: ADD, shares: ADD, sweep: ['update'], ...MARKS },
   work_batches: { api: ADD, shares: ADD },
-  share_pages: { shares: ADD },
+  share_pages: { shares: ADD, sweep: ['remove'] },
   share_counts: { shares: ADD },
   // The market.
   offers: { api: ADD, operator: ADD, ...MARKS },
@@ -94,7 +95,21 @@ export const WRITERS = {
   schema: { payments: ADD, operator: ADD },
   // What was seen of the network, and when it was backed up. Nobody else waits for it: payments make it too.
   watch: { payments: ADD, sweep: ADD, operator: ADD },
+  // Where traces go on, if there are traces.
+  traces: { api: ADD, ledger: ['update'] },
+  // What was pressed on the board, which the sweep's process serves.
+  operator_acts: { ...MARKS, sweep: ['insert'], operator: ['insert'] },
   look_ups: { payments: ADD, operator: ADD },
+  // Each process says that it runs.
+  processes: {
+    api: ADD,
+    shares: ADD,
+    ledger: ADD,
+    signer: ADD,
+    payments: ADD,
+    sweep: ADD,
+    operator: ADD,
+  },
 } as const satisfies Record<string, Writers>
 
 /**

@@ -60,10 +60,16 @@ export function openLogFile(
   }
 }
 
-/** For a log that another program writes: called before it is started. */
-export function rotateLogFile(file: string, limitBytes = LOG_LIMIT_BYTES): void {
+/**
+ * For a log that another program writes, which has to open it anew.
+ *
+ * @returns whether it was rotated
+ */
+export function rotateLogFile(file: string, limitBytes = LOG_LIMIT_BYTES): boolean {
   fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
-  if (fs.existsSync(file) && fs.statSync(file).size >= limitBytes) fs.renameSync(file, `${file}.1`)
+  const isLong = fs.existsSync(file) && fs.statSync(file).size >= limitBytes
+  if (isLong) fs.renameSync(file, `${file}.1`)
+  return isLong
 }
 
 /** The last whole lines of a file; none if there is no file. */

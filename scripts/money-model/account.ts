@@ -21,6 +21,7 @@ import { readTreasury, sendsOf } from './watch.ts'
 import { check, count, DUST_RAW, type KnownInvoice, type Sale, type World } from './world.ts'
 
 const LEDGER_PAGE = 10_000
+const READ_AT_ONCE = 8
 /** Sums that are kept for ten seconds are asked for until they are of now. */
 const SOLVENCY_READINGS = 14
 /** Clocks of the model and the service, and what rounds to seconds. */
@@ -39,16 +40,17 @@ export interface Books {
 /** Reads everything that the agents know of; what the network has forgotten is marked so. */
 export async function readBooks(world: World): Promise<Books> {
   const [orders, passes]: [Books['orders'], Books['passes']] = [[], []]
-  for (const sale of world.sales) {
+  await forEach(world.sales, async (sale) => {
     const book = await readBook(world, sale)
     sale.isForgotten = sale.invoice.isForgotten = book === undefined
     if (book !== undefined) orders.push({ sale, book })
-  }
-  for (const known of world.invoices.filter(({ days }) => days !== undefined)) {
+  })
+  const bought = world.invoices.filter(({ days }) => days !== undefined)
+  await forEach(bought, async (known) => {
     const invoice = await readInvoice(world, known)
     known.isForgotten = invoice === undefined
     if (invoice !== undefined) passes.push({ known, invoice })
-  }
+  })
   const invoices = [
     ...orders.map(({ sale, book }) => ({ known: sale.invoice, invoice: book.invoice })),
     ...passes,
@@ -56,6 +58,14 @@ export async function readBooks(world: World): Promise<Books> {
   const payouts = orders.flatMap(({ book }) => [...book.toSeller, ...book.toBuyer])
   const money = world.chain.dump().filter(({ kind, amountRaw }) => kind === 'send' && amountRaw >= DUST_RAW)
   return { orders, passes, invoices, payouts, arrivals: Map.groupBy(money, ({ to }) => to) }
+}
+
+async function forEach<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
+  const left = [...items]
+  const workOff = async (): Promise<void> => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) await work(item)
+  }
+  await Promise.all(Array.from({ length: READ_AT_ONCE }, workOff))
 }
 
 /** What should still move by itself; empty when all is done. */
@@ -97,7 +107,7 @@ export function findLeftOver(world: World, { orders, invoices, payouts, arrivals
       if (kind === 'send' && receivedBy === undefined)
         left.push(`sweep ${hash} is not received by the treasury`)
   }
-  return left
+  return left.sort()
 }
 
 /** All accounts against each other; to be called when nothing moves any more. */

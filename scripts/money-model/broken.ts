@@ -40,7 +40,7 @@ export const BREAKS: readonly Break[] = [
     instead: "address: side === 'buyer' ? order.payout_address",
   },
   { file: RECEIVED, text: 'payouts: excess === 0n', instead: 'payouts: excess >= 0n' },
-  { file: RECEIVED, text: 'payouts: received === 0n', instead: 'payouts: received >= 0n' },
+  { file: RECEIVED, text: 'payouts = received === 0n', instead: 'payouts = received >= 0n' },
   {
     file: 'shared/market/order-deadlines.ts',
     text: "payoutFor(order, 'buyer', 'undelivered'",

@@ -82,7 +82,8 @@ export async function breakThings(world: World, isOver: () => boolean): Promise<
   }
 }
 
-async function breakOnce(world: World, kind: Fault, numbers: SeededNumbers): Promise<void> {
+/** @returns whether there was anything to break */
+export async function breakOnce(world: World, kind: Fault, numbers: SeededNumbers): Promise<boolean> {
   const fromMs = world.history.nowMs()
   world.faults++
   try {
@@ -90,6 +91,7 @@ async function breakOnce(world: World, kind: Fault, numbers: SeededNumbers): Pro
     const target = await inject(world, numbers.between(shortest, longest))
     count(world, target === undefined ? `nothing to break: ${kind}` : `fault ${kind}`)
     if (target !== undefined) world.history.faults.push({ kind, target, fromMs, toMs: world.history.nowMs() })
+    return target !== undefined
   } finally {
     world.faults--
     world.disturbedMs = world.history.nowMs()

@@ -59,7 +59,7 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
       ...{
         FREE_UNTIL: 'none',
         REGISTER_BITS: '4',
-        SWEEP_SECONDS: '1',
+        SWEEP_SECONDS: '2',
         OPERATOR_PORT: '0',
         PORT: String(port),
       },

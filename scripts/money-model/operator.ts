@@ -61,6 +61,8 @@ export type Operator = ReturnType<typeof hireOperator>
 
 export function hireOperator(world: World) {
   const found = new Map<string, FoundSend>()
+  /** Addresses with a rest to be paid: what was paid there before the restore was a part. */
+  const withRest = new Set<string>()
   /** A reconciliation was asked for: what waits after it has to be asked for. */
   let isUntold = false
 
@@ -105,6 +107,8 @@ export function hireOperator(world: World) {
    * come.
    */
   async function settleFound(isEnd: boolean): Promise<void> {
+    // After anything else nobody has to say anything.
+    if (world.orphans.size === 0) return
     if (isUntold && (await isReady())) {
       const { code, answer } = await operate(world, 'reconcile', 'xno', '--dry-run')
       isUntold = code !== 0
@@ -120,19 +124,32 @@ export function hireOperator(world: World) {
       const own = [...held.values()].filter(({ address }) => to.includes(address ?? ''))
       const one = own.find((payout) => payout.amount_raw === raw)
       const paid = one !== undefined ? [one] : sum(own) === BigInt(raw) ? own : []
-      let isRefused = false
-      for (const { payout_id: id } of paid) {
-        if ((await operate(world, 'payout-paid', id, tx)).code === 0) held.delete(id)
-        else isRefused = true
-      }
-      // One of a disputed order is frozen until that is decided.
-      if (isRefused) continue
       const isOf = ({ payoutAddress, refundAddress }: Sale): boolean =>
         to.includes(payoutAddress) || to.includes(refundAddress ?? '')
-      const isForgotten = world.sales.filter(isOf).every((sale) => sale.isForgotten)
+      const sales = world.sales.filter(isOf)
+      const whole = own.find((payout) => BigInt(payout.amount_raw) > BigInt(raw))
+      let isRefused = false
+      if (paid.length === 0 && whole !== undefined && !sales.some(({ sharesAddresses }) => sharesAddresses)) {
+        if ((await operate(world, 'payout-paid', whole.payout_id, tx, '--part')).code === 0) {
+          paid.push(whole)
+          held.delete(whole.payout_id)
+          withRest.add(whole.address ?? '')
+          count(world, 'paid in part before a restore')
+        } else isRefused = true
+      } else
+        for (const { payout_id: id } of paid) {
+          if ((await operate(world, 'payout-paid', id, tx)).code === 0) held.delete(id)
+          else isRefused = true
+        }
+      // One of a disputed order is frozen until that is decided.
+      if (isRefused) continue
+      const isForgotten = sales.every((sale) => sale.isForgotten)
       const isDone = paid.length > 0 || isForgotten || isEnd
       if (isDone && (await operate(world, 'reconcile', 'xno', '--explained', tx)).code === 0) found.delete(tx)
     }
+    for (const { payout_id: id, address } of held.values())
+      if (withRest.has(address ?? '') && ![...found.values()].some(({ to }) => to.includes(address ?? '')))
+        await operate(world, 'reconcile', 'xno', '--owed', id)
     if (isEnd && found.size === 0)
       for (const id of held.keys()) await operate(world, 'reconcile', 'xno', '--owed', id)
   }
@@ -146,7 +163,10 @@ export async function keepHouse(world: World, operator: Operator, isOver: () => 
   while (!isOver() && !world.ended.signal.aborted) {
     await sleep(3_000)
     if (world.faults > 0) continue
-    await operator.decide()
+    if (world.isDisputed) {
+      world.isDisputed = false
+      await operator.decide()
+    }
     const isAway = !(await operator.isReady())
     // A coin that is away for a moment after a fault is not halted.
     if (isAway && wasAway) await operator.tend()

@@ -4,7 +4,7 @@
  * disturbed, it takes many times as long as others do.
  */
 import type { PayoutView } from './views.ts'
-import { check, DUST_RAW, RECOVERY_MS, type Sale, type World } from './world.ts'
+import { check, DUST_RAW, recoveredMs, type Sale, type World } from './world.ts'
 
 /** What is due is listed anew after so long at the latest: what came later than that stands behind. */
 const LISTED_WITHIN_MS = 8_000
@@ -45,7 +45,7 @@ export function checkTurn(world: World, { sharesAddresses }: Sale, payouts: read
     known.freeMs = mayGo(payout) && isMoney ? (known.freeMs ?? nowMs) : undefined
     // With others to its address it waits until the treasury has enough for those before it.
     if (known.freeMs === undefined || sharesAddresses || world.faults > 0) continue
-    const sinceMs = Math.max(known.freeMs, world.disturbedMs + RECOVERY_MS) + LISTED_WITHIN_MS
+    const sinceMs = Math.max(known.freeMs, recoveredMs(world)) + LISTED_WITHIN_MS
     const before = [...seen.values()].filter(
       (other) => other.isPaid && other.firstMs > sinceMs && other.at > at + LISTED_WITHIN_MS / 1_000,
     )

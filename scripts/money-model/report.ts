@@ -5,13 +5,17 @@ const TOLD = 6
 const MOST_FINDINGS = 30
 
 /** A run's figures, what it found with its records, and how to do it again. */
-export function describeModel({ seed, seconds, counts, findings }: ModelResult): string {
+export function describeModel({ seed, seconds, counts, recoveries, findings }: ModelResult): string {
   const { checks = 0, ...figures } = counts
   return [
     `seed ${seed}, ${seconds} s`,
     ...Object.entries(figures)
       .sort(([one], [other]) => one.localeCompare(other))
       .map(([name, number]) => `  ${name}: ${number}`),
+    ...Object.entries(recoveries).map(
+      ([kind, tookMs]) =>
+        `  after ${kind}, ${tookMs.length} times: all done within ${(Math.max(...tookMs) / 1_000).toFixed(0)} s`,
+    ),
     ...findings
       .slice(0, MOST_FINDINGS)
       .flatMap(({ what, atMs, history }, index) => [

@@ -4,17 +4,27 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { numbersOf } from '../torture/plan.ts'
 import { account, findLeftOver, readBooks, type Books } from './account.ts'
 import { startChain } from './chain.ts'
-import { breakThings } from './faults.ts'
+import { breakOnce, breakThings, FAULT_NAMES, type Fault } from './faults.ts'
 import { startNetwork } from './network.ts'
 import { hireOperator, keepHouse, type Operator } from './operator.ts'
 import { buyPass } from './pass.ts'
 import { makeSale } from './sale.ts'
 import { keepWatch, readTreasury } from './watch.ts'
-import { check, count, openWorld, patienceMs, until, type Finding, type Mode, type World } from './world.ts'
+import {
+  check,
+  count,
+  isWanted,
+  openWorld,
+  patienceMs,
+  until,
+  type Finding,
+  type Mode,
+  type World,
+} from './world.ts'
 
-const AGENTS = 10
-/** Orders and passes under way at the same time: as many as two cores carry beside the network. */
-const SALES_AT_ONCE = 14
+const AGENTS = 16
+/** Orders and passes under way at the same time: as many as make some 25 deliveries a minute. */
+const SALES_AT_ONCE = 16
 const PASSES_AT_ONCE = 2
 /** Seven seconds. */
 const ACCEPT_HOURS = '0.002'
@@ -24,8 +34,15 @@ const REST_MS = 5_000
 const STUCK_MS = 45_000
 const MOST_MS = 300_000
 const LOOK_EVERY_MS = 2_000
+const TELL_EVERY_MS = 60_000
+/** Agents are at work for so long before a fault that comes alone, and then finish what they have begun. */
+const BEFORE_SINGLE_MS = 12_000
+const SINGLE_TRIES = 3
 
 export interface ModelOptions extends Mode {
+  agents?: number
+  /** Orders under way at the same time. */
+  salesAtOnce?: number
   /** Where the records go when something is found. */
   historyFile?: string
   say: (line: string) => void
@@ -35,11 +52,18 @@ export interface ModelResult {
   seed: number
   seconds: number
   counts: Record<string, number>
+  recoveries: Record<string, number[]>
   findings: (Finding & { history: string })[]
 }
 
 /** Plays a market on a network of its own, breaks things, and accounts for every raw. */
-export async function runModel({ historyFile, say, ...mode }: ModelOptions): Promise<ModelResult> {
+export async function runModel({
+  historyFile,
+  say,
+  agents = AGENTS,
+  salesAtOnce = SALES_AT_ONCE,
+  ...mode
+}: ModelOptions): Promise<ModelResult> {
   const chain = await startChain()
   const minutes = (mode.payBySeconds / 60).toFixed(6)
   const settings = { ...chain.env, INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS }
@@ -48,19 +72,29 @@ export async function runModel({ historyFile, say, ...mode }: ModelOptions): Pro
     throw error
   })
   try {
-    const world = await openWorld(mode, network, chain, AGENTS)
-    say(`seed ${mode.seed}: ${AGENTS} agents at work for ${mode.seconds} s`)
-    await play(world, say)
+    const world = await openWorld(mode, network, chain, agents, say)
+    say(`seed ${mode.seed}: ${agents} agents at work for ${mode.seconds} s`)
+    const telling = setInterval(() => say(describeProgress(world)), TELL_EVERY_MS)
+    await play(world, salesAtOnce).finally(() => {
+      clearInterval(telling)
+      world.pace.close()
+    })
     const findings = world.findings.map((finding) => ({
       ...finding,
       history: world.history.around(namesIn(finding.what)),
     }))
     if (findings.length > 0 && historyFile !== undefined) keepRecords(world, historyFile)
-    return { seed: mode.seed, seconds: mode.seconds, counts: Object.fromEntries(world.counts), findings }
+    const [counts, recoveries] = [Object.fromEntries(world.counts), Object.fromEntries(world.recoveries)]
+    return { seed: mode.seed, seconds: mode.seconds, counts, recoveries, findings }
   } finally {
     await network.stop()
     await chain.close()
   }
+}
+
+function describeProgress({ history, counts, pace }: World): string {
+  const stretch = pace.stretch().toFixed(1)
+  return `at ${Math.round(history.nowMs() / 1_000)} s: ${counts.get('deliveries') ?? 0} deliveries, ${history.calls.length} requests; the machine takes ${stretch} times as long as an idle one`
 }
 
 /** Every request and fault, the chain, and what the processes logged. */
@@ -76,7 +110,7 @@ function keepRecords({ history, chain, network }: World, file: string): void {
 const namesIn = (what: string): string[] =>
   what.match(/\b(?:[a-z]{2,4}_[0-9a-z]{26}|nano_[0-9a-z]{60}|[0-9a-f]{64})\b/g) ?? []
 
-async function play(world: World, say: (line: string) => void): Promise<void> {
+async function play(world: World, salesAtOnce: number): Promise<void> {
   const operator = hireOperator(world)
   const endMs = world.history.nowMs() + world.mode.seconds * 1_000
   const isOver = (): boolean => world.history.nowMs() >= endMs || world.ended.signal.aborted
@@ -87,31 +121,76 @@ async function play(world: World, say: (line: string) => void): Promise<void> {
   world.treasury = await readTreasury(world)
   const watching = Promise.all([keepWatch(world, () => hasEnded), keepHouse(world, operator, () => hasEnded)])
   watching.catch(() => world.ended.abort())
-  const busy = new Set<string>()
-  let [sales, passes] = [0, 0]
-  const keepSelling = async (): Promise<void> => {
-    while (!isOver()) {
-      const index = sales++
-      await survive(world, makeSale(world, index, numbersOf(world.mode.seed, `sale/${index}`)))
-    }
-  }
-  const keepBuying = async (): Promise<void> => {
-    while (!isOver()) {
-      await survive(world, buyPass(world, busy, numbersOf(world.mode.seed, `pass/${passes++}`)))
-      await sleep(500)
-    }
-  }
-  await Promise.all([
-    ...Array.from({ length: SALES_AT_ONCE }, keepSelling),
-    ...Array.from({ length: PASSES_AT_ONCE }, keepBuying),
-    breakThings(world, isOver),
-  ])
-  say('the time is over; waiting until everything is done')
-  const books = await settle(world, operator)
+  const market = openMarket(world, salesAtOnce)
+  if (world.mode.isSingly) await breakEachAlone(world, operator, market, isOver)
+  else await Promise.all([market(isOver), breakThings(world, isOver)])
+  world.say('the time is over; waiting until everything is done')
+  const rest = await settle(world, operator)
   hasEnded = true
   await watching
-  if (world.ended.signal.aborted || books === undefined) return
-  await account(world, books)
+  if (world.ended.signal.aborted || rest === undefined) return
+  await account(world, rest.books)
+}
+
+type Market = ReturnType<typeof openMarket>
+
+/** Agents that sell and buy, until they are told to begin nothing new; it resolves when they have finished. */
+function openMarket(world: World, salesAtOnce: number) {
+  const busy = new Set<string>()
+  let [sales, passes] = [0, 0]
+  return async (isOver: () => boolean): Promise<void> => {
+    const keepSelling = async (): Promise<void> => {
+      while (!isOver()) {
+        const index = sales++
+        await survive(world, makeSale(world, index, numbersOf(world.mode.seed, `sale/${index}`)))
+      }
+    }
+    const keepBuying = async (): Promise<void> => {
+      while (!isOver()) {
+        await survive(world, buyPass(world, busy, numbersOf(world.mode.seed, `pass/${passes++}`)))
+        await sleep(500)
+      }
+    }
+    await Promise.all([
+      ...Array.from({ length: salesAtOnce }, keepSelling),
+      ...Array.from({ length: PASSES_AT_ONCE }, keepBuying),
+    ])
+  }
+}
+
+/** Everything is done in good time after each of them, and nobody but `reconcile` has helped. */
+async function breakEachAlone(
+  world: World,
+  operator: Operator,
+  market: Market,
+  isTimeOver: () => boolean,
+): Promise<void> {
+  const numbers = numbersOf(world.mode.seed, 'faults')
+  // What a restore has taken away is the operator's to say: it comes last.
+  const kinds = FAULT_NAMES.filter((kind) => kind !== 'restore' && isWanted(world, kind))
+  while (!isTimeOver())
+    for (const kind of numbers.shuffle(kinds)) await breakAlone(world, operator, market, kind)
+  if (isWanted(world, 'restore')) await breakAlone(world, operator, market, 'restore')
+}
+
+async function breakAlone(world: World, operator: Operator, market: Market, kind: Fault): Promise<void> {
+  if (world.ended.signal.aborted) return
+  let isBroken = false
+  const working = market(() => isBroken || world.ended.signal.aborted)
+  for (let tries = 0; !isBroken && tries < SINGLE_TRIES; tries++) {
+    await sleep(BEFORE_SINGLE_MS)
+    const numbers = numbersOf(world.mode.seed, `alone/${world.history.faults.length}`)
+    isBroken = await breakOnce(world, kind, numbers)
+  }
+  const [hadTarget, healthyMs] = [isBroken, world.disturbedMs]
+  isBroken = true
+  await working
+  const rest = await settle(world, operator)
+  if (rest === undefined || !hadTarget) return
+  const tookMs = Math.max(0, rest.sinceMs - healthyMs)
+  for (const what of findLeftOver(world, rest.books)) check(world, false, `after ${kind} ${what}`)
+  world.recoveries.set(kind, [...(world.recoveries.get(kind) ?? []), tookMs])
+  world.say(`after ${kind} all was done within ${Math.round(tookMs / 1_000)} s`)
 }
 
 /** What goes wrong in the model itself, or is answered as it must not be, is a finding as well. */
@@ -121,8 +200,15 @@ async function survive(world: World, work: Promise<void>): Promise<void> {
   })
 }
 
-/** Open orders are brought to their end, and nothing else is done but reconciling, until all is at rest. */
-async function settle(world: World, operator: Operator): Promise<Books | undefined> {
+/**
+ * Open orders are brought to their end, and nothing else is done but reconciling, until all is at rest.
+ *
+ * @returns when the last thing changed, in milliseconds of the history; undefined if the run is ended
+ */
+async function settle(
+  world: World,
+  operator: Operator,
+): Promise<{ books: Books; sinceMs: number } | undefined> {
   const startedMs = world.history.nowMs()
   let [before, changedMs] = ['', startedMs]
   while (!world.ended.signal.aborted) {
@@ -136,16 +222,17 @@ async function settle(world: World, operator: Operator): Promise<Books | undefin
     if (now !== before) [before, changedMs] = [now, nowMs]
     const isStill = nowMs - changedMs > REST_MS
     if (isStill) await operator.settleFound(true)
-    if (isStill && left.length === 0) return books
-    if (nowMs - changedMs > patienceMs(STUCK_MS) || nowMs - startedMs > patienceMs(MOST_MS)) {
+    if (isStill && left.length === 0) return { books, sinceMs: changedMs }
+    if (nowMs - changedMs > patienceMs(world, STUCK_MS) || nowMs - startedMs > patienceMs(world, MOST_MS)) {
       check(
         world,
-        nowMs - startedMs <= patienceMs(MOST_MS),
+        nowMs - startedMs <= patienceMs(world, MOST_MS),
         `nothing came to rest within ${Math.round((nowMs - startedMs) / 1_000)} s`,
       )
-      return books
+      return { books, sinceMs: changedMs }
     }
     count(world, 'looks after the end')
+    if (left.length > 0) world.say(`${left.length} left: ${left[0]}`)
     await sleep(LOOK_EVERY_MS)
   }
   return undefined

@@ -191,12 +191,12 @@ async function whenStatus(
     sale.isForgotten = sale.invoice.isForgotten = true
     return 'forgotten'
   }
-  if (view.status === 'released') checkTurn(world, sale, await readSeller(world, sale))
+  if (view.status === 'released') checkTurn(world, sale, await readPayouts(world, sale, 'seller'))
   return wanted.includes(view.status) ? view : undefined
 }
 
-const readSeller = async (world: World, sale: Sale): Promise<PayoutView[]> =>
-  (await refreshOrder(world, sale.seller, sale.id))?.payouts ?? []
+const readPayouts = async (world: World, sale: Sale, side: 'seller' | 'buyer'): Promise<PayoutView[]> =>
+  (await refreshOrder(world, sale[side], sale.id))?.payouts ?? []
 
 /**
  * After a restore a send to an address of several orders may be of one that is forgotten, which nobody can tell
@@ -252,7 +252,7 @@ async function carryOut(
   const end = await until(world, what, async () => {
     const seen = await whenStatus(world, sale, 'paid', 'delivered', 'released', ...ENDED)
     if (seen !== undefined && seen !== 'forgotten' && seen.status === 'released')
-      return (await readSeller(world, sale)).some((payout) => waitsForOperator(sale, payout))
+      return (await readPayouts(world, sale, 'seller')).some((payout) => waitsForOperator(sale, payout))
         ? 'left'
         : undefined
     if (seen === undefined || seen === 'forgotten' || (seen.status !== 'paid' && seen.status !== 'delivered'))
@@ -271,7 +271,11 @@ async function nameRefundAddress(world: World, sale: Sale, name: string): Promis
     order_id: sale.id,
     address,
   })
+  // One that was not answered may have been heard, and is refused when it is said again.
   if (answered.status === 200) sale.refundAddress = address
+  else
+    sale.refundAddress =
+      (await refreshOrder(world, sale.buyer, sale.id))?.refund_address ?? sale.refundAddress
 }
 
 /** Payouts of an order that can be sent: to an address, and enough for a transaction of its own. */
@@ -285,14 +289,16 @@ async function seeItPaid(world: World, sale: Sale): Promise<void> {
     world,
     () => `of order ${sale.id} is not paid out: ${waiting.join(', ')}`,
     async () => {
-      const read = await readBook(world, sale)
-      const payouts = [...(read?.toSeller ?? []), ...(read?.toBuyer ?? [])]
+      const payouts = [
+        ...(await readPayouts(world, sale, 'seller')),
+        ...(await readPayouts(world, sale, 'buyer')),
+      ]
       checkTurn(world, sale, payouts)
       const open = payouts.filter(
         (payout) => isOpen(payout) && isSendable(payout) && !waitsForOperator(sale, payout),
       )
       waiting = open.map(({ payout_id: id, state, amount_raw: raw }) => `${id} ${state} ${raw}`)
-      return open.length === 0 ? (read ?? 'forgotten') : undefined
+      return open.length === 0 ? ((await readBook(world, sale)) ?? 'forgotten') : undefined
     },
   )
   if (book !== undefined && book !== 'forgotten') checkOrder(world, book)
@@ -304,9 +310,10 @@ async function tryOwnAddresses(world: World, { seller, buyer, dice }: Plan): Pro
     (address) => address !== undefined,
   )
   const address = own[dice % own.length] ?? ''
-  const tell = (where: string, { status, json }: Answered): void => {
+  const tell = (where: string, { status, error, json }: Answered): void => {
     count(world, `own address as ${where}: ${status}`)
-    const isRefused = status === 400 && json['field'] !== undefined
+    // A restore may have taken the offer away.
+    const isRefused = (status === 400 && json['field'] !== undefined) || error === 'no_such_offer'
     check(
       world,
       isRefused || status === 503 || world.mode.allowsOwnAddresses,

@@ -73,7 +73,8 @@ export const isOpen = ({ state }: PayoutView): boolean =>
 
 function readOr404(answered: Answered, what: string): Record<string, unknown> | undefined {
   if (answered.error === 'no_such_order' || answered.error === 'no_such_invoice') return undefined
-  if (answered.status !== 200)
+  // 202: as it is known, for the workers could not be asked to look again.
+  if (answered.status !== 200 && answered.status !== 202)
     throw new Error(`${what} could not be read: ${answered.error ?? answered.status ?? answered.lost}`)
   return answered.json
 }
@@ -81,7 +82,9 @@ function readOr404(answered: Answered, what: string): Record<string, unknown> | 
 /** An order as one side sees it; undefined if the network has forgotten it. */
 export async function refreshOrder(world: World, agent: Agent, id: string): Promise<OrderView | undefined> {
   const json = readOr404(await world.ask(agent, 'read-order', 'GET', `/market/order/${id}`), id)
-  return json?.['order'] as OrderView | undefined
+  const order = json?.['order'] as OrderView | undefined
+  if (order?.status === 'disputed') world.isDisputed = true
+  return order
 }
 
 export async function readInvoice(

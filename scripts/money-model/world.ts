@@ -1,4 +1,3 @@
-import os from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newAgent, register, type Agent, type World as TortureWorld } from '../torture/agent.ts'
 import { createClient, type Answered } from '../torture/client.ts'
@@ -6,21 +5,24 @@ import { startHistory, type History } from '../torture/history.ts'
 import { numbersOf } from '../torture/plan.ts'
 import type { Chain } from './chain.ts'
 import type { Network } from './network.ts'
+import { measurePace, type Pace } from './pace.ts'
 import type { SeenPayout } from './overtaken.ts'
 
 /** A sum below this is not money (`/limits`). */
 export const DUST_RAW = 10n ** 24n
 /**
- * A thing that should happen may take so long on a network that nobody disturbs, and longer on a machine that
- * is busy otherwise.
+ * What should happen may take so long on an idle machine with a network that nobody disturbs: a round of
+ * payouts lasts up to 20 s and lists what is due every 5 s, after a sweep of 2 s; and so it is with what comes
+ * before it.
  */
 const PATIENCE_MS = 30_000
-const USUAL_LOAD = 2
-export const patienceMs = (usualMs: number): number =>
-  usualMs * Math.max(1, (os.loadavg()[0] ?? 0) / (USUAL_LOAD * os.availableParallelism()))
-const LOOK_EVERY_MS = 700
-/** After a fault the network has so long to find itself again. */
-export const RECOVERY_MS = 10_000
+/** And so long on this machine as it is now. */
+export const patienceMs = ({ pace }: World, idleMs: number): number => idleMs * pace.stretch()
+const LOOK_EVERY_MS = 2_000
+/** After a fault the network has so long to find itself again: a killed worker's job is handed on after 8 s. */
+const RECOVERY_MS = 10_000
+/** When it should have. */
+export const recoveredMs = (world: World): number => world.disturbedMs + patienceMs(world, RECOVERY_MS)
 const MOST_TRIES = 30
 
 /** An invoice that an agent was given, at an address that nobody else was ever given. */
@@ -64,6 +66,8 @@ export interface Mode {
   readonly without: readonly string[]
   /** The venue may take its own addresses. */
   readonly allowsOwnAddresses: boolean
+  /** One fault after the other, each once everything is at rest after the one before. */
+  readonly isSingly: boolean
   /** Does not end with the first finding. */
   readonly keepsGoing: boolean
 }
@@ -79,6 +83,8 @@ export interface World {
   readonly findings: Finding[]
   /** Aborted by the first finding. */
   readonly ended: AbortController
+  /** After each fault that came alone: how many milliseconds later everything was done. */
+  readonly recoveries: Map<string, number[]>
   /** Figures of the run. */
   readonly counts: Map<string, number>
   /** Sends that were in the chain before the last restore: the database may not know them. */
@@ -90,7 +96,11 @@ export interface World {
   readonly doubted: Set<string>
   readonly seenPayouts: Map<string, SeenPayout>
   readonly startedAtMs: number
+  readonly pace: Pace
+  say(line: string): void
   treasury: string | undefined
+  /** An agent has told the operator that its order is disputed. */
+  isDisputed: boolean
   /** The invoice that the operator has recorded a payment of by mistake, until that is taken back. */
   mistaken: string | undefined
   /** Faults under way. */
@@ -120,6 +130,7 @@ export function check(world: World, holds: boolean, what: string): void {
   count(world, 'checks')
   if (holds || world.findings.some((finding) => finding.what === what)) return
   world.findings.push({ what, atMs: world.history.nowMs() })
+  world.say(`found: ${what}`)
   if (!world.mode.keepsGoing) world.ended.abort()
 }
 
@@ -128,6 +139,7 @@ export async function openWorld(
   network: Network,
   chain: Chain,
   agentCount: number,
+  say: (line: string) => void,
 ): Promise<World> {
   const history = startHistory()
   const client = createClient([network.url], history)
@@ -145,11 +157,15 @@ export async function openWorld(
     },
     ...{
       counts: new Map(),
+      recoveries: new Map(),
       orphans: new Set(),
       doubted: new Set(),
       seenPayouts: new Map(),
       startedAtMs: Date.now(),
+      pace: measurePace(),
+      say,
       treasury: undefined,
+      isDisputed: false,
       mistaken: undefined,
     },
     ...{ faults: 0, disturbedMs: 0, whenOpen: Promise.resolve() },
@@ -246,8 +262,8 @@ export async function until<T>(
       count(world, 'checks')
       return found
     }
-    const calmMs = world.history.nowMs() - Math.max(startedMs, world.disturbedMs + RECOVERY_MS)
-    if (world.faults === 0 && calmMs > patienceMs(PATIENCE_MS)) {
+    const calmMs = world.history.nowMs() - Math.max(startedMs, recoveredMs(world))
+    if (world.faults === 0 && calmMs > patienceMs(world, PATIENCE_MS)) {
       check(
         world,
         false,

@@ -12,6 +12,11 @@ import { readConfig } from '../../shared/foundation/config.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { readCopy } from '../../shared/servers/copy.ts'
 import { readManifest, restoreBackup, writeBackup, type Manifest } from '../../shared/operation/backup.ts'
+import type { CoinDriver } from '../../shared/payments/driver.ts'
+import { moneroDriver } from '../../shared/payments/monero/monero-driver.ts'
+import { openMoneroGateway } from '../../shared/payments/monero/monero-gateway.ts'
+import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
+import { openNanoGateway } from '../../shared/payments/nano/nano-gateway.ts'
 import { findObjections, promoteCopy } from '../../shared/operation/promote.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 import { showDone } from './shown.ts'
@@ -63,7 +68,7 @@ export const backupVerbs: readonly OperatorVerb[] = [
     options: { anyway: { kind: 'flag', help: 'in spite of what others remember or the chain says' } },
     help: 'Let a restored copy be the network: others and the chain are asked first',
     changes: true,
-    run: ({ ctx, options: { anyway }, dryRun }) => promote(ctx, anyway, dryRun),
+    run: ({ ctx, env, options: { anyway }, dryRun }) => promote(ctx, env, anyway, dryRun),
   }),
 ]
 
@@ -213,11 +218,27 @@ async function restoreEmbedded(
   }
 }
 
-async function promote(ctx: Context, isAnyway: boolean, dryRun: boolean): Promise<Shown> {
+/** For the nodes and wallets in this command's settings. Nothing is signed with them. */
+function openDrivers(ctx: Context, env: NodeJS.ProcessEnv): CoinDriver[] {
+  const config = readConfig(env, 'start')
+  const nano = openNanoGateway(config.nano, ctx.log)
+  const monero = openMoneroGateway(config, ctx.log)
+  return [
+    ...(nano === undefined ? [] : [nanoDriver({ ...ctx, nano })]),
+    ...(monero === undefined ? [] : [moneroDriver({ ...ctx, monero })]),
+  ]
+}
+
+async function promote(
+  ctx: Context,
+  env: NodeJS.ProcessEnv,
+  isAnyway: boolean,
+  dryRun: boolean,
+): Promise<Shown> {
   const copy = await readCopy(ctx.database.connection)
   if (copy === undefined)
     return showDone({ promoted: false, changed: false }, dryRun, 'This database is no copy.')
-  const objections = await findObjections(ctx, copy)
+  const objections = await findObjections(ctx, copy, openDrivers(ctx, env))
   if (objections.length > 0 && !isAnyway && !dryRun)
     throw new Refusal(
       'wrong_state',

@@ -11,7 +11,7 @@ import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import { readSendable } from '../../shared/payments/due-payouts.ts'
 import type { PayoutRecord, PayoutState } from '../../shared/payments/payout.ts'
-import { markPaidByHand, undoPaidByHand } from '../../shared/payments/payout-service.ts'
+import { markPaidByHand, markPartPaid, undoPaidByHand } from '../../shared/payments/payout-service.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { lookUp, paidTo } from './look-up.ts'
 import { rehearse } from './rehearse.ts'
@@ -52,13 +52,15 @@ export const marketVerbs: readonly OperatorVerb[] = [
         value: 'ADDRESS',
         help: "where you paid it, of a buyer that has named no address: it becomes the order's",
       },
+      part: { kind: 'flag', help: 'it paid a part of what a buyer is owed; the rest stays owed' },
     },
     help: 'Record that you paid a payout by hand, with the transaction or block TX; one that is held, only after a look at the chain',
     changes: true,
-    async run({ ctx, words: [payoutId, tx], options: { undo, address }, dryRun }) {
+    async run({ ctx, words: [payoutId, tx], options: { undo, address, part }, dryRun }) {
       if (undo !== undefined) return undoPaid(ctx, undo, dryRun)
       if (payoutId === undefined || tx === undefined)
         throw usageError('"payout-paid" takes PAYOUT_ID TX, or --undo PAYOUT_ID.')
+      if (part) return recordPart(ctx, payoutId, tx.toLowerCase(), dryRun)
       return recordPaid(ctx, payoutId, tx.toLowerCase(), address, dryRun)
     },
   }),
@@ -121,6 +123,15 @@ export const marketVerbs: readonly OperatorVerb[] = [
 const isOutcome = (text: string): text is DisputeOutcome =>
   (DISPUTE_OUTCOMES as readonly string[]).includes(text)
 
+async function findPayout(ctx: Context, payoutId: string, tx: string): Promise<PayoutRecord> {
+  if (!/^[0-9a-f]{64}$/.test(tx))
+    throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
+  const payout = await ctx.payouts.find(payoutId)
+  if (payout === undefined)
+    throw new Refusal('no_such_record', 'There is no payout with this id; "payouts" lists them.')
+  return payout
+}
+
 async function recordPaid(
   ctx: Context,
   payoutId: string,
@@ -128,12 +139,8 @@ async function recordPaid(
   address: string | undefined,
   dryRun: boolean,
 ): Promise<Shown> {
-  if (!/^[0-9a-f]{64}$/.test(tx))
-    throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
-  const payout = await ctx.payouts.find(payoutId)
-  if (payout === undefined)
-    throw new Refusal('no_such_record', 'There is no payout with this id; "payouts" lists them.')
-  await requireOwnTransaction(ctx, payout, tx, address)
+  const payout = await findPayout(ctx, payoutId, tx)
+  await requireOwnTransaction(ctx, payout, tx, { named: address })
   const own = dryRun ? rehearse(ctx) : ctx
   const named = address === undefined ? undefined : await payAt(own, payout, address, tx)
   if (address === undefined && !(await markPaidByHand(own, payoutId, tx)))
@@ -156,18 +163,51 @@ async function recordPaid(
   )
 }
 
+/** What a buyer is owed may be another sum after a restore than it was when it was paid. */
+async function recordPart(ctx: Context, payoutId: string, tx: string, dryRun: boolean): Promise<Shown> {
+  const payout = await findPayout(ctx, payoutId, tx)
+  const { coin, order_id: orderId, agent_id: agentId } = payout
+  const order = orderId === undefined ? undefined : await ctx.orders.find(orderId)
+  if (order?.buyer_id !== agentId)
+    throw new Refusal('wrong_state', 'Only what a buyer is owed can have been paid in part.')
+  const leftRaw = await requireOwnTransaction(ctx, payout, tx, { isPart: true })
+  if (leftRaw === undefined)
+    throw new Refusal('wrong_state', 'The chain does not say that this transaction paid a part of it.')
+  const own = dryRun ? rehearse(ctx) : ctx
+  const done = await markPartPaid(own, payoutId, tx, leftRaw)
+  if (done === undefined) throw unpayable((await ctx.payouts.find(payoutId)) ?? payout)
+  const amountOf = ({ amount_raw: raw }: PayoutRecord): string => formatAmount(BigInt(raw), coin)
+  const { part, rest } = done
+  return showDone(
+    {
+      payout_id: payoutId,
+      order_id: orderId ?? null,
+      currency: coin,
+      state: 'withdrawn',
+      part_payout_id: part._id,
+      part: amountOf(part),
+      tx_hash: tx,
+      rest_payout_id: rest._id,
+      rest: amountOf(rest),
+      ledger_entry: 'payout',
+    },
+    dryRun,
+  )
+}
+
 /**
  * Checks that a transaction can have paid this payout: it is on record as nothing else, and pays this address
  * at least what it is said to, as far as the chain can be asked.
  *
+ * @returns how much it pays of it, if that is less
  * @throws Refusal `wrong_state`
  */
 async function requireOwnTransaction(
   ctx: Context,
   payout: PayoutRecord,
   tx: string,
-  named?: string,
-): Promise<void> {
+  { named, isPart = false }: { named?: string | undefined; isPart?: boolean } = {},
+): Promise<bigint | undefined> {
   const { coin, _id } = payout
   const address = named ?? payout.address
   const refuse = (why: string): never => {
@@ -191,18 +231,20 @@ async function requireOwnTransaction(
       `is one of the workers' own (${transfer._id}), which carries ${transfer.payout_ids.join(', ') || 'no payout'}`,
     )
   const looked = address === undefined ? 'unasked' : await lookUp(ctx, coin, tx)
-  if (looked === 'unasked' || !looked.isKnown || address === undefined) return
+  if (looked === 'unasked' || !looked.isKnown || address === undefined) return undefined
   // A wallet that was restored does not know whom its own transactions paid.
-  if (looked.pays.length === 0 && !COIN_FACTS[coin].paysOneAddress) return
+  if (looked.pays.length === 0 && !COIN_FACTS[coin].paysOneAddress) return undefined
   const sent = paidTo(coin, looked.pays, address).reduce((sum, { amountRaw }) => sum + amountRaw, 0n)
   const recorded = beside.filter((one) => one.address === address)
   const needed = [payout, ...recorded].reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n)
   if (sent === 0n)
     refuse(`pays ${looked.pays.map(({ to }) => to).join(', ') || 'nobody'}, and not ${address}`)
-  if (sent < needed)
-    refuse(
-      `pays ${formatAmount(sent, coin)} ${coin} to this address, less than the ${formatAmount(needed, coin)} that it is said to`,
-    )
+  if (sent >= needed) return undefined
+  const leftRaw = sent - (needed - BigInt(payout.amount_raw))
+  if (isPart && leftRaw > 0n) return leftRaw
+  return refuse(
+    `pays ${formatAmount(sent, coin)} ${coin} to this address, less than the ${formatAmount(needed, coin)} that it is said to`,
+  )
 }
 
 async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promise<Shown> {

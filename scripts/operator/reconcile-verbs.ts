@@ -7,7 +7,8 @@ import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import type { ReconciliationRecord } from '../../shared/payments/reconciliation-store.ts'
 import { explainTransfer, oweAgain } from '../../shared/payments/payout-service.ts'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { KEY_LEASES } from '../../shared/servers/lease-store.ts'
 import { enqueueJob } from './job.ts'
 import { rehearse } from './rehearse.ts'
 import { showDone } from './shown.ts'
@@ -31,36 +32,55 @@ export const reconcileVerbs: readonly OperatorVerb[] = [
         value: 'PAYOUT_ID',
         help: 'a payout that was held because of one was not paid by it: it is owed again',
       },
+      'take-over': {
+        kind: 'text',
+        value: 'ADDRESS',
+        help: 'go on with the seed or wallet that has this treasury, in the place of the one in use',
+      },
     },
     help: "Accept a wallet's chain that the database does not know, after a restore or a send by hand, and go on",
     changes: true,
-    async run({ ctx, words: [name], options: { explained, owed }, dryRun }) {
+    async run({ ctx, words: [name], options: { explained, owed, 'take-over': takeOver }, dryRun }) {
       const coin = COINS.find((known) => known === name)
       if (coin === undefined)
         throw usageError(`COIN expected ${COINS.join(' or ')}, got ${JSON.stringify(name)}.`)
-      if (explained !== undefined && owed !== undefined)
-        throw usageError('"reconcile" takes --explained or --owed, not both.')
+      if ([explained, owed, takeOver].filter((one) => one !== undefined).length > 1)
+        throw usageError('"reconcile" takes one of --explained, --owed and --take-over.')
       if (explained !== undefined) return explain(ctx, coin, explained, dryRun)
       if (owed !== undefined) return oweHeld(ctx, owed, dryRun)
-      return reconcile(ctx, coin, dryRun)
+      return reconcile(ctx, coin, takeOver, dryRun)
     },
   }),
 ]
 
-async function reconcile(ctx: Context, coin: Coin, dryRun: boolean): Promise<Shown> {
+async function reconcile(
+  ctx: Context,
+  coin: Coin,
+  takeOver: string | undefined,
+  dryRun: boolean,
+): Promise<Shown> {
   const record = await ctx.coins.findCoin(coin)
   if (record?.configured !== true) throw new Refusal('wrong_state', `No worker has set ${coin} up.`)
   const halted =
     record.halted === undefined ? null : `since ${formatTime(record.halted.at)}: ${record.halted.reason}`
   const before = await ctx.reconciliations.last(coin)
+  const known = record.treasury_address
+  const isTakeOver = takeOver !== undefined && takeOver !== known
+  await expectWallet(ctx, coin, known, isTakeOver ? takeOver : undefined)
   if (dryRun) {
-    const shown = showDone({ coin, halted, ledger_entry: 'reconcile' }, true, await listOpen(ctx, coin))
+    const treasuries = { treasury_before: known ?? null, treasury: takeOver ?? known ?? null }
+    const shown = showDone(
+      { coin, halted, ...treasuries, ledger_entry: 'reconcile' },
+      true,
+      await listOpen(ctx, coin),
+    )
     const sends = (await ctx.payouts.listUnexplained(coin)).map(
       ({ tx, unexplained_to: to = [], amount_raw }) => ({ tx, to, amount_raw }),
     )
     return { ...shown, answer: { ...shown.answer, sends } }
   }
-  await enqueueJob(ctx, COIN_FACTS[coin].queues.reconcile, {})
+  if (isTakeOver) await entrust(ctx, coin, takeOver)
+  await enqueueJob(ctx, COIN_FACTS[coin].queues.reconcile, isTakeOver ? { take_over: takeOver } : {})
   const done = await waitFor(
     'the reconciliation',
     async () => {
@@ -83,11 +103,52 @@ async function reconcile(ctx: Context, coin: Coin, dryRun: boolean): Promise<Sho
   return showReconciliation(ctx, done)
 }
 
+/**
+ * Without a process that has the right wallet nothing can be reconciled, and a name that no process has may be
+ * mistyped.
+ *
+ * @throws Refusal `wrong_state`
+ */
+async function expectWallet(
+  ctx: Context,
+  coin: Coin,
+  known: string | undefined,
+  takeOver: string | undefined,
+): Promise<void> {
+  const hosts = (await ctx.leases.listHosts()).filter(({ lease }) => lease === KEY_LEASES[coin])
+  const refused = hosts.filter(({ state }) => state === 'refused')
+  if (takeOver !== undefined) {
+    if (refused.some(({ publicName }) => publicName === takeOver)) return
+    const others = refused.map(({ publicName = '', host }) => `${publicName} on ${host}`).join(', ')
+    throw new Refusal(
+      'wrong_state',
+      `No worker that runs now has the treasury ${takeOver} and was refused for it${others === '' ? '' : `; refused is ${others}`}. Start the workers with its seed or wallet first.`,
+    )
+  }
+  const [other] = refused
+  if (hosts.some(({ state }) => state !== 'refused') || other?.publicName === undefined) return
+  throw new Refusal(
+    'wrong_state',
+    `No worker that runs now has the treasury ${known ?? 'in use'}. The one on ${other.host} has ${other.publicName}, and "reconcile ${coin} --take-over ${other.publicName}" goes on with that.`,
+  )
+}
+
+/** The coin is halted until the new wallet is reconciled, and the one in use loses it at once. */
+async function entrust(ctx: Context, coin: Coin, treasury: string): Promise<void> {
+  const at = unixSeconds(ctx.databaseNow())
+  await ctx.database.transaction(async (session) => {
+    await ctx.coins.halt(coin, at, `the operator takes over the treasury ${treasury}`, session)
+    await ctx.leases.entrust(KEY_LEASES[coin], treasury, session)
+  })
+}
+
 async function showReconciliation(ctx: Context, done: ReconciliationRecord): Promise<Shown> {
   const { _id, coin, reason, transactions, payments, sends, stray, held_payout_ids: held } = done
   const fields = {
     reconciliation_id: _id,
     coin,
+    treasury_before: done.treasury_before ?? null,
+    treasury: done.treasury ?? null,
     halted_because: reason,
     transactions_found: transactions,
     payments_counted: payments,

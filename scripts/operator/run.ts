@@ -3,7 +3,7 @@ import { COMMON_OPTIONS, parseCommandLine, wantsJson } from '../../client/comman
 import { CommandError } from '../../client/command/command-error.ts'
 import { escapeControls } from '../../client/command/format.ts'
 import { showHelp, type HelpFrame } from '../../client/command/help.ts'
-import { ConfigError, readConfig, readFiles } from '../../shared/foundation/config.ts'
+import { ConfigError, listSecretFiles, readConfig, readFiles } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { isOutage } from '../../shared/servers/database.ts'
 import { withDeadline } from '../../shared/foundation/deadline.ts'
@@ -115,7 +115,7 @@ function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWor
   const running = readRunning(readConfig(given, 'start').dataDir)
   const { env } = readFiles(given, 'operator')
   const complete = running === undefined ? env : completeEnvironment(env, running)
-  const config = readConfig(complete, 'operator')
+  const config = { ...readConfig(complete, 'operator'), secretFiles: listSecretFiles(given) }
   const log = createLog('operator', 'error', { write: (line: string) => void stderr.write(line) })
   return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS, changesNothing: true })
 }

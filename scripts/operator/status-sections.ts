@@ -268,7 +268,39 @@ const market: StatusSection = {
   },
 }
 
+const keys: StatusSection = {
+  name: 'keys',
+  title: 'Wallets and signers',
+  async read(ctx) {
+    await ctx.database.whenReady()
+    const hosts = await ctx.leases.listHosts()
+    return {
+      answer: hosts.map(({ lease, state, host, publicName }) => ({
+        key: lease,
+        state,
+        host,
+        public_name: publicName ?? null,
+      })),
+      lines: [
+        ...(hosts.length === 0 ? ['nobody holds one'] : []),
+        ...hosts.map(
+          ({ lease, state, host, publicName }) =>
+            `${lease}: ${state}, ${host}${state === 'refused' ? `, has ${publicName ?? ''}` : ''}`,
+        ),
+      ],
+    }
+  },
+}
+
 /** What `status` shows, from top to bottom. A part that has more to tell adds its section here. */
-export const STATUS_SECTIONS: readonly StatusSection[] = [queues, ledger, passes, coins, payouts, market]
+export const STATUS_SECTIONS: readonly StatusSection[] = [
+  queues,
+  ledger,
+  passes,
+  coins,
+  payouts,
+  keys,
+  market,
+]
 
 const formatOwed = (units: bigint, coin: Coin): string => `${formatAmount(units, coin)} ${coin.toUpperCase()}`

@@ -1,5 +1,6 @@
 import { formatCount, formatDuration, formatTime } from '../../client/command/format.ts'
 import { usageError } from '../../client/command/command-error.ts'
+import { enqueueJob } from './job.ts'
 import { formatFact, readFacts } from './status-facts.ts'
 import { STATUS_SECTIONS } from './status-sections.ts'
 import type { StatusSection } from './status-section.ts'
@@ -11,6 +12,7 @@ import { withDeadline } from '../../shared/foundation/deadline.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 import { severityOf, verdictOf, type Finding } from '../../shared/operation/finding.ts'
 import { readFindings } from '../../shared/operation/findings.ts'
+import { newStepId } from '../../shared/foundation/ids.ts'
 import { limitOf } from '../../shared/servers/queue-state.ts'
 import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 
@@ -47,7 +49,43 @@ export const statusVerbs: readonly OperatorVerb[] = [
     needsDatabase: false,
     run: ({ ctx, words: [name], options: { all }, dryRun }) => resume(ctx, name, all, dryRun),
   }),
+  defineOperatorVerb({
+    name: 'retry',
+    words: ['QUEUE'],
+    options: {},
+    help: 'Try once more what was given up on a queue, after its cause is mended',
+    changes: true,
+    needsDatabase: false,
+    run: ({ ctx, words: [name], dryRun }) => retry(ctx, name, dryRun),
+  }),
+  defineOperatorVerb({
+    name: 'sweep',
+    words: [],
+    options: {},
+    help: 'Look in MongoDB for work that Redis has lost, now, and take note that it had lost it',
+    changes: true,
+    async run({ ctx, dryRun }) {
+      const noted = await ctx.watch.readRedis()
+      if (!dryRun) {
+        const mark = newStepId()
+        await ctx.queues.whenReady()
+        if (await ctx.watch.noteRedis({ mark }, noted)) await ctx.queues.setMark(mark)
+        await enqueueJob(ctx, 'sweep', {})
+      }
+      return showDone({ enqueued: 'sweep', redis_was_emptied_at: noted?.emptied_at ?? null }, dryRun)
+    },
+  }),
 ]
+
+async function retry(ctx: Context, name: string, dryRun: boolean): Promise<Shown> {
+  const known = QUEUE_NAMES.find((one) => one === name)
+  if (known === undefined) throw usageError(`QUEUE expected one of ${QUEUE_NAMES.join(', ')}.`)
+  await ctx.queues.whenReady()
+  const queue = ctx.queues.get(known)
+  const failed = await queue.getFailedCount()
+  if (!dryRun) await queue.retryJobs({ state: 'failed' })
+  return showDone({ queue: known, retried: failed, changed: failed > 0 }, dryRun)
+}
 
 async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise<Shown> {
   const [findings, facts, ...sections] = await Promise.all([

@@ -70,14 +70,21 @@ export async function checkEvents(
       ...stored.verdicts
         .filter(({ claim_id: claim, by_author: own }) => authors.get(claim) === id && !own)
         .map(({ _id }) => `verdict ${_id}`),
-      ...stored.agents.filter(({ ref }) => ref === id).map(({ _id }) => `referral ${_id}`),
+      ...stored.agents
+        .filter(({ ref }) => ref === id)
+        .flatMap(({ _id, first_paid_at: paid }) => [
+          `referral ${_id} registered`,
+          ...(paid === undefined ? [] : [`referral ${_id} paying`]),
+        ]),
       ...orders
         .filter(({ buyer_id: buyer, seller_id: seller }) => buyer === id || seller === id)
         .flatMap(({ _id, version }) => Array.from({ length: version + 1 }, () => `order ${_id}`)),
     ]
     const told = agent.told
-      .filter(({ kind, state }) => COMPARED.has(kind) && state !== 'paying')
-      .map(({ kind, id: about }) => `${kind === 'endorsement' ? 'verdict' : kind} ${about}`)
+      .filter(({ kind }) => COMPARED.has(kind))
+      .map(
+        ({ kind, id: about, state }) => `${wordOf(kind)} ${about}${kind === 'referral' ? ` ${state}` : ''}`,
+      )
     const left = countEach(expected)
     for (const [what, count] of countEach(told)) left.set(what, (left.get(what) ?? 0) - count)
     for (const [what, count] of left)
@@ -92,6 +99,7 @@ export async function checkEvents(
   return findings
 }
 
+const wordOf = (kind: string): string => (kind === 'endorsement' ? 'verdict' : kind)
 const COMPARED = new Set(['message', 'verdict', 'endorsement', 'referral', 'order'])
 
 /** @returns whether there was anything more */

@@ -40,6 +40,7 @@ const OUTAGE = new RegExp(
       'WriteConflict',
       'TransientTransactionError',
       'operation was interrupted',
+      'operation exceeded time limit',
     ],
     ...[
       'unavailable: ',
@@ -54,6 +55,8 @@ const OUTAGE = new RegExp(
     ],
     // A worker that was stopped for longer than its lock finds its job with another one.
     ...['could not renew lock', 'Missing lock for job', 'Lock mismatch', 'is not in the active state'],
+    // A process that was held up finds that another one has its wallet or its seal key by now.
+    'lease of the .* is another process.s by now',
     // The numbering waits for its server, and what is to be signed for its number. That all is signed in the
     // end is asked at rest.
     'is not signed yet: its ledger entry has no number',

@@ -54,11 +54,15 @@ export interface Stack {
   readonly redisGate: Gate
   /** Redis's own folder, when it is a small disk of its own that can be filled. */
   readonly redisDisk: string | undefined
+  /** MongoDB's own folder, if it is a small disk of its own. */
+  readonly mongoDisk: string | undefined
   readonly coins: Coins | undefined
   /** Base URLs of the API processes. */
   readonly urls: readonly string[]
   readonly apis: readonly Part[]
   readonly workers: readonly Part[]
+  /** One more of our processes, stopped with the others. */
+  start(name: string, script: string, args: readonly string[], own: Record<string, string>): Part
   /** Resolves when each API answers. */
   whenServing(): Promise<void>
   /** Stops our processes in order. @returns what went wrong in it */
@@ -73,6 +77,10 @@ export interface StackOptions {
   /** Processes of each kind. */
   each: number
   env?: Readonly<Record<string, string>>
+  /** Which queues each kind of worker serves; the pairs of the torture if absent. */
+  groups?: Readonly<Record<string, readonly QueueName[]>>
+  /** The size of a disk of its own for MongoDB, as mount takes it. */
+  mongoDiskSize?: string
   coins?: Coins | undefined
   report: (line: string) => void
 }
@@ -82,6 +90,8 @@ export async function startStack({
   members,
   each,
   env: extra = {},
+  groups = workerGroups(),
+  mongoDiskSize,
   coins,
   report,
 }: StackOptions): Promise<Stack> {
@@ -89,12 +99,14 @@ export async function startStack({
   const children = trackChildren(folder, report, true)
   const redisHome = path.join(folder, 'redis-home')
   fs.mkdirSync(path.join(redisHome, 'logs'), { recursive: true })
-  const redisDisk = mountSmallDisk(path.join(redisHome, 'redis'))
+  const redisDisk = mountSmallDisk(path.join(redisHome, 'redis'), '64m')
+  const mongoDisk =
+    mongoDiskSize === undefined ? undefined : mountSmallDisk(path.join(folder, 'mongo-0'), mongoDiskSize)
   const toStop: (() => Promise<unknown>)[] = []
   const stop = async (): Promise<void> => {
     for (const one of toStop.splice(0).reverse()) await one()
     children.close()
-    if (redisDisk !== undefined) spawnSync('umount', [redisDisk])
+    for (const disk of [redisDisk, mongoDisk]) if (disk !== undefined) spawnSync('umount', [disk])
     fs.rmSync(folder, { recursive: true, force: true })
   }
   try {
@@ -135,21 +147,20 @@ export async function startStack({
       ...(coins === undefined ? {} : { ...coins.env, NANO_SEED_FILE: seedFile }),
       ...extra,
     }
-    const start = (
-      name: string,
-      script: string,
-      args: readonly string[],
-      own: Record<string, string>,
-    ): Part => startPart({ name, script, args, env: { ...env, ...own }, folder, children, report })
+    const parts: Part[] = []
+    const start: Stack['start'] = (name, script, args, own) => {
+      const part = startPart({ name, script, args, env: { ...env, ...own }, folder, children, report })
+      parts.push(part)
+      return part
+    }
+    toStop.push(() => Promise.all(parts.map(({ child }) => child.stop())))
     const ports = await reservePorts(each)
     const apis = ports.map((port, index) => start(`api-${index}`, 'api/main.ts', [], { PORT: String(port) }))
-    const workers = Object.entries(workerGroups()).flatMap(([group, queues]) =>
+    const workers = Object.entries(groups).flatMap(([group, queues]) =>
       Array.from({ length: each }, (_, index) =>
         start(`${group}-${index}`, 'workers/main.ts', ['--queues', queues.join(',')], {}),
       ),
     )
-    const parts = [...apis, ...workers]
-    toStop.push(() => Promise.all(parts.map(({ child }) => child.stop())))
     const urls = ports.map((port) => `http://127.0.0.1:${port}`)
     const whenServing = async (): Promise<void> => {
       for (const url of urls)
@@ -172,7 +183,8 @@ export async function startStack({
       throw new Error(`the network did not come up\n${lastWords.join('\n')}`, { cause: error })
     })
     return {
-      ...{ env, folder, mongo, redis, redisGate, redisDisk, coins, urls, apis, workers, whenServing, stop },
+      ...{ env, folder, mongo, redis, redisGate, redisDisk, mongoDisk, coins, urls, apis, workers },
+      ...{ start, whenServing, stop },
       async stopParts() {
         const said: string[] = []
         await Promise.all(
@@ -267,10 +279,10 @@ function isError(line: string): boolean {
   }
 }
 
-/** A disk of its own for Redis, small enough to be filled; undefined if this user may not mount one. */
-function mountSmallDisk(place: string): string | undefined {
+/** A disk of its own for a server, small enough to be filled; undefined if this user may not mount one. */
+function mountSmallDisk(place: string, size: string): string | undefined {
   fs.mkdirSync(place, { recursive: true, mode: 0o700 })
-  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m,mode=700', 'tmpfs', place], {
+  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size},mode=700`, 'tmpfs', place], {
     stdio: 'ignore',
   })
   return status === 0 ? place : undefined

@@ -6,6 +6,7 @@ export interface StoredAgent {
   handle?: string
   salt: string
   ref?: string
+  first_paid_at?: number
   challenge: string
   profile?: { name?: string; dm_key?: string }
   pass_until_ms?: number

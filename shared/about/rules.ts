@@ -455,6 +455,17 @@ const ENTRIES: Record<EntryKind, Entry> = {
       'the sums owed per coin, computed from the entries below it, and `prev_seal`, the SHA-256 of the payload of the seal before; the last entry of every seal',
     commitments: [],
   },
+  operator_act: {
+    records:
+      "the operator pressed a button of its board of queues: `act`, on the queue `queue` or on all; it puts jobs off or back, and no record's content changes by it",
+    commitments: [
+      {
+        field: 'content_hash',
+        content: '{"by": user, "id": act_id, "path": what was asked for}',
+        salt: 'with the operator',
+      },
+    ],
+  },
   seal_adoption: {
     records: 'the operator told a sealer without its memory which seal is the last',
     commitments: [],

@@ -85,6 +85,15 @@ const OPENERS: readonly Opener[] = [
     open: (record: AnnouncementRecord) => ({ salt: record.salt, content: announcementContent(record) }),
   },
   {
+    kind: 'operator_act',
+    collection: 'operator_acts',
+    field: 'content_hash',
+    open: ({ salt, by, path }: { salt: string; by: string; path: string }) => ({
+      salt,
+      content: { by, path },
+    }),
+  },
+  {
     kind: 'offer',
     collection: 'offers',
     field: 'content_hash',

@@ -14,6 +14,7 @@ import { signatureFromBase64 } from '../crypto/ed25519.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { hex } from '../foundation/schema.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
+import { nested, number, text } from '../servers/fields.ts'
 
 const seenLog = z.object({ size: z.int().min(0), root: hex(64) })
 
@@ -24,16 +25,18 @@ export const authorFields = {
     .refine(isSignature, 'expected the 64 bytes of an Ed25519 signature in base64, 88 characters')
     .optional()
     .meta({
+      id: 'AuthorSignature',
       pattern: '^[A-Za-z0-9+/]{85}[AQgw]==$',
       description:
         'by your `author_key`, over canonical JSON of `{agent_id, kind, content, seen}`; see `signatures` of GET /rules',
     }),
   seen: seenLog
-    .meta({ id: 'SeenLog' })
-    .optional()
-    .describe(
-      'beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first',
-    ),
+    .meta({
+      id: 'SeenLog',
+      description:
+        'beside `signature`: the newest log that you have verified; size 0 and SHA-256 of nothing before the first',
+    })
+    .optional(),
 }
 
 function isSignature(text: string): boolean {
@@ -53,16 +56,15 @@ export const authorView = z
   .meta({ id: 'Author' })
 
 export const authorShape = {
-  author_key: { type: String, required: true },
-  seen: new Schema<SeenLog>(
-    { size: { type: Number, required: true }, root: { type: String, required: true } },
-    { _id: false },
-  ),
-  signature: { type: String, required: true },
-} as const
+  author_key: text,
+  seen: nested({ size: number, root: text }),
+  signature: text,
+}
 
 /** The field of a record's mongoose schema that stores an authorship. */
-export const authorField = { author: new Schema<Authorship>(authorShape, { _id: false }) } as const
+export const authorField = {
+  author: new Schema<Authorship>({ ...(authorShape as object) }, { _id: false }),
+} as const
 
 interface Sent {
   signature?: string | undefined

@@ -13,6 +13,8 @@ export interface ListBounds<Listed> {
   begin?: Listed | undefined
   /** The most records of one agent in the list. */
   perAgent?: number | undefined
+  /** Agents whose records the list has, most likely: whether they are banned is asked while it is read. */
+  expected?: readonly string[]
 }
 
 /**
@@ -26,7 +28,7 @@ export async function listUnbanned<Listed extends { _id: string; agent_id: strin
   agents: AgentStore,
   limit: number,
   read: (limit: number, past?: Past<Listed>) => Promise<readonly Listed[]>,
-  { begin, perAgent = Number.POSITIVE_INFINITY }: ListBounds<Listed> = {},
+  { begin, perAgent = Number.POSITIVE_INFINITY, expected = [] }: ListBounds<Listed> = {},
 ): Promise<Listed[]> {
   const kept: Listed[] = []
   /** Agents whose further records are left out. */
@@ -34,9 +36,11 @@ export async function listUnbanned<Listed extends { _id: string; agent_id: strin
   const shown = new Map<string, number>()
   let past: Past<Listed> | undefined = begin === undefined ? undefined : { after: begin, notBy: [] }
   for (let page = 0; page < MAX_LIST_PAGES; page++) {
-    const listed = await read(limit, past)
+    const asked = page === 0 ? expected : []
+    const [listed, banned] = await Promise.all([read(limit, past), agents.findBanned(asked)])
     const authors = new Set(listed.map(({ agent_id: agentId }) => agentId))
-    for (const agentId of await agents.findBanned([...authors])) done.add(agentId)
+    for (const agentId of asked) authors.delete(agentId)
+    for (const agentId of [...banned, ...(await agents.findBanned([...authors]))]) done.add(agentId)
     for (const record of listed) {
       if (done.has(record.agent_id)) continue
       const count = (shown.get(record.agent_id) ?? 0) + 1

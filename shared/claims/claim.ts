@@ -146,14 +146,16 @@ export const madeClaimView = z.object({ id: idView('claim'), claim: claimView })
 export const claimListView = z.object({ claims: z.array(claimView), ...countView })
 export const verdictListView = z.object({ verdicts: z.array(verdictView), ...countView })
 export const judgedClaimView = z.object({
-  claim: claimView.extend({ verdicts: z.array(verdictView) }),
+  claim: claimView.extend({ verdicts: z.array(verdictView) }).meta({ id: 'JudgedClaim' }),
   ...countView,
   more: z.boolean().describe('true if the claim has older verdicts'),
 })
 export const recordedVerdictView = z.object({ verdict: verdictView, claim: claimView })
 export const proposalListView = z.object({
   proposals: z.array(
-    claimView.extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') }),
+    claimView
+      .extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') })
+      .meta({ id: 'Proposal' }),
   ),
   ...countView,
 })

@@ -92,14 +92,16 @@ function createPlainHashPairs(prefix: Buffer): HashPairs {
   }
 }
 
-export const hashPairsPlainly: HashPairs = createPlainHashPairs(Buffer.of())
-export const hashNodesPlainly: HashPairs = createPlainHashPairs(Buffer.of(NODE_PREFIX))
+export const hashPairsPlainly: HashPairs = /* @__PURE__ */ createPlainHashPairs(/* @__PURE__ */ Buffer.of())
+export const hashNodesPlainly: HashPairs = /* @__PURE__ */ createPlainHashPairs(
+  /* @__PURE__ */ Buffer.of(NODE_PREFIX),
+)
 
 /** SHA-256 of two hashes side by side. */
-export const hashPairs: HashPairs = chooseHashPairs(hashPairsPlainly, createSimdHashPairs)
+export const hashPairs: HashPairs = /* @__PURE__ */ chooseHashPairs(hashPairsPlainly, createSimdHashPairs)
 
 /** SHA-256 of 01 and two hashes side by side. */
-export const hashNodes: HashPairs = chooseHashPairs(hashNodesPlainly, createSimdHashNodes)
+export const hashNodes: HashPairs = /* @__PURE__ */ chooseHashPairs(hashNodesPlainly, createSimdHashNodes)
 
 /**
  * Compiles the vector code and compares it with the platform's hash.

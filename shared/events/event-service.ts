@@ -32,7 +32,10 @@ export async function numberEvents(ctx: Context, reader: Reader): Promise<{ seq:
     const numbered = { seq: before, more: false }
     const isStored = await unlessOvertaken(
       ctx.database.transaction(async (session) => {
-        Object.assign(numbered, await ctx.events.number(reader._id, told.marked, due, ctx.now(), session))
+        Object.assign(
+          numbered,
+          await ctx.events.number(reader._id, told.marked, due, ctx.databaseNow(), session),
+        )
       }),
     )
     if (isStored && numbered.seq > before) {

@@ -41,10 +41,56 @@ const MANY_RECORDS = 2_000
 /** Marks numbered in one transaction, about. */
 const BATCH_RECORDS = 300
 
+/** Records read by one part of a round over all marks. */
+const ROUND_RECORDS = 500
+
+/** How far a round over all marks has come: in which collection, and after which agent. */
+export interface MarkPlace {
+  at: number
+  after: string
+}
+
 /** What an election may take back must not have been given to anybody. */
 const MAJORITY = { readConcern: { level: 'majority' } } as const
 
 type TellingRecord = { _id: string; tells: EventMark[] }
+
+/** A record with marks: for whom they are. */
+type SeenRecord = { _id: string; to: string[]; collection: string }
+type Seen = EventHead | SeenRecord
+
+const NONE_MARKED: Told['marked'] = new Map()
+
+/**
+ * Marks of one record in the order in which they were written, which is that of the array: one that a clock behind
+ * the others' gave its time gets that of the mark before it.
+ */
+function inOrder(marks: readonly EventMark[]): EventMark[] {
+  let latestMs = 0
+  return marks.map((mark) => {
+    latestMs = Math.max(latestMs, mark.at_ms)
+    return { ...mark, at_ms: latestMs }
+  })
+}
+
+/** Of each agent, the ids of the records that have marks for it, by collection. */
+function groupByAgent(
+  agentIds: readonly string[],
+  records: readonly SeenRecord[],
+): ReadonlyMap<string, Told['marked']> {
+  const wanted = new Set(agentIds)
+  const marked = new Map<string, Map<string, string[]>>()
+  for (const { _id, to, collection } of records)
+    for (const agentId of new Set(to)) {
+      if (!wanted.has(agentId)) continue
+      const own = marked.get(agentId) ?? new Map<string, string[]>()
+      const ids = own.get(collection)
+      if (ids === undefined) own.set(collection, [_id])
+      else ids.push(_id)
+      marked.set(agentId, own)
+    }
+  return marked
+}
 
 export function createEventStore(connection: Connection) {
   const events = connection.model<EventRecord>('Event', eventSchema)
@@ -57,57 +103,66 @@ export function createEventStore(connection: Connection) {
       .filter(({ schema }) => isTelling(schema))
       .map(({ collection }) => collection as unknown as mongoose.mongo.Collection<TellingRecord>))
 
-  const find = (
-    collection: mongoose.mongo.Collection<TellingRecord>,
-    agentIds: readonly string[],
-    limit: number,
-  ): Promise<TellingRecord[]> =>
-    collection
-      .find(
-        { 'tells.to': { $in: [...agentIds] } },
-        { projection: { 'tells.to': 1 }, hint: 'tells', limit, batchSize: limit },
-      )
-      .toArray()
+  const marksOf = (agentIds: readonly string[], collection: string, limit: number) => [
+    { $match: { 'tells.to': { $in: agentIds } } },
+    { $limit: limit },
+    { $project: { to: '$tells.to', collection: { $literal: collection } } },
+  ]
 
-  /** One query a collection for all that ask at once. */
+  /** One command for all that ask at once. */
   const look = createGroups<string, Told>(async (asked) => {
     const agentIds = [...new Set(asked)]
-    const wanted = new Set(agentIds)
-    const marked = new Map<string, Map<string, string[]>>(agentIds.map((id) => [id, new Map()]))
-    const note = (agentId: string, collection: string, recordId: string): void => {
-      const own = marked.get(agentId)
-      own?.set(collection, [...(own.get(collection) ?? []), recordId])
-    }
     const collections = tellingCollections()
-    const [found] = await Promise.all([
-      rawHeads()
-        .find({ _id: { $in: agentIds } }, { ...MAJORITY, batchSize: agentIds.length + 1 })
-        .toArray(),
-      ...collections.map(async (collection) => {
-        const records = await find(collection, agentIds, MANY_RECORDS)
-        // Whoever has very many would leave others without theirs.
-        const rest =
-          records.length < MANY_RECORDS || agentIds.length === 1
-            ? records
-            : (
-                await Promise.all(agentIds.map((agentId) => find(collection, [agentId], BATCH_RECORDS + 1)))
-              ).flat()
-        for (const { _id, tells } of rest)
-          for (const to of new Set(tells.map((mark) => mark.to)))
-            if (wanted.has(to)) note(to, collection.collectionName, _id)
-      }),
-    ])
-    const byId = new Map(found.map((head) => [head._id, head]))
+    const found = await rawHeads()
+      .aggregate<Seen>(
+        [
+          { $match: { _id: { $in: agentIds } } },
+          ...collections.map(({ collectionName: coll }) => ({
+            $unionWith: { coll, pipeline: marksOf(agentIds, coll, MANY_RECORDS) },
+          })),
+        ],
+        { ...MAJORITY, batchSize: agentIds.length + collections.length * MANY_RECORDS + 1 },
+      )
+      .toArray()
+    const heads = new Map<string, EventHead>()
+    const records: SeenRecord[] = []
+    for (const seen of found)
+      if ('collection' in seen) records.push(seen)
+      else heads.set(seen._id, seen)
+    const marked = groupByAgent(agentIds, await withoutCrowding(agentIds, records))
     return asked.map((agentId) => {
-      const head = byId.get(agentId)
+      const head = heads.get(agentId)
       const value: Told = {
         seq: head?.seq ?? 0,
         passToldMs: head?.pass_told_ms,
-        marked: marked.get(agentId) ?? new Map(),
+        marked: marked.get(agentId) ?? NONE_MARKED,
       }
       return { status: 'fulfilled', value }
     })
   })
+
+  /** Whoever has very many would leave others without theirs. */
+  async function withoutCrowding(
+    agentIds: readonly string[],
+    records: readonly SeenRecord[],
+  ): Promise<readonly SeenRecord[]> {
+    if (agentIds.length === 1 || records.length < MANY_RECORDS) return records
+    const crowded = tellingCollections().filter(
+      ({ collectionName: name }) =>
+        records.filter(({ collection }) => collection === name).length >= MANY_RECORDS,
+    )
+    const names = new Set(crowded.map(({ collectionName }) => collectionName))
+    const alone = await Promise.all(
+      crowded.flatMap((collection) =>
+        agentIds.map((agentId) =>
+          collection
+            .aggregate<SeenRecord>(marksOf([agentId], collection.collectionName, BATCH_RECORDS + 1))
+            .toArray(),
+        ),
+      ),
+    )
+    return [...records.filter(({ collection }) => !names.has(collection)), ...alone.flat()]
+  }
 
   return {
     models: { events, heads },
@@ -150,7 +205,7 @@ export function createEventStore(connection: Connection) {
           )
           .toArray()
         if (records.length === 0) continue
-        marks.push(...records.flatMap(({ tells }) => tells.filter(({ to }) => to === agentId)))
+        marks.push(...records.flatMap(({ tells }) => inOrder(tells.filter(({ to }) => to === agentId))))
         // A mark that was pushed since the transaction began ends it.
         await collection.updateMany(
           { _id: { $in: records.map(({ _id }) => _id) } },
@@ -182,6 +237,37 @@ export function createEventStore(connection: Connection) {
         { session },
       )
       return { seq, more }
+    },
+    /**
+     * Agents that have left marks unasked for since before a time, from a place in the round over all marks on; each
+     * part of the round reads few records.
+     *
+     * @param place where the last part ended; undefined: at the beginning
+     * @returns the place for the next part, undefined at the end of the round
+     */
+    async listOverdue(
+      place: MarkPlace | undefined,
+      beforeMs: number,
+    ): Promise<{ agentIds: string[]; next: MarkPlace | undefined }> {
+      const { at, after } = place ?? { at: 0, after: '' }
+      const [collection, ...rest] = tellingCollections().slice(at)
+      if (collection === undefined) return { agentIds: [], next: undefined }
+      const records = await collection
+        .find(
+          { 'tells.to': { $gt: after } },
+          { projection: { tells: 1 }, hint: 'tells', limit: ROUND_RECORDS },
+        )
+        .toArray()
+      const marks = records.flatMap(({ tells }) => tells)
+      const agentIds = new Set(marks.filter(({ at_ms: atMs }) => atMs < beforeMs).map(({ to }) => to))
+      // The index gives each record at the first of its agents behind the place.
+      const [last] = (records.at(-1)?.tells ?? [])
+        .map(({ to }) => to)
+        .filter((to) => to > after)
+        .sort()
+      const isLast = records.length < ROUND_RECORDS || last === undefined
+      const next = isLast ? (rest.length === 0 ? undefined : { at: at + 1, after: '' }) : { at, after: last }
+      return { agentIds: [...agentIds], next }
     },
     /** Those after a number, in order. */
     list: (agentId: string, after: number, limit: number): Promise<EventRecord[]> =>

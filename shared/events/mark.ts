@@ -42,7 +42,7 @@ export interface EventFields {
 export interface EventMark {
   /** The agent that it tells. */
   to: string
-  /** By the writing process's clock, in milliseconds: orders what is numbered together. */
+  /** By the database's clock, in milliseconds: orders what is numbered together. */
   at_ms: number
   kind: EventKind
   /** Of the record that it is about. */
@@ -80,7 +80,23 @@ export const isTelling = (schema: Schema): boolean => schema.path('tells') !== u
 /** A mark to be stored with the change that it tells of. Whoever waits for its agent looks a moment later. */
 export function tell(to: string, kind: EventKind, id: string, fields: EventFields = {}): EventMark {
   hint(to)
-  return { to, at_ms: Date.now(), kind, id, fields }
+  return { to, at_ms: clock(), kind, id, fields }
+}
+
+const machineClock = (): number => Date.now()
+let clock = machineClock
+
+/**
+ * Marks the time by this clock from now on: the database's, which all processes share.
+ *
+ * @param now gives milliseconds since the epoch
+ * @returns a function that ends it
+ */
+export function markTimeBy(now: () => number): () => void {
+  clock = now
+  return () => {
+    if (clock === now) clock = machineClock
+  }
 }
 
 /** The part of an update that pushes elements onto arrays, those of them that have any. */

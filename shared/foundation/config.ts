@@ -54,6 +54,7 @@ const VARIABLES = {
   OPERATOR_HOST: z.string(),
   OPERATOR_HOSTS: hosts,
   OPERATOR_TOKEN: z.string().min(16, 'expected at least 16 characters'),
+  BOARD_WRITES: z.enum(['0', '1'], 'expected 0 or 1'),
   METRICS_PORT: port,
   METRICS_HOST: z.string(),
   REQUEST_SECONDS: number('a number of seconds from 1 to 15', { min: 1, max: 15 }),
@@ -117,6 +118,9 @@ const VARIABLES = {
   PAYOUTS: z.enum(['manual', 'automatic'], 'expected manual or automatic'),
   MIN_PAYOUT_XNO: coins,
   MIN_PAYOUT_XMR: coins,
+  OTEL_EXPORTER_OTLP_ENDPOINT: webUrl(['http:', 'https:']),
+  OTEL_EXPORTER_OTLP_HEADERS: z.string(),
+  OTEL_TRACES_SAMPLER_ARG: number('a share from 0 to 1', { max: 1 }),
   LOG_LEVEL: z.enum(
     ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
     'expected a level of pino, such as info',
@@ -168,6 +172,7 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   NANO_SEED_FILE: ['start', 'workers'],
   NANO_REPRESENTATIVE: ['start', 'workers'],
   MONERO_WALLET_RPC_URL: ['start', 'workers'],
+  OTEL_EXPORTER_OTLP_HEADERS: ['start', 'api', 'workers'],
 }
 
 const isGiven = (text: string | undefined): boolean => text !== undefined && text !== ''
@@ -241,6 +246,22 @@ export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
   return shape(read)
 }
 
+/** Where secrets lie on this host, by their variables; whether a file is there is not asked. */
+export function listSecretFiles(env: NodeJS.ProcessEnv): { name: VariableName; file: string }[] {
+  const inDataDir = (name: string): string => path.join(path.resolve(env['DATA_DIR'] || '.data'), name)
+  const usual: Partial<Record<VariableName, string>> = {
+    OPERATOR_TOKEN: inDataDir('operator-token'),
+    CHALLENGE_SECRET: inDataDir('challenge-secret'),
+    SEAL_KEY_FILE: inDataDir('seal-key'),
+    SEAL_MEMORY_FILE: inDataDir('seal-memory'),
+  }
+  const named = [...IN_FILES, 'SEAL_KEY_FILE', 'SEAL_MEMORY_FILE', 'NANO_SEED_FILE'] as const
+  return named.flatMap((name) => {
+    const file = env[name.endsWith('_FILE') ? name : fileVariable(name)] || usual[name]
+    return file === undefined ? [] : [{ name, file: path.resolve(file) }]
+  })
+}
+
 /**
  * The host in the URL of a server that listens on `host`: the loopback address if it listens on all
  * addresses, and IPv6 addresses in brackets.
@@ -277,6 +298,8 @@ function shape(read: Read) {
     operatorHosts: [(read.OPERATOR_HOST ?? '').toLowerCase(), ...(read.OPERATOR_HOSTS ?? [])],
     operatorPort: read.OPERATOR_PORT ?? 3_001,
     operatorHost: read.OPERATOR_HOST ?? '127.0.0.1',
+    /** Whether Bull Board has buttons. */
+    boardWrites: read.BOARD_WRITES === '1',
     /** 0: none. */
     metricsPort: read.METRICS_PORT ?? 0,
     metricsHost: read.METRICS_HOST ?? '127.0.0.1',
@@ -318,11 +341,20 @@ function shape(read: Read) {
     payouts: read.PAYOUTS ?? ('manual' as const),
     minPayout: { xno: read.MIN_PAYOUT_XNO ?? '0.01', xmr: read.MIN_PAYOUT_XMR ?? '0.001' },
     logLevel: read.LOG_LEVEL ?? 'info',
+    /** Where traces are sent to, and of which share of the requests. */
+    tracing:
+      read.OTEL_EXPORTER_OTLP_ENDPOINT === undefined
+        ? undefined
+        : { endpoint: read.OTEL_EXPORTER_OTLP_ENDPOINT, ratio: read.OTEL_TRACES_SAMPLER_ARG ?? 1 },
+    /** Whose modes are looked at; filled in for who tells the operator. */
+    secretFiles: [] as { name: VariableName; file: string }[],
     secrets: {
       operatorToken: read.OPERATOR_TOKEN,
       challengeSecret: read.CHALLENGE_SECRET,
       sealKeyFile: read.SEAL_KEY_FILE,
       sealMemoryFile: read.SEAL_MEMORY_FILE,
+      /** `name=value,…` of each sending of traces, values percent-encoded. */
+      otlpHeaders: read.OTEL_EXPORTER_OTLP_HEADERS,
     },
   }
 }

@@ -1,4 +1,5 @@
 import { monotonicFactory } from 'ulid'
+import { notePlace } from './tracing.ts'
 
 /** The prefix of each kind of record; the contract fixes `agt_`, the rest is wire format too. */
 export const ID_PREFIXES = {
@@ -18,6 +19,7 @@ export const ID_PREFIXES = {
   transfer: 'trf',
   reconciliation: 'rcn',
   announcement: 'ann',
+  operator_act: 'opr',
 } as const
 
 export type RecordKind = keyof typeof ID_PREFIXES
@@ -31,7 +33,9 @@ const nextUlid = monotonicFactory()
  * 32), so that ids sort by creation time under plain string comparison and never go back within a process.
  */
 export function newId(kind: RecordKind): string {
-  return `${ID_PREFIXES[kind]}_${nextUlid().toLowerCase()}`
+  const id = `${ID_PREFIXES[kind]}_${nextUlid().toLowerCase()}`
+  notePlace(id)
+  return id
 }
 
 /** The form of an id of one kind, for validators and for the OpenAPI document. */

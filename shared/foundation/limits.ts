@@ -178,6 +178,8 @@ export const MAX_WAITS_OF_AGENT = 4
 export const MAX_WAITS = 20_000
 /** How often an agent that doesn't wait had better ask; what waits for it has no deadline below minutes. */
 export const POLL_EVERY_SECONDS = 30
+/** How long an agent's events wait for it to ask; then they are numbered without it, and forgotten like others. */
+export const UNASKED_DAYS = 1
 /** What is kept of an agent's events. */
 export const EVENTS_KEPT = { count: 10_000, days: 30 } as const
 
@@ -227,6 +229,8 @@ export const MAX_DRAIN_SECONDS = 30
 export const IDLE_DRAIN_MS = 2 * SECOND_MS
 
 /** How long after its expiry a used challenge stays stored; an expired one is refused anyway. */
+/** How long an order's counted nonces are kept after its time: for an operator who looks into a complaint. */
+export const SHARE_PAGES_KEPT_MS = 7 * DAY_MS
 export const USED_CHALLENGE_TTL_MS = CHALLENGE_TTL_MS + HOUR_MS
 
 /** How often pending ledger entries get their numbers. */

@@ -3,6 +3,12 @@ import { StartError } from './process.ts'
 
 /** Permission bits of anyone but the owner. */
 const OTHERS = 0o077
+/**
+ * systemd's credentials: an access list gives them to the unit's user alone, and shows as the group's right to
+ * read.
+ */
+const CREDENTIALS = '/run/credentials/'
+const GROUP_READS = 0o040
 
 /**
  * Keeps a process from starting with a secret that other users of this machine can read or change. A file
@@ -13,7 +19,7 @@ const OTHERS = 0o077
  */
 export function assertPrivate(name: string, file: string | undefined): void {
   const mode = file === undefined ? undefined : fs.statSync(file, { throwIfNoEntry: false })?.mode
-  const problem = mode === undefined ? undefined : problemWith(`${name}: ${file}`, mode)
+  const problem = mode === undefined ? undefined : problemWith(`${name}: ${file}`, file, mode)
   if (problem !== undefined) throw new StartError(problem)
 }
 
@@ -29,7 +35,7 @@ export function readPrivateFile(name: string, file: string, refuse: (problem: st
   const handle = fs.openSync(file, 'r')
   try {
     const stat = fs.fstatSync(handle)
-    const problem = problemWith(`${name} ${file}`, stat.mode)
+    const problem = problemWith(`${name} ${file}`, file, stat.mode)
     if (problem !== undefined) throw refuse(problem)
     return stat.isFile() && stat.size <= MAX_BYTES ? fs.readFileSync(handle, 'utf8').trim() : ''
   } finally {
@@ -40,8 +46,9 @@ export function readPrivateFile(name: string, file: string, refuse: (problem: st
 /** Secrets are a line; whatever is longer is another file. */
 const MAX_BYTES = 1_024
 
-function problemWith(named: string, mode: number): string | undefined {
-  if ((mode & OTHERS) === 0) return undefined
+function problemWith(named: string, file: string | undefined, mode: number): string | undefined {
+  const others = file?.startsWith(CREDENTIALS) === true ? OTHERS & ~GROUP_READS : OTHERS
+  if ((mode & others) === 0) return undefined
   const octal = (mode & 0o777).toString(8)
   return `${named} can be read or written by others than its owner (mode ${octal}); set its mode to 600, and use a new secret if others had access.`
 }

@@ -109,7 +109,7 @@ export const hexOrEmpty = (length: number) =>
 
 export const unixTime = () => z.int().min(0).describe('Unix seconds')
 export const isoTimeView = () => z.iso.datetime({ offset: true }).describe('ISO 8601 with an offset')
-export const countView = { count: z.int().min(0).describe('number of elements in the list') }
+export const countView = { count: z.int().min(0) }
 
 /** A whole number in a query. */
 export function wholeNumber(min: 0 | 1) {

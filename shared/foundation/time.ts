@@ -8,6 +8,9 @@ export function unixSeconds(timeMs: number): number {
   return Math.floor(timeMs / SECOND_MS)
 }
 
+/** Unix seconds by the database's clock. @throws Refusal `unavailable` */
+export const nowSeconds = (ctx: { databaseNow(): number }): number => unixSeconds(ctx.databaseNow())
+
 /** Milliseconds since the epoch → the wire form of `*_until`: ISO 8601 in UTC with its offset written out. */
 export function isoTime(timeMs: number): string {
   return new Date(timeMs).toISOString().replace('Z', '+00:00')

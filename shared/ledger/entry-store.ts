@@ -1,4 +1,4 @@
-import mongoose, { Schema, type Connection, type Model } from 'mongoose'
+import mongoose, { Schema, type Connection, type Model, type PipelineStage } from 'mongoose'
 import { isDuplicateKey, within, type Session } from '../servers/database.ts'
 import type { EntryRecord } from './entry.ts'
 import { KEY_CHANGES } from './agent-keys.ts'
@@ -152,6 +152,23 @@ export function createEntryStore(connection: Connection) {
         next.catch(() => {}) // it is awaited, and fails, in the next round; unless the reader stops before
         yield page
       }
+    },
+    /** Whether there is a pending entry that a majority has: one question, however many collections. */
+    async hasPending(): Promise<boolean> {
+      const first = [
+        { $match: { 'pending.source': { $exists: true } } },
+        { $limit: 1 },
+        { $project: { _id: 1 } },
+      ] satisfies PipelineStage[]
+      const names = Object.values(connection.models)
+        .filter(({ schema }) => isLedgered(schema))
+        .map(({ collection }) => collection.collectionName)
+      const others = names.slice(1).map((coll) => ({ $unionWith: { coll, pipeline: first } }))
+      const found = await connection
+        .collection(names[0] ?? 'entries')
+        .aggregate([...first, ...others, { $limit: 1 }], MAJORITY)
+        .toArray()
+      return found.length > 0
     },
     /** Every collection of this connection whose records carry pending entries, whoever added it. */
     pendingCollections: (): PendingCollection[] =>

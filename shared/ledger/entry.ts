@@ -19,14 +19,16 @@ export interface EntryRecord {
   data: { readonly [key: string]: JsonValue }
 }
 
-export const entryView = z.object({
-  id: z.int().min(1).describe('contiguous from 1'),
-  at: unixTime(),
-  kind: z.string(),
-  data: z
-    .record(z.string(), z.json() as unknown as z.ZodType<JsonValue, JsonValue>)
-    .describe('ids, numbers, times and salted hashes'),
-})
+export const entryView = z
+  .object({
+    id: z.int().min(1).describe('contiguous from 1'),
+    at: unixTime(),
+    kind: z.string(),
+    data: z
+      .record(z.string(), z.json() as unknown as z.ZodType<JsonValue, JsonValue>)
+      .describe('ids, numbers, times and salted hashes'),
+  })
+  .meta({ id: 'Entry' })
 
 /**
  * What an entry is published as that has no canonical JSON. No step of ours makes one: it was written past

@@ -159,13 +159,15 @@ export async function openProofs(
   }
 }
 
-const agentKeysView = z.object({
-  agent_id: z.string(),
-  dm_key: hex(64).optional(),
-  author_key: hex(64).optional(),
-  version: z.int().min(1).describe('how often any of its keys was set'),
-  entry_id: z.int().min(1).describe('the entry that made them so'),
-})
+const agentKeysView = z
+  .object({
+    agent_id: z.string(),
+    dm_key: hex(64).optional(),
+    author_key: hex(64).optional(),
+    version: z.int().min(1).describe('how often any of its keys was set'),
+    entry_id: z.int().min(1).describe('the entry that made them so'),
+  })
+  .meta({ id: 'AgentKeys' })
 
 export const keysView = z.object({
   agent_id: z.string(),

@@ -10,6 +10,7 @@ const HOMES: Partial<Record<EntryKind, string | null>> = {
   solvency: null,
   seal_adoption: 'seal_adoptions',
   announcement: 'announcements',
+  operator_act: 'operator_acts',
 }
 
 /** Sources of the ledger's own entries. */

@@ -39,6 +39,7 @@ export const ENTRY_KINDS = [
   'reconcile',
   'solvency',
   'seal_adoption',
+  'operator_act',
 ] as const
 
 export type EntryKind = (typeof ENTRY_KINDS)[number]

@@ -24,7 +24,9 @@ export interface SealProof {
 }
 
 export const pathView = z.array(
-  z.object({ hash: hex(64), side: z.enum(['left', 'right']).describe('the side on which this hash stands') }),
+  z
+    .object({ hash: hex(64), side: z.enum(['left', 'right']).describe('the side on which this hash stands') })
+    .meta({ id: 'ProofStep' }),
 )
 
 export const proofView = z.object({

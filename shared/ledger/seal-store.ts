@@ -102,7 +102,7 @@ export function createSealStore(connection: Connection) {
   const adoptions = connection.model<AdoptionRecord>('SealAdoption', adoptionSchema)
   const raw = () => seals.collection as unknown as mongoose.mongo.Collection<SealRecord>
   const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<TileRecord>
-  const newest = (filter: Partial<SealRecord>, session?: Session) =>
+  const newest = (filter: mongoose.mongo.Filter<SealRecord>, session?: Session) =>
     raw().find(filter, majorityWithin(session)).sort({ _id: -1 }).limit(1).next()
 
   return {
@@ -110,8 +110,10 @@ export function createSealStore(connection: Connection) {
     async last(session?: Session): Promise<SealRecord | undefined> {
       return (await newest({}, session)) ?? undefined
     },
-    async lastSigned(session?: Session): Promise<SealRecord | undefined> {
-      return (await newest({ signed: true }, session)) ?? undefined
+    /** @param until Unix seconds: the last one of then */
+    async lastSigned(session?: Session, until?: number): Promise<SealRecord | undefined> {
+      const filter = until === undefined ? {} : { at: { $lte: until } }
+      return (await newest({ signed: true, ...filter }, session)) ?? undefined
     },
     /** The last signed seal that has a checkpoint. */
     async lastNoted(): Promise<SealRecord | undefined> {
@@ -181,7 +183,7 @@ export function createSealStore(connection: Connection) {
      *
      * @returns false where there is no unsigned seal exactly as `seal`
      */
-    async sign(seal: SealRecord, signature: SealSignature & SealNote): Promise<boolean> {
+    async sign(seal: SealRecord, signature: SealSignature & SealNote, session?: Session): Promise<boolean> {
       const { _id, at, count, root, prev_root, from_id, to_id } = seal
       const unsigned = { _id, at, count, root, prev_root, from_id, to_id, signed: false }
       return (
@@ -189,6 +191,7 @@ export function createSealStore(connection: Connection) {
           await raw().updateOne(
             { ...unsigned, signature: { $exists: false } },
             { $set: { ...signature, signed: true } },
+            session === undefined ? {} : { session },
           )
         ).matchedCount === 1
       )

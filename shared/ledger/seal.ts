@@ -33,20 +33,22 @@ export class SealError extends Error {
   override name = 'SealError'
 }
 
-export const sealView = z.object({
-  seq: z.int().min(1).describe('position in the chain, from 1'),
-  at: unixTime(),
-  count: z.int().min(1).describe('ledger entries covered'),
-  root: hex(64),
-  prev_root: hex(64).nullable().describe('root of the previous seal; null for the first'),
-  from_id: z.int().min(1),
-  to_id: z.int().min(1),
-  signature: z.string().nullable().describe('Ed25519, base64'),
-  pubkey: hex(64).nullable(),
-  algo: z.literal(SEAL_ALGO).nullable(),
-  signed_at: unixTime().nullable(),
-  signed: z.boolean(),
-})
+export const sealView = z
+  .object({
+    seq: z.int().min(1).describe('position in the chain, from 1'),
+    at: unixTime(),
+    count: z.int().min(1).describe('ledger entries covered'),
+    root: hex(64),
+    prev_root: hex(64).nullable().describe('root of the previous seal; null for the first'),
+    from_id: z.int().min(1),
+    to_id: z.int().min(1),
+    signature: z.string().nullable().describe('Ed25519, base64'),
+    pubkey: hex(64).nullable(),
+    algo: z.literal(SEAL_ALGO).nullable(),
+    signed_at: unixTime().nullable(),
+    signed: z.boolean(),
+  })
+  .meta({ id: 'Seal' })
 
 /** The fields that are signed. */
 export function sealFields(seal: SealRecord): SealFields {

@@ -9,7 +9,7 @@ import { extendChain } from './chain-check.ts'
 import { numberEntry, readLeaves, type EntryRecord } from './entry.ts'
 import { keyState } from './agent-keys.ts'
 import { createEntryTree } from './entry-tree.ts'
-import type { Lease } from './lease-store.ts'
+import type { Lease } from '../servers/lease-store.ts'
 import { logState, readLog, rebuildLog } from './log.ts'
 import { closingSource, sealFields, SealError, type SealRecord } from './seal.ts'
 import {
@@ -21,6 +21,7 @@ import {
   type Before,
   type Owed,
 } from './solvency.ts'
+import { traceSeal } from './traced.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
 
 /*
@@ -63,7 +64,16 @@ export interface SealerOptions {
 
 type SealerContext = Pick<
   Context,
-  'database' | 'entries' | 'seals' | 'logTiles' | 'readKeyTree' | 'leases' | 'metrics' | 'log' | 'now'
+  | 'database'
+  | 'entries'
+  | 'seals'
+  | 'logTiles'
+  | 'readKeyTree'
+  | 'leases'
+  | 'metrics'
+  | 'log'
+  | 'now'
+  | 'traces'
 >
 
 /**
@@ -96,6 +106,7 @@ async function sealEntries(
   lease: Lease | undefined,
   watch: WatchStep | undefined,
 ): Promise<SealRecord | undefined> {
+  const startedAtMs = Date.now()
   const previous = await ctx.seals.last()
   const seq = (previous?._id ?? 0) + 1
   const fromId = (previous?.to_id ?? 0) + 1
@@ -143,6 +154,7 @@ async function sealEntries(
   const isNew = await performStep(watch, 'seal', () => ctx.seals.insert(seal))
   if (!isNew) await compareWithStored(ctx, seal)
   await performStep(watch, 'status', () => extendChain(ctx, { seq, root }))
+  await traceSeal(ctx, seal, startedAtMs)
   return seal
 }
 

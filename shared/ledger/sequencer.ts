@@ -2,10 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { numberEntry, type EntryRecord } from './entry.ts'
 import type { PendingCollection, PendingRecord } from './entry-store.ts'
-import type { Lease } from './lease-store.ts'
+import type { Lease } from '../servers/lease-store.ts'
 import { asMark } from './mark.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
 import { SealError } from './seal.ts'
+import { traceEntries } from './traced.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
 
 /*
@@ -88,7 +89,10 @@ export async function sequencePending(
   }
 }
 
-type SequencerContext = Pick<Context, 'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log'>
+type SequencerContext = Pick<
+  Context,
+  'database' | 'entries' | 'seals' | 'leases' | 'metrics' | 'log' | 'traces'
+>
 
 interface Batch {
   entries: PendingEntry[]
@@ -226,8 +230,10 @@ async function insertEntries(
   while (missing.length > 0) {
     const base: number = known ?? (await readHighest(ctx))
     const entries = missing.map((entry, index) => numberEntry(entry, base + 1 + index))
+    const startedAtMs = Date.now()
     if (await performStep(watch, 'entries', () => store.append(entries))) {
       logMoney(ctx, entries)
+      await traceEntries(ctx, entries, startedAtMs)
       return base + entries.length
     }
     known = undefined

@@ -322,7 +322,9 @@ async function signOne(
     if (!verdict.ok)
       throw new SealError(`the signature made for seal ${seq} does not verify: ${verdict.message}`)
   })
-  const isStored = await performStep(watch, 'signature', () => ctx.seals.sign(seal, signature))
+  const isStored = await performStep(watch, 'signature', () =>
+    ctx.database.transaction((session) => ctx.seals.sign(seal, signature, session)),
+  )
   if (!isStored) await expectSigned(ctx, seal)
   return true
 }

@@ -3,7 +3,7 @@ import type { Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import type { PayoutRecord } from '../payments/payout.ts'
 import { withdrawPayout } from '../payments/payout-service.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { nowSeconds } from '../foundation/time.ts'
 import { countedRaw, endOrder } from './order-payments.ts'
 import { feeEntries, makeOwnMove, payoutFor } from './order-service.ts'
 import {
@@ -31,8 +31,8 @@ export interface Decision {
 
 /**
  * The operator decides a disputed order. A payment that the chain took back counts as received only if
- * somebody has to have it: a release owes the seller its whole part, if need be from the venue's own money; a
- * refund gives up all of the loss.
+ * somebody must have it: a release owes the seller its whole part, if need be from the venue's own money; a
+ * refund gives up the whole loss.
  *
  * @throws Refusal `no_such_order`, `wrong_state`
  */
@@ -86,7 +86,7 @@ async function release(ctx: Context, found: OrderRecord, book: Book, session: Se
       'wrong_state',
       'The order was never paid in full, so there is nothing to release; it can only be refunded.',
     )
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const price = BigInt(order.amount_raw)
   const buyer = largest(book.received - book.lost - price, book.gone.buyer)
   const writtenOff = book.received - price - buyer
@@ -129,7 +129,7 @@ async function refund(ctx: Context, order: OrderRecord, book: Book, session: Ses
       'wrong_state',
       "The seller's payout is signed or paid already, so the order can only be released.",
     )
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const buyer = largest(book.received - book.lost, book.gone.buyer)
   const writtenOff = book.received - buyer
   const isFeeReturned = order.fee_taken === true && BigInt(order.fee_raw) > 0n

@@ -23,9 +23,7 @@ export const OUTAGE_GRACE_MS = HOUR_MS
 /** A coin's longest address: an integrated one of Monero has 106 characters. */
 export const MAX_ADDRESS_LENGTH = 110
 
-/**
- * How often an API process writes down that it serves. A deadline is acted on once that was written after it.
- */
+/** How often an API process notes that it serves. A deadline is acted on once a later note is there. */
 export const SERVING_BEAT_MS = SECOND_MS
 /** No API process wrote for longer than this: an outage. A restart, or a pause of a busy machine, is none. */
 export const OUTAGE_GAP_MS = 15 * SECOND_MS

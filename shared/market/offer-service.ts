@@ -9,7 +9,7 @@ import { newSalt } from '../ledger/pending.ts'
 import { COINS, type Coin } from '../payments/coin.ts'
 import { isCoinReady } from '../payments/invoice-service.ts'
 import { requireAddress } from '../payments/payout-address.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { nowSeconds } from '../foundation/time.ts'
 import { insertInSlot } from '../servers/slots.ts'
 import { MAX_OPEN_OFFERS } from './market-terms.ts'
 import {
@@ -21,16 +21,14 @@ import {
   type OfferRecord,
 } from './offer.ts'
 
-/**
- * @throws Refusal `invalid_field` for the venue's own address; `wrong_state` if the seller has too many open
- */
+/** @throws Refusal `invalid_field` for the venue's own address; `wrong_state` if too many are open */
 export async function makeOffer(
   ctx: Context,
   agentId: string,
   fields: z.output<typeof offerBody>,
 ): Promise<OfferRecord> {
   const id = newId('offer')
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const { title, description, delivery_hours } = fields
   const { payout_addresses } = offerAddresses(fields)
   for (const coin of COINS)
@@ -87,13 +85,9 @@ export async function closeOffer(ctx: Context, agentId: string, offerId: string)
   const offer = await findOffer(ctx, offerId)
   if (offer.agent_id !== agentId)
     throw new Refusal('not_yours', 'This offer is of another agent.', { field: 'offer_id' })
-  const at = unixSeconds(ctx.databaseNow())
-  const entry = {
-    source: `${offerId}/closed`,
-    at,
-    kind: 'offer_closed' as const,
-    data: { offer_id: offerId, agent_id: agentId },
-  }
+  const at = nowSeconds(ctx)
+  const data = { offer_id: offerId, agent_id: agentId }
+  const entry = { source: `${offerId}/closed`, at, kind: 'offer_closed' as const, data }
   if (!(await ctx.offers.close(offerId, agentId, at, entry)))
     throw new Refusal('wrong_state', 'This offer is closed already.', { field: 'offer_id' })
   return { ...offer, closed_at: at }
@@ -108,9 +102,8 @@ export async function findOffer(ctx: Context, offerId: string): Promise<OfferRec
 }
 
 /** The coins that an order can be paid in now. */
-export async function listReadyCoins(ctx: Context): Promise<Coin[]> {
-  return (await ctx.coins.listCoins()).filter((coin) => isCoinReady(ctx, coin)).map(({ _id }) => _id)
-}
+export const listReadyCoins = async (ctx: Context): Promise<Coin[]> =>
+  (await ctx.coins.listCoins()).filter((coin) => isCoinReady(ctx, coin)).map(({ _id }) => _id)
 
 /** The offers of agents that are not banned, newest first, older than `before` if it is given. */
 export async function listMarket(

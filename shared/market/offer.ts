@@ -14,6 +14,7 @@ import {
   text,
   unixTime,
 } from '../foundation/schema.ts'
+import { maybe, nested, number, text as stored, type RecordOf } from '../servers/fields.ts'
 import { HOUR_MS, SECOND_MS } from '../foundation/time.ts'
 import {
   MARKET_FEE_PERCENT,
@@ -28,27 +29,27 @@ import {
 
 export const OFFER_STATUSES = ['open', 'closed'] as const
 
-export type PayoutAddresses = { [C in Coin]?: string }
-
-export interface OfferRecord extends Ledgered, Hideable {
-  _id: string
-  agent_id: string
-  at: number
-  title: string
-  description: string
-  price_usd_cents: number
-  delivery_hours: number
-  payout_addresses: PayoutAddresses
+export const offerFields = {
+  _id: stored,
+  agent_id: stored,
+  at: number,
+  title: stored,
+  description: stored,
+  price_usd_cents: number,
+  delivery_hours: number,
+  payout_addresses: nested({ xno: maybe.text, xmr: maybe.text }),
   /** Opens the commitment to title and description; anyone may read it. */
-  salt: string
+  salt: stored,
   /** Opens the commitment to the addresses; the seller alone may read it. */
-  addresses_salt: string
+  addresses_salt: stored,
   /** Present until it is closed. */
-  open?: true
+  open: maybe.flag,
   /** Which of the seller's open offers it is; none of an offer from before they were counted. */
-  open_slot?: number
-  closed_at?: number
+  open_slot: maybe.number,
+  closed_at: maybe.number,
 }
+export type OfferRecord = RecordOf<typeof offerFields> & Ledgered & Hideable
+export type PayoutAddresses = OfferRecord['payout_addresses']
 
 const PRICE_FORM = `expected a number of USD from ${usdFromCents(MIN_ORDER_USD_CENTS)} to ${usdFromCents(MAX_ORDER_USD_CENTS)} with at most 2 decimals`
 const HOURS_FORM = `expected a number of hours from ${MIN_DELIVERY_HOURS} to ${MAX_DELIVERY_HOURS}`
@@ -147,10 +148,12 @@ export const offerView = z
   })
   .meta({ id: 'Offer' })
 
-export const ownOfferView = offerView.extend({
-  payout_addresses: z.object({ xno: z.string().optional(), xmr: z.string().optional() }),
-  addresses_salt: hex(64).describe('opens `addresses_hash` of its ledger entry'),
-})
+export const ownOfferView = offerView
+  .extend({
+    payout_addresses: z.object({ xno: z.string().optional(), xmr: z.string().optional() }),
+    addresses_salt: hex(64).describe('opens `addresses_hash` of its ledger entry'),
+  })
+  .meta({ id: 'OwnOffer' })
 
 export const oneOfferView = z.object({ offer_id: idView('offer'), offer: offerView })
 export const madeOfferView = z.object({ offer_id: idView('offer'), offer: ownOfferView })
@@ -185,9 +188,7 @@ export const offerAddresses = ({
 })
 
 /** Whole seconds, rounded up: the shortest delivery time has 4. */
-export function deliverySeconds(hours: number): number {
-  return Math.ceil((hours * HOUR_MS) / SECOND_MS)
-}
+export const deliverySeconds = (hours: number): number => Math.ceil((hours * HOUR_MS) / SECOND_MS)
 
 /** @param ready the coins that can be paid in now */
 export function viewOffer(offer: OfferRecord, ready: readonly Coin[]): z.input<typeof offerView> {

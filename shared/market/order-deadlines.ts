@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { isOutage } from '../servers/database.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { pagesOf } from '../servers/records.ts'
+import { SECOND_MS, unixSeconds, nowSeconds } from '../foundation/time.ts'
 import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from './market-terms.ts'
 import { extendForOutage } from './order-outages.ts'
 import { makeMove, payoutFor, releaseOrder, type Move } from './order-service.ts'
@@ -12,19 +13,15 @@ const BATCH_ORDERS = 100
 const LOOK_EVERY_MS = 100
 
 /**
- * Acts on every order with this deadline, in Unix seconds, whenever its job comes. Nothing is done before the
- * API is known to have served at that time or later; a deadline that fell into an outage is put off. Orders
- * share a transaction for speed alone: if one of them has changed, it is ended and each is made by itself.
+ * Acts on every order with this deadline (Unix seconds), but not before the API is known to have served at
+ * that time or later; a deadline in an outage is put off. Orders share a transaction for speed alone: if one
+ * of them has changed, each is tried by itself.
  */
 export async function passDeadline(ctx: Context, dueAt: number): Promise<void> {
-  if (unixSeconds(ctx.databaseNow()) < dueAt || !(await isKnown(ctx, dueAt))) return
+  if (nowSeconds(ctx) < dueAt || !(await isKnown(ctx, dueAt))) return
   const isInOutage = (await ctx.serving.findOutage(dueAt * SECOND_MS)) !== undefined
   let failed: unknown
-  for (let after = ''; ;) {
-    const due = await ctx.orders.listDue(dueAt, after, BATCH_ORDERS)
-    const last = due.at(-1)
-    if (last === undefined) break
-    after = last._id
+  for await (const due of pagesOf((after) => ctx.orders.listDue(dueAt, after, BATCH_ORDERS))) {
     try {
       if (isInOutage) for (const order of due) await extendForOutage(ctx, order)
       else await passAll(ctx, due)
@@ -68,10 +65,7 @@ async function passAll(ctx: Context, due: readonly OrderRecord[]): Promise<void>
   } catch (error) {
     if (isOutage(error)) throw error
     if (!(error instanceof NotAll))
-      ctx.log.warn(
-        { err: error, orders: due.length },
-        'deadlines were not acted on together; each is tried alone',
-      )
+      ctx.log.warn({ err: error, orders: due.length }, 'deadlines that fail together are tried one by one')
     await passEach(ctx, due)
   }
   ctx.log.info(
@@ -111,11 +105,7 @@ function deadlineMove(order: OrderRecord, nowMs: number): Move {
   const at = unixSeconds(nowMs)
   const late = { late_ms: nowMs - order.due_at * SECOND_MS }
   if (due.step === 'unanswered') return releaseOrder(order, 'unanswered', at, late)
-  return {
-    change: stepChange(order, 'undelivered', at, {
-      set: { ...late, closed_at: at, undelivered: true },
-      unset: ['due_at'],
-    }),
-    payouts: [payoutFor(order, 'buyer', 'undelivered', BigInt(order.amount_raw), at)],
-  }
+  const set = { ...late, closed_at: at, undelivered: true } as const
+  const change = stepChange(order, 'undelivered', at, { set, unset: ['due_at'] })
+  return { change, payouts: [payoutFor(order, 'buyer', 'undelivered', BigInt(order.amount_raw), at)] }
 }

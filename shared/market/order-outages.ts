@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { SECOND_MS, unixSeconds, nowSeconds } from '../foundation/time.ts'
 import { OUTAGE_GRACE_MS } from './market-terms.ts'
 import { enqueueDeadline } from './order-schedule.ts'
 import { deadlineStep } from './order-states.ts'
@@ -7,8 +7,8 @@ import { changeOrder, orderEntry, type OrderChange, type OrderRecord } from './o
 import type { OutageRecord } from './serving-store.ts'
 
 /**
- * Puts off a deadline that fell into an outage of the API, to an hour after the first request that was served
- * again. Not the pay-by time: that is met on the chain.
+ * Puts off a deadline that fell into an outage of the API, to an hour after the first request served again.
+ * Not the pay-by time: that is met on the chain.
  *
  * @returns the order as it stands now
  */
@@ -17,8 +17,7 @@ export async function extendForOutage(ctx: Context, order: OrderRecord): Promise
   for (;;) {
     if (current.due_at === undefined) return current
     const outage = await ctx.serving.findOutage(current.due_at * SECOND_MS)
-    const change =
-      outage === undefined ? undefined : extension(current, outage, unixSeconds(ctx.databaseNow()))
+    const change = outage === undefined ? undefined : extension(current, outage, nowSeconds(ctx))
     if (change === undefined) return current
     if (await ctx.orders.change(current, change)) {
       current = changeOrder(current, change)

@@ -7,7 +7,7 @@ import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
 import type { PayoutRecord, PayoutState, StoredPayout } from '../payments/payout.ts'
 import { withdrawPayout } from '../payments/payout-service.ts'
 import { NOTHING_TO_DO, type Outcome, type Purpose } from '../payments/purpose.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { nowSeconds } from '../foundation/time.ts'
 import { MARKET_FEE_PERCENT } from './market-terms.ts'
 import { enqueueDeadline } from './order-schedule.ts'
 import { makeOwnMove, payoutFor, type Move } from './order-service.ts'
@@ -15,8 +15,8 @@ import { feeOf, stepRule } from './order-states.ts'
 import { atReceived, priceOf, stepChange, sum, type OrderChange, type OrderRecord } from './order.ts'
 
 /*
- * What settlement tells the market, in its transactions. Each changes the order's version: of two at once one
- * gives way.
+ * What settlement tells the market, in its transactions. Each changes the order's version, so two at once
+ * conflict.
  */
 
 export const orderPurpose: Purpose = {
@@ -37,13 +37,13 @@ export const orderPurpose: Purpose = {
   async undone(ctx, invoice, payment, session) {
     const received_raw = String(BigInt(invoice.received_raw) - BigInt(payment.amount_raw))
     await undoOrderPayment(ctx, { ...invoice, received_raw }, session)
-    // An order that waits for its payment again expires with its invoice: that lapses anew.
+    // An order that waits for its payment again expires with its invoice, so that is open again.
     return { fields: { received_raw, lapsed: false } }
   },
   lost: loseOrderPayment,
   restored: restoreOrderPayment,
   suspected: disputeUnexplained,
-  expired: lapseOrder,
+  expired: expireOrder,
   payoutMoved: notePayoutStep,
 }
 
@@ -54,7 +54,7 @@ async function receiveOrderPayment(
   session: Session,
 ): Promise<void> {
   const order = await findOrder(ctx, invoice, session)
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const isMoreUnderWay = await ctx.invoices.isUnderWay(invoice._id, { butFor: payment._id }, session)
   const move = receive(order, invoice, payment, at, isMoreUnderWay)
   await makeOwnMove(ctx, order, move, session)
@@ -80,11 +80,10 @@ function receive(
     case 'disputed':
       return noted
     // The price is held, or was given to its owner: what comes now is over it.
-    default:
-      return {
-        ...noted,
-        payouts: [payoutFor(order, 'buyer', `excess/${payment._id}`, BigInt(payment.amount_raw), at)],
-      }
+    default: {
+      const excess = payoutFor(order, 'buyer', `excess/${payment._id}`, BigInt(payment.amount_raw), at)
+      return { ...noted, payouts: [excess] }
+    }
   }
 }
 
@@ -101,13 +100,13 @@ function pay(order: OrderRecord, priced: OrderRecord, excess: bigint, at: number
 }
 
 /**
- * `invoice` has it counted no more.
+ * `invoice` no longer counts it.
  *
- * @throws Refusal `wrong_state` if the order cannot wait for its price again
+ * @throws Refusal `wrong_state` if the order can't wait for its price again
  */
 async function undoOrderPayment(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<void> {
   const order = await findOrder(ctx, invoice, session)
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const received = countedRaw(order, invoice)
   const isCovered = received >= BigInt(order.amount_raw)
   const isOver = order.status === 'refunded' || order.status === 'expired'
@@ -143,12 +142,7 @@ async function undoOrderPayment(ctx: Context, invoice: InvoiceRecord, session: S
   await makeOwnMove(ctx, order, { change, payouts }, session)
 }
 
-async function waitAgain(
-  ctx: Context,
-  order: OrderRecord,
-  invoice: InvoiceRecord,
-  at: number,
-): Promise<OrderChange> {
+async function waitAgain(ctx: Context, order: OrderRecord, invoice: InvoiceRecord, at: number) {
   const used = new Set(await ctx.orders.listUnpaidSlots(order.buyer_id))
   let slot = 0
   while (used.has(slot)) slot++
@@ -164,13 +158,10 @@ async function waitAgain(
 }
 
 /** Everything that was received for an order and not given up. */
-export function countedRaw(order: OrderRecord, invoice: Pick<InvoiceRecord, 'received_raw'>): bigint {
-  return BigInt(invoice.received_raw) - BigInt(order.written_off_raw)
-}
+export const countedRaw = (order: OrderRecord, invoice: Pick<InvoiceRecord, 'received_raw'>): bigint =>
+  BigInt(invoice.received_raw) - BigInt(order.written_off_raw)
 
-/**
- * It goes on counting as received until the operator decides; until then nothing of the order's is signed.
- */
+/** It counts as received until the operator decides; until then nothing is signed for the order. */
 async function loseOrderPayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
   const about = { payment_id: payment._id, coin: payment.coin, amount_raw: payment.amount_raw }
   await disputeByChain(ctx, await findOrder(ctx, payment, session), 'payment_lost', about, session)
@@ -183,7 +174,7 @@ async function disputeByChain(
   about: PendingEntry['data'],
   session: Session,
 ): Promise<void> {
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const change = stepChange(order, step, at, {
     set: { disputed_at: at, disputed_by: 'chain' },
     unset: ['due_at', 'unpaid_slot'],
@@ -194,14 +185,8 @@ async function disputeByChain(
   await ctx.payouts.setFrozen(order._id, true, session)
 }
 
-/**
- * The operator decides orders one of whose sides may have been paid by a transaction that is not on record.
- */
-async function disputeUnexplained(
-  ctx: Context,
-  coin: Coin,
-  addresses: readonly string[] | undefined,
-): Promise<string[]> {
+/** The operator decides orders of which an unrecorded transaction may have paid a side. */
+async function disputeUnexplained(ctx: Context, coin: Coin, addresses: readonly string[] | undefined) {
   const disputed: string[] = []
   for (const { _id } of await ctx.orders.listOpenWith(coin, addresses)) {
     const isDisputed = await ctx.database.transaction(async (session) => {
@@ -225,13 +210,9 @@ async function restoreOrderPayment(ctx: Context, payment: PaymentRecord, session
   const order = await findOrder(ctx, payment, session)
   const [writtenOff, amount] = [BigInt(order.written_off_raw), BigInt(payment.amount_raw)]
   const returned = writtenOff < amount ? writtenOff : amount
-  const at = unixSeconds(ctx.databaseNow())
-  if (returned === 0n) {
-    // Writes the order all the same: beside a decision that still counts the payment as lost, one of the two
-    // conflicts.
-    await makeOwnMove(ctx, order, { change: { step: 'payment_returned', at, set: {}, entries: [] } }, session)
-    return
-  }
+  const at = nowSeconds(ctx)
+  // Beside a decision that still counts the payment as lost, one of the two conflicts.
+  if (returned === 0n) return touchOrder(ctx, order, 'payment_returned', session)
   const change = {
     step: 'payment_returned' as const,
     at,
@@ -258,95 +239,53 @@ async function restoreOrderPayment(ctx: Context, payment: PaymentRecord, session
 }
 
 /** What was paid in part is owed to the buyer. */
-async function lapseOrder(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome> {
+async function expireOrder(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome> {
   const order = await findOrder(ctx, invoice, session)
   if (order.status !== 'awaiting_payment') return {}
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const received = countedRaw(order, invoice)
   const change = stepChange(order, at < order.pay_by ? 'unpayable' : 'expired', at, {
     set: { closed_at: at },
     unset: ['unpaid_slot', 'payment_seen_at'],
   })
-  await makeOwnMove(
-    ctx,
-    order,
-    { change, payouts: received === 0n ? [] : [payoutFor(order, 'buyer', 'expired', received, at)] },
-    session,
-  )
+  const payouts = received === 0n ? [] : [payoutFor(order, 'buyer', 'expired', received, at)]
+  await makeOwnMove(ctx, order, { change, payouts }, session)
   return {}
 }
 
-async function findOrder(
-  ctx: Context,
-  of: { _id: string; order_id?: string },
-  session: Session,
-): Promise<OrderRecord> {
+async function findOrder(ctx: Context, of: { _id: string; order_id?: string }, session: Session) {
   const order = of.order_id === undefined ? undefined : await ctx.orders.find(of.order_id, session)
   if (order === undefined) throw new Error(`${of._id} is of an order that does not exist`)
   return order
 }
 
 /**
- * A seller's payout that has arrived ends its order, or will with the decision if that is disputed; one that
- * came back must not leave while its order is disputed because of a lost payment.
+ * A seller's payout that has arrived ends its order, at once or with the decision of a dispute. One that came
+ * back must not leave while its order is disputed because of a lost payment.
  */
-export async function notePayoutStep(
-  ctx: Context,
-  payout: StoredPayout,
-  to: PayoutState,
-  session: Session,
-): Promise<void> {
+export async function notePayoutStep(ctx: Context, payout: StoredPayout, to: PayoutState, session: Session) {
   if (payout.order_id === undefined || !['confirmed', 'manual', 'owed'].includes(to)) return
   const order = await findOrder(ctx, payout, session)
   if (to === 'owed') {
-    if (order.status === 'paid_out' && payout.agent_id === order.seller_id)
-      await makeOwnMove(
-        ctx,
-        order,
-        {
-          change: stepChange(order, 'payout_undone', unixSeconds(ctx.databaseNow()), {
-            unset: ['paid_out_at'],
-          }),
-        },
-        session,
-      )
-    else await touchOrder(ctx, order, 'payout_returned', session)
-    await ctx.payouts.setFrozen(
-      order._id,
-      order.status === 'disputed' && order.disputed_by === 'chain',
-      session,
-    )
+    if (order.status === 'paid_out' && payout.agent_id === order.seller_id) {
+      const change = stepChange(order, 'payout_undone', nowSeconds(ctx), { unset: ['paid_out_at'] })
+      await makeOwnMove(ctx, order, { change }, session)
+    } else await touchOrder(ctx, order, 'payout_returned', session)
+    const isFrozen = order.status === 'disputed' && order.disputed_by === 'chain'
+    await ctx.payouts.setFrozen(order._id, isFrozen, session)
   } else if (payout.agent_id === order.seller_id) {
     if (order.status === 'released') await endOrder(ctx, order, session)
     else if (order.status === 'disputed') await touchOrder(ctx, order, 'payout_arrived', session)
   }
 }
 
-/**
- * Writes the order though nothing of it changes: beside a transaction that disputes or decides it, one
- * conflicts.
- */
-async function touchOrder(
-  ctx: Context,
-  order: OrderRecord,
-  step: 'payout_returned' | 'payout_arrived',
-  session: Session,
-): Promise<void> {
-  await makeOwnMove(
-    ctx,
-    order,
-    { change: { step, at: unixSeconds(ctx.databaseNow()), set: {}, entries: [] } },
-    session,
-  )
-}
+/** Writes the order, unchanged, so that a transaction that disputes or decides it conflicts. */
+const touchOrder = (ctx: Context, order: OrderRecord, step: OrderChange['step'], session: Session) =>
+  makeOwnMove(ctx, order, { change: { step, at: nowSeconds(ctx), set: {}, entries: [] } }, session)
 
 /** Its seller is paid. In the transaction that read the order. */
 export async function endOrder(ctx: Context, order: OrderRecord, session: Session): Promise<void> {
-  const at = unixSeconds(ctx.databaseNow())
-  await makeOwnMove(
-    ctx,
-    order,
-    { change: stepChange(order, 'paid_out', at, { set: { paid_out_at: at } }) },
-    session,
-  )
+  const at = nowSeconds(ctx)
+  const change = stepChange(order, 'paid_out', at, { set: { paid_out_at: at } })
+  await makeOwnMove(ctx, order, { change }, session)
 }

@@ -45,22 +45,15 @@ export async function placeOrder(
       ? undefined
       : await requireAddress(ctx, coin, fields.refund_address, 'refund_address')
   const { offer_id, currency, refund_address } = fields
-  const author = await readAuthorship(
-    ctx,
-    buyerId,
-    'order ordered',
-    { offer_id, currency, refund_address },
-    fields,
-  )
+  const said = { offer_id, currency, refund_address }
+  const author = await readAuthorship(ctx, buyerId, 'order ordered', said, fields)
   // Within this process; across processes the unique index on the buyer's slots decides.
   return ctx.serialize(`order ${buyerId}`, async () => {
     await requireSlot(ctx, buyerId)
     const orderId = newId('order')
-    const asked = { agentId: buyerId, coin, priceUsdCents: offer.price_usd_cents }
-    const prepared = await prepareInvoice(ctx, {
-      ...asked,
-      expiresAt: unixSeconds(ctx.databaseNow() + ctx.config.payByMs),
-    })
+    const expiresAt = unixSeconds(ctx.databaseNow() + ctx.config.payByMs)
+    const asked = { agentId: buyerId, coin, priceUsdCents: offer.price_usd_cents, expiresAt }
+    const prepared = await prepareInvoice(ctx, asked)
     const invoice = { ...prepared, order_id: orderId }
     const order = newOrder(invoice, offer, Math.ceil(ctx.config.acceptMs / SECOND_MS), refundAddress, author)
     for (;;) {
@@ -81,22 +74,17 @@ export async function placeOrder(
 
 async function chooseCoin(ctx: Context, offer: OfferRecord, wanted: Coin | undefined): Promise<Coin> {
   const taken = COINS.filter((coin) => offer.payout_addresses[coin] !== undefined)
+  const paidIn = `This offer can be paid in ${taken.join(' or ')}`
+
   if (wanted !== undefined) {
     if (!taken.includes(wanted))
-      throw new Refusal(
-        'invalid_field',
-        `This offer can be paid in ${taken.join(' or ')}; expected one of them.`,
-        { field: 'currency' },
-      )
+      throw new Refusal('invalid_field', `${paidIn}; expected one of them.`, { field: 'currency' })
     await requireReady(ctx, wanted)
     return wanted
   }
   for (const coin of taken) if (isCoinReady(ctx, await ctx.coins.findCoin(coin))) return coin
-  throw new Refusal(
-    'currency_not_configured',
-    `This offer can be paid in ${taken.join(' or ')}, which cannot be taken now; GET /api/v1/currencies says what is ready.`,
-    { field: 'currency' },
-  )
+  const why = `${paidIn}, which cannot be taken now; GET /api/v1/currencies says what is ready.`
+  throw new Refusal('currency_not_configured', why, { field: 'currency' })
 }
 
 async function requireSlot(ctx: Context, buyerId: string): Promise<number> {

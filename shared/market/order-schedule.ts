@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { SECOND_MS, nowSeconds } from '../foundation/time.ts'
 import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS } from './market-terms.ts'
 import type { OrderRecord } from './order.ts'
 
@@ -15,7 +15,7 @@ export async function enqueueDeadline(ctx: Context, order: Pick<OrderRecord, 'du
 
 /** Their own name keeps them apart from a job that is still delayed. */
 export async function enqueueOverdueDeadlines(ctx: Context): Promise<void> {
-  const now = unixSeconds(ctx.databaseNow())
+  const now = nowSeconds(ctx)
   for (const dueAt of await ctx.orders.listDueTimes(now - DEADLINE_OVERDUE_SECONDS, SWEEP_TIMES))
     await ctx.queues.enqueue('order-deadlines', { due_at: dueAt }, { debounceId: `overdue-${dueAt}` })
 }

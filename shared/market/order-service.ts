@@ -7,7 +7,7 @@ import { Refusal } from '../foundation/errors.ts'
 import { newSalt } from '../ledger/pending.ts'
 import type { PayoutRecord } from '../payments/payout.ts'
 import { newPayout } from '../payments/payout-service.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { SECOND_MS, nowSeconds } from '../foundation/time.ts'
 import { MAX_PAYOUTS_SHOWN } from './market-terms.ts'
 import { extendForOutage } from './order-outages.ts'
 import { enqueueDeadline } from './order-schedule.ts'
@@ -26,6 +26,8 @@ import {
 } from './order.ts'
 import { requireAddress } from '../payments/payout-address.ts'
 
+type Side = 'buyer' | 'seller'
+
 /** What the side that takes a step may send beside it. */
 type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
 
@@ -36,13 +38,8 @@ export async function deliverOrder(
   fields: { order_id: string; delivery: string } & Signed,
 ) {
   const { order_id: orderId, delivery } = fields
-  const author = await readAuthorship(
-    ctx,
-    sellerId,
-    'order delivered',
-    { order_id: orderId, delivery },
-    fields,
-  )
+  const said = { order_id: orderId, delivery }
+  const author = await readAuthorship(ctx, sellerId, 'order delivered', said, fields)
   const salt = newSalt()
   const deliveryHash = commitRecord(orderId, salt, { delivery })
   const order = await takeStep(
@@ -75,7 +72,7 @@ export async function acceptDelivery(
 }
 
 /**
- * The buyer disputes a delivery; nothing is owed to anyone until the operator decides.
+ * Nothing is owed to anyone until the operator decides.
  *
  * @throws Refusal as takeStep() and readAuthorship()
  */
@@ -125,9 +122,8 @@ export function releaseOrder(
 }
 
 /** A fee of 0 is none: the smallest order of a coin that is worth very much. */
-export function feeEntries(order: OrderRecord, at: number) {
-  return BigInt(order.fee_raw) === 0n ? [] : [feeEntry(order, at, 'taken')]
-}
+export const feeEntries = (order: OrderRecord, at: number) =>
+  BigInt(order.fee_raw) === 0n ? [] : [feeEntry(order, at, 'taken')]
 
 /** The change that owes it makes its source unique. */
 export function payoutFor(
@@ -149,46 +145,28 @@ export function payoutFor(
 }
 
 /** @returns false if the order has changed since it was read: nothing was written */
-export async function makeMove(
-  ctx: Context,
-  before: OrderRecord,
-  move: Move,
-  session: Session,
-): Promise<boolean> {
+export async function makeMove(ctx: Context, before: OrderRecord, move: Move, session: Session) {
   if (!(await ctx.orders.change(before, move.change, session))) return false
   await ctx.payouts.insert(move.payouts ?? [], session)
   await ctx.journal.write(moveLines(before, move.change, move.payouts), session)
   return true
 }
 
-/**
- * Inside the transaction that read the order: a conflict ends that as a whole, so nothing can have changed.
- */
-export async function makeOwnMove(
-  ctx: Context,
-  order: OrderRecord,
-  move: Move,
-  session: Session,
-): Promise<void> {
+/** In the transaction that read the order, so nothing can have changed: a conflict ends all of it. */
+export async function makeOwnMove(ctx: Context, order: OrderRecord, move: Move, session: Session) {
   await requireOwn(makeMove(ctx, order, move, session), `order ${order._id}`)
 }
 
 /** If somebody else was faster it looks again. @throws Refusal `no_such_order`; `not_yours`; `wrong_state` */
 async function takeStep(
   ctx: Context,
-  by: {
-    agentId: string
-    side: 'buyer' | 'seller'
-    orderId: string
-    step: OrderStep
-    author: Authorship | undefined
-  },
+  by: { agentId: string; side: Side; orderId: string; step: OrderStep; author: Authorship | undefined },
   move: (before: OrderRecord, at: number) => Move,
 ): Promise<OrderRecord> {
   for (;;) {
     const before = await refreshOrder(ctx, by.agentId, by.orderId)
     requireSide(before, by.agentId, by.side)
-    const at = unixSeconds(ctx.databaseNow())
+    const at = nowSeconds(ctx)
     requireStep(before, by.step, at)
     const moved = move(before, at)
     const made = { ...moved, change: signedChange(before, moved.change, by.agentId, by.author) }
@@ -202,33 +180,22 @@ async function takeStep(
 
 function requireSide(order: OrderRecord, agentId: string, side: 'buyer' | 'seller'): void {
   if ((side === 'buyer' ? order.buyer_id : order.seller_id) === agentId) return
-  throw new Refusal(
-    'not_yours',
-    `This step is the ${side}'s, and you are the ${side === 'buyer' ? 'seller' : 'buyer'} of this order.`,
-    {
-      field: 'order_id',
-    },
-  )
+  const why = `This step is the ${side}'s, and you are the ${side === 'buyer' ? 'seller' : 'buyer'} of this order.`
+  throw new Refusal('not_yours', why, { field: 'order_id' })
 }
 
 function requireStep(order: OrderRecord, step: OrderStep, at: number): void {
   const obstacle = stepObstacle(order, step, at)
   if (obstacle === undefined) return
   const { from, deadline } = stepRule(step)
-  throw new Refusal(
-    'wrong_state',
+  const why =
     obstacle === 'status'
       ? `The order is ${order.status}; this step needs one that is ${from.join(' or ')}.`
-      : `The order's ${deadline?.name} has passed.`,
-    { field: 'order_id' },
-  )
+      : `The order's ${deadline?.name} has passed.`
+  throw new Refusal('wrong_state', why, { field: 'order_id' })
 }
 
-/**
- * A deadline that passed in an outage of the API is put off first.
- *
- * @throws Refusal `no_such_order`; `not_yours`
- */
+/** A deadline that passed in an outage is put off first. @throws Refusal `no_such_order`; `not_yours` */
 export async function refreshOrder(ctx: Context, agentId: string, orderId: string): Promise<OrderRecord> {
   const order = await ctx.orders.find(orderId)
   if (order === undefined)
@@ -245,9 +212,8 @@ export async function listOrders(
   before: string | undefined,
   limit: number,
 ): Promise<OrderRecord[]> {
-  return Promise.all(
-    (await ctx.orders.listByAgent(agentId, before, limit)).map((order) => putOff(ctx, order)),
-  )
+  const found = await ctx.orders.listByAgent(agentId, before, limit)
+  return Promise.all(found.map((order) => putOff(ctx, order)))
 }
 
 async function putOff(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
@@ -258,9 +224,9 @@ async function putOff(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
 }
 
 /**
- * Names the address that the buyer is paid at, once.
+ * Names the address at which the buyer is paid, once.
  *
- * @throws Refusal as takeStep() and readAuthorship(); `wrong_state` where one is set; `invalid_field`
+ * @throws Refusal as takeStep() and readAuthorship(); `wrong_state` if one is set; `invalid_field`
  */
 export async function setRefundAddress(
   ctx: Context,
@@ -268,27 +234,18 @@ export async function setRefundAddress(
   fields: { order_id: string; address: string } & Signed,
 ) {
   const { order_id: orderId, address } = fields
-  const author = await readAuthorship(
-    ctx,
-    buyerId,
-    'order refund_address',
-    { order_id: orderId, address },
-    fields,
-  )
+  const said = { order_id: orderId, address }
+  const author = await readAuthorship(ctx, buyerId, 'order refund_address', said, fields)
   for (;;) {
     const before = await refreshOrder(ctx, buyerId, orderId)
     requireSide(before, buyerId, 'buyer')
-    const named = await ctx.database.transaction((session) =>
-      nameRefundAddress(ctx, before, address, session, author),
-    )
+    const name = (session: Session) => nameRefundAddress(ctx, before, address, session, author)
+    const named = await ctx.database.transaction(name)
     if (named !== undefined) return named
   }
 }
 
-/**
- * @returns undefined if the order has changed since it was read: nothing was written.
- * @throws Refusal as above
- */
+/** @returns undefined, with nothing written, if the order has changed since. @throws Refusal as above */
 export async function nameRefundAddress(
   ctx: Context,
   before: OrderRecord,
@@ -301,17 +258,14 @@ export async function nameRefundAddress(
       field: 'order_id',
     })
   const address = await requireAddress(ctx, before.coin, text, 'address')
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const salt = newSalt()
+  const refund_address_hash = commitRecord(before._id, salt, { address })
   const unsigned: OrderChange = {
     step: 'refund_address',
     at,
     set: { refund_address: address, refund_salt: salt },
-    entries: [
-      orderEntry(before, 'refund_address', at, {
-        refund_address_hash: commitRecord(before._id, salt, { address }),
-      }),
-    ],
+    entries: [orderEntry(before, 'refund_address', at, { refund_address_hash })],
   }
   const change = signedChange(before, unsigned, before.buyer_id, author)
   if (!(await ctx.orders.change(before, change, session))) return undefined
@@ -320,9 +274,9 @@ export async function nameRefundAddress(
 }
 
 /**
- * What the operator named with a payment that was none.
+ * An address that the operator named with a payment that was not made.
  *
- * @returns false if something else was paid there: it stays
+ * @returns false if it was used otherwise
  */
 export async function forgetRefundAddress(ctx: Context, orderId: string, session: Session): Promise<boolean> {
   const before = await ctx.orders.find(orderId, session)
@@ -331,7 +285,7 @@ export async function forgetRefundAddress(ctx: Context, orderId: string, session
   const payouts = await ctx.payouts.listByOrder(orderId, session)
   if (payouts.some((one) => one.agent_id === buyerId && !['owed', 'withdrawn'].includes(one.state)))
     return false
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const change: OrderChange = {
     step: 'refund_address',
     at,

@@ -23,9 +23,7 @@ export const ORDER_STATUS_MEANINGS: Readonly<Record<OrderStatus, string>> = {
   expired: 'Never paid in time; what was paid in part is owed to the buyer.',
 }
 
-/**
- * Who makes a transition: a side, the operator, the chain (confirmed payments), or the service at a deadline.
- */
+/** Who makes a transition; `chain`: confirmed payments; `service`: at a deadline. */
 export const ORDER_ACTORS = ['buyer', 'seller', 'operator', 'chain', 'service'] as const
 export type OrderActor = (typeof ORDER_ACTORS)[number]
 
@@ -36,10 +34,7 @@ export interface OrderStepRule {
   from: readonly OrderStatus[]
   to: OrderStatus
   actor: OrderActor
-  /**
-   * `before`: while the time has not come; `after`: from that time on. Nothing is both, so of two one alone
-   * can win.
-   */
+  /** `before` that time, or `after`: from then on. No time is both, so only one of two steps can win. */
   deadline?: { name: Deadline; side: 'before' | 'after' }
   text: string
 }
@@ -146,13 +141,11 @@ export const ORDER_STEPS = {
 export type OrderStep = keyof typeof ORDER_STEPS
 export const ORDER_STEP_NAMES = Object.keys(ORDER_STEPS) as OrderStep[]
 
-export function stepRule(step: OrderStep): OrderStepRule {
-  return ORDER_STEPS[step]
-}
+export const stepRule = (step: OrderStep): OrderStepRule => ORDER_STEPS[step]
 
 export type OrderState = { status: OrderStatus } & { readonly [Name in Deadline]?: number }
 
-/** @returns why the step cannot be taken at this time; undefined where it can */
+/** @returns why the step cannot be taken at this time; undefined if it can */
 export function stepObstacle(
   order: OrderState,
   step: OrderStep,
@@ -182,7 +175,7 @@ export function deadlineStep(
 }
 
 export interface NextTransition {
-  /** null where more than one is possible. */
+  /** null if more than one is possible. */
   to: OrderStatus | null
   at: number | null
   actor: OrderActor
@@ -209,6 +202,5 @@ export function nextTransition(
 }
 
 /** The venue's part of an order's amount: floor(amount × 20 / 100), in the coin's smallest unit. */
-export function feeOf(amountRaw: bigint, feePercent: number): bigint {
-  return (amountRaw * BigInt(feePercent)) / 100n
-}
+export const feeOf = (amountRaw: bigint, feePercent: number): bigint =>
+  (amountRaw * BigInt(feePercent)) / 100n

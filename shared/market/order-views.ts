@@ -216,11 +216,9 @@ export function viewWaiting(waiting: {
 
 export type PaysOut = 'service' | 'operator'
 
-export function viewOrderSummary(
-  order: OrderRecord,
-  agentId: string,
-  paysOut: PaysOut,
-): z.input<typeof orderSummaryView> {
+type OrderSummary = z.input<typeof orderSummaryView>
+
+export function viewOrderSummary(order: OrderRecord, agentId: string, paysOut: PaysOut): OrderSummary {
   const { coin } = order
   return {
     order_id: order._id,

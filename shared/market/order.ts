@@ -1,95 +1,98 @@
-import { authorData } from '../agents/authorship.ts'
+import { given } from '../foundation/given.ts'
+import { authorData, authorShape } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
 import { tell, type EventMark, type Telling } from '../events/mark.ts'
 import type { Ledgered, PendingEntry } from '../ledger/pending.ts'
+import { maybe, nested, number, text, textOf, type RecordOf } from '../servers/fields.ts'
 import type { Coin } from '../payments/coin.ts'
 import { missingRaw } from '../payments/invoice.ts'
 import { move, payoutLine, type JournalLine } from '../payments/journal.ts'
 import type { PayoutRecord } from '../payments/payout.ts'
 import { stepRule, type OrderStatus, type OrderStep } from './order-states.ts'
 
+/** A step of the table, or a change that leaves the state as it is. */
+type ChangeName =
+  | OrderStep
+  | 'extended'
+  | 'payment'
+  | 'payment_returned'
+  | 'payout_returned'
+  | 'payout_arrived'
+  | 'refund_address'
+
+const signatureFields = { ...authorShape, step: textOf<ChangeName | 'ordered'>(), agent_id: text }
+export type StepSignature = RecordOf<typeof signatureFields>
+
+const extensionFields = {
+  deadline: textOf<'deliver_by' | 'accept_by'>(),
+  was: number,
+  until: number,
+  outage_from: number,
+  outage_to: number,
+}
+
 /**
- * A market order. Money is decimal text in the coin's smallest unit, times are Unix seconds. While it awaits
- * payment or is disputed everything that came is held. From `paid` on the price is held, and everything over
- * it is owed to the buyer at once.
+ * Money is decimal text in the coin's smallest unit, times are Unix seconds. While an order awaits payment or
+ * is disputed, everything that came is held. From `paid` on the price is held, and everything over it is owed
+ * to the buyer at once.
  */
-export interface OrderRecord extends Ledgered, Telling {
-  _id: string
-  offer_id: string
-  buyer_id: string
-  seller_id: string
-  at: number
-  title: string
-  coin: Coin
-  price_usd_cents: number
-  amount_raw: string
-  fee_raw: string
-  invoice_id: string
-  delivery_seconds: number
-  accept_seconds: number
-  payout_address: string
-  refund_address?: string
+export const orderFields = {
+  _id: text,
+  offer_id: text,
+  buyer_id: text,
+  seller_id: text,
+  at: number,
+  title: text,
+  coin: textOf<Coin>(),
+  price_usd_cents: number,
+  amount_raw: text,
+  fee_raw: text,
+  invoice_id: text,
+  delivery_seconds: number,
+  accept_seconds: number,
+  payout_address: text,
+  refund_address: maybe.text,
   /** Opens the commitment to the seller's address. */
-  payout_salt: string
-  refund_salt?: string
+  payout_salt: text,
+  refund_salt: maybe.text,
   /** Addresses that the operator named and took back, each with its salt. */
-  refunds_undone?: { address: string; salt: string }[]
+  refunds_undone: maybe.list(nested({ address: text, salt: text })),
 
-  status: OrderStatus
+  status: textOf<OrderStatus>(),
   /** Counts the changes: an update names the one that it read. */
-  version: number
+  version: number,
   /** 0 to 19 while it waits for its payment, each once for a buyer: so that no agent has more of them. */
-  unpaid_slot?: number
-  pay_by: number
+  unpaid_slot: maybe.number,
+  pay_by: number,
   /** A payment was seen and none has been confirmed since. */
-  payment_seen_at?: number
-  paid_at?: number
-  deliver_by?: number
-  delivered_at?: number
-  delivery?: string
-  delivery_salt?: string
-  accept_by?: number
-  disputed_at?: number
+  payment_seen_at: maybe.number,
+  paid_at: maybe.number,
+  deliver_by: maybe.number,
+  delivered_at: maybe.number,
+  delivery: maybe.text,
+  delivery_salt: maybe.text,
+  accept_by: maybe.number,
+  disputed_at: maybe.number,
   /** `chain`: a settled payment was taken back. */
-  disputed_by?: 'buyer' | 'chain'
-  dispute_reason?: string
-  dispute_salt?: string
-  closed_at?: number
-  undelivered?: true
-  paid_out_at?: number
-  due_at?: number
-  extensions?: Extension[]
-  late_ms?: number
-  fee_taken?: true
+  disputed_by: maybe.textOf<'buyer' | 'chain'>(),
+  dispute_reason: maybe.text,
+  dispute_salt: maybe.text,
+  closed_at: maybe.number,
+  undelivered: maybe.flag,
+  paid_out_at: maybe.number,
+  due_at: maybe.number,
+  extensions: maybe.list(nested(extensionFields)),
+  late_ms: maybe.number,
+  fee_taken: maybe.flag,
   /** Signatures of the two sides on steps that they took, in the order of the steps. */
-  signatures?: StepSignature[]
+  signatures: maybe.list(nested(signatureFields)),
   /** Taken back by the chain and given up by a decision: no longer counted as received. */
-  written_off_raw: string
+  written_off_raw: text,
 }
+export type OrderRecord = RecordOf<typeof orderFields> & Ledgered & Telling
 
-export interface StepSignature extends Authorship {
-  step: OrderChange['step'] | 'ordered'
-  agent_id: string
-}
-
-export interface Extension {
-  deadline: 'deliver_by' | 'accept_by'
-  was: number
-  until: number
-  outage_from: number
-  outage_to: number
-}
-
-/** One change of an order: a step of the table, or one that leaves the state as it is. */
 export interface OrderChange {
-  step:
-    | OrderStep
-    | 'extended'
-    | 'payment'
-    | 'payment_returned'
-    | 'payout_returned'
-    | 'payout_arrived'
-    | 'refund_address'
+  step: ChangeName
   at: number
   set: Partial<Omit<OrderRecord, '_id' | 'version' | 'pending' | 'tells'>>
   unset?: readonly (keyof OrderRecord)[]
@@ -107,14 +110,14 @@ export function changeOrder(order: OrderRecord, change: OrderChange): OrderRecor
 /** Both sides are told of each step, by whomever it was taken. */
 export const orderMarks = (
   { _id, buyer_id: buyer, seller_id: seller }: Pick<OrderRecord, '_id' | 'buyer_id' | 'seller_id'>,
-  step: OrderChange['step'] | 'ordered',
+  step: ChangeName | 'ordered',
   status: OrderStatus,
 ): EventMark[] => [buyer, seller].map((to) => tell(to, 'order', _id, { step, status }))
 
 /** Its source carries the number of the change: an order may take a step twice. */
 export function orderEntry(
   order: Pick<OrderRecord, '_id' | 'version'>,
-  step: OrderChange['step'] | 'ordered',
+  step: ChangeName | 'ordered',
   at: number,
   data: PendingEntry['data'] = {},
   kind: PendingEntry['kind'] = 'order',
@@ -145,7 +148,7 @@ export function stepChange(
     step,
     at,
     set: { status: to, ...change.set },
-    ...(change.unset === undefined ? {} : { unset: change.unset }),
+    ...given({ unset: change.unset }),
     entries: [
       orderEntry(order, step, at, { status: to, ...change.data }, change.kind),
       ...(change.entries ?? []),
@@ -153,10 +156,7 @@ export function stepChange(
   }
 }
 
-/**
- * The same change, signed by the side that takes the step: its entry, the first, carries the signature's
- * hash.
- */
+/** The change, signed by the side that makes it; its first entry carries the signature's hash. */
 export function signedChange(
   order: Pick<OrderRecord, 'signatures'>,
   change: OrderChange,
@@ -185,9 +185,8 @@ export function atReceived(order: OrderRecord, receivedRaw: bigint): OrderRecord
 export const priceOf = ({ amount_raw, fee_raw }: OrderRecord) => ({ amount_raw, fee_raw })
 
 /** The price without the fee, in the smallest unit. */
-export function sellerShare(order: Pick<OrderRecord, 'amount_raw' | 'fee_raw'>): bigint {
-  return BigInt(order.amount_raw) - BigInt(order.fee_raw)
-}
+export const sellerShare = (order: Pick<OrderRecord, 'amount_raw' | 'fee_raw'>): bigint =>
+  BigInt(order.amount_raw) - BigInt(order.fee_raw)
 
 /** `returned`: a fee that was taken is given back, because the order is refunded after all. */
 export function feeEntry(order: OrderRecord, at: number, step: 'taken' | 'returned'): PendingEntry {

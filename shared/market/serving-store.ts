@@ -3,10 +3,10 @@ import { isDuplicateKey } from '../servers/database.ts'
 import { OUTAGE_GAP_MS } from './market-terms.ts'
 
 /*
- * When the API served: a process that serves moves one shared mark on every second, from its first answered
+ * When the API served: a process that serves moves one shared mark every second, from its first answered
  * request on. A pause of the mark beyond OUTAGE_GAP_MS is an outage; it lasts until the next request, which
- * writes it down before the mark moves on. So each past time is told: served, not served (an outage covers
- * it), or not known yet (after the mark).
+ * records it before the mark moves on. So each past time is served, not served (in an outage) or not known
+ * yet (after the mark).
  */
 
 /** Milliseconds by the database's clock, as all times here. */

@@ -129,13 +129,10 @@ const HONEST_LIMITS = [
   'Holding the coins today says nothing of tomorrow: no code forces a payout.',
 ] as const
 
-function show(raw: bigint, coin: Coin): string {
-  return raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)
-}
+const show = (raw: bigint, coin: Coin): string =>
+  raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)
 
-async function readSealed(
-  ctx: Context,
-): Promise<{ upTo: number; owed: Owed; seal?: { seq: number; at: number; entry_id: number } }> {
+async function readSealed(ctx: Context) {
   const last = await ctx.seals.last()
   const owed = last === undefined ? undefined : closingSums(await ctx.entries.find(last.to_id), last._id)
   if (last === undefined || owed === undefined) return { upTo: 0, owed: NOTHING_OWED }
@@ -145,23 +142,13 @@ async function readSealed(
 async function sumHeld(ctx: Context, nowMs: number): Promise<Held> {
   const read = async (coin: Coin): Promise<[Coin, Held['sums'][Coin]]> => {
     const flows = await ctx.journal.flows(coin)
-    const net = (from: AccountKind, to: AccountKind): bigint =>
-      flows.reduce(
-        (sum, flow) =>
-          sum +
-          (flow.from === from && flow.to === to
-            ? flow.sum
-            : flow.from === to && flow.to === from
-              ? -flow.sum
-              : 0n),
-        0n,
-      )
+    const flowOf = (from: AccountKind, to: AccountKind): bigint =>
+      flows.reduce((sum, flow) => (flow.from === from && flow.to === to ? sum + flow.sum : sum), 0n)
+    const net = (from: AccountKind, to: AccountKind): bigint => flowOf(from, to) - flowOf(to, from)
     // What the chain took back counts as received until it is given up.
     const received = net('chain', 'order') + net('lost', 'order')
-    return [
-      coin,
-      { received, paidOut: net('owed', 'paid') + net('owed', 'operator'), fees: net('order', 'fee') },
-    ]
+    const paidOut = net('owed', 'paid') + net('owed', 'operator')
+    return [coin, { received, paidOut, fees: net('order', 'fee') }]
   }
   return { atMs: nowMs, sums: Object.fromEntries(await Promise.all(COINS.map(read))) as Held['sums'] }
 }
@@ -185,18 +172,15 @@ async function listAccountsOf(ctx: Context, coin: Coin): Promise<{ accounts: Acc
     unswept.filter(({ reversed_at: at }) => at === undefined),
     ({ address_index: index }) => index,
   )
+  const invoices = await ctx.invoices.findByAddresses(coin, [...byIndex.keys()])
   const treasury = record?.treasury_address
   const accounts: Accounts = [
     ...(treasury === undefined
       ? []
       : [{ address: treasury, kind: 'treasury' as const, expected_raw: record?.treasury_raw ?? null }]),
-    ...(await ctx.invoices.findByAddresses(coin, [...byIndex.keys()])).map(
-      ({ address, address_index: index }) => ({
-        address,
-        kind: 'invoice' as const,
-        expected_raw: String(sum(byIndex.get(index) ?? [])),
-      }),
-    ),
+    ...invoices.map(({ address, address_index: index }) => {
+      return { address, kind: 'invoice' as const, expected_raw: String(sum(byIndex.get(index) ?? [])) }
+    }),
   ]
   return { accounts, isCut: unswept.length > MAX_ACCOUNTS_SHOWN }
 }

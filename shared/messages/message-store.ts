@@ -93,7 +93,10 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
      * Inserts a message, together with others that arrive at the same time (group commit). Resolves once a
      * majority has it in its journal.
      */
-    insert: createGroups((group: MessageRecord[]) => insertEach(messages.collection, group), { patienceMs }),
+    insert: createGroups((group: MessageRecord[]) => insertEach(messages.collection, group), {
+      patienceMs,
+      span: 'commit messages',
+    }),
     async find(messageId: string, session?: Session): Promise<MessageRecord | undefined> {
       return (
         (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined

@@ -6,6 +6,7 @@ import { readLog } from '../ledger/log.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { memoryFileIn, readMemory } from '../ledger/seal-memory.ts'
 import { COINS, formatAmount } from '../payments/coin.ts'
+import { SHARE_PAGES_KEPT_MS } from '../foundation/limits.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { findBookFaults, findMoneyFaults, type BookRecords } from './check-money.ts'
 import { findLost, mendLost, type Lost } from './lost-entries.ts'
@@ -236,9 +237,12 @@ async function checkShares(ctx: Context): Promise<{ faults: Fault[] }> {
       .find({}, { session, projection: { order_id: 1, nonces: 1 } }))
       counts.set(id, (counts.get(id) ?? 0) + nonces.split(' ').filter((nonce) => nonce !== '').length)
     const faults: Fault[] = []
+    // The sweep deletes pages of orders whose time has long been over.
+    const kept = unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS)
+    const withPages = { $or: [{ share_pages: { $exists: true } }, { expires_at: { $gt: kept } }] }
     for await (const { _id, shares_accepted: accepted } of connection
       .collection<{ _id: string; shares_accepted: number }>('work_orders')
-      .find({}, { session, projection: { shares_accepted: 1 } }))
+      .find(withPages, { session, projection: { shares_accepted: 1 } }))
       if ((counts.get(_id) ?? 0) !== accepted)
         faults.push({
           what: `${_id} counts ${accepted} shares, and its pages hold ${counts.get(_id) ?? 0}`,

@@ -7,7 +7,6 @@ import { isFresh } from '../payments/rate.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
-const AWAY_SECONDS = (5 * MINUTE_MS) / SECOND_MS
 const UNHEARD_SECONDS = (2 * MINUTE_MS) / SECOND_MS
 const NOT_COMPARED_SECONDS = (15 * MINUTE_MS) / SECOND_MS
 const DUE_SECONDS = HOUR_MS / SECOND_MS
@@ -53,7 +52,7 @@ function stateFindings(coin: CoinRecord, now: number): Finding[] {
       what: `No worker has told anything of ${_id}: payments wait`,
       command: `npm run workers -- --queues ${COIN_FACTS[_id].queues.watch}   # with the settings of its node`,
     })
-  else if (!reachable && now - (checkedAt ?? aliveAt) > AWAY_SECONDS)
+  else if (!reachable)
     found.push({
       kind: 'coin_away',
       about: _id,
@@ -77,7 +76,7 @@ function stateFindings(coin: CoinRecord, now: number): Finding[] {
       since: halted.at,
       what: `Payouts, sweeps and new addresses of ${_id} are stopped`,
       why: halted.reason,
-      command: `${OPERATOR} reconcile ${_id} --dry-run`,
+      command: `${OPERATOR} reconcile ${_id}   # first with --dry-run: it shows what waits`,
     })
   if (gapRaw !== '0')
     found.push({

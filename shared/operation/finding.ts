@@ -11,7 +11,14 @@ export const FINDING_KINDS = {
   redis_away: 'act',
   wrong_program: 'act',
   part_unreadable: 'look',
+  clock_off: 'act',
+  programs_mixed: 'look',
+  secret_readable: 'act',
+  certificate_ended: 'act',
+  certificate_ending: 'look',
+  front_away: 'look',
   copy_not_promoted: 'act',
+  redis_emptied: 'look',
   queue_paused: 'act',
   queue_limited: 'look',
   queue_without_worker: 'act',
@@ -26,6 +33,8 @@ export const FINDING_KINDS = {
   coin_unheard: 'look',
   coin_not_ready: 'act',
   coin_halted: 'act',
+  key_refused: 'look',
+  key_missing: 'act',
   rate_stale: 'act',
   treasury_short: 'act',
   treasury_low: 'look',
@@ -62,7 +71,7 @@ export interface Finding {
 export interface FindingReader {
   name: string
   /** Which server it needs before anything else: if that is away, the reader isn't asked. */
-  needs: 'mongodb' | 'redis'
+  needs: 'mongodb' | 'redis' | 'nothing'
   read(ctx: Context): Promise<Finding[]>
 }
 

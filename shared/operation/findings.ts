@@ -3,11 +3,22 @@ import { withDeadline } from '../foundation/deadline.ts'
 import { StartError } from '../foundation/process.ts'
 import { coinFindings } from './coin-findings.ts'
 import { nameOf, OPERATOR, severityOf, type Finding, type FindingReader } from './finding.ts'
+import { hostFindings } from './host-findings.ts'
+import { keyFindings } from './key-findings.ts'
 import { ledgerFindings } from './ledger-findings.ts'
+import { processFindings } from './process-findings.ts'
 import { queueFindings } from './queue-findings.ts'
 import { serviceFindings } from './service-findings.ts'
 
-const READERS: readonly FindingReader[] = [queueFindings, ledgerFindings, coinFindings, serviceFindings]
+const READERS: readonly FindingReader[] = [
+  hostFindings,
+  processFindings,
+  queueFindings,
+  ledgerFindings,
+  coinFindings,
+  keyFindings,
+  serviceFindings,
+]
 
 /**
  * All that isn't fine, the worst first. It changes nothing, and takes no longer than `limitMs` however the
@@ -40,10 +51,12 @@ export async function readFindings(ctx: Context, limitMs: number): Promise<Findi
       return []
     }),
     ...READERS.map(async ({ name, needs, read }): Promise<Finding[]> => {
-      const isUp = await servers[needs].then(
-        () => true,
-        () => false, // said of the server itself
-      )
+      const isUp =
+        needs === 'nothing' ||
+        (await servers[needs].then(
+          () => true,
+          () => false, // said of the server itself
+        ))
       if (!isUp) return []
       return inTime(read(ctx), `The part "${name}"`).catch((error: unknown) => [
         {

@@ -7,6 +7,8 @@ import { firstLine, reachesRedis } from './queue-findings.ts'
 
 /** Making and signing a seal takes seconds; a worker that died is replaced within a minute. */
 export const SEAL_SLACK_SECONDS = 120
+/** A witness answers within seconds; it is asked again with each sweep. */
+const COSIGN_SLACK_SECONDS = 5
 const MAX_UNSIGNED = 1_000
 const REDIS_LIMIT_MS = 500
 
@@ -44,8 +46,9 @@ async function findUnsigned(ctx: Context): Promise<Finding[]> {
   const unsigned = await ctx.seals.listUnsigned(MAX_UNSIGNED)
   const [first] = unsigned
   const seal = first === undefined ? undefined : await ctx.seals.find(first)
-  if (seal === undefined || unixSeconds(ctx.now()) - seal.at < SEAL_SLACK_SECONDS) return []
+  if (seal === undefined) return []
   const reason = await readRefusal(ctx)
+  if (reason === undefined && unixSeconds(ctx.now()) - seal.at < SEAL_SLACK_SECONDS) return []
   return [
     {
       kind: 'seals_unsigned',
@@ -107,21 +110,28 @@ async function findUnnumbered(ctx: Context): Promise<Finding[]> {
 /** Fewer than WITNESS_QUORUM of WITNESSES have cosigned the newest checkpoint. It holds up nothing. */
 async function findUnwitnessed(ctx: Context): Promise<Finding[]> {
   const { witnesses, witnessQuorum: quorum } = ctx.config
-  const seal = quorum === 0 ? undefined : await ctx.seals.lastSigned()
-  const checkpoint = checkpointOf(seal)
-  if (seal === undefined || checkpoint === undefined) return []
-  if (unixSeconds(ctx.now()) - seal.at < SEAL_SLACK_SECONDS) return []
+  if (quorum === 0) return []
   const vkeys = witnesses.map(({ key }) => formatVkey(key))
-  const cosigned = await ctx.cosignatures.findCosigned(checkpoint.size, vkeys)
-  if (cosigned.size >= quorum) return []
-  const away = witnesses.filter((_, place) => !cosigned.has(vkeys[place] ?? '')).map(({ key }) => key.name)
-  return [
-    {
-      kind: 'log_unwitnessed',
-      since: seal.at,
-      what: `${cosigned.size} of the ${quorum} witnesses that WITNESS_QUORUM asks for have cosigned the checkpoint of ${checkpoint.size} entries`,
-      why: `without a cosignature: ${away.join(', ')}`,
-      command: `npm run workers -- --queues cosign   # with WITNESSES; then ask those who run the witnesses`,
-    },
-  ]
+  // Each new seal has its own time to be cosigned, and the one before isn't offered any more.
+  const asked = unixSeconds(ctx.now()) - COSIGN_SLACK_SECONDS
+  const [due, last] = await Promise.all([ctx.seals.lastSigned(undefined, asked), ctx.seals.lastSigned()])
+  if (due === undefined) return []
+  for (const seal of [last, due]) {
+    const checkpoint = checkpointOf(seal)
+    if (checkpoint === undefined) return []
+    const cosigned = await ctx.cosignatures.findCosigned(checkpoint.size, vkeys)
+    if (cosigned.size >= quorum) return []
+    if (seal !== due) continue
+    const away = witnesses.filter((_, place) => !cosigned.has(vkeys[place] ?? '')).map(({ key }) => key.name)
+    return [
+      {
+        kind: 'log_unwitnessed',
+        since: seal.at,
+        what: `${cosigned.size} of the ${quorum} witnesses that WITNESS_QUORUM asks for have cosigned the checkpoint of ${checkpoint.size} entries`,
+        why: `without a cosignature: ${away.join(', ')}`,
+        command: `npm run workers -- --queues cosign   # with WITNESSES; then ask those who run the witnesses`,
+      },
+    ]
+  }
+  return []
 }

@@ -6,6 +6,9 @@ import { HOUR_MS, MINUTE_MS, SECOND_MS, unixSeconds } from '../foundation/time.t
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
 const BEHIND_SECONDS = (2 * MINUTE_MS) / SECOND_MS
+/** More than a crowd of callers leaves behind for a moment. */
+const BEHIND_JOBS = 1_000
+const MONGO_LIMIT_MS = 500
 /** What was given up longer ago is no news. */
 const GIVEN_UP_MS = HOUR_MS
 
@@ -14,12 +17,35 @@ export const queueFindings: FindingReader = {
   needs: 'redis',
   async read(ctx) {
     const states = await readQueueStates(ctx.queues, ctx.now())
-    const givenUp = await Promise.all(states.map((state) => findGivenUp(ctx, state)))
-    return [...states.flatMap((state) => findingsOf(state, ctx.now())), ...givenUp.flat()]
+    const [emptied, ...givenUp] = await Promise.all([
+      findEmptied(ctx),
+      ...states.map((state) => findGivenUp(ctx, state)),
+    ])
+    return [...emptied, ...states.flatMap((state) => findingsOf(state, ctx.now(), states)), ...givenUp.flat()]
   },
 }
 
-function findingsOf(state: QueueState, nowMs: number): Finding[] {
+/** Nothing of the work is lost by it: MongoDB is the truth. */
+async function findEmptied(ctx: Context): Promise<Finding[]> {
+  const reached = ctx.database.whenReady().then(() => ctx.watch.readRedis())
+  const noted = await withDeadline(reached, MONGO_LIMIT_MS, () => new Error('MongoDB is away')).catch(
+    () => undefined, // said of the server itself
+  )
+  if (noted === undefined) return []
+  const hasMark = (await ctx.queues.readMark()) === noted.mark
+  if (hasMark && noted.emptied_at === undefined) return []
+  return [
+    {
+      kind: 'redis_emptied',
+      since: noted.emptied_at,
+      what: 'Redis has lost what it held: the sweep brings the work back from MongoDB, failed jobs and pauses are gone',
+      why: 'it was emptied, or it keeps nothing on disk (appendonly), or it evicts (maxmemory-policy is to be noeviction)',
+      command: `${OPERATOR} sweep`,
+    },
+  ]
+}
+
+function findingsOf(state: QueueState, nowMs: number, all: readonly QueueState[]): Finding[] {
   const { name, waiting, oldestSeconds, paused, limit } = state
   const found = { about: name, since: waiting === 0 ? undefined : unixSeconds(nowMs) - oldestSeconds }
   if (paused)
@@ -37,9 +63,9 @@ function findingsOf(state: QueueState, nowMs: number): Finding[] {
       {
         ...found,
         kind: 'queue_without_worker',
-        what: `The queue ${name} has work and no worker`,
+        what: waiting === 0 ? `The queue ${name} has no worker` : `The queue ${name} has work and no worker`,
         why: describeNeed(state),
-        command: `npm run workers -- --queues ${name}`,
+        command: `npm run workers -- --queues ${starvedWith(state, all)}`,
       },
     ]
   return [
@@ -54,12 +80,12 @@ function findingsOf(state: QueueState, nowMs: number): Finding[] {
             command: `${OPERATOR} resume ${name}`,
           },
         ]),
-    ...(oldestSeconds > BEHIND_SECONDS && limit === undefined
+    ...((oldestSeconds > BEHIND_SECONDS || waiting > BEHIND_JOBS) && limit === undefined
       ? [
           {
             ...found,
             kind: 'queue_behind' as const,
-            what: `${waiting} jobs wait on the queue ${name}, the first for more than two minutes`,
+            what: `${waiting} jobs wait on the queue ${name}, the first for ${Math.round(oldestSeconds)} s`,
             why:
               queueRow(name).concurrency === 1
                 ? 'its jobs run one at a time: the one under way is slow, or what it asks is'
@@ -72,6 +98,15 @@ function findingsOf(state: QueueState, nowMs: number): Finding[] {
         ]
       : []),
   ]
+}
+
+/** A process that is gone has served others of its pool too, also those that nothing waits on yet. */
+function starvedWith({ name }: QueueState, all: readonly QueueState[]): string {
+  const { pool } = queueRow(name)
+  return all
+    .filter((other) => other.workers === 0 && queueRow(other.name).pool === pool)
+    .map((other) => other.name)
+    .join(',')
 }
 
 function describeNeed({ name }: QueueState): string | undefined {
@@ -92,7 +127,7 @@ async function findGivenUp(ctx: Context, { name, failed }: QueueState): Promise<
       since: unixSeconds(at),
       what: `A job of ${name} was given up`,
       why: firstLine(last.failedReason),
-      command: `${OPERATOR} show ${last.id ?? name}`,
+      command: `${OPERATOR} retry ${name}   # what failed: ${OPERATOR} show ${last.id ?? name}`,
     },
   ]
 }

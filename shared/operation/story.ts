@@ -51,6 +51,7 @@ const COLLECTIONS: Partial<Record<RecordKind, string>> = {
   transfer: 'transfers',
   reconciliation: 'reconciliations',
   announcement: 'announcements',
+  operator_act: 'operator_acts',
 }
 const BY_PREFIX = new Map(
   Object.entries(COLLECTIONS).map(([kind, name]) => [ID_PREFIXES[kind as RecordKind], name]),

@@ -17,16 +17,24 @@ export interface BackupNote {
   entries?: number
 }
 
+export interface RedisNote {
+  /** What was put into Redis, to see whether it has lost what it held. */
+  mark: string
+  /** Unix seconds; absent if it has lost nothing that the operator hasn't been told of. */
+  emptied_at?: number
+}
+
 interface WatchRecord {
-  _id: 'findings' | 'disk' | 'backup'
+  _id: 'findings' | 'disk' | 'backup' | 'redis'
   since?: Record<string, number>
   samples?: DiskSample[]
   backup?: BackupNote
+  redis?: RedisNote
 }
 
 const mixed = { type: Schema.Types.Mixed }
 const watchSchema = new Schema(
-  { _id: { type: String, required: true }, since: mixed, samples: mixed, backup: mixed },
+  { _id: { type: String, required: true }, since: mixed, samples: mixed, backup: mixed, redis: mixed },
   { collection: 'watch', strict: 'throw', versionKey: false, minimize: false },
 )
 
@@ -59,6 +67,21 @@ export function createWatchStore(connection: Connection) {
       )
     },
     readBackup: async (): Promise<BackupNote | undefined> => (await read('backup'))?.backup,
+    readRedis: async (): Promise<RedisNote | undefined> => (await read('redis'))?.redis,
+    /**
+     * @param known what is noted; the note stays as it is if it is another one by now
+     * @returns whether it was noted
+     */
+    async noteRedis(redis: RedisNote, known: RedisNote | undefined): Promise<boolean> {
+      const isSame = known === undefined ? {} : { 'redis.mark': known.mark }
+      const filter = { _id: 'redis', ...isSame } as const
+      const { matchedCount, upsertedCount } = await raw.updateOne(
+        filter,
+        { $set: { redis } },
+        { upsert: known === undefined },
+      )
+      return matchedCount + upsertedCount > 0
+    },
     async noteBackup(backup: BackupNote): Promise<void> {
       await raw.updateOne({ _id: 'backup' }, { $set: { backup } }, { upsert: true })
     },

@@ -1,26 +1,24 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { lockFile, readJsonFile, writeDurably } from '../foundation/durable-file.ts'
-import type { WatchStep } from '../foundation/step.ts'
-import { performStep } from '../foundation/step.ts'
-import { ADDRESS_POOL, ADDRESS_WAIT_MS } from '../foundation/limits.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { readJsonFile, writeDurably } from '../foundation/durable-file.ts'
+import { performStep, type WatchStep } from '../foundation/step.ts'
+import { ADDRESS_POOL } from '../foundation/limits.ts'
+import { nowSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
-import { isHalted, untilNodeFails } from './coin-round.ts'
+import { isStopped, untilNodeFails } from './coin-round.ts'
 import type { AddressRecord, AddressStock } from './coin-store.ts'
 import type { CoinDriver } from './driver.ts'
 
 /**
  * The *pool* holds addresses made ahead, each for one process of the API, which alone gives it out, once, and
- * remembers that it has, whatever database is put in the place of the one in use.
+ * remembers that it has, even if the database is replaced beneath it.
  *
- * The *index file* lies beside the seed: a restored database cannot make it forget. `highest` is the highest
- * index ever put into a pool, or left out. As a database and an index file may be from one backup, a worker
- * that begins goes on behind all that the chain knows, that the process which asks has given out, and that
- * could have been given out since the file was written. Indexes cost nothing.
+ * The *index file* lies beside the seed, so a restored database can't make it forget. `highest` is the
+ * highest index ever put into a pool or left out. Database and index file may be from one backup, so a worker
+ * that starts goes on behind all that the chain knows, that the asking process has given out, and that could
+ * have been given out since the file was written. Indexes cost nothing.
  */
 const indexFile = z.object({ highest: z.int().min(-1), at: z.int().min(0).optional() })
 type IndexFile = z.output<typeof indexFile>
@@ -34,7 +32,6 @@ const written = new WeakMap<object, IndexFile>()
 const LEFT_OUT = 500
 const SECONDS_AN_INDEX = 10
 const MOST_LEFT_OUT = 50_000
-const LOCK_RETRY_MS = 20
 const FIRST_STOCK = 20
 
 export interface AddressSource {
@@ -50,71 +47,34 @@ export interface AddressSource {
   derive(from: number, count: number): Promise<{ index: number; address: string }[]>
 }
 
-/**
- * Not with a database that is not the one that was in use.
- *
- * @param asks the process that asks; others are seen to, too
- */
-export async function fillCoinPool(
-  ctx: Context,
-  driver: CoinDriver,
-  asks?: AddressStock,
-  watch?: WatchStep,
-): Promise<void> {
+/** Only with the database that was in use. `asks`: who asks; other processes' stocks are filled too. */
+export async function fillCoinPool(ctx: Context, driver: CoinDriver, asks?: AddressStock, watch?: WatchStep) {
   await untilNodeFails(ctx, driver.coin, async () => {
     if (!(await driver.agrees())) return
-    await fillPool(ctx, driver.addresses, asks, watch)
+    await ctx.serialize(`pool of ${driver.coin}`, () => fillPool(ctx, driver.addresses, asks, watch))
     await ctx.coins.noteTreasury(driver.coin, { treasury_address: await driver.addresses.treasury() })
   })
 }
 
 /**
- * The order of writes: 1 the index file, synced; 2 the addresses; 3 the time.
+ * The order of writes: 1 the index file, synced; 2 the addresses, with the time.
  *
- * @throws Error if the index file cannot be read: a machine must not decide which addresses are new
+ * @throws Error if the index file can't be read: a machine must not decide which addresses are new
  */
-async function fillPool(
-  ctx: Context,
-  source: AddressSource,
-  asks?: AddressStock,
-  watch?: WatchStep,
-): Promise<void> {
-  fs.mkdirSync(path.dirname(source.indexFile), { recursive: true })
-  let unlock = lockFile(source.indexFile)
-  // Another process of this host fills it, and may not know who asks.
-  for (
-    const untilMs = performance.now() + ADDRESS_WAIT_MS;
-    unlock === undefined;
-    unlock = lockFile(source.indexFile)
-  ) {
-    if (asks === undefined || performance.now() > untilMs) return
-    await sleep(LOCK_RETRY_MS)
-  }
-  try {
-    await fillLocked(ctx, source, asks, watch)
-  } finally {
-    unlock()
-  }
-}
-
-async function fillLocked(
-  ctx: Context,
-  source: AddressSource,
-  asks?: AddressStock,
-  watch?: WatchStep,
-): Promise<void> {
+async function fillPool(ctx: Context, source: AddressSource, asks?: AddressStock, watch?: WatchStep) {
   const { coin } = source
-  if (await isHalted(ctx, coin)) return
+  fs.mkdirSync(path.dirname(source.indexFile), { recursive: true })
+  if (await isStopped(ctx, coin)) return
   const stored = readIndexFile(source.indexFile)
   const before = written.get(source.session)
   const known = Math.max(stored.highest, before?.highest ?? -1, await ctx.coins.highestIndex(coin))
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   let from = Math.max(known, asks?.given ?? -1, source.firstIndex - 1) + 1
   if (before === undefined) {
     const used = await source.skipUsed(from)
     const unknown = LEFT_OUT + Math.max(0, Math.ceil((at - (stored.at ?? at)) / SECONDS_AN_INDEX))
     from = used.from + (known < 0 && !used.isUsed ? 0 : Math.min(unknown, MOST_LEFT_OUT))
-    await ctx.coins.retireFree(coin)
+    await ctx.database.transaction((session) => ctx.coins.retireFree(coin, session))
   }
   const free = await ctx.coins.countFree(coin)
   if (asks !== undefined && !free.has(asks.holder)) free.set(asks.holder, 0)
@@ -126,8 +86,12 @@ async function fillLocked(
   const added = made.map(({ index, address }, place): AddressRecord => {
     return { _id: `${coin}:${index}`, coin, index, address, state: 'free', holder: lacks[place] ?? '' }
   })
-  await performStep(watch, 'addresses', () => ctx.coins.addAddresses(added))
-  await performStep(watch, 'pool', () => ctx.coins.notePool(coin, at))
+  await performStep(watch, 'addresses', () =>
+    ctx.database.transaction(async (session) => {
+      await ctx.coins.addAddresses(added, session)
+      await ctx.coins.notePool(coin, at, session)
+    }),
+  )
   written.set(source.session, next)
 }
 

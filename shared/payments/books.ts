@@ -1,6 +1,7 @@
+import { given } from '../foundation/given.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { SECOND_MS, nowSeconds } from '../foundation/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import { untilNodeFails } from './coin-round.ts'
 import type { CoinRecord } from './coin-store.ts'
@@ -13,19 +14,14 @@ const EVERY_SECONDS = 30
 /** Looks at the chain, one of which has to fall between two changes. */
 const LOOKS = 6
 const PAUSE_MS = SECOND_MS / 2
-/**
- * A gap that is there no more after so long was one of money under way, which a node tells of in two answers.
- */
+/** A gap that is gone after so long was money under way: a node tells of that in two answers. */
 const SURE_MS = 2 * SECOND_MS
 
-/**
- * Puts the difference on record: above 0 if the chain has more. What came in that is no payment is booked
- * first.
- */
+/** Records the gap: above 0 if the chain has more. Deposits that are no payments are booked first. */
 export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<void> {
   const { coin } = driver
   const record = await ctx.coins.findCoin(coin)
-  const now = unixSeconds(ctx.databaseNow())
+  const now = nowSeconds(ctx)
   if (record?.reachable !== true || Math.abs(now - (record.gap_at ?? 0)) < EVERY_SECONDS) return
   await untilNodeFails(ctx, coin, async () => {
     const found = await measureSurely(ctx, record, () => driver.holdings())
@@ -33,7 +29,7 @@ export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<vo
     const { address, height } = found
     const gapRaw = await openWallet(ctx, record, found)
     const fields = { gap_raw: String(gapRaw), gap_at: now, books_address: address }
-    await ctx.coins.noteGap(coin, { ...fields, ...(height === undefined ? {} : { books_height: height }) })
+    await ctx.coins.noteGap(coin, { ...fields, ...given({ books_height: height }) })
     if (gapRaw !== 0n && record.gap_raw !== fields.gap_raw)
       ctx.log.error(
         { coin, gap_raw: fields.gap_raw },
@@ -43,11 +39,7 @@ export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<vo
 }
 
 /** A gap that is news is looked at twice. */
-async function measureSurely(
-  ctx: Context,
-  { _id: coin, gap_raw: known = '0' }: CoinRecord,
-  look: Look,
-): Promise<Measured | undefined> {
+async function measureSurely(ctx: Context, { _id: coin, gap_raw: known = '0' }: CoinRecord, look: Look) {
   const found = await measure(ctx, coin, look)
   if (found === undefined || String(found.gapRaw) === known) return found
   await sleep(SURE_MS)
@@ -85,14 +77,12 @@ async function readMark(ctx: Context, coin: Coin): Promise<{ heldRaw: bigint; te
       .lean(),
     transfers.findOne({ coin, state: 'confirmed' }, { _id: 1 }).sort({ _id: -1 }).lean(),
   ])
-  return {
-    heldRaw,
-    text: JSON.stringify([String(heldRaw), under.map(({ _id, state }) => [_id, state]), last?._id]),
-  }
+  const states = under.map(({ _id, state }) => [_id, state])
+  return { heldRaw, text: JSON.stringify([String(heldRaw), states, last?._id]) }
 }
 
 async function bookDeposits(ctx: Context, coin: Coin, { deposits }: Holdings): Promise<boolean> {
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const lines = deposits.flatMap(({ source, account, amountRaw }) =>
     move(source, 'chain', account, amountRaw, { coin, at }),
   )
@@ -108,31 +98,26 @@ async function bookDeposits(ctx: Context, coin: Coin, { deposits }: Holdings): P
     )
     const isRecorded = ({ _id, amount_raw: raw }: JournalLine) =>
       recorded.has(`${_id.slice(0, _id.lastIndexOf('/'))} ${raw}`)
-    await ctx.journal.write(
-      fresh.filter((line) => !isRecorded(line)),
-      session,
-    )
+    const missing = fresh.filter((line) => !isRecorded(line))
+    await ctx.journal.write(missing, session)
   })
   return fresh.length > 0
 }
 
 /**
- * What a wallet held before the books saw it is the operator's, as is what stays behind in one that is in use
- * no more. Less than the books say is not explained by that, unless they were opened from older records.
- * @returns what is left of the gap
+ * What a wallet held before the books saw it, and what stays behind in one no longer used, is the operator's.
+ * Less than the books say isn't explained by that, unless they were opened from older records.
+ *
+ * @returns the rest of the gap
  */
-async function openWallet(
-  ctx: Context,
-  { _id: coin, books_address: known }: CoinRecord,
-  found: Measured,
-): Promise<bigint> {
+async function openWallet(ctx: Context, { _id: coin, books_address: known }: CoinRecord, found: Measured) {
   const { address, gapRaw, height } = found
   if (known === address || gapRaw === 0n) return gapRaw
   // A chain that is not read from a height on is read from its first block: a reconciliation books what is
   // not on record.
   if (known === undefined && (gapRaw < 0n || height === undefined) && !(await ctx.journal.isMigrated()))
     return gapRaw
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const lines = move(`opening/${coin}/${address}/${at}`, 'chain', 'operator', gapRaw, { coin, at })
   await ctx.database.transaction((session) => ctx.journal.write(lines, session))
   ctx.log.warn(

@@ -6,18 +6,11 @@ import { NANO_FACTS } from './nano/nano-facts.ts'
 /** What is known of a coin without its node or its keys: pure, so that the API may import it. */
 export interface CoinFacts {
   isSetUp(config: Config): boolean
-  /**
-   * Undefined if nobody has a key to it. `account` is the same for all addresses whose money comes to one
-   * account.
-   */
+  /** Undefined if nobody has a key to it. Addresses whose money comes to one account share `account`. */
   parseAddress(text: string): { address: string; account: string } | undefined
   paymentUri(address: string, amountRaw: bigint): string
   readonly addressForm: string
-  /**
-   * Confirmations that an invoice's payment needs.
-   *
-   * @param base what the coin asks for, by itself or by its setting
-   */
+  /** Of an invoice's payment. `base`: what the coin asks for, by itself or by its setting. */
   requiredConfirmations(invoice: { order_id?: string }, base: number): number
   readonly menu: {
     anonymity: string

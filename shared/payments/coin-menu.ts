@@ -16,9 +16,7 @@ interface Read {
   coins: Promise<readonly [CoinRecord[], RateRecord[]]>
 }
 
-/**
- * Once a second at most. Without MongoDB what was read last stands; by its own times it stops being ready.
- */
+/** Reads once a second at most. Without MongoDB the last reading stands, until its own times are too old. */
 export function createCoinMenu(ctx: Context): () => Promise<CoinMenu> {
   let last: Read | undefined
   const read = (before: Read | undefined): Read => {

@@ -1,52 +1,52 @@
 import type { Context } from '../context.ts'
+import { given } from '../foundation/given.ts'
 import { isCopy } from '../servers/copy.ts'
 import { StartError } from '../foundation/process.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { nowSeconds } from '../foundation/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import type { CoinProblem, CoinRecord, CoinStore, HaltKind } from './coin-store.ts'
+import type { CoinProblem, CoinRecord, CoinStore } from './coin-store.ts'
 import type { SeenPayment } from './invoice.ts'
 import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
 import type { CoinDriver } from './driver.ts'
-import { lapseInvoices, recordPayment, settleWaiting } from './settlement.ts'
+import { expireInvoices, recordPayment, settleWaiting } from './settlement.ts'
 
-/** A restored copy of the database is halted as a whole. */
-export async function isHalted(ctx: Context, coin: Coin): Promise<boolean> {
+/** A restored copy of the database is stopped as a whole. */
+export async function isStopped(ctx: Context, coin: Coin): Promise<boolean> {
   if (await isCopy(ctx.database.connection)) return true
   return (await ctx.coins.findCoin(coin))?.halted !== undefined
 }
 
 /** Stops payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
-export async function haltCoin(ctx: Context, coin: Coin, reason: string, kind?: HaltKind): Promise<'halted'> {
-  if (await isHalted(ctx, coin)) return 'halted'
-  // Said before it is stored: where the answer to the write is lost, it may be stored all the same, and
+export async function stopCoin(ctx: Context, coin: Coin, reason: string): Promise<'stopped'> {
+  if (await isStopped(ctx, coin)) return 'stopped'
+  // Said before it is stored: if the answer to the write is lost, it may be stored all the same, and
   // nobody would say why.
   ctx.log.error(
     { reason },
     `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`,
   )
-  await ctx.coins.halt(coin, unixSeconds(ctx.databaseNow()), reason, kind)
-  return 'halted'
+  const at = nowSeconds(ctx)
+  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, reason, session))
+  return 'stopped'
 }
+
+const REACHED = { configured: true, reachable: true }
 
 /** A node that is away is written down, and is no error. */
 export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void> {
   const { coin, confirmations } = driver
-  const startedAt = unixSeconds(ctx.databaseNow())
+  const startedAt = nowSeconds(ctx)
   try {
     const before = await ctx.coins.findCoin(coin)
     const { troubles, seen } = await driver.look(startedAt)
     const isWhole = troubles.length === 0
-    const now = unixSeconds(ctx.databaseNow())
-    const reached = {
-      configured: true,
-      reachable: true,
-      checked_at: now,
-      required_confirmations: confirmations,
-    }
-    await ctx.coins.report(coin, { ...reached, ...seen, ...(isWhole ? { round_at: startedAt } : {}) }, now)
+    const now = nowSeconds(ctx)
+    const round_at = isWhole ? startedAt : undefined
+    const reached = { ...REACHED, checked_at: now, required_confirmations: confirmations }
+    await ctx.coins.report(coin, { ...reached, ...seen, ...given({ round_at }) }, now)
     if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
     await settleWaiting(ctx, coin)
-    // Nothing lapses unless each address was looked at and all that was found was taken in.
+    // Nothing expires unless each address was looked at and all that was found was taken in.
     tellTroubles(ctx, coin, troubles)
     if (!isWhole) return
   } catch (error) {
@@ -54,7 +54,7 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
     await noteUnreachable(ctx, coin, confirmations, error)
     return
   }
-  await lapseInvoices(ctx, coin, startedAt)
+  await expireInvoices(ctx, coin, startedAt)
 }
 
 /** A node that is away is no error: the round says so. */
@@ -63,8 +63,8 @@ export async function checkCoin(ctx: Context, driver: CoinDriver, invoiceId: str
   if (invoice?.coin !== driver.coin) return
   try {
     await driver.lookAt(invoice)
-    const at = unixSeconds(ctx.databaseNow())
-    await ctx.coins.report(driver.coin, { configured: true, reachable: true, checked_at: at }, at)
+    const at = nowSeconds(ctx)
+    await ctx.coins.report(driver.coin, { ...REACHED, checked_at: at }, at)
   } catch (error) {
     if (!isNodeTrouble(error)) throw error
     ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be looked at')
@@ -100,32 +100,17 @@ function isNews({ coins }: Context, about: string, sentence: string | undefined)
 function tellTroubles(ctx: Context, coin: Coin, troubles: readonly string[]): void {
   const [first] = troubles
   if (!isNews(ctx, `troubles of ${coin}`, first)) return
-  ctx.log.warn(
-    { coin, trouble: first, troubles: troubles.length },
-    'a look at the chain was not whole: nothing expires by it',
-  )
+  const about = { coin, trouble: first, troubles: troubles.length }
+  ctx.log.warn(about, 'a look at the chain was not whole: nothing expires by it')
 }
 
-async function noteUnreachable(
-  ctx: Context,
-  coin: Coin,
-  requiredConfirmations: number,
-  error: Error,
-): Promise<void> {
+async function noteUnreachable(ctx: Context, coin: Coin, required_confirmations: number, error: Error) {
   const before = await ctx.coins.findCoin(coin)
-  const fields = {
-    configured: true,
-    reachable: false,
-    required_confirmations: requiredConfirmations,
-    unreachable: error.message,
-  }
-  await ctx.coins.report(coin, fields, unixSeconds(ctx.databaseNow()))
+  const fields = { configured: true, reachable: false, unreachable: error.message, required_confirmations }
+  await ctx.coins.report(coin, fields, nowSeconds(ctx))
   const isFirst = isNews(ctx, `reach of ${coin}`, 'gives no news')
   if (before?.reachable !== false || isFirst)
-    ctx.log.warn(
-      { err: error },
-      `the ${COIN_UNITS[coin].name} node gives no news; nothing expires until it does`,
-    )
+    ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires meanwhile`)
 }
 
 /** Of a node that gives no news the watcher tells; what it refuses shows nowhere else. */
@@ -143,24 +128,21 @@ export async function untilNodeFails(ctx: Context, coin: Coin, round: () => Prom
   }
 }
 
-/** @returns the coin as it is then, and why it was halted */
-export async function haltToReconcile(
+/** @returns the coin as it is then, and why it was stopped */
+export async function stopToReconcile(
   ctx: Context,
   coin: Coin,
 ): Promise<{ record: CoinRecord | undefined; reason: string }> {
   ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
-  await ctx.coins.halt(coin, unixSeconds(ctx.databaseNow()), 'the operator reconciles it')
+  const at = nowSeconds(ctx)
+  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, 'the operator reconciles it', session))
   const record = await ctx.coins.findCoin(coin)
   return { record, reason: record?.halted?.reason ?? 'it was not halted' }
 }
 
 const AT_ONCE = 8
 
-/**
- * What cannot be taken in is logged and told, and holds nothing else up.
- *
- * @returns a sentence about each of those
- */
+/** What can't be taken in is logged and holds nothing else up. @returns a sentence about each of those */
 export async function recordPayments(ctx: Context, found: readonly SeenPayment[]): Promise<string[]> {
   const troubles: string[] = []
   for (let start = 0; start < found.length; start += AT_ONCE) {

@@ -1,55 +1,57 @@
+import { given } from '../foundation/given.ts'
 import { randomUUID } from 'node:crypto'
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { MAX_RATE_AGE_MS } from '../foundation/limits.ts'
 import { SECOND_MS } from '../foundation/time.ts'
 import type { Session } from '../servers/database.ts'
+import { flag, maybe, nested, none, number, only, schemaOf, some, text, textOf } from '../servers/fields.ts'
+import type { RecordOf } from '../servers/fields.ts'
 import { recordsOf } from '../servers/records.ts'
 import type { Coin } from './coin.ts'
 
 /** What the workers tell of a coin: the API knows no node and no wallet. */
-export interface CoinRecord {
-  _id: Coin
+const coinFields = {
+  _id: textOf<Coin>(),
   /** False once no worker has a node or wallet for it; the other fields then say how it was. */
-  configured: boolean
-  reachable: boolean
-  unreachable?: string
-  /**
-   * Nano, if there is one: whether the node's websocket brings anything. Without it payments are found by
-   * polling, later.
-   */
-  websocket?: 'listening' | 'silent'
+  configured: flag,
+  reachable: flag,
+  unreachable: maybe.text,
+  /** Nano: whether the node's websocket brings anything. Without it payments are found by polling, later. */
+  websocket: maybe.textOf<'listening' | 'silent'>(),
   /** When a worker last wrote this; Unix seconds. A coin whose worker fell silent is not ready. */
-  alive_at: number
-  checked_at?: number
+  alive_at: number,
+  checked_at: maybe.number,
   /** Of the last round that looked at every open address and succeeded throughout; Unix seconds. */
-  round_at?: number
-  height?: number
+  round_at: maybe.number,
+  height: maybe.number,
   /** When that was last found to have grown; Unix seconds. */
-  grown_at?: number
-  /** What keeps it from being ready, apart from its chain and the halt: sentences. */
-  problems?: Partial<Record<CoinProblem, string>>
-  required_confirmations: number
+  grown_at: maybe.number,
+  /** What keeps it from being ready, apart from its chain and a stop: sentences. */
+  problems: maybe.nested({ wallet: maybe.text, work: maybe.text, node: maybe.text }),
+  required_confirmations: number,
   /** When the pool was last seen to (address-pool.ts); Unix seconds. */
-  pool_at?: number
+  pool_at: maybe.number,
   /** Wallet and database disagree: no payouts, no sweeps, no new addresses (`operator reconcile`). */
-  halted?: { at: number; reason: string; kind?: HaltKind }
-  /** Where swept money comes together and payouts go out from; Nano: account 0 of the seed. */
-  treasury_address?: string
-  treasuries?: string[]
-  treasury_raw?: string
-  /** What it lacks for the payouts that are due; '0' where they could all be sent. */
-  treasury_short_raw?: string
+  halted: maybe.nested({ at: number, reason: text, kind: maybe.textOf<HaltKind>() }),
+  /** Swept money comes together here, and payouts go out from it; Nano: account 0 of the seed. */
+  treasury_address: maybe.text,
+  treasuries: maybe.list(text),
+  treasury_raw: maybe.text,
+  /** What it lacks for the payouts that are due; '0' if all could be sent. */
+  treasury_short_raw: maybe.text,
   /** How much more the chain held than the books said, and when that was compared; Unix seconds. */
-  gap_raw?: string
-  gap_at?: number
-  /**
-   * Of the treasury that they were compared with, and up to where its chain was looked through for deposits.
-   */
-  books_address?: string
-  books_height?: number
+  gap_raw: maybe.text,
+  gap_at: maybe.number,
+  /** The treasury that was compared, and up to which height its chain was searched for deposits. */
+  books_address: maybe.text,
+  books_height: maybe.number,
 }
+export type CoinRecord = RecordOf<typeof coinFields>
 
-/** A halt that ends by itself, once the seed that the database knows is back. */
+/**
+ * Of an earlier version, in which a process with another seed halted the coin: it ends by itself, once the
+ * seed that the database knows is back.
+ */
 export type HaltKind = 'other_seed'
 
 /** `wallet`: it cannot be opened. `work`: none can be had for our blocks. `node`: it is not fit for this. */
@@ -60,30 +62,28 @@ export type BooksFields = Pick<CoinRecord, 'gap_raw' | 'gap_at' | 'books_address
 
 export type TreasuryFields = Pick<CoinRecord, 'treasury_address' | 'treasury_raw' | 'treasury_short_raw'>
 
-export interface RateRecord {
-  _id: Coin
+const rateFields = {
+  _id: textOf<Coin>(),
   /** USD per coin, decimal text. */
-  usd: string
-  source: string
-  at: number
+  usd: text,
+  source: text,
+  at: number,
 }
+export type RateRecord = RecordOf<typeof rateFields>
 
 /** An address that the workers made ahead. */
-export interface AddressRecord {
-  _id: string
-  coin: Coin
-  index: number
-  address: string
-  /**
-   * `retired`: of a pool that may have been given out by a database that was replaced; never given out again.
-   */
-  state: 'free' | 'taken' | 'retired'
-  /**
-   * The process that alone may give it out: what it has given it remembers, whatever becomes of the database.
-   */
-  holder?: string
-  unassigned?: true
+const addressFields = {
+  _id: text,
+  coin: textOf<Coin>(),
+  index: number,
+  address: text,
+  /** `retired`: may have been given out by a database that was replaced; never given out again. */
+  state: textOf<'free' | 'taken' | 'retired'>(),
+  /** The only process that may give it out; it remembers what it gave, whatever becomes of the database. */
+  holder: maybe.text,
+  unassigned: maybe.flag,
 }
+export type AddressRecord = RecordOf<typeof addressFields>
 
 /** Who asks for addresses, and the highest index that it has given out, -1 if none. */
 export interface AddressStock {
@@ -92,91 +92,27 @@ export interface AddressStock {
 }
 
 /** What the operator asks a worker about a transaction, and the answer. */
-export interface LookUpRecord {
-  _id: string
-  at: number
-  claims?: number
-  isAnswered?: boolean
+const lookUpFields = {
+  _id: text,
+  at: number,
+  claims: maybe.number,
+  isAnswered: maybe.flag,
   /** Whom it pays; absent if the chain does not know it. */
-  found?: { to: string; amount_raw: string; is_confirmed: boolean }[]
+  found: maybe.list(nested({ to: text, amount_raw: text, is_confirmed: flag })),
 }
+export type LookUpRecord = RecordOf<typeof lookUpFields>
 
-const number = { type: Number, required: true } as const
-const string = { type: String, required: true } as const
-const boolean = { type: Boolean, required: true } as const
+const coinSchema = schemaOf<CoinRecord>('coins', coinFields)
 
-const coinSchema = new Schema<CoinRecord>(
-  {
-    _id: string,
-    configured: boolean,
-    reachable: boolean,
-    unreachable: String,
-    websocket: String,
-    alive_at: number,
-    checked_at: Number,
-    round_at: Number,
-    height: Number,
-    grown_at: Number,
-    problems: {
-      type: new Schema(Object.fromEntries(COIN_PROBLEMS.map((name) => [name, String])), { _id: false }),
-      default: undefined,
-    },
-    required_confirmations: number,
-    pool_at: Number,
-    halted: { type: new Schema({ at: number, reason: string, kind: String }, { _id: false }) },
-    treasury_address: String,
-    treasuries: { type: [String], default: undefined },
-    treasury_raw: String,
-    treasury_short_raw: String,
-    gap_raw: String,
-    gap_at: Number,
-    books_address: String,
-    books_height: Number,
-  },
-  { collection: 'coins', strict: 'throw', versionKey: false },
-)
+const rateSchema = schemaOf<RateRecord>('rates', rateFields)
 
-const rateSchema = new Schema<RateRecord>(
-  { _id: string, usd: string, source: string, at: number },
-  { collection: 'rates', strict: 'throw', versionKey: false },
-)
-
-const addressSchema = new Schema<AddressRecord>(
-  {
-    _id: string,
-    coin: string,
-    index: number,
-    address: string,
-    state: string,
-    holder: String,
-    unassigned: Boolean,
-  },
-  { collection: 'addresses', strict: 'throw', versionKey: false },
-)
-const lookUpSchema = new Schema<LookUpRecord>(
-  {
-    _id: string,
-    at: number,
-    isAnswered: Boolean,
-    claims: Number,
-    found: {
-      type: [new Schema({ to: string, amount_raw: string, is_confirmed: boolean }, { _id: false })],
-      default: undefined,
-    },
-  },
-  { collection: 'look_ups', strict: 'throw', versionKey: false },
-)
+const addressSchema = schemaOf<AddressRecord>('addresses', addressFields)
+const lookUpSchema = schemaOf<LookUpRecord>('look_ups', lookUpFields)
 
 addressSchema.index({ address: 1 }, { unique: true })
 addressSchema.index({ coin: 1, state: 1, index: 1 })
-addressSchema.index(
-  { coin: 1, holder: 1, index: 1 },
-  { name: 'stock', partialFilterExpression: { state: 'free' } },
-)
-addressSchema.index(
-  { coin: 1, index: 1 },
-  { name: 'unassigned', partialFilterExpression: { unassigned: true } },
-)
+addressSchema.index({ coin: 1, holder: 1, index: 1 }, only({ state: 'free' }, 'stock'))
+addressSchema.index({ coin: 1, index: 1 }, only({ unassigned: true }, 'unassigned'))
 
 /** Further behind the highest that was given out nothing is given out any more. */
 const REMEMBERED = 10_000
@@ -211,14 +147,8 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
     askLookUp: (coin: Coin, tx: string, at: number) =>
       lookUps.put({ _id: `${coin}:${tx}` }, { $set: { at }, $unset: { isAnswered: 1, found: 1 } }),
     answerLookUp: (coin: Coin, tx: string, found: LookUpRecord['found']) =>
-      lookUps.change(
-        { _id: `${coin}:${tx}` },
-        { $set: { isAnswered: true, ...(found === undefined ? {} : { found }) } },
-      ),
-    /**
-     * Whoever books what a transaction brought writes here first: of two at once one is run again, and sees
-     * the other.
-     */
+      lookUps.change({ _id: `${coin}:${tx}` }, { $set: { isAnswered: true, ...given({ found }) } }),
+    /** Whoever books what a transaction brought writes here first, so that two at once conflict. */
     async claim(coin: Coin, txs: readonly string[], session: Session): Promise<void> {
       for (const tx of txs) await lookUps.put({ _id: `${coin}:${tx}` }, { $inc: { claims: 1 } }, session)
     },
@@ -242,21 +172,22 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
     /** Unless it was heard of since. @returns whether that is news */
     switchOff: ({ _id, alive_at }: CoinRecord) =>
       coins.change({ _id, alive_at, configured: true }, { $set: { configured: false, reachable: false } }),
-    notePool: (coin: Coin, at: number) =>
-      coins.put({ _id: coin }, { $set: { pool_at: at }, $setOnInsert: UNKNOWN }),
+    notePool: (coin: Coin, at: number, session?: Session) =>
+      coins.put({ _id: coin }, { $set: { pool_at: at }, $setOnInsert: UNKNOWN }, session),
     /** What is known of the treasury; says nothing about the watcher. */
-    noteTreasury(coin: Coin, fields: TreasuryFields): Promise<boolean> {
+    noteTreasury(coin: Coin, fields: TreasuryFields, session?: Session): Promise<boolean> {
       const { treasury_address: address } = fields
       return coins.change(
         { _id: coin },
         { $set: fields, ...(address === undefined ? {} : { $addToSet: { treasuries: address } }) },
+        session,
       )
     },
     /** undefined: none any more. @returns whether that is news */
     async noteProblem(coin: Coin, about: CoinProblem, sentence: string | undefined): Promise<boolean> {
       const field = `problems.${about}`
       if (sentence === undefined)
-        return coins.change({ _id: coin, [field]: { $exists: true } }, { $unset: { [field]: 1 } })
+        return coins.change({ _id: coin, [field]: some }, { $unset: { [field]: 1 } })
       const update = { $set: { [field]: sentence }, $setOnInsert: UNKNOWN }
       const before = await coins.model
         .findOneAndUpdate({ _id: coin }, update, { upsert: true })
@@ -264,16 +195,14 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       return before?.problems?.[about] !== sentence
     },
     noteGap: (coin: Coin, fields: BooksFields) => coins.change({ _id: coin }, { $set: fields }),
-    halt: (coin: Coin, at: number, reason: string, kind?: HaltKind) =>
+    halt: (coin: Coin, at: number, reason: string, session?: Session) =>
+      coins.change({ _id: coin, halted: none }, { $set: { halted: { at, reason } } }, session),
+    /** `kind`: only if it is stopped for that. */
+    resume: (coin: Coin, { kind, session }: { kind?: HaltKind; session?: Session } = {}) =>
       coins.change(
-        { _id: coin, halted: { $exists: false } },
-        { $set: { halted: { at, reason, ...(kind === undefined ? {} : { kind }) } } },
-      ),
-    /** `kind`: only if it is halted for that. */
-    resume: (coin: Coin, kind?: HaltKind) =>
-      coins.change(
-        { _id: coin, ...(kind === undefined ? { halted: { $exists: true } } : { 'halted.kind': kind }) },
+        { _id: coin, ...(kind === undefined ? { halted: some } : { 'halted.kind': kind }) },
         { $unset: { halted: 1 } },
+        session,
       ),
     findRate: (coin: Coin) => rates.one({ _id: coin }),
     listRates: () => rates.all({}, { sort: { _id: 1 } }),
@@ -319,7 +248,7 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       ])
       return new Map(found.map(({ _id, count }) => [_id ?? '', count]))
     },
-    /** The highest index on record; -1 where there is none. */
+    /** The highest index on record; -1 if there is none. */
     async highestIndex(coin: Coin): Promise<number> {
       const states = ['free', 'taken', 'retired'] as const
       const tops = await Promise.all(
@@ -327,10 +256,12 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       )
       return Math.max(-1, ...tops.map((top) => top?.index ?? -1))
     },
-    /** @throws a duplicate-key error where an index or address is on record */
-    addAddresses: (records: readonly AddressRecord[]) => addresses.insert(records),
+    /** @throws a duplicate-key error if an index or address is on record */
+    addAddresses: (records: readonly AddressRecord[], session?: Session) =>
+      addresses.insert(records, session),
     /** @returns how many those were */
-    retireFree: (coin: Coin) => addresses.changeAll({ coin, state: 'free' }, { $set: { state: 'retired' } }),
+    retireFree: (coin: Coin, session?: Session) =>
+      addresses.changeAll({ coin, state: 'free' }, { $set: { state: 'retired' } }, session),
     listAddresses: (coin: Coin, indexes: readonly number[]) =>
       addresses.all({ _id: { $in: indexes.map((index) => `${coin}:${index}`) } }),
     noteUnassigned: (coin: Coin, { index, address }: Pick<AddressRecord, 'index' | 'address'>) =>

@@ -1,6 +1,6 @@
 /**
- * Inside, money is a BigInt in the coin's smallest unit (raw, piconero), in MongoDB and on the wire its
- * decimal text. There is one rounding, priceInCoin(): up, at the decimals that are shown.
+ * Inside, money is a BigInt in the coin's smallest unit (raw, piconero); in MongoDB and on the wire it is
+ * decimal text. The one rounding is priceInCoin(): up, at the decimals that are shown.
  */
 export const COINS = ['xno', 'xmr'] as const
 export type Coin = (typeof COINS)[number]
@@ -31,9 +31,8 @@ export function formatAmount(amountRaw: bigint, coin: Coin, minDecimals = 0): st
   return formatDecimal(amountRaw, COIN_UNITS[coin].decimals, minDecimals)
 }
 
-export function formatPrice(amountRaw: bigint, coin: Coin): string {
-  return formatAmount(amountRaw, coin, COIN_UNITS[coin].shownDecimals)
-}
+export const formatPrice = (amountRaw: bigint, coin: Coin): string =>
+  formatAmount(amountRaw, coin, COIN_UNITS[coin].shownDecimals)
 
 function formatDecimal(value: bigint, decimals: number, minDecimals: number): string {
   const digits = value.toString().padStart(decimals + 1, '0')
@@ -41,7 +40,7 @@ function formatDecimal(value: bigint, decimals: number, minDecimals: number): st
   return fraction === '' ? digits.slice(0, -decimals) : `${digits.slice(0, -decimals)}.${fraction}`
 }
 
-/** @throws TypeError if the text is no decimal number or has more decimals than the coin */
+/** @throws TypeError if the text is not a decimal number or has more decimals than the coin */
 export function parseAmount(text: string, coin: Coin): bigint {
   const { decimals, name } = COIN_UNITS[coin]
   return parseDecimal(text, decimals, `an amount of ${name}`)
@@ -70,14 +69,10 @@ export function normalizeRate(text: string): string {
   return usd
 }
 
-/** A rate in units of 10^-12 USD. @throws TypeError where it is none */
-export function parseRate(usd: string): bigint {
-  return parseDecimal(usd, RATE_DECIMALS, 'a rate in USD')
-}
+/** A rate in units of 10^-12 USD. @throws TypeError if it is not a rate */
+export const parseRate = (usd: string): bigint => parseDecimal(usd, RATE_DECIMALS, 'a rate in USD')
 
-/**
- * Rounded up at the decimals that are shown: what is shown is what is asked. `usdCents` whole and above 0.
- */
+/** Rounded up at the decimals shown: what is shown is what is asked. `usdCents`: whole, above 0. */
 export function priceInCoin(usdCents: number, rateUsd: string, coin: Coin): bigint {
   if (!Number.isSafeInteger(usdCents) || usdCents <= 0)
     throw new TypeError(`"usdCents" expected a whole number above 0, got ${usdCents}`)
@@ -89,6 +84,4 @@ export function priceInCoin(usdCents: number, rateUsd: string, coin: Coin): bigi
   return shownUnits * step
 }
 
-export function ceilDivide(dividend: bigint, divisor: bigint): bigint {
-  return (dividend + divisor - 1n) / divisor
-}
+export const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor

@@ -6,9 +6,9 @@ import type { InvoiceRecord } from './invoice.ts'
 import type { Findings } from './reconcile.ts'
 
 /**
- * A coin, as the workers' rounds see it. A driver keeps nothing: the database and the chain know everything.
- * Each method throws NodeUnreachable if there is no news and NodeRefused if the node says no; the next round
- * goes on from there.
+ * A coin, as the workers see it. A driver keeps no state: database and chain know everything. Each method
+ * throws NodeUnreachable if there is no news and NodeRefused if the node says no; the next round goes on from
+ * there.
  */
 export interface CoinDriver {
   readonly coin: Coin
@@ -25,9 +25,9 @@ export interface CoinDriver {
   findTransaction(tx: string): Promise<FoundPay[] | undefined>
 
   /**
-   * What neither database nor operator has recorded halts the coin, as another wallet does.
+   * Stops the coin for a transaction of ours nobody recorded, or another wallet.
    *
-   * @returns false if halted
+   * @returns false if stopped
    */
   agrees(): Promise<boolean>
   readonly bounds: PayBounds
@@ -36,7 +36,7 @@ export interface CoinDriver {
   /** Settles what is under way, then signs, stores and publishes; nothing before all of ours is confirmed. */
   pay(next: NextDue): Promise<void>
 
-  /** The coin is halted meanwhile. */
+  /** The coin is stopped meanwhile. */
   reconcile(before: CoinRecord | undefined, findings: Findings): Promise<WalletState>
   /** What the chain holds now, for books.ts; undefined if it cannot be read at rest. */
   holdings(): Promise<Holdings | undefined>
@@ -44,10 +44,7 @@ export interface CoinDriver {
 
 export interface Holdings {
   readonly address: string
-  /**
-   * Without what is not counted yet, and with what our own transactions moved that are not known to be in the
-   * chain.
-   */
+  /** Without what isn't counted yet; with what our own transactions moved that may not be in the chain. */
   readonly heldRaw: bigint
   /** Money that came in, for good, and is no payment of an invoice; also what is in the books already. */
   readonly deposits: readonly { source: string; account: 'operator' | 'unassigned'; amountRaw: bigint }[]
@@ -62,7 +59,7 @@ export interface FoundPay {
 }
 
 export interface Look {
-  /** Sentences about what was found and could not be taken in: nothing lapses then. */
+  /** Sentences about what was found and could not be taken in: nothing expires then. */
   readonly troubles: readonly string[]
   readonly seen: Partial<Pick<CoinRecord, 'height' | 'grown_at'>>
 }

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { nowSeconds } from '../foundation/time.ts'
 import { COIN_UNITS, formatAmount, parseAmount, type Coin } from './coin.ts'
 import type { TreasuryFields } from './coin-store.ts'
 import { isOwnAddress } from './payout-address.ts'
@@ -21,9 +21,9 @@ export interface GroupBounds {
 }
 
 /**
- * Due: the payee, an agent over all of its addresses or an address, is owed MIN_PAYOUT, or was when it became
- * due, or the operator asked for it. Left out is what is owed for an order whose money the chain has not
- * shown: a wrong amount there would be paid out of what belongs to others.
+ * Due: the payee (an agent over all its addresses, or an address) is owed MIN_PAYOUT, or was when it became
+ * due, or the operator asked for it. Payouts of an order whose money the chain hasn't shown are left out: a
+ * wrong amount there would be paid with others' money.
  */
 export async function readSendable(
   ctx: Context,
@@ -56,7 +56,7 @@ export async function listDue(
   const isManual = ctx.config.payouts !== 'automatic'
   const { due } = await readSendable(ctx, coin, isManual)
   const fresh = due.filter(({ due_at: at }) => at === undefined).map(({ _id }) => _id)
-  if (!isManual && fresh.length > 0) await ctx.payouts.mark(fresh, 'due_at', unixSeconds(ctx.databaseNow()))
+  if (!isManual && fresh.length > 0) await ctx.payouts.mark(fresh, 'due_at', nowSeconds(ctx))
   const groups: DueGroup[] = []
   for (const payout of due) {
     const { address = '' } = payout
@@ -101,10 +101,8 @@ export async function isPayable(
 ): Promise<boolean> {
   const ids = payouts.map(({ _id }) => _id)
   if (!isAddress(address)) {
-    ctx.log.error(
-      { payout_ids: ids },
-      `payouts name an address that is none of ${COIN_UNITS[coin].name}; they stay owed`,
-    )
+    const name = COIN_UNITS[coin].name
+    ctx.log.error({ payout_ids: ids }, `payouts name an address that is none of ${name}; they stay owed`)
     return false
   }
   if (await isOwnAddress(ctx, coin, address)) {
@@ -142,11 +140,7 @@ export async function holdSuspects(ctx: Context, coin: Coin, because: string): P
 }
 
 /** Said in the log once, and in `operator status` as long as it lasts. */
-export async function noteTreasury(
-  ctx: Context,
-  coin: Coin,
-  fields: Required<TreasuryFields>,
-): Promise<void> {
+export async function noteTreasury(ctx: Context, coin: Coin, fields: Required<TreasuryFields>) {
   const before = await ctx.coins.findCoin(coin)
   if (fields.treasury_short_raw !== '0' && (before?.treasury_short_raw ?? '0') === '0')
     ctx.log.warn(

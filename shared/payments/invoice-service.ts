@@ -4,7 +4,7 @@ import { Refusal } from '../foundation/errors.ts'
 import { newId } from '../foundation/ids.ts'
 import { ADDRESS_WAIT_MS, CHECK_EVERY_MS } from '../foundation/limits.ts'
 import { isCopy } from '../servers/copy.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { SECOND_MS, nowSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import type { AddressRecord, CoinRecord, RateRecord } from './coin-store.ts'
@@ -23,11 +23,10 @@ export function isLately(ctx: Context, atSeconds: number): boolean {
   )
 }
 
-export function isChainReachable(ctx: Context, coin: CoinRecord | undefined): boolean {
-  return coin !== undefined && coin.configured && coin.reachable && isLately(ctx, coin.alive_at)
-}
+export const isChainReachable = (ctx: Context, coin: CoinRecord | undefined): boolean =>
+  coin !== undefined && coin.configured && coin.reachable && isLately(ctx, coin.alive_at)
 
-/** Set up, in reach, neither halted nor with a problem, its worker alive, its pool lately seen to. */
+/** Set up, in reach, neither stopped nor with a problem, its worker alive, its pool lately seen to. */
 export function isCoinReady(ctx: Context, coin: CoinRecord | undefined): boolean {
   const isWell = coin?.halted === undefined && Object.keys(coin?.problems ?? {}).length === 0
   return coin !== undefined && isChainReachable(ctx, coin) && isWell && isLately(ctx, coin.pool_at ?? 0)
@@ -47,7 +46,7 @@ export async function requireReady(ctx: Context, coin: Coin): Promise<void> {
 }
 
 /**
- * Not stored: take it before the transaction of what it is for, and insert it within. `expiresAt` in Unix
+ * Not stored: take it before the transaction of what it is for, insert it within. `expiresAt` in Unix
  * seconds.
  *
  * @throws Refusal `currency_not_configured`; `rate_unavailable`; `unavailable` if no address could be had
@@ -59,15 +58,8 @@ export async function prepareInvoice(
   await requireReady(ctx, asked.coin)
   const rate = await findFreshRate(ctx, asked.coin)
   const address = await takeAddress(ctx, asked.coin)
-  const { agentId, priceUsdCents, expiresAt } = asked
-  return newInvoice({
-    agentId,
-    at: unixSeconds(ctx.databaseNow()),
-    cents: priceUsdCents,
-    rate,
-    address,
-    expiresAt,
-  })
+  const { agentId, priceUsdCents: cents, expiresAt } = asked
+  return newInvoice({ agentId, at: nowSeconds(ctx), cents, rate, address, expiresAt })
 }
 
 /** Not stored. `cents` of USD; `at` and `expiresAt` in Unix seconds. */
@@ -124,21 +116,16 @@ async function takeAddress(ctx: Context, coin: Coin): Promise<AddressRecord> {
   for (let asked = false; ;) {
     const address = await ctx.coins.takeAddress(coin)
     if (address !== undefined) return address
-    if (performance.now() >= deadlineMs) {
-      throw new Refusal(
-        'unavailable',
-        `No address for ${coin} could be had in time; nothing was stored, try again.`,
-      )
-    }
+    if (performance.now() >= deadlineMs)
+      throw new Refusal('unavailable', `No address for ${coin} came in time; nothing was stored, try again.`)
     if (!asked) asked = await askForAddresses(ctx, coin)
     await sleep(POOL_RETRY_MS)
   }
 }
 
 /**
- * As it is stored; a worker is asked for a fresh look, at most once in 2 s.
+ * As stored; a worker is asked for a fresh look, at most once in 2 s (`isAsked` false if it couldn't be).
  *
- * @returns `isAsked` false if that could not be asked for.
  * @throws Refusal `no_such_invoice`, for a stranger's too
  */
 export async function checkInvoice(

@@ -1,7 +1,9 @@
+import { given } from '../foundation/given.ts'
 import type mongoose from 'mongoose'
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import type { Session } from '../servers/database.ts'
 import { createIdLookUp } from '../servers/group-commit.ts'
+import { none, only, schemaOf, some } from '../servers/fields.ts'
 import { recordsOf } from '../servers/records.ts'
 import { pushing, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
@@ -9,144 +11,48 @@ import type { Coin } from './coin.ts'
 import { sumByCoin } from './sum-raw.ts'
 import {
   FIRST_UNLOCK_SECONDS,
+  invoiceFields,
   MAX_PAYMENTS_SHOWN,
+  paymentFields,
   type InvoiceRecord,
   type PaymentRecord,
   type PaymentState,
 } from './invoice.ts'
 
-const number = { type: Number, required: true } as const
-const string = { type: String, required: true } as const
-const boolean = { type: Boolean, required: true } as const
-
-const invoiceSchema = new Schema<InvoiceRecord>(
-  {
-    _id: string,
-    agent_id: string,
-    at: number,
-    coin: string,
-    days: Number,
-    order_id: String,
-    price_usd_cents: number,
-    amount_raw: string,
-    rate: string,
-    rate_source: string,
-    rate_at: number,
-    address: string,
-    address_index: number,
-    expires_at: number,
-    open: Boolean,
-    lapsed: boolean,
-    foreign: Boolean,
-    look_after: Number,
-    received_raw: string,
-    carried_raw: string,
-    moved_raw: string,
-    unspent: string,
-    has_remainder: Boolean,
-    credited_days: number,
-    version: number,
-    has_payments: Boolean,
-    check_asked_ms: Number,
-    ...tellsField,
-    ...pendingField,
-  },
-  { collection: 'invoices', strict: 'throw', versionKey: false },
-)
+const invoiceSchema = schemaOf<InvoiceRecord>('invoices', {
+  ...invoiceFields,
+  ...tellsField,
+  ...pendingField,
+})
 // An address belongs to one invoice for ever.
 invoiceSchema.index({ address_index: 1, coin: 1 }, { unique: true })
-invoiceSchema.index(
-  { agent_id: 1, coin: 1 },
-  { unique: true, name: 'one_open', partialFilterExpression: { open: true } },
-)
-invoiceSchema.index(
-  { agent_id: 1, coin: 1, _id: 1 },
-  { name: 'remainders', partialFilterExpression: { has_remainder: true } },
-)
-invoiceSchema.index(
-  { order_id: 1 },
-  { unique: true, partialFilterExpression: { order_id: { $exists: true } } },
-)
+invoiceSchema.index({ agent_id: 1, coin: 1 }, only({ open: true }, 'one_open', true))
+invoiceSchema.index({ agent_id: 1, coin: 1, _id: 1 }, only({ has_remainder: true }, 'remainders'))
+invoiceSchema.index({ order_id: 1 }, only({ order_id: some }, undefined, true))
 // With the address's index, so that a round over all of them reads this one alone.
 invoiceSchema.index(
   { coin: 1, lapsed: 1, _id: 1, address_index: 1 },
-  { name: 'open_addresses', partialFilterExpression: { lapsed: false } },
+  only({ lapsed: false }, 'open_addresses'),
 )
-invoiceSchema.index(
-  { coin: 1, expires_at: 1 },
-  { name: 'not_lapsed', partialFilterExpression: { lapsed: false } },
-)
-invoiceSchema.index({ coin: 1, order_id: 1 }, { name: 'foreign', partialFilterExpression: { foreign: true } })
-invoiceSchema.index(
-  { coin: 1, look_after: 1 },
-  { name: 'lapsed_looks', partialFilterExpression: { lapsed: true, look_after: { $exists: true } } },
-)
+invoiceSchema.index({ coin: 1, expires_at: 1 }, only({ lapsed: false }, 'not_lapsed'))
+invoiceSchema.index({ coin: 1, order_id: 1 }, only({ foreign: true }, 'foreign'))
+invoiceSchema.index({ coin: 1, look_after: 1 }, only({ lapsed: true, look_after: some }, 'lapsed_looks'))
 invoiceSchema.index(...TELLS_INDEX)
 invoiceSchema.index(...PENDING_INDEX)
 
-const paymentSchema = new Schema<PaymentRecord>(
-  {
-    _id: string,
-    coin: string,
-    tx: string,
-    address_index: number,
-    invoice_id: string,
-    agent_id: string,
-    order_id: String,
-    amount_raw: string,
-    state: string,
-    confirmations: number,
-    height: Number,
-    unlock_time: Number,
-    first_seen_at: number,
-    late: boolean,
-    arrival_rate: String,
-    waits_for_rate: Boolean,
-    settled_at: Number,
-    credited_days: Number,
-    price_raw: String,
-    reversed_at: Number,
-    by: string,
-    taken_from: String,
-    shown_at: Number,
-    undone_at: Number,
-    undone_tx: String,
-    salt: string,
-    swept_at: Number,
-    ...pendingField,
-  },
-  { collection: 'payments', strict: 'throw', versionKey: false },
-)
+const paymentSchema = schemaOf<PaymentRecord>('payments', { ...paymentFields, ...pendingField })
 // One record for a transaction's money at one address: what makes a payment settle once.
 paymentSchema.index({ tx: 1, address_index: 1, coin: 1 }, { unique: true })
 paymentSchema.index({ invoice_id: 1, _id: 1 })
-paymentSchema.index(
-  { invoice_id: 1, late: 1 },
-  { name: 'under_way_of_an_invoice', partialFilterExpression: { state: 'seen' } },
-)
-paymentSchema.index(
-  { invoice_id: 1 },
-  { name: 'reversed_of_an_invoice', partialFilterExpression: { reversed_at: { $exists: true } } },
-)
-paymentSchema.index({ coin: 1, state: 1 }, { name: 'under_way', partialFilterExpression: { state: 'seen' } })
-paymentSchema.index(
-  { coin: 1, unlock_time: 1 },
-  { name: 'locked', partialFilterExpression: { state: 'locked' } },
-)
-paymentSchema.index(
-  { coin: 1, height: 1 },
-  { name: 'settled_at_height', partialFilterExpression: { state: 'settled', height: { $exists: true } } },
-)
-paymentSchema.index(
-  { coin: 1, swept_at: 1, _id: 1 },
-  { name: 'unswept', partialFilterExpression: { state: 'settled' } },
-)
-const UNSEEN = { by: 'operator', shown_at: { $exists: false } } as const
-paymentSchema.index({ by: 1, coin: 1, order_id: 1 }, { partialFilterExpression: { by: 'operator' } })
-paymentSchema.index(
-  { waits_for_rate: 1, coin: 1, _id: 1 },
-  { partialFilterExpression: { waits_for_rate: true } },
-)
+paymentSchema.index({ invoice_id: 1, late: 1 }, only({ state: 'seen' }, 'under_way_of_an_invoice'))
+paymentSchema.index({ invoice_id: 1 }, only({ reversed_at: some }, 'reversed_of_an_invoice'))
+paymentSchema.index({ coin: 1, state: 1 }, only({ state: 'seen' }, 'under_way'))
+paymentSchema.index({ coin: 1, unlock_time: 1 }, only({ state: 'locked' }, 'locked'))
+paymentSchema.index({ coin: 1, height: 1 }, only({ state: 'settled', height: some }, 'settled_at_height'))
+paymentSchema.index({ coin: 1, swept_at: 1, _id: 1 }, only({ state: 'settled' }, 'unswept'))
+const UNSEEN = { by: 'operator', shown_at: none } as const
+paymentSchema.index({ by: 1, coin: 1, order_id: 1 }, only({ by: 'operator' }))
+paymentSchema.index({ waits_for_rate: 1, coin: 1, _id: 1 }, only({ waits_for_rate: true }))
 paymentSchema.index(...PENDING_INDEX)
 
 export type MoneyFields = Partial<
@@ -188,7 +94,7 @@ export function createInvoiceStore(connection: Connection) {
     )
   return {
     models: { invoices: invoices.model, payments: payments.model },
-    /** @throws a duplicate-key error where the agent has an open one in this coin, or the address is taken */
+    /** @throws a duplicate-key error if the agent has an open one in this coin, or the address is taken */
     insert: (invoice: InvoiceRecord, session?: Session) => invoices.insert([invoice], session),
     find: (invoiceId: string, session?: Session): Promise<InvoiceRecord | undefined> =>
       session === undefined ? findById(invoiceId) : invoices.one({ _id: invoiceId }, { session }),
@@ -217,7 +123,7 @@ export function createInvoiceStore(connection: Connection) {
       return invoices.change({ _id, version }, update, session)
     },
     close: (invoiceId: string) => invoices.change({ _id: invoiceId }, { $unset: { open: 1 } }),
-    listLapsedDue: (
+    listExpiredDue: (
       coin: Coin,
       nowSeconds: number,
       after: string,
@@ -228,11 +134,7 @@ export function createInvoiceStore(connection: Connection) {
         { fields: { address: 1, address_index: 1 }, sort: { _id: 1 }, limit },
       ),
     /** Indexes alone, and the id to go on after; undefined if there are no more. */
-    async listOpenIndexes(
-      coin: Coin,
-      after: string,
-      limit: number,
-    ): Promise<{ indexes: number[]; last: string } | undefined> {
+    async listOpenIndexes(coin: Coin, after: string, limit: number) {
       // One document with all of them: a document each costs several times as much to send and to read.
       const [page] = await invoices.model.aggregate<{ indexes: number[]; last: string }>([
         { $match: { coin, lapsed: false, _id: { $gt: after } } },
@@ -245,11 +147,9 @@ export function createInvoiceStore(connection: Connection) {
     /** In Unix seconds; those that expired before `endedBefore` when their owners ask. */
     async lookLater(ids: readonly string[], lookAfter: number, endedBefore: number): Promise<void> {
       const looked = { _id: { $in: [...ids] }, lapsed: true }
-      await invoices.changeAll(
-        { ...looked, expires_at: { $gte: endedBefore } },
-        { $set: { look_after: lookAfter } },
-      )
-      await invoices.changeAll({ ...looked, expires_at: { $lt: endedBefore } }, { $unset: { look_after: 1 } })
+      const [young, old] = [{ $gte: endedBefore }, { $lt: endedBefore }]
+      await invoices.changeAll({ ...looked, expires_at: young }, { $set: { look_after: lookAfter } })
+      await invoices.changeAll({ ...looked, expires_at: old }, { $unset: { look_after: 1 } })
     },
     listOverdue: (coin: Coin, beforeSeconds: number, limit: number) =>
       invoices.all(
@@ -257,9 +157,8 @@ export function createInvoiceStore(connection: Connection) {
         { sort: { expires_at: 1 }, limit },
       ),
     /** Of orders, and nobody can take what is paid there. */
-    listUnpayable: (coin: Coin) =>
-      invoices.all({ coin, foreign: true, lapsed: false, order_id: { $exists: true } }),
-    listUnlapsed: (coin: Coin, after: string, limit: number) =>
+    listUnpayable: (coin: Coin) => invoices.all({ coin, foreign: true, lapsed: false, order_id: some }),
+    listUnexpired: (coin: Coin, after: string, limit: number) =>
       invoices.all({ coin, lapsed: false, _id: { $gt: after } }, { sort: { _id: 1 }, limit }),
     /** Their wallet is in use no more, or again. */
     setForeign: (ids: readonly string[], isForeign: boolean) =>
@@ -270,32 +169,25 @@ export function createInvoiceStore(connection: Connection) {
     /** Due in the next round as well. @returns false if one was asked for less than `everyMs` ago */
     askForLook(invoiceId: string, nowMs: number, everyMs: number): Promise<boolean> {
       // Nobody waits for a time that lies ahead.
-      const asked = {
-        $or: [{ $exists: false }, { $lte: nowMs - everyMs }, { $gte: nowMs + everyMs }].map((is) => ({
-          check_asked_ms: is,
-        })),
-      }
+      const times = [none, { $lte: nowMs - everyMs }, { $gte: nowMs + everyMs }]
+      const asked = { $or: times.map((time) => ({ check_asked_ms: time })) }
       return invoices.change({ _id: invoiceId, ...asked }, { $set: { check_asked_ms: nowMs, look_after: 0 } })
     },
     /** It could not be asked for after all. */
     forgetLook: (invoiceId: string, askedMs: number) =>
       invoices.change({ _id: invoiceId, check_asked_ms: askedMs }, { $unset: { check_asked_ms: 1 } }),
     /** Those at which nothing was ever seen. */
-    async lapseUntouched(ids: readonly string[], lookAfter: number, nowMs: number): Promise<void> {
+    async expireUntouched(ids: readonly string[], lookAfter: number, nowMs: number): Promise<void> {
+      const fields = { state: 'expired' }
       const expired = {
         to: '$agent_id',
         at_ms: nowMs,
         kind: 'invoice',
         id: '$_id',
-        fields: { state: 'expired' },
+        fields,
       } satisfies EventMark
-      const untouched = {
-        _id: { $in: [...ids] },
-        lapsed: false,
-        has_payments: { $exists: false },
-        order_id: { $exists: false },
-        carried_raw: '0',
-      }
+      const bare = { lapsed: false, has_payments: none, order_id: none, carried_raw: '0' }
+      const untouched = { _id: { $in: [...ids] }, ...bare }
       await raw().updateMany(untouched, [
         {
           $set: {
@@ -308,11 +200,7 @@ export function createInvoiceStore(connection: Connection) {
         { $unset: 'open' },
       ])
     },
-    /**
-     * An invoice cannot lapse past a payment that was just noted: both write it.
-     *
-     * @returns the invoice as it was before
-     */
+    /** Conflicts with the invoice's expiry. @returns the invoice as it was before */
     markPayment: (invoiceId: string, session: Session, tells: readonly EventMark[] = []) =>
       invoices.swap(
         { _id: invoiceId },
@@ -326,9 +214,9 @@ export function createInvoiceStore(connection: Connection) {
       { hasRate, nowSeconds }: { hasRate: boolean; nowSeconds: number },
       limit: number,
     ): Promise<PaymentRecord[]> {
-      const needsNone = { $or: [{ order_id: { $exists: true } }, { arrival_rate: { $exists: true } }] }
+      const needsNone = { $or: [{ order_id: some }, { arrival_rate: some }] }
       const pipeline = [{ $project: { lapsed: 1, expires_at: 1 } }]
-      // What waits for its invoice to lapse, however much that is, takes no other's place in the batch.
+      // What waits for its invoice to expire, however much that is, takes no other's place in the batch.
       return payments.model.aggregate<PaymentRecord>([
         { $match: { waits_for_rate: true, coin, ...(hasRate ? {} : needsNone) } },
         { $sort: { _id: 1 } },
@@ -350,10 +238,10 @@ export function createInvoiceStore(connection: Connection) {
     findPaymentById: (paymentId: string, session?: Session) => payments.one({ _id: paymentId }, { session }),
     /** The newest, the oldest of them first, without those that the operator took back. */
     async listPayments(invoiceId: string, limit = MAX_PAYMENTS_SHOWN): Promise<PaymentRecord[]> {
-      const standing = { invoice_id: invoiceId, undone_at: { $exists: false } }
+      const standing = { invoice_id: invoiceId, undone_at: none }
       return (await payments.all(standing, { fields: { pending: 0 }, sort: { _id: -1 }, limit })).reverse()
     },
-    /** Seen and not confirmed. `inTime`: none that is late counts. */
+    /** Seen and not confirmed; with `inTime` those that aren't late. */
     async isUnderWay(
       invoiceId: string,
       { inTime = false, butFor }: { inTime?: boolean; butFor?: string } = {},
@@ -368,7 +256,7 @@ export function createInvoiceStore(connection: Connection) {
       return (await payments.model.exists(seen as object).session(session ?? null)) !== null
     },
     listReversed: (invoiceId: string, session: Session) =>
-      payments.all({ invoice_id: invoiceId, reversed_at: { $exists: true } }, { session }),
+      payments.all({ invoice_id: invoiceId, reversed_at: some }, { session }),
     listPaymentsByTx: (coin: Coin, txs: readonly string[], session?: Session) =>
       payments.all({ tx: { $in: [...txs] }, coin }, { session }),
     /** Without those that this round is the first to see. */
@@ -382,7 +270,7 @@ export function createInvoiceStore(connection: Connection) {
     listUnderWay: (coin: Coin) => payments.all({ coin, state: 'seen' }),
     /** Orders with money that was recorded by hand and that the chain has not shown. */
     async listUnseenOrders(coin: Coin, orderId?: string): Promise<string[]> {
-      const order = orderId === undefined ? { $exists: true } : { $eq: orderId }
+      const order = orderId === undefined ? some : { $eq: orderId }
       return payments.model.distinct('order_id', { ...UNSEEN, coin, state: 'settled', order_id: order })
     },
     /** The chain has shown what was recorded by hand. */
@@ -404,26 +292,19 @@ export function createInvoiceStore(connection: Connection) {
     /** In a block, and not settled. */
     async listUncounted(coin: Coin): Promise<PaymentRecord[]> {
       const states = ['seen', 'locked'] as const
-      return (
-        await Promise.all(states.map((state) => payments.all({ coin, state, height: { $exists: true } })))
-      ).flat()
+      return (await Promise.all(states.map((state) => payments.all({ coin, state, height: some })))).flat()
     },
     /** Settled ones in blocks numbered `height` or more, and not taken back. */
     listSettledSince: (coin: Coin, height: number) =>
-      payments.all({ coin, state: 'settled', height: { $gte: height }, reversed_at: { $exists: false } }),
+      payments.all({ coin, state: 'settled', height: { $gte: height }, reversed_at: none }),
     /** Still at their addresses; the oldest first. */
     listUnswept: (coin: Coin, after: string, limit: number) => listUnswept({ coin }, after, limit),
     /** What of them the chain has shown. */
-    sumUnswept: async (coin: Coin): Promise<bigint> =>
-      (
-        await sumByCoin(payments.model, { coin, state: 'settled', swept_at: null, by: 'chain' }, 'amount_raw')
-      )[coin],
-    async listUnsweptAt(
-      coin: Coin,
-      addressIndex: number,
-      after: string,
-      limit: number,
-    ): Promise<PaymentRecord[]> {
+    async sumUnswept(coin: Coin): Promise<bigint> {
+      const unswept = { coin, state: 'settled', swept_at: null, by: 'chain' }
+      return (await sumByCoin(payments.model, unswept, 'amount_raw'))[coin]
+    },
+    async listUnsweptAt(coin: Coin, addressIndex: number, after: string, limit: number) {
       const invoice = await invoices.one({ address_index: addressIndex, coin }, { fields: { _id: 1 } })
       return invoice === undefined ? [] : listUnswept({ invoice_id: invoice._id }, after, limit)
     },
@@ -437,10 +318,7 @@ export function createInvoiceStore(connection: Connection) {
           ),
     /** A settled one keeps its state and gets the counts. */
     noteConfirmations: (paymentId: string, confirmations: number, height: number | undefined) =>
-      payments.change(
-        { _id: paymentId },
-        { $set: { confirmations, ...(height === undefined ? {} : { height }) } },
-      ),
+      payments.change({ _id: paymentId }, { $set: { confirmations, ...given({ height }) } }),
     movePayment: (paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session) =>
       payments.change(
         { _id: paymentId, state: from },
@@ -459,12 +337,7 @@ export function createInvoiceStore(connection: Connection) {
         session,
       ),
     /** Its transaction may be recorded anew. @returns false if it is not of the operator's word alone */
-    undoPayment(
-      { _id, tx }: PaymentRecord,
-      at: number,
-      entries: PendingEntry[],
-      session: Session,
-    ): Promise<boolean> {
+    undoPayment({ _id, tx }: PaymentRecord, at: number, entries: PendingEntry[], session: Session) {
       const update = {
         $set: { state: 'gone', undone_at: at, undone_tx: tx, tx: _id },
         $unset: { settled_at: 1, credited_days: 1, price_raw: 1, reversed_at: 1 },

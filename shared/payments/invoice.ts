@@ -1,69 +1,67 @@
+import { given } from '../foundation/given.ts'
 import { z } from 'zod'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { hex, idField, idView, isoTimeView, unixTime } from '../foundation/schema.ts'
 import { isoTime } from '../foundation/time.ts'
+import { flag, maybe, number, text, textOf, type RecordOf } from '../servers/fields.ts'
 import { COINS, dustThreshold, formatAmount, formatPrice, type Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 
 /**
- * A *payment* is what one transaction sent to one address, all outputs together: `seen`, then `settled`, once
- * and for all; `gone` if it vanished before that. One that the chain took back after it was settled stays
- * settled and has `reversed_at`. One that its payer has `locked` (Monero) counts for nothing and holds
- * nothing open.
+ * A *payment* is what one transaction sent to one address, all outputs together: `seen`, then `settled`, for
+ * good; `gone` if it vanished before that. If the chain takes it back later it stays settled and has
+ * `reversed_at`. One that its payer has `locked` (Monero) counts for nothing and holds nothing open.
  *
- * An invoice has *lapsed* once its chain was looked at successfully after `expires_at` with nothing on the
- * way that was in time. Money first seen after that is *late*, and so is money that a whole round after
- * `expires_at` did not find: else one crumb after the other would hold a price open. A node that is down
- * makes nothing lapse, and nothing late.
+ * An invoice has expired (`lapsed`) once its chain was looked at successfully after `expires_at` with nothing
+ * under way that was in time. Money first seen after that is *late*, and so is money that a whole round after
+ * `expires_at` did not find: else crumb after crumb would hold a price open. A node that is down makes
+ * nothing expire, and nothing late.
  */
 export const INVOICE_STATUSES = ['awaiting_payment', 'confirming', 'underpaid', 'settled', 'expired'] as const
 export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
 
 /** Amounts are decimal text of raw or piconero: MongoDB has no integer that is wide enough. */
-export interface InvoiceRecord extends Ledgered, Telling {
-  _id: string
-  agent_id: string
-  at: number
-  coin: Coin
-  days?: number
-  order_id?: string
-  price_usd_cents: number
-  amount_raw: string
-  rate: string
-  rate_source: string
-  rate_at: number
-  address: string
+export const invoiceFields = {
+  _id: text,
+  agent_id: text,
+  at: number,
+  coin: textOf<Coin>(),
+  days: maybe.number,
+  order_id: maybe.text,
+  price_usd_cents: number,
+  amount_raw: text,
+  rate: text,
+  rate_source: text,
+  rate_at: number,
+  address: text,
   /** Nano: index of the derived account. Monero: minor index of the subaddress. */
-  address_index: number
-  expires_at: number
+  address_index: number,
+  expires_at: number,
   /** Present while it is its agent's one open unpaid pass invoice in its coin. */
-  open?: true
-  lapsed: boolean
+  open: maybe.flag,
+  lapsed: flag,
   /** Its address is of a seed or wallet that is in use no more: whoever has that has what is paid there. */
-  foreign?: true
+  foreign: maybe.flag,
   /**
-   * Of a lapsed one: its address is looked at when this time has come; Unix seconds. Absent: when its owner
-   * asks. Before that each round looks at it.
+   * Once it has expired: look at its address at this time (Unix seconds), or if absent, when its owner asks.
    */
-  look_after?: number
-  received_raw: string
+  look_after: maybe.number,
+  received_raw: text,
   /** Left over by earlier invoices and counted as paid here. */
-  carried_raw: string
-  moved_raw: string
-  /**
-   * Money not yet turned into days, times `days`: so that no fraction of the smallest unit is lost on the
-   * way.
-   */
-  unspent: string
-  has_remainder?: true
-  credited_days: number
+  carried_raw: text,
+  moved_raw: text,
+  /** Money not yet turned into days, times `days`: so no fraction of the smallest unit is lost. */
+  unspent: text,
+  has_remainder: maybe.flag,
+  credited_days: number,
   /** Counts the changes of money above and the payments noted: an update names the one that it read. */
-  version: number
+  version: number,
   /** Set with its first payment, in the same transaction: without it nothing was ever seen at the address. */
-  has_payments?: true
-  check_asked_ms?: number
+  has_payments: maybe.flag,
+  check_asked_ms: maybe.number,
 }
+export type InvoiceRecord = RecordOf<typeof invoiceFields> & Ledgered & Telling
 
 /** The newest ones: anybody can pay an invoice in crumbs, tens of thousands of them. */
 export const MAX_PAYMENTS_SHOWN = 200
@@ -72,63 +70,51 @@ export const PAYMENT_STATES = ['seen', 'settled', 'gone', 'locked'] as const
 export type PaymentState = (typeof PAYMENT_STATES)[number]
 
 /**
- * From here on an unlock time is Unix seconds, below it a block number (CRYPTONOTE_MAX_BLOCK_NUMBER of
- * Monero's cryptonote_config.h).
+ * Unlock times from here on are Unix seconds, below it block numbers (Monero's CRYPTONOTE_MAX_BLOCK_NUMBER).
  */
 export const FIRST_UNLOCK_SECONDS = 500_000_000
 
-export interface PaymentRecord extends Ledgered {
-  _id: string
-  coin: Coin
+export const paymentFields = {
+  _id: text,
+  coin: textOf<Coin>(),
   /** Nano: hash of the sending block. Monero: transaction hash. Both 64 lower-case hex characters. */
-  tx: string
-  address_index: number
-  invoice_id: string
-  agent_id: string
-  order_id?: string
-  amount_raw: string
-  state: PaymentState
-  confirmations: number
-  height?: number
+  tx: text,
+  address_index: number,
+  invoice_id: text,
+  agent_id: text,
+  order_id: maybe.text,
+  amount_raw: text,
+  state: textOf<PaymentState>(),
+  confirmations: number,
+  height: maybe.number,
   /** Monero: its payer locked it; a block number, or Unix seconds from FIRST_UNLOCK_SECONDS on. */
-  unlock_time?: number
-  first_seen_at: number
-  /** First seen after the invoice had lapsed, or would have but for another payment under way. */
-  late: boolean
-  /**
-   * Late money for a pass: the rate at its arrival, USD per coin. Absent while there was none that is fresh;
-   * it waits for one.
-   */
-  arrival_rate?: string
-  /** Confirmed, and waiting for that rate, or for the invoice to lapse. */
-  waits_for_rate?: true
-  settled_at?: number
-  credited_days?: number
-  price_raw?: string
+  unlock_time: maybe.number,
+  first_seen_at: number,
+  /** First seen after the invoice had expired, or would have but for another payment under way. */
+  late: flag,
+  /** Late money for a pass: USD per coin at its arrival; absent while no fresh rate was known. */
+  arrival_rate: maybe.text,
+  /** Confirmed, and waiting for that rate, or for the invoice to expire. */
+  waits_for_rate: maybe.flag,
+  settled_at: maybe.number,
+  credited_days: maybe.number,
+  price_raw: maybe.text,
   /** The chain took it back after it had been settled. */
-  reversed_at?: number
-  by: 'chain' | 'operator'
-  /**
-   * The account of the books that had this money before the operator recorded it as this payment; absent: it
-   * came from the chain.
-   */
-  taken_from?: 'unassigned' | 'operator'
+  reversed_at: maybe.number,
+  by: textOf<'chain' | 'operator'>(),
+  /** The account that had this money before the operator recorded it as this payment; absent: the chain. */
+  taken_from: maybe.textOf<'unassigned' | 'operator'>(),
   /** When the chain first showed what was recorded by hand. Until then no payout is made of it. */
-  shown_at?: number
-  /**
-   * When the operator took back what was recorded by hand. It is `gone` for ever, and has its own id in the
-   * place of its `tx`.
-   */
-  undone_at?: number
-  undone_tx?: string
+  shown_at: maybe.number,
+  /** When the operator took back what was recorded by hand: `gone` for good, its own id in place of `tx`. */
+  undone_at: maybe.number,
+  undone_tx: maybe.text,
   /** Salt of the commitment to the transaction in the ledger. */
-  salt: string
-  /**
-   * Nano: when the block that sent it on to the treasury was found confirmed. Absent: it is at the invoice's
-   * address.
-   */
-  swept_at?: number
+  salt: text,
+  /** Nano: when its sweep to the treasury was found confirmed. Absent: it is at the invoice's address. */
+  swept_at: maybe.number,
 }
+export type PaymentRecord = RecordOf<typeof paymentFields> & Ledgered
 
 /** Recorded by hand, and in the books by that alone. */
 export const isByHandAlone = ({ by, state, taken_from: from }: PaymentRecord): boolean =>
@@ -146,19 +132,15 @@ export interface SeenPayment {
   lockedUntil?: number
 }
 
-/**
- * Below dust that is nothing: it would never be counted. Whether something is paid is asked here and nowhere
- * else.
- */
+/** 0 below dust, which would never be counted. Whether something is paid is decided here alone. */
 export function missingRaw(coin: Coin, priceRaw: bigint, receivedRaw: bigint): bigint {
   const missing = priceRaw - receivedRaw
   return missing < dustThreshold(coin) ? 0n : missing
 }
 
 /** Left below a whole day, rounded down; 0 for an order. */
-export function remainderRaw(invoice: Pick<InvoiceRecord, 'unspent' | 'days'>): bigint {
-  return invoice.days === undefined ? 0n : BigInt(invoice.unspent) / BigInt(invoice.days)
-}
+export const remainderRaw = (invoice: Pick<InvoiceRecord, 'unspent' | 'days'>): bigint =>
+  invoice.days === undefined ? 0n : BigInt(invoice.unspent) / BigInt(invoice.days)
 
 /** Still to be paid for the full price, in raw or piconero; 0 below dust. */
 export function remainingRaw(
@@ -203,6 +185,7 @@ export const invoiceView = z
 const passInvoiceView = invoiceView
   .omit({ order_id: true })
   .extend({ days: z.int().describe('pass days asked for') })
+  .meta({ id: 'PassInvoice' })
 
 export const madeInvoiceView = passInvoiceView.extend({ invoice: passInvoiceView })
 
@@ -262,8 +245,7 @@ export function viewInvoice(invoice: InvoiceRecord, isUnderWay = false): z.input
   return {
     invoice_id: invoice._id,
     currency: coin,
-    ...(invoice.days === undefined ? {} : { days: invoice.days }),
-    ...(invoice.order_id === undefined ? {} : { order_id: invoice.order_id }),
+    ...given({ days: invoice.days, order_id: invoice.order_id }),
     amount: formatPrice(amountRaw, coin),
     amount_raw: invoice.amount_raw,
     address: invoice.address,
@@ -325,7 +307,7 @@ export function viewCheckedInvoice(checked: CheckedInvoice): z.input<typeof chec
       amount_raw: payment.amount_raw,
       state: payment.state,
       confirmations: payment.confirmations,
-      ...(payment.unlock_time === undefined ? {} : { unlock_time: payment.unlock_time }),
+      ...given({ unlock_time: payment.unlock_time }),
       late: payment.late,
       credited_days: payment.credited_days ?? 0,
       ...(payment.late && payment.price_raw !== undefined ? { price_raw: payment.price_raw } : {}),

@@ -1,5 +1,6 @@
 import type { Connection } from 'mongoose'
 import { isDuplicateKey, type Session } from '../servers/database.ts'
+import { flag, number, some, textOf, type RecordOf } from '../servers/fields.ts'
 import type { Log } from '../foundation/log.ts'
 import type { Coin } from './coin.ts'
 import { isPaid, remainderRaw, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
@@ -15,17 +16,13 @@ import {
 import type { StoredPayout, TransferRecord } from './payout.ts'
 
 /*
- * The books of a database that has none, opened from its records before a process is ready. Every line has
- * the name that the move itself would have given it, and each batch is a transaction that writes the mark of
- * the opening: one that was cut goes on. No process of older code may run beside it.
+ * Opens the books of a database that has none, from its records, before a process is ready. Every line has
+ * the name that its move would have given it, and each batch is a transaction that writes the opening's mark,
+ * so an interrupted one goes on. No process of older code may run beside it.
  */
 
-interface Opening {
-  _id: 'journal'
-  done: boolean
-  batches: number
-  from_records: boolean
-}
+export const openingFields = { _id: textOf<'journal'>(), done: flag, batches: number, from_records: flag }
+export type Opening = RecordOf<typeof openingFields>
 
 const BATCH = 200
 
@@ -69,12 +66,7 @@ type LinesOf = (
 type Stored = { _id: string }
 
 /** @returns undefined if there are no more records, or another process has opened them */
-async function openBatch(
-  connection: Connection,
-  name: string,
-  after: string,
-  linesOf: LinesOf,
-): Promise<{ last: string; lines: number } | undefined> {
+async function openBatch(connection: Connection, name: string, after: string, linesOf: LinesOf) {
   return connection.getClient().withSession((session) =>
     session.withTransaction(async () => {
       const filter = { _id: 'journal' as const, done: false }
@@ -91,9 +83,8 @@ async function openBatch(
       if (mark.matchedCount === 0 || last === undefined) return undefined
       const journal = connection.collection<JournalLine>('journal')
       const lines = await linesOf(records, connection, session)
-      const there = await journal
-        .find({ _id: { $in: lines.map(({ _id }) => _id) } }, { session, projection: { _id: 1 } })
-        .toArray()
+      const ids = lines.map(({ _id }) => _id)
+      const there = await journal.find({ _id: { $in: ids } }, { session, projection: { _id: 1 } }).toArray()
       const known = new Set(there.map(({ _id }) => _id))
       const fresh = lines.filter(({ _id }) => !known.has(_id))
       if (fresh.length > 0) await journal.insertMany(fresh, { session })
@@ -106,17 +97,12 @@ async function openBatch(
 async function renameStates(connection: Connection): Promise<void> {
   const payouts = connection.collection<StoredPayout>('payouts')
   const older = ['signed', 'sent', 'confirmed', 'held'] as unknown as StoredPayout['state'][]
-  const carried = { state: { $in: older }, transfer_id: { $exists: true } }
+  const carried = { state: { $in: older }, transfer_id: some }
   await payouts.updateMany(carried, { $set: { state: 'in_transfer' }, $unset: { tx: '' } })
-  await payouts.updateMany(
-    { state: 'manual', transfer_id: { $exists: true } },
-    { $unset: { transfer_id: '' } },
-  )
+  await payouts.updateMany({ state: 'manual', transfer_id: some }, { $unset: { transfer_id: '' } })
   const transfers = connection.collection<TransferRecord>('transfers')
   for await (const { _id, coin, address } of payouts.find({ state: { $in: older } })) {
-    const suspects = await transfers
-      .find({ coin, unexplained_to: { $exists: true } }, { sort: { _id: -1 } })
-      .toArray()
+    const suspects = await transfers.find({ coin, unexplained_to: some }, { sort: { _id: -1 } }).toArray()
     const suspect = suspects.find(({ unexplained_to: to }) => to?.includes(address ?? '')) ?? suspects[0]
     await payouts.updateOne({ _id }, { $set: { state: 'owed', held_by: suspect?._id ?? 'unknown' } })
   }
@@ -178,33 +164,22 @@ const SOURCES: readonly { name: string; linesOf: LinesOf }[] = [
 function invoiceLines(invoice: InvoiceRecord): JournalLine[] {
   const { _id, agent_id, coin, at, days } = invoice
   if (days === undefined) return []
-  const [received, carried, moved] = [
-    BigInt(invoice.received_raw),
-    BigInt(invoice.carried_raw),
-    BigInt(invoice.moved_raw),
-  ]
+  const { received_raw, carried_raw, moved_raw } = invoice
+  const [received = 0n, carried = 0n, moved = 0n] = [received_raw, carried_raw, moved_raw].map(BigInt)
   const left = remainderRaw(invoice)
+  const isOver = isPaid(invoice) || invoice.lapsed
+
   const own = `invoice:${_id}` as const
   const remainder = `remainder:${agent_id}` as const
   const about = { coin, at, ids: { agent_id, invoice_id: _id } }
   return [
     ...move(`${_id}/carried`, remainder, own, carried, about),
     ...move(`${_id}/opening/sold`, own, 'sold', received + carried - moved - left, about),
-    ...move(
-      `${_id}/opening/left`,
-      own,
-      remainder,
-      moved + (isPaid(invoice) || invoice.lapsed ? left : 0n),
-      about,
-    ),
+    ...move(`${_id}/opening/left`, own, remainder, moved + (isOver ? left : 0n), about),
   ]
 }
 
-async function linesOfTransfers(
-  records: TransferRecord[],
-  connection: Connection,
-  session: Session,
-): Promise<JournalLine[]> {
+async function linesOfTransfers(records: TransferRecord[], connection: Connection, session: Session) {
   const confirmed = records.filter(({ state }) => state === 'confirmed')
   const ids = confirmed.flatMap(({ payout_ids: payouts }) => payouts)
   const carried = await connection
@@ -213,11 +188,8 @@ async function linesOfTransfers(
     .toArray()
   const sources = confirmed.flatMap((transfer) => sourceOf(transfer) ?? [])
   const transfers = connection.collection<TransferRecord>('transfers')
-  const own = new Set(
-    (await transfers.find({ tx: { $in: sources } }, { session, projection: { tx: 1 } }).toArray()).map(
-      ({ tx }) => tx,
-    ),
-  )
+  const found = transfers.find({ tx: { $in: sources } }, { session, projection: { tx: 1 } })
+  const own = new Set((await found.toArray()).map(({ tx }) => tx))
   return confirmed.flatMap((transfer) => {
     const payouts = carried.filter(({ transfer_id: id }) => id === transfer._id)
     return transferLines({ ...transfer, ...broughtBy(transfer, own) }, payouts, transfer.changed_at)

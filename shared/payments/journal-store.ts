@@ -1,49 +1,30 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import type { Session } from '../servers/database.ts'
+import { only, schemaOf, some } from '../servers/fields.ts'
 import { recordsOf } from '../servers/records.ts'
 import type { Coin } from './coin.ts'
 import {
   heldRaw,
+  lineFields,
   type Account,
   type AccountKind,
   type Balances,
   type JournalLine,
   type LineIds,
 } from './journal.ts'
-import { isOpenedFromRecords } from './journal-opening.ts'
+import { isOpenedFromRecords, openingFields, type Opening } from './journal-opening.ts'
 import { sumBy } from './sum-raw.ts'
 
-const string = { type: String, required: true } as const
-
-const journalSchema = new Schema<JournalLine>(
-  {
-    _id: string,
-    at: { type: Number, required: true },
-    coin: string,
-    from: string,
-    to: string,
-    amount_raw: string,
-    agent_id: String,
-    order_id: String,
-    invoice_id: String,
-    payment_id: String,
-    payout_id: String,
-    transfer_id: String,
-  },
-  { collection: 'journal', strict: 'throw', versionKey: false },
-)
+const journalSchema = schemaOf<JournalLine>('journal', lineFields)
 // With the amount, so that a balance is read from the index alone.
 journalSchema.index({ coin: 1, from: 1, to: 1, amount_raw: 1 })
 journalSchema.index({ coin: 1, to: 1, amount_raw: 1 })
-journalSchema.index({ agent_id: 1, at: 1 }, { partialFilterExpression: { agent_id: { $exists: true } } })
-journalSchema.index({ order_id: 1, at: 1 }, { partialFilterExpression: { order_id: { $exists: true } } })
-journalSchema.index({ transfer_id: 1 }, { partialFilterExpression: { transfer_id: { $exists: true } } })
+journalSchema.index({ agent_id: 1, at: 1 }, only({ agent_id: some }))
+journalSchema.index({ order_id: 1, at: 1 }, only({ order_id: some }))
+journalSchema.index({ transfer_id: 1 }, only({ transfer_id: some }))
 
 /** The mark of journal-opening.ts. */
-const openingSchema = new Schema(
-  { _id: string, done: Boolean, batches: Number, from_records: Boolean },
-  { collection: 'openings', strict: 'throw', versionKey: false },
-)
+const openingSchema = schemaOf<Opening>('openings', openingFields)
 
 export type LineFilter = Partial<LineIds> & { coin?: Coin; account?: Account }
 
@@ -54,13 +35,9 @@ export interface Flow {
 }
 
 export function createJournalStore(connection: Connection) {
-  connection.model('Opening', openingSchema)
+  connection.model<Opening>('Opening', openingSchema)
   const journal = recordsOf(connection.model<JournalLine>('JournalLine', journalSchema))
-  const sumUp = async (
-    coin: Coin,
-    matchOf: (side: 'from' | 'to') => object,
-    session?: Session,
-  ): Promise<Balances> => {
+  const sumUp = async (coin: Coin, matchOf: (side: 'from' | 'to') => object, session?: Session) => {
     const sums = new Map<Account, bigint>()
     for (const side of ['from', 'to'] as const)
       for (const { key, sum } of await sumBy<Account, JournalLine>(
@@ -75,11 +52,7 @@ export function createJournalStore(connection: Connection) {
   }
   return {
     models: { journal: journal.model },
-    /**
-     * In the transaction that makes the moves.
-     *
-     * @throws a duplicate-key error for a move that was made before
-     */
+    /** In the transaction of the moves. @throws a duplicate-key error for a move made before */
     write: (lines: readonly JournalLine[], session: Session) => journal.insert(lines, session),
     list: ({ account, ...filter }: LineFilter, limit: number, session?: Session) =>
       journal.all(

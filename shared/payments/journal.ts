@@ -1,37 +1,42 @@
+import { given } from '../foundation/given.ts'
+import { maybe, number, text, textOf, type RecordOf } from '../servers/fields.ts'
 import type { Coin } from './coin.ts'
 import type { PaymentRecord } from './invoice.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import { TREASURY_INDEX, type StoredPayout, type TransferRecord } from './payout.ts'
 
 /**
- * The books. Every move of money is one line, from an account to an account, written in the transaction that
- * makes the move: all accounts together are always 0. What each account holds stands in docs/architecture.md,
- * "The journal". Lines are whole units: what an invoice has left below one is booked as sold.
+ * The books. Every move of money is one line, from account to account, written in the transaction that makes
+ * the move, so all accounts together are always 0. docs/architecture.md, "The journal", says what each
+ * account holds. Lines are whole units: what an invoice has left below one is booked as sold.
  */
 export type Account = Single | `${Owner}:${string}`
 type Single = 'chain' | 'sold' | 'fee' | 'paid' | 'network_fee' | 'operator' | 'unassigned' | 'lost'
 type Owner = 'invoice' | 'remainder' | 'order' | 'owed'
 export type AccountKind = Single | Owner
 
-export interface LineIds {
-  agent_id?: string
-  order_id?: string
-  invoice_id?: string
-  payment_id?: string
-  payout_id?: string
-  transfer_id?: string
+const idFields = {
+  agent_id: maybe.text,
+  order_id: maybe.text,
+  invoice_id: maybe.text,
+  payment_id: maybe.text,
+  payout_id: maybe.text,
+  transfer_id: maybe.text,
 }
+export type LineIds = RecordOf<typeof idFields>
 
-export interface JournalLine extends LineIds {
+export const lineFields = {
   /** The move, such as `<payment id>/received`: unique, so that each is made once. */
-  _id: string
-  at: number
-  coin: Coin
-  from: Account
-  to: Account
+  _id: text,
+  at: number,
+  coin: textOf<Coin>(),
+  from: textOf<Account>(),
+  to: textOf<Account>(),
   /** Above 0. */
-  amount_raw: string
+  amount_raw: text,
+  ...idFields,
 }
+export type JournalLine = RecordOf<typeof lineFields>
 
 interface About {
   coin: Coin
@@ -49,17 +54,8 @@ export function move(
 ): JournalLine[] {
   if (amountRaw === 0n) return []
   const [payer, payee] = amountRaw > 0n ? [from, to] : [to, from]
-  return [
-    {
-      _id: source,
-      at,
-      coin,
-      from: payer,
-      to: payee,
-      amount_raw: String(amountRaw > 0n ? amountRaw : -amountRaw),
-      ...ids,
-    },
-  ]
+  const amount_raw = String(amountRaw > 0n ? amountRaw : -amountRaw)
+  return [{ _id: source, at, coin, from: payer, to: payee, amount_raw, ...ids }]
 }
 
 /** The same sum the other way. @param step makes its name another one */
@@ -78,12 +74,8 @@ type Arrival = Pick<
   '_id' | 'coin' | 'amount_raw' | 'agent_id' | 'order_id' | 'invoice_id' | 'taken_from'
 >
 
-const idsOf = ({ _id, agent_id, order_id, invoice_id }: Arrival): LineIds => ({
-  agent_id,
-  invoice_id,
-  payment_id: _id,
-  ...(order_id === undefined ? {} : { order_id }),
-})
+const idsOf = ({ _id: payment_id, agent_id, order_id, invoice_id }: Arrival): LineIds =>
+  given({ agent_id, invoice_id, payment_id, order_id })
 
 /** `step` tells apart a payment that the chain takes back and has again, to and fro. */
 export function paymentLine(
@@ -96,17 +88,8 @@ export function paymentLine(
   const [from, to]: [Account, Account] = isOwn
     ? [payment.taken_from ?? 'chain', accountOf(payment)]
     : ['chain', 'lost']
-  return move(
-    `${payment._id}/${step}`,
-    from,
-    to,
-    step.startsWith('lost') || step === 'undone' ? -amountRaw : amountRaw,
-    {
-      coin: payment.coin,
-      at,
-      ids: idsOf(payment),
-    },
-  )
+  const signedRaw = step.startsWith('lost') || step === 'undone' ? -amountRaw : amountRaw
+  return move(`${payment._id}/${step}`, from, to, signedRaw, { coin: payment.coin, at, ids: idsOf(payment) })
 }
 
 type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'amount_raw'>
@@ -116,26 +99,21 @@ export function payoutLine(payout: Owed, step: string, at: number): JournalLine[
   const owed: Account = `owed:${payout.agent_id}`
   // What is owed for no order is the operator's.
   const order: Account = payout.order_id === undefined ? 'operator' : `order:${payout.order_id}`
-  const [name = ''] = step.split('/')
-  const [from, to]: [Account, Account] =
-    name === 'owed'
-      ? [order, owed]
-      : name === 'withdrawn'
-        ? [owed, order]
-        : name === 'manual'
-          ? [owed, 'operator']
-          : name === 'unpaid'
-            ? ['operator', owed]
-            : [owed, 'paid']
+  const ways: Readonly<Record<string, readonly [Account, Account]>> = {
+    owed: [order, owed],
+    withdrawn: [owed, order],
+    manual: [owed, 'operator'],
+    unpaid: ['operator', owed],
+    paid: [owed, 'paid'],
+  }
+  const [from, to] = ways[step.split('/')[0] ?? ''] ?? [owed, 'paid']
   const { _id: payout_id, agent_id, order_id, coin } = payout
-  const ids = { agent_id, payout_id, ...(order_id === undefined ? {} : { order_id }) }
+  const ids = { agent_id, payout_id, ...given({ order_id }) }
   return move(`${payout_id}/${step}`, from, to, BigInt(payout.amount_raw), { coin, at, ids })
 }
 
 /**
- * What it sends beyond its payouts, or costs, is the operator's.
- *
- * @param step of one that was thought to be replaced
+ * What it sends beyond its payouts, or costs, is the operator's. `step`: if it was thought to be replaced.
  */
 export function transferLines(
   transfer: Pick<TransferRecord, '_id' | 'coin' | 'kind' | 'amount_raw' | 'fee_raw' | 'brings'>,
@@ -164,7 +142,7 @@ export function transferLines(
   ]
 }
 
-/** Where one of ours that takes in no payment takes its money from. */
+/** The source of the money that a transfer of ours takes in, if that is no payment. */
 export const sourceOf = ({
   coin,
   kind,

@@ -3,8 +3,8 @@ import type { InvoiceRecord } from './invoice.ts'
 import type { TransferRecord, TransferState } from './payout.ts'
 
 /*
- * What the ledger's entries do not say of money, a line each at info: an invoice was made, its payment was
- * seen, a transaction of ours went a step on. Ids alone; what has an entry is logged with its number.
+ * What the ledger doesn't say of money, a line each at info, with ids alone; ledger entries are logged with
+ * their numbers.
  */
 
 export function logInvoice(log: Log, { _id, agent_id, order_id, coin }: InvoiceRecord): void {

@@ -20,9 +20,7 @@ export async function isOwnAddress(ctx: Context, coin: Coin, text: string): Prom
   )
 }
 
-/**
- * @throws Refusal `invalid_field` naming `field` for an address that no payout in this coin can be sent to
- */
+/** @throws Refusal `invalid_field` naming `field` if no payout in this coin can be sent to the address */
 export async function requireAddress(ctx: Context, coin: Coin, text: string, field: string): Promise<string> {
   const refuse = (why: string) =>
     new Refusal('invalid_field', `The field "${field}" is not usable: ${why}.`, { field })

@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import { SECOND_MS } from '../foundation/time.ts'
 import { parseAmount } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
-import { isHalted, untilNodeFails } from './coin-round.ts'
+import { isStopped, untilNodeFails } from './coin-round.ts'
 import type { CoinDriver, NextDue } from './driver.ts'
 import { isPayable, listDue, noteTreasury, splitDue, sumDue, type DueGroup } from './due-payouts.ts'
 
@@ -10,15 +10,13 @@ const LISTED_FOR_MS = 5 * SECOND_MS
 
 /** To each payee once the sum reaches MIN_PAYOUT; with PAYOUTS=manual what the operator asked for. */
 export async function payoutRound(ctx: Context, driver: CoinDriver): Promise<void> {
-  if (await isHalted(ctx, driver.coin)) return
+  if (await isStopped(ctx, driver.coin)) return
   const isSending = ctx.config.payouts === 'automatic' || (await ctx.payouts.hasAsked(driver.coin))
   if (!isSending && !(await driver.isUnderWay())) return
   await untilNodeFails(ctx, driver.coin, () => driver.pay(nextDue(ctx, driver)))
 }
 
-/**
- * Chooses for one round of one process: what is due is listed anew after 5 s, and each group is given once.
- */
+/** For one round of one process: what is due is listed anew after 5 s, and each group is given once. */
 export function nextDue(ctx: Context, { coin, bounds }: Pick<CoinDriver, 'coin' | 'bounds'>): NextDue {
   let due: DueGroup[] = []
   let listedMs = Number.NEGATIVE_INFINITY

@@ -1,9 +1,11 @@
+import { given } from '../foundation/given.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { isDuplicateKey, isOutage, Overtaken, requireOwn, type Session } from '../servers/database.ts'
+import { LeaseLost } from '../servers/lease-store.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { nowSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
 import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
 import { logTransfer } from './money-log.ts'
@@ -31,7 +33,7 @@ export function newPayout(fields: {
     agent_id: agentId,
     order_id: orderId,
     amount_raw: String(amountRaw),
-    ...(address === undefined ? {} : { address }),
+    ...given({ address }),
     state: 'owed',
     at,
     changed_at: at,
@@ -41,9 +43,7 @@ export function newPayout(fields: {
   return { ...payout, tells: [payoutMark(payout, entry)], pending: [entry] }
 }
 
-/**
- * The amount is in the clear, since sums owed are public. `attempt` tells apart a step that is taken twice.
- */
+/** The amount is in the clear, since sums owed are public. `attempt` tells apart a step taken twice. */
 function payoutEntry(
   payout: StoredPayout | PayoutRecord,
   step: PayoutState,
@@ -58,21 +58,20 @@ function payoutEntry(
     kind: 'payout',
     data: {
       payout_id: payout._id,
-      ...(payout.order_id === undefined ? {} : { order_id: payout.order_id }),
+      ...given({ order_id: payout.order_id }),
       coin: payout.coin,
       amount_raw: payout.amount_raw,
       step,
-      ...(undoes === undefined ? {} : { undoes }),
+      ...given({ undoes }),
       ...(tx === undefined ? {} : { tx_hash: commitRecord(payout._id, payout.salt, { tx }) }),
     },
   }
 }
 
 /**
- * Stores signed transfers with the payouts that they carry, in one transaction: only after it may they be
- * broadcast.
+ * Stores signed transfers with the payouts that they carry, in one transaction, before they may be broadcast.
+ * `listed`: the payouts as they were when the transfers were signed.
  *
- * @param listed the payouts as they were when the transfers were signed
  * @throws a duplicate-key error if a place is taken
  * @throws Overtaken if the block below was replaced
  * @throws Error if a payout is no longer free, or no longer to the address that was signed for
@@ -96,15 +95,8 @@ export async function storeTransfers(
   for (const transfer of transfers) logTransfer(ctx.log, transfer, transfer.state)
 }
 
-/**
- * A block that is built on a replaced one could never be published, and nothing in the chain would ever take
- * its place.
- */
-async function buildOnConfirmed(
-  ctx: Context,
-  [first]: readonly TransferRecord[],
-  session: Session,
-): Promise<void> {
+/** A block built on a replaced one can never be published, and nothing would ever take its place. */
+async function buildOnConfirmed(ctx: Context, [first]: readonly TransferRecord[], session: Session) {
   if (first?.account_index === undefined || first.previous === undefined) return
   const before = await ctx.payouts.noteSuccessor(first.coin, first.previous, first.tx, session)
   if (before !== undefined && before.state !== 'confirmed')
@@ -112,11 +104,7 @@ async function buildOnConfirmed(
 }
 
 /** Those that take in money which is under no payment and comes from none of ours say whose it is. */
-async function insertNamed(
-  ctx: Context,
-  transfers: readonly TransferRecord[],
-  session: Session,
-): Promise<TransferRecord[]> {
+async function insertNamed(ctx: Context, transfers: readonly TransferRecord[], session: Session) {
   const sources = transfers.flatMap((transfer) => sourceOf(transfer) ?? [])
   const own = new Set(transfers.map(({ tx }) => tx))
   const [first] = transfers
@@ -133,21 +121,19 @@ async function insertNamed(
 }
 
 /**
- * Stores transfers that were signed just now.
+ * Stores transfers signed just now.
  *
- * @returns false if they are dropped and nothing was stored: a place is taken, the block below was replaced,
- *   or a payout has changed
+ * @returns false, with nothing stored, if a place is taken, the block below was replaced, or a payout has
+ *   changed
  */
-export async function storeOrDrop(
-  ...[ctx, transfers, listed]: Parameters<typeof storeTransfers>
-): Promise<boolean> {
+export async function storeOrDrop(...[ctx, transfers, listed]: Parameters<typeof storeTransfers>) {
   try {
     await storeTransfers(ctx, transfers, listed)
     return true
   } catch (error) {
     if (isDuplicateKey(error) || error instanceof Overtaken) return false
     const payoutIds = transfers.flatMap(({ payout_ids: ids }) => ids)
-    if (isOutage(error) || payoutIds.length === 0) throw error
+    if (isOutage(error) || error instanceof LeaseLost || payoutIds.length === 0) throw error
     ctx.log.warn(
       { err: error, payout_ids: payoutIds },
       'a payout changed while its transaction was made; the transaction is dropped',
@@ -164,7 +150,7 @@ async function carry(
   { from, step, attempt }: { from: PayoutFrom; step: PayoutState; attempt: string },
   session: Session,
 ): Promise<void> {
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const change = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id, held_by: null }
   const entry = payoutEntry(payout, step, at, transfer.tx, attempt)
   if (!(await ctx.payouts.move(payout, from, change, entry, session)))
@@ -173,11 +159,7 @@ async function carry(
     )
 }
 
-/**
- * Moves transfers that are in one of the states `from`, with their payouts' steps.
- *
- * @returns how many were moved
- */
+/** Moves transfers in one of the states `from`, with their payouts' steps. @returns how many were moved */
 export async function moveTransfers(
   ctx: Context,
   transfers: readonly TransferRecord[],
@@ -189,8 +171,8 @@ export async function moveTransfers(
   const moved = await ctx.database.transaction(async (session) => {
     const change = {
       state: to,
-      changed_at: unixSeconds(ctx.databaseNow()),
-      ...(reason === undefined ? {} : { reason }),
+      changed_at: nowSeconds(ctx),
+      ...given({ reason }),
     }
     const changed: TransferRecord[] = []
     for (const transfer of transfers) {
@@ -219,7 +201,7 @@ export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: 
     const { _id, account_index: index, tx } = transfer
     if (index !== undefined && (await ctx.payouts.findSuccessor(index, tx, session)) !== undefined)
       return false
-    const change = { state: 'replaced' as const, changed_at: unixSeconds(ctx.databaseNow()), reason }
+    const change = { state: 'replaced' as const, changed_at: nowSeconds(ctx), reason }
     if (!(await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session)))
       return false
     await movePayouts(ctx, transfer, 'replaced', session)
@@ -227,42 +209,28 @@ export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: 
   })
 }
 
-async function movePayouts(
-  ctx: Context,
-  transfer: TransferRecord,
-  to: TransferState,
-  session: Session,
-): Promise<void> {
-  const at = unixSeconds(ctx.databaseNow())
+async function movePayouts(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session) {
+  const at = nowSeconds(ctx)
   const carried =
     transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findMany(transfer.payout_ids, session)
   const undoes = transfer.state === 'confirmed' && to !== 'confirmed' ? 'confirmed' : undefined
   const own = carried.filter(({ transfer_id: id, state }) => state === 'in_transfer' && id === transfer._id)
-  if (to === 'confirmed')
-    await enterChain(
-      ctx,
-      transfer,
-      { own, others: carried.filter((payout) => !own.includes(payout)) },
-      session,
-    )
+  const others = carried.filter((payout) => !own.includes(payout))
+  if (to === 'confirmed') await enterChain(ctx, transfer, { own, others }, session)
   if (to === 'replaced') {
     await leaveChain(ctx, transfer, session)
     for (const payout of own) {
       const change = { state: 'owed' as const, changed_at: at, transfer_id: null }
       const entry = payoutEntry(payout, 'owed', at, undefined, `${transfer._id}/${newStepId()}`, undoes)
-      await requireOwn(
-        ctx.payouts.move(payout, { transferId: transfer._id }, change, entry, session),
-        `payout ${payout._id}`,
-      )
+      const moved = ctx.payouts.move(payout, { transferId: transfer._id }, change, entry, session)
+      await requireOwn(moved, `payout ${payout._id}`)
     }
   } else {
     // A transfer may be held, and lack in the chain, more than once.
     const attempt =
       to === 'held' || transfer.state === 'held' ? `${transfer._id}/${newStepId()}` : transfer._id
-    await ctx.payouts.addEntries(
-      new Map(own.map((payout) => [payout, payoutEntry(payout, to, at, transfer.tx, attempt, undoes)])),
-      session,
-    )
+    const entryOf = (payout: StoredPayout) => payoutEntry(payout, to, at, transfer.tx, attempt, undoes)
+    await ctx.payouts.addEntries(new Map(own.map((payout) => [payout, entryOf(payout)])), session)
   }
   for (const payout of own)
     await purposeOf(ctx, payout).payoutMoved(ctx, payout, to === 'replaced' ? 'owed' : to, session)
@@ -278,10 +246,8 @@ async function enterChain(
   // What it brings was found out when it was stored: whoever signed it has it without.
   const stored =
     sourceOf(transfer) === undefined ? transfer : await ctx.payouts.findTransfer(transfer._id, session)
-  await ctx.journal.write(
-    transferLines(stored ?? transfer, own, unixSeconds(ctx.databaseNow()), step),
-    session,
-  )
+  const lines = transferLines(stored ?? transfer, own, nowSeconds(ctx), step)
+  await ctx.journal.write(lines, session)
 }
 
 /** That the chain has and the database did not know. @throws as storeTransfers() */
@@ -299,14 +265,10 @@ export async function adoptTransfers(ctx: Context, transfers: readonly TransferR
 async function leaveChain(ctx: Context, transfer: TransferRecord, session: Session): Promise<void> {
   const lines = await ctx.journal.list({ transfer_id: transfer._id }, Number.MAX_SAFE_INTEGER, session)
   // What was taken back before, and its lines anew, come to nothing together but for the last time.
-  const undone = new Set(
-    lines.flatMap(({ _id }) => (_id.endsWith('/undone') ? [_id.slice(0, -'/undone'.length)] : [])),
-  )
-  const standing = lines.filter(({ _id }) => !_id.endsWith('/undone') && !undone.has(_id))
-  await ctx.journal.write(
-    standing.map((line) => reverse(line, 'undone', unixSeconds(ctx.databaseNow()))),
-    session,
-  )
+  const ids = new Set(lines.map(({ _id }) => _id))
+  const standing = lines.filter(({ _id }) => !_id.endsWith('/undone') && !ids.has(`${_id}/undone`))
+  const reversed = standing.map((line) => reverse(line, 'undone', nowSeconds(ctx)))
+  await ctx.journal.write(reversed, session)
 }
 
 function noteTwicePaid(ctx: Context, transfer: TransferRecord, payouts: readonly StoredPayout[]): void {
@@ -317,34 +279,23 @@ function noteTwicePaid(ctx: Context, transfer: TransferRecord, payouts: readonly
     )
 }
 
-/**
- * The node or daemon refuses a transfer. After long it is held: offered again all the same, and the operator
- * is told.
- */
+/** After long refusal a transfer is held: still offered, and the operator is told. */
 export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason: string): Promise<void> {
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const refused = refuse(transfer, reason, at)
   await ctx.payouts.setRefused(transfer._id, refused)
-  const about = {
-    transfer_id: transfer._id,
-    tx: transfer.tx,
-    payout_ids: transfer.payout_ids,
-    reason,
-    refusals: refused.count,
-  }
+  const { _id: transfer_id, tx, payout_ids } = transfer
+  const about = { transfer_id, tx, payout_ids, reason, refusals: refused.count }
   if (!isRefusedForLong({ refused }, at))
     ctx.log.warn(about, 'a transaction of ours is refused; it will be offered again')
   else if ((await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', `it is refused: ${reason}`)) > 0)
-    ctx.log.error(
-      about,
-      'a transaction of ours has been refused for long; it is offered again, with longer pauses',
-    )
+    ctx.log.error(about, 'a transaction of ours has been refused for long; it is offered with longer pauses')
 }
 
 /**
- * What stood at `place` must have left it. Payouts that something else has stay.
+ * Nothing may stand at `place`. Payouts that something else has stay there.
  *
- * @returns false if it was not replaced
+ * @returns false if not replaced
  */
 export async function takeBack(
   ctx: Context,
@@ -352,7 +303,7 @@ export async function takeBack(
   place?: Pick<TransferRecord, 'account_index' | 'previous'>,
 ): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
-    const at = unixSeconds(ctx.databaseNow())
+    const at = nowSeconds(ctx)
     const change = {
       state: 'confirmed' as const,
       changed_at: at,
@@ -367,21 +318,17 @@ export async function takeBack(
       await carry(ctx, transfer, payout, { from: 'owed', step: 'confirmed', attempt }, session)
       await purposeOf(ctx, payout).payoutMoved(ctx, payout, 'confirmed', session)
     }
-    await enterChain(
-      ctx,
-      transfer,
-      { own, others: carried.filter(({ state }) => state !== 'owed'), step: newStepId() },
-      session,
-    )
+    const others = carried.filter(({ state }) => state !== 'owed')
+    await enterChain(ctx, transfer, { own, others, step: newStepId() }, session)
     return true
   })
 }
 
 /**
- * A transaction that nobody has accounted for may have paid them; only what is free is held.
+ * An unexplained transaction may have paid them; only free ones are held. `because` goes into the entry's
+ * source.
  *
- * @param because names the occasion in the entry's source
- * @returns the ids of those that are held now
+ * @returns the ids of those held now
  */
 export async function holdPayouts(
   ctx: Context,
@@ -393,15 +340,8 @@ export async function holdPayouts(
   for (const payoutId of payoutIds) {
     // Out here, so that a transaction that is run again makes the same entry.
     const attempt = `${because}/${newStepId()}`
-    if (
-      await moveOne(ctx, payoutId, {
-        from: 'free',
-        change: { state: 'owed', held_by: heldBy },
-        to: 'held',
-        attempt,
-      })
-    )
-      held.push(payoutId)
+    const change = { state: 'owed', held_by: heldBy } as const
+    if (await moveOne(ctx, payoutId, { from: 'free', change, to: 'held', attempt })) held.push(payoutId)
   }
   return held
 }
@@ -432,7 +372,7 @@ async function takeOwnStep(
   { from, change, to, tx, attempt, line, undoes }: OwnStep,
   session: Session,
 ): Promise<boolean> {
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const entry = payoutEntry(payout, to, at, tx, attempt, undoes)
   if (!(await ctx.payouts.move(payout, from, { ...change, changed_at: at }, entry, session))) return false
   if (line !== undefined) await ctx.journal.write(payoutLine(payout, `${line}/${attempt}`, at), session)
@@ -446,19 +386,9 @@ export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean>
   const transfer =
     payout?.transfer_id === undefined ? undefined : await ctx.payouts.findTransfer(payout.transfer_id)
   if (transfer?.foreign === true)
-    return moveTransfer(
-      ctx,
-      transfer,
-      OPEN_TRANSFERS,
-      'replaced',
-      'the operator has found that it paid nobody',
-    )
-  return moveOne(ctx, payoutId, {
-    from: 'held',
-    change: { state: 'owed', held_by: null },
-    to: 'owed',
-    attempt: newStepId(),
-  })
+    return moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'replaced', 'the operator found that it paid nobody')
+  const change = { state: 'owed', held_by: null } as const
+  return moveOne(ctx, payoutId, { from: 'held', change, to: 'owed', attempt: newStepId() })
 }
 
 /** @returns false if it does not wait to be accounted for, or the coin was never reconciled to the end */
@@ -470,7 +400,7 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
   if (transfer === undefined || reconciliation === undefined) return false
   const entry: PendingEntry = {
     source: `${reconciliation._id}/explained/${transfer._id}`,
-    at: unixSeconds(ctx.databaseNow()),
+    at: nowSeconds(ctx),
     kind: 'reconcile',
     data: { reconciliation_id: reconciliation._id, step: 'explained', coin, transfer_id: transfer._id },
   }
@@ -482,12 +412,7 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
 }
 
 /** Only a transfer of another wallet gives its payouts up. @returns false if it can't be paid by hand */
-export async function markPaidByHand(
-  ctx: Context,
-  payoutId: string,
-  tx: string,
-  isAddressNamed = false,
-): Promise<boolean> {
+export async function markPaidByHand(ctx: Context, payoutId: string, tx: string, isAddressNamed = false) {
   return ctx.database.transaction(async (session) => {
     const [payout] = await ctx.payouts.findMany([payoutId], session)
     if (payout?.address === undefined || payout.frozen === true) return false
@@ -500,12 +425,44 @@ export async function markPaidByHand(
     const named_address = isAddressNamed ? (true as const) : null
     const change = { state: 'manual' as const, tx, held_by: null, transfer_id: null, named_address }
     // It may have been paid so before, and that taken back.
-    return takeOwnStep(
-      ctx,
-      payout,
-      { from, change, to: 'manual', tx, attempt: newStepId(), line: 'manual' },
+    const step = { from, change, to: 'manual', tx, attempt: newStepId(), line: 'manual' } as const
+    return takeOwnStep(ctx, payout, step, session)
+  })
+}
+
+/**
+ * A transaction has paid a part of it: two payouts take its place, the part, paid by hand, and the rest.
+ *
+ * @returns undefined if it can't be paid by hand
+ */
+export async function markPartPaid(
+  ctx: Context,
+  payoutId: string,
+  tx: string,
+  paidRaw: bigint,
+): Promise<{ part: PayoutRecord; rest: PayoutRecord } | undefined> {
+  const whole = await ctx.payouts.find(payoutId)
+  if (whole?.order_id === undefined || whole.address === undefined) return undefined
+  const { source, coin, agent_id: agentId, order_id: orderId, address } = whole
+  const at = nowSeconds(ctx)
+  const [attempt, wholeRaw] = [newStepId(), BigInt(whole.amount_raw)]
+  const [part, rest] = (['part', 'rest'] as const).map((name) => {
+    const amountRaw = name === 'part' ? paidRaw : wholeRaw - paidRaw
+    return newPayout({ source: `${source}/${name}`, coin, agentId, orderId, amountRaw, address, at })
+  }) as [PayoutRecord, PayoutRecord]
+  return ctx.database.transaction(async (session) => {
+    const [now] = await ctx.payouts.findMany([payoutId], session)
+    if (now?.state !== 'owed' || now.frozen === true) return undefined
+    await withdrawPayout(ctx, whole, session)
+    await ctx.payouts.insert([part, rest], session)
+    await ctx.journal.write(
+      [part, rest].flatMap((payout) => payoutLine(payout, 'owed', at)),
       session,
     )
+    const change = { state: 'manual' as const, tx }
+    const step: OwnStep = { from: 'owed', change, to: 'manual', tx, attempt, line: 'manual' }
+    await requireOwn(takeOwnStep(ctx, { ...part, state: 'owed' }, step, session), `payout ${part._id}`)
+    return { part, rest }
   })
 }
 
@@ -522,7 +479,7 @@ export const undoPaidByHand = (ctx: Context, payoutId: string): Promise<boolean>
 
 /** @throws Error if it is not owed any more */
 export async function withdrawPayout(ctx: Context, payout: PayoutRecord, session: Session): Promise<void> {
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const change = { state: 'withdrawn' as const, changed_at: at }
   if (!(await ctx.payouts.move(payout, 'owed', change, payoutEntry(payout, 'withdrawn', at), session)))
     throw new Error(`payout ${payout._id} is not owed, so it cannot be withdrawn`)

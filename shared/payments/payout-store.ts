@@ -1,122 +1,55 @@
-import { Schema, type Connection } from 'mongoose'
+import { given } from '../foundation/given.ts'
+import type { Connection } from 'mongoose'
 import type { Session } from '../servers/database.ts'
+import { none, only, schemaOf, some } from '../servers/fields.ts'
 import { recordsOf } from '../servers/records.ts'
 import { tell, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { SECOND_MS } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
-import { carries, OPEN_TRANSFERS, showPayout, TRANSFER_STATES } from './payout.ts'
+import {
+  carries,
+  OPEN_TRANSFERS,
+  payoutFields,
+  showPayout,
+  transferFields,
+  TRANSFER_STATES,
+} from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
 import { eachCoin, sumByCoin } from './sum-raw.ts'
 
-const number = { type: Number, required: true } as const
-const string = { type: String, required: true } as const
-
-const payoutSchema = new Schema<StoredPayout>(
-  {
-    _id: string,
-    source: string,
-    coin: string,
-    agent_id: string,
-    order_id: String,
-    amount_raw: string,
-    address: String,
-    state: string,
-    frozen: Boolean,
-    held_by: String,
-    to_self: Boolean,
-    named_address: Boolean,
-    due_at: Number,
-    asked_at: Number,
-    transfer_id: String,
-    tx: String,
-    at: number,
-    changed_at: number,
-    salt: string,
-    ...tellsField,
-    ...pendingField,
-  },
-  { collection: 'payouts', strict: 'throw', versionKey: false },
-)
+const payoutSchema = schemaOf<StoredPayout>('payouts', { ...payoutFields, ...tellsField, ...pendingField })
 payoutSchema.index({ source: 1 }, { unique: true })
 payoutSchema.index({ coin: 1, state: 1, address: 1, _id: 1 })
 payoutSchema.index({ agent_id: 1, state: 1, _id: -1 })
-payoutSchema.index(
-  { coin: 1, asked_at: 1 },
-  { name: 'asked', partialFilterExpression: { state: 'owed', asked_at: { $exists: true } } },
-)
-payoutSchema.index(
-  { order_id: 1, agent_id: 1, _id: -1 },
-  { partialFilterExpression: { order_id: { $exists: true } } },
-)
-payoutSchema.index({ transfer_id: 1 }, { partialFilterExpression: { transfer_id: { $exists: true } } })
+payoutSchema.index({ coin: 1, asked_at: 1 }, only({ state: 'owed', asked_at: some }, 'asked'))
+payoutSchema.index({ order_id: 1, agent_id: 1, _id: -1 }, only({ order_id: some }))
+payoutSchema.index({ transfer_id: 1 }, only({ transfer_id: some }))
 payoutSchema.index(...TELLS_INDEX)
 payoutSchema.index(...PENDING_INDEX)
 
-const transferSchema = new Schema<TransferRecord>(
-  {
-    _id: string,
-    coin: string,
-    kind: string,
-    account_index: Number,
-    previous: String,
-    successor: String,
-    in_flight: Boolean,
-    tx: string,
-    signed: string,
-    amount_raw: string,
-    fee_raw: String,
-    payment_ids: { type: [String], required: true },
-    payout_ids: { type: [String], required: true },
-    state: string,
-    at: number,
-    changed_at: number,
-    reason: String,
-    refused: {
-      type: new Schema({ at: number, count: number, next_at: number, reason: string }, { _id: false }),
-      default: undefined,
-    },
-    foreign: Boolean,
-    unexplained_to: { type: [String], default: undefined },
-    brings: String,
-    brought_by: String,
-  },
-  { collection: 'transfers', strict: 'throw', versionKey: false },
-)
+const transferSchema = schemaOf<TransferRecord>('transfers', transferFields)
 transferSchema.index({ tx: 1, coin: 1 }, { unique: true })
 // Two blocks for one place in an account's chain would be a fork: the second is never stored, and so never
 // broadcast.
-transferSchema.index(
-  { account_index: 1, previous: 1 },
-  { unique: true, partialFilterExpression: { account_index: { $exists: true } } },
-)
-transferSchema.index(
-  { coin: 1 },
-  { unique: true, name: 'one_in_flight', partialFilterExpression: { in_flight: true } },
-)
+transferSchema.index({ account_index: 1, previous: 1 }, only({ account_index: some }, undefined, true))
+transferSchema.index({ coin: 1 }, only({ in_flight: true }, 'one_in_flight', true))
 transferSchema.index({ coin: 1, state: 1, _id: 1 })
 transferSchema.index({ coin: 1, state: 1, changed_at: 1 })
-transferSchema.index(
-  { unexplained_to: 1, coin: 1 },
-  { partialFilterExpression: { unexplained_to: { $exists: true } } },
-)
-transferSchema.index(
-  { brought_by: 1, coin: 1 },
-  { partialFilterExpression: { brought_by: { $exists: true } } },
-)
+transferSchema.index({ unexplained_to: 1, coin: 1 }, only({ unexplained_to: some }))
+transferSchema.index({ brought_by: 1, coin: 1 }, only({ brought_by: some }))
 
 /** Owed, and may not have arrived: for one in a transfer that says. */
 export const MAY_BE_UNPAID: { state: { $in: StoredPayout['state'][] } } = {
   state: { $in: ['owed', 'in_transfer'] },
 }
 
+const CARRYING = TRANSFER_STATES.filter((state) => state !== 'replaced')
+
 /** A primary that is cut off from the others steps down by then. */
 const SURELY_WITHIN_MS = 15 * SECOND_MS
 
-/**
- * `free`: owed, and neither frozen, nor held by an unexplained transfer, nor to an address of the venue's
- * own.
- */
+/** `free`: owed, not frozen, not held by an unexplained transfer, not to an address of the venue's own. */
 export type PayoutFrom = 'free' | 'owed' | 'held' | 'manual' | { transferId: string }
 
 export interface PayoutChange {
@@ -136,9 +69,7 @@ export interface TransferChange {
   place?: Pick<TransferRecord, 'account_index' | 'previous'>
 }
 
-const no = { $exists: false }
-const some = { $exists: true }
-const FREE = { held_by: no, frozen: no, to_self: no }
+const FREE = { held_by: none, frozen: none, to_self: none }
 
 function filterOf(from: PayoutFrom) {
   if (typeof from === 'object') return { state: 'in_transfer' as const, transfer_id: from.transferId }
@@ -147,23 +78,14 @@ function filterOf(from: PayoutFrom) {
   return { state: 'owed' as const, ...(from === 'free' ? FREE : {}) }
 }
 
-/**
- * A payout may leave its transfer between the reads of the two; that it does so before every look again is no
- * accident.
- */
+/** A payout may leave its transfer between the two reads, but hardly before every look again. */
 const MOST_LOOKS = 5
 
 type Payee = Pick<StoredPayout, '_id' | 'agent_id' | 'order_id'>
 
 /** Tells the payee of the step that an entry of its payout stands for. */
-export const payoutMark = (
-  { _id, agent_id: payee, order_id: orderId }: Payee,
-  { data }: PendingEntry,
-): EventMark =>
-  tell(payee, 'payout', _id, {
-    state: String(data['step']),
-    ...(orderId === undefined ? {} : { order_id: orderId }),
-  })
+export const payoutMark = ({ _id, agent_id: payee, order_id }: Payee, { data }: PendingEntry): EventMark =>
+  tell(payee, 'payout', _id, { state: String(data['step']), ...given({ order_id }) })
 
 export type PayoutStore = ReturnType<typeof createPayoutStore>
 
@@ -171,21 +93,13 @@ export function createPayoutStore(connection: Connection) {
   const payouts = recordsOf(connection.model<StoredPayout>('Payout', payoutSchema))
   const transfers = recordsOf(connection.model<TransferRecord>('Transfer', transferSchema))
   const transfersOf = async (found: readonly StoredPayout[], session?: Session) => {
-    const ids = [
-      ...new Set(
-        found.flatMap(({ state, transfer_id: id }) =>
-          state === 'in_transfer' && id !== undefined ? [id] : [],
-        ),
-      ),
-    ]
-    const carrying = ids.length === 0 ? [] : await transfers.all({ _id: { $in: ids } }, { session })
+    const ids = new Set(
+      found.flatMap(({ state, transfer_id: id = '' }) => (state === 'in_transfer' ? [id] : [])),
+    )
+    const carrying = ids.size === 0 ? [] : await transfers.all({ _id: { $in: [...ids] } }, { session })
     return new Map(carrying.map((transfer) => [transfer._id, transfer]))
   }
-  const show = async (
-    found: readonly StoredPayout[],
-    session?: Session,
-    looks = 1,
-  ): Promise<PayoutRecord[]> => {
+  const show = async (found: readonly StoredPayout[], session?: Session, looks = 1) => {
     const byId = await transfersOf(found, session)
     const transferOf = ({ transfer_id: id = '' }: StoredPayout) => byId.get(id)
     const overtaken = found.filter((payout) => payout.state === 'in_transfer' && !carries(transferOf(payout)))
@@ -225,9 +139,8 @@ export function createPayoutStore(connection: Connection) {
       payouts.all({ _id: { $in: [...ids] } }, { session }),
     /** The oldest of them first. */
     async listNewest(orderId: string, agentId: string, limit: number): Promise<PayoutRecord[]> {
-      return show(
-        (await payouts.all({ order_id: orderId, agent_id: agentId }, { sort: { _id: -1 }, limit })).reverse(),
-      )
+      const newest = await payouts.all({ order_id: orderId, agent_id: agentId }, { sort: { _id: -1 }, limit })
+      return show(newest.reverse())
     },
     async listByOrder(orderId: string, session?: Session): Promise<PayoutRecord[]> {
       return show(await payouts.all({ order_id: orderId }, { session, sort: { _id: 1 } }), session)
@@ -236,7 +149,7 @@ export function createPayoutStore(connection: Connection) {
     async listUnsendable(coin: Coin, state: PayoutState, limit: number): Promise<PayoutRecord[]> {
       const filter =
         state === 'owed'
-          ? { state, held_by: no, $or: [{ address: no }, { frozen: some }, { to_self: some }] }
+          ? { state, held_by: none, $or: [{ address: none }, { frozen: some }, { to_self: some }] }
           : state === 'held'
             ? { $or: [filterOf('held'), await carriedBy(coin, state)] }
             : state === 'manual' || state === 'withdrawn'
@@ -255,18 +168,18 @@ export function createPayoutStore(connection: Connection) {
     },
     /** @returns how many were not so before */
     mark: (ids: readonly string[], field: 'due_at' | 'asked_at', at: number) =>
-      payouts.changeAll({ _id: { $in: [...ids] }, state: 'owed', [field]: no }, { $set: { [field]: at } }),
+      payouts.changeAll({ _id: { $in: [...ids] }, state: 'owed', [field]: none }, { $set: { [field]: at } }),
     /** @returns how many were not known to be */
     markToSelf: (ids: readonly string[]) =>
-      payouts.changeAll({ _id: { $in: [...ids] }, state: 'owed', to_self: no }, { $set: { to_self: true } }),
+      payouts.changeAll(
+        { _id: { $in: [...ids] }, state: 'owed', to_self: none },
+        { $set: { to_self: true } },
+      ),
     async hasAsked(coin: Coin): Promise<boolean> {
       return (await payouts.model.exists({ coin, ...filterOf('free'), asked_at: some })) !== null
     },
     /** How many are owed and kept back: for one of these orders, and to an address of the venue's own. */
-    async countKeptBack(
-      coin: Coin,
-      orderIds: readonly string[],
-    ): Promise<{ waitsForChain: number; toSelf: number }> {
+    async countKeptBack(coin: Coin, orderIds: readonly string[]) {
       const owed = { coin, state: 'owed' as const }
       const [waitsForChain, toSelf] = await Promise.all([
         payouts.model.countDocuments({ ...owed, order_id: { $in: [...orderIds] } }),
@@ -276,13 +189,8 @@ export function createPayoutStore(connection: Connection) {
     },
     async countByState(): Promise<{ coin: Coin; state: PayoutState; count: number }[]> {
       const group = (count: object) => ({ $group: { _id: { coin: '$coin', state: '$state' }, count } })
-      const shown = {
-        $cond: [
-          { $and: [{ $eq: ['$state', 'owed'] }, { $ne: [{ $type: '$held_by' }, 'missing'] }] },
-          'held',
-          '$state',
-        ],
-      }
+      const isHeld = { $and: [{ $eq: ['$state', 'owed'] }, { $ne: [{ $type: '$held_by' }, 'missing'] }] }
+      const shown = { $cond: [isHeld, 'held', '$state'] }
       type Group = { _id: { coin: Coin; state: PayoutState }; count: number }
       const [own, carried] = await Promise.all([
         payouts.model.aggregate<Group>([
@@ -291,12 +199,7 @@ export function createPayoutStore(connection: Connection) {
           group({ $sum: 1 }),
         ]),
         transfers.model.aggregate<Group>([
-          {
-            $match: {
-              state: { $in: TRANSFER_STATES.filter((one) => one !== 'replaced') },
-              'payout_ids.0': some,
-            },
-          },
+          { $match: { state: { $in: CARRYING }, 'payout_ids.0': some } },
           group({ $sum: { $size: '$payout_ids' } }),
         ]),
       ])
@@ -307,18 +210,16 @@ export function createPayoutStore(connection: Connection) {
       }))
     },
     async countOpenTransfers(): Promise<{ coin: Coin; state: TransferState; count: number }[]> {
-      const groups = await transfers.model.aggregate<{
-        _id: { coin: Coin; state: TransferState }
-        count: number
-      }>([
-        { $match: { state: { $in: [...OPEN_TRANSFERS] }, foreign: no } },
+      type Group = { _id: { coin: Coin; state: TransferState }; count: number }
+      const groups = await transfers.model.aggregate<Group>([
+        { $match: { state: { $in: [...OPEN_TRANSFERS] }, foreign: none } },
         { $group: { _id: { coin: '$coin', state: '$state' }, count: { $sum: 1 } } },
       ])
       return groups.map(({ _id, count }) => ({ ..._id, count }))
     },
     setAddress: (orderId: string, agentId: string, address: string, session?: Session) =>
       payouts.changeAll(
-        { order_id: orderId, agent_id: agentId, address: no, state: 'owed' },
+        { order_id: orderId, agent_id: agentId, address: none, state: 'owed' },
         { $set: { address } },
         session,
       ),
@@ -334,22 +235,11 @@ export function createPayoutStore(connection: Connection) {
         isFrozen ? { $set: { frozen: true } } : { $unset: { frozen: 1 } },
         session,
       ),
-    /**
-     * Frozen or held ones can be withdrawn, held ones paid by hand.
-     *
-     * @returns false if it is not in the expected state
-     */
-    move(
-      payout: Payee,
-      from: PayoutFrom,
-      change: PayoutChange,
-      entry: PendingEntry,
-      session: Session,
-    ): Promise<boolean> {
+    /** Frozen or held ones can be withdrawn, held ones paid by hand. @returns false in any other state */
+    move(payout: Payee, from: PayoutFrom, change: PayoutChange, entry: PendingEntry, session: Session) {
       const set = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== null))
-      const unset = Object.fromEntries(
-        Object.entries(change).flatMap(([name, value]) => (value === null ? [[name, 1]] : [])),
-      )
+      const gone = Object.entries(change).filter(([, value]) => value === null)
+      const unset = Object.fromEntries(gone.map(([name]) => [name, 1]))
       const update = {
         $set: set,
         ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }),
@@ -358,20 +248,16 @@ export function createPayoutStore(connection: Connection) {
       return payouts.change({ _id: payout._id, ...filterOf(from) }, update, session)
     },
     async addEntries(entries: ReadonlyMap<Payee, PendingEntry>, session: Session): Promise<void> {
-      const writes = [...entries].map(([payout, pending]) => ({
-        updateOne: {
-          filter: { _id: payout._id },
-          update: { $push: { pending, tells: payoutMark(payout, pending) } },
-        },
-      }))
+      const writes = [...entries].map(([payout, pending]) => {
+        const update = { $push: { pending, tells: payoutMark(payout, pending) } }
+        return { updateOne: { filter: { _id: payout._id }, update } }
+      })
       if (writes.length > 0) await payouts.model.bulkWrite(writes, { session })
     },
     sumUnpaid: (): Promise<Record<Coin, bigint>> => sumUnpaid({}),
     /** What an agent is owed and has not been paid, and how much of it has no address yet, per coin. */
-    async sumOwed(
-      agentId: string,
-    ): Promise<{ all: Record<Coin, bigint>; withoutAddress: Record<Coin, bigint> }> {
-      const nameless = { agent_id: agentId, state: 'owed' as const, address: no }
+    async sumOwed(agentId: string) {
+      const nameless = { agent_id: agentId, state: 'owed' as const, address: none }
       const [all, withoutAddress] = await Promise.all([
         sumUnpaid({ agent_id: agentId }),
         sumByCoin(payouts.model, nameless, 'amount_raw'),
@@ -381,16 +267,8 @@ export function createPayoutStore(connection: Connection) {
     insertTransfers: (records: readonly TransferRecord[], session?: Session) =>
       transfers.insert(records, session),
     findTransfer: (transferId: string, session?: Session) => transfers.one({ _id: transferId }, { session }),
-    /**
-     * `surely`: one that was cut off lacks what its successor has.
-     *
-     * @throws an outage if that cannot be had
-     */
-    async findTransferByTx(
-      coin: Coin,
-      tx: string,
-      { surely = false }: { surely?: boolean } = {},
-    ): Promise<TransferRecord | undefined> {
+    /** `surely`: from a primary that isn't cut off. @throws an outage if that cannot be had */
+    async findTransferByTx(coin: Coin, tx: string, { surely = false }: { surely?: boolean } = {}) {
       if (!surely) return transfers.one({ tx, coin })
       const query = transfers.model
         .findOne({ tx, coin })
@@ -404,7 +282,7 @@ export function createPayoutStore(connection: Connection) {
     /** None of another wallet. */
     listTransfers: (coin: Coin, states: readonly TransferState[], limit: number) =>
       transfers.all(
-        { coin, state: { $in: [...states] }, foreign: no },
+        { coin, state: { $in: [...states] }, foreign: none },
         { isLasting: true, sort: { _id: 1 }, limit },
       ),
     /** In the order of its chain, which is that of the ids. */
@@ -413,11 +291,7 @@ export function createPayoutStore(connection: Connection) {
         { coin, state: { $in: [...OPEN_TRANSFERS] }, account_index: accountIndex },
         { isLasting: true, sort: { _id: 1 } },
       ),
-    /**
-     * Beside a transaction that replaces this block one of the two gives way.
-     *
-     * @returns this block, if it is on record
-     */
+    /** Conflicts with whatever replaces this block. @returns this block, if it is on record */
     noteSuccessor: (coin: Coin, tx: string, successor: string, session: Session) =>
       transfers.swap({ coin, tx }, { $set: { successor } }, session),
     findSuccessor: (accountIndex: number, previous: string, session?: Session) =>
@@ -469,7 +343,7 @@ export function createPayoutStore(connection: Connection) {
     /** As of this time (Unix seconds) or later; none of another wallet. */
     listConfirmedSince: (coin: Coin, changedAt: number) =>
       transfers.all(
-        { coin, state: 'confirmed', changed_at: { $gte: changedAt }, foreign: no },
+        { coin, state: 'confirmed', changed_at: { $gte: changedAt }, foreign: none },
         { isLasting: true, sort: { _id: 1 } },
       ),
     listForeign: (coin: Coin) => transfers.all({ coin, foreign: true }, { sort: { _id: 1 } }),

@@ -1,52 +1,48 @@
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
+import { list, maybe, number, text, textOf, type RecordOf } from '../servers/fields.ts'
 import type { Coin } from './coin.ts'
 
 /**
  * A *payout* is one sum that the venue owes to one payee: `owed`; `in_transfer`; `manual`, paid by hand;
- * `withdrawn`, the operator decided that somebody else has the money. A *transfer* is one signed transaction
- * of ours. It is stored before it is broadcast, and the same one is broadcast again until the chain has it.
- * How far a payout in it is, the transfer says, and nobody else.
+ * `withdrawn`, the operator gave the money to somebody else. A *transfer* is one signed transaction of ours.
+ * It is stored before it is broadcast, and broadcast again until the chain has it. Only the transfer says how
+ * far a payout in it is.
  */
 export const PAYOUT_STATES = ['owed', 'signed', 'sent', 'confirmed', 'held', 'manual', 'withdrawn'] as const
 export type PayoutState = (typeof PAYOUT_STATES)[number]
 
-export interface StoredPayout extends Ledgered, Telling {
-  _id: string
+export const payoutFields = {
+  _id: text,
   /** What it is owed for, such as `<order id>/release`: unique, so that nothing is owed twice. */
-  source: string
-  coin: Coin
-  agent_id: string
-  order_id?: string
-  amount_raw: string
-  address?: string
-  state: 'owed' | 'in_transfer' | 'manual' | 'withdrawn'
+  source: text,
+  coin: textOf<Coin>(),
+  agent_id: text,
+  order_id: maybe.text,
+  amount_raw: text,
+  address: maybe.text,
+  state: textOf<'owed' | 'in_transfer' | 'manual' | 'withdrawn'>(),
   /** Not to be sent while set: a payment behind it was taken back, or the operator looks at it. */
-  frozen?: true
-  /**
-   * While owed: the transfer that may have paid it and that nobody has accounted for; it isn't sent before
-   * that.
-   */
-  held_by?: string
+  frozen: maybe.flag,
+  /** While owed: the unexplained transfer that may have paid it; it isn't sent before that is explained. */
+  held_by: maybe.text,
   /** The address was found to be the venue's own: nothing is sent there. */
-  to_self?: true
+  to_self: maybe.flag,
   /** Paid by hand at an address that was named with that, and goes with it. */
-  named_address?: true
-  /**
-   * Present once its payee was owed MIN_PAYOUT: from then on it goes out whatever is left beside it. Unix
-   * seconds.
-   */
-  due_at?: number
+  named_address: maybe.flag,
+  /** Once its payee was owed MIN_PAYOUT (Unix seconds): from then on it is sent however small the rest is. */
+  due_at: maybe.number,
   /** When the operator asked for it to be sent, with `pay`; Unix seconds. */
-  asked_at?: number
-  transfer_id?: string
+  asked_at: maybe.number,
+  transfer_id: maybe.text,
   /** The operator's transaction that paid it by hand. */
-  tx?: string
+  tx: maybe.text,
   /** Unix seconds: owed since, and of the last change of state. */
-  at: number
-  changed_at: number
-  salt: string
+  at: number,
+  changed_at: number,
+  salt: text,
 }
+export type StoredPayout = RecordOf<typeof payoutFields> & Ledgered & Telling
 
 /** With its transfer's state, transaction and time of change while it is in one. */
 export type PayoutRecord = Omit<StoredPayout, 'state'> & { state: PayoutState }
@@ -73,9 +69,9 @@ export function showPayout(payout: StoredPayout, transfer: TransferRecord | unde
 }
 
 /**
- * `signed`: not known to be published; `sent`: the node has it. `held`: refused for long; it is offered all
- * the same and becomes `sent` when it is taken. `replaced`: another transaction has its place in the chain,
- * so its payouts are owed again.
+ * `signed`: not known to be published; `sent`: the node has it. `held`: refused for long; it is still
+ * offered, and `sent` when taken. `replaced`: another transaction has its place in the chain, so its payouts
+ * are owed again.
  */
 export const TRANSFER_STATES = ['signed', 'sent', 'confirmed', 'held', 'replaced'] as const
 export type TransferState = (typeof TRANSFER_STATES)[number]
@@ -83,48 +79,43 @@ export type TransferState = (typeof TRANSFER_STATES)[number]
 /** Of the account that swept money comes together at, and payouts go out from. */
 export const TREASURY_INDEX = 0
 
-export interface TransferRecord {
-  _id: string
-  coin: Coin
+export const transferFields = {
+  _id: text,
+  coin: textOf<Coin>(),
   /** `receive` and `sweep` move Nano into the treasury. `other` moves nothing. */
-  kind: 'receive' | 'sweep' | 'payout' | 'other'
+  kind: textOf<'receive' | 'sweep' | 'payout' | 'other'>(),
   /**
-   * Nano: the account, 0 being the treasury, and the block before. For an account's first block that is its
-   * public key, as another seed's account has another place; or zeros, on an older record.
+   * Nano: the account (0: the treasury) and the block before; for its first block the account's public key,
+   * since another seed's account has another place, or zeros on an older record.
    */
-  account_index?: number
-  previous?: string
+  account_index: maybe.number,
+  previous: maybe.text,
   /** Nano: the newest block of ours that was stored as built on this one; it may have been replaced since. */
-  successor?: string
+  successor: maybe.text,
   /** Monero: present while it is under way; there is one at a time. */
-  in_flight?: true
-  tx: string
+  in_flight: maybe.flag,
+  tx: text,
   /** The signed block as JSON, or Monero's tx_metadata: what is broadcast, each time the same. */
-  signed: string
-  amount_raw: string
-  fee_raw?: string
-  payment_ids: string[]
-  payout_ids: string[]
-  state: TransferState
-  at: number
-  changed_at: number
-  reason?: string
-  /**
-   * Present while the node refuses it. Unix seconds: of the first refusal, and of the next time that it is
-   * offered.
-   */
-  refused?: { at: number; count: number; next_at: number; reason: string }
+  signed: text,
+  amount_raw: text,
+  fee_raw: maybe.text,
+  payment_ids: list(text),
+  payout_ids: list(text),
+  state: textOf<TransferState>(),
+  at: number,
+  changed_at: number,
+  reason: maybe.text,
+  /** While the node refuses it: times of the first refusal and of the next offer, in Unix seconds. */
+  refused: maybe.nested({ at: number, count: number, next_at: number, reason: text }),
   /** Of a seed or wallet that is in use no more: nobody here can see to it. */
-  foreign?: true
+  foreign: maybe.flag,
   /** What is owed there may have been paid by it, and waits until the operator has accounted for it. */
-  unexplained_to?: string[]
-  /**
-   * Of one that takes in what is no payment and not from us: the account of the books that this belongs to,
-   * and whence it came.
-   */
-  brings?: 'operator' | 'unassigned'
-  brought_by?: string
+  unexplained_to: maybe.list(text),
+  /** If it takes in money that is neither a payment nor ours: the account it is booked to, and its source. */
+  brings: maybe.textOf<'operator' | 'unassigned'>(),
+  brought_by: maybe.text,
 }
+export type TransferRecord = RecordOf<typeof transferFields>
 
 /** Not known to be in the chain. */
 export const OPEN_TRANSFERS = ['signed', 'sent', 'held'] as const satisfies readonly TransferState[]

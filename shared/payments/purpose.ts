@@ -24,9 +24,9 @@ export interface Purpose {
   noted(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   dropped(ctx: Context, payment: PaymentRecord): Promise<void>
   /**
-   * A payment is settled; `invoice` has it not counted yet.
+   * `invoice` doesn't count the payment yet.
    *
-   * @returns undefined if it has to wait: then nothing may be changed
+   * @returns undefined if it has to wait: then nothing may change
    */
   received(
     ctx: Context,
@@ -36,11 +36,7 @@ export interface Purpose {
   ): Promise<Outcome | undefined>
   lost(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   restored(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
-  /**
-   * The operator takes a settled payment back; `invoice` has it counted still.
-   *
-   * @throws Refusal `wrong_state` if that cannot be
-   */
+  /** By the operator; `invoice` still counts it. @throws Refusal `wrong_state` if that can't be */
   undone(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<Outcome>
   expired(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome>
   /** @returns ids of what waits for the operator because of it */

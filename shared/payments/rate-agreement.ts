@@ -19,9 +19,9 @@ export const AGREEMENT_PERCENT = 5n
 export const LEAST_SOURCES = 2
 
 /**
- * The largest group within 5 percent, among equals the closest, and of it the median, the lower of two. So a
- * single source that lies can neither set the rate nor move it past the quotes of two that agree. Quotes in a
- * dollar token count beside one in USD alone.
+ * The median (the lower of two) of the largest group within 5 percent, among equals the closest. So a single
+ * lying source can neither set the rate nor move it past the quotes of two that agree. Quotes in a dollar
+ * token count only beside one in USD.
  *
  * @returns undefined if no two agree
  */

@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { MAX_RATE_AGE_MS } from '../foundation/limits.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { SECOND_MS, nowSeconds } from '../foundation/time.ts'
 import { COINS, normalizeRate, priceInCoin, type Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import type { RateRecord } from './coin-store.ts'
@@ -28,9 +28,8 @@ export async function findFreshRate(ctx: Context, coin: Coin): Promise<RateRecor
 }
 
 /** In raw or piconero, rounded up to what can be shown. */
-export function priceAt(usdCents: number, rate: RateRecord): bigint {
-  return priceInCoin(usdCents, rate.usd, rate._id)
-}
+export const priceAt = (usdCents: number, rate: RateRecord): bigint =>
+  priceInCoin(usdCents, rate.usd, rate._id)
 
 /** Set up here or elsewhere, or something in them is owed or waits. */
 export async function listCoinsInUse(ctx: Context): Promise<Coin[]> {
@@ -51,12 +50,8 @@ export const FIXED_RATE_SOURCE = 'none: the operator fixed this rate'
 export async function refreshRate(ctx: Context, coin: Coin): Promise<boolean> {
   const agreed = await findRateNow(ctx, coin)
   if (agreed === undefined) return false
-  await ctx.coins.saveRate({
-    _id: coin,
-    usd: agreed.usd,
-    source: agreed.sources.join(', '),
-    at: unixSeconds(ctx.databaseNow()),
-  })
+  const { usd, sources } = agreed
+  await ctx.coins.saveRate({ _id: coin, usd, source: sources.join(', '), at: nowSeconds(ctx) })
   return true
 }
 

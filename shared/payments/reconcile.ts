@@ -1,9 +1,10 @@
 import { isDuplicateKey } from '../servers/database.ts'
+import { pagesOf } from '../servers/records.ts'
 import type { Context } from '../context.ts'
 import { newId } from '../foundation/ids.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { nowSeconds } from '../foundation/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import { haltToReconcile } from './coin-round.ts'
+import { stopToReconcile } from './coin-round.ts'
 import type { CoinDriver } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
 import type { InvoiceRecord, SeenPayment } from './invoice.ts'
@@ -13,11 +14,10 @@ import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
 import { recordPayment } from './settlement.ts'
 
 /*
- * After a database was restored, or the wallet was used elsewhere or is another one: what its chain holds is
- * put on record, with the coin halted. Whatever is owed to the destination of a transaction that the database
- * did not know is held, now and whenever it becomes owed, until the operator has accounted for it: a payout
- * that the database has forgotten is not made twice in silence. Money that came to an invoice is counted,
- * once.
+ * After a database was restored, or the wallet was used elsewhere or replaced: what its chain holds is put on
+ * record, with the coin stopped. Whatever is owed to the recipient of a transaction that the database did not
+ * know is held, now and later, until the operator has explained it: so no forgotten payout is made twice in
+ * silence. Money that came to an invoice is counted, once.
  */
 
 /** A transaction of ours that the database does not know, as the chain has it. */
@@ -64,39 +64,50 @@ export function startFindings(ctx: Context, coin: Coin, reason: string) {
   return { found, findings }
 }
 
-/** @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again */
-export async function reconcileCoin(ctx: Context, driver: CoinDriver): Promise<void> {
+/**
+ * @param takeOver the treasury that the operator has named, if it is not to be the known one
+ * @throws Error for the wallet of another treasury: nothing is changed
+ * @throws NodeUnreachable: the coin stays stopped, and what was put on record stays; it may be run again
+ */
+export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?: string): Promise<void> {
   const { coin } = driver
-  const { reason, record } = await haltToReconcile(ctx, coin)
+  const own = await driver.addresses.treasury()
+  const known = (await ctx.coins.findCoin(coin))?.treasury_address
+  if (own !== (takeOver ?? known ?? own))
+    throw new Error(
+      `This wallet has the treasury ${own}, and not ${takeOver ?? known}: "operator reconcile ${coin} --take-over ${own}" takes it over.`,
+    )
+  const { reason, record } = await stopToReconcile(ctx, coin)
   const { found, findings } = startFindings(ctx, coin, 'found by a reconciliation')
   const { address, height, totalRaw } = await driver.reconcile(record, findings)
   for (const { address_index: index, address } of found.stray)
     await ctx.coins.noteUnassigned(coin, { index, address })
   const _id = newId('reconciliation')
   const held = await holdSuspects(ctx, coin, _id)
-  await ctx.coins.retireFree(coin)
+  await ctx.database.transaction((session) => ctx.coins.retireFree(coin, session))
   const foreign = await markForeign(ctx, driver)
-  const at = unixSeconds(ctx.databaseNow())
-  await ctx.reconciliations.insert({ _id, coin, at, reason, ...found, held_payout_ids: held })
+  const at = nowSeconds(ctx)
   await ctx.coins.report(coin, { height, grown_at: at }, at)
-  if (record?.treasury_address !== address)
-    ctx.log.warn({ coin, before: record?.treasury_address, treasury: address }, 'this wallet is taken over')
-  await ctx.coins.noteTreasury(coin, {
+  const before = record?.treasury_address
+  const treasury = {
     treasury_address: address,
     ...(totalRaw === undefined ? {} : { treasury_raw: String(totalRaw) }),
+  }
+  const reconciliation = { _id, coin, at, reason, ...found, held_payout_ids: held, treasury: address }
+  await ctx.database.transaction(async (session) => {
+    await ctx.reconciliations.insert(
+      { ...reconciliation, ...(before === undefined ? {} : { treasury_before: before }) },
+      session,
+    )
+    await ctx.coins.noteTreasury(coin, treasury, session)
+    await ctx.coins.resume(coin, { session })
   })
-  await ctx.coins.resume(coin)
+  if (before !== address) ctx.log.warn({ coin, before, treasury: address }, 'this wallet is taken over')
   const { transactions, payments, sends, stray } = found
+  const about = { reconciliation_id: _id, transactions, payments }
+
   ctx.log.warn(
-    {
-      reconciliation_id: _id,
-      transactions,
-      payments,
-      sends: sends.length,
-      held: held.length,
-      stray: stray.length,
-      foreign,
-    },
+    { ...about, sends: sends.length, held: held.length, stray: stray.length, foreign },
     `${COIN_UNITS[coin].name} is reconciled and goes on`,
   )
 }
@@ -106,8 +117,8 @@ const MARKED_AT_ONCE = 100
 /** Or whose wallet is back. @returns how many are marked */
 async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
   let count = 0
-  for (let after: string | undefined = ''; after !== undefined;) {
-    const page: InvoiceRecord[] = await ctx.invoices.listUnlapsed(driver.coin, after, MARKED_AT_ONCE)
+  const readPage = (after: string) => ctx.invoices.listUnexpired(driver.coin, after, MARKED_AT_ONCE)
+  for await (const page of pagesOf(readPage)) {
     const own = await driver.addressesAt(page.map(({ address_index: index }) => index))
     const isForeign = ({ address, address_index: index }: InvoiceRecord): boolean =>
       own.get(index) !== address
@@ -119,15 +130,14 @@ async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
       )
     }
     count += page.filter(isForeign).length
-    after = page.at(-1)?._id
   }
   return count
 }
 
 /**
- * One that sent money away waits for the operator's account of it.
+ * One that sent money away stays unexplained until the operator accounts for it.
  *
- * @returns undefined if another process was faster
+ * @returns undefined if it is on record
  */
 export async function adoptTransaction(
   ctx: Context,
@@ -137,7 +147,7 @@ export async function adoptTransaction(
 ): Promise<TransferRecord | undefined> {
   const { amountRaw, to: _to, sent: _sent, paymentIds = [], ...transaction } = found
   const unexplained = await listUnexplained(ctx, coin, found)
-  const at = unixSeconds(ctx.databaseNow())
+  const at = nowSeconds(ctx)
   const transfer: TransferRecord = {
     _id: newId('transfer'),
     coin,
@@ -161,11 +171,7 @@ export async function adoptTransaction(
 }
 
 /** All of it to each address, if the wallet knows how much that is. */
-export async function listUnexplained(
-  ctx: Context,
-  coin: Coin,
-  { tx, amountRaw, to, sent }: Sending,
-): Promise<string[]> {
+export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending) {
   const paid = await ctx.payouts.listPaidByHand(coin, tx)
   const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
   const paidTo = (is: (address: string | undefined) => boolean): bigint =>
@@ -181,10 +187,5 @@ export async function listUnexplained(
 type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
 
 /** And they sum up to what it sent. */
-export const isPaidByHand = async (
-  ctx: Context,
-  coin: Coin,
-  tx: string,
-  amountRaw: bigint,
-): Promise<boolean> =>
+export const isPaidByHand = async (ctx: Context, coin: Coin, tx: string, amountRaw: bigint) =>
   (await listUnexplained(ctx, coin, { tx, amountRaw, to: ['its one recipient'] })).length === 0

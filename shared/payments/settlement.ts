@@ -1,3 +1,4 @@
+import { given } from '../foundation/given.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { hint, tell, type EventMark } from '../events/mark.ts'
@@ -5,7 +6,7 @@ import { isDuplicateKey, requireOwn, unavailable, type Session } from '../server
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { LAPSED_LOOK_EVERY_MS } from '../foundation/limits.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { unixSeconds, nowSeconds } from '../foundation/time.ts'
 import { dustThreshold, type Coin } from './coin.ts'
 import type { InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
 import { paymentLine } from './journal.ts'
@@ -17,9 +18,9 @@ const keyOf = (agentId: string): string => `payments ${agentId}`
 
 /**
  * Any number of workers may bring the same find, at any time and again: it counts once. The order of writes:
- * the payment, unique on coin, transaction and address; then, once confirmed, one transaction that turns it
- * `settled` and moves invoice, pass, referral and ledger with it. Confirmed late money stays `seen` until its
- * invoice has lapsed and there is a fresh rate (settleWaiting).
+ * the payment, unique on coin, transaction and address; once confirmed, one transaction that makes it
+ * `settled` and changes invoice, pass, referral and ledger. Confirmed late money stays `seen` until its
+ * invoice has expired and there is a fresh rate (settleWaiting).
  *
  * @returns the invoice's id; undefined if none has this address, or the amount is dust
  */
@@ -35,12 +36,7 @@ export async function recordPayment(
   return invoice._id
 }
 
-async function takeIn(
-  ctx: Context,
-  invoice: InvoiceRecord,
-  found: SeenPayment,
-  by: PaymentRecord['by'],
-): Promise<void> {
+async function takeIn(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: PaymentRecord['by']) {
   const payment = await notePayment(ctx, invoice, found, by)
   if (BigInt(payment.amount_raw) !== found.amountRaw && !(await correctAmount(ctx, payment, found.amountRaw)))
     return
@@ -58,14 +54,13 @@ async function takeIn(
 
 /** The chain has shown what was recorded by hand: its payouts may be sent. */
 export async function noteShown(ctx: Context, { _id, by, shown_at: at }: PaymentRecord): Promise<void> {
-  if (by === 'operator' && at === undefined) await ctx.invoices.setShown(_id, unixSeconds(ctx.databaseNow()))
+  if (by === 'operator' && at === undefined) await ctx.invoices.setShown(_id, nowSeconds(ctx))
 }
 
 const invoiceMark = (
   { _id, agent_id: payer, order_id: orderId }: Pick<InvoiceRecord, '_id' | 'agent_id' | 'order_id'>,
   state: 'seen' | 'confirmed' | 'expired',
-): EventMark =>
-  tell(payer, 'invoice', _id, { state, ...(orderId === undefined ? {} : { order_id: orderId }) })
+): EventMark => tell(payer, 'invoice', _id, { state, ...given({ order_id: orderId }) })
 
 async function notePayment(
   ctx: Context,
@@ -86,7 +81,7 @@ async function notePayment(
       const tells = found.lockedUntil === undefined ? [invoiceMark(invoice, 'seen')] : []
       const current = await ctx.invoices.markPayment(invoice._id, session, tells)
       if (current === undefined) throw new Error(`invoice ${invoice._id} was there and is gone`)
-      const at = unixSeconds(ctx.databaseNow())
+      const at = nowSeconds(ctx)
       // A whole round after its time did not find it: another payment under way holds the invoice open, and
       // not for this one.
       const isLate =
@@ -101,12 +96,11 @@ async function notePayment(
         address_index: addressIndex,
         invoice_id: current._id,
         agent_id: current.agent_id,
-        ...(current.order_id === undefined ? {} : { order_id: current.order_id }),
+        ...given({ order_id: current.order_id }),
         amount_raw: String(amountRaw),
         state: found.lockedUntil === undefined ? 'seen' : 'locked',
         confirmations: found.confirmations,
-        ...(found.height === undefined ? {} : { height: found.height }),
-        ...(found.lockedUntil === undefined ? {} : { unlock_time: found.lockedUntil }),
+        ...given({ height: found.height, unlock_time: found.lockedUntil }),
         first_seen_at: at,
         late: isLate,
         ...(isLateForPass && rate !== undefined ? { arrival_rate: rate.usd } : {}),
@@ -116,11 +110,8 @@ async function notePayment(
       if (holdsOpen(payment)) await purposeOf(ctx, payment).noted(ctx, payment, session)
       return payment
     })
-    const { _id, invoice_id, order_id, state } = noted
-    ctx.log.info(
-      { money: 'payment', payment_id: _id, invoice_id, order_id, coin, state },
-      'a payment was seen',
-    )
+    const { _id: payment_id, invoice_id, order_id, state } = noted
+    ctx.log.info({ money: 'payment', payment_id, invoice_id, order_id, coin, state }, 'a payment was seen')
     return noted
   } catch (error) {
     if (!isDuplicateKey(error)) throw error
@@ -134,16 +125,12 @@ async function notePayment(
 /**
  * The hash covers the amount, so one look was wrong. What is settled stays.
  *
- * @returns whether it has this amount now
+ * @returns whether it is right now
  */
 async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bigint): Promise<boolean> {
-  const about = {
-    payment_id: payment._id,
-    coin: payment.coin,
-    recorded_raw: payment.amount_raw,
-    found_raw: String(amountRaw),
-  }
-  if (await ctx.invoices.correctAmount(payment._id, payment.amount_raw, String(amountRaw))) {
+  const { _id: payment_id, coin, amount_raw: recorded_raw } = payment
+  const about = { payment_id, coin, recorded_raw, found_raw: String(amountRaw) }
+  if (await ctx.invoices.correctAmount(payment_id, recorded_raw, String(amountRaw))) {
     ctx.log.warn(about, 'an unsettled payment was found with another amount than before; the new one stands')
     return true
   }
@@ -170,26 +157,20 @@ async function settlePayment(
   by: PaymentRecord['by'],
 ): Promise<void> {
   const { _id: paymentId, agent_id: agentId } = payment
-  const isWaiting = await purposeOf(ctx, payment).inTurn(ctx, agentId, () =>
-    transactSettlement(ctx, paymentId, confirmations, by),
-  )
+  const settle = () => transactSettlement(ctx, paymentId, confirmations, by)
+  const isWaiting = await purposeOf(ctx, payment).inTurn(ctx, agentId, settle)
   if (isWaiting) await ctx.invoices.setWaitsForRate(paymentId)
 }
 
 /** @returns true if it waits, and nothing was changed */
-function transactSettlement(
-  ctx: Context,
-  paymentId: string,
-  confirmations: number,
-  by: PaymentRecord['by'],
-): Promise<boolean> {
+function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: PaymentRecord['by']) {
   return ctx.database.transaction(async (session) => {
     const noted = await ctx.invoices.findPaymentById(paymentId, session)
     if (noted === undefined) throw new Error(`payment ${paymentId} was there and is gone`)
     if (noted.state !== 'seen') return false
     const invoice = await ctx.invoices.find(noted.invoice_id, session)
     if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
-    const at = unixSeconds(ctx.databaseNow())
+    const at = nowSeconds(ctx)
     // Before the time is over nothing is late, whatever was said.
     const payment = {
       ...noted,
@@ -201,17 +182,9 @@ function transactSettlement(
     if (bought === undefined) return true
     const from = by === 'operator' ? await readHolder(ctx, payment, session) : undefined
     const taken = from === undefined ? {} : { taken_from: from }
-    await changeInvoice(
-      ctx,
-      invoice,
-      {
-        ...bought,
-        entries: [],
-        lines: [...paymentLine({ ...payment, ...taken }, 'received', at), ...(bought.lines ?? [])],
-      },
-      session,
-      invoiceMark(invoice, 'confirmed'),
-    )
+    const lines = [...paymentLine({ ...payment, ...taken }, 'received', at), ...(bought.lines ?? [])]
+    const mark = invoiceMark(invoice, 'confirmed')
+    await changeInvoice(ctx, invoice, { ...bought, entries: [], lines }, session, mark)
     const settled = {
       settled_at: at,
       confirmations,
@@ -227,11 +200,7 @@ function transactSettlement(
 }
 
 /** Which account has the money that the operator records as a payment, if it is in the books already. */
-async function readHolder(
-  ctx: Context,
-  { coin, tx, amount_raw: raw }: PaymentRecord,
-  session: Session,
-): Promise<PaymentRecord['taken_from']> {
+async function readHolder(ctx: Context, { coin, tx, amount_raw: raw }: PaymentRecord, session: Session) {
   await ctx.coins.claim(coin, [tx], session)
   const taker = await ctx.payouts.findTaker(coin, tx, session)
   // One that is not in the chain yet brings nothing any more.
@@ -250,10 +219,8 @@ async function changeInvoice(
   session: Session,
   tells: EventMark,
 ): Promise<void> {
-  await requireOwn(
-    ctx.invoices.changeMoney(invoice, fields, entries, session, [tells]),
-    `invoice ${invoice._id}`,
-  )
+  const changed = ctx.invoices.changeMoney(invoice, fields, entries, session, [tells])
+  await requireOwn(changed, `invoice ${invoice._id}`)
   await ctx.journal.write(lines, session)
 }
 
@@ -262,15 +229,11 @@ const WAITING_BATCH = 500
 /** What needs a rate is passed over while there is none, and holds up nothing else. */
 export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   const hasRate = (await readFreshRate(ctx, coin)) !== undefined
-  for (const payment of await ctx.invoices.listWaitingForRate(
-    coin,
-    { hasRate, nowSeconds: unixSeconds(ctx.databaseNow()) },
-    WAITING_BATCH,
-  )) {
+  const asked = { hasRate, nowSeconds: nowSeconds(ctx) }
+  for (const payment of await ctx.invoices.listWaitingForRate(coin, asked, WAITING_BATCH)) {
     try {
-      await ctx.serialize(keyOf(payment.agent_id), () =>
-        settlePayment(ctx, payment, payment.confirmations, payment.by),
-      )
+      const settle = () => settlePayment(ctx, payment, payment.confirmations, payment.by)
+      await ctx.serialize(keyOf(payment.agent_id), settle)
     } catch (error) {
       ctx.log.error(
         { err: error, payment_id: payment._id },
@@ -288,7 +251,7 @@ export function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
     data: {
       payment_id: payment._id,
       invoice_id: payment.invoice_id,
-      ...(payment.order_id === undefined ? {} : { order_id: payment.order_id }),
+      ...given({ order_id: payment.order_id }),
       coin: payment.coin,
       amount_raw: payment.amount_raw,
       settlement: payment.by === 'operator' ? 'manual' : 'automatic',
@@ -297,10 +260,7 @@ export function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
   }
 }
 
-/**
- * A settled pass stands, a market order does not. What stands on the operator's word alone is not lost by
- * absence.
- */
+/** A settled pass stands, a market order doesn't. What only the operator recorded isn't lost by absence. */
 export async function recordLoss(ctx: Context, payment: PaymentRecord): Promise<void> {
   if (payment.by === 'operator' && payment.shown_at === undefined) return
   if (payment.state === 'seen' || payment.state === 'locked') {
@@ -315,13 +275,11 @@ export async function recordLoss(ctx: Context, payment: PaymentRecord): Promise<
 
 function setLost(ctx: Context, payment: PaymentRecord, isLost: boolean): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
-    const at = unixSeconds(ctx.databaseNow())
+    const at = nowSeconds(ctx)
     if (!(await ctx.invoices.setReversed(payment._id, isLost ? at : undefined, session))) return false
-    await ctx.journal.write(
-      paymentLine(payment, `${isLost ? 'lost' : 'restored'}/${newStepId()}`, at),
-      session,
-    )
-    await purposeOf(ctx, payment)[isLost ? 'lost' : 'restored'](ctx, payment, session)
+    const step = isLost ? 'lost' : 'restored'
+    await ctx.journal.write(paymentLine(payment, `${step}/${newStepId()}`, at), session)
+    await purposeOf(ctx, payment)[step](ctx, payment, session)
     return true
   })
 }
@@ -334,41 +292,36 @@ async function restorePayment(ctx: Context, payment: PaymentRecord): Promise<voi
     )
 }
 
-/** Invoices lapsed at once, and at most in one round: what is left over lapses after the next. */
-const LAPSE_BATCH = 500
-const LAPSE_BATCHES = 100
+/** Invoices that expire at once, and at most in one round: what is left over expires after the next. */
+const EXPIRE_BATCH = 500
+const EXPIRE_BATCHES = 100
 
-/**
- * After a whole round that began at `roundAt`.
- *
- * @throws AggregateError at its end; those that could be are lapsed
- */
-export async function lapseInvoices(ctx: Context, coin: Coin, roundAt: number): Promise<void> {
+/** After a whole round begun at `roundAt`. @throws AggregateError at its end, of those that failed */
+export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number): Promise<void> {
   const passedOver = new Set(
     (await ctx.invoices.listUnderWay(coin)).filter(holdsOpen).map(({ invoice_id }) => invoice_id),
   )
   const lookAfter = unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS)
   const errors: unknown[] = []
-  for (let batch = 0; batch < LAPSE_BATCHES; batch++) {
-    const listed = await ctx.invoices.listOverdue(coin, roundAt, LAPSE_BATCH + passedOver.size)
+  for (let batch = 0; batch < EXPIRE_BATCHES; batch++) {
+    const listed = await ctx.invoices.listOverdue(coin, roundAt, EXPIRE_BATCH + passedOver.size)
     const unpayable = batch === 0 ? await ctx.invoices.listUnpayable(coin) : []
     const overdue = [...listed, ...unpayable].filter(({ _id }) => !passedOver.has(_id))
     const untouched = overdue.filter((invoice) => !hasMoney(invoice)).map(({ _id }) => _id)
-    await ctx.invoices.lapseUntouched(untouched, lookAfter, ctx.databaseNow())
+    await ctx.invoices.expireUntouched(untouched, lookAfter, ctx.databaseNow())
     for (const { agent_id: agentId } of overdue) hint(agentId)
     for (const invoice of overdue.filter(hasMoney)) {
       // Whatever comes of it, this call doesn't look at it again.
       passedOver.add(invoice._id)
       try {
-        const end = () => lapse(ctx, invoice, lookAfter)
-        await ctx.serialize(keyOf(invoice.agent_id), () =>
-          purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, end),
-        )
+        const end = () => expire(ctx, invoice, lookAfter)
+        const inTurn = () => purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, end)
+        await ctx.serialize(keyOf(invoice.agent_id), inTurn)
       } catch (error) {
         errors.push(error)
       }
     }
-    if (overdue.length < LAPSE_BATCH) break
+    if (overdue.length < EXPIRE_BATCH) break
   }
   if (errors.length > 0)
     throw new AggregateError(
@@ -381,16 +334,15 @@ export async function lapseInvoices(ctx: Context, coin: Coin, roundAt: number): 
 const holdsOpen = ({ state, late }: PaymentRecord): boolean => state === 'seen' && !late
 
 /** Lapsing it may take more than a mark on the invoice. */
-function hasMoney({ has_payments, order_id, carried_raw }: InvoiceRecord): boolean {
-  return has_payments === true || order_id !== undefined || carried_raw !== '0'
-}
+const hasMoney = ({ has_payments, order_id, carried_raw }: InvoiceRecord): boolean =>
+  has_payments === true || order_id !== undefined || carried_raw !== '0'
 
-async function lapse(ctx: Context, invoice: InvoiceRecord, look_after: number): Promise<void> {
+async function expire(ctx: Context, invoice: InvoiceRecord, look_after: number): Promise<void> {
   await ctx.database.transaction(async (session) => {
     const current = await ctx.invoices.find(invoice._id, session)
     if (current === undefined || current.lapsed) return
     const isUnpayable = current.foreign === true && current.order_id !== undefined
-    if (!isUnpayable && current.expires_at > unixSeconds(ctx.databaseNow())) return
+    if (!isUnpayable && current.expires_at > nowSeconds(ctx)) return
     if (await ctx.invoices.isUnderWay(current._id, { inTime: true }, session)) return
     const outcome = await purposeOf(ctx, current).expired(ctx, current, session)
     const fields = { ...outcome.fields, look_after, lapsed: true, open: false as const }

@@ -7,9 +7,8 @@ const LIMB_DIGITS = 15
 const LIMBS = 3
 const PAD = '0'.repeat(LIMB_DIGITS * LIMBS)
 
-export function eachCoin<T>(valueOf: (coin: Coin) => T): Record<Coin, T> {
-  return Object.fromEntries(COINS.map((coin) => [coin, valueOf(coin)])) as Record<Coin, T>
-}
+export const eachCoin = <T>(valueOf: (coin: Coin) => T): Record<Coin, T> =>
+  Object.fromEntries(COINS.map((coin) => [coin, valueOf(coin)])) as Record<Coin, T>
 
 /** Exact sums of decimal text, in parts of 15 digits: none of MongoDB's numbers holds an amount of Nano. */
 export async function sumBy<Key, T>(

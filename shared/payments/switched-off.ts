@@ -1,14 +1,14 @@
 import type { Context } from '../context.ts'
-import { DAY_MS, SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { DAY_MS, SECOND_MS, nowSeconds } from '../foundation/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import { isLately } from './invoice-service.ts'
-import { lapseInvoices, recordLoss } from './settlement.ts'
+import { expireInvoices, recordLoss } from './settlement.ts'
 
 /** A payment that was on its way when its coin was switched off holds its invoice for so long. */
 const HELD_SECONDS = DAY_MS / SECOND_MS
 
 /**
- * If no process has a node or wallet for the coin, it is switched off: what isn't paid in time expires,
+ * If no process has a node or wallet for the coin, it is switched off: what isn't paid in time expires
  * although nobody looks at the chain. Money that comes meanwhile is found when the coin is back.
  */
 export async function endSwitchedOff(ctx: Context, coin: Coin): Promise<void> {
@@ -18,9 +18,9 @@ export async function endSwitchedOff(ctx: Context, coin: Coin): Promise<void> {
     ctx.log.warn(
       `${COIN_UNITS[coin].name} is switched off: what is not paid in time expires, and what is owed stays owed`,
     )
-  const now = unixSeconds(ctx.databaseNow())
+  const now = nowSeconds(ctx)
   for (const payment of await ctx.invoices.listUnderWay(coin))
     if (payment.waits_for_rate !== true && payment.first_seen_at < now - HELD_SECONDS)
       await recordLoss(ctx, payment)
-  await lapseInvoices(ctx, coin, now)
+  await expireInvoices(ctx, coin, now)
 }

@@ -31,6 +31,8 @@ export interface Feed {
 export function createFeed(): Feed {
   const texts = new Map<string, string>()
   let characters = 0
+  /** Of the last list. */
+  let authors: readonly string[] = []
 
   function cache(post: PostRecord): string {
     const cached = texts.get(post._id)
@@ -54,8 +56,9 @@ export function createFeed(): Feed {
         ctx.agents,
         limit,
         (size, past) => ctx.posts.listFeed(topic, size, past),
-        { perAgent },
+        { perAgent, expected: authors },
       )
+      authors = [...new Set(listed.map(({ agent_id: agentId }) => agentId))]
       const ids = listed.map(({ _id }) => _id)
       const found = new Map(ids.map((id) => [id, texts.get(id)]))
       const missing = ids.filter((id) => found.get(id) === undefined)

@@ -42,7 +42,10 @@ export function createPostStore(connection: Connection, patienceMs: number) {
      * Inserts a post, together with others that arrive at the same time (group commit). Resolves once a
      * majority has it in its journal.
      */
-    insert: createGroups((group: PostRecord[]) => insertEach(posts.collection, group), { patienceMs }),
+    insert: createGroups((group: PostRecord[]) => insertEach(posts.collection, group), {
+      patienceMs,
+      span: 'commit posts',
+    }),
     async find(postId: string): Promise<PostRecord | undefined> {
       return (await posts.findOne({ _id: postId }).lean<PostRecord>()) ?? undefined
     },

@@ -4,6 +4,7 @@ import { Refusal } from '../foundation/errors.ts'
 import type { Log } from '../foundation/log.ts'
 import { StartError } from '../foundation/process.ts'
 import { throwIfOver } from '../foundation/scope.ts'
+import { inSpan } from '../foundation/tracing.ts'
 
 /** A client session inside a transaction; absent if one write stands alone. */
 export type Session = mongoose.mongo.ClientSession
@@ -50,9 +51,11 @@ export interface Database {
   whenReady(): Promise<void>
   /**
    * Runs `work` in one transaction, snapshot and majority. The driver runs it again on a conflict, so it must
-   * have no effect but its writes through the session.
+   * have no effect but its writes through the session: `own` if it is given, which does nothing else then.
    */
-  transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
+  transaction<T>(work: (session: Session) => Promise<T>, own?: Session): Promise<T>
+  /** A session that lives until it is ended. */
+  openSession(): Session
   /**
    * Runs reads each of which knows all that those before it knew, given its session: without, one primary
    * answers the first and its successor, which knows less at first, the next.
@@ -139,9 +142,9 @@ export function openDatabase(options: DatabaseOptions): Database {
     connection,
     isReady: () => ready,
     whenReady: () => becomeReady,
-    transaction(work) {
+    transaction(work, own) {
       const deadlineMs = performance.now() + transactionMs
-      return connection.getClient().withSession((session) => {
+      const run = (session: Session) => {
         labelCommitErrors(session)
         return session.withTransaction(() => {
           // Nobody waits for the answer any more: what is written now would be written behind the caller's
@@ -152,8 +155,10 @@ export function openDatabase(options: DatabaseOptions): Database {
             return result
           })
         }, TRANSACTION)
-      })
+      }
+      return inSpan('commit', () => (own === undefined ? connection.getClient().withSession(run) : run(own)))
     },
+    openSession: () => connection.getClient().startSession(),
     inOrder: (work) => connection.getClient().withSession({ causalConsistency: true }, work),
     now: () => clock.now(),
     async freeDiskBytes() {
@@ -272,12 +277,16 @@ const OUTAGE_CODES = new Set([
   6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436,
 ])
 
+const labelled = new WeakSet<Session>()
+
 /**
  * While it commits, the driver expects errors of its own, and fails over one that it lets through as Node
  * gives it (a socket's, a stream's). Such an error leaves open whether the transaction was committed;
  * labelled so, the driver asks again, and the server commits it once.
  */
 function labelCommitErrors(session: Session): void {
+  if (labelled.has(session)) return
+  labelled.add(session)
   const commit = session.commitTransaction.bind(session)
   session.commitTransaction = async (options) => {
     try {

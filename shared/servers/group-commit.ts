@@ -2,6 +2,7 @@ import mongoose from 'mongoose'
 import { isOutage, tookTooLong } from './database.ts'
 import { REQUEST_TIMEOUT_MS } from '../foundation/limits.ts'
 import { currentSignal, runInScope } from '../foundation/scope.ts'
+import { inSpan } from '../foundation/tracing.ts'
 
 /*
  * What arrives together goes to the database together.
@@ -33,6 +34,8 @@ export interface GroupOptions<Item> {
    * other.
    */
   keysOf?: (item: Item) => readonly string[]
+  /** The name of a span from an item's coming to its outcome. */
+  span?: string
 }
 
 /** What became of each item, in the order of the items. */
@@ -130,7 +133,7 @@ export function createGroups<Item, Result>(
     }
   }
 
-  return (item) =>
+  const wait = (item: Item): Promise<Result> =>
     new Promise((resolve, reject) => {
       const wanted = currentSignal()
       wanted?.throwIfAborted()
@@ -147,6 +150,8 @@ export function createGroups<Item, Result>(
       // Of many requests' work none of the log belongs to one of them.
       setImmediate(() => runInScope({}, begin))
     })
+  const { span } = options
+  return span === undefined ? wait : (item) => inSpan(span, () => wait(item))
 }
 
 function settle<Item, Result>(
@@ -233,16 +238,15 @@ export function createSharedReads<Answer>(): (
 
 /** Ends when the last of these has; undefined if one of them never does. */
 function untilAllLeft(signals: readonly (AbortSignal | undefined)[]): AbortSignal | undefined {
+  if (signals.includes(undefined)) return undefined
   const life = new AbortController()
-  let left = signals.length
-  for (const signal of signals) {
-    if (signal === undefined) return undefined
-    const note = (): void => {
-      if (--left === 0) life.abort(signal.reason)
-    }
-    if (signal.aborted) note()
-    else signal.addEventListener('abort', note, { once: true })
+  // One of those that have not left is listened to: most never leave.
+  const listen = (reason?: unknown): void => {
+    const staying = signals.find((signal) => signal?.aborted === false)
+    if (staying === undefined) life.abort(reason)
+    else staying.addEventListener('abort', () => listen(staying.reason), { once: true })
   }
+  listen(signals.at(-1)?.reason)
   return life.signal
 }
 

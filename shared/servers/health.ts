@@ -9,7 +9,7 @@ import { StartError } from '../foundation/process.ts'
 import { SECOND_MS } from '../foundation/time.ts'
 
 export interface Readiness {
-  /** Whether the process can do its work now: a load balancer leaves out one that cannot. */
+  /** Whether a load balancer is to send requests to this process. */
   ready: boolean
   mongodb: boolean
   redis: boolean
@@ -17,21 +17,28 @@ export interface Readiness {
 }
 
 export interface Health {
-  readiness(): Promise<Readiness>
+  /**
+   * Ready from when the database is reached for the first time until the process stops. What all processes
+   * share is told and decides nothing: without MongoDB none of them would be left to say so to a client.
+   *
+   * @param isDeep ready only if this process can do its work now
+   */
+  readiness(isDeep?: boolean): Promise<Readiness>
 }
 
 /** Shorter than a load balancer's own patience. */
-const PING_LIMIT_MS = 1 * SECOND_MS
+const PING_LIMIT_MS = SECOND_MS / 2
 
 /** @param needsRedis false for the API, which goes on without its queues */
 export function watchHealth(ctx: Context, stopping: Promise<void>, needsRedis: boolean): Health {
   let isStopping = false
   void stopping.then(() => (isStopping = true))
   return {
-    async readiness() {
+    async readiness(isDeep = false) {
       const mongodb = await canWrite(ctx)
       const redis = ctx.queues.isConnected()
-      return { ready: mongodb && (redis || !needsRedis) && !isStopping, mongodb, redis, stopping: isStopping }
+      const isUp = isDeep ? mongodb && (redis || !needsRedis) : ctx.database.isReady()
+      return { ready: isUp && !isStopping, mongodb, redis, stopping: isStopping }
     },
   }
 }
@@ -57,7 +64,7 @@ export interface MetricsServer {
 
 /**
  * This process's own port for whoever watches it: `/healthz` (alive) and `/readyz` (can serve) for anyone who
- * can reach it, `/metrics` behind the operator's token.
+ * can reach it (`/readyz?deep`: with the servers that it needs), `/metrics` behind the operator's token.
  */
 export async function startMetricsServer(ctx: Context, health: Health): Promise<MetricsServer> {
   const { metricsPort, metricsHost, secrets } = ctx.config
@@ -90,7 +97,7 @@ async function answer(
   res: ServerResponse,
 ): Promise<void> {
   req.resume()
-  const [path] = (req.url ?? '').split('?')
+  const [path, query] = (req.url ?? '').split('?')
   if (req.method !== 'GET' && req.method !== 'HEAD') {
     send(
       res,
@@ -101,7 +108,7 @@ async function answer(
   } else if (path === '/healthz') {
     send(res, 200, { ok: true, ...readBuild() })
   } else if (path === '/readyz') {
-    const { ready, ...rest } = await health.readiness()
+    const { ready, ...rest } = await health.readiness(query === 'deep')
     send(res, ready ? 200 : 503, { ok: ready, ...rest })
   } else if (path !== '/metrics') {
     send(res, 404, {

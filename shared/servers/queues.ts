@@ -7,6 +7,7 @@ import { newStepId } from '../foundation/ids.ts'
 import { QUEUE_TIMEOUT_MS, REFRESH_RATES_EVERY_MS, SEQUENCE_EVERY_MS } from '../foundation/limits.ts'
 import { connectFailingFast, connectWaiting } from './redis-connection.ts'
 import { currentScope } from '../foundation/scope.ts'
+import { currentTracer, type Tracer } from '../foundation/tracing.ts'
 import { MINUTE_MS } from '../foundation/time.ts'
 
 /** The pools of workers that an operator scales by themselves. A user of the servers is made for each. */
@@ -54,7 +55,10 @@ const CHECK = { payload: LOOK, attempts: 2, pool: 'payments', addedBy: ['api'] }
 /** Which process asks for addresses, if one does, and the highest index that it has given out. */
 const STOCK = z.object({ holder: z.string().optional(), given: z.int().min(-1).optional() })
 const FILL = { ...WITH_COIN, payload: STOCK, attempts: 3, addedBy: ['api'] } as const
-const RECONCILE = { ...ONE_AT_A_TIME, pool: 'payments' } as const
+/** The treasury that the operator takes over, if it is another one. */
+const TAKE_OVER = z.object({ take_over: z.string().optional() })
+/** The process that has just lost the wallet may have taken the job. */
+const RECONCILE = { ...ONE_AT_A_TIME, attempts: 5, payload: TAKE_OVER, pool: 'payments' } as const
 
 /**
  * Every queue: the queue's name is its job's name, the payload holds ids only. MongoDB is the truth and Redis
@@ -119,7 +123,13 @@ export const queueRow = (name: QueueName): QueueRow => QUEUES[name]
  * A killed worker's job is handed on after at most lock + stalled check = 10 s. A job whose worker was killed
  * often is still good work: only a failure that the handler threw uses up an attempt.
  */
-export const WORKER_TIMING = { lockDuration: 5_000, stalledInterval: 5_000, maxStalledCount: 1_000 } as const
+export const WORKER_TIMING = {
+  lockDuration: 5_000,
+  stalledInterval: 5_000,
+  maxStalledCount: 1_000,
+  // A job wakes whoever waits for one; this is how often an idle worker asks again, in seconds.
+  drainDelay: 10,
+} as const
 
 /** Keys of one queue share a hash slot of Redis Cluster, and queues spread over the slots. */
 export function queuePrefix(prefix: string, name: QueueName): string {
@@ -128,6 +138,12 @@ export function queuePrefix(prefix: string, name: QueueName): string {
 
 /** Where processes tell each other for which agents something was written. */
 export const hintChannel = (prefix: string): string => `{${prefix}.hints}`
+
+/** What BullMQ adds to a trace, if there are traces. */
+export function telemetry(): { telemetry?: Tracer['telemetry'] } {
+  const tracer = currentTracer()
+  return tracer === undefined ? {} : { telemetry: tracer.telemetry }
+}
 
 export function jobOptions(name: QueueName): JobsOptions {
   return {
@@ -167,6 +183,9 @@ export interface Queues {
    * does not say so within its deadline.
    */
   hasWaiting(name: QueueName): Promise<boolean>
+  /** What the network has put into Redis to see whether it still has what it held. */
+  readMark(): Promise<string | undefined>
+  setMark(mark: string): Promise<void>
   /** The queue itself. @throws if Redis has never been reached: use whenReady() first */
   get(name: QueueName): Queue
   /** Tells every process that listens; lost if Redis is away. */
@@ -184,6 +203,8 @@ export interface Queues {
  * Longer than any pause before another try: 8 attempts, the last of them after 64 s and half as long again.
  */
 const LONGEST_PAUSE_MS = 5 * MINUTE_MS
+/** A field beside those of BullMQ, which go with all the rest if Redis is emptied. */
+const MARK = 'network'
 /** BullMQ's order of delayed jobs: milliseconds, shifted by 12 bits. */
 const DELAYED_SCORE = 0x1000
 
@@ -226,6 +247,7 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
         prefix: queuePrefix(prefix, name),
         defaultJobOptions: jobOptions(name),
         skipWaitingForReady: true,
+        ...telemetry(),
       })
       queue.on('error', () => {}) // the connection's own listener has said it
       open.set(name, queue)
@@ -324,6 +346,10 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       } catch {
         return false // the connection's own listener says that Redis is away
       }
+    },
+    readMark: async () => (await inTime(connection.hget(get('sweep').toKey('meta'), MARK))) ?? undefined,
+    async setMark(mark) {
+      await inTime(connection.hset(get('sweep').toKey('meta'), MARK, mark))
     },
     async close() {
       await Promise.allSettled([...open.values()].map((queue) => queue.close()))

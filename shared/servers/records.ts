@@ -71,3 +71,8 @@ export function recordsOf<Stored>(model: Model<Stored>) {
     },
   }
 }
+
+/** Page after page, in the order of their ids, until one is empty; the next is read once this one is done with. */
+export async function* pagesOf<Stored extends { _id: string }>(read: (after: string) => Promise<Stored[]>) {
+  for (let page = await read(''); page.length > 0; page = await read(page.at(-1)?._id ?? '')) yield page
+}

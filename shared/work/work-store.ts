@@ -34,6 +34,8 @@ orderSchema.index(
   { agent_id: 1, open_slot: 1 },
   { unique: true, partialFilterExpression: { open_slot: { $exists: true } } },
 )
+// Those that have pages, by the end of their time.
+orderSchema.index({ expires_at: 1 }, { partialFilterExpression: { share_pages: { $exists: true } } })
 orderSchema.index(...PENDING_INDEX)
 
 /**
@@ -230,6 +232,27 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         number: Number(_id.slice(orderId.length + 1)),
         nonces: splitNonces(nonces),
       }))
+    },
+    /**
+     * Deletes the pages of orders whose time was over at `beforeSeconds`: an order takes nonces only in its
+     * time, and what it has counted and credited stands in the order and in the ledger.
+     *
+     * @returns how many orders
+     */
+    async forgetPages(beforeSeconds: number, limit: number): Promise<number> {
+      const closed = await rawOrders()
+        .find({ share_pages: { $exists: true }, expires_at: { $lte: beforeSeconds } })
+        .limit(limit)
+        .toArray()
+      let forgotten = 0
+      for (const { _id, share_pages: pages = 0 } of closed) {
+        // One that waits since then is verified against them.
+        if ((await rawBatches().findOne({ slot: _id })) !== null) continue
+        await rawPages().deleteMany({ _id: { $gte: pageId(_id, 1), $lte: pageId(_id, pages) } })
+        await rawOrders().updateOne({ _id }, { $unset: { share_pages: 1, last_batch: 1 } })
+        forgotten++
+      }
+      return forgotten
     },
     /**
      * Stores the batches' results.

@@ -69,7 +69,7 @@ beforeAll(async () => {
 })
 afterAll(() => service.stop())
 
-const DEEP = 100_000
+const DEEP = 30_000
 const deepList = `${'['.repeat(DEEP)}${']'.repeat(DEEP)}`
 const deepObject = `${'{"":'.repeat(DEEP)}1${'}'.repeat(DEEP)}`
 const outcome = ({ status, json }: Answer) =>

@@ -11,6 +11,7 @@ import { DAY_MS, MINUTE_MS } from '../../shared/foundation/time.ts'
 import { MAX_WAITS_OF_AGENT } from '../../shared/foundation/limits.ts'
 import { creditPaidDays } from '../../shared/passes/pass-service.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
+import { numberUnasked } from '../../shared/events/unasked.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { startMarket, type TestMarket } from '../support/market.ts'
@@ -196,6 +197,44 @@ describe('events', () => {
     expect(cursors).toEqual(['1', '2', '3', '4', '5'])
     const ahead = await market.call('GET', '/events?after=6', { token: agent.token })
     expect([ahead.status, ahead.json.error, ahead.json.field]).toEqual([400, 'invalid_field', 'after'])
+  })
+
+  it('are numbered for an agent that never asks, so that no mark stays, and are there when it asks', async () => {
+    const { ctx } = market
+    const [agent, sender] = [await market.register(), await market.registerWithPass()]
+    const [old, young] = [await send(sender, agent), await send(sender, agent)]
+    const messages = ctx.messages.models.messages.collection
+    const isMarked = async (id: string) =>
+      (await messages.countDocuments({ _id: id as never, 'tells.to': agent.id })) === 1
+    const goRound = async () => {
+      let place = await numberUnasked(ctx, undefined)
+      while (place !== undefined) place = await numberUnasked(ctx, place)
+    }
+    await goRound()
+    expect([await isMarked(old), await isMarked(young)]).toEqual([true, true])
+    await messages.updateOne({ _id: old as never }, { $inc: { 'tells.$[].at_ms': -2 * DAY_MS } })
+    await goRound()
+    expect([await isMarked(old), await isMarked(young)]).toEqual([false, false])
+    expect((await read(agent, '?after=0')).events.map(({ id }) => id)).toEqual([old, young])
+  })
+
+  it('come each, a record’s in the order of its changes, from machines whose clocks are a minute apart', async () => {
+    const { ctx } = market
+    const [agent, sender] = [await market.register(), await market.registerWithPass()]
+    const messages = ctx.messages.models.messages.collection
+    const first = await send(sender, agent)
+    // Of one record: written by a machine whose clock is ahead, then by one whose clock is behind.
+    const nowMs = Date.now()
+    const marks = [nowMs + MINUTE_MS, nowMs - MINUTE_MS].map((at_ms, nth) => ({
+      ...{ to: agent.id, at_ms, kind: 'order', id: 'mkt_x', fields: { step: `step ${nth}` } },
+    }))
+    await messages.updateOne({ _id: first as never }, { $set: { tells: marks } })
+    const page = await read(agent, '?after=0')
+    expect(page.events.map(({ step }) => step)).toEqual(['step 0', 'step 1'])
+    // And one from behind, after the reader has seen what was ahead.
+    const second = await send(sender, agent)
+    await messages.updateOne({ _id: second as never }, { $inc: { 'tells.$[].at_ms': -MINUTE_MS } })
+    expect((await read(agent, `?after=${page.next}`)).events.map(({ id }) => id)).toEqual([second])
   })
 
   it('say that some are kept no longer', async () => {

@@ -3,15 +3,14 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
-import { isolate } from '../support/servers.ts'
-import { PATIENT } from '../support/servers.ts'
+import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 
 let ctx: Context
 const { commitTransaction } = mongoose.mongo.ClientSession.prototype
 
 afterEach(async () => {
   mongoose.mongo.ClientSession.prototype.commitTransaction = commitTransaction
-  await ctx.database.connection.dropDatabase()
+  await leaveDatabase(ctx.database.connection)
   await ctx.close()
 })
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { lapseInvoices } from '../../shared/payments/settlement.ts'
+import { expireInvoices } from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, startMarket, type TestMarket } from '../support/market.ts'
@@ -36,7 +36,7 @@ async function nextRound(afterMs: number, rate: string): Promise<void> {
   const { ctx } = market
   market.advance(afterMs)
   await makeCoinReady(ctx, 'xmr', { rate, addresses: 0 })
-  await lapseInvoices(ctx, 'xmr', unixSeconds(ctx.now()))
+  await expireInvoices(ctx, 'xmr', unixSeconds(ctx.now()))
 }
 
 describe('a crumb that is not confirmed, renewed again and again after the time was over', () => {

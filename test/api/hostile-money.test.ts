@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { runOperator } from '../../scripts/operator/run.ts'
+import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
@@ -115,19 +115,8 @@ async function later(ms: number, rate = '1'): Promise<void> {
   await fillNanoPool(venue.ctx)
 }
 
-async function operator(
-  ...argv: string[]
-): Promise<{ exitCode: number; error: unknown; json: Record<string, unknown> }> {
-  const { MONGODB_URL, REDIS_URL, QUEUE_PREFIX } = venue.env
-  let stdout = ''
-  const exitCode = await runOperator({
-    argv: [...argv, '--json'],
-    env: { MONGODB_URL, REDIS_URL, QUEUE_PREFIX, DATA_DIR: '/nonexistent' },
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: () => undefined },
-    now: venue.ctx.now,
-  })
-  const json = JSON.parse(stdout) as Record<string, unknown>
+async function operator(...argv: string[]) {
+  const { exitCode, json } = await runVerb(venue.env, argv, venue.ctx.now)
   return { exitCode, error: json['error'], json }
 }
 
@@ -808,6 +797,18 @@ describe("an address of the venue's own", () => {
   })
 })
 
+async function withWorker<T>(work: () => Promise<T>): Promise<T> {
+  const pool = startPool(venue.ctx, ['check-nano'])
+  try {
+    await expect
+      .poll(() => venue.ctx.queues.get('check-nano').getWorkersCount(), { timeout: 10_000 })
+      .toBeGreaterThan(0)
+    return await work()
+  } finally {
+    await pool.close()
+  }
+}
+
 describe('an order that a restored database takes for undecided', () => {
   it('does not pay its buyer when its seller was paid before: it is disputed, and so the other way round', async () => {
     const [payout, refund] = [strangerAddress(), strangerAddress()]
@@ -848,6 +849,42 @@ describe('an order that a restored database takes for undecided', () => {
     await checkAll()
   })
 
+  it('that owes its buyer more than was sent to it before owes the rest, once', async () => {
+    const refund = strangerAddress()
+    const order = await placeOrder(strangerAddress(), refund)
+    await payAndDeliver(await placeOrder(strangerAddress()))
+    venue.pay(order, PART_RAW)
+    await watchNano(venue.ctx)
+    await sweepNano(venue.ctx)
+    const sent = await signAndPublish(venue, 0, { sendTo: refund, amountRaw: 3n * XNO })
+    await reconcileNano(venue.ctx)
+    await later(HOUR)
+    await sendNano(venue.ctx)
+    const [whole] = await payoutsOf(order)
+    const id = whole?._id ?? ''
+    expect(whole).toMatchObject({ state: 'held', amount_raw: String(PART_RAW) })
+    const say = (...flags: string[]) => operator('payout-paid', id, sent, ...flags)
+    expect(await say('--part')).toMatchObject({ exitCode: 1, error: 'wrong_state' })
+    await withWorker(async () => {
+      expect((await say()).json['message']).toContain('less than the 8')
+      expect(await say('--part', '--dry-run')).toMatchObject({ exitCode: 0, json: { part: '3', rest: '5' } })
+      expect(await payoutsOf(order)).toHaveLength(1)
+      expect(await say('--part')).toMatchObject({ exitCode: 0, json: { part: '3', rest: '5' } })
+      expect(await say('--part')).toMatchObject({ exitCode: 1, error: 'wrong_state' })
+    })
+    expect(await operator('reconcile', 'xno', '--explained', sent)).toMatchObject({ exitCode: 0 })
+    await sendNano(venue.ctx)
+    await sendNano(venue.ctx)
+    expect(arrived(refund)).toBe(PART_RAW)
+    const states = (await payoutsOf(order)).map(({ state, amount_raw: raw }) => [state, raw])
+    expect(states).toEqual([
+      ['withdrawn', String(PART_RAW)],
+      ['manual', String(3n * XNO)],
+      ['confirmed', String(5n * XNO)],
+    ])
+    await checkAll()
+  })
+
   it('does not pay its seller when its buyer was paid at an address that only the lost database knew', async () => {
     const [nameless, named] = [
       await placeOrder(strangerAddress()),
@@ -866,17 +903,6 @@ describe('an order that a restored database takes for undecided', () => {
 describe('what the operator mistypes', () => {
   const DAYS_3 = 3n * DAY_RAW
   /** A worker that serves what the operator asks about a transaction. */
-  async function withWorker<T>(work: () => Promise<T>): Promise<T> {
-    const pool = startPool(venue.ctx, ['check-nano'])
-    try {
-      await expect
-        .poll(() => venue.ctx.queues.get('check-nano').getWorkersCount(), { timeout: 10_000 })
-        .toBeGreaterThan(0)
-      return await work()
-    } finally {
-      await pool.close()
-    }
-  }
   const settle = (...argv: string[]) => operator('settle-invoice', ...argv)
 
   it('as an amount is refused beyond what is still to be paid, and makes no payout before the chain has shown it', async () => {

@@ -15,7 +15,7 @@ import { openContext } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { startApiProcess, startProcess, type RunningProcess } from '../support/processes.ts'
-import { isolate, PATIENT } from '../support/servers.ts'
+import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 import {
   callService,
   CHALLENGE_SECRET,
@@ -253,7 +253,7 @@ describe('what the network was given to keep', () => {
         }
     } finally {
       redis.disconnect()
-      await ctx.database.connection.dropDatabase()
+      await leaveDatabase(ctx.database.connection)
       await ctx.close()
     }
   })

@@ -3,7 +3,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../../scripts/torture/gate.ts'
 import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
-import { lapseInvoices } from '../../shared/payments/settlement.ts'
+import { expireInvoices } from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { addAddresses, ageRate, makeCoinReady, pay, setRate } from '../support/coins.ts'
 import { vouch } from '../support/market.ts'
@@ -49,7 +49,7 @@ const check = (agent: TestAgent, invoiceId: unknown, on: TestApi = service) =>
   on.call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: invoiceId } })
 const idOf = ({ json }: Answer) => String(json['invoice_id'])
 const lapseNow = (coin: 'xno' | 'xmr' = 'xno') =>
-  lapseInvoices(service.ctx, coin, unixSeconds(service.ctx.now()))
+  expireInvoices(service.ctx, coin, unixSeconds(service.ctx.now()))
 /**
  * A living worker tells again and again that its coin is ready, and an API that serves, that it does: no
  * outage is written down behind a test.

@@ -8,8 +8,10 @@ import { ADDRESSES, startMarket, type TestMarket } from '../support/market.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { tellArrivals } from '../support/told-chain.ts'
 
-const CRUMBS = 10_000
+/** Well above what may be read for one of them. */
+const CRUMBS = process.env['FAULTS'] === '1' ? 10_000 : 2_500
 const CRUMB = '0.000001'
+const MOST_READ = 1_000
 let market: TestMarket
 beforeAll(async () => {
   market = await startMarket({ queues: [] })
@@ -55,7 +57,7 @@ async function countRead(work: () => Promise<unknown>): Promise<number> {
   )
 }
 
-it('an invoice that was paid in 10,000 crumbs is checked by reading and showing a few of them', async () => {
+it('an invoice that was paid in thousands of crumbs is checked by reading and showing a few of them', async () => {
   const agent = await market.register()
   const { json } = await market.call('POST', '/invoice', {
     token: agent.token,
@@ -67,15 +69,19 @@ it('an invoice that was paid in 10,000 crumbs is checked by reading and showing 
   const read = await countRead(
     async () => void (checked = await market.call('POST', '/invoice/check', { token: agent.token, body })),
   )
-  expect(read).toBeLessThan(1_000)
+  expect(read).toBeLessThan(MOST_READ)
   expect((checked?.json['payments'] as unknown[]).length).toBe(200)
-  expect(checked?.json).toMatchObject({ status: 'underpaid', paid: '0.01', payments_truncated: true })
+  expect(checked?.json).toMatchObject({
+    status: 'underpaid',
+    paid: String(CRUMBS / 1e6),
+    payments_truncated: true,
+  })
   await expect(
     countRead(() => pay(market.ctx, String(body.invoice_id), { amount: CRUMB })),
-  ).resolves.toBeLessThan(1_000)
+  ).resolves.toBeLessThan(MOST_READ)
 })
 
-it('an order of which 10,000 crumbs are owed to its buyer is shown with a few of them', async () => {
+it('an order of which thousands of crumbs are owed to its buyer is shown with a few of them', async () => {
   const order = await market.paidOrder({ currency: 'xno' })
   await market.payPercent(order, 1)
   const { payouts } = market.ctx.payouts.models
@@ -89,18 +95,18 @@ it('an order of which 10,000 crumbs are owed to its buyer is shown with a few of
   }))
   await payouts.collection.insertMany(others as object[])
   await enter(others.flatMap((other) => payoutLine(other, 'owed', other.at)))
-  await expect(countRead(() => market.read(order))).resolves.toBeLessThan(1_000)
+  await expect(countRead(() => market.read(order))).resolves.toBeLessThan(MOST_READ)
   const shown = await market.read(order)
   expect([shown.payouts.length, shown['payouts_truncated']]).toEqual([200, true])
 })
 
-it('an order that was paid in 10,000 crumbs is paid and ends without reading all of them', async () => {
+it('an order that was paid in thousands of crumbs is paid and ends without reading all of them', async () => {
   const order = await market.order({ currency: 'xno', refund_address: ADDRESSES.xno })
   await payCrumbs(order.invoiceId)
   await expect(countRead(() => pay(market.ctx, order.invoiceId, { amount: CRUMB }))).resolves.toBeLessThan(
-    1_000,
+    MOST_READ,
   )
   await market.letPass(2 * 3_600_000)
-  await expect(countRead(() => market.lapse())).resolves.toBeLessThan(1_000)
+  await expect(countRead(() => market.lapse())).resolves.toBeLessThan(MOST_READ)
   expect((await market.read(order)).status).toBe('expired')
 })

@@ -1,6 +1,8 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { Worker } from 'bullmq'
+import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
@@ -18,6 +20,7 @@ import {
   keyToHex,
   signatureFromBase64,
 } from '../../shared/crypto/ed25519.ts'
+import { queuePrefix } from '../../shared/servers/queues.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
@@ -261,6 +264,8 @@ describe('npm run operator', () => {
       ['dispute', await disputedOrder(), 'release'],
       ['reconcile', 'xno'],
       ['resume', '--all'],
+      ['retry', 'make-seal'],
+      ['sweep'],
       ['backup', path.join(folder, 'dry-backup')],
       ['restore', await backUp(), '--to', path.join(folder, 'dry-data')],
       ['promote'],
@@ -577,6 +582,61 @@ describe('npm run operator', () => {
     expect(await done('resume', '--all')).toMatchObject({ resumed: 'verify-shares' })
     expect(await done('resume', '--all')).toMatchObject({ changed: false })
     expect((await statusOf()).findings.filter(({ kind }) => /^queue_(paused|limited)/.test(kind))).toEqual([])
+  })
+
+  it('names a clock that is off, a forgotten process of another version, a Redis that lost its data, and a secret for all', async () => {
+    const { ctx } = service
+    const [started_at, queues] = [Math.floor(Date.now() / 1000), [] as string[]]
+    const build = { host: 'host-1', part: 'workers', queues, version: '1.0.0', started_at }
+    const one = { ...build, _id: 'one', pid: 71, commit: 'a'.repeat(12), clock_ahead_ms: 0 }
+    await ctx.processes.note(one)
+    await ctx.processes.note({ ...one, _id: 'two', pid: 72 })
+    await ctx.processes.note({ ...one, _id: 'old', pid: 73, commit: 'b'.repeat(12) })
+    await ctx.processes.note({ ...one, _id: 'late', pid: 74, host: 'host-2', clock_ahead_ms: -90_000 })
+    await ctx.watch.noteRedis({ mark: 'not there' }, await ctx.watch.readRedis())
+    const token = path.join(folder, 'token')
+    fs.writeFileSync(token, 'a-token-for-all-to-read', { mode: 0o644 })
+    const look = async () => {
+      const { stdout } = await operatorOn({ OPERATOR_TOKEN_FILE: token }, 'status', '--json', ...PATIENTLY)
+      const { findings } = JSON.parse(stdout) as {
+        findings: { kind: string; command: string; what: string }[]
+      }
+      return new Map(findings.map((finding) => [finding.kind, finding]))
+    }
+    const found = await look()
+    expect(found.get('programs_mixed')?.command).toBe('kill 73   # on host-1')
+    expect(found.get('clock_off')?.what).toBe("The clock of host-2 is 90 s behind the database's")
+    expect(found.get('redis_emptied')?.command).toBe('npm run operator -- sweep')
+    expect(found.get('secret_readable')?.command).toContain(`openssl rand -hex 32 > '${token}'`)
+    for (const id of ['old', 'late']) await ctx.processes.forget(id)
+    await done('sweep')
+    fs.chmodSync(token, 0o600)
+    const after = await look()
+    for (const kind of ['programs_mixed', 'clock_off', 'redis_emptied', 'secret_readable'])
+      expect(after.get(kind), kind).toBeUndefined()
+  })
+
+  it('tries again what was given up, once its cause is mended', async () => {
+    const queue = service.ctx.queues.get('check-chain')
+    const job = await queue.add('check-chain', {}, { attempts: 1, jobId: 'given-up' })
+    const connection = new Redis(service.ctx.config.redisUrl ?? '', { maxRetriesPerRequest: null })
+    const worker = new Worker('check-chain', () => Promise.reject(new Error('a bug')), {
+      connection,
+      prefix: queuePrefix(service.ctx.config.queuePrefix, 'check-chain'),
+    })
+    await waitFor('its failure', async () => ((await job.isFailed()) ? true : undefined), {
+      limitMs: 20_000,
+    })
+    await worker.close()
+    connection.disconnect()
+    const { findings } = await statusOf()
+    expect(findings.find(({ kind }) => kind === 'jobs_given_up')?.command).toBe(
+      'npm run operator -- retry check-chain   # what failed: npm run operator -- show given-up',
+    )
+    expect(await done('retry', 'check-chain')).toMatchObject({ retried: 1, changed: true })
+    expect(await job.isWaiting()).toBe(true)
+    expect(await done('retry', 'check-chain')).toMatchObject({ retried: 0, changed: false })
+    await job.remove()
   })
 
   it('tells the whole story of a record, by its id, address, transaction, handle or number', async () => {

@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process'
 import fs from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Worker } from 'bullmq'
 import { parse } from 'yaml'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../../scripts/torture/gate.ts'
@@ -10,7 +12,10 @@ import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/servers/health.ts'
 import { createLog } from '../../shared/foundation/log.ts'
-import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
+import type { ActRecord } from '../../shared/operation/act-store.ts'
+import type { PendingEntry } from '../../shared/ledger/pending.ts'
+import { QUEUE_NAMES, type QueueName } from '../../shared/servers/queues.ts'
+import { connectWaiting } from '../../shared/servers/redis-connection.ts'
 import { REQUEST_ID_FORM, runInScope } from '../../shared/foundation/scope.ts'
 import { watchFindings } from '../../workers/operator/alarm.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
@@ -46,6 +51,7 @@ beforeAll(async () => {
       OPERATOR_PORT: '0',
       OPERATOR_TOKEN: TOKEN,
       OPERATOR_HOSTS: 'board.example',
+      BOARD_WRITES: '1',
     },
     'workers',
   )
@@ -217,6 +223,87 @@ describe("the operator's port", () => {
   })
 })
 
+describe("the board's buttons", () => {
+  const own = () => ({ Origin: `http://127.0.0.1:${operator.port}` })
+  const actsOf = (by: string) =>
+    ctx.acts.models.acts.find({ by }).lean<(ActRecord & { pending: PendingEntry[] })[]>()
+
+  it('are entries of the ledger before they do anything: who, what, which queue', async () => {
+    const authorization = basic(TOKEN, 'ada')
+    const press = (path: string) =>
+      ask(`/queues/api/queues/${path}`, { method: 'PUT', authorization, headers: own() })
+    const [id = ''] = await addFailed('sign-announcement')
+    expect((await press('check-chain/pause')).status).toBe(200)
+    expect((await press(`sign-announcement/${id}/clean`)).status).toBe(204)
+    expect((await press('check-chain/resume')).status).toBe(200)
+    const acts = await actsOf('ada')
+    expect(acts.map(({ act, queue }) => `${act} ${queue}`)).toEqual([
+      'pause check-chain',
+      'clean sign-announcement',
+      'resume check-chain',
+    ])
+    expect(acts[1]?.path).toContain(id)
+    const [entry] = acts[0]?.pending ?? []
+    expect(entry).toMatchObject({ kind: 'operator_act', data: { act: 'pause', queue: 'check-chain' } })
+    expect(JSON.stringify(entry)).not.toContain('ada')
+  })
+
+  it('are off, and so is whoever calls what is behind them, unless BOARD_WRITES is 1', async () => {
+    const config = { ...ctx.config, boardWrites: false, operatorPort: 0 }
+    const plain = await startOperatorServer({ ...ctx, config }, watchHealth(ctx, new Promise(() => {}), true))
+    const base = `http://127.0.0.1:${plain.port}/queues/api/queues`
+    const headers = { Authorization: `Bearer ${TOKEN}` }
+    try {
+      for (const path of ['pause', 'check-chain/pause', 'check-chain/empty', 'check-chain/obliterate'])
+        await fetch(`${base}/${path}`, { method: 'PUT', headers })
+      expect((await fetch(`${base}/check-chain/pause`, { method: 'PUT', headers })).status).toBe(405)
+      expect(await ctx.queues.get('check-chain').isPaused()).toBe(false)
+      const { queues } = (await (await fetch(base, { headers })).json()) as {
+        queues: { readOnlyMode: boolean }[]
+      }
+      expect(queues.every(({ readOnlyMode }) => readOnlyMode)).toBe(true)
+    } finally {
+      await plain.close()
+    }
+  })
+
+  it('leave the way from a job to its story, and to failed jobs by kind', async () => {
+    const agent = await service.register()
+    const ids = await addFailed('sign-announcement', { announcement_id: agent.id })
+    const listed = '/queues/api/queues?activeQueue=sign-announcement&status=failed&page=1&jobsPerPage=10'
+    const { queues } = (await (await ask(listed)).json()) as {
+      queues: { jobs: { id: string; externalUrl?: { href: string } }[] }[]
+    }
+    const job = queues.flatMap(({ jobs }) => jobs).find(({ id }) => ids.includes(id))
+    expect(job?.externalUrl?.href).toBe(`/show/${agent.id}`)
+    const story = (await (await ask(`/show/${agent.id}`)).json()) as { records: { record: object }[] }
+    expect(story.records[0]?.record).toMatchObject({ _id: agent.id })
+    expect((await ask('/show/agt_00000000000000000000000000')).status).toBe(404)
+    const { failed } = (await (await ask('/failed')).json()) as { failed: { jobs: number }[] }
+    expect(failed).toContainEqual({
+      queue: 'sign-announcement',
+      kind: 'the node at … is away',
+      jobs: 1,
+      last_at: expect.any(Number) as number,
+      show: [`/show/${agent.id}`],
+    })
+    await ctx.queues.get('sign-announcement').obliterate({ force: true })
+  })
+
+  /** A job that a worker took and gave up. */
+  async function addFailed(name: QueueName, data = {}): Promise<string[]> {
+    const queue = ctx.queues.get(name)
+    const { id = '' } = await queue.add(name, data, { attempts: 1 })
+    const connection = connectWaiting(ctx.config.redisUrl ?? '', ctx.log)
+    const worker = new Worker(name, null, { connection, prefix: queue.opts.prefix ?? '' })
+    const job = await worker.getNextJob('lock')
+    await job?.moveToFailed(new Error('the node at 10.0.0.7 is away'), 'lock', false)
+    await worker.close()
+    connection.disconnect()
+    return [id]
+  }
+})
+
 describe('the metrics', () => {
   it('tell of every queue, and raise an alarm for one that has work and no worker', async () => {
     await ctx.queues.enqueue('make-seal', {})
@@ -238,7 +325,7 @@ describe('the metrics', () => {
       level: 50,
       finding: 'queue_without_worker',
       msg: 'The queue make-seal has work and no worker',
-      command: 'npm run workers -- --queues make-seal',
+      command: 'npm run workers -- --queues sequence,make-seal,check-chain',
     })
     // It is known since when, by whoever looks, and the log says when it is over.
     const since = await waitFor(
@@ -358,7 +445,8 @@ describe('the metrics', () => {
     expect(series.get('agent_network_payouts{coin="xno",state="owed"}')).toBe(2)
     expect(series.get('agent_network_unpaid_coins{coin="xno"}')).toBe(2)
     expect(series.get('agent_network_chain_intact')).toBe(1)
-    expect(series.get('agent_network_unsigned_seals')).toBe(0)
+    const unsigned = await service.ctx.seals.listUnsigned(9)
+    expect(series.get('agent_network_unsigned_seals')).toBe(unsigned.length)
     expect(series.get('agent_network_collector_up{collector="ledger"}')).toBe(1)
     expect(series.get('process_resident_memory_bytes')).toBeGreaterThan(10_000_000)
     expect(series.has('nodejs_eventloop_lag_p99_seconds')).toBe(true)
@@ -386,6 +474,22 @@ describe('the metrics of an API process', () => {
     fetch(`http://127.0.0.1:${metrics.port}${path}`, {
       headers: authorization === '' ? {} : { Authorization: authorization },
     })
+
+  it("are on the port that the Compose file's check of health asks, in the shell alone", async () => {
+    const compose = parse(fs.readFileSync('docker-compose.yml', 'utf8'), { merge: true }) as {
+      services: { api: { healthcheck: { test: string[] } } }
+    }
+    const [, program = '', ...args] = compose.services.api.healthcheck.test
+    const ask = (port: number) =>
+      new Promise<number>((resolve) => {
+        const words = args.map((word) => word.replace('9100', String(port)).replaceAll('$$', '$'))
+        execFile(program, words, (error) => resolve(error === null ? 0 : Number(error.code)))
+      })
+    expect(program).toBe('bash')
+    await expect.poll(() => ask(metrics.port), SOON).toBe(0)
+    // What answers otherwise than 200, and what does not answer.
+    expect([await ask(operator.port), await ask(1)]).toEqual([1, 1])
+  })
 
   it('stand behind the token, and health does not', async () => {
     for (const authorization of ['', 'Bearer wrong', basic('wrong')]) {
@@ -464,7 +568,7 @@ describe('the metrics of an API process', () => {
 })
 
 describe('what is not ready', () => {
-  it('is a process without MongoDB, and one that needs Redis without Redis', async () => {
+  it('is a process that has not reached MongoDB yet; and, if asked deeply, one without the servers that it needs', async () => {
     const { mongodbUrl, redisUrl } = service.ctx.config
     const log = createLog('test', 'silent')
     const base = { MONGODB_URL: mongodbUrl ?? '', REDIS_URL: redisUrl ?? '', CHALLENGE_SECRET }
@@ -472,10 +576,11 @@ describe('what is not ready', () => {
     const noRedis = openContext(readConfig({ ...base, REDIS_URL: 'redis://127.0.0.1:1' }, 'api'), log)
     const noMongo = openContext(readConfig({ ...base, MONGODB_URL: 'mongodb://127.0.0.1:1/x' }, 'api'), log)
     await Promise.all([noRedis.database.whenReady(), noMongo.queues.whenReady()])
-    const readinessOf = (of: Context, needsRedis: boolean) =>
-      expect.poll(() => watchHealth(of, never, needsRedis).readiness(), SOON)
-    await readinessOf(noRedis, true).toMatchObject({ ready: false, mongodb: true, redis: false })
-    await readinessOf(noRedis, false).toMatchObject({ ready: true, mongodb: true, redis: false })
+    const readinessOf = (of: Context, needsRedis: boolean, isDeep = false) =>
+      expect.poll(() => watchHealth(of, never, needsRedis).readiness(isDeep), SOON)
+    await readinessOf(noRedis, true).toMatchObject({ ready: true, mongodb: true, redis: false })
+    await readinessOf(noRedis, true, true).toMatchObject({ ready: false, mongodb: true, redis: false })
+    await readinessOf(noRedis, false, true).toMatchObject({ ready: true, mongodb: true, redis: false })
     await readinessOf(noMongo, false).toMatchObject({ ready: false, mongodb: false, redis: true })
     const failing = await startOperatorServer(
       {

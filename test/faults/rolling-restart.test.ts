@@ -7,7 +7,7 @@ import { createLog } from '../../shared/foundation/log.ts'
 import { DAY_MS } from '../../shared/foundation/time.ts'
 import { startBalancer, type Balancer } from '../support/balancer.ts'
 import { startApiProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
-import { isolate } from '../support/servers.ts'
+import { isolate, leaveDatabase } from '../support/servers.ts'
 import { CHALLENGE_SECRET, findNonces, solveChallenge, type TestService } from '../support/service.ts'
 
 const TOKEN = 'operator-token-of-this-test'
@@ -56,7 +56,7 @@ beforeAll(async () => {
 afterAll(async () => {
   balancer?.close()
   await Promise.all([...apis, ...workers].map((one) => one.stop()))
-  await ctx?.database.connection.dropDatabase()
+  if (ctx !== undefined) await leaveDatabase(ctx.database.connection)
   await ctx?.close()
 })
 

@@ -8,7 +8,7 @@ import { runTorture } from '../../scripts/torture/run.ts'
 
 const isFull = process.env['FAULTS'] === '1'
 /** Seconds of faults; the command takes as many as it is told. */
-const SECONDS = isFull ? 45 : 20
+const SECONDS = isFull ? 45 : 14
 /** Another one each day, so that in time many are tried, and a failing run is done again by its seed. */
 const SEED = Number(process.env['TORTURE_SEED'] ?? Math.floor(Date.now() / 86_400_000))
 

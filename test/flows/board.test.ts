@@ -47,6 +47,7 @@ beforeAll(async () => {
       QUEUE_PREFIX: queuePrefix,
       OPERATOR_PORT: '0',
       OPERATOR_TOKEN: TOKEN,
+      BOARD_WRITES: '1',
       SEAL_KEY_FILE: keyFile,
       SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
     },

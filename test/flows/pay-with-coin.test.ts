@@ -9,7 +9,7 @@ import { runOperator } from '../../scripts/operator/run.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
-import { lapseInvoices } from '../../shared/payments/settlement.ts'
+import { expireInvoices } from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { ageRate, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
@@ -230,7 +230,7 @@ describe("the operator's settle-invoice", () => {
   it('waits with late money for a rate, and says so', async () => {
     const { agent, id } = await invoiceOf(1)
     service.advance(61 * 60_000)
-    await lapseInvoices(service.ctx, 'xno', unixSeconds(service.ctx.now()))
+    await expireInvoices(service.ctx, 'xno', unixSeconds(service.ctx.now()))
     await ageRate(service.ctx, 'xno', 16 * 60_000)
     expect((await operator('settle-invoice', id, '1', newTx())).answer).toMatchObject({
       changed: true,

@@ -207,6 +207,7 @@ describe('the receipts of everything that the service puts on record', () => {
     await buyDays()
     await trade()
     await reconcile()
+    await ctx.acts.record({ by: 'ada', path: '/api/queues/pause', act: 'pause', queue: 'all' }, 1)
     await seal()
     await nameWitness(client)
     const last = await ctx.seals.lastSigned()
@@ -246,6 +247,7 @@ describe('the receipts of everything that the service puts on record', () => {
       'mkt payment_returned payment',
       'ofr closed offer_closed',
       'ofr offer',
+      'opr operator_act',
       'out manual payout',
       'out owed payout',
       'pay credit pass_credit',

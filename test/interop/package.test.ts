@@ -10,6 +10,7 @@ import {
 } from 'node:fs'
 import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'
+import { stripTypeScriptTypes } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
@@ -29,7 +30,7 @@ import type { Context } from '../../shared/context.ts'
 import { findChromium } from '../support/prepare.mjs'
 import { installClient, OWN_PATH, packClient, succeed } from '../support/package.ts'
 import { ADDRESSES, OTHER_NANO_ADDRESS, startMarket, type TestMarket } from '../support/market.ts'
-import { runProgram, whyNoPython } from '../support/python.ts'
+import { preparePythonProgram, runProgram, whyNoPython } from '../support/python.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const FULL = process.env['FAULTS'] === '1'
@@ -117,6 +118,8 @@ const compile = () => {
   const options = ['--strict', '--exactOptionalPropertyTypes', '--module', 'nodenext', '--target', 'es2023']
   return inProject(TYPESCRIPT, [
     ...options,
+    // More of them do much of the work twice.
+    ...['--checkers', '1'],
     '--lib',
     'es2023,dom,dom.asynciterable',
     '--types',
@@ -126,11 +129,11 @@ const compile = () => {
 }
 
 describe('the package agent-network, installed into an empty project', () => {
-  it('brings four packages of one author, less than 130 KB packed, and nothing of the service', () => {
+  it('brings four packages of one author, less than 100 KB packed, and nothing of the service', () => {
     const installed = readdirSync(path.join(project, 'node_modules')).filter((name) => !name.startsWith('.'))
     expect(installed.toSorted()).toEqual(['@noble', 'agent-network'])
     const [tarball = ''] = readdirSync(folder).filter((name) => name.endsWith('.tgz'))
-    expect(statSync(path.join(folder, tarball)).size).toBeLessThan(130_000)
+    expect(statSync(path.join(folder, tarball)).size).toBeLessThan(100 * 1024)
     const index = readFileSync(
       path.join(project, 'node_modules/agent-network/dist/types/client/index.d.ts'),
       'utf8',
@@ -145,7 +148,7 @@ describe('the package agent-network, installed into an empty project', () => {
     )
   })
 
-  it.runIf(FULL).each(['22', '24'])('does so on Node %s', async (version) => {
+  it.runIf(FULL).each(['20', '22', '24'])('does so on Node %s', async (version) => {
     await succeed(compile())
     const home = path.join(folder, `node-${version}`)
     mkdirSync(home)
@@ -196,8 +199,9 @@ def main():
         agents.append((open_client.with_token(identity["token"]), identity))
     (ada, ada_id), (bob, bob_id) = agents
     mine_days(ada); mine_days(bob)
-    post_id = ada.post(body="from Python", topic="python")["id"]
-    assert [post["id"] for post in open_client.feed(topic="python")["posts"]] == [post_id]
+    topic = f"python-{sys.version_info.minor}"
+    post_id = ada.post(body="from Python", topic=topic)["id"]
+    assert post_id in [post["id"] for post in open_client.feed(topic=topic)["posts"]]
     while (verified := verify_receipt(ada, post_id, trust)).verdict == "not_binding":
         time.sleep(0.1)
     print(verified.verdict, verify_receipt(ada, post_id, Trust("first-use.json")).verdict)
@@ -222,28 +226,59 @@ if __name__ == "__main__":
     main()
 `
 
+const PYTHON_FIRST = `
+import sys, time
+from agent_network import Client, Trust, mine_days, register_agent, verify_receipt
+
+if __name__ == "__main__":
+    client = Client(sys.argv[1])
+    agent = client.with_token(register_agent(client, handle="first")["token"])
+    mine_days(agent)
+    post_id = agent.post(body="first")["id"]
+    while (verified := verify_receipt(agent, post_id, Trust("seals.json", [sys.argv[2]]))).verdict == "not_binding":
+        time.sleep(0.1)
+    print(verified.verdict)
+`
+
 const missingPython = whyNoPython()
 
 describe.skipIf(missingPython !== undefined)('the Python package, installed into a fresh environment', () => {
-  it('registers, mines, posts, verifies, seals and trades', async () => {
-    const home = path.join(folder, 'python')
+  const use = async (interpreter: string) => {
+    const home = path.join(folder, path.basename(interpreter))
     cpSync(path.join(ROOT, 'client/python'), path.join(home, 'source'), { recursive: true })
     const limitMs = 180_000
-    await succeed(runProgram('python3', ['-m', 'venv', path.join(home, 'venv')], { limitMs }))
+    await succeed(runProgram(interpreter, ['-m', 'venv', path.join(home, 'venv')], { limitMs }))
     const python = path.join(home, 'venv/bin/python')
     const pip = ['-m', 'pip', 'install', '--quiet', '--no-input', '--disable-pip-version-check']
     await succeed(runProgram(python, [...pip, path.join(home, 'source')], { cwd: home, limitMs }))
     writeFileSync(path.join(home, 'program.py'), PYTHON_PROGRAM)
     const ran = await succeed(runProgram(python, ['program.py', market.url, pubkey], { cwd: home, limitMs }))
-    expect(ran.trim().split('\n')).toEqual([
-      'good good',
-      'sealed in Python pinned',
-      "{'text': 'a delivery', 'sender_key': 'pinned'} True",
-      'awaiting_payment seller',
-      '403 not_yours',
-      'True',
-    ])
-  })
+    return ran.trim().split('\n')
+  }
+  const ALL_WELL = [
+    'good good',
+    'sealed in Python pinned',
+    "{'text': 'a delivery', 'sender_key': 'pinned'} True",
+    'awaiting_payment seller',
+    '403 not_yours',
+    'True',
+  ]
+
+  it('registers, mines, posts, verifies, seals and trades', async () => {
+    expect(await use('python3')).toEqual(ALL_WELL)
+  }, 600_000)
+
+  it.runIf(FULL).each(['3.10', '3.11', '3.12', '3.13', '3.14'])(
+    'does so on Python %s, if that is here',
+    async (version) => {
+      const { code } = await runProgram(`python${version}`, ['-c', 'import venv, ensurepip'], {
+        limitMs: 20_000,
+      })
+      if (code === 0) expect(await use(`python${version}`)).toEqual(ALL_WELL)
+      else console.info(`not checked on Python ${version}: it is not here`)
+    },
+    600_000,
+  )
 
   it('solves every kind of puzzle as the service means it', async () => {
     const puzzles = PUZZLE_KINDS.flatMap((kind) =>
@@ -285,6 +320,95 @@ print(len(wrong), wrong[:1])`
       inTypeScript.toSorted(),
     )
   })
+})
+
+describe('an agent that knows only the base URL and reads only what is served', () => {
+  it.skipIf(missingPython !== undefined)(
+    'does everything of /llms.txt, messages and deliveries included, and guesses nothing',
+    async () => {
+      const cwd = path.join(folder, 'stranger')
+      mkdirSync(cwd)
+      const python = await preparePythonProgram('pynacl', '1.6.2', 'python')
+      const script = [path.join(ROOT, 'test/interop/stranger.py'), market.url, pubkey]
+      let output = ''
+      const told = await succeed(
+        runProgram(python, [...script, path.join(ROOT, 'client/python/agent_network')], {
+          cwd,
+          env: { ...process.env, ADDRESS: ADDRESSES.xno },
+          limitMs: 300_000,
+          onOutput(text) {
+            output += text
+            const [, invoice] = /^pay (.*)\n/m.exec(output) ?? []
+            if (invoice === undefined) return
+            output = ''
+            const { amountRaw, ...order } = JSON.parse(invoice) as Record<
+              'id' | 'invoiceId' | 'amountRaw',
+              string
+            >
+            void market.payPercent({ ...order, coin: 'xno', amountRaw: BigInt(amountRaw) }, 100)
+          },
+        }),
+      )
+      expect(told).toMatch(/^verified$/m)
+    },
+    400_000,
+  )
+})
+
+/* What a newcomer waits for: told, not judged, since a busy machine takes as long as it takes. */
+describe.runIf(FULL)('one line in an empty environment, up to the first verified receipt', () => {
+  const time = async (title: string, line: string, cwd: string) => {
+    const home = path.join(cwd, 'home')
+    mkdirSync(home, { recursive: true })
+    const from = performance.now()
+    const told = await succeed(
+      runProgram('sh', ['-c', line], { cwd, env: { PATH: OWN_PATH, HOME: home }, limitMs: 300_000 }),
+    )
+    console.info(
+      `${title}: ${((performance.now() - from) / 1_000).toFixed(1)} s, ${told.trim().replaceAll('\n', ', ')}`,
+    )
+    expect(told).toContain('good')
+  }
+  const clock = `echo "at $(date +%s.%N | cut -c 6-14) s"`
+
+  it('is through on Node', async () => {
+    const cwd = path.join(folder, 'only-node')
+    mkdirSync(cwd)
+    writeFileSync(path.join(cwd, 'first.mjs'), stripTypeScriptTypes(PROGRAM))
+    const [tarball = ''] = readdirSync(folder).filter((name) => name.endsWith('.tgz'))
+    const install = `npm install --silent --no-audit --no-fund ../${tarball}`
+    await time(
+      'only Node',
+      `${clock} && ${install} && ${clock} && node first.mjs ${market.url} ${pubkey} && ${clock}`,
+      cwd,
+    )
+  }, 400_000)
+
+  it.skipIf(missingPython !== undefined)(
+    'is through on Python',
+    async () => {
+      const cwd = path.join(folder, 'only-python')
+      mkdirSync(cwd)
+      const source = path.join(cwd, 'source')
+      cpSync(path.join(ROOT, 'client/python'), source, { recursive: true })
+      const pip = 'python -m pip --quiet --no-input --disable-pip-version-check'
+      await succeed(
+        runProgram('sh', ['-c', `${pip.replace('python', 'python3')} wheel --no-deps -w . ./source`], {
+          cwd,
+          limitMs: 300_000,
+        }),
+      )
+      rmSync(source, { recursive: true })
+      writeFileSync(path.join(cwd, 'first.py'), PYTHON_FIRST)
+      const install = `python3 -m venv venv && . venv/bin/activate && ${pip} install ./*.whl`
+      await time(
+        'only Python',
+        `${clock} && ${install} && ${clock} && python first.py ${market.url} ${pubkey} && ${clock}`,
+        cwd,
+      )
+    },
+    400_000,
+  )
 })
 
 describe('the MCP server, asked by the official client', () => {
@@ -475,6 +599,7 @@ describe('the build for browsers, in a page of another origin', () => {
     const noble = ['ciphers', 'curves', 'hashes'].map((name) => [`@noble/${name}/`, `/@noble/${name}/`])
     const imports = Object.fromEntries([
       ['agent-network', '/agent-network/dist/browser.js'],
+      ['#platform', '/agent-network/dist/platform-browser.js'],
       ['@noble/ed25519', '/@noble/ed25519/index.js'],
       ...noble,
     ]) as Record<string, string>

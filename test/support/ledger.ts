@@ -26,7 +26,7 @@ import { signSeals } from '../../shared/ledger/signing.ts'
 import type { WatchStep } from '../../shared/foundation/step.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
 import { createLog } from '../../shared/foundation/log.ts'
-import { isolate, PATIENT } from './servers.ts'
+import { isolate, leaveDatabase, PATIENT } from './servers.ts'
 
 /** A ledger of its own: database, seal key and seal memory, and a clock that can be moved. */
 export interface TestLedger {
@@ -56,18 +56,12 @@ export async function isEverythingSealed({ entries, seals }: Context): Promise<b
   return last?.to_id === highest && unsigned.length === 0
 }
 
-/**
- * Databases of this file's ledgers that have ended, empty again: to make one takes longer than most tests
- * that need it.
- */
-const emptied: string[] = []
-
 /** @param options.mongodbUrl a database of the test's own, in place of one on the servers of the run */
 export async function openLedger(
   options: { withKey?: boolean; mongodbUrl?: string; env?: Record<string, string> } = {},
 ): Promise<TestLedger> {
   const { redisUrl, queuePrefix, ...isolated } = isolate()
-  const mongodbUrl = options.mongodbUrl ?? emptied.pop() ?? isolated.mongodbUrl
+  const mongodbUrl = options.mongodbUrl ?? isolated.mongodbUrl
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'))
   const keyFile = path.join(folder, 'seal-key')
   const memoryFile = path.join(folder, 'seal-memory')
@@ -99,12 +93,7 @@ export async function openLedger(
       await signSeals(ctx, options)
     },
     async stop() {
-      await Promise.all(
-        (await ctx.database.connection.listCollections()).map(({ name }) =>
-          ctx.database.connection.collection(name).deleteMany({}),
-        ),
-      )
-      if (options.mongodbUrl === undefined) emptied.push(mongodbUrl)
+      await leaveDatabase(ctx.database.connection)
       await ctx.close()
       fs.rmSync(folder, { recursive: true, force: true })
     },

@@ -20,11 +20,11 @@ import { COINS, type Coin } from '../../shared/payments/coin.ts'
 import type { PaymentRecord, SeenPayment } from '../../shared/payments/invoice.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
-import { lapseInvoices } from '../../shared/payments/settlement.ts'
+import { expireInvoices } from '../../shared/payments/settlement.ts'
 import { checkBooks } from './money.ts'
 import { recordLoss, recordPayment, toldChain } from './told-chain.ts'
 import { makeCoinReady, newTx } from './coins.ts'
-import { isolate } from './servers.ts'
+import { isolate, leaveDatabase } from './servers.ts'
 import { openWorkerContext } from './ledger.ts'
 import { ADDRESSES, checkMarket, OFFER, vouch } from './market.ts'
 
@@ -159,7 +159,7 @@ export async function openRealMarket(): Promise<RealMarket> {
       for (const coin of COINS) await makeCoinReady(ctx, coin, { addresses: 40, isRound: false })
     },
     async stop() {
-      await ctx.database.connection.dropDatabase()
+      await leaveDatabase(ctx.database.connection)
       await opened.close()
     },
   }
@@ -517,7 +517,7 @@ function deadlinesCommand(crash: Crash, workers: number): Command {
 /** The look at the chain after which unpaid orders expire. */
 function lapseCommand(): Command {
   return command('look at the chain', async (model, real) => {
-    for (const coin of COINS) await lapseInvoices(real.ctx, coin, model.now)
+    for (const coin of COINS) await expireInvoices(real.ctx, coin, model.now)
     for (const order of model.orders) {
       if (order.lapsed || order.payBy >= model.now || order.payments.some(({ state }) => state === 'seen'))
         continue

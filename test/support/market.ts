@@ -11,7 +11,7 @@ import {
   type StoredPayout,
   type TransferRecord,
 } from '../../shared/payments/payout.ts'
-import { lapseInvoices } from '../../shared/payments/settlement.ts'
+import { expireInvoices } from '../../shared/payments/settlement.ts'
 import { recordLoss, recordPayment } from './told-chain.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import type { QueueName } from '../../shared/servers/queues.ts'
@@ -197,7 +197,7 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
       if (payment === null) throw new Error(`there is no payment ${tx}`)
       await recordLoss(ctx, payment)
     },
-    lapse: (coin = 'xno', roundAt = unixSeconds(ctx.databaseNow())) => lapseInvoices(ctx, coin, roundAt),
+    lapse: (coin = 'xno', roundAt = unixSeconds(ctx.databaseNow())) => expireInvoices(ctx, coin, roundAt),
   }
   return market
 }

@@ -1,9 +1,12 @@
 import type { WorkerContext } from '../../workers/worker-context.ts'
+import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
 import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
 
 /** The jobs of Monero's queues, as a worker runs them. */
 export const checkMonero = MONERO_JOBS.check
 export const fillMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.fill(ctx, ctx.coins.stock('xmr'))
-export const reconcileMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.reconcile(ctx)
+/** The operator names the primary address of this wallet. */
+export const reconcileMonero = async (ctx: WorkerContext): Promise<void> =>
+  MONERO_JOBS.reconcile(ctx, { take_over: await requireMonero(ctx).monero.wallet.primaryAddress() })
 export const sendMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.send(ctx)
 export const watchMonero = (ctx: WorkerContext): Promise<void> => MONERO_JOBS.watch(ctx)

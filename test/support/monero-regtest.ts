@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
 import { MoneroRpcConnection } from 'monero-ts'
 import { trackChildren } from '../../scripts/embedded/children.ts'
@@ -11,6 +10,8 @@ import { reservePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { cacheDir } from '../../scripts/prepare.mjs'
 import { findMonero, type MoneroPrograms } from './prepare.mjs'
+import { serverFolder } from './server-folder.ts'
+import { withSmallKeys } from './small-keys.ts'
 
 /** An amount for an address, in piconero (10^-12 XMR). */
 export interface Destination {
@@ -164,7 +165,7 @@ interface Program {
 }
 
 function createStage(programs: MoneroPrograms, report: (line: string) => void): Stage {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'monero-regtest-'))
+  const folder = fs.mkdtempSync(path.join(serverFolder(), 'monero-regtest-'))
   // It ends the programs and removes the folder when this process is killed.
   const children = trackChildren(folder, report, true)
   const running: Program[] = []
@@ -175,7 +176,7 @@ function createStage(programs: MoneroPrograms, report: (line: string) => void): 
       // In a group of its own: Ctrl-C at a terminal is for the tests, which end their programs in order.
       const child = spawn(command, args, {
         cwd: folder,
-        env: { PATH: process.env.PATH, HOME: folder },
+        env: { PATH: process.env.PATH, HOME: folder, ...withSmallKeys() },
         stdio: 'ignore',
         detached: true,
       })

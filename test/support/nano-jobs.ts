@@ -13,4 +13,6 @@ export const checkNanoInvoice = (ctx: NanoContext, invoiceId: string): Promise<v
 export const fillNanoPool = (ctx: NanoContext, watch?: WatchStep): Promise<void> =>
   fillCoinPool(ctx, nanoDriver(ctx), ctx.coins.stock('xno'), watch)
 export const sendNano = (ctx: NanoContext): Promise<void> => payoutRound(ctx, nanoDriver(ctx))
-export const reconcileNano = (ctx: NanoContext): Promise<void> => reconcileCoin(ctx, nanoDriver(ctx))
+/** The operator names the treasury of this wallet. */
+export const reconcileNano = (ctx: NanoContext): Promise<void> =>
+  reconcileCoin(ctx, nanoDriver(ctx), ctx.nano.wallet().treasury.address)

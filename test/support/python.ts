@@ -72,12 +72,14 @@ export function findPythonProgram(packageName: string, version: string, program:
  * A program of a Python package in an environment of its own below the project's cache, made once; one that
  * was left half made is made anew.
  *
+ * @param beside other packages that go into it
  * @throws Error with pip's last lines where the package cannot be had
  */
 export async function preparePythonProgram(
   packageName: string,
   version: string,
   program: string,
+  beside: readonly string[] = [],
 ): Promise<string> {
   const found = findPythonProgram(packageName, version, program)
   if (found !== undefined) return found
@@ -98,6 +100,7 @@ export async function preparePythonProgram(
       '--retries',
       '2',
       `${packageName}==${version}`,
+      ...beside,
     ],
     { limitMs: INSTALL_LIMIT_MS },
   )

@@ -41,8 +41,14 @@ export const NODE_VERIFIER: VerifierCommand = [
   process.execPath,
   fileURLToPath(new URL('../../client/seal-verify.mjs', import.meta.url)),
 ]
+/** The program itself: what stands before it on the search path may be a script that looks for it, each time. */
+const PYTHON =
+  spawnSync('python3', ['-c', 'import sys; print(sys.executable)'], {
+    encoding: 'utf8',
+    timeout: 20_000,
+  }).stdout?.trim() || 'python3'
 export const PYTHON_VERIFIER: VerifierCommand = [
-  'python3',
+  PYTHON,
   fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url)),
 ]
 
@@ -50,7 +56,7 @@ let isPythonThere: boolean | undefined
 
 export function canRunPythonVerifier(): boolean {
   isPythonThere ??=
-    spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'], { timeout: 20_000 })
+    spawnSync(PYTHON, ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'], { timeout: 20_000 })
       .status === 0
   return isPythonThere
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Connection } from 'mongoose'
 import { inject } from 'vitest'
 import type { AccessName } from '../../scripts/embedded/access.ts'
 import { startServers as startTemporary, type TemporaryServers } from '../../scripts/embedded/temporary.ts'
@@ -25,10 +26,59 @@ export const startServers = (
   options: { users?: readonly AccessName[]; queuePrefix?: string; cacheGb?: number } = {},
 ): Promise<TemporaryServers> => startTemporary(report, { under: serverFolder(), ...options })
 
-/** A database and a queue prefix that no other test file uses, on the servers of this run. */
+/**
+ * Databases that are empty again, with every collection and index: to make one costs the servers more than most
+ * tests that need it.
+ */
+const emptied: string[] = []
+
+/**
+ * A database and a queue prefix that no other test uses meanwhile, on the servers of this run. The database
+ * goes back by `leaveDatabase`.
+ */
 export function isolate(): { mongodbUrl: string; redisUrl: string; queuePrefix: string } {
-  const name = `test-${randomBytes(6).toString('hex')}`
+  const queuePrefix = `test-${randomBytes(6).toString('hex')}`
   const mongodbUrl = new URL(inject('mongodbUrl'))
-  mongodbUrl.pathname = `/${name}`
-  return { mongodbUrl: mongodbUrl.href, redisUrl: inject('redisUrl'), queuePrefix: name }
+  mongodbUrl.pathname = `/${emptied.pop() ?? queuePrefix}`
+  return { mongodbUrl: mongodbUrl.href, redisUrl: inject('redisUrl'), queuePrefix }
+}
+
+/**
+ * Empties the database of a test that has ended, for the next one; drops it if it had coin addresses or is not
+ * shaped as the program makes it. Whatever else wrote to it must have stopped: only `connection` may still be open.
+ */
+export async function leaveDatabase(connection: Connection): Promise<void> {
+  const { db, models } = connection
+  if (db === undefined) return
+  const collections = (await db.listCollections().toArray()) as { name: string; options?: object }[]
+  const { indexes } = await db.command({ dbStats: 1 })
+  const shapes = Object.values(models).map(({ collection, schema }) => ({
+    name: collection.collectionName,
+    // And the one of its `_id`.
+    indexes: schema.indexes().length + 1,
+  }))
+  const isWhole =
+    collections.length === shapes.length &&
+    indexes === shapes.reduce((sum, shape) => sum + shape.indexes, 0) &&
+    shapes.every(({ name }) =>
+      collections.some((found) => found.name === name && Object.keys(found.options ?? {}).length === 0),
+    )
+  const isShared = new URL(inject('mongodbUrl')).port === String(connection.port)
+  if (!isWhole || !isShared) return void (await db.dropDatabase())
+  const findOne = (name: string) => [{ $limit: 1 }, { $project: { _id: 0, name: { $literal: name } } }]
+  const [first, ...others] = shapes.map(({ name }) => name)
+  if (first === undefined) return
+  const filled = await db
+    .collection(first)
+    .aggregate<{
+      name: string
+    }>([
+      ...findOne(first),
+      ...others.map((name) => ({ $unionWith: { coll: name, pipeline: findOne(name) } })),
+    ])
+    .toArray()
+  // A process remembers by the database's name which of its coin addresses it has given out.
+  if (filled.some(({ name }) => name === 'addresses')) return void (await db.dropDatabase())
+  for (const { name } of filled) await db.collection(name).deleteMany({})
+  emptied.push(db.databaseName)
 }

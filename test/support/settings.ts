@@ -21,6 +21,7 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   OPERATOR_HOST: { right: ['127.0.0.1'], wrong: [] },
   OPERATOR_HOSTS: { right: ['board.example'], wrong: ['board.example:3001'] },
   OPERATOR_TOKEN: { right: ['0123456789abcdef'], wrong: ['short'] },
+  BOARD_WRITES: { right: ['0', '1'], wrong: ['yes'] },
   METRICS_PORT: { right: ['0', '9100'], wrong: ['65536', 'on'] },
   METRICS_HOST: { right: ['127.0.0.1'], wrong: [] },
   REQUEST_SECONDS: { right: ['1', '1.8', '15'], wrong: ['0.9', '16', '-1', '2s'] },
@@ -127,5 +128,8 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   PAYOUTS: { right: ['manual', 'automatic'], wrong: ['auto', 'true'] },
   MIN_PAYOUT_XNO: { right: ['0.01', '0'], wrong: ['-1', '.5', '1 XNO'] },
   MIN_PAYOUT_XMR: { right: ['0.001'], wrong: ['1e-3'] },
+  OTEL_EXPORTER_OTLP_ENDPOINT: { right: ['http://127.0.0.1:4318'], wrong: ['127.0.0.1:4318'] },
+  OTEL_EXPORTER_OTLP_HEADERS: { right: ['authorization=Bearer%20one'], wrong: [] },
+  OTEL_TRACES_SAMPLER_ARG: { right: ['0', '0.01', '1'], wrong: ['1.5', 'all'] },
   LOG_LEVEL: { right: ['trace', 'silent'], wrong: ['verbose'] },
 }

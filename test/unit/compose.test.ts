@@ -75,7 +75,7 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
     ],
     [
       'an image without a version',
-      'redis:7.4.6-bookworm',
+      'redis:7.4.7-bookworm',
       'redis:latest',
       /service redis: image redis:latest must be pinned/,
     ],
@@ -244,7 +244,7 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
 
   it('takes a digest in place of a version', () => {
     expect(
-      findComposeProblems(change('compose', 'redis:7.4.6-bookworm', `redis@sha256:${'ab'.repeat(32)}`)),
+      findComposeProblems(change('compose', 'redis:7.4.7-bookworm', `redis@sha256:${'ab'.repeat(32)}`)),
     ).toEqual([])
   })
 })

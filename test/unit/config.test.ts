@@ -85,6 +85,7 @@ describe('readConfig', () => {
       NANO_SEED_FILE: 'marked.seed',
       NANO_REPRESENTATIVE: ADDRESS,
       MONERO_WALLET_RPC_URL: 'http://marked-monero',
+      OTEL_EXPORTER_OTLP_HEADERS: 'authorization=marked-headers',
     }
     expect(Object.keys(marked).sort()).toEqual(Object.keys(SECRETS).sort())
     for (const part of PARTS) {
@@ -100,7 +101,7 @@ describe('readConfig', () => {
       Object.entries(SECRETS)
         .filter(([, parts]) => parts.includes('api'))
         .map(([name]) => name),
-    ).toEqual(['CHALLENGE_SECRET'])
+    ).toEqual(['CHALLENGE_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS'])
   })
 
   it("gives the API the operator's token where it serves metrics behind it, and not otherwise", () => {

@@ -49,7 +49,7 @@ describe('the docs', () => {
           ? [...(line.split('|')[1] ?? '').matchAll(/`([A-Z_]+)`/g)].map((match) => match[1])
           : [],
       )
-    expect(named.toSorted()).toEqual([...VARIABLE_NAMES, 'MONGOD_BINARY'].toSorted())
+    expect(named.toSorted()).toEqual([...VARIABLE_NAMES, 'MONGOD_BINARY', 'REDIS_BINARY'].toSorted())
   })
 
   it('give a reason for every direct dependency', () => {
@@ -134,6 +134,7 @@ describe('the docs', () => {
 const OTHER_VARIABLES: ReadonlySet<string> = new Set([
   'WITNESS_POLICY', // the agent command's
   'MONGOD_BINARY',
+  'REDIS_BINARY',
   'HTTP_PROXY',
   'NO_PROXY',
   'INVOICE_ID',

@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createGzip } from 'node:zlib'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { Readable } from 'node:stream'
@@ -42,12 +41,13 @@ import { feedView, publishedPostView } from '../../shared/posts/post.ts'
 import { reportView } from '../../shared/reports/report.ts'
 import { madeWorkOrderView } from '../../shared/work/work.ts'
 import { mutationsOf, sampleOf } from '../support/hostile-answers.ts'
+import { serverFolder } from '../support/server-folder.ts'
 
 const MIB = 2 ** 20
 let home: string
 let closers: (() => Promise<void>)[]
 beforeEach(() => {
-  home = mkdtempSync(path.join(tmpdir(), 'hostile-service-'))
+  home = mkdtempSync(path.join(serverFolder(), 'hostile-service-'))
   closers = []
 })
 afterEach(async () => {

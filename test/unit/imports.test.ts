@@ -162,4 +162,16 @@ describe('the law of imports', () => {
       breaches(({ file, target }) => target === 'mongoose' && !isBelow('shared', 'scripts')(file)),
     ).toEqual([])
   })
+
+  // prom-client loads OpenTelemetry's API by itself; what makes and sends spans is loaded by one file, which
+  // is loaded only if traces are on.
+  it('loads OpenTelemetry behind one door, which opens only at run time', () => {
+    const door = 'shared/foundation/otel.ts'
+    const isOtel = (target: string) => /^(?:@opentelemetry\/|bullmq-otel$)/.test(target)
+    expect(imports.some(({ file, target }) => file === door && isOtel(target))).toBe(true)
+    expect(breaches(({ file, target }) => isOtel(target) && file !== door)).toEqual([])
+    const openers = imports.filter(({ target }) => target === door).map(({ file }) => file)
+    expect(openers).toEqual(['shared/foundation/start-tracing.ts'])
+    expect(fs.readFileSync(path.join(ROOT, openers[0] ?? ''), 'utf8')).toContain("await import('./otel.ts')")
+  })
 })

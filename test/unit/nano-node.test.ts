@@ -738,8 +738,8 @@ describe('faults', () => {
   })
 })
 
-it('holds 50,000 accounts and answers for thousands of them at once', async () => {
-  const addresses = Array.from({ length: 50_000 }, (_, index) =>
+it('holds 10,000 accounts and answers for thousands of them at once', async () => {
+  const addresses = Array.from({ length: 10_000 }, (_, index) =>
     encodeAddress((index + 1).toString(16).toUpperCase().padStart(64, '0')),
   )
   const hashes = node.fundMany(addresses.map((address, index) => ({ address, amountRaw: BigInt(index + 1) })))
@@ -749,16 +749,16 @@ it('holds 50,000 accounts and answers for thousands of them at once', async () =
   }
   expect(Object.keys(blocks)).toEqual(asked)
   expect(blocks[asked[0] ?? '']).toEqual({
-    [hashes[45_000] ?? '']: { amount: '45001', source: node.genesis.address },
+    [hashes[5_000] ?? '']: { amount: '5001', source: node.genesis.address },
   })
   const { balances } = (await ask({ action: 'accounts_balances', accounts: asked })) as {
     balances: Record<string, Fields>
   }
-  expect(balances[asked.at(-1) ?? '']).toEqual({ balance: '0', pending: '50000', receivable: '50000' })
-  expect(await ask({ action: 'block_count' })).toEqual({ count: '50003', unchecked: '0', cemented: '50003' })
+  expect(balances[asked.at(-1) ?? '']).toEqual({ balance: '0', pending: '10000', receivable: '10000' })
+  expect(await ask({ action: 'block_count' })).toEqual({ count: '10003', unchecked: '0', cemented: '10003' })
   // Paying one of them goes on from there as ever, signature and work included.
   expect(await ask({ action: 'block_info', hash: node.fund(addresses[0] ?? '', xno) })).toMatchObject({
-    height: '50004',
+    height: '10004',
     confirmed: 'false',
   })
 })

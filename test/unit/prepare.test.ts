@@ -92,6 +92,14 @@ describe('which mongod and redis-server are used', () => {
     )
   })
 
+  it('takes the Redis named in REDIS_BINARY before the one on the PATH', () => {
+    const named = fakeRedis(path.join(folder, 'my-redis'))
+    fakeRedis(path.join(binFolder, 'redis-server'))
+    expect(findRedis({ ...env, REDIS_BINARY: named })).toBe(named)
+    expect(() => findRedis({ ...env, REDIS_BINARY: '/nowhere/redis' })).toThrow('REDIS_BINARY names')
+    fs.rmSync(path.join(binFolder, 'redis-server'))
+  })
+
   it('takes redis-server or valkey-server on the PATH before the cached one', () => {
     const cached = fakeRedis(path.join(cache, redis.cachedName))
     expect(findRedis(env)).toBe(cached)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { runOperator } from '../../scripts/operator/run.ts'
+import { runVerb } from '../support/run-verb.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import { markPaidByHand, moveTransfer } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
@@ -37,17 +37,7 @@ const fill = async (amountRaw: bigint) => {
   venue.pay(venue.wallet.treasury, amountRaw)
   await sweepNano(venue.ctx)
 }
-const pay = async (...argv: string[]) => {
-  const { MONGODB_URL, REDIS_URL, QUEUE_PREFIX } = venue.env
-  let stdout = ''
-  const exitCode = await runOperator({
-    argv: ['pay', ...argv, '--json'],
-    env: { MONGODB_URL, REDIS_URL, QUEUE_PREFIX, DATA_DIR: '/nonexistent' },
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: () => undefined },
-  })
-  return { exitCode, json: JSON.parse(stdout) as Record<string, unknown> }
-}
+const pay = (...argv: string[]) => runVerb(venue.env, ['pay', ...argv])
 /** What a payee has been sent. */
 const arrived = (address: string) => venue.holds(address).receivableRaw
 

@@ -7,8 +7,7 @@ import { queuePrefix as prefixOf } from '../../shared/servers/queues.ts'
 import { connectWaiting, type RedisClient } from '../../shared/servers/redis-connection.ts'
 import { startQueueWorker, type QueueWorker } from '../../workers/queue-worker.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
-import { isolate } from '../support/servers.ts'
-import { PATIENT } from '../support/servers.ts'
+import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 
 /** Long enough for a new worker to connect and to take its first job on a busy machine. */
 const QUICK = { everyMs: 100, looks: 15 }
@@ -46,7 +45,7 @@ afterEach(async () => {
 afterAll(async () => {
   await queue.close()
   connection.disconnect()
-  await ctx.database.connection.dropDatabase()
+  await leaveDatabase(ctx.database.connection)
   await ctx.close()
 })
 

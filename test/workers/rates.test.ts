@@ -9,7 +9,7 @@ import { fetchQuote, listRateSources, readQuote } from '../../shared/payments/ra
 import { FIXED_RATE_SOURCE, readFreshRate, refreshRate } from '../../shared/payments/rate.ts'
 import { HANDLERS } from '../../workers/handlers.ts'
 import { startBrokenPeer, type Behaviour } from '../support/broken-peer.ts'
-import { isolate } from '../support/servers.ts'
+import { isolate, leaveDatabase } from '../support/servers.ts'
 
 const quotesOf = (...usd: string[]): Quote[] =>
   usd.map((text, place) => ({ source: 'abc'.charAt(place), usd: text }))
@@ -253,7 +253,7 @@ describe('three exchanges', () => {
     logged.length = 0
   })
   afterAll(async () => {
-    await ctx.database.connection.dropDatabase()
+    await leaveDatabase(ctx.database.connection)
     await ctx.close()
   })
 

@@ -17,7 +17,7 @@ import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '
 import { listPending } from '../support/stored.ts'
 import { recordLoss, recordPayment, telling } from '../support/told-chain.ts'
 
-const { lapseInvoices, settleWaiting } = settlement
+const { expireInvoices, settleWaiting } = settlement
 const MINUTE = 60_000
 const DAY = 86_400_000
 let service: TestService
@@ -76,7 +76,7 @@ const check = async (agent: TestAgent, id: string) =>
   (await service.call('POST', '/invoice/check', { token: agent.token, body: { invoice_id: id } })).json
 const daysLeft = async ({ id }: TestAgent) =>
   (((await ctx.agents.find(id))?.pass_until_ms ?? ctx.now()) - ctx.now()) / DAY
-const lapse = (coin: 'xno' | 'xmr' = 'xno', roundAt = now()) => lapseInvoices(ctx, coin, roundAt)
+const lapse = (coin: 'xno' | 'xmr' = 'xno', roundAt = now()) => expireInvoices(ctx, coin, roundAt)
 /** The time of every invoice so far is over, and a round has looked at them all. */
 const expireAll = async () => {
   service.advance(61 * MINUTE)
@@ -531,7 +531,7 @@ describe('a clock that was two hours ahead', () => {
     const { id } = await newInvoice()
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + AHEAD })
     try {
-      await lapseInvoices(ctx, 'xno', unixSeconds(ctx.databaseNow()))
+      await expireInvoices(ctx, 'xno', unixSeconds(ctx.databaseNow()))
     } finally {
       vi.useRealTimers()
     }
@@ -553,7 +553,7 @@ describe('a Redis that lost everything', () => {
     const { json } = await own.call('POST', '/invoice', { token, body: { currency: 'xno', days: 2 } })
     const id = String(json['invoice_id'])
     own.advance(61 * MINUTE)
-    await lapseInvoices(own.ctx, 'xno', at())
+    await expireInvoices(own.ctx, 'xno', at())
     // No rate is read before Redis loses all, and with it that the queue is paused.
     const queue = new Queue('refresh-rates', {
       connection: redis,

@@ -27,7 +27,7 @@ import {
   startWorkersProcess,
   type RunningProcess,
 } from '../support/processes.ts'
-import { isolate, PATIENT } from '../support/servers.ts'
+import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 
 const LIMIT = { limitMs: 60_000 }
 // Starting, a share's wait for its verdict and stopping, on a machine that is busy with other tests.
@@ -60,7 +60,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   for (const one of running) one.kill('SIGKILL')
-  await ctx.database.connection.dropDatabase()
+  await leaveDatabase(ctx.database.connection)
   await ctx.close()
   await queue.close()
   redis.disconnect()

@@ -3,7 +3,9 @@ import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openContext, type Context } from '../../shared/context.ts'
+import { SHARE_PAGES_KEPT_MS } from '../../shared/foundation/limits.ts'
 import { newId } from '../../shared/foundation/ids.ts'
+import { runChecks } from '../../shared/operation/check.ts'
 import { jobOptions, queuePrefix, type QueueName } from '../../shared/servers/queues.ts'
 import { submitShares } from '../../shared/work/work-service.ts'
 import { startPool } from '../../workers/pool.ts'
@@ -95,6 +97,28 @@ describe('the sweep', () => {
     await emptyRedis()
     await serve(['verify-shares', 'sweep'])
     await waitFor('the credit', async () => ((await creditedDays(id)) === 1 ? true : undefined), LIMIT)
+  })
+
+  it('deletes the nonces of an order a week after its time, and keeps what they earned', async () => {
+    const { ctx } = service
+    const agent = await service.register()
+    const { order_id: id, prefix } = await orderWork(agent)
+    const nonces = findNonces(prefix, 8, 3)
+    await submitShares(ctx, agent.id, id, nonces)
+    const { listPages, findOrder } = (await serve(['verify-shares'])).work
+    const pages = async () => (await listPages(id, 1, 9)).flatMap((page) => page.nonces)
+    await waitFor('the shares', async () => ((await pages()).length === 3 ? true : undefined), LIMIT)
+    const before = await findOrder(id)
+    service.advance((before?.expires_at ?? 0) * 1_000 - ctx.databaseNow() + SHARE_PAGES_KEPT_MS - 60_000)
+    await sweep(ctx)
+    expect(await pages()).toHaveLength(3)
+    service.advance(120_000)
+    await sweep(ctx)
+    expect(await pages()).toEqual([])
+    expect(await findOrder(id)).toMatchObject({ shares_accepted: 3, expires_at: before?.expires_at })
+    await expect(submitShares(ctx, agent.id, id, nonces)).rejects.toThrow(/is expired/)
+    const [checked] = await runChecks(ctx, { mends: false, only: 'shares' })
+    expect(checked?.faults).toEqual([])
   })
 
   it('schedules itself again when Redis was emptied under it', async () => {

@@ -17,7 +17,7 @@ import {
   verifyWholeLedger,
   type TestLedger,
 } from '../support/ledger.ts'
-import { startWitness } from '../support/witness.ts'
+import { startWitness } from '../../scripts/torture/witness.ts'
 
 const ORIGIN = 'agents.example/ledger'
 const closing: (() => Promise<void>)[] = []

@@ -21,7 +21,7 @@ interface CoinJobs {
   check(ctx: WorkerContext, payload: Payload<'check-nano' | 'check-monero'>): Promise<void>
   fill(ctx: WorkerContext, payload: Payload<'fill-nano' | 'fill-monero'>): Promise<void>
   send: Job
-  reconcile: Job
+  reconcile(ctx: WorkerContext, payload: Payload<'reconcile-nano' | 'reconcile-monero'>): Promise<void>
 }
 
 const jobsOf = (open: (ctx: WorkerContext) => CoinDriver): CoinJobs => ({
@@ -37,7 +37,7 @@ const jobsOf = (open: (ctx: WorkerContext) => CoinDriver): CoinJobs => ({
   fill: (ctx, { holder, given = -1 }) =>
     fillCoinPool(ctx, open(ctx), holder === undefined ? undefined : { holder, given }),
   send: (ctx) => payoutRound(ctx, open(ctx)),
-  reconcile: (ctx) => reconcileCoin(ctx, open(ctx)),
+  reconcile: (ctx, { take_over: takeOver }) => reconcileCoin(ctx, open(ctx), takeOver),
 })
 
 export const NANO_JOBS = {

@@ -1,11 +1,16 @@
 import { enqueueUnsignedAnnouncements } from '../../shared/announcements/announcement-service.ts'
 import type { Context } from '../../shared/context.ts'
+import { SHARE_PAGES_KEPT_MS } from '../../shared/foundation/limits.ts'
 import { moveOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
+import { newStepId } from '../../shared/foundation/ids.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
 import { enqueueOverdueDeadlines } from '../../shared/market/order-schedule.ts'
 
 /** Batches enqueued again by one sweep; the next sweep goes on. */
 const SWEEP_BATCHES = 1_000
+/** Orders whose pages one sweep deletes: some MB each at most. */
+const FORGOTTEN_ORDERS = 20
 
 /**
  * Finds due work in MongoDB whose job may be lost, and enqueues it again. It may run at any time, any number
@@ -26,4 +31,15 @@ export async function sweep(ctx: Context): Promise<void> {
   await enqueueUnsignedAnnouncements(ctx)
   await enqueueOverdueDeadlines(ctx)
   await enqueueChainCheck(ctx)
+  await ctx.work.forgetPages(unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS), FORGOTTEN_ORDERS)
+  await watchRedis(ctx)
+}
+
+/** A Redis that has lost its data is full again soon; that it had lost it is for the operator to know. */
+async function watchRedis(ctx: Context): Promise<void> {
+  const [there, noted] = await Promise.all([ctx.queues.readMark(), ctx.watch.readRedis()])
+  if (there !== undefined && there === noted?.mark) return
+  const mark = newStepId()
+  const lost = noted === undefined ? {} : { emptied_at: unixSeconds(ctx.databaseNow()) }
+  if (await ctx.watch.noteRedis({ mark, ...lost }, noted)) await ctx.queues.setMark(mark)
 }

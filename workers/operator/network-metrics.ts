@@ -208,6 +208,20 @@ const market: NetworkCollector = {
   },
 }
 
+const keys: NetworkCollector = {
+  name: 'keys',
+  open(gauge) {
+    const hosts = gauge(
+      'key_hosts',
+      'Processes by what they are to a seed, a wallet or the seal key: held, waiting or refused',
+      ['key', 'state'],
+    )
+    return async (ctx) => {
+      for (const { lease: key, state } of await ctx.leases.listHosts()) hosts.inc({ key, state })
+    }
+  },
+}
+
 const disk: NetworkCollector = {
   name: 'disk',
   open(gauge) {
@@ -250,6 +264,7 @@ const NETWORK_COLLECTORS: readonly NetworkCollector[] = [
   coins,
   payouts,
   market,
+  keys,
   disk,
   backup,
   findings,

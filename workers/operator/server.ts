@@ -1,8 +1,4 @@
 import { createServer } from 'node:http'
-import { createBullBoard } from '@bull-board/api'
-import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
-import { ExpressAdapter } from '@bull-board/express'
-import type { Queue } from 'bullmq'
 import express, { type RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
 import { readBuild } from '../../shared/foundation/build.ts'
@@ -13,8 +9,8 @@ import { countProcess } from '../../shared/servers/metrics.ts'
 import { openNetworkMetrics } from './network-metrics.ts'
 import { isOperator, readAuthorization } from '../../shared/foundation/operator-token.ts'
 import { StartError } from '../../shared/foundation/process.ts'
-import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 import { watchFindings } from './alarm.ts'
+import { recordPresses, showFailed, showQueues, showStory } from './board.ts'
 
 export interface OperatorServer {
   port: number
@@ -54,7 +50,9 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   app.use(refuseOtherHosts(ctx.config.operatorHosts))
   app.use(requireToken(token))
   app.use(refuseOtherSites)
-  app.use('/queues', showQueues(ctx))
+  app.use('/queues', recordPresses(ctx), showQueues(ctx))
+  app.get('/failed', showFailed(ctx))
+  app.get('/show/:word', showStory(ctx))
   countProcess(ctx.metrics)
   const readNetwork = openNetworkMetrics(ctx)
   app.get('/metrics', async (_req, res) => {
@@ -63,8 +61,8 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
     res.setHeader('Content-Type', registry.contentType)
     res.end(`${own}\n${network}`)
   })
-  app.get('/readyz', async (_req, res) => {
-    const { ready, ...rest } = await health.readiness()
+  app.get('/readyz', async (req, res) => {
+    const { ready, ...rest } = await health.readiness('deep' in req.query)
     res.status(ready ? 200 : 503).json({ ok: ready, ...rest })
   })
   app.get('/', (_req, res) => res.redirect('/queues'))
@@ -72,49 +70,10 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
     res.status(404).json({
       ok: false,
       error: 'no_such_route',
-      message: 'The operator port has /queues, /metrics, /readyz and /healthz.',
+      message: 'The operator port has /queues, /failed, /show/ID, /metrics, /readyz and /healthz.',
     })
   })
   return app
-}
-
-/**
- * Bull Board over the queues that are in use: one that an outage broke at its first use is made anew, and so
- * is the board then.
- */
-function showQueues(ctx: Context): RequestHandler {
-  let isReached = false
-  void ctx.queues.whenReady().then(() => (isReached = true))
-  let shown: readonly Queue[] = []
-  let board: RequestHandler | undefined
-  return (req, res, next) => {
-    if (!isReached) {
-      res.status(503).setHeader('Retry-After', '2')
-      res.json({
-        ok: false,
-        error: 'unavailable',
-        message: 'Redis has not been reached yet; try again in a moment.',
-      })
-      return
-    }
-    const queues = QUEUE_NAMES.map((name) => ctx.queues.get(name))
-    if (board === undefined || queues.some((queue, index) => queue !== shown[index])) {
-      shown = queues
-      board = bullBoard(queues)
-    }
-    board(req, res, next)
-  }
-}
-
-function bullBoard(queues: readonly Queue[]): RequestHandler {
-  const adapter = new ExpressAdapter()
-  adapter.setBasePath('/queues')
-  createBullBoard({
-    queues: queues.map((queue) => new BullMQAdapter(queue)),
-    serverAdapter: adapter,
-    options: { uiConfig: { boardTitle: 'Agent network' } },
-  })
-  return adapter.getRouter() as RequestHandler
 }
 
 /**

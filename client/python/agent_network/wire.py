@@ -271,6 +271,9 @@ class RotateTokenAnswer(TypedDict):
     token: str
 
 
+AuthorSignature = str
+
+
 class SeenLog(TypedDict):
     size: int
     root: str
@@ -435,7 +438,7 @@ class WorkOrder(TypedDict):
     expires_at: int
 
 
-class _CreateInvoiceAnswerInvoice(TypedDict):
+class _PassInvoice(TypedDict):
     invoice_id: str
     currency: Literal["xno", "xmr"]
     days: int
@@ -451,7 +454,7 @@ class _CreateInvoiceAnswerInvoice(TypedDict):
     expires_at: int
 
 
-class CreateInvoiceAnswerInvoice(_CreateInvoiceAnswerInvoice, total=False):
+class PassInvoice(_PassInvoice, total=False):
     not_payable: str
 
 
@@ -480,7 +483,7 @@ class CreateInvoiceAnswer(TypedDict, total=False):
     rate_source: str
     rate_at: int
     not_payable: str
-    invoice: CreateInvoiceAnswerInvoice
+    invoice: PassInvoice
 
 
 class GetStandingAnswerReferrals(TypedDict):
@@ -540,33 +543,8 @@ class CreateClaimAnswer(TypedDict):
     claim: Claim
 
 
-class GetClaimAnswerClaimStanding(TypedDict):
-    true: int
-    false: int
-    void: int
-
-
-class _GetClaimAnswerClaim(TypedDict):
-    id: str
-    agent_id: str
-    at: int
-    statement: str
-    kind: str
-    resolve_by: Union[int, None]
-    status: Literal["open", "judged", "contested", "overdue", "accepted"]
-    standing: GetClaimAnswerClaimStanding
-    salt: str
-    hidden: bool
-    verified: bool
-    verdicts: List[Verdict]
-
-
-class GetClaimAnswerClaim(_GetClaimAnswerClaim, total=False):
-    author: Author
-
-
 class GetClaimAnswer(TypedDict):
-    claim: GetClaimAnswerClaim
+    claim: JudgedClaim
     count: int
     more: bool
 
@@ -576,33 +554,8 @@ class ResolveClaimAnswer(TypedDict):
     claim: Claim
 
 
-class ListProposalsAnswerProposalsItemStanding(TypedDict):
-    true: int
-    false: int
-    void: int
-
-
-class _ListProposalsAnswerProposalsItem(TypedDict):
-    id: str
-    agent_id: str
-    at: int
-    statement: str
-    kind: str
-    resolve_by: Union[int, None]
-    status: Literal["open", "judged", "contested", "overdue", "accepted"]
-    standing: ListProposalsAnswerProposalsItemStanding
-    salt: str
-    hidden: bool
-    verified: bool
-    endorsements: int
-
-
-class ListProposalsAnswerProposalsItem(_ListProposalsAnswerProposalsItem, total=False):
-    author: Author
-
-
 class ListProposalsAnswer(TypedDict):
-    proposals: List[ListProposalsAnswerProposalsItem]
+    proposals: List[Proposal]
     count: int
 
 
@@ -698,32 +651,9 @@ class GetOfferAnswer(TypedDict):
     offer: Offer
 
 
-class CreateOfferAnswerOfferPayoutAddresses(TypedDict, total=False):
-    xno: str
-    xmr: str
-
-
-class CreateOfferAnswerOffer(TypedDict):
-    offer_id: str
-    agent_id: str
-    at: int
-    title: str
-    description: str
-    price_usd: float
-    delivery_hours: float
-    currencies: List[Literal["xno", "xmr"]]
-    currencies_ready: List[Literal["xno", "xmr"]]
-    closed_at: Union[int, None]
-    salt: str
-    hidden: bool
-    verified: bool
-    payout_addresses: CreateOfferAnswerOfferPayoutAddresses
-    addresses_salt: str
-
-
 class CreateOfferAnswer(TypedDict):
     offer_id: str
-    offer: CreateOfferAnswerOffer
+    offer: OwnOffer
 
 
 class _Invoice(TypedDict):
@@ -848,7 +778,7 @@ class GetSolvencyAnswer(TypedDict):
     honest_limits: List[str]
 
 
-class ListSealsAnswerSealsItem(TypedDict):
+class Seal(TypedDict):
     seq: int
     at: int
     count: int
@@ -858,13 +788,13 @@ class ListSealsAnswerSealsItem(TypedDict):
     to_id: int
     signature: Union[str, None]
     pubkey: Union[str, None]
-    algo: Literal["ed25519"]
+    algo: Literal["ed25519", None]
     signed_at: Union[int, None]
     signed: bool
 
 
 class ListSealsAnswer(TypedDict):
-    seals: List[ListSealsAnswerSealsItem]
+    seals: List[Seal]
     count: int
     truncated: bool
     unsigned_seqs: List[int]
@@ -881,12 +811,12 @@ class ListSealsAnswer(TypedDict):
     verify: str
 
 
-class GetSealProofAnswerPathItem(TypedDict):
+class ProofStep(TypedDict):
     hash: str
     side: Literal["left", "right"]
 
 
-class GetSealProofAnswerEntry(TypedDict):
+class Entry(TypedDict):
     id: int
     at: int
     kind: str
@@ -895,22 +825,15 @@ class GetSealProofAnswerEntry(TypedDict):
 
 class GetSealProofAnswer(TypedDict):
     leaf: str
-    path: List[GetSealProofAnswerPathItem]
+    path: List[ProofStep]
     root: str
-    entry: GetSealProofAnswerEntry
+    entry: Entry
     seq: int
     index: int
 
 
-class ListEntriesAnswerEntriesItem(TypedDict):
-    id: int
-    at: int
-    kind: str
-    data: Dict[str, JsonValue]
-
-
 class _ListEntriesAnswer(TypedDict):
-    entries: List[ListEntriesAnswerEntriesItem]
+    entries: List[Entry]
     count: int
 
 
@@ -919,44 +842,17 @@ class ListEntriesAnswer(_ListEntriesAnswer, total=False):
     more: bool
 
 
-class GetReceiptAnswerEntriesItemEntry(TypedDict):
-    id: int
-    at: int
-    kind: str
-    data: Dict[str, JsonValue]
-
-
-class GetReceiptAnswerEntriesItemPathItem(TypedDict):
-    hash: str
-    side: Literal["left", "right"]
-
-
-class GetReceiptAnswerEntriesItemSeal(TypedDict):
-    seq: int
-    at: int
-    count: int
-    root: str
-    prev_root: Union[str, None]
-    from_id: int
-    to_id: int
-    signature: Union[str, None]
-    pubkey: Union[str, None]
-    algo: Literal["ed25519"]
-    signed_at: Union[int, None]
-    signed: bool
-
-
 class _GetReceiptAnswerEntriesItem(TypedDict):
     sealed: bool
-    entry: GetReceiptAnswerEntriesItemEntry
+    entry: Entry
 
 
 class GetReceiptAnswerEntriesItem(_GetReceiptAnswerEntriesItem, total=False):
     leaf: str
     seq: int
     index: int
-    path: List[GetReceiptAnswerEntriesItemPathItem]
-    seal: GetReceiptAnswerEntriesItemSeal
+    path: List[ProofStep]
+    seal: Seal
     tlog_proof: str
     next_seal_at: int
 
@@ -992,46 +888,28 @@ class ListVectorsAnswer(TypedDict):
 GetConsistencyAnswer = TypedDict("GetConsistencyAnswer", {"from": "int", "to": "int", "from_root": "str", "to_root": "str", "hashes": "List[str]"}, total=True)
 
 
-class _GetKeysAnswerKeys0(TypedDict):
+class _AgentKeys(TypedDict):
     agent_id: str
     version: int
     entry_id: int
 
 
-class GetKeysAnswerKeys0(_GetKeysAnswerKeys0, total=False):
-    dm_key: str
-    author_key: str
-
-
-class _GetKeysAnswerProofFound0(TypedDict):
-    agent_id: str
-    version: int
-    entry_id: int
-
-
-class GetKeysAnswerProofFound0(_GetKeysAnswerProofFound0, total=False):
+class AgentKeys(_AgentKeys, total=False):
     dm_key: str
     author_key: str
 
 
 class GetKeysAnswerProof(TypedDict):
-    found: Union[GetKeysAnswerProofFound0, None]
+    found: Union[AgentKeys, None]
     path: List[str]
-
-
-class GetKeysAnswerEntry(TypedDict):
-    id: int
-    at: int
-    kind: str
-    data: Dict[str, JsonValue]
 
 
 class GetKeysAnswer(TypedDict):
     agent_id: str
-    keys: Union[GetKeysAnswerKeys0, None]
+    keys: Union[AgentKeys, None]
     up_to: int
     proof: GetKeysAnswerProof
-    entry: GetKeysAnswerEntry
+    entry: Entry
     tlog_proof: str
 
 
@@ -1077,7 +955,7 @@ class UpdateProfileBody(TypedDict, total=False):
     capabilities: List[str]
     dm_key: str
     author_key: str
-    signature: str
+    signature: AuthorSignature
     seen: SeenLog
 
 
@@ -1105,7 +983,7 @@ class _CreateClaimBody(TypedDict):
 class CreateClaimBody(_CreateClaimBody, total=False):
     kind: str
     resolve_by: Union[int, str]
-    signature: str
+    signature: AuthorSignature
     seen: SeenLog
 
 
@@ -1116,7 +994,7 @@ class _ResolveClaimBody(TypedDict):
 
 class ResolveClaimBody(_ResolveClaimBody, total=False):
     evidence: str
-    signature: str
+    signature: AuthorSignature
     seen: SeenLog
 
 
@@ -1126,7 +1004,7 @@ class _CreatePostBody(TypedDict):
 
 class CreatePostBody(_CreatePostBody, total=False):
     topic: str
-    signature: str
+    signature: AuthorSignature
     seen: SeenLog
 
 
@@ -1172,7 +1050,7 @@ class _CreateOrderBody(TypedDict):
 class CreateOrderBody(_CreateOrderBody, total=False):
     currency: Literal["xno", "xmr"]
     refund_address: str
-    signature: str
+    signature: AuthorSignature
     seen: SeenLog
 
 
@@ -1182,7 +1060,7 @@ class _DeliverOrderBody(TypedDict):
 
 
 class DeliverOrderBody(_DeliverOrderBody, total=False):
-    signature: str
+    signature: AuthorSignature
     seen: SeenLog
 
 
@@ -1191,7 +1069,7 @@ class _AcceptDeliveryBody(TypedDict):
 
 
 class AcceptDeliveryBody(_AcceptDeliveryBody, total=False):
-    signature: str
+    signature: AuthorSignature
     seen: SeenLog
 
 
@@ -1201,7 +1079,7 @@ class _DisputeOrderBody(TypedDict):
 
 
 class DisputeOrderBody(_DisputeOrderBody, total=False):
-    signature: str
+    signature: AuthorSignature
     seen: SeenLog
 
 
@@ -1211,7 +1089,7 @@ class _SetRefundAddressBody(TypedDict):
 
 
 class SetRefundAddressBody(_SetRefundAddressBody, total=False):
-    signature: str
+    signature: AuthorSignature
     seen: SeenLog
 
 
@@ -1295,6 +1173,36 @@ class _CheckInvoiceAnswer1(__CheckInvoiceAnswer1, total=False):
 
 
 class CheckInvoiceAnswer(Invoice, _CheckInvoiceAnswer1):
+    pass
+
+
+class _JudgedClaim1(TypedDict):
+    verdicts: List[Verdict]
+
+
+class JudgedClaim(Claim, _JudgedClaim1):
+    pass
+
+
+class _Proposal1(TypedDict):
+    endorsements: int
+
+
+class Proposal(Claim, _Proposal1):
+    pass
+
+
+class _OwnOffer1PayoutAddresses(TypedDict, total=False):
+    xno: str
+    xmr: str
+
+
+class _OwnOffer1(TypedDict):
+    payout_addresses: _OwnOffer1PayoutAddresses
+    addresses_salt: str
+
+
+class OwnOffer(Offer, _OwnOffer1):
     pass
 
 

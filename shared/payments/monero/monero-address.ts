@@ -31,14 +31,14 @@ const PREFIXES: ReadonlyMap<number, readonly [MoneroNetwork, MoneroAddressKind]>
 const KEY_BYTES = 32
 const PAYMENT_ID_BYTES = 8
 const CHECKSUM_BYTES = 4
-/** prefix 1 | public spend key 32 | public view key 32 | payment id 8 where integrated | checksum 4 */
+/** prefix 1 | public spend key 32 | public view key 32 | payment id 8 if integrated | checksum 4 */
 const PLAIN_BYTES = 1 + 2 * KEY_BYTES + CHECKSUM_BYTES
 const INTEGRATED_BYTES = PLAIN_BYTES + PAYMENT_ID_BYTES
 
 const DIGITS = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 const FULL_BLOCK_BYTES = 8
 const FULL_BLOCK_DIGITS = 11
-/** How many bytes a block of so many digits holds; absent where no block has that length. */
+/** How many bytes a block of so many digits holds; absent if no block has that length. */
 const BYTES_OF_DIGITS: ReadonlyMap<number, number> = new Map(
   [2, 3, 5, 6, 7, 9, 10, FULL_BLOCK_DIGITS].map((digits, index) => [digits, index + 1]),
 )

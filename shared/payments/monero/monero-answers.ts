@@ -1,8 +1,6 @@
 import { z } from 'zod'
 
-/**
- * What a payer chooses (unlock_time) is taken over its whole range: one odd payment must not hide the others.
- */
+/** What a payer chooses (unlock_time) may have any value: one odd payment must not hide the others. */
 
 const MAX_U64 = 2n ** 64n - 1n
 const u32 = z.int().min(0).max(0xffff_ffff)

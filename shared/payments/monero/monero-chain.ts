@@ -1,5 +1,5 @@
 import { DAY_MS, MINUTE_MS } from '../../foundation/time.ts'
-import { haltCoin } from '../coin-round.ts'
+import { stopCoin } from '../coin-round.ts'
 import type { CoinRecord } from '../coin-store.ts'
 import { ANYWHERE } from '../due-payouts.ts'
 import { NodeUnreachable } from '../node-errors.ts'
@@ -10,23 +10,19 @@ import type { MoneroOutgoing } from './monero-wallet.ts'
 
 /*
  * `height` in the coin's record says up to where wallet and database agree. It stands still while the coin is
- * halted and is restored with the database: so everything since a backup is looked at again, and a payout
+ * stopped and is restored with the database: so everything since a backup is looked at again, and a payout
  * that the database has forgotten is found before anything else is signed.
  */
 
-/**
- * A chain that turns back by more than this is not noticed; a wallet that lacks more blocks than this is
- * catching up.
- */
+/** A deeper reorganisation isn't noticed; a wallet that lacks more blocks than this is catching up. */
 export const REORG_BLOCKS = 60
 /** Transactions that were confirmed so long ago are in the chain for good. */
 export const FINAL_AFTER_MS = DAY_MS
 const BLOCK_MS = 2 * MINUTE_MS
 
 /** The height from which on wallet and database are compared: a reorganisation lower than the last one. */
-export function firstCompared(coin: Pick<CoinRecord, 'height'> | undefined, height: number): number {
-  return Math.max(0, Math.min(coin?.height ?? height, height) - REORG_BLOCKS)
-}
+export const firstCompared = (coin: Pick<CoinRecord, 'height'> | undefined, height: number): number =>
+  Math.max(0, Math.min(coin?.height ?? height, height) - REORG_BLOCKS)
 
 /** @throws NodeUnreachable if another wallet is open, or it is catching up: both are no news */
 export async function readHeight(ctx: MoneroContext, coin: CoinRecord | undefined): Promise<number> {
@@ -56,13 +52,10 @@ export interface Sent {
 /** The wallet is asked first: whatever it has of ours was stored before it was relayed. */
 export async function readSent(ctx: MoneroContext, sinceHeight: number): Promise<Sent> {
   const earlier = Math.max(0, sinceHeight - FINAL_AFTER_MS / BLOCK_MS)
-  const outgoing = (await ctx.monero.wallet.listOutgoing({ sinceHeight: earlier })).filter(
-    ({ state }) => state !== 'failed',
-  )
-  const stored = await ctx.payouts.listTransfersByTx(
-    'xmr',
-    outgoing.map(({ txHash }) => txHash),
-  )
+  const listed = await ctx.monero.wallet.listOutgoing({ sinceHeight: earlier })
+  const outgoing = listed.filter(({ state }) => state !== 'failed')
+  const txs = outgoing.map(({ txHash }) => txHash)
+  const stored = await ctx.payouts.listTransfersByTx('xmr', txs)
   const known = new Set(stored.map(({ tx }) => tx))
   const unknown: MoneroOutgoing[] = []
   for (const one of outgoing.filter(
@@ -73,7 +66,7 @@ export async function readSent(ctx: MoneroContext, sinceHeight: number): Promise
   return { outgoing, stored, unknown }
 }
 
-/** Halts the coin if the wallet has sent what nobody has recorded. @returns undefined if it is halted */
+/** Stops the coin if the wallet has sent what nobody has recorded. @returns undefined if it is stopped */
 export async function compareOutgoing(
   ctx: MoneroContext,
   coin: CoinRecord | undefined,
@@ -91,7 +84,7 @@ export async function compareOutgoing(
   }
   const [first, ...more] = strange
   if (first === undefined) return sent
-  await haltCoin(
+  await stopCoin(
     ctx,
     'xmr',
     `the wallet has sent ${first.txHash}${more.length === 0 ? '' : ` and ${more.length} more`}, which the database does not know`,

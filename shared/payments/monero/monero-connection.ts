@@ -9,13 +9,7 @@ import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 /** One monero-wallet-rpc, asked one thing at a time: it works on one at a time itself. */
 export interface MoneroConnection {
   readonly origin: string
-  /**
-   * Whole numbers of 16 digits and more are strings.
-   *
-   * @throws AnswerTooLong
-   * @throws NodeUnreachable
-   * @throws NodeRefused
-   */
+  /** Whole numbers of 16 digits and more are strings. @throws AnswerTooLong, NodeUnreachable, NodeRefused */
   call(method: string, params: Record<string, unknown>): Promise<unknown>
 }
 
@@ -57,9 +51,8 @@ export function openMoneroConnection(
   { timeoutMs, maxAnswerBytes }: CallLimits,
 ): MoneroConnection {
   const parsed = URL.parse(url)
-  if (parsed === null || !['http:', 'https:'].includes(parsed.protocol)) {
+  if (parsed === null || !['http:', 'https:'].includes(parsed.protocol))
     throw new TypeError('"url" expected a URL that begins with http:// or https://')
-  }
   const [username, password] = [decodeUrlPart(parsed.username), decodeUrlPart(parsed.password)]
   if ((username === '') !== (password === ''))
     throw new TypeError('"url" expected a user and a password, or neither')
@@ -97,9 +90,8 @@ export function openMoneroConnection(
 function readFailure(asked: string, error: unknown): NodeRefused | NodeUnreachable {
   const { message, code } = error as { message?: unknown; code?: unknown }
   // JSON-RPC's numbers are 0 or below with monero-wallet-rpc, HTTP's are above.
-  if (typeof code === 'number' && Number.isSafeInteger(code) && code <= 0 && typeof message === 'string') {
+  if (typeof code === 'number' && Number.isSafeInteger(code) && code <= 0 && typeof message === 'string')
     return new NodeRefused(asked, message === '' ? 'no reason given' : message, code)
-  }
   if (code === 401)
     return new NodeUnreachable(`${asked} was answered with HTTP status 401: user or password are not right`)
   if (typeof code === 'number') return new NodeUnreachable(`${asked} was answered with HTTP status ${code}`)
@@ -113,10 +105,7 @@ function readFailure(asked: string, error: unknown): NodeRefused | NodeUnreachab
 
 let library: Promise<typeof import('monero-ts')> | undefined
 
-/**
- * The library takes 45 MB, so it comes with the first call. Its requests are unbounded, so its sockets are
- * not.
- */
+/** 45 MB, so it comes with the first call. Its requests are unbounded, so its sockets are bounded. */
 function loadLibrary(): Promise<typeof import('monero-ts')> {
   library ??= import('monero-ts').then((loaded) => {
     // A login holds for its connection alone, so connections are kept.

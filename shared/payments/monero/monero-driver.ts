@@ -1,7 +1,7 @@
 import { readIndexFile, type AddressSource } from '../address-pool.ts'
-import { haltCoin } from '../coin-round.ts'
+import { stopCoin } from '../coin-round.ts'
 import type { CoinRecord } from '../coin-store.ts'
-import type { CoinDriver, FoundPay, WalletState } from '../driver.ts'
+import type { CoinDriver } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
 import type { Findings } from '../reconcile.ts'
 import {
@@ -44,27 +44,23 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
 }
 
 /**
- * @returns undefined too if the wallet can't say whom it pays, as of what another program has sent with the
- *   same keys
+ * @returns undefined too if the wallet can't say whom it pays (another program sent it with the same keys)
  */
-async function findTransaction(
-  { monero: { wallet } }: MoneroContext,
-  tx: string,
-): Promise<FoundPay[] | undefined> {
+async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string) {
   const { incoming, outgoing } = await wallet.findTransaction(tx)
   const pays = [
-    ...incoming.map(({ address, amountPico, inPool }) => ({
-      to: address,
-      amountRaw: amountPico,
-      isConfirmed: !inPool,
-    })),
-    ...(outgoing?.destinations ?? []).map(({ address, amountPico }) => ({
-      to: address,
-      amountRaw: amountPico,
+    ...incoming.map((one) => ({ ...one, isConfirmed: !one.inPool })),
+    ...(outgoing?.destinations ?? []).map((one) => ({
+      ...one,
       isConfirmed: outgoing?.state === 'confirmed',
     })),
   ]
-  return pays.length === 0 ? undefined : pays
+  if (pays.length === 0) return undefined
+  return pays.map(({ address, amountPico, isConfirmed }) => ({
+    to: address,
+    amountRaw: amountPico,
+    isConfirmed,
+  }))
 }
 
 /** (0, 0) is the wallet's primary address, where the operator fills it up. */
@@ -94,7 +90,7 @@ function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): Addr
 async function lacksAddresses(ctx: MoneroContext): Promise<boolean> {
   const highest = await ctx.coins.highestIndex('xmr')
   if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return false
-  await haltCoin(
+  await stopCoin(
     ctx,
     'xmr',
     'the wallet lacks addresses that were made, as after it was restored from its seed; let it rescan the chain (rescan_blockchain)',
@@ -110,11 +106,7 @@ async function makeLackingAddresses(ctx: MoneroContext): Promise<void> {
   if (lacking > 0) await wallet.createSubaddresses(lacking)
 }
 
-async function reconcile(
-  ctx: MoneroContext,
-  before: CoinRecord | undefined,
-  findings: Findings,
-): Promise<WalletState> {
+async function reconcile(ctx: MoneroContext, before: CoinRecord | undefined, findings: Findings) {
   const { wallet } = ctx.monero
   const address = await wallet.primaryAddress()
   const height = await wallet.getHeight()

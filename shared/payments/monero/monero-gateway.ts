@@ -24,10 +24,7 @@ export interface MoneroContext extends Context {
   readonly monero: MoneroGateway
 }
 
-/**
- * Signing takes seconds with many inputs; a wallet that has many blocks to catch up with is out of reach
- * meanwhile.
- */
+/** Signing takes seconds with many inputs; a wallet far behind its daemon is out of reach meanwhile. */
 const RPC_TIMEOUT_MS = 30 * SECOND_MS
 
 export function openMoneroGateway(

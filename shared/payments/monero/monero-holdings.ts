@@ -4,19 +4,14 @@ import { firstCompared, isByHand, readHeight, readSent, REORG_BLOCKS } from './m
 import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroIncoming } from './monero-wallet.ts'
 
-/**
- * Locked or not, less what lies in blocks and is not counted yet.
- *
- * @returns undefined if a block came meanwhile
- */
+/** Locked or not, less what is in blocks and not counted yet. @returns undefined if a block came meanwhile */
 export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | undefined> {
   const { wallet } = ctx.monero
   const coin = await ctx.coins.findCoin('xmr')
   const height = await readHeight(ctx, coin)
   const sinceHeight = Math.max(0, Math.min(coin?.books_height ?? height, height) - REORG_BLOCKS)
-  const incoming = (await wallet.listIncoming({ sinceHeight, withoutPool: true })).filter(
-    ({ major }) => major === 0,
-  )
+  const listed = await wallet.listIncoming({ sinceHeight, withoutPool: true })
+  const incoming = listed.filter(({ major }) => major === 0)
   let heldRaw = await wallet.heldInBlocks()
   const { outgoing, stored, unknown } = await readSent(ctx, firstCompared(coin, height))
   const states = new Map(stored.map(({ tx, state }) => [tx, state]))
@@ -26,15 +21,12 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
     if (state === 'confirmed' && known !== undefined && known !== 'confirmed') heldRaw += amountPico + feePico
     if (state === 'pool' && known === 'confirmed') heldRaw -= amountPico + feePico
   }
-  const payments = await ctx.invoices.listPaymentsByTx(
-    'xmr',
-    incoming.map(({ txHash }) => txHash),
-  )
+  const txs = incoming.map(({ txHash }) => txHash)
+  const payments = await ctx.invoices.listPaymentsByTx('xmr', txs)
   const onRecord = new Map(payments.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
   const arrived = incoming.flatMap(({ txHash, minor }) => onRecord.get(`${txHash}/${minor}`) ?? [])
-  const earlier = (await ctx.invoices.listUncounted('xmr')).filter(
-    ({ height: block = height }) => block < sinceHeight,
-  )
+  const waiting = await ctx.invoices.listUncounted('xmr')
+  const earlier = waiting.filter(({ height: block = height }) => block < sinceHeight)
   const uncounted = [...earlier, ...arrived.filter(({ state }) => state !== 'settled')]
   for (const { amount_raw: raw } of uncounted) heldRaw -= BigInt(raw)
   const recorded = payments.filter(isByHandAlone)

@@ -1,6 +1,6 @@
 import { newId } from '../../foundation/ids.ts'
-import { unixSeconds } from '../../foundation/time.ts'
-import { isHalted } from '../coin-round.ts'
+import { nowSeconds } from '../../foundation/time.ts'
+import { isStopped } from '../coin-round.ts'
 import type { NextDue, PayBounds } from '../driver.ts'
 import { sumDue, type DueGroup } from '../due-payouts.ts'
 import { NodeRefused } from '../node-errors.ts'
@@ -19,10 +19,10 @@ import {
 } from './monero-wallet.ts'
 
 /**
- * Up to 15 payees in one transaction. One is under way at a time, guarded by a unique index; one that is held
- * stands in nobody's way. The order of writes: 1 signed, neither sent nor its inputs reserved; 2 stored, with
- * its payouts; 3 relayed; 4 noted as sent; 5 confirmed. A death before 2 leaves nothing, one after 2 a
- * transaction on record, which monero-recovery.ts sees to.
+ * Up to 15 payees in one transaction. A unique index keeps it to one under way at a time; a held one blocks
+ * nothing. The order of writes: 1 signed, neither sent nor its inputs reserved; 2 stored, with its payouts; 3
+ * relayed; 4 noted as sent; 5 confirmed. A death before 2 leaves nothing, one after 2 a transaction on
+ * record, which monero-recovery.ts sees to.
  */
 
 /** An integrated address has a payment id, encrypted for the only payee of its transaction. */
@@ -51,11 +51,8 @@ export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void
   if (blocksToUnlock > 0)
     ctx.log.debug({ blocks_to_unlock: blocksToUnlock }, 'some of the money in Monero is locked')
   for (let times = 0; times < MAX_DESTINATIONS; times++) {
-    const groups = await next({
-      address,
-      totalRaw: totalPico,
-      spendableRaw: unlockedPico - ctx.monero.keptForFees,
-    })
+    const spendableRaw = unlockedPico - ctx.monero.keptForFees
+    const groups = await next({ address, totalRaw: totalPico, spendableRaw })
     if (groups.length === 0) return
     const signed = await sign(ctx, groups)
     if (signed === undefined) continue
@@ -85,8 +82,8 @@ const LACKS_MONEY: ReadonlySet<number | undefined> = new Set([
 ])
 
 /**
- * Without the last of them, again and again, if the money does not reach or the wallet refuses. One that is
- * refused alone stays owed: a bad payee must not stop the others.
+ * If the money doesn't suffice or the wallet refuses, tries again without the last group. One that is refused
+ * alone stays owed: a bad payee must not stop the others.
  */
 async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Signed | undefined> {
   for (let from = 0; from < groups.length; from++) {
@@ -104,11 +101,11 @@ async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Si
         )
         if (chosen.length > 1) continue
         if (error instanceof NodeRefused && LACKS_MONEY.has(error.code)) return { groups: chosen }
-        const about = {
-          err: error,
-          payout_ids: chosen.flatMap(({ payouts }) => payouts.map(({ _id }) => _id)),
-        }
-        ctx.log.error(about, 'the Monero wallet does not sign for a payee; the payouts stay owed')
+        const payout_ids = chosen.flatMap(({ payouts }) => payouts.map(({ _id }) => _id))
+        ctx.log.error(
+          { err: error, payout_ids },
+          'the Monero wallet does not sign for a payee; the payouts stay owed',
+        )
       }
     }
   }
@@ -122,8 +119,8 @@ async function store(
   prepared: MoneroPrepared,
   signer: Pick<SignedMonero, 'height' | 'wallet'>,
 ): Promise<TransferRecord | undefined> {
-  if (await isHalted(ctx, 'xmr')) return undefined
-  const at = unixSeconds(ctx.databaseNow())
+  if (await isStopped(ctx, 'xmr')) return undefined
+  const at = nowSeconds(ctx)
   const { txHash: tx, txMetadata, keyImages, feePico } = prepared
   const transfer: TransferRecord = {
     _id: newId('transfer'),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { unixSeconds } from '../../foundation/time.ts'
+import { unixSeconds, nowSeconds } from '../../foundation/time.ts'
 import { NodeRefused } from '../node-errors.ts'
 import { moveTransfer, noteRefusal, takeBack } from '../payout-service.ts'
 import { isToBeOffered, OPEN_TRANSFERS, type TransferRecord } from '../payout.ts'
@@ -8,16 +8,12 @@ import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroOutgoingState } from './monero-wallet.ts'
 
 /*
- * A signed transaction can be in the chain once, however often it is sent. So one of three holds, whatever it
- * was called: it is in the chain, another one has spent its inputs for good, or it is published again.
+ * A signed transaction can be in the chain once, however often it is sent. So, whatever it was called: it is
+ * in the chain, or another one has spent its inputs for good, or it is published again.
  */
 
 /** `isAsked`: what is refused is offered now, not when its time comes. */
-export async function seeToTransfers(
-  ctx: MoneroContext,
-  { outgoing, stored }: Sent,
-  isAsked = false,
-): Promise<void> {
+export async function seeToTransfers(ctx: MoneroContext, { outgoing, stored }: Sent, isAsked = false) {
   const inChain = new Set(outgoing.flatMap(({ txHash, state }) => (state === 'confirmed' ? [txHash] : [])))
   const lacking = (await listRecent(ctx)).filter(
     ({ tx, payout_ids: ids }) => ids.length > 0 && !inChain.has(tx),
@@ -26,10 +22,7 @@ export async function seeToTransfers(
   for (const transfer of [...(await listOpen(ctx)), ...lacking, ...back]) {
     const { state, confirmations } = await ctx.monero.wallet.findOutgoing(transfer.tx)
     if (state === 'confirmed') await noteInChain(ctx, transfer, isDeep(ctx, { confirmations }))
-    else if (
-      transfer.state !== 'replaced' &&
-      (isAsked || isToBeOffered(transfer, unixSeconds(ctx.databaseNow())))
-    )
+    else if (transfer.state !== 'replaced' && (isAsked || isToBeOffered(transfer, nowSeconds(ctx))))
       await offer(ctx, transfer, state)
   }
 }
@@ -56,6 +49,8 @@ async function noteTaken(ctx: MoneroContext, transfer: TransferRecord): Promise<
   else if (transfer.refused !== undefined) await ctx.payouts.setRefused(transfer._id, null)
 }
 
+const SPENT_ELSEWHERE = 'what it spends is spent by another transaction'
+
 /** Publishes it, and weighs a refusal. `state`: what the wallet says of it. */
 export async function offer(
   ctx: MoneroContext,
@@ -71,27 +66,15 @@ export async function offer(
   } catch (error) {
     if (!(error instanceof NodeRefused)) throw error
     if (!(await isSuperseded(ctx, transfer, state))) await noteRefusal(ctx, transfer, error.reason)
-    else if (
-      await moveTransfer(
-        ctx,
-        transfer,
-        [...OPEN_TRANSFERS, 'confirmed'],
-        'replaced',
-        'what it spends is spent by another transaction',
-      )
-    )
-      ctx.log.warn(
-        about,
-        'a transaction of ours can never be confirmed any more; what it was to pay is owed again',
-      )
+    else if (await moveTransfer(ctx, transfer, [...OPEN_TRANSFERS, 'confirmed'], 'replaced', SPENT_ELSEWHERE))
+      ctx.log.warn(about, 'a transaction of ours can never be confirmed; what it was to pay is owed again')
   }
 }
 
 /**
- * The wallet says of its outputs that they are spent and not by what: all others that it has sent must have
- * their confirmations, and one of them have come after this one was signed; or this one is held, so that what
- * spends them is in no pool any more. What the wallet counts as sent it takes for spent by that: only the
- * daemon knows better.
+ * The wallet says that outputs are spent, not by what. So every other transaction that it sent must have its
+ * confirmations, and one of them must have come after this one was signed; or this one is held, so that no
+ * pool has what spends them. The wallet also takes for spent what it only sent: the daemon knows better.
  */
 async function isSuperseded(
   ctx: MoneroContext,
@@ -131,8 +114,8 @@ function readSigned({ _id, signed }: Pick<TransferRecord, '_id' | 'signed'>): Si
 }
 
 /**
- * What another wallet has signed stands in nobody's way, and is held until the operator has found whether it
- * paid, or its wallet is back.
+ * What another wallet signed blocks nothing, and is held until the operator has found out whether it paid, or
+ * its wallet is back.
  */
 export async function leaveToOtherWallets(ctx: MoneroContext, address: string): Promise<void> {
   const foreign = await ctx.payouts.listForeign('xmr')

@@ -1,3 +1,4 @@
+import { given } from '../../foundation/given.ts'
 import type { z } from 'zod'
 import type { Log } from '../../foundation/log.ts'
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
@@ -59,7 +60,7 @@ export interface MoneroIncoming {
   readonly amountPico: bigint
   /** The number of its block; absent while it is in the pool. */
   readonly height?: number
-  /** 1 where its block is the newest, 0 in the pool. */
+  /** 1 if its block is the newest, 0 in the pool. */
   readonly confirmations: number
   /** 0: none. A block number, or Unix seconds from 500,000,000 on. The payer's choice, up to 2^64 - 1. */
   readonly unlockTime: bigint
@@ -68,10 +69,7 @@ export interface MoneroIncoming {
   readonly doubleSpendSeen: boolean
 }
 
-/**
- * `pool`: sent, and not known to be in a block; it may have left the daemon's pool since. `failed`: the
- * wallet gave it up.
- */
+/** `pool`: sent, not known to be in a block, perhaps no longer in a pool. `failed`: the wallet gave it up. */
 export type MoneroOutgoingState = 'pool' | 'confirmed' | 'failed'
 
 export interface MoneroOutgoing {
@@ -82,20 +80,13 @@ export interface MoneroOutgoing {
   readonly feePico: bigint
   readonly height?: number
   readonly confirmations: number
-  /** Empty where the wallet lost its own memory of it, as after a restore. */
+  /** Empty if the wallet lost its own memory of it, as after a restore. */
   readonly destinations: readonly MoneroDestination[]
-}
-
-export interface MoneroTransaction {
-  readonly incoming: readonly MoneroIncoming[]
-  readonly outgoing: MoneroOutgoing | undefined
 }
 
 export interface MoneroPrepared {
   readonly txHash: string
-  /**
-   * The signed transaction with what the wallet notes about it: hex, about 8 KB and 3 KB more for each input.
-   */
+  /** The signed transaction and the wallet's notes: hex, about 8 KB, and 3 KB more for each input. */
   readonly txMetadata: string
   readonly feePico: bigint
   readonly amountPico: bigint
@@ -113,14 +104,13 @@ export interface MoneroWalletOptions {
 }
 
 /**
- * Everything that reads asks for a refresh first, so that a daemon that is down makes it NodeUnreachable and
- * not "nothing has come". (Now and then 0.18.0.0 fetches nothing though its daemon has more: what a look
- * shows decides, never what it lacks.) NodeRefused is thrown by createSubaddresses, prepareTransfer and relay
- * alone.
+ * Everything that reads asks for a refresh first, so that a daemon that is down means NodeUnreachable and not
+ * "nothing has come". (Now and then 0.18.0.0 fetches nothing though its daemon has more: what a look shows
+ * decides, never what it lacks.) Only createSubaddresses, prepareTransfer and relay throw NodeRefused.
  */
 export type MoneroWallet = ReturnType<typeof createMoneroWallet>
 
-/** @throws TypeError where the URL is none; nothing is asked of it yet */
+/** @throws TypeError for a bad URL; nothing is asked of it yet */
 export function createMoneroWallet({
   url,
   log,
@@ -157,10 +147,7 @@ export function createMoneroWallet({
 
   const refresh = () => query(refreshAnswer, 'refresh')
 
-  /**
-   * For orders: many errors, and their numbers, are the same with a daemon that is down as with one that says
-   * no.
-   */
+  /** For orders: many errors, with their numbers, are the same if the daemon is down as if it says no. */
   const order: typeof call = async (schema, method, params) => {
     try {
       return await call(schema, method, params)
@@ -181,7 +168,7 @@ export function createMoneroWallet({
     }
   }
 
-  async function findTransaction(txHash: string): Promise<MoneroTransaction> {
+  async function findTransaction(txHash: string) {
     await refresh()
     let rows: z.output<typeof transferByTxidAnswer>['transfers']
     try {
@@ -208,9 +195,8 @@ export function createMoneroWallet({
   /** In halves, if there are too many for one answer. */
   async function listInBlocks(from: number, to?: number): Promise<TransferAnswer[]> {
     try {
-      return (
-        await query(transfersAnswer, 'get_transfers', { in: true, all_accounts: true, ...between(from, to) })
-      ).in
+      const params = { in: true, all_accounts: true, ...between(from, to) }
+      return (await query(transfersAnswer, 'get_transfers', params)).in
     } catch (error) {
       const last = to ?? (await query(heightAnswer, 'get_height')).height
       if (!(error instanceof AnswerTooLong) || from >= last) throw error
@@ -221,13 +207,8 @@ export function createMoneroWallet({
 
   const store = () => query(nothingAnswer, 'store')
 
-  async function findOutgoing(
-    txHash: string,
-  ): Promise<{ state: MoneroOutgoingState | 'unknown'; confirmations: number }> {
-    const { state, confirmations } = (await findTransaction(txHash)).outgoing ?? {
-      state: 'unknown',
-      confirmations: 0,
-    }
+  async function findOutgoing(txHash: string) {
+    const { state, confirmations } = (await findTransaction(txHash)).outgoing ?? NOT_KNOWN
     return { state, confirmations }
   }
 
@@ -235,8 +216,8 @@ export function createMoneroWallet({
     /** What is known of one transaction; nothing is no proof that there is none. */
     findTransaction,
     /**
-     * `unknown` is no proof either: a wallet that was killed before it wrote its file doesn't know what it
-     * sent until that is in a block.
+     * `unknown` proves nothing: a wallet killed before it wrote its file forgets what it sent until that is
+     * in a block.
      */
     findOutgoing,
     hasAddress,
@@ -248,8 +229,8 @@ export function createMoneroWallet({
     },
 
     async primaryAddress(): Promise<string> {
-      return (await query(addressAnswer, 'get_address', { account_index: ACCOUNT, address_index: [0] }))
-        .address
+      const params = { account_index: ACCOUNT, address_index: [0] }
+      return (await query(addressAnswer, 'get_address', params)).address
     },
 
     /** All of which it has made. */
@@ -281,16 +262,11 @@ export function createMoneroWallet({
       const made: MoneroSubaddress[] = []
       while (made.length < count) {
         const wanted = Math.min(ADDRESSES_A_CALL, count - made.length)
-        const answer = await order(createAddressAnswer, 'create_address', {
-          account_index: ACCOUNT,
-          count: wanted,
-        })
+        const params = { account_index: ACCOUNT, count: wanted }
+        const answer = await order(createAddressAnswer, 'create_address', params)
         const { addresses, address_indices: indices } = answer
-        if (
-          addresses.length !== wanted ||
-          indices.length !== wanted ||
-          new Set([...addresses, ...indices]).size !== 2 * wanted
-        )
+        const isWhole = addresses.length === wanted && indices.length === wanted
+        if (!isWhole || new Set([...addresses, ...indices]).size !== 2 * wanted)
           throw unreadable('create_address', `not ${wanted} addresses`)
         addresses.forEach((address, index) =>
           made.push({ major: ACCOUNT, minor: indices[index] as number, address }),
@@ -327,15 +303,11 @@ export function createMoneroWallet({
       for (const row of rows) addPayment(payments, row, false)
       const inBlocks = new Set(payments.keys())
       for (const row of pool) if (!inBlocks.has(keyOf(row))) addPayment(payments, row, true)
-      return [...payments.values()].sort(
-        (one, other) => (one.height ?? Infinity) - (other.height ?? Infinity) || 0,
-      )
+      const heightOf = ({ height = Infinity }: MoneroIncoming) => height
+      return [...payments.values()].sort((one, other) => heightOf(one) - heightOf(other) || 0)
     },
 
-    /**
-     * Every transaction that spends the wallet's money, each once: those in blocks from `sinceHeight` on, and
-     * all that are in none.
-     */
+    /** All that spends the wallet's money, each once: in blocks from `sinceHeight` on, or in no block. */
     async listOutgoing({ sinceHeight }: { readonly sinceHeight: number }): Promise<MoneroOutgoing[]> {
       await refresh()
       const params = { out: true, pending: true, failed: true, all_accounts: true, ...between(sinceHeight) }
@@ -360,9 +332,9 @@ export function createMoneroWallet({
       await refresh()
       const answer = await order(transferAnswer, 'transfer', {
         account_index: ACCOUNT,
-        destinations: destinations.map(({ address, amountPico }) => ({
+        destinations: destinations.map(({ address, amountPico: amount }) => ({
           address,
-          amount: Number(amountPico),
+          amount: Number(amount),
         })),
         unlock_time: 0,
         do_not_relay: true,
@@ -381,11 +353,11 @@ export function createMoneroWallet({
     },
 
     /**
-     * The same again does no harm.
+     * May be repeated.
      *
      * @throws NodeUnreachable if it may or may not have been sent.
-     * @throws NodeRefused if it was not taken; that is no proof that it never will be: ask findOutgoing and
-     *   spentKeyImages before anything else is signed
+     * @throws NodeRefused if it was not taken now: before signing anything else ask findOutgoing and
+     *   spentKeyImages
      */
     async relay({ txHash, txMetadata }: Pick<MoneroPrepared, 'txHash' | 'txMetadata'>): Promise<void> {
       // Sent again when it is in a block already, it would be pending for ever in the wallet's books, its
@@ -397,15 +369,15 @@ export function createMoneroWallet({
       } catch (error) {
         if (!(error instanceof NodeRefused) || (await findOutgoing(txHash)).state !== 'confirmed') throw error
       }
-      await store().catch((error: unknown) =>
-        log.warn({ err: error, tx: txHash }, 'the wallet sent a transaction and could not write its file'),
-      )
+      const noteLost = (error: unknown) =>
+        log.warn({ err: error, tx: txHash }, 'the wallet sent a transaction and could not write its file')
+      await store().catch(noteLost)
     },
 
     /**
-     * Asks the daemon: the wallet takes for spent what it has sent, taken by the network or not.
+     * Asks the daemon; the wallet takes for spent all it sent.
      *
-     * @returns false if it doesn't trust its daemon (--trusted-daemon)
+     * @returns false if it doesn't trust its daemon
      */
     async rescanSpent(): Promise<boolean> {
       try {
@@ -442,6 +414,8 @@ export function createMoneroWallet({
   }
 }
 
+const NOT_KNOWN = { state: 'unknown', confirmations: 0 } as const
+
 /** One that was sent again after it was in a block stands in two lists, and the block is right. */
 const OUTGOING_TYPES = [
   ['out', 'confirmed'],
@@ -456,7 +430,7 @@ function between(from: number, to?: number): Record<string, unknown> {
   return {
     filter_by_height: true,
     min_height: Math.max(0, from - 1),
-    ...(to === undefined ? {} : { max_height: to }),
+    ...given({ max_height: to }),
   }
 }
 

@@ -1,4 +1,5 @@
-import { unixSeconds } from '../../foundation/time.ts'
+import { given } from '../../foundation/given.ts'
+import { nowSeconds } from '../../foundation/time.ts'
 import { dustThreshold } from '../coin.ts'
 import { recordPayments } from '../coin-round.ts'
 import type { Look } from '../driver.ts'
@@ -12,15 +13,14 @@ import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroIncoming } from './monero-wallet.ts'
 
 /**
- * The wallet knows every address that it ever made, so one question looks at all of them. A look may come at
- * any time, from any process, and again: a payment counts once. One that its payer locked (`unlock_time`)
- * holds nothing open before its lock has ended: else an invoice would keep its price for as long as its payer
- * likes.
+ * The wallet knows every address that it ever made, so one question looks at all of them. Any process may
+ * look at any time, and again: a payment counts once. One that its payer locked (`unlock_time`) holds nothing
+ * open until its lock ends: else a payer could keep an invoice's price for as long as it likes.
  */
 
 /**
- * What the wallet does not find is lost once the chain has grown by so many blocks without it: after a
- * reorganisation its transaction is back in the pool, where the wallet does not see it a second time.
+ * What the wallet lacks is lost once the chain has grown by so many blocks without it: after a reorganisation
+ * its transaction is back in the pool, where the wallet doesn't see it a second time.
  */
 const LOST_AFTER_BLOCKS = 5
 const UNLOCKED_AT_ONCE = 500
@@ -49,17 +49,13 @@ async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   return { troubles, seen: isAtOne && troubles.length === 0 ? { height } : {} }
 }
 
-async function listIncoming(
-  ctx: MoneroContext,
-  sinceHeight: number,
-  blocks: readonly number[] = [],
-): Promise<{ incoming: MoneroIncoming[]; troubles: string[] }> {
+async function listIncoming(ctx: MoneroContext, sinceHeight: number, blocks: readonly number[] = []) {
   const { wallet } = ctx.monero
   try {
     return { incoming: await wallet.listIncoming({ sinceHeight, blocks }), troubles: [] }
   } catch (error) {
     if (!(error instanceof AnswerTooLong)) throw error
-    // What is in the pool is not seen until it is in a block: nothing may lapse or be lost meanwhile.
+    // What is in the pool is not seen until it is in a block: nothing may expire or be lost meanwhile.
     return {
       incoming: await wallet.listIncoming({ sinceHeight, blocks, withoutPool: true }),
       troubles: [error.message],
@@ -71,10 +67,7 @@ async function listIncoming(
 async function listUnderWay(ctx: MoneroContext, height: number): Promise<PaymentRecord[]> {
   const seen = await ctx.invoices.listUnderWay('xmr')
   const waiting = seen.filter(({ waits_for_rate: waits }) => waits !== true)
-  return [
-    ...waiting,
-    ...(await ctx.invoices.listUnlocked('xmr', height, unixSeconds(ctx.databaseNow()), UNLOCKED_AT_ONCE)),
-  ]
+  return [...waiting, ...(await ctx.invoices.listUnlocked('xmr', height, nowSeconds(ctx), UNLOCKED_AT_ONCE))]
 }
 
 export async function countPayments(
@@ -95,17 +88,12 @@ export async function countPayments(
   }
 }
 
-async function readFound(
-  ctx: MoneroContext,
-  incoming: readonly MoneroIncoming[],
-  height: number,
-): Promise<SeenPayment[]> {
-  const payments = incoming.filter(
-    ({ major, amountPico }) => major === 0 && amountPico >= dustThreshold('xmr'),
-  )
+async function readFound(ctx: MoneroContext, incoming: readonly MoneroIncoming[], height: number) {
+  const dust = dustThreshold('xmr')
+  const payments = incoming.filter(({ major, amountPico }) => major === 0 && amountPico >= dust)
   const invoices = await ctx.invoices.findByAddresses('xmr', [...new Set(payments.map(({ minor }) => minor))])
   const byIndex = new Map(invoices.map((invoice) => [invoice.address_index, invoice]))
-  const now = unixSeconds(ctx.databaseNow())
+  const now = nowSeconds(ctx)
   return payments.flatMap((payment) => {
     const invoice = byIndex.get(payment.minor)
     // Another wallet has addresses with the same indexes.
@@ -138,7 +126,7 @@ function toSeen(
     amountRaw,
     confirmations,
     isConfirmed: isDeep && !inPool && !doubleSpendSeen && !isLocked,
-    ...(payment.height === undefined ? {} : { height: payment.height }),
+    ...given({ height: payment.height }),
     ...(isLocked ? { lockedUntil: Number(unlockTime > MAX_SAFE ? MAX_SAFE : unlockTime) } : {}),
   }
 }
@@ -146,9 +134,8 @@ function toSeen(
 const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER)
 
 /** As is_tx_spendtime_unlocked in Monero's wallet2.cpp, without its two minutes of grace. */
-function isLockedAt(unlockTime: bigint, height: number, nowSeconds: number): boolean {
-  return unlockTime > BigInt(unlockTime < BigInt(FIRST_UNLOCK_SECONDS) ? height : nowSeconds)
-}
+const isLockedAt = (unlockTime: bigint, height: number, nowSeconds: number): boolean =>
+  unlockTime > BigInt(unlockTime < BigInt(FIRST_UNLOCK_SECONDS) ? height : nowSeconds)
 
 const KNOWN_BATCH = 1_000
 
@@ -160,10 +147,7 @@ async function leaveOutKnown(ctx: MoneroContext, found: readonly SeenPayment[]):
   })
 }
 
-async function readKnown(
-  ctx: MoneroContext,
-  found: readonly SeenPayment[],
-): Promise<Map<string, PaymentRecord>> {
+async function readKnown(ctx: MoneroContext, found: readonly SeenPayment[]) {
   const known = new Map<string, PaymentRecord>()
   const txs = [...new Set(found.map(({ tx }) => tx))]
   for (let start = 0; start < txs.length; start += KNOWN_BATCH)
@@ -179,16 +163,14 @@ function isNews(found: SeenPayment, record: PaymentRecord): boolean {
   if (record.amount_raw !== String(found.amountRaw)) return true
   const isMoved = found.height !== undefined && record.height !== found.height
   // Each block more is news only before it is counted.
-  if (record.state === 'settled')
-    return (
-      isMoved ||
-      record.reversed_at !== undefined ||
-      (record.by === 'operator' && record.shown_at === undefined)
-    )
+  if (record.state === 'settled') return isMoved || record.reversed_at !== undefined || isOnWordAlone(record)
   if (record.state === 'locked') return isMoved || found.lockedUntil === undefined
   if (record.waits_for_rate === true) return isMoved
   return true
 }
+
+/** Recorded by the operator, and not shown by the chain. */
+const isOnWordAlone = ({ by, shown_at }: PaymentRecord) => by === 'operator' && shown_at === undefined
 
 /** In no block, and what was never confirmed not in the pool either. */
 async function noteLosses(
@@ -205,8 +187,7 @@ async function noteLosses(
     if (place !== undefined && (payment.state !== 'settled' || place.height !== undefined)) continue
     const since = Math.min(ctx.monero.missing.get(payment._id) ?? height, height)
     missing.set(payment._id, since)
-    if ((payment.by === 'chain' || payment.shown_at !== undefined) && height - since >= LOST_AFTER_BLOCKS)
-      lost.push(payment)
+    if (!isOnWordAlone(payment) && height - since >= LOST_AFTER_BLOCKS) lost.push(payment)
   }
   ctx.monero.missing = missing
   if (lost.length === 0) return

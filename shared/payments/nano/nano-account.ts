@@ -26,10 +26,7 @@ export interface UnknownBlock {
 }
 
 export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
-  /**
-   * @returns false: it is left, and what comes after it is not looked at.
-   * @throws NodeUnreachable: it has to be waited for
-   */
+  /** @returns false: leave it, and all after it. @throws NodeUnreachable: it has to be waited for */
   accepts(unknown: UnknownBlock): Promise<boolean>
   readonly treasury: string | undefined
 }
@@ -41,9 +38,7 @@ export interface SettledAccount {
 }
 
 /**
- * Applies the rule.
- *
- * @returns undefined if `adopter` does not accept a block that is not on record.
+ * @returns undefined if `adopter` rejects a block that isn't on record.
  * @throws NodeUnreachable, NodeRefused
  */
 export async function settleAccount(
@@ -87,11 +82,7 @@ interface ChainBlock {
 }
 
 /** After its last block that is on record as confirmed, the oldest first; and the balance before that. */
-async function readTail(
-  ctx: NanoContext,
-  account: OwnAccount,
-  frontier: string,
-): Promise<{ tail: ChainBlock[]; balanceRaw: bigint }> {
+async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string) {
   const tail: ChainBlock[] = []
   for (let hash = frontier; hash !== ZERO_HASH;) {
     const record = await findOnRecord(ctx, hash.toLowerCase())
@@ -108,7 +99,7 @@ async function readTail(
   return { tail, balanceRaw: 0n }
 }
 
-/** What is not on record may halt the coin, so that is made sure of. */
+/** What is not on record may stop the coin, so that is made sure of. */
 async function findOnRecord(ctx: NanoContext, tx: string): Promise<TransferRecord | undefined> {
   return (
     (await ctx.payouts.findTransferByTx('xno', tx)) ??
@@ -121,7 +112,7 @@ async function supersede(ctx: NanoContext, account: OwnAccount, block: NanoBlock
   for (;;) {
     const rival = await findLastBuiltOn(ctx, account, placeOf(block), tx)
     if (rival === undefined) return
-    // Where another process has built on it meanwhile, that goes first.
+    // If another process has built on it meanwhile, that goes first.
     if (!(await replaceTransfer(ctx, rival, `another block stands in its place: ${tx}`))) continue
     // What it was thought to have sent on is at its account again.
     await ctx.invoices.setSwept(rival.payment_ids, undefined)
@@ -133,12 +124,7 @@ async function supersede(ctx: NanoContext, account: OwnAccount, block: NanoBlock
 }
 
 /** None if `tx` has the place. */
-async function findLastBuiltOn(
-  ctx: NanoContext,
-  account: OwnAccount,
-  place: string,
-  tx: string,
-): Promise<TransferRecord | undefined> {
+async function findLastBuiltOn(ctx: NanoContext, account: OwnAccount, place: string, tx: string) {
   let last: TransferRecord | undefined
   for (let next = await findOnPlace(ctx, account, place); next !== undefined && next.tx !== tx;) {
     last = next
@@ -147,12 +133,7 @@ async function findLastBuiltOn(
   return last
 }
 
-async function confirm(
-  ctx: NanoContext,
-  account: OwnAccount,
-  block: NanoBlock,
-  record: TransferRecord,
-): Promise<void> {
+async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, record: TransferRecord) {
   if (record.state === 'replaced')
     await takeBack(ctx, record, { account_index: account.index, previous: placeOf(block) })
   else {
@@ -162,11 +143,7 @@ async function confirm(
   }
 }
 
-async function adopt(
-  account: OwnAccount,
-  { hash, block, change }: UnknownBlock,
-  adopter: Adopter,
-): Promise<void> {
+async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter) {
   const { index } = account
   const isSweep =
     account.address !== adopter.treasury && change < 0n && encodeNanoAddress(block.link) === adopter.treasury
@@ -174,16 +151,8 @@ async function adopt(
   const tx = block.link.toLowerCase()
   const isPayment = kind === 'receive' && index !== TREASURY_INDEX
   // Its source is on no list any more, so nobody else will find it.
-  const payment = isPayment
-    ? await adopter.count({
-        coin: 'xno',
-        tx,
-        addressIndex: index,
-        amountRaw: change,
-        confirmations: 1,
-        isConfirmed: true,
-      })
-    : undefined
+  const seen = { coin: 'xno', tx, addressIndex: index, amountRaw: change, confirmations: 1 } as const
+  const payment = isPayment ? await adopter.count({ ...seen, isConfirmed: true }) : undefined
   await adopter.adopt({
     kind,
     account_index: index,
@@ -203,11 +172,7 @@ export const placeOf = (block: Pick<NanoBlock, 'account' | 'previous'>): string 
 const publicKeyOf = ({ address }: OwnAccount): string => placeOf({ account: address, previous: ZERO_HASH })
 
 /** For the first block of an account on older records, too. */
-async function findOnPlace(
-  ctx: NanoContext,
-  account: OwnAccount,
-  place: string,
-): Promise<TransferRecord | undefined> {
+async function findOnPlace(ctx: NanoContext, account: OwnAccount, place: string) {
   const found = await ctx.payouts.findSuccessor(account.index, place)
   if (found !== undefined || place !== publicKeyOf(account)) return found
   const older = await ctx.payouts.findSuccessor(account.index, ZERO_HASH)

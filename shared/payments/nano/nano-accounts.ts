@@ -10,8 +10,8 @@ import type { NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
 /**
- * What a reconciliation of Nano reads: the chains of all accounts that were ever made, of this seed and of
- * those before it.
+ * What a reconciliation of Nano reads: the chains of all accounts ever made, of this seed and of earlier
+ * ones.
  */
 
 const PAGE = 1_000
@@ -52,13 +52,10 @@ async function reconcilePage(
   const { rpc } = ctx.nano
   const { keys, treasury } = ctx.nano.wallet()
   const indexes = Array.from({ length: to - from + 1 }, (_, step) => from + step)
-  const stored = new Map(
-    (await ctx.coins.listAddresses('xno', indexes)).map(({ index, address }) => [index, address]),
-  )
-  const accounts = indexes.map((index) => ({
-    index,
-    address: stored.get(index) ?? keys.deriveAccount(index).address,
-  }))
+  const records = await ctx.coins.listAddresses('xno', indexes)
+  const stored = new Map(records.map(({ index, address }) => [index, address]))
+  const addressOf = (index: number) => stored.get(index) ?? keys.deriveAccount(index).address
+  const accounts = indexes.map((index) => ({ index, address: addressOf(index) }))
   const frontiers = await rpc.frontiers(accounts.map(({ address }) => address))
   const balances = new Map<number, bigint>()
   const received = new Map<number, { sumRaw: bigint; sources: string[] }>()
@@ -69,24 +66,19 @@ async function reconcilePage(
       const { kind, account_index: index = treasury.index, amountRaw, signed } = found
       if (kind !== 'receive') return
       const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
-      received.set(index, {
-        sumRaw: sumRaw + amountRaw,
-        sources: [...sources, (JSON.parse(signed) as NanoBlock).link],
-      })
+      const { link } = JSON.parse(signed) as NanoBlock
+      received.set(index, { sumRaw: sumRaw + amountRaw, sources: [...sources, link] })
     },
   }
   for (const account of accounts.filter(({ address }) => frontiers.has(address))) {
     const { info } = (await settleAccount(ctx, account, noting)) ?? {}
     balances.set(account.index, info?.balanceRaw ?? 0n)
   }
-  const invoiced = new Set(
-    (await ctx.invoices.findByAddresses('xno', indexes)).map(({ address_index: index }) => index),
-  )
+  const invoices = await ctx.invoices.findByAddresses('xno', indexes)
+  const invoiced = new Set(invoices.map(({ address_index: index }) => index))
   const uninvoiced = accounts.filter(({ index }) => index !== treasury.index && !invoiced.has(index))
-  const receivable = await rpc.receivable(
-    uninvoiced.map(({ address }) => address),
-    dustThreshold('xno'),
-  )
+  const addresses = uninvoiced.map(({ address }) => address)
+  const receivable = await rpc.receivable(addresses, dustThreshold('xno'))
   for (const { index, address } of uninvoiced) {
     const waiting = receivable.get(address) ?? []
     const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
@@ -94,11 +86,8 @@ async function reconcilePage(
     const thereRaw = waiting.reduce((sum, { amountRaw }) => sum + amountRaw, balanceRaw)
     if (thereRaw === 0n && sumRaw === 0n) continue
     const blocks = await rpc.blocksInfo([...sources, ...waiting.map(({ hash }) => hash)])
-    const about = {
-      address,
-      address_index: index,
-      senders: [...new Set([...blocks.values()].map(({ account }) => account))],
-    }
+    const senders = [...new Set([...blocks.values()].map(({ account }) => account))]
+    const about = { address, address_index: index, senders }
     if (thereRaw > 0n) findings.stray({ ...about, amount_raw: String(thereRaw) })
     if (sumRaw > balanceRaw) findings.stray({ ...about, amount_raw: String(sumRaw - balanceRaw), gone: true })
   }
@@ -107,8 +96,8 @@ async function reconcilePage(
 const MOST_FOREIGN = 10_000
 
 /**
- * To which no lane sees any more. What is neither in the chain nor replaced may still come into it, which the
- * operator has to know.
+ * No sender looks at them any more. What is neither in the chain nor replaced may still come into it: the
+ * operator is told.
  */
 async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> {
   const { keys } = ctx.nano.wallet()
@@ -125,13 +114,8 @@ async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> 
     const transfer = await ctx.payouts.findTransfer(_id)
     if (transfer === undefined || !OPEN_TRANSFERS.some((state) => state === transfer.state)) continue
     await ctx.payouts.setForeign(_id)
-    await moveTransfers(
-      ctx,
-      [transfer],
-      ['signed', 'sent'],
-      'held',
-      'it is of an account of another seed, and not in its chain',
-    )
+    const reason = 'it is of an account of another seed, and not in its chain'
+    await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', reason)
     ctx.log.error(
       { transfer_id: _id, block: transfer.tx, payout_ids: transfer.payout_ids },
       'a block of another seed is put aside for the operator: it is not in the chain, and may still come into it',

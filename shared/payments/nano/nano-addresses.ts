@@ -43,10 +43,7 @@ export function nanoAddresses(ctx: NanoContext): AddressSource {
   }
 }
 
-async function findLastUsed(
-  { nano: { rpc } }: NanoContext,
-  accounts: readonly NanoAccount[],
-): Promise<string | undefined> {
+async function findLastUsed({ nano: { rpc } }: NanoContext, accounts: readonly NanoAccount[]) {
   const addresses = accounts.map(({ address }) => address)
   const [frontiers, receivable] = [
     await rpc.frontiers(addresses),

@@ -2,9 +2,7 @@ import { z } from 'zod'
 import { parseNanoAddress } from '../../crypto/nano-address.ts'
 import { MAX_RAW } from './nano-blocks.ts'
 
-/**
- * Protocol 21: every scalar is a text, an empty list or object is the empty text, and a key may be missing.
- */
+/** Protocol 21: every scalar is text, an empty list or object is empty text, and a key may be missing. */
 
 const raw = z
   .string()
@@ -33,9 +31,8 @@ function entriesOf<Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(ke
   ])
 }
 
-function listOf<Item extends z.ZodType>(item: Item) {
-  return z.union([z.literal('').transform((): never[] => []), z.array(item)])
-}
+const listOf = <Item extends z.ZodType>(item: Item) =>
+  z.union([z.literal('').transform((): never[] => []), z.array(item)])
 
 export const refusal = z.object({ error: z.string() })
 

@@ -5,8 +5,8 @@ import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
 import { parseNanoAddress } from '../../crypto/nano-address.ts'
 
 /**
- * A state block as the node takes and shows it, which is also the form to store. Addresses are `nano_…`,
- * hashes and `link` 64 upper-case hex characters, `balance` in raw, in decimal.
+ * A state block as the node takes and shows it, and as it is stored. Addresses are `nano_…`, hashes and
+ * `link` 64 upper-case hex characters, `balance` decimal raw.
  */
 export interface UnsignedNanoBlock {
   readonly type: 'state'
@@ -21,9 +21,7 @@ export interface UnsignedNanoBlock {
 
 export interface NanoBlock extends UnsignedNanoBlock {
   readonly signature: string
-  /**
-   * 16 lower-case hex characters. Neither hash nor signature covers it, so it may be replaced at any time.
-   */
+  /** 16 lower-case hex characters. No hash or signature covers it, so it may be replaced at any time. */
   readonly work: string
 }
 
@@ -34,10 +32,7 @@ export const ZERO_HASH = '0'.repeat(64)
 /** All money there is: amounts are numbers of 128 bits. */
 export const MAX_RAW = (1n << 128n) - 1n
 
-/**
- * Links of the blocks by which the network raises an account's version: a text, filled with zeros. Not signed
- * by the account.
- */
+/** Links of the blocks by which the network raises an account's version, which the account doesn't sign. */
 const EPOCH_LINKS = ['epoch v1 block', 'epoch v2 block'].map((text) =>
   Buffer.from(text).toString('hex').toUpperCase().padEnd(64, '0'),
 )
@@ -57,11 +52,7 @@ export interface NanoAccountState {
   readonly representative: string
 }
 
-/**
- * The account's first block opens it (subtype `open`). The amount is the send's, exactly.
- *
- * @throws TypeError
- */
+/** The first block opens the account (subtype `open`). The amount is exactly the send's. @throws TypeError */
 export function buildReceive(
   state: NanoAccountState,
   send: { readonly hash: string; readonly amountRaw: bigint },
@@ -166,14 +157,12 @@ function verify(signature: Uint8Array, message: Uint8Array, publicKey: Uint8Arra
   return bytesToHex(Point.BASE.multiplyUnsafe(s).subtract(key.multiplyUnsafe(h)).toBytes()) === bytesToHex(r)
 }
 
-export function isEpochBlock(block: Pick<UnsignedNanoBlock, 'link'>): boolean {
-  return EPOCH_LINKS.includes(block.link)
-}
+export const isEpochBlock = (block: Pick<UnsignedNanoBlock, 'link'>): boolean =>
+  EPOCH_LINKS.includes(block.link)
 
 /** The block before, or the account's public key for its first block. 64 upper-case hex characters. */
-export function workRootOf(block: Pick<UnsignedNanoBlock, 'account' | 'previous'>): string {
-  return block.previous === ZERO_HASH ? publicKeyOf('block.account', block.account) : block.previous
-}
+export const workRootOf = (block: Pick<UnsignedNanoBlock, 'account' | 'previous'>): string =>
+  block.previous === ZERO_HASH ? publicKeyOf('block.account', block.account) : block.previous
 
 /** A change needs as much as a send, an open as much as a receive. */
 export interface NanoWorkThresholds {
@@ -182,8 +171,8 @@ export interface NanoWorkThresholds {
 }
 
 /**
- * The live network's (docs.nano.org, Work generation, "Difficulty thresholds", epoch 2): about 2^29 and 2^23
- * hashes. No network asks for more.
+ * The live network's, about 2^29 and 2^23 hashes; none asks for more (docs.nano.org, Work generation, epoch
+ * 2).
  */
 export const LIVE_WORK_THRESHOLDS: NanoWorkThresholds = {
   send: 0xfffffff800000000n,

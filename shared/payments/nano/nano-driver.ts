@@ -5,7 +5,7 @@ import { nanoHoldings } from './nano-holdings.ts'
 import { nanoAddresses } from './nano-addresses.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX } from './nano-keys.ts'
-import { isSeedKnown, MAX_RUN, settleOrHalt, tryWork } from './nano-lane.ts'
+import { isSeedKnown, MAX_RUN, settleOrStop, tryWork } from './nano-sender.ts'
 import { lookAtOne, lookAtRound } from './nano-look.ts'
 import { findSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
@@ -30,7 +30,7 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     async agrees() {
       const { treasury } = ctx.nano.wallet()
       await noteProblem(ctx, 'xno', 'wallet', undefined)
-      if (!(await isSeedKnown(ctx)) || (await settleOrHalt(ctx, treasury)) === 'halted') return false
+      if (!(await isSeedKnown(ctx)) || (await settleOrStop(ctx, treasury)) === 'stopped') return false
       await tryWork(ctx)
       return true
     },

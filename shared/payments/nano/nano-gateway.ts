@@ -44,12 +44,8 @@ export function openNanoGateway(
         throw new StartError('NANO_SEED_FILE is not set, and Nano cannot be received or sent without it.')
       if (wallet === undefined) {
         const keys = openNanoSeed(seedFile)
-        wallet = {
-          keys,
-          treasury: keys.deriveAccount(TREASURY_INDEX),
-          representative,
-          indexFile: `${seedFile}.index`,
-        }
+        const treasury = keys.deriveAccount(TREASURY_INDEX)
+        wallet = { keys, treasury, representative, indexFile: `${seedFile}.index` }
       }
       return wallet
     },

@@ -1,4 +1,4 @@
-import { MINUTE_MS, SECOND_MS, unixSeconds } from '../../foundation/time.ts'
+import { MINUTE_MS, SECOND_MS, nowSeconds } from '../../foundation/time.ts'
 import { noteProblem } from '../coin-round.ts'
 import type { Look } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
@@ -6,15 +6,9 @@ import type { NanoContext } from './nano-gateway.ts'
 
 /** A node that is cut off, or stands still, answers as any other does, and lacks what was paid since. */
 
-/**
- * A node that has fewer confirmed blocks than were seen before, or than its peers have, by more than this, is
- * catching up.
- */
+/** A node with fewer confirmed blocks than before, or than its peers, by more than this, is catching up. */
 const HEIGHT_SLACK = 1_000
-/**
- * The live network confirms blocks each second. Others may be quiet for as long as they like, and have no
- * other node.
- */
+/** The live network confirms blocks each second. Others may be quiet, and have no other node. */
 const STANDS_STILL_MS = 5 * MINUTE_MS
 
 /** @returns what is reported of it; `trouble` if what it lacks says nothing */
@@ -29,7 +23,7 @@ export async function readNode(
       : 'it throws away old blocks (enable_pruning), and without them payments cannot be proven'
   if (isPruning !== before?.problems?.node) await noteProblem(ctx, 'xno', 'node', isPruning)
   const highest = before?.height ?? 0
-  const now = unixSeconds(ctx.databaseNow())
+  const now = nowSeconds(ctx)
   const grownAt = cemented > highest || before?.grown_at === undefined ? now : before.grown_at
   const reason =
     cemented + HEIGHT_SLACK < highest
@@ -43,11 +37,7 @@ export async function readNode(
   }
 }
 
-async function doubtLive(
-  { nano: { rpc } }: NanoContext,
-  cemented: number,
-  stillSeconds: number,
-): Promise<string | undefined> {
+async function doubtLive({ nano: { rpc } }: NanoContext, cemented: number, stillSeconds: number) {
   if ((await rpc.countPeers()) === 0) return 'the node is connected to no other node of the live network'
   if (stillSeconds * SECOND_MS > STANDS_STILL_MS)
     return `the node has confirmed no block for ${stillSeconds} s`

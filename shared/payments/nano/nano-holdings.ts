@@ -2,17 +2,14 @@ import type { Holdings } from '../driver.ts'
 import { dustThreshold } from '../coin.ts'
 import { OPEN_TRANSFERS } from '../payout.ts'
 import { parseNanoAddress } from '../../crypto/nano-address.ts'
+import { pagesOf } from '../../servers/records.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
 const MOST_OPEN = 10_000
 const PAGE = 500
 const ACCOUNTS_AT_ONCE = 8
 
-/**
- * Treasury, on its way there, invoices' accounts.
- *
- * @returns undefined while a block of ours waits to be confirmed
- */
+/** Treasury, on its way there, invoices' accounts. @returns undefined while a block of ours is unconfirmed */
 export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefined> {
   const { rpc } = ctx.nano
   // As the database knows it: who watches may have no seed.
@@ -53,11 +50,7 @@ const readBalance = async ({ nano }: NanoContext, address: string): Promise<bigi
 /** @param received takes up the accounts of those that were received, and may not be sent on */
 async function sumUnreceived(ctx: NanoContext, received: Set<number>): Promise<bigint> {
   let sumRaw = 0n
-  for (let after = ''; ;) {
-    const page = await ctx.invoices.listUnswept('xno', after, PAGE)
-    const last = page.at(-1)
-    if (last === undefined) return sumRaw
-    after = last._id
+  for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
     const addresses = await ctx.coins.listAddresses('xno', [
       ...new Set(page.map(({ address_index: index }) => index)),
     ])
@@ -71,4 +64,5 @@ async function sumUnreceived(ctx: NanoContext, received: Set<number>): Promise<b
       else received.add(index)
     }
   }
+  return sumRaw
 }

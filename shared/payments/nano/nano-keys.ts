@@ -10,10 +10,7 @@ import { hashNanoBlock, isSignedByAccount, type UnsignedNanoBlock } from './nano
 const SEED = /^[0-9a-fA-F]{64}$/
 /** An index is hashed as 4 bytes. */
 const MAX_INDEX = 2 ** 32 - 1
-/**
- * Accounts of a seed that are remembered: to derive one takes half a millisecond, and each round asks for the
- * same ones.
- */
+/** Accounts remembered: deriving one takes half a millisecond, and each round asks for the same ones. */
 const REMEMBERED = 10_000
 
 /** Ed25519 as in RFC 8032, with Blake2b-512 in the place of SHA-512 (docs.nano.org, Signing). */
@@ -36,18 +33,12 @@ export interface NanoKeys {
   signBlock(index: number, block: UnsignedNanoBlock): { readonly hash: string; readonly signature: string }
 }
 
-/**
- * Readable by its owner alone.
- *
- * @throws StartError with a sentence for the operator; what it holds is never in it
- */
-export function openNanoSeed(file: string): NanoKeys {
-  return createNanoKeys(readSeed(file))
-}
+/** Readable by its owner alone. @throws StartError for the operator, without the file's content */
+export const openNanoSeed = (file: string): NanoKeys => createNanoKeys(readSeed(file))
 
 /**
- * The secret key of an index is Blake2b, 32 bytes, of the seed and the index (4 bytes, big endian);
- * docs.nano.org, Integration guides, "Seeds".
+ * The secret key of an index is Blake2b, 32 bytes, of seed and index (4 bytes, big endian); docs.nano.org,
+ * Integration guides, "Seeds".
  *
  * @throws TypeError for a seed that is not 64 hex characters
  */
@@ -57,9 +48,8 @@ export function createNanoKeys(seed: string): NanoKeys {
   const known = new Map<number, NanoAccount>()
 
   function derive(index: number): { account: NanoAccount; secretKey: Uint8Array } {
-    if (!Number.isInteger(index) || index < 0 || index > MAX_INDEX) {
+    if (!Number.isInteger(index) || index < 0 || index > MAX_INDEX)
       throw new TypeError(`"index" expected a whole number from 0 to ${MAX_INDEX}, got ${index}`)
-    }
     const indexBytes = new Uint8Array(4)
     new DataView(indexBytes.buffer).setUint32(0, index)
     const secretKey = blake2b(concatBytes(seedBytes, indexBytes), { dkLen: 32 })
@@ -103,12 +93,8 @@ function readSeed(file: string): string {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (error instanceof StartError) throw error
-    throw new StartError(
-      `The Nano seed ${file} cannot be read (${code ?? 'unknown error'}); NANO_SEED_FILE has to name it.`,
-      {
-        cause: error,
-      },
-    )
+    const why = `The Nano seed ${file} cannot be read (${code ?? 'unknown error'}); NANO_SEED_FILE has to name it.`
+    throw new StartError(why, { cause: error })
   }
   if (!SEED.test(text))
     throw new StartError(`The Nano seed ${file} does not hold a seed: expected 64 hex characters.`)

@@ -1,6 +1,7 @@
 import type { Context } from '../../context.ts'
 import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../../foundation/limits.ts'
 import { unixSeconds } from '../../foundation/time.ts'
+import { pagesOf } from '../../servers/records.ts'
 import { dustThreshold } from '../coin.ts'
 import { recordPayments } from '../coin-round.ts'
 import type { InvoiceRecord, SeenPayment } from '../invoice.ts'
@@ -10,23 +11,23 @@ import { recordLoss } from '../settlement.ts'
 import { NodeUnreachable } from '../node-errors.ts'
 import { parseNanoAddress } from '../../crypto/nano-address.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import { settleOrHalt } from './nano-lane.ts'
+import { settleOrStop } from './nano-sender.ts'
 import { readNode } from './nano-health.ts'
 import { noteDoubt, proveSends } from './nano-proof.ts'
 import { RECEIVABLE_BATCH } from './nano-rpc.ts'
 
 /**
- * A round, a look because an owner asked, and one because the node's websocket spoke: all are the same look
- * at what is receivable, at any time, from any process, and again: a payment counts once. It stays receivable
- * until our own account receives it, and only what is settled is received (nano-sweep.ts): nothing can leave
- * the list before it was counted, however long nobody looked.
+ * A round, a look because an owner asked, and one because the node's websocket spoke: all look at what is
+ * receivable, at any time, from any process, and again: a payment counts once. It stays receivable until our
+ * own account receives it, and only what is settled is received (nano-sweep.ts): nothing leaves the list
+ * before it is counted, however long nobody looked.
  */
 
 const AT_ONCE = 4
 /** Few at first, so that the node is soon asked, then twice as many each time. */
 const FIRST_OPEN_PAGE = AT_ONCE * RECEIVABLE_BATCH
 const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
-const LAPSED_PAGES = 100
+const EXPIRED_PAGES = 100
 
 interface Look {
   troubles: string[]
@@ -35,7 +36,7 @@ interface Look {
 /** @throws NodeUnreachable if the node's word is no news; what it has is taken in before that */
 export async function lookAtRound(ctx: NanoContext, startedAt: number): Promise<RoundLook> {
   const { seen, trouble } = await readNode(ctx)
-  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtLapsed(ctx, startedAt))]
+  const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtExpired(ctx, startedAt))]
   if (trouble !== undefined) throw trouble
   troubles.push(...(await lookAtUnconfirmed(ctx, startedAt)))
   return { troubles, seen }
@@ -44,9 +45,8 @@ export async function lookAtRound(ctx: NanoContext, startedAt: number): Promise<
 /** And those of payments that a crash left half taken in. */
 async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
   const halfTaken = await ctx.invoices.listUnderWay('xno')
-  const left = await ctx.invoices.findByAddresses('xno', [
-    ...new Set(halfTaken.map(({ address_index }) => address_index)),
-  ])
+  const indexes = new Set(halfTaken.map(({ address_index }) => address_index))
+  const left = await ctx.invoices.findByAddresses('xno', [...indexes])
   const { troubles } = await lookAtAddresses(ctx, left.map(addressOf))
   const found = await forEachPage(
     readOpen(ctx),
@@ -95,9 +95,9 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
   })
 }
 
-async function lookAtLapsed(ctx: NanoContext, now: number): Promise<string[]> {
+async function lookAtExpired(ctx: NanoContext, now: number): Promise<string[]> {
   return forEachPage(
-    readLapsed(ctx, now),
+    readExpired(ctx, now),
     (page) => askAbout(ctx, page.map(addressOf)),
     async (page, listed) => {
       const look = await takeIn(ctx, listed)
@@ -114,30 +114,25 @@ async function lookAtLapsed(ctx: NanoContext, now: number): Promise<string[]> {
 
 const addressOf = ({ address }: Pick<InvoiceRecord, 'address'>): string => address
 
-async function* readLapsed(ctx: NanoContext, now: number): AsyncGenerator<WatchedAddress[]> {
-  let after = ''
-  for (let count = 0; count < LAPSED_PAGES; count++) {
-    const page = await ctx.invoices.listLapsedDue('xno', now, after, RECEIVABLE_BATCH)
-    const last = page.at(-1)
-    if (last === undefined) return
+async function* readExpired(ctx: NanoContext, now: number): AsyncGenerator<WatchedAddress[]> {
+  let left = EXPIRED_PAGES
+  for await (const page of pagesOf((after) =>
+    ctx.invoices.listExpiredDue('xno', now, after, RECEIVABLE_BATCH),
+  )) {
     yield page
-    after = last._id
+    if (--left === 0) return
   }
 }
 
-/**
- * What it says of one is taken in while it is asked about the next.
- *
- * @throws what the first that failed threw
- */
+/** Takes in the answers about one page while the next is asked about. @throws what the first failure threw */
 async function forEachPage<Page>(
   pages: AsyncGenerator<Page>,
   ask: (page: Page) => Promise<ListedSend[]>,
   take: (page: Page, listed: ListedSend[]) => Promise<Look>,
 ): Promise<string[]> {
   const troubles: string[] = []
-  // A generator queues the calls of next(), so that each lane gets a page of its own.
-  const lanes = Array.from({ length: AT_ONCE }, async () => {
+  // A generator queues the calls of next(), so that each reader gets a page of its own.
+  const readers = Array.from({ length: AT_ONCE }, async () => {
     let taking = Promise.resolve()
     try {
       for await (const page of { [Symbol.asyncIterator]: () => ({ next: () => pages.next() }) }) {
@@ -150,26 +145,17 @@ async function forEachPage<Page>(
       await taking
     }
   })
-  const ended = await Promise.allSettled(lanes)
-  const failed = ended.find((lane) => lane.status === 'rejected')
+  const ended = await Promise.allSettled(readers)
+  const failed = ended.find((reader) => reader.status === 'rejected')
   if (failed !== undefined) throw failed.reason
   return troubles
 }
 
-/**
- * What could not be taken in is logged and told, and holds nothing else up.
- *
- * @throws NodeUnreachable, NodeRefused
- */
-export async function lookAtAddresses(ctx: NanoContext, addresses: readonly string[]): Promise<Look> {
-  return addresses.length === 0 ? { troubles: [] } : takeIn(ctx, await askAbout(ctx, addresses))
-}
+/** What can't be taken in is logged and holds nothing else up. @throws NodeUnreachable, NodeRefused */
+export const lookAtAddresses = async (ctx: NanoContext, addresses: readonly string[]): Promise<Look> =>
+  addresses.length === 0 ? { troubles: [] } : takeIn(ctx, await askAbout(ctx, addresses))
 
-async function askAbout(
-  ctx: NanoContext,
-  addresses: readonly string[],
-  options?: { unconfirmed: boolean },
-): Promise<ListedSend[]> {
+async function askAbout(ctx: NanoContext, addresses: readonly string[], options?: { unconfirmed: boolean }) {
   const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'), options)
   return [...receivable].flatMap(([address, sends]) =>
     sends.map(({ hash, amountRaw }) => ({ address, hash, amountRaw })),
@@ -182,7 +168,7 @@ async function takeIn(ctx: NanoContext, listed: readonly ListedSend[]): Promise<
   if (fresh.length === 0) return { troubles: [] }
   const { proven, doubtful } = await proveSends(ctx.nano.rpc, await nameAccounts(ctx, fresh))
   // A bad signature is the sender's to make, and no look will ever prove what was pruned: were it a trouble,
-  // nothing would lapse.
+  // nothing would expire.
   const troubles = doubtful.flatMap(({ send, doubt: { kind, reason } }) =>
     kind !== 'untrue' ? [] : [`${send.hash}: ${reason}`],
   )
@@ -202,7 +188,7 @@ async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Pro
   )
   for (const { index, address } of await ctx.coins.findAddresses('xno', strange)) {
     try {
-      await settleOrHalt(ctx, { index, address })
+      await settleOrStop(ctx, { index, address })
     } catch (error) {
       if (!(error instanceof NodeUnreachable)) throw error
       troubles.push(error.message)
@@ -213,10 +199,7 @@ async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Pro
 
 const MOST_OVERDUE = 50_000
 
-/**
- * What was sent in time and is not confirmed yet holds its invoice, and its order, until it is confirmed or
- * gone.
- */
+/** What was sent in time and isn't confirmed holds its invoice and order until it is confirmed or gone. */
 async function lookAtUnconfirmed(ctx: NanoContext, startedAt: number): Promise<string[]> {
   const overdue = await ctx.invoices.listOverdue('xno', startedAt, MOST_OVERDUE)
   const listed =
@@ -264,7 +247,7 @@ async function nameAccounts(ctx: Context, listed: readonly ListedSend[]): Promis
 const KNOWN_BATCH = 1_000
 
 /**
- * A block has one recipient, so its hash says which payment it is. What waits for a rate the round settles.
+ * A block has one recipient, so its hash says which payment it is. The round settles what waits for a rate.
  */
 async function leaveOutKnown(ctx: Context, listed: readonly ListedSend[]): Promise<ListedSend[]> {
   const counted = new Set<string>()
@@ -276,9 +259,8 @@ async function leaveOutKnown(ctx: Context, listed: readonly ListedSend[]): Promi
   return listed.filter(({ hash, amountRaw }) => !counted.has(`${hash.toLowerCase()}:${amountRaw}`))
 }
 
-function needsNoLook({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean {
-  return (state === 'settled' && reversedAt === undefined) || waits === true
-}
+const needsNoLook = ({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean =>
+  (state === 'settled' && reversedAt === undefined) || waits === true
 
 export async function lookAtOne(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
   // What a node that is catching up has is taken in; that it shows nothing is no news.

@@ -14,8 +14,8 @@ export interface ClaimedSend {
 }
 
 /**
- * `unsigned`: what the nodes take for a signature is their own rule, so the node may tell the truth.
- * `unproven`: it has thrown away the block that would prove it. `untrue`: no honest node lists such a send.
+ * `unsigned`: the nodes have a rule of their own for signatures, so the node may tell the truth. `unproven`:
+ * it no longer has the block that would prove it. `untrue`: no honest node lists such a send.
  */
 export interface Doubt {
   readonly kind: 'unsigned' | 'unproven' | 'untrue'
@@ -23,11 +23,9 @@ export interface Doubt {
 }
 
 /**
- * Those that the node's blocks bear out: hash and signature hold, it is confirmed, for that account, and
- * sends the difference of two balances that hashes cover. That it is confirmed is the node's word; nothing
- * else is.
- *
- * @param options with `unconfirmed` those that are not confirmed yet, too
+ * The sends that the node's blocks prove: hash and signature are right, it is confirmed (with `unconfirmed`:
+ * or not yet), for that account, and sends the difference of two balances that hashes cover. Only that it is
+ * confirmed is taken on the node's word.
  */
 export async function proveSends<Send extends ClaimedSend>(
   rpc: NanoRpc,
@@ -110,11 +108,7 @@ const MOST_DOUBTED = 100_000
 export const wasDoubted = ({ hash }: ClaimedSend): boolean => doubted.has(hash)
 
 /** Once, however often the node lists it. */
-export function noteDoubt(
-  log: Log,
-  send: ClaimedSend & { readonly address?: string },
-  { reason }: Doubt,
-): void {
+export function noteDoubt(log: Log, send: ClaimedSend & { readonly address?: string }, { reason }: Doubt) {
   const { hash, amountRaw, address = 'the treasury' } = send
   if (doubted.has(hash)) return
   if (doubted.size >= MOST_DOUBTED) doubted.clear()

@@ -29,8 +29,7 @@ import {
   ZERO_HASH,
 } from './nano-blocks.ts'
 import { postJson } from './node-http.ts'
-import type { NodeUrl } from './node-url.ts'
-import { readNodeUrl } from './node-url.ts'
+import { readNodeUrl, type NodeUrl } from './node-url.ts'
 
 /** Accounts asked about in one request: 68 KB of request, and the bound of the answer below. */
 export const RECEIVABLE_BATCH = 1_000
@@ -41,9 +40,7 @@ export const RECEIVABLE_BATCH = 1_000
 const RECEIVABLES_EACH = 16
 /** 125 KB a page. */
 const RECEIVABLE_PAGE = 1_000
-/**
- * 10,000 receivables of one account a look, the largest first. What is beyond comes up as those are received.
- */
+/** 10,000 receivables of one account a look, the largest first; the others come up as those are received. */
 const MAX_RECEIVABLE_PAGES = 10
 /** About 1,200 bytes a block. */
 const BLOCKS_BATCH = 1_000
@@ -54,10 +51,7 @@ const WORK_TIMEOUT_MS = 4 * MINUTE_MS
 export interface NanoRpcOptions {
   /** User and password in it become a header and are in no message. */
   readonly url: string
-  /**
-   * A work server that takes `work_generate`; without one the node is asked, which then needs
-   * `enable_control`.
-   */
+  /** A work server that takes `work_generate`; without one the node needs `enable_control`. */
   readonly workUrl?: string | undefined
   readonly log: Log
   /** For each request but `work_generate`, from the first byte sent to the last received. */
@@ -84,7 +78,7 @@ export interface NanoAccountInfo {
 export interface NanoBlockInfo {
   readonly hash: string
   readonly account: string
-  /** What was sent or received; undefined where the node no longer has the block before. */
+  /** What was sent or received; undefined if the node no longer has the block before. */
   readonly amountRaw: bigint | undefined
   readonly balanceRaw: bigint
   readonly height: number
@@ -101,8 +95,8 @@ type Request = { readonly action: string } & Readonly<Record<string, unknown>>
 
 /**
  * Each answer is checked against what was asked; hashes are 64 upper-case hex characters, addresses `nano_…`,
- * amounts raw. Every call rejects with NodeUnreachable (no news) or NodeRefused (the node's own sentence). A
- * bad argument is a TypeError, before anything is sent.
+ * amounts raw. Every call rejects with NodeUnreachable (no news) or NodeRefused (the node's own sentence), or
+ * a TypeError for a bad argument, before anything is sent.
  */
 export type NanoRpc = ReturnType<typeof createNanoRpc>
 
@@ -163,13 +157,9 @@ export function createNanoRpc({
     const unique = [...asked]
     for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
       const accounts = unique.slice(start, start + RECEIVABLE_BATCH)
+      const options = { count: String(RECEIVABLES_EACH), ...receivableOptions(thresholdRaw, unconfirmed) }
       const answer = await ask(
-        {
-          action: 'accounts_receivable',
-          accounts,
-          count: String(RECEIVABLES_EACH),
-          ...receivableOptions(thresholdRaw, unconfirmed),
-        },
+        { action: 'accounts_receivable', accounts, ...options },
         accountsReceivableAnswer,
       )
       for (const [address, entries] of answer.blocks) {
@@ -177,40 +167,27 @@ export function createNanoRpc({
         checkReceivables('accounts_receivable', entries, RECEIVABLES_EACH, thresholdRaw)
         // With this call the node cuts by hash and sorts what is left, so a full list may lack the largest.
         const isCut = entries.size === RECEIVABLES_EACH
-        const list = isCut
-          ? await receivableOfOne(address, thresholdRaw, unconfirmed)
-          : toReceivables(entries)
-        if (list.length > 0) found.set(address, list)
+        const all = isCut ? await receivableOfOne(address, thresholdRaw, unconfirmed) : entries
+        if (all.size > 0) found.set(address, toReceivables(all))
       }
     }
     return found
   }
 
   /** What is received meanwhile shifts the pages; the next call finds what that hid. */
-  async function receivableOfOne(
-    address: string,
-    thresholdRaw: bigint,
-    unconfirmed: boolean,
-  ): Promise<NanoReceivable[]> {
+  async function receivableOfOne(address: string, thresholdRaw: bigint, unconfirmed: boolean) {
     const found = new Map<string, bigint>()
     for (let page = 0; page < MAX_RECEIVABLE_PAGES; page += 1) {
-      const { blocks } = await ask(
-        {
-          action: 'receivable',
-          account: address,
-          count: String(RECEIVABLE_PAGE),
-          offset: String(page * RECEIVABLE_PAGE),
-          ...receivableOptions(thresholdRaw, unconfirmed),
-        },
-        receivableAnswer,
-      )
+      const place = { count: String(RECEIVABLE_PAGE), offset: String(page * RECEIVABLE_PAGE) }
+      const options = { ...place, ...receivableOptions(thresholdRaw, unconfirmed) }
+      const { blocks } = await ask({ action: 'receivable', account: address, ...options }, receivableAnswer)
       checkReceivables('receivable', blocks, RECEIVABLE_PAGE, thresholdRaw)
       const before = found.size
       for (const [hash, amountRaw] of blocks) found.set(hash, amountRaw)
       if (blocks.size < RECEIVABLE_PAGE) break
       if (found.size === before) throw misled('receivable', 'the same page for every offset')
     }
-    return toReceivables(found)
+    return found
   }
 
   function checkReceivables(
@@ -291,20 +268,11 @@ export function createNanoRpc({
     const unique = [...new Set(hashes)]
     for (let start = 0; start < unique.length; start += BLOCKS_BATCH) {
       const batch = new Set(unique.slice(start, start + BLOCKS_BATCH))
-      const answer = await ask(
-        {
-          action: 'blocks_info',
-          hashes: [...batch],
-          json_block: 'true',
-          include_not_found: 'true',
-          receive_hash: 'true',
-        },
-        blocksInfoAnswer,
-      )
+      const options = { json_block: 'true', include_not_found: 'true', receive_hash: 'true' }
+      const answer = await ask({ action: 'blocks_info', hashes: [...batch], ...options }, blocksInfoAnswer)
       const missing = new Set(answer.blocks_not_found)
-      for (const hash of [...answer.blocks.keys(), ...missing]) {
+      for (const hash of [...answer.blocks.keys(), ...missing])
         if (!batch.delete(hash)) throw misled('blocks_info', 'a block that was not asked for')
-      }
       if (batch.size > 0) throw misled('blocks_info', 'fewer blocks than were asked for')
       for (const [hash, fields] of answer.blocks) found.set(hash, readBlock(hash, fields))
     }
@@ -315,9 +283,8 @@ export function createNanoRpc({
     const block = fields.contents
     if (block !== undefined) {
       if (hashNanoBlock(block) !== hash) throw misled('blocks_info', 'another block than its hash says')
-      if (block.account !== fields.block_account || BigInt(block.balance) !== fields.balance) {
+      if (block.account !== fields.block_account || BigInt(block.balance) !== fields.balance)
         throw misled('blocks_info', 'an account or balance that the block does not have')
-      }
     }
     return {
       hash,
@@ -347,9 +314,8 @@ export function createNanoRpc({
   }
 
   /**
-   * Without a difficulty work_generate makes 64 times as much as a receive needs. What is above the live
-   * network's is a lie or a mistake. A node that refuses the (deprecated) call gets live work, which is good
-   * anywhere.
+   * Without a difficulty work_generate makes 64 times as much as a receive needs. More than the live
+   * network's is a lie or a mistake. A node that refuses the (deprecated) call gets live work, good anywhere.
    */
   async function workThresholds(): Promise<NanoWorkThresholds> {
     if (knownThresholds !== undefined) return knownThresholds
@@ -368,14 +334,10 @@ export function createNanoRpc({
 
   async function generateWork(root: string, threshold: bigint, limitMs = workTimeoutMs): Promise<string> {
     assertHash('root', root)
-    if (threshold < 0n || threshold > LIVE_WORK_THRESHOLDS.send) {
+    if (threshold < 0n || threshold > LIVE_WORK_THRESHOLDS.send)
       throw new TypeError(`"threshold" expected 0 to the live network's, got ${threshold}`)
-    }
-    const request = {
-      action: 'work_generate',
-      hash: root,
-      difficulty: threshold.toString(16).padStart(16, '0'),
-    }
+    const difficulty = threshold.toString(16).padStart(16, '0')
+    const request = { action: 'work_generate', hash: root, difficulty }
     let work: string
     try {
       ;({ work } = await ask(request, workAnswer, workServer, limitMs))
@@ -449,8 +411,8 @@ function receivableOptions(thresholdRaw: bigint, unconfirmed: boolean): Readonly
 
 function toReceivables(entries: ReadonlyMap<string, bigint>): NanoReceivable[] {
   const list = Array.from(entries, ([hash, amountRaw]) => ({ hash, amountRaw }))
-  return list.sort((left, right) =>
-    left.amountRaw === right.amountRaw ? 0 : left.amountRaw > right.amountRaw ? -1 : 1,
+  return list.sort(({ amountRaw: left }, { amountRaw: right }) =>
+    left === right ? 0 : left > right ? -1 : 1,
   )
 }
 
@@ -472,10 +434,6 @@ function assertHash(name: string, hash: string): void {
   if (!/^[0-9A-F]{64}$/.test(hash)) throw new TypeError(`"${name}" expected 64 upper-case hex characters`)
 }
 
-function unlessZero(hash: string): string | undefined {
-  return hash === ZERO_HASH ? undefined : hash
-}
+const unlessZero = (hash: string): string | undefined => (hash === ZERO_HASH ? undefined : hash)
 
-function lesser(left: bigint, right: bigint): bigint {
-  return left < right ? left : right
-}
+const lesser = (left: bigint, right: bigint): bigint => (left < right ? left : right)

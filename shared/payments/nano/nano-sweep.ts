@@ -1,8 +1,9 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { SECOND_MS, unixSeconds } from '../../foundation/time.ts'
+import { SECOND_MS, nowSeconds } from '../../foundation/time.ts'
+import { pagesOf } from '../../servers/records.ts'
 import { dustThreshold } from '../coin.ts'
-import { isHalted, untilNodeFails } from '../coin-round.ts'
+import { isStopped, untilNodeFails } from '../coin-round.ts'
 import type { PaymentRecord } from '../invoice.ts'
 import { isNodeTrouble } from '../node-errors.ts'
 import { nextDue } from '../payout-round.ts'
@@ -16,17 +17,17 @@ import {
   buildRun,
   MAX_RUN,
   receiveStep,
-  runLane,
+  runSender,
   stateOf,
-  type LaneStep,
+  type SenderStep,
   type Standing,
-} from './nano-lane.ts'
+} from './nano-sender.ts'
 import { proveSends, requireProvenSend, type ClaimedSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
 /**
- * What was paid at an invoice's account is received there, sent on to the treasury in one block, and received
- * there. Only settled payments are received: nothing leaves the list of what is receivable before it was
+ * A payment at an invoice's account is received there, sent on to the treasury in one block, and received
+ * there. Only settled payments are received: nothing leaves the list of what is receivable before it is
  * counted.
  */
 
@@ -41,7 +42,7 @@ const ACCOUNT_PAGE = 100
 
 /** Compares the treasury's chain with what is stored even if there is nothing to do. */
 export async function sweepNano(ctx: NanoContext): Promise<void> {
-  if (await isHalted(ctx, 'xno')) return
+  if (await isStopped(ctx, 'xno')) return
   await untilNodeFails(ctx, 'xno', () => sweepRound(ctx))
 }
 
@@ -51,19 +52,13 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
   const indexes = await listAccounts(ctx, wallet)
   // One account's trouble is no other's.
   const errors: unknown[] = []
-  const workLane = async (): Promise<void> => {
-    for (
-      let index = indexes.shift();
-      index !== undefined && performance.now() < untilMs;
-      index = indexes.shift()
-    ) {
+  const sendFromNext = async (): Promise<void> => {
+    while (performance.now() < untilMs) {
+      const index = indexes.shift()
+      if (index === undefined) return
       try {
-        const account = wallet.keys.deriveAccount(index)
-        if (
-          (await runLane(ctx, account, (standing) => nextForInvoice(ctx, wallet, standing), untilMs)) ===
-          'halted'
-        )
-          return
+        const next = (standing: Standing) => nextForInvoice(ctx, wallet, standing)
+        if ((await runSender(ctx, wallet.keys.deriveAccount(index), next, untilMs)) === 'stopped') return
       } catch (error) {
         errors.push(error)
       }
@@ -71,7 +66,7 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
   }
   const next = nextDue(ctx, nanoDriver(ctx))
   let isSent = false
-  const sending = Promise.all(Array.from({ length: ACCOUNTS_AT_ONCE }, workLane)).finally(
+  const sending = Promise.all(Array.from({ length: ACCOUNTS_AT_ONCE }, sendFromNext)).finally(
     () => (isSent = true),
   )
   const takeIn = async (): Promise<void> => {
@@ -92,14 +87,12 @@ async function listAccounts(ctx: NanoContext, { treasury }: NanoWallet): Promise
   const found = new Set<number>()
   for (const { account_index: index } of await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MAX_ACCOUNTS))
     if (index !== undefined) found.add(index)
-  for (let after = ''; found.size < MAX_ACCOUNTS;) {
-    const page = await ctx.invoices.listUnswept('xno', after, PAGE)
-    const last = page.at(-1)
-    if (last === undefined) break
+  for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
+    if (found.size >= MAX_ACCOUNTS) break
+
     // A payment that the operator recorded by hand may name a block that is none.
     const blocks = await ctx.nano.rpc.blocksInfo(page.filter(namesBlock).map(hashOf))
     for (const payment of page) if (blocks.has(hashOf(payment))) found.add(payment.address_index)
-    after = last._id
   }
   for (const index of await listUnassigned(ctx)) found.add(index)
   found.delete(treasury.index)
@@ -115,13 +108,10 @@ async function listUnassigned(ctx: NanoContext): Promise<number[]> {
   if (accounts.length === 0) return []
   const addresses = accounts.map(({ address }) => address)
   const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'))
-  const last = new Map(
-    [...(await ctx.nano.rpc.frontiers(addresses))].map(([address, hash]) => [hash.toLowerCase(), address]),
-  )
-  const received = (await ctx.payouts.listTransfersByTx('xno', [...last.keys()])).filter(
-    ({ kind }) => kind === 'receive',
-  )
-  const holding = new Set(received.map(({ tx }) => last.get(tx)))
+  const frontiers = await ctx.nano.rpc.frontiers(addresses)
+  const last = new Map([...frontiers].map(([address, hash]) => [hash.toLowerCase(), address]))
+  const own = await ctx.payouts.listTransfersByTx('xno', [...last.keys()])
+  const holding = new Set(own.flatMap(({ kind, tx }) => (kind === 'receive' ? [last.get(tx)] : [])))
   return accounts
     .filter(({ address }) => receivable.has(address) || holding.has(address))
     .map(({ index }) => index)
@@ -130,17 +120,14 @@ async function listUnassigned(ctx: NanoContext): Promise<number[]> {
 const hashOf = ({ tx }: PaymentRecord): string => tx.toUpperCase()
 const namesBlock = ({ tx }: PaymentRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
 
-async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep[]> {
+async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: Standing) {
   const { account, balanceRaw } = standing
-  for (let after = ''; ;) {
-    const page = await ctx.invoices.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
-    const last = page.at(-1)
-    if (last === undefined) break
-    after = last._id
+  const readPage = (after: string) => ctx.invoices.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
+  for await (const page of pagesOf(readPage)) {
     const { receivable, receivedIds } = await lookAtPage(ctx, account, page.filter(namesBlock))
     if (receivable.length > 0) return receiveAndSend(wallet, standing, receivable, receivedIds)
     if (receivedIds.length > 0 && balanceRaw > 0n) return [sweepStep(wallet, standing, receivedIds)]
-    if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, unixSeconds(ctx.databaseNow()))
+    if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, nowSeconds(ctx))
   }
   const [address] = await ctx.coins.listAddresses('xno', [account.index])
   const unassigned = address?.unassigned === true ? await listProven(ctx, account) : []
@@ -150,10 +137,8 @@ async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: St
 
 async function listProven(ctx: NanoContext, { address, publicKey }: NanoAccount): Promise<Receivable[]> {
   const listed = (await ctx.nano.rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
-  const { proven } = await proveSends(
-    ctx.nano.rpc,
-    listed.slice(0, MAX_RUN).map((send) => ({ ...send, publicKey })),
-  )
+  const claimed = listed.slice(0, MAX_RUN).map((send) => ({ ...send, publicKey }))
+  const { proven } = await proveSends(ctx.nano.rpc, claimed)
   return proven.map((send) => ({ send, paymentIds: [] }))
 }
 
@@ -163,7 +148,7 @@ function receiveAndSend(
   standing: Standing,
   receivable: readonly Receivable[],
   receivedIds: readonly string[],
-): LaneStep[] {
+): SenderStep[] {
   const { run, after } = buildRun(standing, receivable.slice(0, MAX_RUN), (before, { send, paymentIds }) =>
     receiveStep(wallet, before, send, paymentIds),
   )
@@ -171,7 +156,7 @@ function receiveAndSend(
   return receivable.length < MAX_RUN ? [...run, sweepStep(wallet, after, paymentIds)] : run
 }
 
-function sweepStep(wallet: NanoWallet, standing: Standing, paymentIds: readonly string[]): LaneStep {
+function sweepStep(wallet: NanoWallet, standing: Standing, paymentIds: readonly string[]): SenderStep {
   const amountRaw = standing.balanceRaw
   const block = buildSend(stateOf(wallet, standing), { destination: wallet.treasury.address, amountRaw })
   return { block, kind: 'sweep', amountRaw, paymentIds }
@@ -184,11 +169,7 @@ interface Receivable {
 }
 
 /** Which of these payments are to be received, and which of them blocks of ours received. */
-async function lookAtPage(
-  ctx: NanoContext,
-  account: NanoAccount,
-  payments: readonly PaymentRecord[],
-): Promise<{ receivable: Receivable[]; receivedIds: string[] }> {
+async function lookAtPage(ctx: NanoContext, account: NanoAccount, payments: readonly PaymentRecord[]) {
   const blocks = await ctx.nano.rpc.blocksInfo(payments.map(hashOf))
   const receivable: Receivable[] = []
   const received: { payment: PaymentRecord; by: string }[] = []
@@ -216,19 +197,16 @@ async function lookAtPage(
   return { receivable, receivedIds: await listReceivedByUs(ctx, received) }
 }
 
-async function isOurs(ctx: NanoContext, hash: string): Promise<boolean> {
-  return (await ctx.payouts.findTransferByTx('xno', hash.toLowerCase())) !== undefined
-}
+const isOurs = async (ctx: NanoContext, hash: string): Promise<boolean> =>
+  (await ctx.payouts.findTransferByTx('xno', hash.toLowerCase())) !== undefined
 
-/** By blocks of this account, or of another where the money came to belong to nobody. */
+/** By blocks of this account, or of another if the money came to belong to nobody. */
 async function listReceivedByUs(
   ctx: NanoContext,
   received: readonly { payment: PaymentRecord; by: string }[],
 ): Promise<string[]> {
-  const ours = await ctx.payouts.listTransfersByTx(
-    'xno',
-    received.map(({ by }) => by),
-  )
+  const hashes = received.map(({ by }) => by)
+  const ours = await ctx.payouts.listTransfersByTx('xno', hashes)
   const known = new Set(ours.map(({ tx }) => tx))
   return received.filter(({ by }) => known.has(by)).map(({ payment }) => payment._id)
 }

@@ -8,33 +8,26 @@ import {
   buildRun,
   MAX_RUN,
   receiveStep,
-  runLane,
+  runSender,
   stateOf,
-  type LaneStep,
+  type SenderStep,
   type Standing,
-} from './nano-lane.ts'
+} from './nano-sender.ts'
 import { noteDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
 
 /**
- * Payouts come first, whoever is at work on it: else a stream of sales would keep the lane busy with taking
- * in.
+ * Payouts come first, in every process: else a stream of sales would keep the treasury busy with receiving.
  */
 
 const ROUND_MS = 20 * SECOND_MS
-/**
- * The largest so many are looked at for the next run, and as many again while too few of them are borne out.
- */
+/** So many of the largest are looked at for the next run, and as many again while too few are proven. */
 const TREASURY_CANDIDATES = 2 * MAX_RUN
 const MAX_LOOKS = 8
 
 /** Each group in a block of its own; with `takesIn` receives, too. @throws NodeUnreachable, NodeRefused */
-export async function runTreasury(
-  ctx: NanoContext,
-  next: NextDue,
-  options: { takesIn: boolean },
-): Promise<void> {
+export async function runTreasury(ctx: NanoContext, next: NextDue, options: { takesIn: boolean }) {
   const wallet = ctx.nano.wallet()
-  const nextRun = async (standing: Standing): Promise<LaneStep[]> => {
+  const nextRun = async (standing: Standing): Promise<SenderStep[]> => {
     const { balanceRaw } = standing
     const { address } = wallet.treasury
     const groups = await next({
@@ -46,7 +39,7 @@ export async function runTreasury(
     if (groups.length > 0) return payEach(wallet, standing, groups)
     return options.takesIn ? nextToTakeIn(ctx, wallet, standing) : []
   }
-  await runLane(ctx, wallet.treasury, nextRun, performance.now() + ROUND_MS)
+  await runSender(ctx, wallet.treasury, nextRun, performance.now() + ROUND_MS)
 }
 
 /** What waits at the invoices' accounts to be swept, and at the treasury to be received. */
@@ -55,8 +48,8 @@ async function sumOnItsWay(ctx: NanoContext, treasury: string): Promise<bigint> 
   return waiting.reduce((sum, { amountRaw }) => sum + amountRaw, await ctx.invoices.sumUnswept('xno'))
 }
 
-function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGroup[]): LaneStep[] {
-  const pay = (before: Standing, { address: destination, sumRaw, payouts }: DueGroup): LaneStep => ({
+function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGroup[]): SenderStep[] {
+  const pay = (before: Standing, { address: destination, sumRaw, payouts }: DueGroup): SenderStep => ({
     block: buildSend(stateOf(wallet, before), { destination, amountRaw: sumRaw }),
     kind: 'payout',
     amountRaw: sumRaw,
@@ -66,7 +59,7 @@ function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGro
 }
 
 /** From our own sweeps, or the operator's. */
-async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<LaneStep[]> {
+async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<SenderStep[]> {
   const { rpc } = ctx.nano
   const { address, publicKey } = wallet.treasury
   const listed = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []

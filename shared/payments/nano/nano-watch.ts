@@ -5,9 +5,7 @@ import { lookAtAddresses } from './nano-look.ts'
 
 const HINTS_AT_ONCE = 500
 
-/**
- * Takes the destinations of all confirmed sends. Hints that come while one look is under way share the next.
- */
+/** Takes the destinations of all confirmed sends. Hints that come during a look share the next one. */
 export function createNanoHints(ctx: NanoContext): (destination: string) => Promise<void> {
   return createGroups<string, void>(
     async (destinations) => {
@@ -28,12 +26,8 @@ export function createNanoHints(ctx: NanoContext): (destination: string) => Prom
 async function lookAtHinted(ctx: NanoContext, destinations: readonly string[]): Promise<void> {
   const ours = await ctx.coins.findAddresses('xno', destinations)
   if (ours.length === 0) return
-  const invoices = await ctx.invoices.findByAddresses(
-    'xno',
-    ours.map(({ index }) => index),
-  )
-  await lookAtAddresses(
-    ctx,
-    invoices.map(({ address }) => address),
-  )
+  const indexes = ours.map(({ index }) => index)
+  const invoices = await ctx.invoices.findByAddresses('xno', indexes)
+  const addresses = invoices.map(({ address }) => address)
+  await lookAtAddresses(ctx, addresses)
 }

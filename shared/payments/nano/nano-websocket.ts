@@ -16,16 +16,11 @@ export interface NanoWatchOptions {
   readonly url: string
   readonly log: Log
   readonly onConfirmation: (confirmation: NanoConfirmation) => void
-  /**
-   * What was confirmed before `listening` is for polling to find. `disconnected` follows a `listening` alone.
-   */
+  /** Polling finds what was confirmed before `listening`. `disconnected` follows only a `listening`. */
   readonly onState: (state: 'listening' | 'disconnected') => void
   /** Called once for each time that nobody listens at the URL: at the second attempt that came to nothing. */
   readonly onSilence?: (reason: string) => void
-  /**
-   * A connection that brings nothing for this long is asked for a sign of life, and is dead after as long
-   * again.
-   */
+  /** A connection silent for this long is asked for a sign of life, and is dead after as long again. */
   readonly silenceMs?: number
   /** Between two attempts to connect: doubled from the first to the second. */
   readonly retryMs?: { readonly min: number; readonly max: number }
@@ -41,10 +36,7 @@ const SILENCE_MS = 20 * SECOND_MS
 const SILENT_ATTEMPTS = 1
 const RETRY_MS = { min: 1 * SECOND_MS, max: 60 * SECOND_MS }
 const MAX_MESSAGE_CHARACTERS = 64 * 1024
-/**
- * Closing waits for the peer's closing frame, without end if the peer is gone; no further connection is
- * opened then.
- */
+/** Closing may wait without end for a peer that is gone; beyond this many no connection is opened. */
 const MAX_LINGERING = 4
 
 const acknowledgement = z.object({ ack: z.literal('subscribe') })
@@ -64,7 +56,7 @@ const confirmation = z.object({
 
 /**
  * All of the network's: a filter by account is lost with the connection, and a node drops all of it in
- * silence over one address it can't read. Connects again for ever. What arrives is a hint to look, never a
+ * silence over one address it can't read. Reconnects for ever. What arrives is a hint to look, never a
  * payment.
  *
  * @throws TypeError for a URL that is not ws:// or wss://

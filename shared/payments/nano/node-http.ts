@@ -2,11 +2,7 @@ import { readBounded } from '../../foundation/http.ts'
 import { NodeUnreachable } from '../node-errors.ts'
 import type { NodeUrl } from './node-url.ts'
 
-/**
- * The deadline covers the last byte, too.
- *
- * @throws NodeUnreachable if no whole JSON text came with status 200
- */
+/** The deadline covers the last byte, too. @throws NodeUnreachable unless whole JSON came with status 200 */
 export async function postJson(
   node: NodeUrl,
   asked: string,

@@ -3,9 +3,7 @@ import { decodeUrlPart } from '../../foundation/http.ts'
 export interface NodeUrl {
   /** Without user and password; fetch and WebSocket refuse or drop them. */
   readonly href: string
-  /**
-   * What messages and logs call the node: scheme, host and port. A path or a query may hold a provider's key.
-   */
+  /** The node's name in messages: scheme, host and port. Path or query may hold a provider's key. */
   readonly origin: string
   readonly headers: Readonly<Record<string, string>>
 }
@@ -13,9 +11,8 @@ export interface NodeUrl {
 /** User and password go into a header (Basic, RFC 7617). @throws TypeError; the text isn't repeated */
 export function readNodeUrl(text: string, scheme: 'http' | 'ws'): NodeUrl {
   const url = URL.parse(text)
-  if (url === null || (url.protocol !== `${scheme}:` && url.protocol !== `${scheme}s:`)) {
+  if (url === null || (url.protocol !== `${scheme}:` && url.protocol !== `${scheme}s:`))
     throw new TypeError(`"url" expected a URL that begins with ${scheme}:// or ${scheme}s://`)
-  }
   const { username, password } = url
   url.username = ''
   url.password = ''

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newId } from '../../foundation/ids.ts'
-import { SECOND_MS, unixSeconds } from '../../foundation/time.ts'
-import { haltCoin, isHalted, noteProblem } from '../coin-round.ts'
+import { SECOND_MS, nowSeconds } from '../../foundation/time.ts'
+import { stopCoin, isStopped, noteProblem } from '../coin-round.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers, noteRefusal, storeOrDrop } from '../payout-service.ts'
 import { isToBeOffered, OPEN_TRANSFERS, type PayoutRecord, type TransferRecord } from '../payout.ts'
@@ -14,10 +14,10 @@ import { TREASURY_INDEX, type NanoAccount, type NanoKeys } from './nano-keys.ts'
 import type { ClaimedSend } from './nano-proof.ts'
 
 /**
- * A *lane* is what may extend the chain of one account of ours. A *run* is one block, or several each built
- * on the one before; the next is signed when all of the one before is confirmed. Within a process work on an
- * account is serialized; between processes the unique place (account, previous) decides, and the slower one
- * drops its whole run.
+ * A *sender* extends the chain of one account of ours. A *run* is one block, or several each built on the one
+ * before; the next run is signed when all of the one before is confirmed. Within a process work on an account
+ * is serialized; between processes the unique place (account, previous) decides, and the slower one drops its
+ * whole run.
  *
  * The order of writes: 1 the signed blocks, in one transaction; 2 published in their order, once a majority
  * of the database has them; 3 noted as published; 4 confirmed. A death anywhere leaves blocks on record, and
@@ -32,7 +32,7 @@ export interface Standing {
   readonly representative: string | undefined
 }
 
-export interface LaneStep {
+export interface SenderStep {
   readonly block: UnsignedNanoBlock
   readonly kind: 'receive' | 'sweep' | 'payout'
   readonly amountRaw: bigint
@@ -53,22 +53,18 @@ export function stateOf(
   }
 }
 
-function standingAfter(standing: Standing, { block }: LaneStep): Standing {
-  return {
-    ...standing,
-    frontier: hashNanoBlock(block),
-    balanceRaw: BigInt(block.balance),
-    representative: block.representative,
-  }
+function standingAfter(standing: Standing, { block }: SenderStep): Standing {
+  const { balance, representative } = block
+  return { ...standing, frontier: hashNanoBlock(block), balanceRaw: BigInt(balance), representative }
 }
 
 /** Each step is built on the one before. @returns also how the account stands after them */
 export function buildRun<Item>(
   standing: Standing,
   items: readonly Item[],
-  stepFor: (before: Standing, item: Item) => LaneStep,
-): { run: LaneStep[]; after: Standing } {
-  const run: LaneStep[] = []
+  stepFor: (before: Standing, item: Item) => SenderStep,
+): { run: SenderStep[]; after: Standing } {
+  const run: SenderStep[] = []
   let after = standing
   for (const item of items) {
     const step = stepFor(after, item)
@@ -83,20 +79,16 @@ export function receiveStep(
   standing: Standing,
   send: ClaimedSend,
   paymentIds: readonly string[] = [],
-): LaneStep {
-  return {
-    block: buildReceive(stateOf(wallet, standing), send),
-    kind: 'receive',
-    amountRaw: send.amountRaw,
-    paymentIds,
-  }
+): SenderStep {
+  const block = buildReceive(stateOf(wallet, standing), send)
+  return { block, kind: 'receive', amountRaw: send.amountRaw, paymentIds }
 }
 
 /** Blocks of one run, at most: the network is waited for once for all of them. */
 export const MAX_RUN = 8
 
 /** `waiting`: for the network, the node, or a later round. */
-export type LaneEnd = 'done' | 'waiting' | 'halted'
+export type SenderEnd = 'done' | 'waiting' | 'stopped'
 
 /** A block is confirmed within a second; a round waits for it so long and then leaves it to the next. */
 const CONFIRM_WAIT_MS = 5 * SECOND_MS
@@ -105,23 +97,23 @@ const CONFIRM_POLL_MS = 200
 const RUN_WORK_MS = 5 * SECOND_MS
 
 /**
- * `next` gives a run; it is asked only when the account's chain is what the database knows, and all of it
- * confirmed. `untilMs` is of performance.now.
+ * Asks `next` for a run once the account's chain is what the database knows, and all confirmed. `untilMs`:
+ * performance.now.
  *
  * @throws NodeUnreachable, NodeRefused
  */
-export function runLane(
+export function runSender(
   ctx: NanoContext,
   account: NanoAccount,
-  next: (standing: Standing) => Promise<readonly LaneStep[]>,
+  next: (standing: Standing) => Promise<readonly SenderStep[]>,
   untilMs: number,
-): Promise<LaneEnd> {
+): Promise<SenderEnd> {
   return ctx.serialize(`nano account ${account.index}`, async () => {
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
-      if (!(await isSeedKnown(ctx))) return 'halted'
-      const settled = await settleOrHalt(ctx, account)
-      if (settled === 'halted') return settled
+      if (!(await isSeedKnown(ctx))) return 'stopped'
+      const settled = await settleOrStop(ctx, account)
+      if (settled === 'stopped') return settled
       const { info, due } = settled
       if (due.length > 0 || info?.confirmedFrontier !== info?.frontier) {
         const end = due.length === 0 ? 'confirmed' : await publishAll(ctx, account, due)
@@ -147,32 +139,25 @@ export function runLane(
 }
 
 /**
- * Another seed than the one that the database knows, by its treasury, halts the coin: nothing is signed with
- * it before the operator has said that it is meant. A coin halted for that alone goes on once the right seed
- * is back.
+ * With another seed than the one that the database knows, by its treasury, nothing is signed before the
+ * operator has said that it is meant. A coin stopped for that alone goes on.
  *
- * @returns false if the coin is halted
+ * @returns false also if the coin is stopped
  */
 export async function isSeedKnown(ctx: NanoContext): Promise<boolean> {
   const coin = await ctx.coins.findCoin('xno')
   const { address } = ctx.nano.wallet().treasury
   const known = coin?.treasury_address
-  if (known === undefined || known === address) {
-    if (coin?.halted === undefined) return true
-    if (coin.halted.kind !== 'other_seed' || !(await ctx.coins.resume('xno', 'other_seed'))) return false
-    ctx.log.warn('the seed that the database knows is back: Nano goes on')
-    return true
-  }
-  const reason = `the seed is that of the treasury ${address}, and not of ${known}, which this database knows; "operator reconcile xno" takes over another seed`
-  if (coin?.halted === undefined) await haltCoin(ctx, 'xno', reason, 'other_seed')
-  return false
+  if (known !== undefined && known !== address) return false
+  if (coin?.halted === undefined) return true
+  return coin.halted.kind === 'other_seed' && ctx.coins.resume('xno', { kind: 'other_seed' })
 }
 
-/** A block that neither the database knows nor the operator has told of halts the coin. */
-export async function settleOrHalt(
+/** A block that neither the database knows nor the operator has told of stops the coin. */
+export async function settleOrStop(
   ctx: NanoContext,
   account: OwnAccount,
-): Promise<SettledAccount | 'halted'> {
+): Promise<SettledAccount | 'stopped'> {
   const { findings } = startFindings(ctx, 'xno', 'found in the chain, as the operator recorded it')
   let strange = ''
   const settled = await settleAccount(ctx, account, {
@@ -191,24 +176,16 @@ export async function settleOrHalt(
   })
   if (settled !== undefined) return settled
   const which = account.index === TREASURY_INDEX ? 'the treasury' : `account ${account.index}`
-  return haltCoin(
-    ctx,
-    'xno',
-    `the last block of ${which} (${account.address}) is ${strange}, which the database does not know`,
-  )
+  const reason = `the last block of ${which} (${account.address}) is ${strange}, which the database does not know`
+  return stopCoin(ctx, 'xno', reason)
 }
 
-async function isInvoiced(ctx: NanoContext, { index }: OwnAccount): Promise<boolean> {
-  return index !== TREASURY_INDEX && (await ctx.invoices.findByAddresses('xno', [index])).length > 0
-}
+const isInvoiced = async (ctx: NanoContext, { index }: OwnAccount): Promise<boolean> =>
+  index !== TREASURY_INDEX && (await ctx.invoices.findByAddresses('xno', [index])).length > 0
 
-async function publishAll(
-  ctx: NanoContext,
-  account: OwnAccount,
-  run: readonly TransferRecord[],
-): Promise<'confirmed' | 'waiting' | 'halted'> {
+async function publishAll(ctx: NanoContext, account: OwnAccount, run: readonly TransferRecord[]) {
   const untilMs = performance.now() + CONFIRM_WAIT_MS
-  const now = unixSeconds(ctx.databaseNow())
+  const now = nowSeconds(ctx)
   const published = new Set<TransferRecord>()
   let open = run
   let unnoted = run.filter(({ state }) => state === 'signed' || state === 'held')
@@ -231,7 +208,7 @@ async function publishAll(
         break
       }
     }
-    // After a death between the two, this is where it becomes known that they were published.
+    // After a death between the two it becomes known here that they were published.
     const noted = unnoted.filter(isThere)
     await moveTransfers(ctx, noted, ['signed', 'held'], 'sent')
     unnoted = unnoted.filter((transfer) => !isThere(transfer))
@@ -252,7 +229,7 @@ const LACKING = 'the Nano node lacks a block of ours that it had confirmed; it i
 const hashOf = ({ tx }: TransferRecord): string => tx.toUpperCase()
 
 /**
- * Of a block that it has a node says `Old block`, or `Invalid block balance for given subtype`: so the block
+ * Of a block that it has a node says `Old block` or `Invalid block balance for given subtype`: so the block
  * is asked for before a refusal is believed.
  *
  * @returns why it was refused; undefined if the node has it
@@ -265,9 +242,8 @@ async function publish(ctx: NanoContext, transfer: TransferRecord): Promise<stri
   let refusal = await offer(ctx, block, subtype)
   if (refusal !== undefined && refusal.startsWith('Block work is ')) {
     // Neither hash nor signature covers the work; what is enough for a send is enough for anything.
-    const work = await generateWork(ctx, workRootOf(block), (await rpc.workThresholds()).send, {
-      isUrgent: transfer.kind === 'payout',
-    })
+    const { send } = await rpc.workThresholds()
+    const work = await generateWork(ctx, workRootOf(block), send, { isUrgent: transfer.kind === 'payout' })
     refusal = await offer(ctx, { ...block, work }, subtype)
   }
   if (refusal === undefined || (await rpc.blockInfo(hashNanoBlock(block))) !== undefined) return undefined
@@ -285,14 +261,9 @@ async function offer(ctx: NanoContext, block: NanoBlock, subtype: NanoSubtype): 
 }
 
 /** It is behind, another block has the place, or it refuses for good. */
-async function weighRefusal(
-  ctx: NanoContext,
-  account: OwnAccount,
-  transfer: TransferRecord,
-  reason: string,
-): Promise<'waiting' | 'halted'> {
-  const chain = await settleOrHalt(ctx, account)
-  if (chain === 'halted') return chain
+async function weighRefusal(ctx: NanoContext, account: OwnAccount, transfer: TransferRecord, reason: string) {
+  const chain = await settleOrStop(ctx, account)
+  if (chain === 'stopped') return chain
   const block = readSigned(transfer)
   const isItsPlace = (chain.info?.frontier ?? ZERO_HASH) === block.previous
   // A source that the node has not seen yet is a matter of time, as is an account that it is behind with.
@@ -311,23 +282,19 @@ async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: Na
   const source = await ctx.payouts.findTransferByTx('xno', link.toLowerCase())
   if (source?.account_index === undefined || source.account_index === account.index) return
   const own = { index: source.account_index, address: accountOf(source) }
-  const chain = await settleOrHalt(ctx, own)
-  if (chain !== 'halted' && chain.due.length > 0) await publishAll(ctx, own, chain.due)
+  const chain = await settleOrStop(ctx, own)
+  if (chain !== 'stopped' && chain.due.length > 0) await publishAll(ctx, own, chain.due)
 }
 
 /**
- * Or as much of its beginning as has its work by then.
+ * As much of its beginning as gets its work in time.
  *
  * @returns what was stored; nothing if a place is taken
  */
-async function sign(
-  ctx: NanoContext,
-  account: NanoAccount,
-  run: readonly LaneStep[],
-): Promise<TransferRecord[]> {
+async function sign(ctx: NanoContext, account: NanoAccount, run: readonly SenderStep[]) {
   const works = await findWorks(ctx, run)
-  if (await isHalted(ctx, 'xno')) return []
-  const at = unixSeconds(ctx.databaseNow())
+  if (await isStopped(ctx, 'xno')) return []
+  const at = nowSeconds(ctx)
   const { keys } = ctx.nano.wallet()
   const transfers = works.map(({ step, work }): TransferRecord => {
     const { hash, signature } = keys.signBlock(account.index, step.block)
@@ -360,23 +327,16 @@ function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {
 }
 
 /** What stands first in a run is not to wait for minutes for what comes after it. */
-async function findWorks(
-  ctx: NanoContext,
-  run: readonly LaneStep[],
-): Promise<{ step: LaneStep; work: string }[]> {
+async function findWorks(ctx: NanoContext, run: readonly SenderStep[]) {
   const thresholds = await ctx.nano.rpc.workThresholds()
   const untilMs = performance.now() + RUN_WORK_MS
-  const found: { step: LaneStep; work: string }[] = []
+  const found: { step: SenderStep; work: string }[] = []
   for (const step of run) {
     if (found.length > 0 && performance.now() > untilMs) break
     try {
       const threshold = thresholds[step.kind === 'receive' ? 'receive' : 'send']
-      found.push({
-        step,
-        work: await generateWork(ctx, workRootOf(step.block), threshold, {
-          isUrgent: step.kind === 'payout',
-        }),
-      })
+      const isUrgent = step.kind === 'payout'
+      found.push({ step, work: await generateWork(ctx, workRootOf(step.block), threshold, { isUrgent }) })
     } catch (error) {
       // Whoever is first in the next run meets the same trouble and says it.
       if (found.length > 0 && isNodeTrouble(error)) break
@@ -395,7 +355,7 @@ const waitingForWork: { readonly urgent: (() => void)[]; readonly others: (() =>
 }
 
 /**
- * Payouts come first, each may take a minute. Without work the coin is not ready: nothing could be paid out.
+ * Payouts first: each may take a minute. Without work the coin isn't ready, since nothing could be paid out.
  */
 async function generateWork(
   ctx: NanoContext,
@@ -403,10 +363,8 @@ async function generateWork(
   threshold: bigint,
   { isUrgent = false, limitMs }: { isUrgent?: boolean; limitMs?: number } = {},
 ): Promise<string> {
-  while (searches >= WORK_AT_ONCE)
-    await new Promise<void>((resume) =>
-      (isUrgent ? waitingForWork.urgent : waitingForWork.others).push(resume),
-    )
+  const queue = isUrgent ? waitingForWork.urgent : waitingForWork.others
+  while (searches >= WORK_AT_ONCE) await new Promise<void>((resume) => queue.push(resume))
   searches++
   try {
     const work = await ctx.nano.rpc.generateWork(root, threshold, limitMs)

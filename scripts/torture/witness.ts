@@ -20,7 +20,9 @@ export async function startWitness(name: string) {
   const key: NoteKey = { name, type: NOTE_KEY.cosigner, publicKey: ed25519PublicKey(secret) }
   let seen: { size: number; root: Uint8Array } = { size: 0, root: EMPTY_LOG_ROOT }
   let log: NoteKey | undefined
+  let isAway = false
   const serve = async (request: IncomingMessage, response: ServerResponse) => {
+    if (isAway) return response.destroy()
     const [head = '', note = ''] = (await text(request)).split(/\n\n(.*)/s)
     const [old = '', ...lines] = head.split('\n')
     const opened = parseNote(note)
@@ -43,6 +45,9 @@ export async function startWitness(name: string) {
     setting: `${formatVkey(key)}@http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     trust: (logKey: NoteKey): void => {
       log = logKey
+    },
+    setAway(away: boolean): void {
+      isAway = away
     },
     seenSize: (): number => seen.size,
     stop: () => new Promise<void>((resolve) => server.close(() => resolve())),

@@ -1,0 +1,32 @@
+/*
+ * As fast as Node answers at all: a bare HTTP server that has the bytes of each path in memory. It is told them
+ * over the wire, by PUT.
+ */
+import { createServer } from 'node:http'
+
+const answers = new Map<string, Buffer>()
+
+const server = createServer((req, res) => {
+  if (req.method === 'PUT') {
+    const parts: Buffer[] = []
+    req.on('data', (part: Buffer) => parts.push(part))
+    req.on('end', () => {
+      answers.set(String(req.url), Buffer.concat(parts))
+      res.end()
+    })
+    return
+  }
+  const bytes = answers.get(String(req.url))
+  res.writeHead(bytes === undefined ? 404 : 200, {
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': bytes?.length ?? 0,
+  })
+  res.end(bytes)
+})
+server.keepAliveTimeout = 60_000
+server.listen(0, '127.0.0.1', () => {
+  process.stdout.write(
+    `${JSON.stringify({ msg: 'the API listens', port: (server.address() as { port: number }).port })}\n`,
+  )
+})
+process.on('SIGTERM', () => process.exit(0))

@@ -1,0 +1,47 @@
+/**
+ * `npm run gameday -- [--only NAME] [--write]`: a network of real processes, and one mishap after another. Of
+ * each `operator status` has to say what it is and which command mends it; that very command is run, and then
+ * everything has to be fine and there. Ends with 1 if something isn't.
+ *
+ * `--only` takes parts of the names, comma-separated. `--write` puts each row into the table of docs/operators.md.
+ */
+import { parseArgs } from 'node:util'
+import { MISHAPS } from './gameday/mishaps.ts'
+import { startNetwork } from './gameday/network.ts'
+import { play, type Played } from './gameday/play.ts'
+import { describePlayed } from './gameday/table.ts'
+import { writeGameday } from './write-docs.ts'
+
+const { values } = parseArgs({ options: { only: { type: 'string' }, write: { type: 'boolean' } } })
+const words = values.only?.split(',') ?? ['']
+const chosen = MISHAPS.filter(({ name }) => words.some((word) => name.includes(word)))
+const say = (line: string): void => void process.stderr.write(`gameday: ${line}\n`)
+if (chosen.length === 0) {
+  say(`--only expected a part of one of these:\n  ${MISHAPS.map(({ name }) => name).join('\n  ')}`)
+  process.exit(2)
+}
+const names = MISHAPS.map(({ name }) => name)
+const played: Played[] = []
+const failed: string[] = []
+const network = await startNetwork(() => undefined)
+try {
+  for (const mishap of chosen)
+    try {
+      const one = await play(network, mishap)
+      played.push(one)
+      if (values.write) writeGameday((before) => describePlayed([one], names, before))
+      say(
+        `${one.name}: named after ${one.namedSeconds.toFixed(1)} s, fine after ${one.fineSeconds.toFixed(1)} s`,
+      )
+      if (one.lost.length > 0) failed.push(`${one.name}: ${one.lost.join('; ')}`)
+    } catch (error) {
+      failed.push(`${mishap.name}: ${error instanceof Error ? error.message : String(error)}`)
+      say(failed.at(-1) ?? '')
+    }
+} finally {
+  await network.stop()
+}
+process.stdout.write(
+  `${describePlayed(played, names)}\n${failed.map((line) => `FAILED: ${line}\n`).join('')}`,
+)
+process.exit(failed.length === 0 ? 0 : 1)

@@ -1,0 +1,76 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { queuesOf } from './process-mishaps.ts'
+import type { Network } from './network.ts'
+import type { Mishap } from './play.ts'
+
+const ANOTHER_BLOCK = 'AB'.repeat(32)
+
+/** The node answers as if its ledger had another last block of our treasury. */
+function fork({ coins: { node } }: Network): void {
+  node.lie(({ action, answerText }) =>
+    action === 'account_info'
+      ? answerText.replace(/"(frontier|confirmed_frontier)":\s*"[0-9A-F]{64}"/g, `"$1":"${ANOTHER_BLOCK}"`)
+      : undefined,
+  )
+}
+
+/** A node of the live network whose peers have what it lacks. */
+function fallBehind({ coins: { node } }: Network): void {
+  node.lie(({ action, answerText }) => {
+    if (action === 'version') return answerText.replace(/"network":\s*"dev"/, '"network":"live"')
+    if (action === 'peers') return '{"peers":{"[::1]:7075":"21"}}'
+    if (action === 'telemetry')
+      return answerText.replace(/"cemented_count":\s*"\d+"/, '"cemented_count":"9000000"')
+    return undefined
+  })
+}
+
+const tellTheTruth = ({ coins: { node } }: Network): void => node.lie(null)
+
+export const MONEY_MISHAPS: readonly Mishap[] = [
+  {
+    name: 'a second wallet has another seed',
+    kinds: ['key_refused'],
+    async happens(network) {
+      const seed = path.join(network.stack.folder, 'other-seed')
+      fs.writeFileSync(seed, `${'3c'.repeat(32)}\n`, { mode: 0o600 })
+      await network.startWorkers('second', queuesOf('payments'), { NANO_SEED_FILE: seed })
+    },
+    hand: { does: (network) => network.kill('second') },
+  },
+  {
+    name: 'no exchange gives a rate',
+    kinds: ['rate_stale'],
+    async happens({ ctx, rates }) {
+      rates.isBroken = true
+      // As if a quarter of an hour had gone by.
+      await ctx.coins.models.rates.updateMany({}, { $set: { at: Math.floor(Date.now() / 1000) - 1_000 } })
+    },
+    hand: {
+      async does(network) {
+        await network.kill('payments')
+        await network.startWorkers('payments', queuesOf('payments'), { XNO_USD: '1', RATE_SOURCES: '' })
+      },
+    },
+    tidy: ({ rates }) => void (rates.isBroken = false),
+  },
+  {
+    name: 'the node is gone',
+    kinds: ['coin_away'],
+    happens: ({ coins }) => coins.node.setDown(true),
+    hand: { does: ({ coins }) => coins.node.setDown(false) },
+  },
+  {
+    name: 'the node stands still',
+    kinds: ['coin_away'],
+    happens: fallBehind,
+    hand: { does: tellTheTruth },
+  },
+  {
+    name: 'the node is on a fork',
+    kinds: ['coin_halted', 'coin_away'],
+    happens: fork,
+    hand: { before: tellTheTruth, does: () => undefined },
+  },
+]

@@ -1,0 +1,43 @@
+import type { Context } from '../context.ts'
+import { Refusal } from '../foundation/errors.ts'
+import { UNASKED_DAYS } from '../foundation/limits.ts'
+import { DAY_MS, SECOND_MS } from '../foundation/time.ts'
+import { isOutage } from '../servers/database.ts'
+import { numberEvents } from './event-service.ts'
+import type { MarkPlace } from './event-store.ts'
+
+const EVERY_MS = 10 * SECOND_MS
+
+/**
+ * Numbers what agents that never ask have left unasked for: their marks would stay in the records for ever, while
+ * events are forgotten in time. An agent that asks late finds its events as if it had asked before.
+ *
+ * @param place where the last part of the round ended
+ * @returns where this part ended; undefined: the round is over
+ */
+export async function numberUnasked(
+  ctx: Context,
+  place: MarkPlace | undefined,
+): Promise<MarkPlace | undefined> {
+  const { agentIds, next } = await ctx.events.listOverdue(place, ctx.databaseNow() - UNASKED_DAYS * DAY_MS)
+  for (const agentId of agentIds) await numberEvents(ctx, { _id: agentId })
+  return next
+}
+
+/** Goes over all marks, a part at a time, round after round. @returns a function that ends it */
+export function keepNumberingUnasked(ctx: Context): () => void {
+  let place: MarkPlace | undefined
+  let isUnderWay = false
+  const timer = setInterval(() => {
+    if (isUnderWay || !ctx.database.isReady()) return
+    isUnderWay = true
+    numberUnasked(ctx, place)
+      .then((next) => (place = next))
+      .catch((error: unknown) => {
+        const isAway = isOutage(error) || (error instanceof Refusal && error.code === 'unavailable')
+        if (!isAway) ctx.log.error({ err: error }, 'events that nobody asks for could not be numbered')
+      })
+      .finally(() => (isUnderWay = false))
+  }, EVERY_MS).unref()
+  return () => clearInterval(timer)
+}

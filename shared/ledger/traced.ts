@@ -1,0 +1,52 @@
+import type { Context } from '../context.ts'
+import { currentScope } from '../foundation/scope.ts'
+import { currentTracer } from '../foundation/tracing.ts'
+import type { EntryRecord } from './entry.ts'
+import type { SealRecord } from './seal.ts'
+
+/*
+ * Numbering and sealing are regular jobs over what many requests have written, so no request's trace leads to
+ * them. What they do is noted in the trace of each request whose record they take, from where its own left
+ * off.
+ */
+
+type TracedContext = Pick<Context, 'traces' | 'log'>
+
+/** Notes the job that numbered entries, and the entries. */
+export async function traceEntries(
+  ctx: TracedContext,
+  entries: readonly EntryRecord[],
+  startedAtMs: number,
+): Promise<void> {
+  const tracer = currentTracer()
+  if (tracer === undefined) return
+  const numbers = new Map(entries.map(({ record, _id }) => [record, _id]))
+  const { queue = 'sequence', job_id = '' } = currentScope()
+  await quietly(ctx, async () => {
+    const found = await ctx.traces.findUnnumbered([...numbers.keys()])
+    const noted = found.map(({ _id, place }) => {
+      const about = { record_id: _id, entry_id: numbers.get(_id) ?? 0 }
+      const job = tracer.note(`process ${queue}`, place, startedAtMs, { ...about, job_id })
+      return { _id, entry: about.entry_id, place: tracer.note('entry', job, startedAtMs, about) }
+    })
+    await ctx.traces.putEntries(noted)
+  })
+}
+
+/** Notes a seal in the traces of its entries. */
+export async function traceSeal(
+  ctx: TracedContext,
+  { _id: seq, from_id, to_id }: SealRecord,
+  startedAtMs: number,
+): Promise<void> {
+  const tracer = currentTracer()
+  if (tracer === undefined) return
+  await quietly(ctx, async () => {
+    for (const { _id, place, entry = 0 } of await ctx.traces.findByEntry(from_id, to_id))
+      tracer.note('seal', place, startedAtMs, { record_id: _id, entry_id: entry, seal_seq: seq })
+  })
+}
+
+async function quietly({ log }: TracedContext, work: () => Promise<void>): Promise<void> {
+  await work().catch((error: unknown) => log.debug({ err: error }, 'traces could not be followed'))
+}

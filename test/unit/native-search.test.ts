@@ -1,0 +1,141 @@
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterAll, describe, expect, test, vi } from 'vitest'
+import { createSearch } from '../../client/miner/block-search.ts'
+import { mineShares, type MiningProgress } from '../../client/miner/miner.ts'
+import { prepareNativeSearch } from '../../client/miner/native-search.ts'
+import { advancePosition, drawPosition } from '../../client/miner/position.ts'
+import { isShare } from '../../shared/crypto/pow.ts'
+
+const HOME = mkdtempSync(path.join(tmpdir(), 'native-search-'))
+const PREFIX = '00112233445566778899aabbccddeeff'
+const randomPrefix = (): string => randomBytes(16).toString('hex')
+
+vi.stubEnv('XDG_CACHE_HOME', HOME)
+const search = await prepareNativeSearch()
+const program = 'program' in search ? search.program : ''
+const missing = 'missing' in search ? search.missing : ''
+const native = test.skipIf(missing !== '') // a machine without a C compiler or without AVX2 mines by WebAssembly
+
+afterAll(() => {
+  vi.unstubAllEnvs()
+  rmSync(HOME, { recursive: true, force: true })
+})
+
+const sharesOf = (...words: string[]): string[] =>
+  Array.from(
+    execFileSync(program, words, { maxBuffer: 2 ** 26 })
+      .toString()
+      .matchAll(/^share (\w+)$/gm),
+    ([, nonce = '']) => nonce,
+  )
+
+describe('the native search', () => {
+  const runs = process.env['FAULTS'] === '1' ? 300 : 8
+
+  native(`finds the very shares that the vector search finds, ${runs} times three blocks`, () => {
+    const searchBlock = createSearch()
+    for (let run = 0; run < runs; run++) {
+      const bits = [0, 1, 2, 4, 7, 9, 12, 16][run % 8] ?? 8
+      const prefix = randomPrefix()
+      const expected: string[] = []
+      const start = drawPosition()
+      for (let block = 0, at = start; block < 3; block++, at = advancePosition(at))
+        expected.push(...searchBlock(prefix, at, bits))
+      expect(sharesOf(prefix, start, String(bits), '3'), `${prefix}:${start}, ${bits} bits`).toEqual(expected)
+    }
+  })
+
+  native('finds a share of more than 32 bits, and hands over no nonce that has 32 alone', async () => {
+    const file = new URL('../vectors/valid/pow-more-than-32-bits.json', import.meta.url)
+    const { prefix, nonce } = JSON.parse(readFileSync(file, 'utf8')) as { prefix: string; nonce: string }
+    const positions = [nonce.slice(0, 15)]
+    const order = { prefix, count: 1, threads: 1, positions, program }
+    expect(await mineShares({ ...order, difficultyBits: 33 })).toEqual([nonce])
+    const stopper = new AbortController()
+    const handed: string[] = []
+    const run = mineShares({
+      ...{ ...order, difficultyBits: 34, signal: stopper.signal },
+      progressMs: 0,
+      onShare: (share) => handed.push(share),
+      onProgress: ({ positions: [at = ''] }) => at > nonce && stopper.abort(),
+    })
+    await expect(run).rejects.toThrow('aborted')
+    expect(handed).toEqual([])
+  })
+
+  native(
+    'mines on threads, and goes on from the positions of a former run without trying a nonce twice',
+    async () => {
+      const prefix = randomPrefix()
+      let former: MiningProgress | undefined
+      const order = { prefix, difficultyBits: 10, count: 600, threads: 2, program }
+      const first = await mineShares({ ...order, onProgress: (progress) => (former = progress) })
+      const second = await mineShares({ ...order, positions: former?.positions ?? [] })
+      expect(new Set([...first, ...second]).size).toBe(1200)
+      for (const nonce of first) expect(isShare(prefix, nonce, 10)).toBe(true)
+    },
+  )
+
+  native('goes on in another range at the end of one', async () => {
+    const order = { prefix: PREFIX, difficultyBits: 10, count: 400, threads: 1, program }
+    const shares = await mineShares({ ...order, positions: ['abcdefghifffffe'] }) // the last blocks but one
+    const here = shares.filter((nonce) => nonce.startsWith('abcdefghi'))
+    expect(here.length).toBeGreaterThan(64) // 128 in two blocks on average
+    expect(here.length).toBeLessThan(400)
+    expect(new Set(shares).size).toBe(400)
+  })
+
+  native('ends with what a callback throws', async () => {
+    const failure = new Error('no more')
+    const onShare = (): never => {
+      throw failure
+    }
+    const order = { prefix: PREFIX, difficultyBits: 8, count: 5, threads: 2, program }
+    await expect(mineShares({ ...order, onShare })).rejects.toBe(failure)
+  })
+
+  test('that fails while it mines ends the run with an error', async () => {
+    const order = { prefix: PREFIX, difficultyBits: 8, count: 5, threads: 2 }
+    await expect(mineShares({ ...order, program: '/bin/false' })).rejects.toThrow(
+      'the native search ended with 1',
+    )
+    await expect(mineShares({ ...order, program: path.join(HOME, 'none') })).rejects.toThrow('ENOENT')
+  })
+})
+
+describe.skipIf(process.platform === 'win32' || process.arch !== 'x64')('a native search', () => {
+  /** A compiler that gives a program of this text for every source. */
+  function fakeCompiler(name: string, text: string): string {
+    const compiler = path.join(HOME, name)
+    const put = `printf '%s\\n' '#!/bin/sh' '${text}' > "$out"; chmod 700 "$out"`
+    writeFileSync(compiler, `#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done; out=$2\n${put}\n`, {
+      mode: 0o700,
+    })
+    return compiler
+  }
+  const prepareAt = async (name: string, compiler: string): Promise<string> => {
+    vi.stubEnv('XDG_CACHE_HOME', path.join(HOME, name))
+    const found = await prepareNativeSearch(compiler)
+    return 'missing' in found ? found.missing : ''
+  }
+
+  test('is missing on a machine without a compiler', async () => {
+    expect(await prepareAt('no-compiler', path.join(HOME, 'no-such-cc'))).toContain('ENOENT')
+  })
+
+  test('that finds other shares than node:crypto is not used', async () => {
+    const reason = await prepareAt('wrong', fakeCompiler('wrong-cc', `echo share ${'0'.repeat(19)}`))
+    expect(reason).toBe('the native search and node:crypto disagree about SHA-256')
+  })
+
+  test('that another user may have written is not run', async () => {
+    const dir = path.join(HOME, 'open/agent-network/miner')
+    mkdirSync(dir, { recursive: true })
+    chmodSync(dir, 0o777)
+    expect(await prepareAt('open', fakeCompiler('any-cc', 'exit 0'))).toContain('may be written by others')
+  })
+})

@@ -1,0 +1,152 @@
+import { createBullBoard } from '@bull-board/api'
+import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
+import { ExpressAdapter } from '@bull-board/express'
+import type { Queue } from 'bullmq'
+import type { RequestHandler } from 'express'
+import type { Context } from '../../shared/context.ts'
+import { readAuthorization } from '../../shared/foundation/operator-token.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
+import { tellStory } from '../../shared/operation/story.ts'
+import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
+
+/**
+ * Bull Board over the queues that are in use: one that an outage broke at its first use is made anew, and so
+ * is the board then. Without BOARD_WRITES it has no buttons.
+ */
+export function showQueues(ctx: Context): RequestHandler {
+  let isReached = false
+  void ctx.queues.whenReady().then(() => (isReached = true))
+  let shown: readonly Queue[] = []
+  let board: RequestHandler | undefined
+  return (req, res, next) => {
+    if (!isReached) {
+      res.status(503).setHeader('Retry-After', '2')
+      res.json({
+        ok: false,
+        error: 'unavailable',
+        message: 'Redis has not been reached yet; try again in a moment.',
+      })
+      return
+    }
+    const queues = QUEUE_NAMES.map((name) => ctx.queues.get(name))
+    if (board === undefined || queues.some((queue, index) => queue !== shown[index])) {
+      shown = queues
+      board = bullBoard(queues, !ctx.config.boardWrites)
+    }
+    board(req, res, next)
+  }
+}
+
+function bullBoard(queues: readonly Queue[], readOnlyMode: boolean): RequestHandler {
+  const adapter = new ExpressAdapter()
+  adapter.setBasePath('/queues')
+  const externalJobUrl = ({ id, data }: { id?: unknown; data: unknown }) => ({
+    href: `/show/${encodeURIComponent(subjectOf(data) ?? String(id))}`,
+    displayText: 'operator show',
+  })
+  createBullBoard({
+    queues: queues.map((queue) => new BullMQAdapter(queue, { readOnlyMode, externalJobUrl })),
+    serverAdapter: adapter,
+    options: {
+      uiConfig: {
+        boardTitle: 'Agent network',
+        hideDocsLink: true,
+        miscLinks: [{ text: 'Failed jobs by kind', url: '/failed' }],
+      },
+    },
+  })
+  return adapter.getRouter() as RequestHandler
+}
+
+/** What a job is about: the first id in its payload. */
+function subjectOf(data: unknown): string | undefined {
+  const values = typeof data === 'object' && data !== null ? Object.entries(data) : []
+  const found = values.find(
+    ([name, value]) => name !== 'request_id' && /^[a-z]{3}_[0-9a-z]{26}$/.test(String(value)),
+  )
+  return found === undefined ? undefined : String(found[1])
+}
+
+/** What comes after the queue, or a job of it, in the path of a button. */
+const ACTS = [
+  ...(['pause', 'resume', 'add', 'retry', 'promote', 'clean', 'empty', 'obliterate', 'concurrency'] as const),
+  ...(['rate-limit', 'job-schedulers', 'update-data', 'delay', 'priority'] as const),
+  'remove-unprocessed-children',
+]
+const LONGEST_USER = 80
+
+/** Each press of a button is in the ledger before it is done. */
+export function recordPresses(ctx: Context): RequestHandler {
+  return async (req, res, next) => {
+    if (req.method === 'GET' || req.method === 'HEAD' || !ctx.config.boardWrites) return next()
+    const [, , ...words] = req.path.split('/')
+    const act = words.slice(1).find((word) => ACTS.includes(word)) ?? 'other'
+    const queue = QUEUE_NAMES.find((name) => name === words[1]) ?? 'all'
+    const given = { by: userOf(req.headers.authorization), path: req.path.slice(0, 300), act, queue }
+    try {
+      const id = await ctx.acts.record(given, unixSeconds(ctx.now()))
+      ctx.log.warn({ act_id: id, ...given }, `the board: ${act} ${queue}`)
+      next()
+    } catch (error) {
+      ctx.log.warn({ err: error }, 'a press on the board could not be recorded, and is not done')
+      res.status(503).setHeader('Retry-After', '2')
+      res.json({
+        ok: false,
+        error: 'unavailable',
+        message: 'MongoDB is away: it cannot be recorded, so it is not done.',
+      })
+    }
+  }
+}
+
+/** The user's name of Basic, which the operator chooses; a program sends the token alone. */
+function userOf(authorization: string | undefined): string {
+  if (readAuthorization(authorization).scheme !== 'basic') return 'token'
+  const text = Buffer.from((authorization ?? '').split(' ')[1] ?? '', 'base64').toString('utf8')
+  return text.slice(0, Math.max(0, text.indexOf(':'))).slice(0, LONGEST_USER) || 'nobody'
+}
+
+/** `operator show` for a browser. */
+export function showStory(ctx: Context): RequestHandler<{ word: string }> {
+  return async (req, res) => {
+    const story = await tellStory(ctx, req.params.word)
+    if (story !== undefined) return void res.json({ ok: true, ...story })
+    res.status(404).json({
+      ok: false,
+      error: 'no_such_record',
+      message:
+        'Nothing is known of it: it is no id, entry, address, transaction, handle or job of this network.',
+    })
+  }
+}
+
+const FAILED_OF_A_QUEUE = 500
+
+/** Failed jobs that are kept, by queue and by what their errors begin with. */
+export function showFailed(ctx: Context): RequestHandler {
+  return async (_req, res) => {
+    const failed = await Promise.all(
+      QUEUE_NAMES.map(async (queue) => {
+        const jobs = await ctx.queues.get(queue).getFailed(0, FAILED_OF_A_QUEUE - 1)
+        const kinds = Map.groupBy(jobs, ({ failedReason }) => kindOf(failedReason))
+        return [...kinds].map(([kind, own]) => ({
+          queue,
+          kind,
+          jobs: own.length,
+          last_at: unixSeconds(Math.max(...own.map(({ finishedOn = 0 }) => finishedOn))),
+          show: [...new Set(own.map(({ id, data }) => `/show/${subjectOf(data) ?? id}`))].slice(0, 5),
+        }))
+      }),
+    )
+    res.json({ ok: true, failed: failed.flat() })
+  }
+}
+
+/** An error without what differs from job to job: ids, numbers, addresses. */
+const kindOf = (reason: unknown): string =>
+  String(reason ?? 'unknown')
+    .split('\n', 1)[0]
+    ?.split(' ')
+    .map((word) => (/\d/.test(word) ? '…' : word))
+    .join(' ')
+    .slice(0, 120) ?? 'unknown'
