@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import path from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { MoneroRpcConnection } from 'monero-ts'
 import { trackChildren } from '../../scripts/embedded/children.ts'
 import { readLastLines } from '../../scripts/embedded/log-file.ts'
@@ -90,6 +91,8 @@ const KEPT_PARTS = [
 const HOST = '127.0.0.1'
 const READY_LIMIT_MS = 60_000
 const RELAY_LIMIT_MS = 20_000
+/** No longer, since what has no place in any block (a coin spent twice) stays in the pool. */
+const TAKEN_IN_LIMIT_MS = 3_000
 const STOP_LIMIT_MS = 20_000
 const CALL_LIMIT_MS = 60_000
 const PAYER = 'payer'
@@ -142,6 +145,7 @@ async function keepFirstBlocks(
 
 /** What monerod tells of a transaction that is in no block, as far as it is asked for here. */
 interface PooledTransaction {
+  readonly id_hash: string
   readonly do_not_relay: boolean
   /** It was in a block that was taken back. */
   readonly kept_by_block: boolean
@@ -220,17 +224,24 @@ async function startOn(stage: Stage): Promise<MoneroRegtest> {
     const [daemon, payer] = await Promise.all([startDaemonHere, startWallet(stage, daemonPort, PAYER)])
     const wallets = [payer]
     const generate = async (blocks: number, address = payer.address): Promise<number> => {
-      await waitFor('the relaying of what is in the pool', daemon.isPoolRelayed, {
+      const ready = await waitFor('the relaying of what is in the pool', daemon.findPooled, {
         limitMs: RELAY_LIMIT_MS,
         everyMs: 5,
       })
+      const makeBlock = async () =>
+        (await daemon.call('get_block_template', { wallet_address: address, reserve_size: 0 }))[
+          'blocktemplate_blob'
+        ] as string
       // At difficulty 1 any nonce will do. monerod's own generateblocks tries it first, and a try takes 50 ms
       // of a processor.
       for (let count = 0; count < blocks; count++) {
-        const { blocktemplate_blob: block } = await daemon.call('get_block_template', {
-          wallet_address: address,
-          reserve_size: 0,
-        })
+        let block = await makeBlock()
+        // A block ends with the hashes of its transactions. One that was made a moment ago may lack the latest.
+        const limit = performance.now() + TAKEN_IN_LIMIT_MS
+        while (count === 0 && !ready.every((hash) => block.includes(hash)) && performance.now() < limit) {
+          await delay(20)
+          block = await makeBlock()
+        }
         await daemon.call('submit_block', [block])
       }
       return daemon.height()
@@ -285,14 +296,13 @@ async function startDaemon(stage: Stage, port: number) {
   const height = async () => (await call('get_block_count'))['count'] as number
   // A transaction that was just taken is passed on by another thread, and no block of this daemon takes it in
   // before that.
-  const isPoolRelayed = async (): Promise<true | undefined> => {
+  const findPooled = async (): Promise<string[] | undefined> => {
     // Not by monero-ts: it takes the JSON apart before it parses it, and stumbles over the JSON inside this
     // one's texts.
     const answer = await fetch(`http://${HOST}:${port}/get_transaction_pool`)
     const { transactions = [] } = (await answer.json()) as { transactions?: PooledTransaction[] }
-    return (
-      transactions.every((tx) => tx.do_not_relay || tx.kept_by_block || tx.last_relayed_time > 0) || undefined
-    )
+    const ready = transactions.filter((tx) => !tx.do_not_relay && !tx.kept_by_block)
+    return ready.every((tx) => tx.last_relayed_time > 0) ? ready.map((tx) => tx.id_hash) : undefined
   }
   const args = [
     ...[
@@ -335,7 +345,7 @@ async function startDaemon(stage: Stage, port: number) {
     call,
     callPath,
     height,
-    isPoolRelayed,
+    findPooled,
     async setDown(isDown: boolean) {
       if (isDown) await program.end('SIGTERM')
       else if (!program.isRunning()) program = await start()

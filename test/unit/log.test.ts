@@ -37,6 +37,14 @@ describe('a logged error', () => {
     expect(JSON.stringify(logged)).not.toContain('secret')
   })
 
+  it("has MongoDB's or Node's word for it, and no property that is not a word", () => {
+    const logAs = (properties: object) => logError(Object.assign(new Error('no'), properties))['code']
+    expect(logAs({ code: 251, codeName: 'NoSuchTransaction' })).toBe('NoSuchTransaction')
+    expect(logAs({ code: 'ECONNREFUSED' })).toBe('ECONNREFUSED')
+    expect(logAs({ code: 251 })).toBeUndefined()
+    expect(logAs({ code: 'mongodb://operator:secret@127.0.0.1/x' })).toBeUndefined()
+  })
+
   it('that stands for several describes the first five of them, each by the same rules', () => {
     const parts = Array.from(
       { length: 7 },
