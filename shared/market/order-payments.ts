@@ -4,7 +4,8 @@ import { Refusal } from '../foundation/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
-import type { PayoutRecord, PayoutState, StoredPayout } from '../payments/payout.ts'
+import { ANYWHERE, type PayoutRecord, type PayoutState } from '../payments/payout.ts'
+import type { StoredPayout, UnexplainedSend } from '../payments/payout.ts'
 import { withdrawPayout } from '../payments/payout-service.ts'
 import { NOTHING_TO_DO, type Outcome, type Purpose } from '../payments/purpose.ts'
 import { nowSeconds } from '../foundation/time.ts'
@@ -186,12 +187,20 @@ async function disputeByChain(
 }
 
 /** The operator decides orders of which an unrecorded transaction may have paid a side. */
-async function disputeUnexplained(ctx: Context, coin: Coin, addresses: readonly string[] | undefined) {
+async function disputeUnexplained(
+  ctx: Context,
+  coin: Coin,
+  sends: readonly UnexplainedSend[],
+  orderIds?: readonly string[],
+): Promise<string[]> {
   const disputed: string[] = []
-  for (const { _id } of await ctx.orders.listOpenWith(coin, addresses)) {
+  const addresses = sends.flatMap(({ unexplained_to: to }) => to)
+  const isAnywhere = addresses.includes(ANYWHERE)
+  for (const { _id } of await ctx.orders.listWith(coin, isAnywhere ? undefined : addresses, orderIds)) {
     const isDisputed = await ctx.database.transaction(async (session) => {
       const order = await ctx.orders.find(_id, session)
       if (order === undefined || !stepRule('suspected').from.includes(order.status)) return false
+      if (!sends.some((send) => mayHavePaid(send, order))) return false
       await disputeByChain(ctx, order, 'suspected', { coin }, session)
       return true
     })
@@ -203,6 +212,13 @@ async function disputeUnexplained(ctx: Context, coin: Coin, addresses: readonly 
       'orders are disputed: a transaction that nobody has accounted for may have paid one of their sides',
     )
   return disputed
+}
+
+/** Not one that was placed, or decided by the operator for the same reason, since the send was found. */
+function mayHavePaid({ at, unexplained_to: to }: UnexplainedSend, order: OrderRecord): boolean {
+  if (order.at > at || (order.disputed_by === 'chain' && (order.disputed_at ?? 0) >= at)) return false
+  const { payout_address: payout, refund_address: refund } = order
+  return refund === undefined || [ANYWHERE, payout, refund].some((address) => to.includes(address))
 }
 
 /** What a decision gave up has been received once more, and is owed to the buyer. */

@@ -101,10 +101,10 @@ export const ORDER_STEPS = {
     text: 'A reorganisation of the chain took a settled payment away. What is owed for the order and not signed yet is frozen.',
   },
   suspected: {
-    from: ['awaiting_payment', 'paid', 'delivered'],
+    from: ['awaiting_payment', 'paid', 'delivered', 'released', 'refunded', 'expired'],
     to: 'disputed',
     actor: 'chain',
-    text: "After a restore, a transaction that nobody has accounted for was found to have paid one side's address: it may have paid for this order.",
+    text: "After a restore, a transaction that nobody has accounted for was found to have paid one side's address: it may have paid for this order. What is owed for the order and not signed yet is frozen.",
   },
   payment_undone: {
     from: ['paid'],

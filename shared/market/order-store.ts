@@ -67,17 +67,24 @@ export function createOrderStore(connection: Connection) {
     listDisputed: (limit: number) =>
       orders.all({ status: 'disputed' }, { fields: LISTED, sort: { _id: 1 }, limit }),
     /**
-     * Open orders of a coin with one of these addresses on either side; all if `addresses` is undefined. An
-     * address that no order has may have been named after the copy was made: then orders without a refund
-     * address are included.
+     * Orders of a coin with one of these addresses on either side, or with any if `addresses` is undefined:
+     * open ones, or those of `orderIds`. An address that no order has may have been named after the copy was
+     * made: then orders without a refund address are included.
      */
-    async listOpenWith(coin: Coin, addresses: readonly string[] | undefined): Promise<OrderRecord[]> {
-      const open: QueryFilter<OrderRecord> = {
-        $or: [
-          { status: { $in: ['paid', 'delivered'] } },
-          { status: 'awaiting_payment', payment_seen_at: some },
-        ],
-      }
+    async listWith(
+      coin: Coin,
+      addresses: readonly string[] | undefined,
+      orderIds?: readonly string[],
+    ): Promise<OrderRecord[]> {
+      const open: QueryFilter<OrderRecord> =
+        orderIds === undefined
+          ? {
+              $or: [
+                { status: { $in: ['paid', 'delivered'] } },
+                { status: 'awaiting_payment', payment_seen_at: some },
+              ],
+            }
+          : { _id: { $in: [...orderIds] } }
       if (addresses === undefined) return orders.all({ coin, ...open }, { fields: LISTED })
       const sides = ['payout_address', 'refund_address'] as const
       const onOrders = await Promise.all(

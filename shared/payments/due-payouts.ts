@@ -4,16 +4,13 @@ import { COIN_UNITS, formatAmount, parseAmount, type Coin } from './coin.ts'
 import type { TreasuryFields } from './coin-store.ts'
 import { isOwnAddress } from './payout-address.ts'
 import { holdPayouts } from './payout-service.ts'
-import type { PayoutRecord } from './payout.ts'
+import { ANYWHERE, type PayoutRecord } from './payout.ts'
 
 export interface DueGroup {
   address: string
   payouts: PayoutRecord[]
   sumRaw: bigint
 }
-
-/** The destination of a transaction whose destination nobody knows any more. */
-export const ANYWHERE = '*'
 
 export interface GroupBounds {
   maxPayouts: number
@@ -92,7 +89,10 @@ const oldest = ({ payouts }: DueGroup): string =>
 export const sumDue = (groups: readonly DueGroup[]): bigint =>
   groups.reduce((sum, { sumRaw }) => sum + sumRaw, 0n)
 
-/** What isn't, stays owed; what a transaction may have paid that nobody has accounted for is held. */
+/**
+ * What isn't, stays owed. What a transaction that nobody has accounted for may have paid is held, and the
+ * order of which it may have paid the other side is disputed.
+ */
 export async function isPayable(
   ctx: Context,
   coin: Coin,
@@ -113,8 +113,13 @@ export async function isPayable(
       )
     return false
   }
-  const [unexplained] = await ctx.payouts.listUnexplained(coin, [address, ANYWHERE])
-  if (unexplained === undefined) return true
+  const sends = await ctx.payouts.listUnexplained(coin)
+  if (sends.length === 0) return true
+  const unexplained = sends.find(({ unexplained_to: to }) => to.includes(address) || to.includes(ANYWHERE))
+  if (unexplained === undefined) {
+    const orderIds = payouts.flatMap(({ order_id: id }) => id ?? [])
+    return (await ctx.purposes.order.suspected(ctx, coin, sends, orderIds)).length === 0
+  }
   await holdPayouts(ctx, ids, unexplained._id)
   ctx.log.error(
     { payout_ids: ids, tx: unexplained.tx },
@@ -127,7 +132,7 @@ export async function isPayable(
 export async function holdSuspects(ctx: Context, coin: Coin, because: string): Promise<string[]> {
   const unexplained = await ctx.payouts.listUnexplained(coin)
   const heldBy = new Map(
-    unexplained.flatMap(({ _id, unexplained_to: to = [] }) => to.map((address) => [address, _id] as const)),
+    unexplained.flatMap(({ _id, unexplained_to: to }) => to.map((address) => [address, _id] as const)),
   )
   const held: string[] = []
   if (heldBy.size === 0) return held
@@ -135,7 +140,7 @@ export async function holdSuspects(ctx: Context, coin: Coin, because: string): P
     const by = heldBy.get(address) ?? heldBy.get(ANYWHERE)
     if (by !== undefined) held.push(...(await holdPayouts(ctx, [_id], by, because)))
   }
-  await ctx.purposes.order.suspected(ctx, coin, heldBy.has(ANYWHERE) ? undefined : [...heldBy.keys()])
+  await ctx.purposes.order.suspected(ctx, coin, unexplained)
   return held
 }
 

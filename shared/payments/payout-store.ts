@@ -15,7 +15,8 @@ import {
   transferFields,
   TRANSFER_STATES,
 } from './payout.ts'
-import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
+import type { PayoutRecord, PayoutState, StoredPayout } from './payout.ts'
+import type { TransferRecord, TransferState, UnexplainedSend } from './payout.ts'
 import { eachCoin, sumByCoin } from './sum-raw.ts'
 
 const payoutSchema = schemaOf<StoredPayout>('payouts', { ...payoutFields, ...tellsField, ...pendingField })
@@ -300,11 +301,8 @@ export function createPayoutStore(connection: Connection) {
     /** What the operator said that this transaction paid by hand. */
     listPaidByHand: (coin: Coin, tx: string) =>
       payouts.all({ coin, state: 'manual', tx }, { fields: { pending: 0 } }),
-    listUnexplained: (coin: Coin, addresses?: readonly string[]) =>
-      transfers.all(
-        { coin, unexplained_to: addresses === undefined ? some : { $in: [...addresses] } },
-        { sort: { _id: 1 } },
-      ),
+    listUnexplained: async (coin: Coin) =>
+      (await transfers.all({ coin, unexplained_to: some }, { sort: { _id: 1 } })) as UnexplainedSend[],
     /** @returns false if it is not one of those */
     setExplained: (coin: Coin, tx: string, session?: Session) =>
       transfers.change({ coin, tx, unexplained_to: some }, { $unset: { unexplained_to: 1 } }, session),

@@ -116,6 +116,9 @@ export const transferFields = {
   brought_by: maybe.text,
 }
 export type TransferRecord = RecordOf<typeof transferFields>
+export type UnexplainedSend = TransferRecord & Required<Pick<TransferRecord, 'unexplained_to'>>
+/** The destination of a transaction whose destination nobody knows any more. */
+export const ANYWHERE = '*'
 
 /** Not known to be in the chain. */
 export const OPEN_TRANSFERS = ['signed', 'sent', 'held'] as const satisfies readonly TransferState[]

@@ -5,7 +5,7 @@ import type { MoneyFields, SettledFields } from './invoice-store.ts'
 import type { InvoiceRecord, PaymentRecord } from './invoice.ts'
 import type { Coin } from './coin.ts'
 import type { JournalLine } from './journal.ts'
-import type { PayoutState, StoredPayout } from './payout.ts'
+import type { PayoutState, StoredPayout, UnexplainedSend } from './payout.ts'
 
 /** The entries are carried by what brought the change. */
 export interface Outcome {
@@ -39,8 +39,17 @@ export interface Purpose {
   /** By the operator; `invoice` still counts it. @throws Refusal `wrong_state` if that can't be */
   undone(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<Outcome>
   expired(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome>
-  /** @returns ids of what waits for the operator because of it */
-  suspected(ctx: Context, coin: Coin, addresses: readonly string[] | undefined): Promise<string[]>
+  /**
+   * Sends that nobody has accounted for may have paid for what is open, or for `orderIds`, open or not.
+   *
+   * @returns ids of what waits for the operator because of it
+   */
+  suspected(
+    ctx: Context,
+    coin: Coin,
+    sends: readonly UnexplainedSend[],
+    orderIds?: readonly string[],
+  ): Promise<string[]>
   payoutMoved(ctx: Context, payout: StoredPayout, to: PayoutState, session: Session): Promise<void>
 }
 

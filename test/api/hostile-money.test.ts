@@ -849,6 +849,38 @@ describe('an order that a restored database takes for undecided', () => {
     await checkAll()
   })
 
+  it('pays nobody if it ends before that is found out: it is disputed when its payout is due, once', async () => {
+    const [payout, refund] = [strangerAddress(), strangerAddress()]
+    const [released, refunded] = [
+      await placeOrder(strangerAddress(), refund),
+      await placeOrder(payout, strangerAddress()),
+    ]
+    for (const order of [released, refunded]) await payAndDeliver(order)
+    expect(outcome(await take('accept', released))).toEqual([200])
+    expect(outcome(await take('dispute', refunded))).toEqual([200])
+    expect(await operator('dispute', refunded.orderId, 'refund')).toMatchObject({ exitCode: 0 })
+    // In the database that was lost the one was refunded and the other released.
+    await signAndPublish(venue, 0, { sendTo: refund, amountRaw: PRICE_RAW })
+    await signAndPublish(venue, 0, { sendTo: payout, amountRaw: PART_RAW })
+    await reconcileNano(venue.ctx)
+    await later(2_000)
+    const newer = await placeOrder(payout, refund)
+    await payAndDeliver(newer)
+    await sendNano(venue.ctx)
+    for (const order of [released, refunded]) {
+      expect(await refreshOrder(order)).toMatchObject({ status: 'disputed', disputed_by: 'chain' })
+      expect(await payoutsOf(order)).toMatchObject([{ state: 'owed', frozen: true }])
+    }
+    expect((await refreshOrder(newer)).status).toBe('delivered')
+    // What the operator decides is not put in doubt again.
+    expect(await operator('dispute', released.orderId, 'release')).toMatchObject({ exitCode: 0 })
+    await sendNano(venue.ctx)
+    await sendNano(venue.ctx)
+    expect((await refreshOrder(released)).status).toBe('paid_out')
+    expect([payout, refund].map(arrived)).toEqual([PART_RAW, PRICE_RAW])
+    await checkAll()
+  })
+
   it('that owes its buyer more than was sent to it before owes the rest, once', async () => {
     const refund = strangerAddress()
     const order = await placeOrder(strangerAddress(), refund)

@@ -89,7 +89,7 @@ async function chooseCalls(): Promise<Call[]> {
     ['getOffer', { offer_id: offerId }],
     ['getReceipt', { id: String(post['id']) }],
     ['createPost', {}, { body: 'made by a generated client', topic: 'generated' }],
-    ['createInvoice', {}, { currency: 'pow', days: 1 }],
+    ['createClaim', {}, { statement: 'Made by a generated client.' }],
   ]
   expect([given.length, order.id]).toEqual([25, expect.stringContaining('mkt_')])
   const routes = new Map(
