@@ -188,7 +188,8 @@ describe.each([
 
   it('by openapi-generator for Go compiles and makes 1,000 calls', async ({ skip }) => {
     if ((await runProgram('go', ['version'], LIMIT)).code !== 0) skip('there is no Go here')
-    await generate('go', 'packageName=api')
+    // Without it the generator's Go takes a field that it does not know for an error, against the document.
+    await generate('go', 'packageName=api,disallowAdditionalPropertiesIfNotPresent=false')
     const main = path.join(home, 'go/cmd/calls')
     mkdirSync(main, { recursive: true })
     cpSync(path.join(SOURCES, 'openapi-generator.go.txt'), path.join(main, 'main.go'))
