@@ -257,7 +257,8 @@ interface ChallengeAnswer {
 export async function solveChallenge(
   call: TestService['call'],
 ): Promise<{ challenge_id: string; answer: string; pow: string }> {
-  const challenge = (await call('GET', '/challenge')).json as unknown as ChallengeAnswer
+  const { json } = await whenServed(() => call('GET', '/challenge'))
+  const challenge = json as unknown as ChallengeAnswer
   return {
     challenge_id: challenge.challenge_id,
     answer: solvePuzzle(challenge.puzzle),
