@@ -68,9 +68,8 @@ async function walk(path: string, name: string, idName: string): Promise<string[
       `${path}limit=200${last === undefined ? '' : `&before=${last}`}`,
     )
     page = (json[name] as Record<string, string>[]).map((one) => String(one[idName]))
+    if (last !== undefined && page.includes(last)) throw new Error(`${path}: before=${last} gave it again`)
     ids.push(...page)
-    // A cursor that stands still would go on without end.
-    if (ids.length > 2 * AGENTS * OFFERS_EACH) throw new Error(`${path} has no end`)
   }
   return ids
 }
