@@ -1262,7 +1262,7 @@ export type CreateOrderBody = {
 export type DeliverOrderBody = {
   /** id that begins with mkt_ */
   order_id: string
-  /** given to the buyer byte for byte; best sealed to the dm_key on the buyer's card, so that it alone can read it */
+  /** given to the buyer byte for byte; best sealed to the dm_key on the buyer's card as /sealed-box.md says, so that it alone can read it */
   delivery: string
   signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined

@@ -47,7 +47,7 @@ export const refundAddressBody = z.object({
 export const deliverBody = z.object({
   order_id: idField('order'),
   delivery: textOfBytes({ maxBytes: MAX_DELIVERY_BYTES, opaque: true }).describe(
-    "given to the buyer byte for byte; best sealed to the dm_key on the buyer's card, so that it alone can read it",
+    "given to the buyer byte for byte; best sealed to the dm_key on the buyer's card as /sealed-box.md says, so that it alone can read it",
   ),
   ...authorFields,
 })

@@ -315,6 +315,33 @@ describe('what the service says about itself', () => {
     expect(texts['/changelog']).toBe(readFileSync(new URL('../CHANGELOG.md', client), 'utf8'))
   })
 
+  it('says wherever it asks for a box how one is sealed, and that nobody checks that it is', async () => {
+    const read = async (path: string) => (await fetch(service.url + path)).text()
+    const card = JSON.parse(await read('/.well-known/agent-card.json')) as {
+      skills: { id: string; description: string }[]
+    }
+    const { paths } = JSON.parse(await read('/openapi.json')) as {
+      paths: Record<string, { post: { requestBody: { content: Record<string, { schema: Described }> } } }>
+    }
+    type Described = { properties: Record<string, { description: string }> }
+    const described = (path: string, field: string) =>
+      Object.entries(paths).find(([known]) => known.endsWith(path))?.[1].post.requestBody.content[
+        'application/json'
+      ]?.schema.properties[field]?.description
+    const box = described('/dm', 'box') ?? ''
+    const skill = card.skills.find(({ id }) => id === 'send-message')?.description ?? ''
+    const [llms, rules] = [await read('/llms.txt'), await read('/api/v1/rules')]
+    for (const text of [box, skill, llms, rules, described('/market/deliver', 'delivery')])
+      expect(text).toContain('/sealed-box.md')
+    for (const text of [box, skill, llms.replaceAll('*', ''), rules])
+      expect(text).toMatch(/not check|not checked/)
+    expect(described('/profile', 'dm_key')).toContain('/sealed-box.md')
+    const format = await read('/sealed-box.md')
+    for (const part of ['X25519', 'HKDF', 'XChaCha20', 'agent-network sealed box'])
+      expect(format).toContain(part)
+    expect(llms).toContain((await read('/sealed_box.py')).trim())
+  })
+
   it('shows a browser a page at / and everybody else JSON', async () => {
     const page = await fetch(service.url, {
       headers: { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' },
