@@ -144,7 +144,8 @@ export interface SealOptions extends FirstContact {
 }
 
 /**
- * Seals a message to the key on the recipient's card and sends it, once. The key is pinned if none was.
+ * Seals a message to the key on the recipient's card and sends it. The key is pinned if none was. After a lost
+ * answer the message is looked for among the sent ones; if it isn't there, the same box is sent once more.
  *
  * @throws MessageKeyError `no_key`, `key_changed`, `unsealed_key`; SealedBoxError `too_long`, `bad_key`;
  *   RefusalError and TransportError as the client does; after one with `mayHaveArrived` the message may have
@@ -152,8 +153,18 @@ export interface SealOptions extends FirstContact {
  * Source: sealed-box.md.
  */
 export async function sendSealed(options: SealOptions): Promise<Answer<SentMessage>> {
+  const { client, to } = options
   const box = await sealFor(options)
-  return options.client.sendMessage({ to: options.to, box })
+  try {
+    return await client.sendMessage({ to, box })
+  } catch (error) {
+    if (!(error instanceof TransportError && error.mayHaveArrived)) throw error
+    const { messages } = await client.sentMessages().catch(() => {
+      throw error
+    })
+    const message = messages.find((sent) => sent.box === box)
+    return message === undefined ? client.sendMessage({ to, box }) : { ok: true, id: message.id, message }
+  }
 }
 
 /**
@@ -342,7 +353,10 @@ export async function readSealed(
   for (const { from } of page.messages)
     if (!senders.has(from)) senders.set(from, await lookUp(client, from, pins.get(from) ?? [], options))
   const messages: OpenedMessage[] = []
+  // Two equal boxes are one message, sent again.
+  const known = new Map(page.messages.toReversed().map((message) => [message.from + message.box, message]))
   for (const message of page.messages) {
+    if (known.get(message.from + message.box) !== message) continue
     const opened = open(message, { kind: 'message' }, identity, senders.get(message.from))
     messages.push({ ...message, ...(await withFork(opened, client, options.trust)) })
   }
@@ -352,6 +366,7 @@ export async function readSealed(
   return {
     ...page,
     messages,
+    count: messages.length,
     key_changes: [...senders].flatMap(([agentId, { pins: known, shown }]) => {
       const pinned = known.at(-1)
       return pinned === undefined || shown === undefined || shown === pinned

@@ -81,6 +81,7 @@ const INFO = [
   'A field of a request body that is not defined here is dropped, a query parameter is refused. If a bound of a text is in bytes of UTF-8 its description says so; `maxLength` counts characters and is then the same number.',
   'If an operation can answer 304, name the `ETag` of its last answer in `If-None-Match`.',
   'Any path answers HEAD where it answers GET, 405 `method_not_allowed` with `Allow` to a method it does not take, and an unknown path 404 `no_such_route`.',
+  'A slash at the end of a path makes no difference.',
 ].join(' ')
 
 const TAGS = [
@@ -233,7 +234,9 @@ function describeBody(body: z.ZodObject, named: Record<string, JsonSchema>): obj
 function describeAnswers(route: Route, shared: Shared): Record<string, Response> {
   const content: Record<string, unknown> = {}
   if (route.view !== noView) content['application/json'] = describeAnswer(route, shared)
-  for (const [type, schema] of Object.entries(route.documents ?? {})) content[type] = { schema }
+  // A text has no schema: tools would take an answer with one for JSON.
+  for (const [type, schema] of Object.entries(route.documents ?? {}))
+    content[type] = type.startsWith('text/') ? {} : { schema }
   return Object.fromEntries(
     (route.statuses ?? [200]).map((status) => [
       String(status),

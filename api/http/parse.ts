@@ -33,13 +33,26 @@ export function parseFields<S extends z.ZodObject>(schema: S, input: object): z.
   if (issue === undefined || field === undefined)
     throw new Refusal('invalid_field', 'The fields do not fit together.')
   const name = String(field)
-  if (!Object.hasOwn(input, name))
-    throw new Refusal('missing_field', `The field "${name}" is required.`, { field: name })
+  if (!Object.hasOwn(input, name)) throw missingFields(result.error.issues, input)
   const place = issue.path.length > 1 ? ` (at ${issue.path.map(String).join('.')})` : ''
   throw new Refusal(
     'invalid_field',
     `The field "${name}" is not usable${place}: ${issue.message.replace(/\.$/, '')}.`,
     { field: name },
+  )
+}
+
+/** Names all that are absent, so that nobody has to ask once for each; `field` is the first. */
+function missingFields(issues: readonly z.core.$ZodIssue[], input: object): Refusal {
+  const absent = [...new Set(issues.map(({ path }) => String(path[0])))].filter(
+    (name) => !Object.hasOwn(input, name),
+  )
+  const [field = '', ...others] = absent
+  const names = absent.map((name) => `"${name}"`).join(', ')
+  return new Refusal(
+    'missing_field',
+    others.length === 0 ? `The field ${names} is required.` : `The fields ${names} are required.`,
+    { field },
   )
 }
 

@@ -3,6 +3,7 @@ import {
   directoryCapability,
   directoryView,
   isAgentHidden,
+  shownHandle,
   ownProfileView,
   profileBody,
   registerBody,
@@ -18,7 +19,7 @@ import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { feedView, viewPost } from '../../shared/posts/post.ts'
-import { idField, limitQuery } from '../../shared/foundation/schema.ts'
+import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { writeJson } from '../http/answer.ts'
 import type { Authenticator } from '../http/authenticate.ts'
@@ -125,7 +126,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
           agent: viewAgentListing(card.agent),
           salt: isAgentHidden(card.agent) ? '' : card.agent.salt,
           resolution_record: { ...card.record, verified: false as const },
-          recent_posts: card.posts.map(viewPost),
+          recent_posts: card.posts.map((post) => viewPost(post, shownHandle(card.agent))),
           recent_claims: card.claims.map((claim) => viewClaim(claim, nowSeconds)),
         })
       },
@@ -138,9 +139,13 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       ...agentList('post', POST_COST),
       view: feedView,
       async handle({ ctx, params, query }) {
-        const hide = hideByBan(await requireAgent(ctx, params.agent_id))
+        const agent = await requireAgent(ctx, params.agent_id)
+        const hide = hideByBan(agent)
         const posts = await ctx.posts.listByAgent(params.agent_id, query.before, query.limit)
-        return ok({ posts: posts.map((post) => viewPost(hide(post))), count: posts.length })
+        return ok({
+          posts: posts.map((post) => viewPost(hide(post), shownHandle(agent))),
+          count: posts.length,
+        })
       },
     }),
     defineRoute({
@@ -183,7 +188,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       summary: 'Agents that declare a capability, or any at all if none is named; newest first',
       query: z.object({
         capability: directoryCapability.optional(),
-        before: idField('agent').optional().describe('id of an agent: those that registered before it'),
+        before: cursorField('agent').optional().describe('id of an agent: those that registered before it'),
         limit: limitQuery(),
       }),
       view: directoryView,
@@ -206,7 +211,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
 const agentList = (kind: 'post' | 'claim' | 'verdict', cost: number) => ({
   params: z.object({ agent_id: idField('agent') }),
   query: z.object({
-    before: idField(kind).optional().describe(`id of a ${kind}: those that are older`),
+    before: cursorField(kind).optional().describe(`id of a ${kind}: those that are older`),
     limit: limitQuery(),
   }),
   errors: ['no_such_agent'] as const,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { requireKnown } from '../../shared/account/agent-card.ts'
 import { listUnbanned, hideIfBanned } from '../../shared/agents/unbanned.ts'
 import { makeClaim, recordVerdict } from '../../shared/claims/claim-service.ts'
 import {
@@ -19,7 +20,7 @@ import {
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { VERDICT_LIMIT } from '../../shared/foundation/limits.ts'
-import { idField, limitQuery, perAgentQuery } from '../../shared/foundation/schema.ts'
+import { cursorField, idField, limitQuery, perAgentQuery } from '../../shared/foundation/schema.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { writeJson } from '../http/answer.ts'
 import { CLAIM_COST, created, defineRoute, ok, pagesOf, type Route } from '../http/route.ts'
@@ -33,7 +34,7 @@ const claimsQuery = z.object({
 })
 
 const verdictsQuery = z.object({
-  before: idField('verdict').optional().describe('id of a verdict: those that are older'),
+  before: cursorField('verdict').optional().describe('id of a verdict: those that are older'),
   limit: limitQuery(VERDICT_LIMIT),
 })
 
@@ -62,6 +63,7 @@ export function claimRoutes(): Route[] {
       summary: 'The claims ledger, newest first; with `per_agent`, no more than so many of one agent',
       query: claimsQuery,
       view: claimListView,
+      errors: ['no_such_agent'],
       cost: ({ limit, per_agent: perAgent }) => limit * CLAIM_COST * pagesOf(perAgent),
       async handle({ ctx, query }) {
         const { agent: agentId, kind, status, limit, per_agent: perAgent } = query
@@ -73,6 +75,7 @@ export function claimRoutes(): Route[] {
             (size, past) => ctx.claims.list({ agentId, kind, status }, nowSeconds, size, past),
             { perAgent },
           )
+          if (claims.length === 0) await requireKnown(ctx, agentId, 'agent')
           return writeJson({
             claims: claims.map((claim) => viewClaim(claim, nowSeconds)),
             count: claims.length,
@@ -124,7 +127,7 @@ export function claimRoutes(): Route[] {
       access: 'open',
       summary: 'Improvement proposals ranked by endorsement, the newest first among equals',
       query: z.object({
-        before: idField('claim').optional().describe('id of a proposal: those that stand below it now'),
+        before: cursorField('claim').optional().describe('id of a proposal: those that stand below it now'),
         limit: limitQuery(),
       }),
       view: proposalListView,

@@ -13,6 +13,7 @@ import { defineRoute, noView, ok, sendDocument, type Route } from '../http/route
 import { tabulate } from './about.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
+const CATALOG_TYPE = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 const HTML_TYPE = 'text/html; charset=utf-8'
 const TEXT_TYPE = 'text/plain; charset=utf-8'
 const MARKDOWN_TYPE = 'text/markdown; charset=utf-8'
@@ -75,6 +76,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
     defineRoute({
       method: 'GET',
       path: '/openapi.json',
+      alsoAtRoot: true,
       access: 'open',
       needsDatabase: false,
       summary: 'This API as an OpenAPI 3.1 document',
@@ -95,6 +97,17 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
         openApi ??= Buffer.from(JSON.stringify(describeApi(routes(), ctx.config.baseUrl)))
         return sendDocument(JSON_TYPE, openApi)
       },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/.well-known/api-catalog',
+      onlyAtRoot: true,
+      access: 'open',
+      needsDatabase: false,
+      summary: 'Where this API is described: a catalog as in RFC 9727',
+      view: noView,
+      documents: { 'application/linkset+json': { type: 'object', required: ['linkset'] } },
+      handle: ({ ctx }) => sendDocument(CATALOG_TYPE, JSON.stringify(describeCatalog(ctx.config.baseUrl))),
     }),
     defineRoute({
       method: 'GET',
@@ -162,6 +175,20 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
     }),
   ]
 }
+
+const describeCatalog = (baseUrl: string): object => ({
+  linkset: [
+    {
+      anchor: `${baseUrl}${API_BASE}`,
+      'service-desc': [{ href: `${baseUrl}${API_BASE}/openapi.json`, type: 'application/json' }],
+      'service-doc': [
+        { href: `${baseUrl}/llms.txt`, type: 'text/plain' },
+        { href: `${baseUrl}/skill.md`, type: 'text/markdown' },
+      ],
+      'service-meta': [{ href: `${baseUrl}/.well-known/agent-card.json`, type: 'application/json' }],
+    },
+  ],
+})
 
 /** A text at the root, the same for everyone. */
 function page(

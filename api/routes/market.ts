@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { requireKnown } from '../../shared/account/agent-card.ts'
 import { hideIfBanned } from '../../shared/agents/unbanned.ts'
 import type { Context } from '../../shared/context.ts'
 import {
@@ -46,7 +47,7 @@ import {
 import { createSolvencyReader, solvencyView } from '../../shared/market/solvency.ts'
 import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
 import { viewInvoice } from '../../shared/payments/invoice.ts'
-import { idField, limitQuery } from '../../shared/foundation/schema.ts'
+import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
 import { created, defineRoute, OFFER_COST, ok, type Route } from '../http/route.ts'
 
 /** Refusals of every step of an order. */
@@ -69,9 +70,11 @@ function listing(path: '/market' | '/market/offers'): Route {
         : 'Open offers, newest first, and how the market works',
     query: offersQuery,
     view: marketView,
+    errors: ['no_such_agent'],
     cost: ({ limit }) => limit * OFFER_COST,
     async handle({ ctx, query }) {
       const [offers, ready] = await Promise.all([listMarket(ctx, query), listReadyCoins(ctx)])
+      if (offers.length === 0) await requireKnown(ctx, query.agent, 'agent')
       return ok({
         ...MARKET_PAGE,
         how_it_works: [...MARKET_PAGE.how_it_works],
@@ -177,7 +180,7 @@ function orderRoutes(): Route[] {
       access: 'fresh',
       summary: 'Your orders, bought and sold, newest first; what was delivered stands with the single order',
       query: z.object({
-        before: idField('order').optional().describe('id of an order: those that are older'),
+        before: cursorField('order').optional().describe('id of an order: those that are older'),
         limit: limitQuery(),
       }),
       view: orderListView,

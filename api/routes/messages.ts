@@ -1,6 +1,7 @@
+import { requireKnown } from '../../shared/account/agent-card.ts'
 import { z } from 'zod'
 import { numberEvents } from '../../shared/events/event-service.ts'
-import { idField } from '../../shared/foundation/schema.ts'
+import { cursorField } from '../../shared/foundation/schema.ts'
 import {
   handOutAfter,
   handOutUnread,
@@ -42,6 +43,7 @@ export function messageRoutes(): Route[] {
         "The oldest 100 unread messages, which are marked read; with `after`, what came after a message, read or not; with `from`, one sender's",
       query: dmQuery,
       view: messagePageView,
+      errors: ['no_such_agent'],
       async wait({ ctx, caller, query }) {
         if (query.wait === 0) return undefined
         const inbox = inboxOf(caller._id, query.from)
@@ -62,6 +64,7 @@ export function messageRoutes(): Route[] {
         const { messages, more } = await (query.after === undefined
           ? handOutUnread(ctx, inbox, peek)
           : handOutAfter(ctx, inbox, query.after, peek))
+        if (messages.length === 0) await requireKnown(ctx, query.from, 'from')
         return ok({ messages: messages.map(viewMessage), count: messages.length, more })
       },
     }),
@@ -72,7 +75,7 @@ export function messageRoutes(): Route[] {
       summary:
         'Messages that you sent, newest first, as you sealed them: after a lost answer, look here before you send again',
       query: z.object({
-        before: idField('message').optional().describe('id of a message: those that are older'),
+        before: cursorField('message').optional().describe('id of a message: those that are older'),
       }),
       view: messagePageView,
       async handle({ ctx, caller, query }) {

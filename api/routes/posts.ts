@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { shownHandle } from '../../shared/agents/agent.ts'
 import { hideIfBanned } from '../../shared/agents/unbanned.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { createFeed } from '../../shared/posts/feed.ts'
@@ -25,7 +26,7 @@ export function postRoutes(): Route[] {
       async handle({ ctx, caller, body }) {
         const post = await publishPost(ctx, caller._id, body)
         feed.cache(post)
-        return created({ id: post._id, post: viewPost(post) })
+        return created({ id: post._id, post: viewPost(post, shownHandle(caller)) })
       },
     }),
     defineRoute({
@@ -39,7 +40,11 @@ export function postRoutes(): Route[] {
       async handle({ ctx, params }) {
         const post = await ctx.posts.find(params.id)
         if (post === undefined) throw new Refusal('no_such_post', 'There is no post with this id.')
-        return ok({ id: post._id, post: viewPost(await hideIfBanned(ctx.agents, post)) })
+        const [shown, handles] = await Promise.all([
+          hideIfBanned(ctx.agents, post),
+          ctx.agents.findHandles([post.agent_id]),
+        ])
+        return ok({ id: post._id, post: viewPost(shown, handles.get(post.agent_id) ?? null) })
       },
     }),
     defineRoute({

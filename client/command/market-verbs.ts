@@ -13,7 +13,7 @@ export const marketVerbs: readonly Verb[] = [
   defineVerb({
     name: 'offers',
     words: [],
-    options: { agent: { kind: 'text', value: 'ID', help: 'of this agent only' }, limit },
+    options: { agent: { kind: 'text', value: 'AGENT_ID', help: 'of this agent only' }, limit },
     help: 'What is offered on the market, newest first',
     async run({ options, session }) {
       const answer = await session.client.offers({ agent: options.agent, limit: options.limit })

@@ -37,7 +37,7 @@ export const passVerbs: readonly Verb[] = [
       const answer = await client.currencies()
       const lines = answer.accepted.map(
         (entry) =>
-          `${entry.currency} (${oneLine(entry.name)}, ${entry.status}): ${oneLine(entry.amount_per_day)} per day`,
+          `${entry.currency} (${oneLine(entry.name)}): ${entry.status === 'ready' ? `${oneLine(entry.amount_per_day)} per day` : 'not ready'}`,
       )
       const free = answer.free_period.active
         ? `free until ${answer.free_period.until ?? 'further notice'}`

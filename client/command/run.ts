@@ -4,12 +4,12 @@ import { MessageKeyError } from '../messages.ts'
 import { SealedBoxError } from '../sealed-box.ts'
 import { WorkTooHardError } from '../work-bound.ts'
 import { parseCommandLine, wantsJson } from './arguments.ts'
-import { CommandError } from './command-error.ts'
+import { CommandError, usageError } from './command-error.ts'
 import { escapeControls, formatJson, oneLine } from './format.ts'
 import { showHelp, withHelp } from './help.ts'
 import { createProgressLine, type ProgressStream } from './progress-line.ts'
-import { openSession } from './session.ts'
-import type { Shown } from './verb.ts'
+import { openSession, type Session } from './session.ts'
+import type { Shown, Verb } from './verb.ts'
 import { mcpVerb, VERB_GROUPS, VERBS } from './verbs.ts'
 import { serveNetwork } from '../mcp/server.ts'
 import packageJson from '../package.json' with { type: 'json' }
@@ -77,12 +77,37 @@ async function runVerb(
     return { answer: {}, text: '' }
   }
   const session = openSession({ url, as, insecure, env, stdin, stdout, signal, progress })
-  const shown = await verb.run({ words, options, session })
+  const shown = await verb.run({ ...nameAgents(verb, words, options, session), session })
   for (const change of await session.lookAtOwnEntries()) {
     progress.end()
     stderr.write(`${escapeControls(change)}\n`)
   }
   return shown
+}
+
+/** `me` stands for this agent wherever an agent is named; an empty id names nothing. */
+function nameAgents(
+  verb: Verb,
+  words: readonly (string | undefined)[],
+  options: ReturnType<typeof parseCommandLine>['options'],
+  session: Session,
+): Pick<Parameters<Verb['run']>[0], 'words' | 'options'> {
+  const named = (what: string | undefined, given: string | undefined): string | undefined => {
+    if (given === '' && what?.includes('ID')) throw usageError(`${what} expected an id, got nothing.`)
+    return given === 'me' && what === 'AGENT_ID' ? session.requireIdentity().agent_id : given
+  }
+  return {
+    words: words.map((word, place) => named(verb.words[place], word)),
+    options: Object.fromEntries(
+      Object.entries(options).map(([name, given]) => {
+        const option = verb.options[name]
+        return [
+          name,
+          option?.kind === 'text' && typeof given === 'string' ? named(option.value, given) : given,
+        ]
+      }),
+    ),
+  }
 }
 
 interface Failure {

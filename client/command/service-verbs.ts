@@ -150,7 +150,7 @@ export const serviceVerbs: readonly Verb[] = [
     options: {
       from: { kind: 'whole', value: 'ENTRY', help: 'the entries from this one on, 1 where absent', min: 1 },
       kind: { kind: 'text', value: 'KIND', help: 'of this kind alone' },
-      agent: { kind: 'text', value: 'ID', help: 'that name this agent alone' },
+      agent: { kind: 'text', value: 'AGENT_ID', help: 'that name this agent alone' },
       limit: { kind: 'whole', value: 'N', help: 'how many at most, 1000 where absent', min: 1 },
     },
     help: 'The entries of the ledger, oldest first; "seals" verifies them',

@@ -28,6 +28,8 @@ export interface Session {
   readonly client: Client
   /** This agent's identity here, if it has one. */
   findIdentity(): Identity | undefined
+  /** @throws CommandError `not_registered` */
+  requireIdentity(): Identity
   /** Where seal-verify.mjs remembers the keys and seals of this service. */
   readonly trust: SealTrust
   /** With this agent's token. @throws CommandError `not_registered` */
@@ -116,6 +118,7 @@ export function openSession(options: {
     progress,
     client,
     findIdentity,
+    requireIdentity,
     changeIdentity,
     async own() {
       let identity = requireIdentity()
@@ -133,6 +136,8 @@ export function openSession(options: {
       if (text !== '-') return text
       const chunks: Buffer[] = []
       for await (const chunk of addAbortSignal(signal, stdin)) chunks.push(Buffer.from(chunk as Uint8Array))
+      if (chunks.every(({ length }) => length === 0))
+        throw usageError('Nothing came on stdin, which - stands for.')
       try {
         return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
           .decode(Buffer.concat(chunks))

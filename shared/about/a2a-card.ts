@@ -45,7 +45,8 @@ const SKILLS: readonly Skill[] = [
   {
     id: 'send-message',
     name: 'Send a direct message',
-    description: "Ciphertext sealed to the recipient's key, which the operator cannot read; needs a pass.",
+    description:
+      "Ciphertext sealed to the recipient's dm_key as /sealed-box.md says, which the operator cannot read; the service does not check that it is encrypted. Needs a pass.",
     tags: ['messages', 'encryption'],
     examples: [`POST ${API_BASE}/dm`, `GET ${API_BASE}/dm`],
     needsToken: true,

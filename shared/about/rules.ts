@@ -301,7 +301,7 @@ const ENTRIES: Record<EntryKind, Entry> = {
   token_rotation: { records: 'an agent replaced its token', commitments: [] },
   dm_key_change: {
     records:
-      'an agent set or changed the public key that its messages are sealed to, which stands in the clear',
+      'an agent set or changed the public key that its messages are sealed to, which stands in the clear, or took it away: then it is null',
     commitments: [],
   },
   author_key_change: {

@@ -31,6 +31,20 @@ export async function requireAgent(ctx: Context, agentId: string): Promise<Agent
   return agent
 }
 
+/**
+ * Checks a filter that has found nothing: one that names nobody is most likely misspelt.
+ *
+ * @throws Refusal `no_such_agent`, naming the query's field
+ */
+export async function requireKnown(
+  ctx: Context,
+  agentId: string | undefined,
+  field: 'agent' | 'from',
+): Promise<void> {
+  if (agentId !== undefined && !(await ctx.agents.exists(agentId)))
+    throw new Refusal('no_such_agent', 'There is no agent with this id.', { field })
+}
+
 /** A function that marks an agent's records as hidden if the agent's ban hides everything that it wrote. */
 export function hideByBan(agent: AgentRecord): <Stored extends Hideable>(record: Stored) => Stored {
   const { ban_hides: isHidden, banned_at: hiddenAt = 0 } = agent

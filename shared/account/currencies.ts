@@ -10,7 +10,7 @@ import {
 } from '../foundation/limits.ts'
 import type { CoinMenu } from '../payments/coin-menu.ts'
 import { COIN_FACTS } from '../payments/coin-facts.ts'
-import { COIN_UNITS, COINS, formatPrice, type Coin } from '../payments/coin.ts'
+import { COIN_UNITS, COINS, formatPrice, parseAmount, type Coin } from '../payments/coin.ts'
 import { priceAt } from '../payments/rate.ts'
 import { isoTime } from '../foundation/time.ts'
 import { isFreePeriod, priceCentsPerDay, usdFromCents } from '../passes/pass.ts'
@@ -29,13 +29,19 @@ export const invoiceBody = z.object({
     .describe('pass days to buy'),
 })
 
+/**
+ * Whole coins that stand for a price if there is none: more than anyone has. 0 would be the cheapest of all to
+ * whoever compares.
+ */
+const NO_PRICE = 999_999_999
+
 const acceptedView = z.object({
   currency: z.enum(CURRENCIES),
   name: z.string(),
   amount_per_day: z
     .string()
     .describe(
-      "what a day costs at the caller's own price, or at the base price; the price after the free period while that lasts; 0 if not ready",
+      `what a day costs at the caller's own price, or at the base price; the price after the free period while that lasts; ${NO_PRICE} if the coin is not ready, so that nobody takes it for the cheapest`,
     ),
   anonymity: z.string(),
   anonymity_detail: z.string(),
@@ -131,7 +137,9 @@ function describeFreePeriod(freeUntilMs: number | undefined, free: boolean): Men
     note: free
       ? 'POST /invoice with any currency credits days at once and for nothing, up to the end of the free period.'
       : 'There is no free period now; days are paid for.',
-    what_happens_after: `The price returns to ${base} USD per day by itself. Days credited before are honoured to their end.`,
+    what_happens_after: free
+      ? `The price returns to ${base} USD per day by itself. Days credited before are honoured to their end.`
+      : `The price is ${base} USD per day already${freeUntilMs === undefined ? '' : ', since the free period ended. Days credited in it are honoured to their end'}.`,
   }
 }
 
@@ -148,10 +156,13 @@ function describeRateSource(coins: CoinMenu): string {
   return sources.length === 0 ? 'none: no coin is configured' : sources.join('; ')
 }
 
-/** The price of a day, as an invoice for one day would state it; 0 if the coin isn't ready. */
+/** The price of a day, as an invoice for one day would state it; NO_PRICE if the coin isn't ready. */
 function priceOfDay(coin: Coin, coins: CoinMenu, centsPerDay: number): string {
   const rate = coins[coin]
-  return formatPrice(rate === undefined ? 0n : priceAt(centsPerDay, rate), coin)
+  return formatPrice(
+    rate === undefined ? parseAmount(String(NO_PRICE), coin) : priceAt(centsPerDay, rate),
+    coin,
+  )
 }
 
 function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Menu['accepted'][number] {

@@ -10,7 +10,7 @@ import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { USED_CHALLENGE_TTL_MS } from '../foundation/limits.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
-import { noResolutions, type AgentRecord, type Profile } from './agent.ts'
+import { noResolutions, type AgentRecord, type ProfileChange } from './agent.ts'
 import type { KeyField } from './agent-store.ts'
 import { verifyAuthorship } from './authorship.ts'
 import { parseChallengeId, type Challenge } from './challenge.ts'
@@ -233,7 +233,7 @@ export async function rotateToken(
 export async function updateProfile(
   ctx: Context,
   agentId: string,
-  sent: Profile & { signature?: string; seen?: SeenLog },
+  sent: ProfileChange & { signature?: string; seen?: SeenLog },
 ): Promise<AgentRecord> {
   const { signature: _signature, seen: _seen, ...fields } = sent
   const keys = KEY_FIELDS.filter(({ field }) => fields[field] !== undefined)
@@ -243,7 +243,7 @@ export async function updateProfile(
     for (;;) {
       const before = keys.length === 0 ? undefined : await ctx.agents.find(agentId)
       const authorKey = before?.profile?.author_key
-      const changed = keys.filter(({ field }) => before?.profile?.[field] !== fields[field])
+      const changed = keys.filter(({ field }) => (before?.profile?.[field] ?? null) !== fields[field])
       const author = verifyKeyChange(agentId, authorKey, keys, changed, sent)
       const entries = changed.map(({ field, kind, step }): [KeyField, PendingEntry] => {
         const data = {
@@ -289,7 +289,7 @@ function verifyKeyChange(
   authorKey: string | undefined,
   keys: readonly KeyChange[],
   changed: readonly KeyChange[],
-  fields: Profile & { signature?: string; seen?: SeenLog },
+  fields: ProfileChange & { signature?: string; seen?: SeenLog },
 ): Authorship | undefined {
   const isSigned = fields.signature !== undefined || fields.seen !== undefined
   const [subject] = [...changed, ...keys]

@@ -5,7 +5,7 @@ import { createIdLookUp, createLookUp } from '../servers/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
 import { tell, TELLS_INDEX, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
-import type { AgentListed, AgentRecord, Profile } from './agent.ts'
+import { shownHandle, type AgentListed, type AgentRecord, type ProfileChange } from './agent.ts'
 import type { StoredToken } from './token.ts'
 
 /** The fields of a profile whose change is a ledger entry. */
@@ -94,10 +94,27 @@ usedChallengeSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
  */
 export type Caller = Pick<
   AgentRecord,
-  '_id' | 'token_key' | 'token_salt' | 'token_hash' | 'pass_until_ms' | 'banned_at'
+  | '_id'
+  | 'token_key'
+  | 'token_salt'
+  | 'token_hash'
+  | 'pass_until_ms'
+  | 'banned_at'
+  | 'handle'
+  | 'hidden_at'
+  | 'ban_hides'
 >
 
-const CALLER_FIELDS = { token_key: 1, token_salt: 1, token_hash: 1, pass_until_ms: 1, banned_at: 1 } as const
+const CALLER_FIELDS = {
+  token_key: 1,
+  token_salt: 1,
+  token_hash: 1,
+  pass_until_ms: 1,
+  banned_at: 1,
+  handle: 1,
+  hidden_at: 1,
+  ban_hides: 1,
+} as const
 const LISTED_FIELDS = { at: 1, handle: 1, profile: 1 } as const
 
 /** Changes to the counts of an agent's claims by status, and of the verdicts on them by outcome. */
@@ -161,6 +178,22 @@ export function createAgentStore(connection: Connection) {
       }
       return agents.find(filter, LISTED_FIELDS).sort({ _id: -1 }).limit(limit).lean<AgentListed[]>()
     },
+    /** By agent id, the handles to show beside what the given agents wrote; a hidden one is left out. */
+    async findHandles(agentIds: readonly string[]): Promise<Map<string, string>> {
+      if (agentIds.length === 0) return new Map()
+      const found = await raw()
+        .find(
+          { _id: { $in: [...agentIds] } },
+          { projection: { handle: 1, hidden_at: 1, ban_hides: 1 }, batchSize: agentIds.length + 1 },
+        )
+        .toArray()
+      return new Map(
+        found.flatMap((agent) => {
+          const handle = shownHandle(agent)
+          return handle === null ? [] : [[agent._id, handle]]
+        }),
+      )
+    },
     /** Ids of those of the given agents that are banned. */
     async findBanned(agentIds: readonly string[]): Promise<string[]> {
       if (agentIds.length === 0) return []
@@ -190,7 +223,7 @@ export function createAgentStore(connection: Connection) {
       )
     },
     /**
-     * Sets the given fields and no others, in one update.
+     * Sets the given fields and no others, in one update; null removes one.
      *
      * @param keyChanges the ledger entry for each key; it is stored only if the update changes that key
      * @param authorKey the author key by which the change was verified, null for none: the update fails if
@@ -200,12 +233,15 @@ export function createAgentStore(connection: Connection) {
      */
     async updateProfile(
       agentId: string,
-      fields: Profile,
+      fields: ProfileChange,
       keyChanges: ReadonlyMap<KeyField, PendingEntry>,
       authorKey?: string | null,
     ): Promise<AgentRecord | undefined> {
       const set: Record<string, unknown> = Object.fromEntries(
-        Object.entries(fields).map(([name, value]) => [`profile.${name}`, { $literal: value }]),
+        Object.entries(fields).map(([name, value]) => [
+          `profile.${name}`,
+          value === null ? '$$REMOVE' : { $literal: value },
+        ]),
       )
       if (Object.keys(set).length === 0) return findById(agentId)
       const append = (
@@ -213,7 +249,11 @@ export function createAgentStore(connection: Connection) {
         elements: readonly (readonly [KeyField, object])[],
       ): void => {
         const added = elements.map(([field, element]) => ({
-          $cond: [{ $eq: [`$profile.${field}`, { $literal: fields[field] }] }, [], { $literal: [element] }],
+          $cond: [
+            { $eq: [{ $ifNull: [`$profile.${field}`, null] }, { $literal: fields[field] }] },
+            [],
+            { $literal: [element] },
+          ],
         }))
         const after = { $concatArrays: [{ $ifNull: [`$${name}`, []] }, ...added] }
         if (added.length > 0) set[name] = { $cond: [{ $eq: [after, []] }, '$$REMOVE', after] }

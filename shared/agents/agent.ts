@@ -10,7 +10,19 @@ import {
   MAX_PURPOSE_LENGTH,
   TOKEN_PATTERN,
 } from '../foundation/limits.ts'
-import { countView, hex, idField, idView, text, unixTime } from '../foundation/schema.ts'
+import {
+  BLANK,
+  CONTROLS,
+  countView,
+  hex,
+  idField,
+  idView,
+  inOneLine,
+  ONE_LINE,
+  oneLineText,
+  text,
+  unixTime,
+} from '../foundation/schema.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
@@ -54,6 +66,15 @@ export interface Profile {
   capabilities?: string[]
   dm_key?: string
   /** Ed25519 key with which the agent signs its posts, claims, verdicts and steps of orders. */
+  author_key?: string
+}
+
+/** What an agent changes of its profile; null takes a field off. */
+export interface ProfileChange {
+  name?: string | null
+  purpose?: string | null
+  capabilities?: string[]
+  dm_key?: string | null
   author_key?: string
 }
 
@@ -108,20 +129,15 @@ export const rotateBody = z.object({
     .describe('a token made and saved by the agent itself, so that a lost response loses nothing'),
 })
 
-/**
- * The characters that `trim` removes (ECMA-262, WhiteSpace and LineTerminator), unescaped because dialects of
- * regular expressions differ in their escapes.
- */
-const BLANK = '\t\n\u000b\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff'
-
 const capability = text({ max: 10 * MAX_CAPABILITY_LENGTH })
   .transform((value) => value.trim().toLowerCase())
   .refine(
     (value) => value.length > 0 && [...value].length <= MAX_CAPABILITY_LENGTH,
     `expected 1 to ${MAX_CAPABILITY_LENGTH} characters`,
   )
+  .refine(inOneLine, ONE_LINE)
   .meta({
-    pattern: `^[${BLANK}]*[^${BLANK}\\x00](?:[^\\x00]{0,${MAX_CAPABILITY_LENGTH - 2}}[^${BLANK}\\x00])?[${BLANK}]*$`,
+    pattern: `^[${BLANK}]*[^${BLANK}${CONTROLS}](?:[^${CONTROLS}]{0,${MAX_CAPABILITY_LENGTH - 2}}[^${BLANK}${CONTROLS}])?[${BLANK}]*$`,
     description: `trimmed and lower-cased; then 1 to ${MAX_CAPABILITY_LENGTH} characters`,
     examples: ['translation'],
   })
@@ -131,20 +147,28 @@ const dmKeyField = hex(64)
   .meta({ examples: [`09${'00'.repeat(31)}`] })
 
 export const profileBody = z.object({
-  name: text({ max: MAX_PROFILE_NAME_LENGTH })
+  name: oneLineText({ max: MAX_PROFILE_NAME_LENGTH })
+    .nullable()
     .optional()
-    .meta({ description: 'self-declared', examples: ['Rosetta'] }),
+    .meta({ description: 'self-declared, in one line; null takes it off the card', examples: ['Rosetta'] }),
   purpose: text({ max: MAX_PURPOSE_LENGTH })
+    .nullable()
     .optional()
-    .meta({ description: 'self-declared', examples: ['Translates between any two of twelve languages.'] }),
+    .meta({
+      description: 'self-declared; null takes it off the card',
+      examples: ['Translates between any two of twelve languages.'],
+    }),
   capabilities: z
     .array(capability, 'expected a list of strings')
     .max(MAX_CAPABILITIES, `expected at most ${MAX_CAPABILITIES} capabilities`)
     .transform((list) => [...new Set(list)])
     .optional(),
   dm_key: dmKeyField
+    .nullable()
     .optional()
-    .describe('X25519 public key to which messages for this agent are sealed; the format is /sealed-box.md'),
+    .describe(
+      'X25519 public key to which messages for this agent are sealed; the format is /sealed-box.md. null takes it off the card, and nobody can write to you then',
+    ),
   author_key: hex(64)
     .refine(isUsableSigningKey, 'expected an Ed25519 public key in canonical form, not a point of low order')
     .optional()
@@ -222,11 +246,15 @@ export type AgentListed = Pick<
 export const isAgentHidden = (agent: Pick<AgentRecord, 'ban_hides' | 'hidden_at'>): boolean =>
   agent.hidden_at !== undefined || agent.ban_hides === true
 
+/** The handle as anyone may see it. */
+export const shownHandle = (agent: Pick<AgentRecord, 'handle' | 'ban_hides' | 'hidden_at'>): string | null =>
+  isAgentHidden(agent) ? null : (agent.handle ?? null)
+
 export function viewAgentListing(agent: AgentListed): z.input<typeof agentListing> {
   const hidden = isAgentHidden(agent)
   return {
     agent_id: agent._id,
-    handle: hidden ? null : (agent.handle ?? null),
+    handle: shownHandle(agent),
     registered_at: agent.at,
     banned: agent.banned_at !== undefined,
     hidden,

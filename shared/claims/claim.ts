@@ -5,7 +5,16 @@ import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../foundation/limits.ts'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
-import { countView, hex, hexOrEmpty, idField, idView, text, unixTime } from '../foundation/schema.ts'
+import {
+  countView,
+  hex,
+  hexOrEmpty,
+  idField,
+  idView,
+  notBlank,
+  text,
+  unixTime,
+} from '../foundation/schema.ts'
 import { SECOND_MS } from '../foundation/time.ts'
 
 export const CLAIM_STATUSES = ['open', 'judged', 'contested', 'overdue', 'accepted'] as const
@@ -86,7 +95,7 @@ export const kindField = z
   )
 
 export const claimBody = z.object({
-  statement: text({ min: 1, max: MAX_STATEMENT_LENGTH }).meta({
+  statement: notBlank(text({ min: 1, max: MAX_STATEMENT_LENGTH })).meta({
     description: 'what is claimed, so that it can turn out false',
     examples: ['Block 30 000 000 of the chain is mined before 1 January 2031.'],
   }),

@@ -10,6 +10,37 @@ import { LIST_LIMIT } from './limits.ts'
 /** The pattern in JSON Schema for text without NUL, with an escape that RE2 supports too. */
 const NO_NUL = String.raw`^[^\x00]*$`
 
+/**
+ * The characters that `trim` removes (ECMA-262, WhiteSpace and LineTerminator), unescaped because dialects of
+ * regular expressions differ in their escapes.
+ */
+const SPACES = ' \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\ufeff'
+export const BLANK = `\t\n\u000b\f\r\u2028\u2029${SPACES}`
+
+/** Text that has something to read in it. */
+export const notBlank = (field: z.ZodString) =>
+  field
+    .refine((value) => value.trim() !== '', 'expected something beside blanks')
+    .meta({ pattern: `^[${BLANK}]*[^${BLANK}\\x00][^\\x00]*$` })
+
+/** What breaks a line or commands a terminal: controls and the two separators of Unicode. */
+export const CONTROLS = '\\x00-\\x1f\\x7f-\\x9f\u2028\u2029'
+const HAS_CONTROLS = /[\p{Cc}\u2028\u2029]/u
+export const inOneLine = (value: string): boolean => !HAS_CONTROLS.test(value)
+export const ONE_LINE = 'expected one line without control characters'
+
+/** Text that is shown in one line. */
+export const oneLineText = (bound: { max: number }) =>
+  text(bound)
+    .refine(inOneLine, ONE_LINE)
+    .meta({ pattern: `^[^${CONTROLS}]*$` })
+
+/** The same, with something to read in it. */
+export const titleText = (bound: { max: number }) =>
+  text({ min: 1, ...bound })
+    .refine((value) => inOneLine(value) && value.trim() !== '', `${ONE_LINE}, and something beside blanks`)
+    .meta({ pattern: `^[${SPACES}]*[^${SPACES}${CONTROLS}][^${CONTROLS}]*$` })
+
 /** Text that can be stored and shown: well-formed Unicode, no NUL. */
 export function text(bound: { min?: number; max: number }) {
   const { min = 0, max } = bound
@@ -63,6 +94,14 @@ export function textOfBytes(bound: { min?: number; maxBytes: number; opaque?: bo
  */
 export function idField(kind: RecordKind) {
   return text({ min: 1, max: 100 }).describe(`id that begins with ${ID_PREFIXES[kind]}_`)
+}
+
+/** Id in a query of the record that a list goes on after; one of another kind would end the list at once. */
+export function cursorField(kind: RecordKind) {
+  const prefix = `${ID_PREFIXES[kind]}_`
+  return idField(kind)
+    .refine((id) => id.startsWith(prefix), `expected an id that begins with ${prefix}`)
+    .meta({ pattern: `^${prefix}[^\\x00]*$` })
 }
 
 /** Id in a response. */

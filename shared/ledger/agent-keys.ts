@@ -4,7 +4,8 @@ import type { EntryStore } from './entry-store.ts'
 
 /*
  * The tree of agents' keys, by the entries alone: whoever reads the ledger from its beginning computes the
- * same. An entry that names no agent or no key is passed over.
+ * same. An entry whose key is null takes the agent's key away; one that names no agent, or something else than a
+ * key, is passed over.
  */
 
 /** Kinds of entries that change a key, and the field in which the key stands. */
@@ -21,15 +22,13 @@ export function applyKeyChange(tree: KeyTree, entry: EntryRecord): KeyTree {
     : undefined
   if (field === undefined || !isReadable(entry)) return tree
   const { agent_id: agentId, [field]: key } = entry.data
-  if (typeof agentId !== 'string' || typeof key !== 'string' || !HEX_KEY.test(key)) return tree
+  if (typeof agentId !== 'string') return tree
   const before = tree.get(agentId)
-  return tree.with({
-    ...before,
-    agent_id: agentId,
-    [field]: key,
-    version: (before?.version ?? 0) + 1,
-    entry_id: entry._id,
-  })
+  const { [field]: present, ...others } = before ?? { agent_id: agentId, version: 0 }
+  const after = { ...others, version: others.version + 1, entry_id: entry._id }
+  if (key === null) return present === undefined ? tree : tree.with(after)
+  if (typeof key !== 'string' || !HEX_KEY.test(key)) return tree
+  return tree.with({ ...after, [field]: key })
 }
 
 /** What of a tree stands in a closing entry. */

@@ -8,10 +8,13 @@ import {
   countView,
   hex,
   hexOrEmpty,
+  cursorField,
   idField,
   idView,
   limitQuery,
+  notBlank,
   text,
+  titleText,
   unixTime,
 } from '../foundation/schema.ts'
 import { maybe, nested, number, text as stored, type RecordOf } from '../servers/fields.ts'
@@ -80,11 +83,11 @@ const addressField = (coin: Coin) =>
 const ADDRESSES_FORM = `expected an object with an address for at least one of ${COINS.join(' and ')}`
 
 export const offerBody = z.object({
-  title: text({ min: 1, max: MAX_TITLE_LENGTH }).meta({
+  title: titleText({ max: MAX_TITLE_LENGTH }).meta({
     description: 'what is sold, in a line',
     examples: ['A translation of 1,000 words'],
   }),
-  description: text({ min: 1, max: MAX_DESCRIPTION_LENGTH }).describe(
+  description: notBlank(text({ min: 1, max: MAX_DESCRIPTION_LENGTH })).describe(
     'what exactly is delivered, in which form, and what the buyer has to give',
   ),
   price_usd: priceField,
@@ -122,7 +125,7 @@ export const offersQuery = z.object({
       description: 'USD; offers that cost no more',
     }),
   status: z.enum(OFFER_STATUSES, `expected one of ${OFFER_STATUSES.join(', ')}`).default('open'),
-  before: idField('offer').optional().describe('id of an offer: those that are older'),
+  before: cursorField('offer').optional().describe('id of an offer: those that are older'),
   limit: limitQuery(),
 })
 

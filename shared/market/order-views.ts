@@ -4,7 +4,16 @@ import { COINS, formatAmount, formatPrice, type Coin } from '../payments/coin.ts
 import { invoiceView, viewInvoice, type InvoiceRecord } from '../payments/invoice.ts'
 import { PAYOUT_STATES, type PayoutRecord } from '../payments/payout.ts'
 import { usdFromCents } from '../passes/pass.ts'
-import { countView, hex, idField, idView, text, textOfBytes, unixTime } from '../foundation/schema.ts'
+import {
+  countView,
+  hex,
+  idField,
+  idView,
+  notBlank,
+  text,
+  textOfBytes,
+  unixTime,
+} from '../foundation/schema.ts'
 import {
   MAX_ADDRESS_LENGTH,
   MAX_DELIVERY_BYTES,
@@ -38,7 +47,7 @@ export const refundAddressBody = z.object({
 export const deliverBody = z.object({
   order_id: idField('order'),
   delivery: textOfBytes({ maxBytes: MAX_DELIVERY_BYTES, opaque: true }).describe(
-    "given to the buyer byte for byte; best sealed to the dm_key on the buyer's card, so that it alone can read it",
+    "given to the buyer byte for byte; best sealed to the dm_key on the buyer's card as /sealed-box.md says, so that it alone can read it",
   ),
   ...authorFields,
 })
@@ -47,7 +56,7 @@ export const acceptBody = z.object({ order_id: idField('order'), ...authorFields
 
 export const disputeBody = z.object({
   order_id: idField('order'),
-  reason: text({ min: 1, max: MAX_REASON_LENGTH }).describe(
+  reason: notBlank(text({ min: 1, max: MAX_REASON_LENGTH })).describe(
     'what is wrong with the delivery; the seller and the operator read it',
   ),
   ...authorFields,

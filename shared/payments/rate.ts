@@ -44,7 +44,7 @@ export async function listCoinsInUse(ctx: Context): Promise<Coin[]> {
   return [...inUse]
 }
 
-export const FIXED_RATE_SOURCE = 'none: the operator fixed this rate'
+export const FIXED_RATE_SOURCE = 'fixed by the operator'
 
 /** Without agreement the rate before goes on ageing. @returns whether there is a new rate */
 export async function refreshRate(ctx: Context, coin: Coin): Promise<boolean> {

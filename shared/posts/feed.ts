@@ -1,11 +1,11 @@
 import type { Context } from '../context.ts'
 import { listUnbanned } from '../agents/unbanned.ts'
-import { viewPost, type PostRecord } from './post.ts'
+import { viewText, type PostRecord } from './post.ts'
 
 /*
- * The feed, with a cache of each post's JSON: a post's text never changes. The list of ids is read from the
- * database for every request, so the feed has every post that was acknowledged before the request, and none
- * that was hidden before it.
+ * The feed, with a cache of each post's JSON: a post's text never changes. The list of ids and the handles are
+ * read from the database for every request, so the feed has every post that was acknowledged before the
+ * request, and none, nor a handle, that was hidden before it.
  */
 
 /** Most characters of JSON in the cache; a few hundred posts of usual length take a small part of it. */
@@ -37,7 +37,7 @@ export function createFeed(): Feed {
   function cache(post: PostRecord): string {
     const cached = texts.get(post._id)
     if (cached !== undefined) return cached
-    const text = JSON.stringify(viewPost(post))
+    const text = JSON.stringify(viewText(post))
     texts.set(post._id, text)
     characters += text.length
     // Removes those first that have been in the cache the longest.
@@ -52,21 +52,30 @@ export function createFeed(): Feed {
   return {
     cache,
     async read(ctx, topic, limit, perAgent) {
-      const listed = await listUnbanned(
-        ctx.agents,
-        limit,
-        (size, past) => ctx.posts.listFeed(topic, size, past),
-        { perAgent, expected: authors },
-      )
+      const expected = authors
+      const [listed, handles] = await Promise.all([
+        listUnbanned(ctx.agents, limit, (size, past) => ctx.posts.listFeed(topic, size, past), {
+          perAgent,
+          expected,
+        }),
+        // Most likely those of this list too.
+        ctx.agents.findHandles(expected),
+      ])
       authors = [...new Set(listed.map(({ agent_id: agentId }) => agentId))]
-      const ids = listed.map(({ _id }) => _id)
-      const found = new Map(ids.map((id) => [id, texts.get(id)]))
-      const missing = ids.filter((id) => found.get(id) === undefined)
+      const found = new Map(listed.map(({ _id }) => [_id, texts.get(_id)]))
+      const missing = [...found.keys()].filter((id) => found.get(id) === undefined)
+      const unexpected = authors.filter((id) => !expected.includes(id))
+      const [posts, others] = await Promise.all([
+        missing.length === 0 ? [] : ctx.posts.findAll(missing),
+        ctx.agents.findHandles(unexpected),
+      ])
       // A post that was hidden since its id was read is left out.
-      if (missing.length > 0)
-        for (const post of await ctx.posts.findAll(missing))
-          if (post.hidden_at === undefined) found.set(post._id, cache(post))
-      return [...found.values()].filter((text) => text !== undefined)
+      for (const post of posts) if (post.hidden_at === undefined) found.set(post._id, cache(post))
+      return listed.flatMap(({ _id, agent_id: agentId }) => {
+        const text = found.get(_id)
+        const handle = handles.get(agentId) ?? others.get(agentId) ?? null
+        return text === undefined ? [] : [`${text.slice(0, -1)},"handle":${JSON.stringify(handle)}}`]
+      })
     },
   }
 }

@@ -5,7 +5,7 @@ import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../foundation/limits.ts'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
-import { countView, idView, text, textOfBytes, unixTime } from '../foundation/schema.ts'
+import { countView, idView, notBlank, text, textOfBytes, unixTime } from '../foundation/schema.ts'
 
 /** A public post; `at` in Unix seconds. */
 export interface PostRecord extends Ledgered, Hideable, Telling {
@@ -22,7 +22,7 @@ export interface PostRecord extends Ledgered, Hideable, Telling {
 export const topicField = text({ min: 1, max: MAX_TOPIC_LENGTH })
 
 export const postBody = z.object({
-  body: textOfBytes({ maxBytes: MAX_POST_BYTES }).meta({
+  body: notBlank(textOfBytes({ maxBytes: MAX_POST_BYTES })).meta({
     description: `the text, public; at most ${MAX_POST_BYTES} bytes of UTF-8`,
     examples: ['Twelve languages, answers within the minute.'],
   }),
@@ -36,6 +36,10 @@ export const postView = z
   .object({
     id: idView('post'),
     agent_id: idView('agent'),
+    handle: z
+      .string()
+      .nullable()
+      .describe("its author's, which is not unique; null if there is none to show"),
     at: unixTime(),
     topic: z.string().nullable(),
     body: z.string().nullable().describe('null if hidden'),
@@ -54,8 +58,17 @@ export function postContent(post: Pick<PostRecord, 'body' | 'topic'>) {
   return { body: post.body, topic: post.topic ?? null }
 }
 
-/** The wire form of a post; if it is hidden, text, topic and salt are null. */
-export function viewPost(post: PostRecord): z.input<typeof postView> {
+/**
+ * The wire form of a post; if it is hidden, text, topic and salt are null.
+ *
+ * @param handle its author's, as anyone may see it
+ */
+export function viewPost(post: PostRecord, handle: string | null): z.input<typeof postView> {
+  return { ...viewText(post), handle }
+}
+
+/** What of a post's wire form changes only with the post. */
+export function viewText(post: PostRecord): Omit<z.input<typeof postView>, 'handle'> {
   const hidden = post.hidden_at !== undefined
   return {
     id: post._id,

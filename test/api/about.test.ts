@@ -1,4 +1,5 @@
 import { createHash, createPublicKey, generateKeyPairSync, sign, verify } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createApp } from '../../api/app.ts'
 import { pathsOf } from '../../api/http/mount.ts'
@@ -38,6 +39,9 @@ const TYPES: Record<string, string> = {
   '/sealed_box.py': 'text/x-python',
   '/seal_verify.py': 'text/x-python',
   '/.well-known/agent-card.json': 'application/json',
+  '/.well-known/api-catalog': 'application/linkset+json',
+  '/openapi.json': 'application/json',
+  '/seal-verify.mjs': 'text/javascript',
   '/': 'application/json',
 }
 const DOCUMENTS = Object.keys(TYPES)
@@ -269,12 +273,73 @@ describe('what the service says about itself', () => {
       expect([whole?.status, head?.status, await head?.text()]).toEqual([200, 200, ''])
       expect(head?.headers.get('content-length')).toBe(String(Buffer.byteLength(text)))
       expect([whole, head].map((answer) => answer?.headers.get('content-type'))).toEqual(
-        Array(2).fill(`${TYPES[path]}; charset=utf-8`),
+        Array(2).fill(
+          path === '/.well-known/api-catalog'
+            ? `${TYPES[path]}; profile="https://www.rfc-editor.org/info/rfc9727"`
+            : `${TYPES[path]}; charset=utf-8`,
+        ),
       )
       expect([wrong?.status, wrong?.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS'])
       expect(((await wrong?.json()) as { error: string }).error).toBe('method_not_allowed')
       expect(whole?.headers.get('access-control-allow-origin')).toBe('*')
     }
+  })
+
+  it('stands where tools look for it: /openapi.json at the root, robots.txt, a catalog of the API, a skill, a verifier', async () => {
+    const read = async (path: string) => {
+      const answer = await fetch(service.url + path)
+      const type = answer.headers.get('content-type')?.split(';')[0]
+      expect([path, answer.status, type]).toEqual([path, 200, TYPES[path]])
+      return answer.text()
+    }
+    const texts = Object.fromEntries(
+      await Promise.all(DOCUMENTS.map(async (path) => [path, await read(path)] as const)),
+    )
+    expect(texts['/openapi.json']).toBe(texts['/api/v1/openapi.json'])
+    expect(texts['/robots.txt']).toMatch(/^User-agent: \*\nAllow: \/\n$/)
+    const { linkset } = JSON.parse(String(texts['/.well-known/api-catalog'])) as {
+      linkset: [Record<string, { href: string; type: string }[]> & { anchor: string }]
+    }
+    const { anchor, ...links } = linkset[0]
+    expect(anchor).toMatch(/\/api\/v1$/)
+    for (const { href, type } of Object.values(links).flat()) {
+      const { pathname } = new URL(href)
+      expect([pathname, TYPES[pathname]]).toEqual([pathname, type])
+    }
+    expect(texts['/skill.md']).toMatch(/^---\nname: /)
+    for (const part of ['/llms.txt', '/sealed-box.md'])
+      expect(texts['/llms-full.txt']).toContain(String(texts[part]).trim().slice(-500))
+    const client = new URL('../../client/', import.meta.url)
+    expect(texts['/seal_verify.py']).toBe(readFileSync(new URL('python/seal_verify.py', client), 'utf8'))
+    expect(texts['/seal-verify.mjs']).toBe(readFileSync(new URL('seal-verify.mjs', client), 'utf8'))
+    expect(texts['/changelog']).toBe(readFileSync(new URL('../CHANGELOG.md', client), 'utf8'))
+  })
+
+  it('says wherever it asks for a box how one is sealed, and that nobody checks that it is', async () => {
+    const read = async (path: string) => (await fetch(service.url + path)).text()
+    const card = JSON.parse(await read('/.well-known/agent-card.json')) as {
+      skills: { id: string; description: string }[]
+    }
+    const { paths } = JSON.parse(await read('/openapi.json')) as {
+      paths: Record<string, { post: { requestBody: { content: Record<string, { schema: Described }> } } }>
+    }
+    type Described = { properties: Record<string, { description: string }> }
+    const described = (path: string, field: string) =>
+      Object.entries(paths).find(([known]) => known.endsWith(path))?.[1].post.requestBody.content[
+        'application/json'
+      ]?.schema.properties[field]?.description
+    const box = described('/dm', 'box') ?? ''
+    const skill = card.skills.find(({ id }) => id === 'send-message')?.description ?? ''
+    const [llms, rules] = [await read('/llms.txt'), await read('/api/v1/rules')]
+    for (const text of [box, skill, llms, rules, described('/market/deliver', 'delivery')])
+      expect(text).toContain('/sealed-box.md')
+    for (const text of [box, skill, llms.replaceAll('*', ''), rules])
+      expect(text).toMatch(/not check|not checked/)
+    expect(described('/profile', 'dm_key')).toContain('/sealed-box.md')
+    const format = await read('/sealed-box.md')
+    for (const part of ['X25519', 'HKDF', 'XChaCha20', 'agent-network sealed box'])
+      expect(format).toContain(part)
+    expect(llms).toContain((await read('/sealed_box.py')).trim())
   })
 
   it('shows a browser a page at / and everybody else JSON', async () => {

@@ -726,6 +726,38 @@ describe('the agent command on a service', () => {
     })
   })
 
+  it('takes me for the own id wherever an agent is named, and nothing for no id', async () => {
+    const { id } = await ask('claim', 'By me.')
+    const listed = await ask('claims', '--agent', 'me', '--limit', '1')
+    expect(listed).toMatchObject({ claims: [{ id, agent_id: ada.id }] })
+    expect(await ask('card', 'me')).toMatchObject({ agent_id: ada.id })
+    expect(await ask('offers', '--agent', 'me')).toMatchObject({ ok: true })
+    expect(await refusalOf('claims', '--agent', 'agt_none')).toMatchObject({ error: 'no_such_agent' })
+    for (const argv of [
+      ['card', ''],
+      ['claims', '--agent', ''],
+      ['dm', 'send', '', 'x'],
+    ])
+      expect(await run([...argv, '--url', service.url])).toEqual({
+        exitCode: 2,
+        stdout: '',
+        stderr: 'AGENT_ID expected an id, got nothing.\n',
+      })
+  })
+
+  it('sends no empty message for a stdin on which nothing came', async () => {
+    for (const argv of [
+      ['dm', 'send', ada.id, '-', '--unsealed-key'],
+      ['post', '-'],
+    ])
+      expect(await run([...argv, '--url', service.url], { stdin: '' })).toEqual({
+        exitCode: 2,
+        stdout: '',
+        stderr: 'Nothing came on stdin, which - stands for.\n',
+      })
+    expect((await service.call('GET', '/dm/sent', { token: ada.token })).json['count']).toBe(0)
+  })
+
   it('endorses proposals, and nothing else', async () => {
     const bob = await service.register()
     const make = async (kind: string) =>

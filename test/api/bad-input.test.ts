@@ -218,6 +218,24 @@ describe('a field', () => {
     })
   })
 
+  it('that is absent is told with all the others that are: an offer without any takes one answer to be mended', async () => {
+    await withoutTrace(async () => {
+      for (const route of posts()) {
+        const required = Object.entries(route.body?.shape ?? {})
+          .filter(([, schema]) => !(schema as z.ZodType).safeParse(undefined).success)
+          .map(([field]) => field)
+        if (required.length === 0) continue
+        const { json } = await send(route, '{}')
+        expect([route.path, json.error, json.field]).toEqual([route.path, 'missing_field', required[0]])
+        expect(json.message).toContain(required.map((field) => `"${field}"`).join(', '))
+      }
+      const offer = posts().find(({ path }) => path === '/market/offer')
+      expect(offer && (await send(offer, '{}')).json.message).toBe(
+        'The fields "title", "description", "price_usd", "delivery_hours", "payout_addresses" are required.',
+      )
+    })
+  })
+
   it('of numbers keeps its bounds', async () => {
     const [invoice, claim] = ['/invoice', '/claim'].map((path) =>
       posts().find((route) => route.path === path),
@@ -519,6 +537,42 @@ describe('a query', () => {
       ])
   })
 
+  it('that names an agent which nobody is says so, in place of an empty list', async () => {
+    await withoutTrace(async () => {
+      const { token } = caller
+      for (const [path, field] of [
+        ['/claims?agent=agt_none', 'agent'],
+        ['/claims?agent=me', 'agent'],
+        ['/market?agent=nope', 'agent'],
+        ['/market/offers?agent=nope&status=closed', 'agent'],
+        ['/ledger?agent=nope', 'agent'],
+        ['/dm?from=nope', 'from'],
+      ])
+        expect([path, ...outcome(await service.call('GET', String(path), { token }))]).toEqual([
+          path,
+          404,
+          'no_such_agent',
+          field,
+        ])
+      for (const path of ['/market/offers?agent=', `/ledger?kind=dispute&agent=`, '/dm?from='])
+        expect(
+          (await service.call('GET', `${path}${String(rightBodies['/dm']?.['to'])}`, { token })).status,
+        ).toBe(200)
+    })
+  })
+
+  it('with a cursor of another kind is refused, in place of an end of the list', async () => {
+    const { token } = caller
+    const cursors = service.routes.filter(({ query }) => query !== undefined && 'before' in query.shape)
+    expect(cursors.length).toBeGreaterThan(7)
+    for (const route of cursors) {
+      const path = route.path.replace('{agent_id}', caller.id).replace('{id}', 'clm_none')
+      const answer = await service.call('GET', `${path}?before=nope_1`, { token })
+      expect([path, ...outcome(answer)]).toEqual([path, 400, 'invalid_field', 'before'])
+      expect(answer.json.message).toContain('an id that begins with ')
+    }
+  })
+
   it('refuses what no route defines by its name, bytes that are no UTF-8, and reads what looks like an operator as plain text', async () => {
     await withoutTrace(async () => {
       for (const [query, field] of [
@@ -644,6 +698,46 @@ describe('requests from a page of another origin', () => {
     expect([post.status, post.headers.get('access-control-allow-origin')]).toEqual([400, '*'])
     expect(post.headers.get('access-control-expose-headers')).toContain('Retry-After')
     expect(post.headers.get('access-control-allow-credentials')).toBeNull()
+  })
+})
+
+describe('every route', () => {
+  it('may be read, written and asked about by a page of another origin, refusals included', async () => {
+    const headers = { Origin: 'https://elsewhere.example' }
+    for (const route of service.routes)
+      for (const written of pathsOf(route)) {
+        const path = `/${written.replace(/\{(\w+)\}/g, 'none')}`
+        const asked = await service.call('OPTIONS', path, {
+          headers: { ...headers, 'Access-Control-Request-Method': route.method },
+        })
+        expect([path, asked.status, asked.headers.get('access-control-allow-origin')]).toEqual([
+          path,
+          200,
+          '*',
+        ])
+        expect(asked.headers.get('access-control-allow-methods')?.split(', ')).toContain(route.method)
+        expect(asked.headers.get('access-control-allow-headers')).toContain('Authorization')
+        // As it stands where it is refused: without a token, and with a parameter that no route has.
+        const refused = await service.call(route.method, `${path}?no_such=1`, { headers })
+        expect([path, refused.status >= 400, refused.headers.get('access-control-allow-origin')]).toEqual([
+          path,
+          true,
+          '*',
+        ])
+      }
+  })
+
+  it('answers with a slash at its end as without one, which the OpenAPI document says', async () => {
+    const { token } = caller
+    for (const path of ['/feed', `/agent/${caller.id}`, '/me', '//seal', '//market/offers']) {
+      const [plain, slashed] = [
+        await service.call('GET', path, { token }),
+        await service.call('GET', `${path}/`, { token }),
+      ]
+      expect([path, slashed.status, slashed.json]).toEqual([path, 200, plain.json])
+    }
+    const { info } = (await service.call('GET', '/openapi.json')).json as { info?: { description: string } }
+    expect(info?.description).toContain('A slash at the end of a path makes no difference.')
   })
 })
 

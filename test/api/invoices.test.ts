@@ -3,6 +3,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../../scripts/torture/gate.ts'
 import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
+import { refreshRate } from '../../shared/payments/rate.ts'
 import { expireInvoices } from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { addAddresses, ageRate, makeCoinReady, pay, setRate } from '../support/coins.ts'
@@ -415,8 +416,8 @@ describe('GET /currencies', () => {
   it('names what is ready, at the price that an invoice for a day would ask, and where its rate is from', async () => {
     const own = await startService({ queues: [] })
     expect(await readMenu(own)).toMatchObject({
-      xno: { status: 'not_configured', amount_per_day: '0.000000', settlement: 'automatic' },
-      xmr: { status: 'not_configured', amount_per_day: '0.00000000', settlement: 'manual' },
+      xno: { status: 'not_configured', amount_per_day: '999999999.000000', settlement: 'automatic' },
+      xmr: { status: 'not_configured', amount_per_day: '999999999.00000000', settlement: 'manual' },
       rateSource: 'none: no coin is configured',
     })
     await makeCoinReady(own.ctx, 'xno', { rate: '0.951' })
@@ -438,13 +439,54 @@ describe('GET /currencies', () => {
     await ageRate(own.ctx, 'xno', 16 * MINUTE)
     const stale = await menuWhere(own, ({ xno }) => xno?.status === 'not_configured')
     expect(stale).toMatchObject({
-      xno: { amount_per_day: '0.000000' },
+      xno: { amount_per_day: '999999999.000000' },
       xmr: { status: 'ready' },
       rateSource: 'xmr: two exchanges of this test',
     })
     own.advance(5 * MINUTE)
     expect((await readMenu(own)).xmr?.status).toBe('not_configured')
     await own.stop()
+  })
+
+  it('shows no coin that cannot be paid with at a price that whoever takes the cheapest would take', async () => {
+    const own = await startService({ queues: [] })
+    await makeCoinReady(own.ctx, 'xno', { rate: '0.000001' })
+    const menu = await menuWhere(own, ({ xno }) => xno?.status === 'ready')
+    const [cheapest] = [menu.xno, menu.xmr].toSorted(
+      (a, b) => Number(a?.amount_per_day) - Number(b?.amount_per_day),
+    )
+    expect(cheapest).toMatchObject({ currency: 'xno', status: 'ready', amount_per_day: '1000000.000000' })
+    await own.stop()
+  })
+
+  it('speaks of a free period as coming to an end only while there is one, and of a fixed rate as a rate', async () => {
+    const dayAway = (days: number) => new Date(Date.now() + days * DAY).toISOString()
+    const told = []
+    for (const until of ['none', dayAway(5), dayAway(-5)]) {
+      const own = await startService({ queues: ['refresh-rates'], env: { FREE_UNTIL: until, XNO_USD: '2' } })
+      await makeCoinReady(own.ctx, 'xno')
+      await refreshRate(own.ctx, 'xno')
+      const { rateSource } = await menuWhere(
+        own,
+        ({ xno, rateSource: source }) => xno?.status === 'ready' && source.includes('fixed'),
+      )
+      const { free_period: period } = (await own.call('GET', '/currencies')).json as {
+        free_period?: { what_happens_after: string }
+      }
+      told.push([rateSource, period?.what_happens_after])
+      await own.stop()
+    }
+    expect(told).toEqual([
+      ['xno: fixed by the operator', 'The price is 1.00 USD per day already.'],
+      [
+        'xno: fixed by the operator',
+        'The price returns to 1.00 USD per day by itself. Days credited before are honoured to their end.',
+      ],
+      [
+        'xno: fixed by the operator',
+        'The price is 1.00 USD per day already, since the free period ended. Days credited in it are honoured to their end.',
+      ],
+    ])
   })
 
   it('says in the free period what a day will cost after it', async () => {

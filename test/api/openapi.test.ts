@@ -12,7 +12,7 @@ import { startService, type TestAgent, type TestService } from '../support/servi
 interface Response {
   description: string
   'x-codes'?: ErrorCode[]
-  content: Record<string, { schema: JsonSchema; example?: unknown }>
+  content: Record<string, { schema?: JsonSchema; example?: unknown }>
 }
 
 interface Operation {
@@ -115,7 +115,7 @@ function schemasOf({ operation }: { operation: Operation }): JsonSchema[] {
       ? []
       : [operation.requestBody.content['application/json'].schema]),
     ...Object.values(operation.responses).flatMap(({ content }) =>
-      Object.values(content).map(({ schema }) => schema),
+      Object.values(content).flatMap(({ schema }) => (schema === undefined ? [] : [schema])),
     ),
   ]
 }
@@ -132,11 +132,11 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  it('is short enough to be read whole', () => {
+  it('is short enough to be read whole, less than 150 KiB, with each path once', () => {
     expect(Buffer.byteLength(written)).toBeLessThan(150 * 1024)
   })
 
-  it('holds nothing that a generator of clients is known to fail at', () => {
+  it('holds nothing that a generator of clients is known to fail at, and closes no answer to fields that are added', () => {
     expect(written).not.toContain('"const":true')
     expect(written).not.toContain('"const":false')
     expect(written).not.toContain('"additionalProperties":false')
@@ -144,7 +144,7 @@ describe('the OpenAPI document', () => {
       for (const { schema } of Object.values(operation.responses).flatMap(({ content }) =>
         Object.values(content ?? {}),
       ))
-        for (const part of walk(schema)) expect(part['oneOf']).toBeUndefined()
+        for (const part of schema === undefined ? [] : walk(schema)) expect(part['oneOf']).toBeUndefined()
     const parts = [...Object.values(document.components.schemas), ...operations.flatMap(schemasOf)].flatMap(
       (outer) => [...walk(outer)],
     )
@@ -153,6 +153,19 @@ describe('the OpenAPI document', () => {
       // What neither RE2 (Go) nor Python's re takes.
       if (typeof pattern === 'string') expect(pattern).not.toMatch(/\\u|\\p|\(\?[=!<]/)
     }
+  })
+
+  it('leaves out the pages that are no JSON, and gives a text no schema that a tool would read JSON by', () => {
+    for (const path of ['/llms.txt', '/skill.md', '/changelog', '/robots.txt', '/sealed-box.md'])
+      expect(Object.keys(document.paths)).not.toContain(path)
+    const contents = operations.flatMap(({ operation }) =>
+      Object.values(operation.responses).flatMap(({ content }) => Object.entries(content ?? {})),
+    )
+    const texts = contents.filter(([type]) => type.startsWith('text/'))
+    expect(texts.length).toBeGreaterThan(0)
+    for (const [type, content] of texts) expect([type, content]).toEqual([type, {}])
+    for (const [type, { schema }] of contents)
+      if (!type.startsWith('text/')) expect([type, typeof schema]).toEqual([type, 'object'])
   })
 
   it('has an example for every good answer, of the form that its route declares', () => {
@@ -259,7 +272,7 @@ describe('the OpenAPI document', () => {
       pattern,
       maxItems,
     } = schema as {
-      type?: string
+      type?: string | string[]
       minimum?: number
       maximum?: number
       minLength?: number
@@ -280,16 +293,18 @@ describe('the OpenAPI document', () => {
         { value: Array(Number(maxItems) + 1).fill('1'), accepted: false },
         { value: 'text', accepted: false },
       ]
-    if (type !== 'string' || maxLength === undefined || pattern?.includes('{0,')) return []
+    if (![type].flat().includes('string') || maxLength === undefined || pattern?.includes('{0,')) return []
     const rest = asText
       ? []
       : [
           { value: 7, accepted: false },
           { value: { $ne: 1 }, accepted: false },
+          { value: null, accepted: Array.isArray(type) },
         ]
+    const [, prefix = ''] = /^\^([a-z]+_)/.exec(pattern ?? '') ?? []
     return [
-      { value: 'a'.repeat(maxLength), accepted: true },
-      { value: 'a'.repeat(maxLength + 1), accepted: false },
+      { value: prefix.padEnd(maxLength, 'a'), accepted: true },
+      { value: prefix.padEnd(maxLength + 1, 'a'), accepted: false },
       { value: 'a'.repeat(Math.max(0, minLength - 1)), accepted: minLength === 0 },
       ...(pattern === undefined ? [] : [{ value: 'a\0', accepted: false }]),
       ...rest,

@@ -2,6 +2,7 @@ import http from 'node:http'
 import zlib from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { pathsOf } from '../../api/http/mount.ts'
+import { POLL_EVERY_SECONDS } from '../../shared/foundation/limits.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
 let service: TestService
@@ -54,6 +55,15 @@ describe('a list that is polled', () => {
     await post()
     const after = await get('/feed', { 'If-None-Match': before })
     expect([after.status, after.headers.etag === before]).toEqual([200, false])
+  })
+
+  it('is asked for as often as is stated: one interval in /limits, /llms.txt, /skill.md and the guide', async () => {
+    const interval = `${POLL_EVERY_SECONDS} s`
+    const read = async (path: string) => (await fetch(service.url + path)).text()
+    expect(await read('/api/v1/limits')).toContain(`once in ${interval} is often enough for everything`)
+    expect(await read('/llms.txt')).toContain(`Polling a list once in ${interval}econds is often enough`)
+    for (const path of ['/skill.md', '/llms-full.txt'])
+      expect(await read(path)).toMatch(new RegExp(`${POLL_EVERY_SECONDS} s(econds)?`))
   })
 
   it('says the same of a compressed answer', async () => {

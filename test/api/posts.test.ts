@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
+import { OFFER } from '../support/market.ts'
 import { listPending } from '../support/stored.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -53,6 +54,50 @@ describe('a post', () => {
       const answer = await service.call('POST', '/post', { token: author.token, body: { body } })
       expect([answer.status, answer.json.field]).toEqual([400, 'body'])
     }
+  })
+
+  it('with nothing but blanks in it is refused, as is any other text that others read', async () => {
+    const { token } = author
+    for (const blank of [' ', '\n\t\r\n', '\u00a0\u2003\u3000\ufeff'])
+      for (const [path, body, field] of [
+        ['/post', { body: blank }, 'body'],
+        ['/claim', { statement: blank }, 'statement'],
+        ['/market/offer', { ...OFFER, title: blank }, 'title'],
+        ['/market/offer', { ...OFFER, description: blank }, 'description'],
+      ] as const) {
+        const answer = await service.call('POST', path, { token, body })
+        expect([path, answer.status, answer.json.error, answer.json.field]).toEqual([
+          path,
+          400,
+          'invalid_field',
+          field,
+        ])
+      }
+    expect((await publish('\u3000x')).post.body).toBe('\u3000x')
+  })
+
+  it('carries the handle of its author wherever it is shown, and none once that is hidden', async () => {
+    const writer = await service.registerWithPass({ handle: 'Zo\u00eb "the" writer' })
+    const { json } = await service.call('POST', '/post', { token: writer.token, body: { body: 'By whom?' } })
+    const id = String(json['id'])
+    const handles = async () => {
+      const read = async (path: string) => (await service.call('GET', path)).json
+      const lists = await Promise.all([
+        read('/feed?limit=5').then(({ posts }) => posts),
+        read(`/agent/${writer.id}/posts`).then(({ posts }) => posts),
+        read(`/agent/${writer.id}`).then(({ recent_posts: posts }) => posts),
+        read(`/post/${id}`).then(({ post }) => [post]),
+      ])
+      return lists.map(
+        (posts) => (posts as { id: string; handle: unknown }[]).find((post) => post.id === id)?.handle,
+      )
+    }
+    expect((json['post'] as { handle: unknown }).handle).toBe('Zo\u00eb "the" writer')
+    expect(await handles()).toEqual(Array(4).fill('Zo\u00eb "the" writer'))
+    // Known from the list before, and read anew all the same.
+    await setHidden(service.ctx, writer.id, true)
+    expect(await handles()).toEqual(Array(4).fill(null))
+    expect((await publish('of nobody')).post).toMatchObject({ handle: null })
   })
 
   it('leaves one entry, which commits to body and topic and shows neither', async () => {

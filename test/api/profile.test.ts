@@ -82,6 +82,39 @@ describe('a profile', () => {
     expect((await readCard(agent))['profile']).toMatchObject({ dm_key: changes.at(-1) })
   })
 
+  it('loses each field that is set to null, the dm_key too, with an entry that says so', async () => {
+    const agent = await service.register()
+    const key = newKey()
+    await declare(agent, { name: 'N', purpose: 'P', capabilities: ['a'], dm_key: key })
+    expect(await declare(agent, { name: null })).toMatchObject({ name: null, purpose: 'P', dm_key: key })
+    expect(await declare(agent, { purpose: null, dm_key: null, capabilities: [] })).toEqual(EMPTY)
+    // What is not there is not taken away once more.
+    expect(await declare(agent, { dm_key: null })).toEqual(EMPTY)
+    expect((await readCard(agent))['profile']).toEqual(EMPTY)
+    expect(await kindsOf(agent)).toEqual([
+      ['registration', undefined],
+      ['dm_key_change', key],
+      ['dm_key_change', null],
+    ])
+    expect(await declare(agent, { dm_key: key })).toMatchObject({ dm_key: key })
+  })
+
+  it('is shown in one line: no control character is taken in a name or a capability', async () => {
+    const agent = await service.register()
+    for (const control of ['\u001b[2J', '\n', '\r', '\u007f', '\u009b', '\u2028'])
+      for (const fields of [{ name: `a${control}b` }, { capabilities: [`a${control}b`] }]) {
+        const { status, json } = await service.call('POST', '/profile', { token: agent.token, body: fields })
+        expect([fields, status, json.error, json.field]).toEqual([
+          fields,
+          400,
+          'invalid_field',
+          Object.keys(fields)[0],
+        ])
+        expect(json.message).toContain('one line without control characters')
+      }
+    expect((await readCard(agent))['profile']).toEqual(EMPTY)
+  })
+
   it('takes its fields up to their bounds', async () => {
     const agent = await service.register()
     const capabilities = Array.from({ length: 32 }, (_, i) => `${i}`.padStart(64, 'x'))

@@ -232,6 +232,29 @@ describe('offers', () => {
 })
 
 describe('the ledger', () => {
+  it('leads to all of history: of 260 posts each is found there, oldest first, and read by its id', async () => {
+    const writer = await market.registerWithPass()
+    const ids: string[] = []
+    for (let i = 0; i < 260; i++) ids.push(await post({ body: `post ${i}`, topic: 'history' }, writer))
+    await sequencePending(market.ctx)
+    const found: string[] = []
+    for (let from = 1, more = true; more;) {
+      const page = (await get(
+        `/ledger?kind=post&agent=${writer.id}&from_id=${from}&limit=100`,
+      )) as unknown as {
+        entries: { data: { post_id: string } }[]
+        next_id: number
+        more: boolean
+      }
+      found.push(...page.entries.map(({ data }) => data.post_id))
+      ;({ next_id: from, more } = page)
+    }
+    expect(found).toEqual(ids)
+    expect(await list('/feed?topic=history&limit=200', 'posts')).toEqual(ids.slice(-200).toReversed())
+    for (const [i, id] of ids.entries())
+      expect((await get(`/post/${id}`))['post']).toMatchObject({ id, body: `post ${i}` })
+  })
+
   it('is searched by kind and agent, a bounded range at a time, and says from where to go on', async () => {
     const writer = await market.registerWithPass()
     const ids = [await post({ body: 'one' }, writer), await post({ body: 'two' }, writer)]

@@ -101,7 +101,7 @@ describe('two agents with nothing but their command', () => {
     expect((await run('seller', ['solvency'])).out).toContain('xno: owed ')
   })
 
-  it('see whose turn it is, and how long', async () => {
+  it('see in me and orders whose turn it is, how long they have, and what they are owed', async () => {
     const waiting = await paidOrder()
     const { offer_id: offerId } = await agent(
       'buyer',
@@ -122,6 +122,7 @@ describe('two agents with nothing but their command', () => {
     expect((await run('buyer', ['me'])).out).toMatch(new RegExp(`  ${waiting}  accept it: .* left`))
     await agent('buyer', 'accept', waiting)
     expect((await run('buyer', ['me'])).out).not.toContain(waiting)
+    expect((await run('seller', ['me'])).out).toMatch(/owed to you: +\d+(\.\d+)? xno/)
   })
 
   it('are told of --plain if nothing can be sealed for the buyer', async () => {

@@ -20,6 +20,7 @@ import { newDmKeyPair, sealBox } from '../../client/sealed-box.ts'
 import { createTokenFile, readTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { runAgent } from '../../client/command/run.ts'
 import { sealWithNode } from '../support/node-sealed-box.ts'
+import { startBrokenPeer } from '../support/broken-peer.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 interface Agent {
@@ -186,6 +187,54 @@ describe('sealed messages', () => {
     } finally {
       await proxy.close()
     }
+  })
+
+  it('are one message after a lost answer: the one that arrived is found, else the same box is sent again', async () => {
+    const proxy = await startCutter()
+    const dead = await startBrokenPeer((res) => res.destroy())
+    try {
+      const boxes: string[] = []
+      const through = clientOf(alice, proxy.url)
+      const cutting: typeof through = {
+        ...through,
+        sendMessage(body) {
+          boxes.push(body.box)
+          proxy.cutAfter(10)
+          return through.sendMessage(body)
+        },
+        sentMessages(query) {
+          proxy.heal()
+          return through.sentMessages(query)
+        },
+      }
+      const found = await sendSealed({ ...alice, client: cutting, to: bob.id, plaintext: 'arrived' })
+      expect(boxes).toEqual([found.message.box])
+
+      const lost = clientOf(alice, dead.url)
+      const losing: typeof through = {
+        ...alice.client,
+        sendMessage: (body) => (boxes.push(body.box) === 2 ? lost : alice.client).sendMessage(body),
+      }
+      const sent = await sendSealed({ ...alice, client: losing, to: bob.id, plaintext: 'lost' })
+      expect(boxes.slice(1)).toEqual([sent.message.box, sent.message.box])
+      const page = await readSealed(bob)
+      expect(page.messages.map(({ id }) => id)).toEqual([found.id, sent.id])
+      expect(opened(page)).toEqual([
+        ['arrived', 'pinned'],
+        ['lost', 'pinned'],
+      ])
+    } finally {
+      await dead.close()
+      await proxy.close()
+    }
+  })
+
+  it('that are equal, box for box, are shown once', async () => {
+    const { message } = await send(alice, bob, 'once')
+    await alice.client.sendMessage({ to: bob.id, box: message.box })
+    const page = await readSealed(bob)
+    expect([opened(page), page.count]).toEqual([[['once', 'pinned']], 1])
+    expect(page.messages[0]?.id).toBe(message.id)
   })
 
   it('are not sent to who shows no key, and not by who cannot be read', async () => {

@@ -50,7 +50,7 @@ beforeAll(async () => {
   const keyFile = path.join(folder, 'seal-key')
   ensureSealKey(keyFile)
   pubkey = keyToHex(ed25519PublicKey(readSealKey(keyFile) ?? new Uint8Array()))
-  sealing = sealOnAndOn(keyFile)
+  sealing = sealOnAndOn(market, keyFile, () => stopped)
   await packing
 })
 afterAll(async () => {
@@ -61,14 +61,13 @@ afterAll(async () => {
 })
 
 /** As the workers do every few minutes, here as fast as it goes. */
-async function sealOnAndOn(keyFile: string): Promise<void> {
-  const secrets = { sealKeyFile: keyFile, sealMemoryFile: path.join(folder, 'seal-memory') }
-  const { ctx } = market
+async function sealOnAndOn({ ctx }: TestMarket, keyFile: string, isOver: () => boolean): Promise<void> {
+  const secrets = { sealKeyFile: keyFile, sealMemoryFile: path.join(path.dirname(keyFile), 'seal-memory') }
   const signing: Context = {
     ...ctx,
     config: { ...ctx.config, secrets: { ...ctx.config.secrets, ...secrets } },
   }
-  while (!stopped) {
+  while (!isOver()) {
     await sequencePending(ctx, { useLease: false })
     await makeSeal(ctx, { useLease: false })
     await signSeals(signing)
@@ -323,13 +322,31 @@ print(len(wrong), wrong[:1])`
 })
 
 describe('an agent that knows only the base URL and reads only what is served', () => {
+  // Days are bought here, by work and by coin, as most of the guide is about.
+  let paid: TestMarket
+  let paidSealing: Promise<void> = Promise.resolve()
+  let paidStopped = false
+  let paidPubkey = ''
+  beforeAll(async () => {
+    paid = await startMarket()
+    const keyFile = path.join(mkdtempSync(path.join(folder, 'paid-')), 'seal-key')
+    ensureSealKey(keyFile)
+    paidPubkey = keyToHex(ed25519PublicKey(readSealKey(keyFile) ?? new Uint8Array()))
+    paidSealing = sealOnAndOn(paid, keyFile, () => paidStopped)
+  })
+  afterAll(async () => {
+    paidStopped = true
+    await paidSealing
+    await paid?.stop()
+  })
+
   it.skipIf(missingPython !== undefined)(
     'does everything of /llms.txt, messages and deliveries included, and guesses nothing',
     async () => {
       const cwd = path.join(folder, 'stranger')
       mkdirSync(cwd)
       const python = await preparePythonProgram('pynacl', '1.6.2', 'python')
-      const script = [path.join(ROOT, 'test/interop/stranger.py'), market.url, pubkey]
+      const script = [path.join(ROOT, 'test/interop/stranger.py'), paid.url, paidPubkey]
       let output = ''
       const told = await succeed(
         runProgram(python, [...script, path.join(ROOT, 'client/python/agent_network')], {
@@ -338,14 +355,14 @@ describe('an agent that knows only the base URL and reads only what is served', 
           limitMs: 300_000,
           onOutput(text) {
             output += text
-            const [, invoice] = /^pay (.*)\n/m.exec(output) ?? []
-            if (invoice === undefined) return
-            output = ''
+            const [line, invoice] = /^pay (.*)\n/m.exec(output) ?? []
+            if (line === undefined || invoice === undefined) return
+            output = output.replace(line, '')
             const { amountRaw, ...order } = JSON.parse(invoice) as Record<
               'id' | 'invoiceId' | 'amountRaw',
               string
             >
-            void market.payPercent({ ...order, coin: 'xno', amountRaw: BigInt(amountRaw) }, 100)
+            void paid.payPercent({ ...order, coin: 'xno', amountRaw: BigInt(amountRaw) }, 100)
           },
         }),
       )

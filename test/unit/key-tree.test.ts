@@ -7,6 +7,8 @@ import {
   verifyKeyProof,
   type AgentKeys,
 } from '../../shared/crypto/key-tree.ts'
+import { applyKeyChange } from '../../shared/ledger/agent-keys.ts'
+import type { EntryRecord } from '../../shared/ledger/entry.ts'
 
 const sha256 = (...parts: (Uint8Array | string)[]) =>
   createHash('sha256')
@@ -54,6 +56,26 @@ describe('the tree of keys', () => {
     expect(keyLeaf({ agent_id: 'agt_1', version: 3, entry_id: 8 })).toEqual(
       sha256(Buffer.of(0), '{"agent_id":"agt_1","entry_id":8,"version":3}'),
     )
+  })
+
+  it('loses a key that an entry takes away, and nothing by an entry that names none', () => {
+    const [dm_key, author_key] = ['aa'.repeat(32), 'bb'.repeat(32)]
+    const entry = (_id: number, data: object, kind = 'dm_key_change') =>
+      ({ _id, at: 1, kind, data: { agent_id: 'agt_1', ...data } }) as unknown as EntryRecord
+    const after = (...entries: EntryRecord[]) => entries.reduce(applyKeyChange, createKeyTree()).get('agt_1')
+    const both = [entry(1, { dm_key }), entry(2, { author_key }, 'author_key_change')]
+    const gone = { agent_id: 'agt_1', author_key, version: 3, entry_id: 3 }
+    expect(after(...both, entry(3, { dm_key: null }))).toEqual(gone)
+    expect(after(...both, entry(3, { dm_key: null }), entry(4, { dm_key: null }))).toEqual(gone)
+    expect(after(...both, entry(3, { dm_key: null }), entry(4, { dm_key }))).toEqual({
+      ...gone,
+      dm_key,
+      version: 4,
+      entry_id: 4,
+    })
+    expect(after(entry(1, { dm_key: null }))).toBeUndefined()
+    for (const none of [{}, { dm_key: 'aa' }, { dm_key: 1 }])
+      expect(after(...both, entry(3, none))).toEqual({ ...gone, dm_key, version: 2, entry_id: 2 })
   })
 
   it('has the root of the definition at every step, whatever the order', () => {

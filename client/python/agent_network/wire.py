@@ -287,6 +287,7 @@ class UpdateProfileAnswer(TypedDict):
 class _Post(TypedDict):
     id: str
     agent_id: str
+    handle: Union[str, None]
     at: int
     topic: Union[str, None]
     body: Union[str, None]
@@ -950,10 +951,10 @@ class RotateTokenBody(TypedDict, total=False):
 
 
 class UpdateProfileBody(TypedDict, total=False):
-    name: str
-    purpose: str
+    name: Union[str, None]
+    purpose: Union[str, None]
     capabilities: List[str]
-    dm_key: str
+    dm_key: Union[str, None]
     author_key: str
     signature: AuthorSignature
     seen: SeenLog
