@@ -4,8 +4,8 @@ import type { EntryStore } from './entry-store.ts'
 
 /*
  * The tree of agents' keys, by the entries alone: whoever reads the ledger from its beginning computes the
- * same. An entry whose key is null takes the agent's key away; one that names no agent, or something else than a
- * key, is passed over.
+ * same. An entry that names no agent or no key is passed over: a key that was taken off the card (null) stays
+ * the agent's last, since every verifier in use passes over such an entry too.
  */
 
 /** Kinds of entries that change a key, and the field in which the key stands. */
@@ -22,13 +22,15 @@ export function applyKeyChange(tree: KeyTree, entry: EntryRecord): KeyTree {
     : undefined
   if (field === undefined || !isReadable(entry)) return tree
   const { agent_id: agentId, [field]: key } = entry.data
-  if (typeof agentId !== 'string') return tree
+  if (typeof agentId !== 'string' || typeof key !== 'string' || !HEX_KEY.test(key)) return tree
   const before = tree.get(agentId)
-  const { [field]: present, ...others } = before ?? { agent_id: agentId, version: 0 }
-  const after = { ...others, version: others.version + 1, entry_id: entry._id }
-  if (key === null) return present === undefined ? tree : tree.with(after)
-  if (typeof key !== 'string' || !HEX_KEY.test(key)) return tree
-  return tree.with({ ...after, [field]: key })
+  return tree.with({
+    ...before,
+    agent_id: agentId,
+    [field]: key,
+    version: (before?.version ?? 0) + 1,
+    entry_id: entry._id,
+  })
 }
 
 /** What of a tree stands in a closing entry. */
