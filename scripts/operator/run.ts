@@ -114,10 +114,18 @@ function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
 function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWorld): Context {
   const running = readRunning(readConfig(given, 'start').dataDir)
   const { env } = readFiles(given, 'operator')
+  if (running === undefined && !env['MONGODB_URL'] && !env['REDIS_URL']) throw noNetwork(given)
   const complete = running === undefined ? env : completeEnvironment(env, running)
   const config = { ...readConfig(complete, 'operator'), secretFiles: listSecretFiles(given) }
   const log = createLog('operator', 'error', { write: (line: string) => void stderr.write(line) })
   return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS, changesNothing: true })
+}
+
+function noNetwork(given: NodeJS.ProcessEnv): StartError {
+  const { dataDir } = readConfig(given, 'start')
+  return new StartError(
+    `No network was started in DATA_DIR=${dataDir}. Name the folder of "npm start" in DATA_DIR, or servers of your own in MONGODB_URL and REDIS_URL.`,
+  )
 }
 
 /** A server that is not there would be waited for without end. */
