@@ -22,6 +22,8 @@ export interface OperatorWorld {
   stderr: { write(text: string): unknown }
   /** The machine's clock if absent. */
   now?: () => number
+  /** Asks the person at the terminal; absent if there is none. */
+  confirm?: (question: string) => Promise<boolean>
   /** Ends what goes on until it is told to stop. */
   signal?: AbortSignal
 }
@@ -74,6 +76,10 @@ async function runVerb(world: OperatorWorld): Promise<Shown> {
   if (verb === undefined || line.help) return showHelp(groups, verb?.name, FRAME)
   const call = { words, options, dryRun: options['dry-run'] === true }
   if ('runHere' in verb) return verb.runHere({ ...call, env })
+  if (verb.warning !== undefined && !call.dryRun && options['yes'] !== true && options['json'] !== true) {
+    const isMeant = (await world.confirm?.(`${verb.warning} Go on? [y/N] `)) ?? true
+    if (!isMeant) throw new CommandError('not_confirmed', 'Nothing was done.')
+  }
   const ctx = openOperatorContext(world)
   try {
     if (verb.needsDatabase !== false) await withinPatience(ctx.database.whenReady(), PATIENCE_MS)

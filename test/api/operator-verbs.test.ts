@@ -354,6 +354,56 @@ describe('npm run operator', () => {
     expect(await kindsPending('agents', agent.id)).toEqual(['registration', 'ban', 'unban'])
   })
 
+  it('keeps the reason of a ban or of hiding for the operators alone', async () => {
+    const { id, author } = await post('of which somebody complained')
+    await done('ban', author, '--note', 'told three times', '--dry-run')
+    await done('ban', author, '--note', 'told three times')
+    await done('hide', id, '--note', 'a complaint by letter')
+    await done('unhide', id, '--note', 'it was another one')
+    const notesOf = async (word: string) =>
+      ((await done('show', word)) as unknown as { records: { collection: string; record: object }[] }).records
+        .filter(({ collection }) => collection === 'operator_notes')
+        .map(({ record }) => record as { about: string; act: string; note: string })
+        .map(({ about, act, note }) => [about, act, note])
+    expect((await notesOf(author)).filter(([about]) => about === author)).toEqual([
+      [author, 'ban', 'told three times'],
+    ])
+    expect((await notesOf(id)).toSorted()).toEqual([
+      [id, 'hide', 'a complaint by letter'],
+      [id, 'unhide', 'it was another one'],
+    ])
+    const { text } = await service
+      .call('GET', `/ledger?agent=${author}`)
+      .then(({ json }) => ({ text: JSON.stringify(json) }))
+    expect(text).not.toContain('told three times')
+    const empty = await operator('ban', author, '--note', ' ')
+    expect([empty.exitCode, empty.stderr]).toEqual([2, expect.stringContaining('1 to 1000 characters')])
+    await done('unban', author)
+  })
+
+  it('asks a person at a terminal before it announces, which cannot be taken back, and no program', async () => {
+    const asked: string[] = []
+    const announceWith = async (answer: boolean, ...more: string[]) => {
+      let stderr = ''
+      const exitCode = await runOperator({
+        argv: ['announce', 'Not yet.', ...more],
+        env: operatorEnv(),
+        stdout: { write: () => true },
+        stderr: { write: (words) => (stderr += words) },
+        confirm: (question) => Promise.resolve(asked.push(question) > 0 && answer),
+      })
+      return [exitCode, stderr.trim()]
+    }
+    const count = () => service.ctx.announcements.models.announcements.countDocuments()
+    const before = await count()
+    expect(await announceWith(false)).toEqual([1, 'Nothing was done.'])
+    expect(asked).toEqual([
+      'An announcement is public and signed, and cannot be taken back; --dry-run shows it. Go on? [y/N] ',
+    ])
+    expect(await announceWith(false, '--dry-run')).toEqual([0, ''])
+    expect([asked.length, await count()]).toEqual([1, before])
+  })
+
   it('hides a post and shows it again, each with its ledger entry', async () => {
     const { id } = await post('seen, hidden, seen')
     const isInFeed = async () =>
