@@ -252,14 +252,14 @@ describe("the board's buttons", () => {
     ctx.acts.models.acts.find({ by }).lean<(ActRecord & { pending: PendingEntry[] })[]>()
 
   it('are entries of the ledger before they do anything: who, what, which queue', async () => {
-    const authorization = basic(TOKEN, 'ada')
+    const authorization = basic(TOKEN, 'olga')
     const press = (path: string) =>
       ask(`/queues/api/queues/${path}`, { method: 'PUT', authorization, headers: own() })
     const [id = ''] = await addFailed('sign-announcement')
     expect((await press('check-chain/pause')).status).toBe(200)
     expect((await press(`sign-announcement/${id}/clean`)).status).toBe(204)
     expect((await press('check-chain/resume')).status).toBe(200)
-    const acts = await actsOf('ada')
+    const acts = await actsOf('olga')
     expect(acts.map(({ act, queue }) => `${act} ${queue}`)).toEqual([
       'pause check-chain',
       'clean sign-announcement',
@@ -268,7 +268,7 @@ describe("the board's buttons", () => {
     expect(acts[1]?.path).toContain(id)
     const [entry] = acts[0]?.pending ?? []
     expect(entry).toMatchObject({ kind: 'operator_act', data: { act: 'pause', queue: 'check-chain' } })
-    expect(JSON.stringify(entry)).not.toContain('ada')
+    expect(JSON.stringify(entry)).not.toContain('olga')
   })
 
   it('are off, and so is whoever calls what is behind them, unless BOARD_WRITES is 1', async () => {
@@ -480,6 +480,26 @@ describe('the metrics', () => {
     }
     expect(series.has('agent_network_redis_max_bytes')).toBe(true)
     expect(exprOf('BackupOld')).toContain('agent_network_backup_age_seconds')
+  })
+
+  it('are named as Prometheus has it, but for three of prom-client', async () => {
+    const text = await (await ask('/metrics')).text()
+    const types = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name = '', type]) => ({ name, type }))
+    const helps = new Set([...text.matchAll(/^# HELP (\w+) \S/gm)].map(([, name]) => name))
+    expect(types.length).toBeGreaterThan(50)
+    expect(types.filter(({ name }) => !helps.has(name))).toEqual([])
+    expect(types.filter(({ name }) => !/^[a-z][a-z0-9_]*$/.test(name))).toEqual([])
+    // A counter ends in _total and nothing else does; base units alone.
+    const wrong = types.filter(
+      ({ name, type }) =>
+        (type === 'counter') !== name.endsWith('_total') ||
+        /_(ms|milliseconds|minutes|hours|kb|mb)(_|$)/.test(name),
+    )
+    expect(wrong.map(({ name }) => name)).toEqual([
+      'nodejs_active_resources_total',
+      'nodejs_active_handles_total',
+      'nodejs_active_requests_total',
+    ])
   })
 
   it('raise no alarm about an answer to what a client chose, such as a coin that is not ready', () => {

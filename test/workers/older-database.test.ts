@@ -109,6 +109,29 @@ it('with an index that this program means otherwise is named with it, and the pr
   expect(await challenges.indexes()).toContainEqual(index)
 })
 
+it('has what MongoDB prunes by itself: used challenges, verified batches, events and places of traces', async () => {
+  const { connection } = service.ctx.database
+  const pruned = []
+  for (const { name } of await connection.listCollections())
+    for (const { key, expireAfterSeconds } of await connection.collection(name).indexes())
+      if (expireAfterSeconds !== undefined) pruned.push([name, Object.keys(key).join()])
+  const names = pruned.map(([name]) => name)
+  for (const name of ['used_challenges', 'work_batches', 'events', 'traces']) expect(names).toContain(name)
+  // Nothing that a receipt, a dispute or a proof needs.
+  for (const name of [
+    'entries',
+    'seals',
+    'log_tiles',
+    'posts',
+    'claims',
+    'orders',
+    'payments',
+    'payouts',
+    'journal',
+  ])
+    expect(names).not.toContain(name)
+})
+
 it('gets books that agree with its records and with what its node had', async () => {
   const { ctx } = service
   await openJournal(ctx.database.connection, ctx.log)
