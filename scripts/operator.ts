@@ -1,10 +1,19 @@
+import { createInterface } from 'node:readline/promises'
 import { runOperator } from './operator/run.ts'
+
+async function confirm(question: string): Promise<boolean> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr })
+  const answer = await terminal.question(question)
+  terminal.close()
+  return /^y(es)?$/i.test(answer.trim())
+}
 
 process.exitCode = await runOperator({
   argv: process.argv.slice(2),
   env: process.env,
   stdout: process.stdout,
   stderr: process.stderr,
+  ...(process.stdin.isTTY && process.stderr.isTTY ? { confirm } : {}),
 })
 // The servers' connections may still be trying; what was written is taken first, also by a slow pipe.
 process.stdout.write('', () => process.exit())

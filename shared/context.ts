@@ -49,6 +49,7 @@ import { createSerializer, type Serialize } from './foundation/serializer.ts'
 import { createReportStore, type ReportStore } from './reports/report-store.ts'
 import { unixSeconds } from './foundation/time.ts'
 import { createActStore, type ActStore } from './operation/act-store.ts'
+import { createNoteStore, type NoteStore } from './operation/note-store.ts'
 import { createWatchStore, type WatchStore } from './operation/watch-store.ts'
 import { createWorkStore, type WorkStore } from './work/work-store.ts'
 
@@ -88,6 +89,7 @@ export interface Context {
   readonly leases: LeaseStore
   readonly watch: WatchStore
   readonly acts: ActStore
+  readonly notes: NoteStore
   readonly traces: TraceStore
   readonly processes: ProcessStore
   /** Whom the signer asks what they remember of the chain. */
@@ -188,6 +190,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     leases: createLeaseStore(connection),
     watch: createWatchStore(connection),
     acts: createActStore(connection),
+    notes: createNoteStore(connection),
     traces,
     processes: createProcessStore(connection),
     peers: createSealPeers(config),

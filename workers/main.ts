@@ -48,9 +48,20 @@ function needsOf(names: readonly QueueName[]): string[] {
   return [...new Set(names.flatMap((name) => queueRow(name).needs ?? []))]
 }
 
+function readArguments() {
+  try {
+    return parseArgs({ options: { queues: { type: 'string' } } })
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    throw new StartError(`${message}. The workers take --queues NAME,NAME and nothing else.`, {
+      cause: error,
+    })
+  }
+}
+
 /** `--queues a,b` picks what this process serves; all of them if it is absent. */
 function parseQueues(): QueueName[] {
-  const { values } = parseArgs({ options: { queues: { type: 'string' } } })
+  const { values } = readArguments()
   if (values.queues === undefined) return [...QUEUE_NAMES]
   const names = values.queues.split(',').map((name) => name.trim())
   const unknown = names.filter((name) => !QUEUE_NAMES.some((known) => known === name))

@@ -54,6 +54,7 @@ export function startQueueWorker(
   watch: Watch = WATCH,
 ): QueueWorker {
   const load: Load = { running: 0, signs: 0 }
+  ctx.metrics.beginQueue(name)
   let worker = startWorker(ctx, name, connection, load)
   let isClosed = false
   let signsBefore = 0

@@ -99,6 +99,8 @@ export const WRITERS = {
   traces: { api: ADD, ledger: ['update'] },
   // What was pressed on the board, which the sweep's process serves.
   operator_acts: { ...MARKS, sweep: ['insert'], operator: ['insert'] },
+  // Why an operator did something. The command makes no collection, so payments may.
+  operator_notes: { payments: ['insert'], operator: ['insert'] },
   look_ups: { payments: ADD, operator: ADD },
   // Each process says that it runs.
   processes: {

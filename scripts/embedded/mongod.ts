@@ -52,6 +52,8 @@ export interface MongodOptions {
   onStarted?: (child: SupervisedChild) => void
   /** Ends the wait. */
   signal?: AbortSignal | undefined
+  /** How often its log is looked at, and from which length on it is put aside; hourly and 20 MB if absent. */
+  rotateLog?: { everyMs: number; limitBytes: number } | undefined
 }
 
 /**
@@ -166,7 +168,7 @@ async function runMongod(
   try {
     options.onStarted?.(child)
     await becomePrimary(port, admin, child, options.signal)
-    return rotating(child, logFile)
+    return rotating(child, logFile, options.rotateLog)
   } catch (error) {
     await child.stop()
     throw error
@@ -175,11 +177,15 @@ async function runMongod(
 
 const ROTATE_EVERY_MS = HOUR_MS
 
-function rotating(child: SupervisedChild, logFile: string): SupervisedChild {
+function rotating(
+  child: SupervisedChild,
+  logFile: string,
+  { everyMs = ROTATE_EVERY_MS, limitBytes }: { everyMs?: number; limitBytes?: number } = {},
+): SupervisedChild {
   const timer = setInterval(() => {
     const pid = child.pid()
-    if (pid !== undefined && rotateLogFile(logFile)) process.kill(pid, 'SIGUSR1')
-  }, ROTATE_EVERY_MS).unref()
+    if (pid !== undefined && rotateLogFile(logFile, limitBytes)) process.kill(pid, 'SIGUSR1')
+  }, everyMs).unref()
   return {
     ...child,
     stop() {

@@ -1,14 +1,25 @@
+import os from 'node:os'
 import { usageError } from '../../client/command/command-error.ts'
 import { formatCount, formatTime, oneLine, setIn } from '../../client/command/format.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
+import { unixSeconds } from '../../shared/foundation/time.ts'
 import type { PostRecord } from '../../shared/posts/post.ts'
 import { findHideable, setHidden } from '../../shared/reports/hiding-service.ts'
 import { RULE_IDS, type ReportRecord } from '../../shared/reports/report.ts'
 import { showDone } from './shown.ts'
 import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+
+const NOTE = {
+  note: {
+    kind: 'text',
+    value: 'TEXT',
+    help: 'why, for yourselves: `show` tells it, and nobody else sees it',
+  },
+} as const
+const LONGEST_NOTE = 1_000
 
 export const moderationVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
@@ -36,18 +47,21 @@ export const moderationVerbs: readonly OperatorVerb[] = [
         value: 'RULE',
         help: `what it breaks: ${RULE_IDS.join(', ')}; as it was last reported if absent`,
       },
+      ...NOTE,
     },
     help: 'Hide a post, a claim, an offer, or of an agent handle and profile; the ledger shows for which rule',
     changes: true,
-    run: ({ ctx, words: [id], options: { rule }, dryRun }) => hide(ctx, id, true, dryRun, rule),
+    run: ({ ctx, words: [id], options: { rule, note }, dryRun }) =>
+      noted(ctx, { about: id, act: 'hide', note, dryRun }, () => hide(ctx, id, true, dryRun, rule)),
   }),
   defineOperatorVerb({
     name: 'unhide',
     words: ['ID'],
-    options: {},
+    options: NOTE,
     help: 'Show again what was hidden',
     changes: true,
-    run: ({ ctx, words: [id], dryRun }) => hide(ctx, id, false, dryRun),
+    run: ({ ctx, words: [id], options: { note }, dryRun }) =>
+      noted(ctx, { about: id, act: 'unhide', note, dryRun }, () => hide(ctx, id, false, dryRun)),
   }),
   defineOperatorVerb({
     name: 'ban',
@@ -57,21 +71,37 @@ export const moderationVerbs: readonly OperatorVerb[] = [
         kind: 'flag',
         help: 'hide all that it wrote too, with its handle and profile, until the ban is lifted',
       },
+      ...NOTE,
     },
     help: "Remove an agent's access within a second, and all of it from the lists; its data stays",
     changes: true,
-    run: ({ ctx, words: [agentId], options: { hide: hides }, dryRun }) =>
-      ban(ctx, agentId, true, dryRun, hides),
+    run: ({ ctx, words: [agentId], options: { hide: hides, note }, dryRun }) =>
+      noted(ctx, { about: agentId, act: 'ban', note, dryRun }, () => ban(ctx, agentId, true, dryRun, hides)),
   }),
   defineOperatorVerb({
     name: 'unban',
     words: ['AGENT_ID'],
-    options: {},
+    options: NOTE,
     help: 'Give a banned agent its access back, and show again what its ban hid',
     changes: true,
-    run: ({ ctx, words: [agentId], dryRun }) => ban(ctx, agentId, false, dryRun),
+    run: ({ ctx, words: [agentId], options: { note }, dryRun }) =>
+      noted(ctx, { about: agentId, act: 'unban', note, dryRun }, () => ban(ctx, agentId, false, dryRun)),
   }),
 ]
+
+/** Does it, and keeps why; also if it was so before, since the reason may be another one. */
+async function noted(
+  ctx: Context,
+  { about, act, note, dryRun }: { about: string; act: string; note: string | undefined; dryRun: boolean },
+  run: () => Promise<Shown>,
+): Promise<Shown> {
+  if (note !== undefined && (note.trim() === '' || note.length > LONGEST_NOTE))
+    throw usageError(`"--note" expected 1 to ${LONGEST_NOTE} characters.`)
+  const shown = await run()
+  if (note !== undefined && !dryRun)
+    await ctx.notes.add({ at: unixSeconds(ctx.now()), about, act, note, by: os.userInfo().username })
+  return shown
+}
 
 async function ban(
   ctx: Context,

@@ -13,6 +13,8 @@ import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
 /** A worker signs within a second; if none has the key, the operator should not wait for long. */
 const SIGNATURE_WAIT_MS = 10 * SECOND_MS
 
+const FOR_EVER = 'An announcement is public and signed, and cannot be taken back; --dry-run shows it.'
+
 export const networkVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'accept-proposal',
@@ -44,6 +46,7 @@ export const networkVerbs: readonly OperatorVerb[] = [
     options: { kind: { kind: 'text', value: 'KIND', help: 'a-z, 0-9, - and _; "protocol" if absent' } },
     help: 'Announce a change; the worker with the seal key signs it, and GET /verify lists it from then on',
     changes: true,
+    warning: FOR_EVER,
     run: ({ ctx, words: [text], options: { kind = 'protocol' }, dryRun }) =>
       makeAnnouncement(ctx, { kind, text }, dryRun),
   }),
@@ -53,6 +56,7 @@ export const networkVerbs: readonly OperatorVerb[] = [
     options: {},
     help: 'Announce the SHA-256 of the verifiers that this version brings, so that a signed entry under a seal names them',
     changes: true,
+    warning: FOR_EVER,
     run: ({ ctx, dryRun }) => makeAnnouncement(ctx, { kind: 'verifiers', text: VERIFIER_LIST }, dryRun),
   }),
 ]

@@ -22,6 +22,8 @@ export interface OperatorWorld {
   stderr: { write(text: string): unknown }
   /** The machine's clock if absent. */
   now?: () => number
+  /** Asks the person at the terminal; absent if there is none. */
+  confirm?: (question: string) => Promise<boolean>
   /** Ends what goes on until it is told to stop. */
   signal?: AbortSignal
 }
@@ -74,6 +76,10 @@ async function runVerb(world: OperatorWorld): Promise<Shown> {
   if (verb === undefined || line.help) return showHelp(groups, verb?.name, FRAME)
   const call = { words, options, dryRun: options['dry-run'] === true }
   if ('runHere' in verb) return verb.runHere({ ...call, env })
+  if (verb.warning !== undefined && !call.dryRun && options['yes'] !== true && options['json'] !== true) {
+    const isMeant = (await world.confirm?.(`${verb.warning} Go on? [y/N] `)) ?? true
+    if (!isMeant) throw new CommandError('not_confirmed', 'Nothing was done.')
+  }
   const ctx = openOperatorContext(world)
   try {
     if (verb.needsDatabase !== false) await withinPatience(ctx.database.whenReady(), PATIENCE_MS)
@@ -114,10 +120,18 @@ function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
 function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWorld): Context {
   const running = readRunning(readConfig(given, 'start').dataDir)
   const { env } = readFiles(given, 'operator')
+  if (running === undefined && !env['MONGODB_URL'] && !env['REDIS_URL']) throw noNetwork(given)
   const complete = running === undefined ? env : completeEnvironment(env, running)
   const config = { ...readConfig(complete, 'operator'), secretFiles: listSecretFiles(given) }
   const log = createLog('operator', 'error', { write: (line: string) => void stderr.write(line) })
   return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS, changesNothing: true })
+}
+
+function noNetwork(given: NodeJS.ProcessEnv): StartError {
+  const { dataDir } = readConfig(given, 'start')
+  return new StartError(
+    `No network was started in DATA_DIR=${dataDir}. Name the folder of "npm start" in DATA_DIR, or servers of your own in MONGODB_URL and REDIS_URL.`,
+  )
 }
 
 /** A server that is not there would be waited for without end. */

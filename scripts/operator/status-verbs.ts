@@ -1,6 +1,6 @@
 import { formatCount, formatDuration, formatTime } from '../../client/command/format.ts'
 import { usageError } from '../../client/command/command-error.ts'
-import { enqueueJob } from './job.ts'
+import { enqueueJob, whenRedisIsReached } from './job.ts'
 import { formatFact, readFacts } from './status-facts.ts'
 import { STATUS_SECTIONS } from './status-sections.ts'
 import type { StatusSection } from './status-section.ts'
@@ -68,7 +68,7 @@ export const statusVerbs: readonly OperatorVerb[] = [
       const noted = await ctx.watch.readRedis()
       if (!dryRun) {
         const mark = newStepId()
-        await ctx.queues.whenReady()
+        await whenRedisIsReached(ctx)
         if (await ctx.watch.noteRedis({ mark }, noted)) await ctx.queues.setMark(mark)
         await enqueueJob(ctx, 'sweep', {})
       }
@@ -80,7 +80,7 @@ export const statusVerbs: readonly OperatorVerb[] = [
 async function retry(ctx: Context, name: string, dryRun: boolean): Promise<Shown> {
   const known = QUEUE_NAMES.find((one) => one === name)
   if (known === undefined) throw usageError(`QUEUE expected one of ${QUEUE_NAMES.join(', ')}.`)
-  await ctx.queues.whenReady()
+  await whenRedisIsReached(ctx)
   const queue = ctx.queues.get(known)
   const failed = await queue.getFailedCount()
   if (!dryRun) await queue.retryJobs({ state: 'failed' })
@@ -172,7 +172,7 @@ async function resume(
   const names = QUEUE_NAMES.filter((one) => isAll || one === name)
   if (names.length === 0 || (isAll && name !== undefined))
     throw usageError(`"resume" takes --all or one queue: ${QUEUE_NAMES.join(', ')}.`)
-  await ctx.queues.whenReady()
+  await whenRedisIsReached(ctx)
   const changed: string[] = []
   for (const one of names) {
     const queue = ctx.queues.get(one)

@@ -22,6 +22,8 @@ interface SpecBase<W extends readonly string[], O extends OptionSpecs> {
    * nothing.
    */
   changes: boolean
+  /** What can't be taken back, as a sentence: a person at a terminal is asked before it is done. */
+  warning?: string
 }
 
 interface Given<W extends readonly string[], O extends OptionSpecs> {
@@ -52,7 +54,7 @@ interface Folded {
 }
 
 /** A verb with its types folded away, as the parser, the help and the runner see it. */
-export type OperatorVerb = DescribedVerb & { changes: boolean } & (
+export type OperatorVerb = DescribedVerb & { changes: boolean; warning?: string } & (
     | {
         needsDatabase?: false
         limitMs?: number
@@ -63,13 +65,21 @@ export type OperatorVerb = DescribedVerb & { changes: boolean } & (
 
 export type OperatorVerbGroup = VerbGroup<OperatorVerb>
 
+const YES = { yes: { kind: 'flag', help: 'go on without being asked' } } as const
 const DRY_RUN = { 'dry-run': { kind: 'flag', help: 'say what would change, and change nothing' } } as const
 
 /** Declares a verb on the network's records; the table in verbs.ts lists it. */
 export function defineOperatorVerb<const W extends readonly string[], const O extends OptionSpecs>(
   spec: OperatorVerbSpec<W, O>,
 ): OperatorVerb {
-  return { ...spec, options: { ...spec.options, ...(spec.changes ? DRY_RUN : {}) } }
+  return {
+    ...spec,
+    options: {
+      ...spec.options,
+      ...(spec.changes ? DRY_RUN : {}),
+      ...(spec.warning === undefined ? {} : YES),
+    },
+  }
 }
 
 /** Declares a verb that does its work on this machine alone. */

@@ -19,6 +19,7 @@ export const FINDING_KINDS = {
   front_away: 'look',
   copy_not_promoted: 'act',
   redis_emptied: 'look',
+  redis_filling: 'look',
   queue_paused: 'act',
   queue_limited: 'look',
   queue_without_worker: 'act',

@@ -2,6 +2,7 @@ import type { Context } from '../context.ts'
 import { formatVkey } from '../crypto/note.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { checkpointOf } from '../ledger/checkpoint.ts'
+import { headOf, NOTHING_SIGNED } from '../ledger/seal-memory.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 import { firstLine, reachesRedis } from './queue-findings.ts'
 
@@ -49,6 +50,8 @@ async function findUnsigned(ctx: Context): Promise<Finding[]> {
   if (seal === undefined) return []
   const reason = await readRefusal(ctx)
   if (reason === undefined && unixSeconds(ctx.now()) - seal.at < SEAL_SLACK_SECONDS) return []
+  const head = await ctx.seals.lastSigned()
+  const { seq, payloadHash } = head === undefined ? NOTHING_SIGNED : headOf(head)
   return [
     {
       kind: 'seals_unsigned',
@@ -56,8 +59,10 @@ async function findUnsigned(ctx: Context): Promise<Finding[]> {
       what: `${unsigned.length} seals have no signature, from ${seal._id} on`,
       why: reason ?? 'no worker with SEAL_KEY_FILE has tried',
       command:
-        /operator seal --adopt \d+ [0-9a-f]{64}/.exec(reason ?? '')?.[0].replace('operator', OPERATOR) ??
-        `npm run workers -- --queues sign-seals,sign-announcement,cosign   # with SEAL_KEY_FILE; or: ${OPERATOR} seal`,
+        // The refusal asks for this, beside giving back what belongs together.
+        reason?.includes('operator seal --adopt') === true
+          ? `${OPERATOR} seal --adopt ${seq} ${payloadHash}   # on the signing host, only if this database is the one to go on from`
+          : `npm run workers -- --queues sign-seals,sign-announcement,cosign   # with SEAL_KEY_FILE; or: ${OPERATOR} seal`,
     },
   ]
 }

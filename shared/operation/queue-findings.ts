@@ -9,6 +9,8 @@ const BEHIND_SECONDS = (2 * MINUTE_MS) / SECOND_MS
 /** More than a crowd of callers leaves behind for a moment. */
 const BEHIND_JOBS = 1_000
 const MONGO_LIMIT_MS = 500
+/** The part of Redis's memory that may be in use. */
+const FILLING = 0.8
 /** What was given up longer ago is no news. */
 const GIVEN_UP_MS = HOUR_MS
 
@@ -17,11 +19,17 @@ export const queueFindings: FindingReader = {
   needs: 'redis',
   async read(ctx) {
     const states = await readQueueStates(ctx.queues, ctx.now())
-    const [emptied, ...givenUp] = await Promise.all([
+    const [emptied, filling, ...givenUp] = await Promise.all([
       findEmptied(ctx),
+      findFilling(ctx),
       ...states.map((state) => findGivenUp(ctx, state)),
     ])
-    return [...emptied, ...states.flatMap((state) => findingsOf(state, ctx.now(), states)), ...givenUp.flat()]
+    return [
+      ...emptied,
+      ...filling,
+      ...states.flatMap((state) => findingsOf(state, ctx.now(), states)),
+      ...givenUp.flat(),
+    ]
   },
 }
 
@@ -41,6 +49,21 @@ async function findEmptied(ctx: Context): Promise<Finding[]> {
       what: 'Redis has lost what it held: the sweep brings the work back from MongoDB, failed jobs and pauses are gone',
       why: 'it was emptied, or it keeps nothing on disk (appendonly), or it evicts (maxmemory-policy is to be noeviction)',
       command: `${OPERATOR} sweep`,
+    },
+  ]
+}
+
+/** A Redis that is full takes no job; the sweep brings them all once it has room. */
+async function findFilling(ctx: Context): Promise<Finding[]> {
+  const { usedBytes, maxBytes } = await ctx.queues.readMemory()
+  if (usedBytes <= FILLING * maxBytes || maxBytes === 0) return []
+  const mb = (bytes: number): string => `${Math.round(bytes / 1e6)} MB`
+  return [
+    {
+      kind: 'redis_filling',
+      what: `Redis holds ${mb(usedBytes)} of the ${mb(maxBytes)} that it may`,
+      why: 'when it is full it takes no job, and work waits in MongoDB until it does',
+      command: `${OPERATOR} status --all   # which queue is long; or give Redis more (maxmemory)`,
     },
   ]
 }

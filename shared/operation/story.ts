@@ -66,6 +66,7 @@ const CHILDREN: Readonly<Record<string, readonly string[]>> = {
   transfers: ['payout_ids', 'payment_ids'],
   verdicts: ['claim_id'],
   reports: ['post_id'],
+  operator_notes: ['about'],
   work_batches: ['order_id'],
 }
 /** Where an address, a transaction or a handle stands. */
@@ -88,6 +89,7 @@ const OF_AGENT: Readonly<Record<string, readonly string[]>> = {
   offers: ['agent_id'],
   claims: ['agent_id'],
   posts: ['agent_id'],
+  operator_notes: ['about'],
 }
 /** Many things lead to one of these, which are no part of the story of each. */
 const ENDS = new Set(['agents', 'offers'])

@@ -1,5 +1,6 @@
 import mongoose, { type Connection } from 'mongoose'
 import { CLOCK_SAMPLE_EVERY_MS, createDatabaseClock } from './database-clock.ts'
+import { describeAway, tryPrimary } from './database-reason.ts'
 import { Refusal } from '../foundation/errors.ts'
 import type { Log } from '../foundation/log.ts'
 import { StartError } from '../foundation/process.ts'
@@ -99,8 +100,19 @@ export function openDatabase(options: DatabaseOptions): Database {
   const noteSampling = (error: unknown): void =>
     log.debug({ err: error }, "the database's clock could not be read")
 
+  let said = false
+  const sayAway = (error: unknown): void => {
+    if (said || ready || closed) return
+    said = true
+    log.warn({ err: error, reason: describeAway(error) }, 'MongoDB is out of reach; trying on')
+  }
+  // Who waits longer than this for a server would say nothing all the while.
+  const early =
+    timeoutMs > SAY_AFTER_MS
+      ? setTimeout(() => void tryPrimary(url).catch(sayAway), SAY_AFTER_MS).unref()
+      : undefined
   const becomeReady = (async () => {
-    for (let said = false; !closed;) {
+    while (!closed) {
       try {
         await connection.openUri(url, {
           ...(namesDatabase(url) ? {} : { dbName: DEFAULT_DATABASE }),
@@ -116,18 +128,24 @@ export function openDatabase(options: DatabaseOptions): Database {
           appName: 'agent-network',
         })
         await assertReplicaSet(connection)
+        if (!namesDatabase(url)) await assertNotAnother(connection)
         await options.prepare(connection)
         while (!(await sampleClock()));
         if (closed) return
         sampling = setInterval(() => void sampleClock().catch(noteSampling), CLOCK_SAMPLE_EVERY_MS).unref()
         ready = true
+        clearTimeout(early)
         if (said) log.info('MongoDB is reached')
         return
       } catch (error) {
         if (closed) return
+        if (isRefusedLogin(error))
+          throw new StartError(
+            'MongoDB does not take the user and the password of MONGODB_URL; see "Users of the servers" in docs/operators.md, and `authSource` if the user is of another database.',
+            { cause: error },
+          )
         if (!isOutage(error)) throw error
-        if (!said) log.warn({ err: error }, 'MongoDB is out of reach; trying on')
-        said = true
+        sayAway(error)
         await connection.close().catch(() => {})
         await new Promise((resolve) => setTimeout(resolve, 250))
       }
@@ -170,6 +188,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
     async close() {
       closed = true
+      clearTimeout(early)
       clearInterval(sampling)
       const closing = connection.close()
       // Before the first connection there is nothing to finish, and a try that is under way would be waited
@@ -219,6 +238,12 @@ function endWithRequest(connection: Connection): void {
   }) as typeof connection.collection
 }
 
+const SAY_AFTER_MS = 2_000
+
+/** The server's codes for a wrong user or password; the second is a hosted MongoDB's. */
+const isRefusedLogin = (error: unknown): boolean =>
+  error instanceof mongoose.mongo.MongoServerError && [18, 8_000].includes(Number(error.code))
+
 /**
  * A server that accepts a connection or a heartbeat and stays silent is given up by then: waiting longer
  * would outlast an election.
@@ -233,6 +258,29 @@ const DEFAULT_DATABASE = 'agent-network'
 
 function namesDatabase(url: string): boolean {
   return /^mongodb(\+srv)?:\/\/[^/]+\/[^?]+/.test(url)
+}
+
+/** What `npm start`, docker-compose.yml and the units of systemd call it. */
+const USUAL_DATABASE = 'agent_network'
+
+/**
+ * Keeps a network that was moved with the database's name, by a program that doesn't name it, from starting empty.
+ *
+ * @throws StartError
+ */
+async function assertNotAnother(connection: Connection): Promise<void> {
+  const usual = connection.getClient().db(USUAL_DATABASE)
+  const [own, agent] = await Promise.all([
+    connection.listCollections(),
+    usual
+      .collection('agents')
+      .findOne({}, { projection: { _id: 1 } })
+      .catch(() => null), // a user of this database alone can't have meant the other
+  ])
+  if (own.length > 0 || agent === null) return
+  throw new StartError(
+    `MONGODB_URL names no database, so it is "${DEFAULT_DATABASE}", which is empty; there is a network in "${USUAL_DATABASE}" on the same MongoDB. Write the one that you mean into the URL, behind the host and before any "?".`,
+  )
 }
 
 /** What the primary says of itself. */

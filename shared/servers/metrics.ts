@@ -9,6 +9,8 @@ export interface Metrics {
   /** A request that was answered 5xx. `error` is a code of the table. */
   countFailure(error: string): void
   countJob(queue: string, outcome: JobOutcome, seconds: number): void
+  /** Has the counters of a queue that this process serves begin at 0: the first increase would be lost. */
+  beginQueue(queue: string): void
   /** A job whose worker fell silent and that another one will take. */
   countStalled(queue: string): void
   /** Something in the ledger's collections that no step of ours writes: somebody has to look at it. */
@@ -20,7 +22,8 @@ export interface Metrics {
  * `content`: a record that is not what its entry says; `announcement`: one that is not signed; `clock`: a
  * clock that is wrong; `peer`, `witness`: one of the signer's out of reach, or of another mind.
  */
-export type AnomalyKind = 'mark' | 'entry' | 'content' | 'announcement' | 'clock' | 'peer' | 'witness'
+const ANOMALY_KINDS = ['mark', 'entry', 'content', 'announcement', 'clock', 'peer', 'witness'] as const
+export type AnomalyKind = (typeof ANOMALY_KINDS)[number]
 
 /** `retried`: it failed and is tried again; `failed`: it was given up. */
 export type JobOutcome = 'completed' | 'retried' | 'failed'
@@ -71,16 +74,21 @@ export function createMetrics(): Metrics {
   })
   const anomalies = new Counter({
     name: `${METRIC_PREFIX}ledger_anomalies_total`,
-    help: 'What was met in the ledger that no step of the network writes, by kind: mark, entry, content, announcement, clock, peer',
+    help: 'What was met in the ledger that no step of the network writes, by kind: mark, entry, content, announcement, clock, peer, witness',
     labelNames: ['kind'] as const,
     registers: [registry],
   })
+  for (const kind of ANOMALY_KINDS) anomalies.inc({ kind }, 0)
   return {
     registry,
     countRequest: (labels, seconds) =>
       requests.observe({ ...labels, status: String(labels.status) }, seconds),
     countFailure: (error) => failures.inc({ error }),
     countJob: (queue, outcome, seconds) => jobs.observe({ queue, outcome }, seconds),
+    beginQueue(queue) {
+      stalled.inc({ queue }, 0)
+      jobs.zero({ queue, outcome: 'failed' })
+    },
     countStalled: (queue) => stalled.inc({ queue }),
     countAnomaly: (kind) => anomalies.inc({ kind }),
   }

@@ -38,6 +38,8 @@ interface QueueRow {
   isAlwaysDue?: true
   /** A job may be put off for longer than any pause before another try. */
   mayWaitLong?: true
+  /** What its jobs do, for the board. */
+  does: string
 }
 
 const NOTHING = z.object({})
@@ -66,7 +68,13 @@ const RECONCILE = { ...ONE_AT_A_TIME, attempts: 5, payload: TAKE_OVER, pool: 'pa
  * due once more. What each runs is in workers/handlers.ts, where a missing one does not compile.
  */
 export const QUEUES = {
-  sweep: { ...ONE_AT_A_TIME, pool: 'sweep', every: ({ sweepMs }) => sweepMs, isAlwaysDue: true },
+  sweep: {
+    ...ONE_AT_A_TIME,
+    pool: 'sweep',
+    every: ({ sweepMs }) => sweepMs,
+    isAlwaysDue: true,
+    does: 'looks in MongoDB for work that Redis has lost',
+  },
   // Batches that a process holds at once are verified together.
   'verify-shares': {
     payload: z.object({ batch_id: z.string() }),
@@ -74,34 +82,61 @@ export const QUEUES = {
     attempts: 5,
     pool: 'shares',
     addedBy: ['api'],
+    does: 'verifies batches of work and credits their days',
   },
-  sequence: { ...ONE_AT_A_TIME, pool: 'ledger', every: () => SEQUENCE_EVERY_MS, isAlwaysDue: true },
-  'make-seal': { ...SEALING, pool: 'ledger' },
-  'sign-seals': { ...SEALING, pool: 'signer', addedBy: ['ledger'], needs: 'seal key' },
+  sequence: {
+    ...ONE_AT_A_TIME,
+    pool: 'ledger',
+    every: () => SEQUENCE_EVERY_MS,
+    isAlwaysDue: true,
+    does: 'gives ledger entries their numbers',
+  },
+  'make-seal': { ...SEALING, pool: 'ledger', does: 'seals the entries since the last seal' },
+  'sign-seals': { ...SEALING, pool: 'signer', addedBy: ['ledger'], needs: 'seal key', does: 'signs seals' },
   // Offers the last checkpoint to the witnesses of this process; again at each turn, until all have cosigned
   // it.
-  cosign: { ...ONE_AT_A_TIME, pool: 'signer', every: ({ sweepMs }) => sweepMs },
+  cosign: {
+    ...ONE_AT_A_TIME,
+    pool: 'signer',
+    every: ({ sweepMs }) => sweepMs,
+    does: 'asks the witnesses to cosign the last checkpoint',
+  },
   'sign-announcement': {
     ...SEALING,
     payload: z.object({ announcement_id: z.string() }),
     pool: 'signer',
     needs: 'seal key',
+    does: 'signs an announcement',
   },
-  'check-chain': { ...ONE_AT_A_TIME, attempts: 3, pool: 'ledger' },
-  'refresh-rates': { ...ONE_AT_A_TIME, pool: 'payments', every: () => REFRESH_RATES_EVERY_MS },
+  'check-chain': { ...ONE_AT_A_TIME, attempts: 3, pool: 'ledger', does: 'verifies the chain of seals anew' },
+  'refresh-rates': {
+    ...ONE_AT_A_TIME,
+    pool: 'payments',
+    every: () => REFRESH_RATES_EVERY_MS,
+    does: 'asks the exchanges for rates',
+  },
   // A round over every open address of the coin.
-  'watch-nano': { ...WITH_COIN, needs: 'nano node' },
-  'watch-monero': { ...WITH_COIN, needs: 'monero wallet' },
-  'check-nano': { ...CHECK, concurrency: 8, needs: 'nano node' },
+  'watch-nano': { ...WITH_COIN, needs: 'nano node', does: 'looks at every open address of Nano' },
+  'watch-monero': { ...WITH_COIN, needs: 'monero wallet', does: 'looks at every open address of Monero' },
+  'check-nano': { ...CHECK, concurrency: 8, needs: 'nano node', does: 'looks at one invoice in Nano' },
   // Those that a process holds at once share one look at the wallet.
-  'check-monero': { ...CHECK, concurrency: 64, needs: 'monero wallet' },
-  'fill-nano': { ...FILL, needs: 'nano seed' },
-  'fill-monero': { ...FILL, needs: 'monero wallet' },
-  'sweep-nano': { ...WITH_COIN, needs: 'nano seed' },
-  'send-nano': { ...WITH_COIN, needs: 'nano seed' },
-  'send-monero': { ...WITH_COIN, needs: 'monero wallet' },
-  'reconcile-nano': { ...RECONCILE, needs: 'nano seed' },
-  'reconcile-monero': { ...RECONCILE, needs: 'monero wallet' },
+  'check-monero': {
+    ...CHECK,
+    concurrency: 64,
+    needs: 'monero wallet',
+    does: 'looks at one invoice in Monero',
+  },
+  'fill-nano': { ...FILL, needs: 'nano seed', does: 'makes addresses of Nano ahead' },
+  'fill-monero': { ...FILL, needs: 'monero wallet', does: 'makes addresses of Monero ahead' },
+  'sweep-nano': { ...WITH_COIN, needs: 'nano seed', does: 'sweeps payments into the treasury of Nano' },
+  'send-nano': { ...WITH_COIN, needs: 'nano seed', does: 'sends payouts in Nano' },
+  'send-monero': { ...WITH_COIN, needs: 'monero wallet', does: 'sends payouts in Monero' },
+  'reconcile-nano': { ...RECONCILE, needs: 'nano seed', does: 'compares the wallet of Nano with the chain' },
+  'reconcile-monero': {
+    ...RECONCILE,
+    needs: 'monero wallet',
+    does: 'compares the wallet of Monero with the chain',
+  },
   // Acts on the market orders whose deadline is this second.
   'order-deadlines': {
     payload: z.object({ due_at: z.int().min(0) }),
@@ -110,6 +145,7 @@ export const QUEUES = {
     pool: 'payments',
     addedBy: ['api'],
     mayWaitLong: true,
+    does: 'moves market orders on whose deadline has passed',
   },
 } as const satisfies Record<string, QueueRow>
 
@@ -186,6 +222,8 @@ export interface Queues {
   /** What the network has put into Redis to see whether it still has what it held. */
   readMark(): Promise<string | undefined>
   setMark(mark: string): Promise<void>
+  /** What Redis holds in memory, and how much it may; 0 if nobody set a limit. Of a cluster, one node's. */
+  readMemory(): Promise<{ usedBytes: number; maxBytes: number }>
   /** The queue itself. @throws if Redis has never been reached: use whenReady() first */
   get(name: QueueName): Queue
   /** Tells every process that listens; lost if Redis is away. */
@@ -350,6 +388,11 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
     readMark: async () => (await inTime(connection.hget(get('sweep').toKey('meta'), MARK))) ?? undefined,
     async setMark(mark) {
       await inTime(connection.hset(get('sweep').toKey('meta'), MARK, mark))
+    },
+    async readMemory() {
+      const info = await inTime(connection.info('memory'))
+      const read = (field: string): number => Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(info)?.[1] ?? 0)
+      return { usedBytes: read('used_memory'), maxBytes: read('maxmemory') }
     },
     async close() {
       await Promise.allSettled([...open.values()].map((queue) => queue.close()))

@@ -79,6 +79,19 @@ describe('a secret in a file that others can read', () => {
     expect(await workers.ended).toBe(0)
   })
 
+  it('is named by workers with the queues that they leave out for want of it, beside those that they serve', async () => {
+    const workers = startProcess('workers/main.ts', settings(), ['--queues', 'sweep,sign-seals,send-nano'])
+    const line = await workers.waitForLine('the workers work')
+    expect(JSON.parse(line)).toMatchObject({
+      level: 30,
+      queues: ['sweep'],
+      not_served: ['sign-seals', 'send-nano'],
+      for_want_of: ['seal key', 'nano seed'],
+    })
+    workers.kill('SIGTERM')
+    expect(await workers.ended).toBe(0)
+  })
+
   it('keeps the whole network from starting, before any server is up', () => {
     const dataDir = path.join(folder, 'data')
     const file = path.join(folder, 'key')

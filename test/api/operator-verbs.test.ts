@@ -6,6 +6,9 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
 import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
+import { trackChildren } from '../../scripts/embedded/children.ts'
+import { requireRedis } from '../../scripts/embedded/programs.ts'
+import { startRedis } from '../../scripts/embedded/redis.ts'
 import { noteRunning } from '../../scripts/embedded/running.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
@@ -20,7 +23,7 @@ import {
   keyToHex,
   signatureFromBase64,
 } from '../../shared/crypto/ed25519.ts'
-import { queuePrefix } from '../../shared/servers/queues.ts'
+import { queuePrefix, type QueueName } from '../../shared/servers/queues.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'
@@ -184,6 +187,39 @@ const dumpRecords = async () =>
     .map((line) => (line.startsWith('coins ') ? line.replace(/,?"(alive_at|pool_at)":\d+/g, '') : line))
     .join('\n')
 
+async function openWorker(name: QueueName): Promise<{ worker: Worker; close(): Promise<void> }> {
+  const { redisUrl = '', queuePrefix: prefix } = service.ctx.config
+  const connection = new Redis(redisUrl, { maxRetriesPerRequest: null })
+  const worker = new Worker(name, null, { connection, prefix: queuePrefix(prefix, name) })
+  await worker.waitUntilReady()
+  return {
+    worker,
+    async close() {
+      await worker.close(true)
+      connection.disconnect()
+    },
+  }
+}
+
+/** A job that a worker took and gave up. */
+async function failJob(name: QueueName): Promise<void> {
+  const { worker, close } = await openWorker(name)
+  // It may not be the only one that waits.
+  await service.ctx.queues.get(name).add(name, {}, { attempts: 1, lifo: true })
+  const job = await worker.getNextJob('lock')
+  await job?.moveToFailed(new Error('a bug'), 'lock', false)
+  await close()
+}
+
+/** A worker that counts as one and takes nothing. @returns what ends it */
+async function startIdle(name: QueueName): Promise<() => Promise<void>> {
+  const { worker, close } = await openWorker(name)
+  // What BullMQ names a worker's connection, by which it is counted.
+  const waiting = worker.getNextJob('lock', { block: true })
+  waiting.catch(() => undefined) // it is closed meanwhile
+  return close
+}
+
 const kindsPending = async (collection: string, id: string) =>
   (await listPending(service.ctx.database.connection, collection, id)).map(({ kind }) => kind)
 
@@ -316,6 +352,56 @@ describe('npm run operator', () => {
     })
     expect((await service.call('GET', '/me', { token: agent.token })).status).toBe(200)
     expect(await kindsPending('agents', agent.id)).toEqual(['registration', 'ban', 'unban'])
+  })
+
+  it('keeps the reason of a ban or of hiding for the operators alone', async () => {
+    const { id, author } = await post('of which somebody complained')
+    await done('ban', author, '--note', 'told three times', '--dry-run')
+    await done('ban', author, '--note', 'told three times')
+    await done('hide', id, '--note', 'a complaint by letter')
+    await done('unhide', id, '--note', 'it was another one')
+    const notesOf = async (word: string) =>
+      ((await done('show', word)) as unknown as { records: { collection: string; record: object }[] }).records
+        .filter(({ collection }) => collection === 'operator_notes')
+        .map(({ record }) => record as { about: string; act: string; note: string })
+        .map(({ about, act, note }) => [about, act, note])
+    expect((await notesOf(author)).filter(([about]) => about === author)).toEqual([
+      [author, 'ban', 'told three times'],
+    ])
+    expect((await notesOf(id)).toSorted()).toEqual([
+      [id, 'hide', 'a complaint by letter'],
+      [id, 'unhide', 'it was another one'],
+    ])
+    const { text } = await service
+      .call('GET', `/ledger?agent=${author}`)
+      .then(({ json }) => ({ text: JSON.stringify(json) }))
+    expect(text).not.toContain('told three times')
+    const empty = await operator('ban', author, '--note', ' ')
+    expect([empty.exitCode, empty.stderr]).toEqual([2, expect.stringContaining('1 to 1000 characters')])
+    await done('unban', author)
+  })
+
+  it('asks a person at a terminal before it announces, which cannot be taken back, and no program', async () => {
+    const asked: string[] = []
+    const announceWith = async (answer: boolean, ...more: string[]) => {
+      let stderr = ''
+      const exitCode = await runOperator({
+        argv: ['announce', 'Not yet.', ...more],
+        env: operatorEnv(),
+        stdout: { write: () => true },
+        stderr: { write: (words) => (stderr += words) },
+        confirm: (question) => Promise.resolve(asked.push(question) > 0 && answer),
+      })
+      return [exitCode, stderr.trim()]
+    }
+    const count = () => service.ctx.announcements.models.announcements.countDocuments()
+    const before = await count()
+    expect(await announceWith(false)).toEqual([1, 'Nothing was done.'])
+    expect(asked).toEqual([
+      'An announcement is public and signed, and cannot be taken back; --dry-run shows it. Go on? [y/N] ',
+    ])
+    expect(await announceWith(false, '--dry-run')).toEqual([0, ''])
+    expect([asked.length, await count()]).toEqual([1, before])
   })
 
   it('hides a post and shows it again, each with its ledger entry', async () => {
@@ -639,6 +725,75 @@ describe('npm run operator', () => {
     await job.remove()
   })
 
+  it('lists no regular job among what was given up, since its next turn does the work', async () => {
+    // Nobody serves them here.
+    for (const [name, count] of [
+      ['refresh-rates', 0],
+      ['check-chain', 1],
+    ] as const) {
+      await failJob(name)
+      const { findings } = await statusOf()
+      const found = findings.filter(({ kind, about }) => kind === 'jobs_given_up' && about === name)
+      expect(found.length, name).toBe(count)
+      await service.ctx.queues.get(name).clean(0, 0, 'failed')
+    }
+  })
+
+  it('says to add workers to a queue that they can serve beside each other, and to no other', async () => {
+    const { queues } = service.ctx
+    const old = { timestamp: Date.now() - 600_000 }
+    for (const [name, payload, command] of [
+      ['check-chain', {}, 'npm run operator -- status --all'],
+      ['order-deadlines', { due_at: 1 }, 'npm run workers -- --queues order-deadlines'],
+    ] as const) {
+      const endWorker = await startIdle(name)
+      const job = await queues.get(name).add(name, payload, old)
+      const { findings } = await statusOf()
+      expect(
+        findings.find(({ kind, about }) => kind === 'queue_behind' && about === name)?.command,
+        name,
+      ).toBe(command)
+      await job.remove()
+      await endWorker()
+    }
+  })
+
+  it('names a Redis that is nearly full, before it takes no more jobs', async () => {
+    const dataDir = fs.mkdtempSync(path.join(folder, 'redis-'))
+    const children = trackChildren(dataDir, () => undefined)
+    const redis = await startRedis({ binary: requireRedis(), dataDir, children, report: () => undefined })
+    const onRedis = new Redis(redis.url)
+    const look = async () => {
+      const { stdout } = await operatorOn({ REDIS_URL: redis.url }, 'status', '--json', ...PATIENTLY)
+      const { findings } = JSON.parse(stdout) as { findings: { kind: string; what: string }[] }
+      return findings.find(({ kind }) => kind === 'redis_filling')?.what
+    }
+    try {
+      expect(await look()).toBeUndefined()
+      const used = Number(/^used_memory:(\d+)/m.exec(await onRedis.info('memory'))?.[1])
+      await onRedis.config('SET', 'maxmemory', 10 * used)
+      expect(await look()).toBeUndefined()
+      await onRedis.config('SET', 'maxmemory', used)
+      expect(await look()).toMatch(/^Redis holds \d+ MB of the \d+ MB that it may$/)
+    } finally {
+      onRedis.disconnect()
+      await redis.child.stop()
+      children.close()
+    }
+  })
+
+  it('shows where each treasury is and what it holds, also while nothing is short', async () => {
+    await makeCoinReady(service.ctx, 'xno', { addresses: 0 })
+    await service.ctx.coins.noteTreasury('xno', {
+      treasury_address: 'nano_1of_the_treasury',
+      treasury_raw: `35${'0'.repeat(29)}`,
+      treasury_short_raw: '0',
+    })
+    const { text } = await statusOf()
+    expect(text).toMatch(/^treasury {2}xno: 3\.5 held, [\d.]+ owed, at nano_1of_the_treasury$/m)
+    expect(text).toMatch(/^rate {6}xno: 1 USD, .* ago$/m)
+  })
+
   it('tells the whole story of a record, by its id, address, transaction, handle or number', async () => {
     const { ctx } = service
     const payout = await owedPayout()
@@ -734,6 +889,19 @@ describe('npm run operator', () => {
     expect(stdout).toContain('Redis is away')
     expect(stdout).toContain('cannot be read: Redis did not answer')
     expect(stdout).toContain('registered ')
+    const startedMs = performance.now()
+    for (const verb of [['seal'], ['resume', '--all'], ['retry', 'make-seal'], ['sweep']]) {
+      const refused = await operatorOn({ REDIS_URL: 'redis://127.0.0.1:1' }, ...verb, '--json')
+      expect([refused.exitCode, JSON.parse(refused.stdout)]).toEqual([
+        1,
+        expect.objectContaining({
+          error: 'unavailable',
+          message: 'Redis did not answer within 5 s; `operator status` says what is away.',
+        }),
+      ])
+    }
+    // Not the minute that a verb may wait for a worker.
+    expect(performance.now() - startedMs).toBeLessThan(60_000)
   })
 
   it('lists every wrong setting in one sentence each, with exit code 1', async () => {

@@ -7,6 +7,7 @@ import { Worker } from 'bullmq'
 import { parse } from 'yaml'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../../scripts/torture/gate.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
 import { readBuild } from '../../shared/foundation/build.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
@@ -14,12 +15,13 @@ import { startMetricsServer, watchHealth, type MetricsServer } from '../../share
 import { createLog } from '../../shared/foundation/log.ts'
 import type { ActRecord } from '../../shared/operation/act-store.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
-import { QUEUE_NAMES, type QueueName } from '../../shared/servers/queues.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
 import { connectWaiting } from '../../shared/servers/redis-connection.ts'
 import { REQUEST_ID_FORM, runInScope } from '../../shared/foundation/scope.ts'
-import { watchFindings } from '../../workers/operator/alarm.ts'
+import { openAlarm, watchFindings } from '../../workers/operator/alarm.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
 import { startPool } from '../../workers/pool.ts'
+import { makeCoinReady } from '../support/coins.ts'
 import { PATIENT } from '../support/servers.ts'
 import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
 
@@ -90,6 +92,13 @@ function readSeries(text: string): Map<string, number> {
       .map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
   )
 }
+
+const ALERTS = (
+  parse(fs.readFileSync('workers/operator/alerts.yml', 'utf8')) as {
+    groups: { rules: { alert: string; expr: string }[] }[]
+  }
+).groups.flatMap(({ rules }) => rules)
+const exprOf = (name: string): string => ALERTS.find(({ alert }) => alert === name)?.expr ?? ''
 
 const scrape = async () => readSeries(await (await ask('/metrics')).text())
 
@@ -193,6 +202,20 @@ describe("the operator's port", () => {
     })
   })
 
+  it('says of each queue on the board what its jobs do and what its workers need', async () => {
+    const { queues } = (await (await ask('/queues/api/queues')).json()) as {
+      queues: { name: QueueName; description: string }[]
+    }
+    const said = new Map(queues.map(({ name, description }) => [name, description]))
+    expect(said.size).toBe(QUEUE_NAMES.length)
+    for (const name of QUEUE_NAMES) {
+      const { needs } = queueRow(name)
+      expect(said.get(name), name).toMatch(
+        needs === undefined ? /^[A-Z]\w+ / : new RegExp(`with a ${needs}$`),
+      )
+    }
+  })
+
   it("takes a change from a page of its own and from a program, and from no other site's page, which cannot read anything either", async () => {
     const change = (authorization: string, headers: Record<string, string>) =>
       ask('/queues/api/queues/check-chain/clean/completed', { method: 'PUT', authorization, headers }).then(
@@ -229,14 +252,14 @@ describe("the board's buttons", () => {
     ctx.acts.models.acts.find({ by }).lean<(ActRecord & { pending: PendingEntry[] })[]>()
 
   it('are entries of the ledger before they do anything: who, what, which queue', async () => {
-    const authorization = basic(TOKEN, 'ada')
+    const authorization = basic(TOKEN, 'olga')
     const press = (path: string) =>
       ask(`/queues/api/queues/${path}`, { method: 'PUT', authorization, headers: own() })
     const [id = ''] = await addFailed('sign-announcement')
     expect((await press('check-chain/pause')).status).toBe(200)
     expect((await press(`sign-announcement/${id}/clean`)).status).toBe(204)
     expect((await press('check-chain/resume')).status).toBe(200)
-    const acts = await actsOf('ada')
+    const acts = await actsOf('olga')
     expect(acts.map(({ act, queue }) => `${act} ${queue}`)).toEqual([
       'pause check-chain',
       'clean sign-announcement',
@@ -245,7 +268,7 @@ describe("the board's buttons", () => {
     expect(acts[1]?.path).toContain(id)
     const [entry] = acts[0]?.pending ?? []
     expect(entry).toMatchObject({ kind: 'operator_act', data: { act: 'pause', queue: 'check-chain' } })
-    expect(JSON.stringify(entry)).not.toContain('ada')
+    expect(JSON.stringify(entry)).not.toContain('olga')
   })
 
   it('are off, and so is whoever calls what is behind them, unless BOARD_WRITES is 1', async () => {
@@ -411,6 +434,110 @@ describe('the metrics', () => {
       expect.arrayContaining(['QueueWithoutWorker', 'TreasuryShort', 'OrdersOverdue', 'OrdersDisputed']),
     )
     for (const { annotations } of rules) expect(annotations.summary).toMatch(/\w/)
+  })
+
+  it('begin at 0 for whatever an alert waits to increase, since the first increase would be lost', async () => {
+    const pool = startPool(ctx, ['check-chain'])
+    const series = await scrape()
+    await pool.close()
+    expect(series.get('agent_network_jobs_stalled_total{queue="check-chain"}')).toBe(0)
+    expect(series.get('agent_network_job_seconds_count{queue="check-chain",outcome="failed"}')).toBe(0)
+    for (const kind of ['mark', 'entry', 'content', 'announcement', 'clock', 'peer', 'witness'])
+      expect(series.get(`agent_network_ledger_anomalies_total{kind="${kind}"}`), kind).toBe(0)
+  })
+
+  it('tell how old each rate is and what each treasury holds, and an alert comes before what is due cannot be paid', async () => {
+    const now = Math.floor(Date.now() / 1000)
+    await makeCoinReady(ctx, 'xno', { addresses: 0 })
+    await ctx.coins.saveRate({ _id: 'xno', usd: '1', source: 'a test', at: now - 1_000 })
+    await ctx.coins.noteTreasury('xno', { treasury_address: 'nano_1', treasury_raw: `35${'0'.repeat(29)}` })
+    const series = await scrape()
+    expect(series.get('agent_network_rate_age_seconds{coin="xno"}')).toBeGreaterThan(999)
+    expect(series.get('agent_network_rate_age_seconds{coin="xno"}')).toBeLessThan(2_000)
+    expect(series.get('agent_network_treasury_coins{coin="xno"}')).toBe(3.5)
+    expect(exprOf('RateStale')).toContain('agent_network_rate_age_seconds) > 900')
+    expect(exprOf('TreasuryLow')).toBe('agent_network_treasury_coins < agent_network_unpaid_coins')
+  })
+
+  it('have an alert for a process that is away or dies again and again, for Redis, the disk and the backup', async () => {
+    const { scrape_configs: jobs } = parse(fs.readFileSync('deploy/prometheus/prometheus.yml', 'utf8')) as {
+      scrape_configs: { job_name: string }[]
+    }
+    const asked = ALERTS.flatMap(({ expr }) =>
+      [...expr.matchAll(/up\{job="([\w-]+)"\}/g)].map(([, job]) => job),
+    )
+    expect(new Set(asked)).toEqual(new Set(jobs.map(({ job_name: job }) => job)))
+    expect(exprOf('ProcessDown')).toBe('up{job="agent-network"} == 0')
+    expect(exprOf('ProcessRestarts')).toContain('changes(process_start_time_seconds[30m])')
+    const series = await scrape()
+    for (const [alert, metric] of [
+      ['ProcessRestarts', 'process_start_time_seconds'],
+      ['RedisNearlyFull', 'agent_network_redis_used_bytes'],
+      ['DiskNearlyFull', 'agent_network_disk_free_bytes'],
+    ] as const) {
+      expect(exprOf(alert)).toContain(metric)
+      expect(series.get(metric), metric).toBeGreaterThan(0)
+    }
+    expect(series.has('agent_network_redis_max_bytes')).toBe(true)
+    expect(exprOf('BackupOld')).toContain('agent_network_backup_age_seconds')
+  })
+
+  it('are named as Prometheus has it, but for three of prom-client', async () => {
+    const text = await (await ask('/metrics')).text()
+    const types = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name = '', type]) => ({ name, type }))
+    const helps = new Set([...text.matchAll(/^# HELP (\w+) \S/gm)].map(([, name]) => name))
+    expect(types.length).toBeGreaterThan(50)
+    expect(types.filter(({ name }) => !helps.has(name))).toEqual([])
+    expect(types.filter(({ name }) => !/^[a-z][a-z0-9_]*$/.test(name))).toEqual([])
+    // A counter ends in _total and nothing else does; base units alone.
+    const wrong = types.filter(
+      ({ name, type }) =>
+        (type === 'counter') !== name.endsWith('_total') ||
+        /_(ms|milliseconds|minutes|hours|kb|mb)(_|$)/.test(name),
+    )
+    expect(wrong.map(({ name }) => name)).toEqual([
+      'nodejs_active_resources_total',
+      'nodejs_active_handles_total',
+      'nodejs_active_requests_total',
+    ])
+  })
+
+  it('raise no alarm about an answer to what a client chose, such as a coin that is not ready', () => {
+    const [, counted = ''] = /request_failures_total\{error=~"([^"]+)"\}/.exec(exprOf('RequestsFail')) ?? []
+    const failures = (Object.keys(ERRORS) as ErrorCode[]).filter((code) => statusOf(code) >= 500)
+    const isCounted = (code: string) => new RegExp(`^(?:${counted})$`).test(code)
+    expect(failures.filter(isCounted).toSorted()).toEqual(['internal', 'unavailable'])
+    expect(failures.filter((code) => !isCounted(code)).toSorted()).toEqual([
+      'currency_not_configured',
+      'rate_unavailable',
+    ])
+    // Nothing else counts answers by their status.
+    for (const { alert, expr } of ALERTS) expect(expr, alert).not.toMatch(/status=~?"5/)
+  })
+
+  it('and the log raise no alarm about a restart: a finding is said once it was met at two looks in a row', async () => {
+    const lines: string[] = []
+    const log = createLog('alarm', 'info', { write: (line: string) => void lines.push(line) })
+    const look = openAlarm({ ...ctx, log })
+    const isSaid = () => lines.some((line) => line.includes('"about":"sequence"'))
+    const sequence = ctx.queues.get('sequence')
+    const untilWorkers = (count: number) =>
+      waitFor(
+        'its workers',
+        async () => ((await sequence.getWorkersCount()) === count ? true : undefined),
+        LIMIT,
+      )
+    await untilWorkers(0)
+    await look()
+    const pool = startPool(ctx, ['sequence'])
+    await untilWorkers(1)
+    await look()
+    await pool.close()
+    await untilWorkers(0)
+    await look()
+    expect(isSaid()).toBe(false)
+    await look()
+    expect(isSaid()).toBe(true)
   })
 
   it('tell of the ledger, of coins and payouts, of this process, and of what could not be read', async () => {

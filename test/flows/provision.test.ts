@@ -19,6 +19,7 @@ import { signSeals } from '../../shared/ledger/signing.ts'
 import { publishPost } from '../../shared/posts/post-service.ts'
 import { checkChain } from '../../workers/jobs/check-chain.ts'
 import { openWorkerContext } from '../support/ledger.ts'
+import { startProcess } from '../support/processes.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
@@ -96,6 +97,17 @@ describe('servers that were provisioned', () => {
     expect(refusal.message).toContain('NOAUTH')
     for (const name of fs.readdirSync(folder).filter((one) => one !== 'data'))
       expect(fs.statSync(path.join(folder, name)).mode & 0o777, name).toBe(0o600)
+  })
+
+  it('end a process with a wrong password by one sentence', async () => {
+    const url = new URL(secret('mongodb_url_sweep'))
+    url.password = 'wrong'
+    const env = { MONGODB_URL: url.href, REDIS_URL: secret('redis_url_sweep'), OPERATOR_PORT: '0' }
+    const started = startProcess('workers/main.ts', env, ['--queues', 'sweep'])
+    expect(await started.ended).toBe(1)
+    expect(started.logged()).toMatch(
+      /^MongoDB does not take the user and the password of MONGODB_URL; [^\n]+$/,
+    )
   })
 
   it('let each pool do its part, and the ledger cannot sign', async () => {

@@ -51,16 +51,39 @@ describe('a process that lacks what it cannot do without', () => {
   it.each([
     ['api/main.ts', ['MONGODB_URL', 'REDIS_URL', 'CHALLENGE_SECRET']],
     ['workers/main.ts', ['MONGODB_URL', 'REDIS_URL']],
-    ['scripts/operator.ts', ['MONGODB_URL', 'REDIS_URL']],
   ] as const)('is told of it by node %s', async (script, names) => {
-    const started = startProcess(
-      script,
-      { DATA_DIR: path.join(folder, 'data') },
-      script === 'scripts/operator.ts' ? ['status'] : [],
-    )
+    const started = startProcess(script, { DATA_DIR: path.join(folder, 'data') })
     expect(await started.ended).toBe(1)
     expect(started.logged().match(/\w+(?= is not set)/g)).toEqual(names)
   })
+
+  it('is told by the command of the operator that no network was started in DATA_DIR', async () => {
+    const dataDir = path.join(folder, 'data')
+    const started = startProcess('scripts/operator.ts', { DATA_DIR: dataDir }, ['status'])
+    expect(await started.ended).toBe(1)
+    expect(started.logged()).toBe(
+      `No network was started in DATA_DIR=${dataDir}. Name the folder of "npm start" in DATA_DIR, or servers of your own in MONGODB_URL and REDIS_URL.`,
+    )
+  })
+
+  it.each([
+    [
+      ['--queue', 'sweep'],
+      /^Unknown option '--queue'.* The workers take --queues NAME,NAME and nothing else\.$/,
+    ],
+    [['sweep'], /^Unexpected argument 'sweep'.* The workers take --queues NAME,NAME and nothing else\.$/],
+    [
+      ['--queues', 'sweep,verify-share'],
+      /^--queues names verify-share; the queues are sweep, verify-shares, .*$/,
+    ],
+  ])(
+    'is told in one sentence what is wrong with the words %j after node workers/main.ts',
+    async (args, sentence) => {
+      const started = startProcess('workers/main.ts', REQUIRED, args)
+      expect(await started.ended).toBe(1)
+      expect(started.logged()).toMatch(sentence)
+    },
+  )
 
   it.each([
     ['api/main.ts', { METRICS_PORT: '39999' }, 'METRICS_PORT=0'],

@@ -1,7 +1,9 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
 import { findComposeProblems } from '../../scripts/compose/rules.ts'
+import { VARIABLE_NAMES } from '../../shared/foundation/config.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const read = (name: string) => fs.readFileSync(path.join(ROOT, name), 'utf8')
@@ -246,6 +248,51 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
     expect(
       findComposeProblems(change('compose', 'redis:7.4.7-bookworm', `redis@sha256:${'ab'.repeat(32)}`)),
     ).toEqual([])
+  })
+})
+
+describe('docker-compose.yml', () => {
+  const { services } = parse(input.compose, { merge: true }) as {
+    services: Record<string, { image: string; environment?: Record<string, string>; command?: string[] }>
+  }
+
+  it('passes every setting through that is no secret and that Compose itself does not decide', () => {
+    const passed = new Set([...input.compose.matchAll(/\$\{(\w+)/g)].map(([, name]) => name))
+    // Where a container listens, what lies on its volumes, and what is handed in as a file.
+    const decided = new Set<string>([
+      ...['PORT', 'HOST', 'OPERATOR_PORT', 'OPERATOR_HOST', 'METRICS_PORT', 'METRICS_HOST', 'DATA_DIR'],
+      ...['QUEUE_PREFIX', 'SANDBOX_FAUCET_URL'],
+      ...['OPERATOR_TOKEN', 'CHALLENGE_SECRET', 'MONGODB_URL', 'REDIS_URL', 'MONERO_WALLET_RPC_URL'],
+      ...['SEAL_KEY_FILE', 'SEAL_MEMORY_FILE', 'NANO_SEED_FILE'],
+    ])
+    expect(VARIABLE_NAMES.filter((name) => !passed.has(name) && !decided.has(name))).toEqual([])
+    expect([...decided].filter((name) => passed.has(name))).toEqual([])
+  })
+
+  it('names no image with a hole that is published', () => {
+    // The first of each series that is without: CVE-2025-14847 and CVE-2026-9740; CVE-2025-21605 and CVE-2025-49844.
+    const mended: Record<string, number[]> = { mongo: [7, 0, 35], redis: [7, 4, 7] }
+    for (const [name, version] of Object.entries(mended)) {
+      const [, tag = ''] = /^[^:]+:([\d.]+)/.exec(services[name]?.image ?? '') ?? []
+      const parts = tag.split('.').map(Number)
+      const at = parts.findIndex((part, index) => part !== version[index])
+      expect(at === -1 || (parts[at] ?? 0) > (version[at] ?? 0), `${name} ${tag}`).toBe(true)
+      // In the words for whoever writes another one.
+      expect(input.compose).toContain(version.join('.'))
+    }
+  })
+
+  it('says at its head how the seed, the key and the command of the operator get into containers', () => {
+    const head = input.compose.slice(0, input.compose.indexOf('\nname:'))
+    for (const said of [
+      'run --rm --no-deps -T wallet sh -c',
+      'cat > $NANO_SEED_FILE',
+      'cat > $SEAL_MEMORY_FILE',
+      'operator -- keygen',
+      'provision -- --make',
+      'exec operator node scripts/operator.ts status',
+    ])
+      expect(head).toContain(said)
   })
 })
 

@@ -1,6 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
 import { parseCommandLine } from '../../client/command/arguments.ts'
 import { withHelp } from '../../client/command/help.ts'
 import { VERB_GROUPS } from '../../client/command/verbs.ts'
@@ -98,6 +99,37 @@ describe('the docs', () => {
       /^(?:api|workers|shared|client|scripts|test|docs|\.ci|\.vscode)\/[\w./-]+$/.test(one),
     )
     expect([...links, ...code].filter((name) => !existsSync(path.join(ROOT, name)))).toEqual([])
+  })
+
+  it('have a command for each pool of workers, and together they serve every queue once', () => {
+    const section = /## Pools[\s\S]*?\n## /.exec(read('docs/operators.md'))?.[0] ?? ''
+    const served = [...section.matchAll(/npm run workers -- --queues (\S+)/g)].flatMap(([, names = '']) =>
+      names.split(','),
+    )
+    expect(served.toSorted()).toEqual(QUEUE_NAMES.toSorted())
+  })
+
+  it('name the order of an upgrade: every service of ours once, the ledger first and the API last', () => {
+    const section = /## Upgrade[\s\S]*?\n## /.exec(read('docs/operators.md'))?.[0] ?? ''
+    const steps = section
+      .split('\n')
+      .filter((line) => /^\d\. |^ {3}/.test(line))
+      .join('\n')
+      .split(/^\d\. /m)
+    const { services } = parse(read('docker-compose.yml'), { merge: true }) as {
+      services: Record<string, { command?: string[] }>
+    }
+    const ours = Object.keys(services).filter((name) =>
+      /^(api|workers)\/main\.ts$/.test(services[name]?.command?.[1] ?? ''),
+    )
+    const named = steps.flatMap((step) =>
+      inCode(step.split('. ')[0] ?? '').filter((word) => ours.includes(word)),
+    )
+    expect(named.toSorted()).toEqual(ours.toSorted())
+    expect([named[0], named.at(-1)]).toEqual(['ledger', 'api'])
+    // Who may upgrade the database, if each process has a user of its own, comes before those who wait for it.
+    expect(Object.keys(WRITERS.schema)).toContain('payments')
+    expect(named[1]).toBe('market')
   })
 
   it('name no setting, queue or collection that does not exist', () => {

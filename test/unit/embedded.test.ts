@@ -6,7 +6,7 @@ import { Redis } from 'ioredis'
 import mongoose from 'mongoose'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { trackChildren, type ChildTracker } from '../../scripts/embedded/children.ts'
-import { startMongod, type Mongod } from '../../scripts/embedded/mongod.ts'
+import { startMongod, type Mongod, type MongodOptions } from '../../scripts/embedded/mongod.ts'
 import { startRedis, type EmbeddedRedis } from '../../scripts/embedded/redis.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod, findRedis } from '../../scripts/prepare.mjs'
@@ -34,7 +34,9 @@ const options = () => ({
   report: (line: string) => void lines.push(line),
   onStarted: (child: { stop(): Promise<void> }) => void running.push(child),
 })
-const startTestMongod = () => startMongod({ ...options(), binary: findMongod(process.env)!, cacheGb: 0.25 })
+const startTestMongod = (more: Partial<MongodOptions> = {}) =>
+  startMongod({ ...options(), binary: findMongod(process.env)!, cacheGb: 0.25, ...more })
+const LIMIT = { limitMs: 60_000 }
 const startTestRedis = () => startRedis({ ...options(), binary: findRedis(process.env)! })
 
 async function onMongo<T>(
@@ -185,6 +187,26 @@ describe('the embedded MongoDB', () => {
     }
     expect(lines).toEqual([])
   })
+
+  it('writes no line about each connection that comes and goes, and goes on in a new file when its log is long', async () => {
+    const logFile = path.join(dataDir, 'logs', 'mongod.log')
+    const mongod = await startTestMongod({ rotateLog: { everyMs: 200, limitBytes: 1_000_000 } })
+    for (let count = 0; count < 40; count++) await onMongo(mongod, (entries) => entries.findOne())
+    expect(fs.readFileSync(logFile, 'utf8')).not.toMatch(/"Connection (accepted|ended)"/)
+
+    fs.appendFileSync(logFile, `${'x'.repeat(1_000_000)}\n`)
+    await waitFor('the new file', () => fs.existsSync(`${logFile}.1`) || undefined, LIMIT)
+    await waitFor(
+      'a line in it',
+      async () => {
+        await onMongo(mongod, (_, client) => client.db('admin').command({ setParameter: 1, logLevel: 0 }))
+        return (fs.existsSync(logFile) && fs.statSync(logFile).size > 0) || undefined
+      },
+      LIMIT,
+    )
+    expect(fs.statSync(logFile).size).toBeLessThan(1_000_000)
+    expect(fs.statSync(logFile).mode & 0o077).toBe(0)
+  }, 120_000)
 
   it('is back at the same URL with every acknowledged write after its process was killed', async () => {
     const mongod = await startTestMongod()

@@ -14,7 +14,8 @@ import {
   XNO,
   type NanoVenue,
 } from '../support/nano-venue.ts'
-import { sendNano } from '../support/nano-jobs.ts'
+import { sendNano, watchNano } from '../support/nano-jobs.ts'
+import { sequencePending } from '../../shared/ledger/sequencer.ts'
 
 let venue: NanoVenue
 
@@ -67,6 +68,47 @@ describe('payouts', () => {
     venue.node.resetCalls()
     await sendNano(venue.ctx)
     expect(venue.node.calls('process')).toBe(0)
+  })
+
+  it('leave a line of the log for each of their steps, as payments, sweeps and entries do, with ids and no address', async () => {
+    const invoice = await venue.invoice()
+    const tx = venue.pay(invoice, XNO)
+    await watchNano(venue.ctx)
+    await sweepNano(venue.ctx)
+    await fill(5n * XNO)
+    const payee = strangerAddress()
+    const owed = await venue.owe(3n * XNO, payee)
+    await sendNano(venue.ctx)
+    await sequencePending(venue.ctx)
+    const lines = venue
+      .logged()
+      .split('\n')
+      .filter((line) => line.includes('"money":'))
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+    const about = (field: string, id: string) =>
+      lines
+        .filter((line) => line[field] === id || (Array.isArray(line[field]) && line[field].includes(id)))
+        .map(({ money, kind, state, step }) => [money, kind, state, step].filter(Boolean).join(' '))
+    const [payment] = await venue.ctx.invoices.models.payments.find({ invoice_id: invoice._id }).lean()
+    expect(about('invoice_id', invoice._id)).toEqual(
+      expect.arrayContaining(['invoice', 'payment seen', `payment ${payment?._id}/payment`]),
+    )
+    expect(about('payment_ids', payment?._id ?? '').toSorted()).toEqual(
+      ['receive', 'sweep'].flatMap((kind) =>
+        ['confirmed', 'sent', 'signed'].map((state) => `transfer ${kind} ${state}`),
+      ),
+    )
+    expect(about('payout_ids', owed._id)).toEqual(
+      ['signed', 'sent', 'confirmed'].map((state) => `transfer payout ${state}`),
+    )
+    const steps = about('payout_id', owed._id)
+    for (const step of ['owed', 'signed', 'sent', 'confirmed'])
+      expect(
+        steps.filter((line) => line.startsWith('payout ') && line.includes(step)),
+        step,
+      ).toHaveLength(1)
+    for (const line of lines) expect(line['level']).toBe(30)
+    for (const secret of [payee, invoice.address, tx]) expect(JSON.stringify(lines)).not.toContain(secret)
   })
 
   it('go out before the treasury takes in the next that was sent to it', async () => {

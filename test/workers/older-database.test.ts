@@ -93,6 +93,45 @@ it('is refused by a process of an older version, which says so and changes nothi
   await open()
 })
 
+it('with an index that this program means otherwise is named with it, and the process ends', async () => {
+  const { connection } = service.ctx.database
+  const challenges = connection.collection('used_challenges')
+  const [index] = (await challenges.indexes()).filter(({ expireAfterSeconds: ttl }) => ttl !== undefined)
+  await challenges.dropIndex(index?.name ?? '')
+  await challenges.createIndex(index?.key as never, { expireAfterSeconds: 12_345 })
+  const opening = open()
+  await expect(opening).rejects.toThrow(StartError)
+  await expect(opening).rejects.toThrow(
+    /^The collection used_challenges has an index that this program means otherwise; drop that index, and the next start makes it anew/,
+  )
+  await challenges.dropIndex(index?.name ?? '')
+  await open()
+  expect(await challenges.indexes()).toContainEqual(index)
+})
+
+it('has what MongoDB prunes by itself: used challenges, verified batches, events and places of traces', async () => {
+  const { connection } = service.ctx.database
+  const pruned = []
+  for (const { name } of await connection.listCollections())
+    for (const { key, expireAfterSeconds } of await connection.collection(name).indexes())
+      if (expireAfterSeconds !== undefined) pruned.push([name, Object.keys(key).join()])
+  const names = pruned.map(([name]) => name)
+  for (const name of ['used_challenges', 'work_batches', 'events', 'traces']) expect(names).toContain(name)
+  // Nothing that a receipt, a dispute or a proof needs.
+  for (const name of [
+    'entries',
+    'seals',
+    'log_tiles',
+    'posts',
+    'claims',
+    'orders',
+    'payments',
+    'payouts',
+    'journal',
+  ])
+    expect(names).not.toContain(name)
+})
+
 it('gets books that agree with its records and with what its node had', async () => {
   const { ctx } = service
   await openJournal(ctx.database.connection, ctx.log)

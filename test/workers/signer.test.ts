@@ -18,6 +18,8 @@ import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
+import { ledgerFindings } from '../../shared/operation/ledger-findings.ts'
+import { startPool } from '../../workers/pool.ts'
 import {
   openLedger,
   openWorkerContext,
@@ -127,6 +129,40 @@ describe('an adoption', () => {
     expect(entries.filter(({ kind }) => kind === 'seal_adoption').map(({ data }) => data)).toEqual([
       { seal: 'seal_1', payload_hash: hash },
     ])
+  })
+
+  it('is asked for by status with the very command that mends it, while the signer refuses', async () => {
+    ledger = await openLedger()
+    const { ctx } = ledger
+    const written = await ledger.write(1)
+    await ledger.seal()
+    const restore = await takeBackup(ctx)
+    await makeChain()
+    await restore()
+    written.push(...(await ledger.write(1)))
+    await numberAndSeal()
+    const pool = startPool(ctx, ['sign-seals'])
+    cleanUp.push(() => pool.close())
+    await ctx.queues.enqueue('sign-seals', {})
+    const found = await waitFor(
+      'the reason',
+      async () => {
+        const findings = await ledgerFindings.read(ctx)
+        return findings.find(
+          ({ kind, why }) => kind === 'seals_unsigned' && why?.includes('was signed before'),
+        )
+      },
+      { limitMs: 60_000 },
+    )
+    const [, seq = '', hash = ''] =
+      /^npm run operator -- seal --adopt (\d+) ([0-9a-f]{64}) {3}# on the signing host, /.exec(
+        found.command,
+      ) ?? []
+    await adoptSeal(ctx, Number(seq), hash)
+    await ledger.seal()
+    await ledger.seal()
+    await verifyWholeLedger(ctx, written)
+    expect((await ledgerFindings.read(ctx)).map(({ kind }) => kind)).not.toContain('seals_unsigned')
   })
 
   it('is refused and put aside if signing has gone on since it was decided, and signing goes on', async () => {

@@ -7,16 +7,29 @@ const LOOK_EVERY_MS = 15 * SECOND_MS
 const LOOK_LIMIT_MS = 10 * SECOND_MS
 const DISK_EVERY_SECONDS = (30 * MINUTE_MS) / SECOND_MS
 
-/**
- * Says in the log what isn't fine, each finding once it was met at two looks in a row (a restart is none),
- * and once more when it is over; and keeps since when each has stood, and how much of the disk was free.
- */
+/** Looks again and again until it is closed. */
 export function watchFindings(ctx: Context, everyMs = LOOK_EVERY_MS): { close(): void } {
+  const look = openAlarm(ctx)
+  let isLooking = false
+  const timer = setInterval(() => {
+    if (isLooking) return
+    isLooking = true
+    look()
+      .catch((error: unknown) => ctx.log.warn({ err: error }, 'the network could not be looked at'))
+      .finally(() => (isLooking = false))
+  }, everyMs)
+  return { close: () => clearInterval(timer) }
+}
+
+/**
+ * A look says in the log what isn't fine, each finding once it was met at two looks in a row (a restart is none),
+ * and once more when it is over; and it keeps since when each has stood, and how much of the disk was free.
+ */
+export function openAlarm(ctx: Context): () => Promise<void> {
   /** By name; those that were said are in `said`. */
   let since: Map<string, number> | undefined
   const said = new Map<string, Finding>()
-  let isLooking = false
-  const look = async (): Promise<void> => {
+  return async () => {
     const found = await readFindings(ctx, LOOK_LIMIT_MS)
     const before = since ?? new Map()
     const now = unixSeconds(ctx.now())
@@ -37,14 +50,6 @@ export function watchFindings(ctx: Context, everyMs = LOOK_EVERY_MS): { close():
     await ctx.watch.noteSince(since)
     await noteDisk(ctx, now)
   }
-  const timer = setInterval(() => {
-    if (isLooking) return
-    isLooking = true
-    look()
-      .catch((error: unknown) => ctx.log.warn({ err: error }, 'the network could not be looked at'))
-      .finally(() => (isLooking = false))
-  }, everyMs)
-  return { close: () => clearInterval(timer) }
 }
 
 async function noteDisk(ctx: Context, now: number): Promise<void> {

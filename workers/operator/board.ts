@@ -7,7 +7,7 @@ import type { Context } from '../../shared/context.ts'
 import { readAuthorization } from '../../shared/foundation/operator-token.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { tellStory } from '../../shared/operation/story.ts'
-import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
 
 /**
  * Bull Board over the queues that are in use: one that an outage broke at its first use is made anew, and so
@@ -45,7 +45,10 @@ function bullBoard(queues: readonly Queue[], readOnlyMode: boolean): RequestHand
     displayText: 'operator show',
   })
   createBullBoard({
-    queues: queues.map((queue) => new BullMQAdapter(queue, { readOnlyMode, externalJobUrl })),
+    queues: queues.map(
+      (queue) =>
+        new BullMQAdapter(queue, { readOnlyMode, externalJobUrl, description: describe(queue.name) }),
+    ),
     serverAdapter: adapter,
     options: {
       uiConfig: {
@@ -56,6 +59,12 @@ function bullBoard(queues: readonly Queue[], readOnlyMode: boolean): RequestHand
     },
   })
   return adapter.getRouter() as RequestHandler
+}
+
+/** So that nobody looks for the workers of a coin that this network doesn't have. */
+function describe(name: string): string {
+  const { does, needs } = queueRow(name as QueueName)
+  return `${does[0]?.toUpperCase()}${does.slice(1)}${needs === undefined ? '' : `; served by workers with a ${needs}`}`
 }
 
 /** What a job is about: the first id in its payload. */

@@ -95,6 +95,20 @@ const ledger: NetworkCollector = {
   },
 }
 
+const redis: NetworkCollector = {
+  name: 'redis',
+  open(gauge) {
+    const used = gauge('redis_used_bytes', 'What Redis holds in memory')
+    const max = gauge('redis_max_bytes', 'How much it may hold (maxmemory); 0 if nobody set a limit')
+    return async (ctx) => {
+      await ctx.queues.whenReady()
+      const { usedBytes, maxBytes } = await ctx.queues.readMemory()
+      used.set(usedBytes)
+      max.set(maxBytes)
+    }
+  },
+}
+
 const MAX_UNSIGNED = 1_000
 
 const coins: NetworkCollector = {
@@ -260,6 +274,7 @@ const findings: NetworkCollector = {
 
 const NETWORK_COLLECTORS: readonly NetworkCollector[] = [
   queues,
+  redis,
   ledger,
   coins,
   payouts,

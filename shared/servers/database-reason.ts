@@ -1,0 +1,47 @@
+import mongoose from 'mongoose'
+
+type Topology = mongoose.mongo.TopologyDescription
+
+/** How long it may take to hear what is the matter. */
+const LOOK_MS = 1_000
+
+/**
+ * Why no primary was found, as the driver knows it and doesn't say in its message.
+ *
+ * @returns undefined if the error is of another kind
+ */
+export function describeAway(error: unknown): string | undefined {
+  const { reason } = (error ?? {}) as { reason?: Topology }
+  if (!(reason?.servers instanceof Map)) return undefined
+  const servers = [...reason.servers.values()]
+  // The driver drops a member that names another set, and one that is of no set.
+  if (servers.length === 0)
+    return `no server of MONGODB_URL is a member of the set "${reason.setName ?? ''}" that it names: rs.status() on a member says which set it is of`
+  const parts = servers.flatMap(({ address, type, error: own }) => {
+    if (type === 'RSGhost')
+      return [`${address} waits to be made a member of a set: run rs.initiate() on it, once`]
+    return own === null ? [] : [`${address}: ${own.message}`]
+  })
+  if (parts.length > 0) return parts.join('; ')
+  return servers.every(({ type }) => type === 'Unknown')
+    ? undefined
+    : 'no member is primary: an election is under way, or most members are away'
+}
+
+/**
+ * Tries the way to the primary once, over a connection of its own.
+ *
+ * @throws what the driver says if there is none
+ */
+export async function tryPrimary(url: string): Promise<void> {
+  const client = new mongoose.mongo.MongoClient(url, {
+    serverSelectionTimeoutMS: LOOK_MS,
+    connectTimeoutMS: LOOK_MS,
+    appName: 'agent-network',
+  })
+  try {
+    await client.connect()
+  } finally {
+    await client.close().catch(() => undefined)
+  }
+}

@@ -1,0 +1,130 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import mongoose from 'mongoose'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { findFreePort } from '../../scripts/embedded/ports.ts'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { findMongod } from '../../scripts/prepare.mjs'
+import { startProcess } from '../support/processes.ts'
+import { isolate } from '../support/servers.ts'
+import { CHALLENGE_SECRET } from '../support/service.ts'
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
+
+let folder: string
+let mongod: ChildProcess
+let port: number
+let host: string
+
+beforeAll(async () => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'own-mongodb-'))
+  port = await findFreePort()
+  host = `127.0.0.1:${port}`
+  mongod = spawn(
+    findMongod(process.env) ?? '',
+    [
+      '--dbpath',
+      folder,
+      '--port',
+      String(port),
+      '--bind_ip',
+      '127.0.0.1',
+      '--replSet',
+      'ours',
+      '--nounixsocket',
+    ],
+    { stdio: 'ignore' },
+  )
+})
+afterAll(async () => {
+  mongod.kill('SIGKILL')
+  if (mongod.exitCode === null && mongod.signalCode === null) await once(mongod, 'exit')
+  fs.rmSync(folder, { recursive: true, force: true })
+})
+
+const settings = (mongodbUrl: string) => ({
+  MONGODB_URL: mongodbUrl,
+  REDIS_URL: isolate().redisUrl,
+  CHALLENGE_SECRET,
+  OPERATOR_PORT: '0',
+  PORT: '0',
+})
+
+/** What a process says first of a MongoDB that it doesn't reach. */
+async function reasonFrom(script: 'api/main.ts' | 'workers/main.ts', mongodbUrl: string): Promise<unknown> {
+  const started = startProcess(script, settings(mongodbUrl))
+  try {
+    const line = await started.waitForLine('MongoDB is out of reach')
+    return (JSON.parse(line) as { reason?: unknown }).reason
+  } finally {
+    await started.stop()
+  }
+}
+
+async function onAdmin<T>(work: (admin: mongoose.mongo.Db) => Promise<T>): Promise<T> {
+  const client = new mongoose.mongo.MongoClient(`mongodb://${host}/?directConnection=true`)
+  try {
+    return await work(client.db('admin'))
+  } finally {
+    await client.close()
+  }
+}
+
+const PARTS = ['api/main.ts', 'workers/main.ts'] as const
+
+describe('a MongoDB of your own', () => {
+  it.each(PARTS)('that was never made a set is named as that within seconds by %s', async (script) => {
+    expect(await reasonFrom(script, `mongodb://${host}/x`)).toBe(
+      `${host} waits to be made a member of a set: run rs.initiate() on it, once`,
+    )
+  })
+
+  it.each(PARTS)(
+    'of another set than MONGODB_URL names is named as that within seconds by %s',
+    async (script) => {
+      await onAdmin(async (admin) => {
+        await admin
+          .command({ replSetInitiate: { _id: 'ours', members: [{ _id: 0, host }] } })
+          .catch(() => undefined) // it was
+        await waitFor(
+          'a primary',
+          async () => ((await admin.command({ hello: 1 }))['isWritablePrimary'] === true ? true : undefined),
+          { limitMs: 60_000 },
+        )
+      })
+      expect(await reasonFrom(script, `mongodb://${host}/x?replicaSet=other`)).toMatch(
+        /^no server of MONGODB_URL is a member of the set "other" that it names/,
+      )
+    },
+  )
+
+  it('that holds the network under another name than the usual one is not taken for an empty one', async () => {
+    const client = new mongoose.mongo.MongoClient(`mongodb://${host}/?directConnection=true`)
+    try {
+      await client.db('agent_network').collection('agents').insertOne({})
+      const started = startProcess('workers/main.ts', settings(`mongodb://${host}/?replicaSet=ours`), [
+        '--queues',
+        'sweep',
+      ])
+      expect(await started.ended).toBe(1)
+      expect(started.logged()).toMatch(
+        /^MONGODB_URL names no database, so it is "agent-network", which is empty; there is a network in "agent_network"/,
+      )
+      const { databases } = await client.db().admin().listDatabases()
+      expect(databases.map(({ name }) => name)).not.toContain('agent-network')
+      // One that began under that name goes on.
+      await client.db('agent-network').collection('agents').insertOne({})
+      const own = startProcess('workers/main.ts', settings(`mongodb://${host}/?replicaSet=ours`), [
+        '--queues',
+        'sweep',
+      ])
+      await own.waitForLine('the workers work')
+      await own.stop()
+    } finally {
+      await client.close()
+    }
+  })
+})
