@@ -75,7 +75,7 @@ async function reconcile(
       await listOpen(ctx, coin),
     )
     const sends = (await ctx.payouts.listUnexplained(coin)).map(
-      ({ tx, unexplained_to: to = [], amount_raw }) => ({ tx, to, amount_raw }),
+      ({ tx, unexplained_to: to, amount_raw }) => ({ tx, to, amount_raw }),
     )
     return { ...shown, answer: { ...shown.answer, sends } }
   }
@@ -180,7 +180,7 @@ async function listOpen(ctx: Context, coin: Coin): Promise<string> {
   const amount = (raw: string): string => `${formatAmount(BigInt(raw), coin)} ${coin}`
   return [
     ...sends.map(
-      ({ tx, amount_raw: raw, unexplained_to: to = [] }) =>
+      ({ tx, amount_raw: raw, unexplained_to: to }) =>
         `not accounted for: ${tx} sent ${amount(raw)} to ${to.join(', ')}`,
     ),
     ...held.map(
