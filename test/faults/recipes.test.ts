@@ -22,7 +22,13 @@ import {
   type RunningProcess,
 } from '../support/processes.ts'
 import { startServers } from '../support/servers.ts'
-import { callService, CHALLENGE_SECRET, registerOver, type TestService } from '../support/service.ts'
+import {
+  callService,
+  CHALLENGE_SECRET,
+  registerOver,
+  type TestService,
+  whenServed,
+} from '../support/service.ts'
 
 const LIMIT = { limitMs: 90_000 }
 const WRITES_PER_SECOND = 200
@@ -36,7 +42,6 @@ type Env = Record<string, string>
 
 beforeAll(async () => {
   ;[here, there] = await Promise.all([startServers(), startServers()])
-  ensureSealKey(path.join(folder, 'seal-key'), path.join(folder, 'seal-memory'))
 })
 afterAll(async () => {
   for (const stop of toStop.reverse()) await stop()
@@ -77,14 +82,20 @@ const urlOf = (servers: TemporaryServers | undefined, name: string): string => {
   return url.href
 }
 
-const settings = (mongodbUrl: string, servers: TemporaryServers | undefined): Env => ({
+function keysOf(name: string): { SEAL_KEY_FILE: string; SEAL_MEMORY_FILE: string } {
+  const [key, memory] = [path.join(folder, `${name}-key`), path.join(folder, `${name}-memory`)] as const
+  ensureSealKey(key, memory)
+  return { SEAL_KEY_FILE: key, SEAL_MEMORY_FILE: memory }
+}
+
+/** @param keys of which network: its signer remembers what it has signed */
+const settings = (mongodbUrl: string, servers: TemporaryServers | undefined, keys: string): Env => ({
   MONGODB_URL: mongodbUrl,
   REDIS_URL: servers?.redis.url ?? '',
   QUEUE_PREFIX: path.basename(new URL(mongodbUrl.replace(/,[^/]*/, '')).pathname),
   CHALLENGE_SECRET,
   DATA_DIR: path.join(folder, 'none'),
-  SEAL_KEY_FILE: path.join(folder, 'seal-key'),
-  SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
+  ...keysOf(keys),
   ...{ FREE_UNTIL: '2100-01-01T00:00:00+00:00', REGISTER_BITS: '4' },
   ...{ SEAL_INTERVAL_SECONDS: '2', SWEEP_SECONDS: '1', REQUEST_SECONDS: '10' },
 })
@@ -116,7 +127,16 @@ function startWriting(at: { url: string }, perSecond: number) {
   let isWriting = true
   const lanes = async (): Promise<void> => {
     const call: TestService['call'] = (method, route, options) => callService(at.url, method, route, options)
-    const agents = await Promise.all(Array.from({ length: 20 }, () => registerOver(call)))
+    const agents = await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const agent = await registerOver(call)
+        // It is a free period.
+        await whenServed(() =>
+          call('POST', '/invoice', { token: agent.token, body: { currency: 'pow', days: 1 } }),
+        )
+        return agent
+      }),
+    )
     const startedAt = performance.now()
     let count = 0
     await Promise.all(
@@ -174,7 +194,7 @@ const isSigned = (env: Env, after: number): Promise<number> =>
 
 describe('a backup', () => {
   it(`under ${WRITES_PER_SECOND} writes a second has all that was acknowledged before it, ${ROUNDS} times of ${ROUNDS}`, async () => {
-    const env = settings(urlOf(here, 'loaded'), here)
+    const env = settings(urlOf(here, 'loaded'), here, 'loaded')
     const network = await startBoth(env)
     const writing = startWriting(network, WRITES_PER_SECOND)
     await waitFor('posts', () => (writing.written.length > 200 ? true : undefined), LIMIT)
@@ -186,7 +206,7 @@ describe('a backup', () => {
       const to = path.join(folder, `loaded-${round}`)
       await done(env, 'backup DIR', { DIR: to })
       rates.push(((writing.written.length - from) * 1_000) / (performance.now() - startedAt))
-      const copy = settings(urlOf(there, `loaded-${round}`), there)
+      const copy = settings(urlOf(there, `loaded-${round}`), there, 'loaded')
       await done(copy, 'restore DIR --to URL', { DIR: to, URL: copy['MONGODB_URL'] ?? '' })
       expect([round, await faultsOf(copy), await hasAll(copy, before)]).toEqual([round, [], []])
     }
@@ -237,7 +257,11 @@ describe('the recipe of docs/operators.md', () => {
   }
 
   it('moves the network to other servers, with less than 10 s without writes', async () => {
-    await moveTo('machine', settings(urlOf(here, 'moving'), here), settings(urlOf(there, 'moved'), there))
+    await moveTo(
+      'machine',
+      settings(urlOf(here, 'moving'), here, 'moving'),
+      settings(urlOf(there, 'moved'), there, 'moving'),
+    )
   }, 240_000)
 
   it('moves it from one member of MongoDB to three', async () => {
@@ -255,7 +279,7 @@ describe('the recipe of docs/operators.md', () => {
       onStarted: (child) => void started.push(child),
     })
     toStop.push(() => set.closeGates())
-    await moveTo('three', settings(urlOf(here, 'single'), here), settings(set.url, there))
+    await moveTo('three', settings(urlOf(here, 'single'), here, 'three'), settings(set.url, there, 'three'))
   }, 240_000)
 
   it('moves it from the embedded servers to others', async () => {
@@ -274,7 +298,7 @@ describe('the recipe of docs/operators.md', () => {
     const [backup, restore, check] = move
     const from = { DATA_DIR: dataDir }
     const to = {
-      ...settings(urlOf(there, 'own'), there),
+      ...settings(urlOf(there, 'own'), there, 'own'),
       SEAL_KEY_FILE: path.join(dataDir, 'seal-key'),
       SEAL_MEMORY_FILE: path.join(dataDir, 'seal-memory'),
     }
@@ -293,7 +317,7 @@ describe('the recipe of docs/operators.md', () => {
   }, 240_000)
 
   it('goes on with another seal key, which the last seal of the one before leads to', async () => {
-    const env = settings(urlOf(here, 'rotated'), here)
+    const env = settings(urlOf(here, 'rotated'), here, 'rotated')
     const network = await startBoth(env)
     const writing = startWriting(network, 20)
     await isSigned(env, 0)

@@ -66,14 +66,14 @@ const callConfirmed = () => {
   )
 }
 /** And so says account_info. */
-const callAllConfirmed = () =>
-  venue.node.lie(({ action, answerText }) => {
-    if (action === 'blocks_info') return answerText.replaceAll('"confirmed": "false"', '"confirmed": "true"')
-    const frontier = /"frontier": "([0-9A-F]+)"/.exec(answerText)?.[1]
-    return action === 'account_info'
-      ? answerText.replace(/"confirmed_frontier": "[0-9A-F]+"/, `"confirmed_frontier": "${frontier}"`)
-      : undefined
-  })
+function confirmAll({ action, answerText }: { action: string; answerText: string }): string | undefined {
+  if (action === 'blocks_info') return answerText.replaceAll('"confirmed": "false"', '"confirmed": "true"')
+  const frontier = /"frontier": "([0-9A-F]+)"/.exec(answerText)?.[1]
+  return action === 'account_info'
+    ? answerText.replace(/"confirmed_frontier": "[0-9A-F]+"/, `"confirmed_frontier": "${frontier}"`)
+    : undefined
+}
+const callAllConfirmed = () => venue.node.lie(confirmAll)
 const tellTheTruth = () => {
   venue.node.lie(null)
   venue.node.setAutoConfirm(1)
@@ -177,6 +177,41 @@ describe('the recovery rule', () => {
       XNO,
     ])
     expect(await halted()).toBeUndefined()
+  })
+
+  it('a receive of what another block of ours has received after all gives way, and stops nothing', async () => {
+    venue.pay(venue.wallet.treasury, 10n * XNO)
+    venue.node.setAutoConfirm(null)
+    callAllConfirmed()
+    await sweepNano(venue.ctx)
+    const [first] = await transfers()
+    const hash = hashOf(first as TransferRecord)
+    // The node loses it just after it was seen, so that its money can be received once more, on top of it.
+    let isLost = false
+    venue.node.lie((call) => {
+      if (!isLost && call.action === 'blocks_info' && call.answerText.includes(hash)) {
+        isLost = true
+        venue.node.rollback(hash)
+      }
+      return confirmAll(call)
+    })
+    await sweepNano(venue.ctx)
+    tellTheTruth()
+    venue.node.confirm(hash)
+    expect([isLost, (await transfers()).length]).toEqual([true, 2])
+    const payee = strangerAddress()
+    const owed = await venue.owe(XNO, payee)
+    for (let round = 0; round < 3; round++) {
+      venue.advance(MINUTE_MS)
+      await work()
+    }
+    expect([await states(owed), arrived(payee), await halted()]).toEqual([['confirmed'], XNO, undefined])
+    expect((await transfers()).map(({ kind, state }) => [kind, state])).toEqual([
+      ['receive', 'confirmed'],
+      ['receive', 'replaced'],
+      ['payout', 'confirmed'],
+    ])
+    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 9n * XNO, receivableRaw: 0n })
   })
 
   it('a sweep that was called confirmed and is lacking is published again, and what the treasury received of it', async () => {

@@ -11,8 +11,8 @@ import type { NanoAccountInfo, NanoBlockInfo } from './nano-rpc.ts'
 /**
  * The recovery rule, for one account: its chain as the node has it decides, in normal work and in a
  * reconciliation alike. A block on record that is confirmed there is confirmed, whatever it was called. One
- * whose place a confirmed block has is replaced, and all that was built on it. What stands on record after
- * the chain's last block is published again.
+ * whose place a confirmed block has, or whose money another one has received, is replaced, and all that was
+ * built on it. What stands on record after the chain's last block is published again.
  */
 
 export type OwnAccount = Pick<NanoAccount, 'index' | 'address'>
@@ -107,20 +107,38 @@ async function findOnRecord(ctx: NanoContext, tx: string): Promise<TransferRecor
   )
 }
 
-/** Every other block on record gives way, the last of those built on it first. */
-async function supersede(ctx: NanoContext, account: OwnAccount, block: NanoBlock, tx: string): Promise<void> {
+/** Every other block on record in the block's place gives way to `tx`, the last of those built on it first. */
+async function supersede(
+  ctx: NanoContext,
+  account: OwnAccount,
+  block: NanoBlock,
+  tx: string,
+  why = 'another block stands in its place',
+): Promise<void> {
   for (;;) {
     const rival = await findLastBuiltOn(ctx, account, placeOf(block), tx)
     if (rival === undefined) return
     // If another process has built on it meanwhile, that goes first.
-    if (!(await replaceTransfer(ctx, rival, `another block stands in its place: ${tx}`))) continue
+    if (!(await replaceTransfer(ctx, rival, `${why}: ${tx}`))) continue
     // What it was thought to have sent on is at its account again.
     await ctx.invoices.setSwept(rival.payment_ids, undefined)
-    ctx.log.warn(
-      { transfer_id: rival._id, block: rival.tx, by: tx },
-      'a block of ours is replaced: another one stands in its place',
-    )
+    ctx.log.warn({ transfer_id: rival._id, block: rival.tx, by: tx }, `a block of ours is replaced: ${why}`)
   }
+}
+
+/**
+ * Replaces a receive that the node refuses because a confirmed block of the account has received the same
+ * send: it was built while the node had lost that one, and can never be published.
+ *
+ * @returns false if there is no such block
+ */
+export async function yieldToReceiver(ctx: NanoContext, account: OwnAccount, block: NanoBlock) {
+  const by = (await ctx.nano.rpc.blockInfo(block.link))?.receivedBy
+  const found = by === undefined ? undefined : await ctx.nano.rpc.blockInfo(by)
+  if (found?.confirmed !== true || found.account !== account.address || found.block?.link !== block.link)
+    return false
+  await supersede(ctx, account, block, found.hash.toLowerCase(), 'another one has received its money')
+  return true
 }
 
 /** None if `tx` has the place. */

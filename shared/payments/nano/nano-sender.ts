@@ -6,7 +6,8 @@ import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers, noteRefusal, storeOrDrop } from '../payout-service.ts'
 import { isToBeOffered, OPEN_TRANSFERS, type PayoutRecord, type TransferRecord } from '../payout.ts'
 import { isPaidByHand, startFindings } from '../reconcile.ts'
-import { accountOf, placeOf, settleAccount, type OwnAccount, type SettledAccount } from './nano-account.ts'
+import { accountOf, placeOf, settleAccount, yieldToReceiver } from './nano-account.ts'
+import type { OwnAccount, SettledAccount } from './nano-account.ts'
 import type { NanoAccountState, NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
 import { buildReceive, hashNanoBlock, workRootOf, ZERO_HASH } from './nano-blocks.ts'
 import type { NanoContext, NanoWallet } from './nano-gateway.ts'
@@ -266,6 +267,8 @@ async function weighRefusal(ctx: NanoContext, account: OwnAccount, transfer: Tra
   if (chain === 'stopped') return chain
   const block = readSigned(transfer)
   const isItsPlace = (chain.info?.frontier ?? ZERO_HASH) === block.previous
+  if (isItsPlace && reason === 'Unreceivable' && (await yieldToReceiver(ctx, account, block)))
+    return 'waiting'
   // A source that the node has not seen yet is a matter of time, as is an account that it is behind with.
   if (isItsPlace && reason !== 'Gap source block') await noteRefusal(ctx, transfer, reason)
   else
