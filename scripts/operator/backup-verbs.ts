@@ -149,10 +149,17 @@ function copyKeys(keys: readonly { file: string }[], folder: string): void {
   }
 }
 
+/** Of a connection string, without user and password; a set's has several, which a URL can't. */
+const hostsOf = (url: string): string =>
+  url
+    .replace(/^mongodb(\+srv)?:\/\//, '')
+    .replace(/[/?].*$/, '')
+    .replace(/^.*@/, '')
+
 async function restore(folder: string, to: string, env: NodeJS.ProcessEnv, dryRun: boolean): Promise<Shown> {
   const manifest = await readManifest(folder)
   const isUrl = /^mongodb(\+srv)?:\/\//.test(to)
-  const target = isUrl ? new URL(to).host : path.resolve(to)
+  const target = isUrl ? hostsOf(to) : path.resolve(to)
   const fields = {
     target,
     backup_at: manifest.at,

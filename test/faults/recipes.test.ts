@@ -221,7 +221,7 @@ describe('a backup', () => {
 describe('the recipe of docs/operators.md', () => {
   const move = commandsOf('Move')
 
-  /** Runs the commands of "Move" under writes. @returns seconds without a write */
+  /** Runs the commands of "Move" under writes, of which none is lost, and none is refused for long. */
   async function moveTo(name: string, from: Env, to: Env): Promise<void> {
     const old = await startBoth(from)
     const at = { url: old.url }
@@ -236,12 +236,11 @@ describe('the recipe of docs/operators.md', () => {
     await done(from, backup, words)
     await done(to, restore, words)
     at.url = (await startBoth(to)).url
-    const first = await waitFor(
-      'a write',
-      () => writing.written.find(({ at: time }) => time > stoppedAt + 500),
-      LIMIT,
-    )
-    const before = Math.max(...writing.written.filter((one) => one.at < first.at).map((one) => one.at))
+    const startedAt = performance.now()
+    await waitFor('a write', () => writing.written.some((one) => one.at > startedAt) || undefined, LIMIT)
+    const times = writing.written.map((one) => one.at).filter((time) => time > stoppedAt - 1_000)
+    const pauses = times.toSorted((a, b) => a - b).map((time, place, all) => time - (all[place - 1] ?? time))
+    const longestMs = Math.max(...pauses)
     await done(to, check)
     await done(to, promote)
     await isSigned(to, last)
@@ -252,8 +251,8 @@ describe('the recipe of docs/operators.md', () => {
         writing.written.map(({ id }) => id),
       ),
     ).toEqual([])
-    console.log(`${name}: ${((first.at - before) / 1_000).toFixed(1)} s without a write`)
-    if (process.env['FAULTS'] === '1') expect(first.at - before).toBeLessThan(10_000)
+    console.log(`${name}: ${(longestMs / 1_000).toFixed(1)} s without a write`)
+    if (process.env['FAULTS'] === '1') expect(longestMs).toBeLessThan(10_000)
   }
 
   it('moves the network to other servers, with less than 10 s without writes', async () => {

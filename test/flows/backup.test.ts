@@ -206,6 +206,17 @@ describe('a backup', () => {
       (await operator(production(), ['restore', altered, '--to', databaseBeside('altered')])).stderr,
     ).toContain('was not finished')
   })
+
+  it('names where it would be restored to, a set of several members too, and no password', async () => {
+    const argv = [
+      'restore',
+      backup,
+      '--to',
+      'mongodb://root:secret@one:27017,two:27018/x?replicaSet=y',
+      '--dry-run',
+    ]
+    expect(await answerOf(production(), ...argv)).toMatchObject({ ok: true, target: 'one:27017,two:27018' })
+  })
 })
 
 describe('a restored copy', () => {
