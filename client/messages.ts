@@ -321,7 +321,7 @@ export async function openFrom(
  * @param after id of a message of the reader's; `0` for the beginning
  * @param from one sender's alone
  * @throws RefusalError and TransportError of the reading itself, as the client does
- * Source: sealed-box.md; decisions, "Posts, messages, reports".
+ * Source: sealed-box.md.
  */
 export async function readSealed(
   options: FirstContact & {
