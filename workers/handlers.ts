@@ -4,7 +4,7 @@ import { makeSeal } from '../shared/ledger/sealer.ts'
 import { sequencePending } from '../shared/ledger/sequencer.ts'
 import { cosignOutside } from '../shared/ledger/witnesses.ts'
 import { signSeals } from '../shared/ledger/signing.ts'
-import { passDeadline } from '../shared/market/order-deadlines.ts'
+import { actOnDeadline } from '../shared/market/order-deadlines.ts'
 import type { Coin } from '../shared/payments/coin.ts'
 import { listCoinsInUse, refreshRate } from '../shared/payments/rate.ts'
 import { settleWaiting } from '../shared/payments/settlement.ts'
@@ -68,5 +68,5 @@ export const HANDLERS: {
   'send-monero': MONERO_JOBS.send,
   'reconcile-nano': NANO_JOBS.reconcile,
   'reconcile-monero': MONERO_JOBS.reconcile,
-  'order-deadlines': (ctx, { due_at: dueAt }) => passDeadline(ctx, dueAt),
+  'order-deadlines': (ctx, { due_at: dueAt }) => actOnDeadline(ctx, dueAt),
 }
