@@ -7,7 +7,8 @@ const PAUSE_MS = 150
 const GOOD_WITHIN_MS = 2_500
 
 /**
- * Writes posts through each API process without end, so that the history shows when the service took writes.
+ * Writes posts through each API process, one after the other, so that the history shows when the service took
+ * writes.
  */
 export async function runCanary(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
   await Promise.all(
