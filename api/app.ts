@@ -4,13 +4,7 @@ import type { Context } from '../shared/context.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { measureRequests } from './http/measure.ts'
 import { refuseAmbiguous } from './http/ambiguous.ts'
-import {
-  answerErrors,
-  answerUnrouted,
-  identifyRequest,
-  mountRoutes,
-  refuseUnknownPath,
-} from './http/mount.ts'
+import { answerErrors, answerUnrouted, beginRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts'
 import { splitQuery } from './http/parse.ts'
 import { answerInTurn } from './http/pipeline.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
@@ -69,7 +63,7 @@ export function createApp(ctx: Context): App {
   app.disable('etag')
   app.set('query parser', splitQuery)
   app.enable('case sensitive routing')
-  app.use(identifyRequest)
+  app.use(beginRequest)
   app.use(measureRequests(ctx))
   app.use(markServing(ctx))
   app.use(refuseAmbiguous(ctx.config.allowedHosts))

@@ -11,7 +11,7 @@ import { sayPresent } from '../shared/operation/presence.ts'
 import { prepareAddresses } from '../shared/payments/invoice-service.ts'
 import { runUntilStopped } from '../shared/foundation/process.ts'
 import { createApp } from './app.ts'
-import { connectionsWithin, createLimitedServer, readDescriptorLimit } from './http/server.ts'
+import { maxConnectionsFor, createLimitedServer, readDescriptorLimit } from './http/server.ts'
 
 await runUntilStopped('api', async (stopping, allowMs) => {
   const config = readConfig(process.env, 'api')
@@ -24,7 +24,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const { listener, classes, note, waits } = createApp(ctx)
   const endNumbering = keepNumberingUnasked(ctx)
   const openFiles = readDescriptorLimit()
-  const maxConnections = connectionsWithin(openFiles)
+  const maxConnections = maxConnectionsFor(openFiles)
   const server = createLimitedServer(listener, { note, maxConnections, classes })
   const port = await listen(server.http, config.port, config.host)
   log.info(

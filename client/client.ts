@@ -259,13 +259,13 @@ export interface Client extends ReturnType<typeof defineCalls> {
  * answer, unchanged, or with a document if the route answers with one. An answer whose fields are not of
  * the form in answer-shapes.ts is a TransportError `bad_answer`. It rejects with
  *
- * - RefusalError: the service said no (contract, "Errors")
+ * - RefusalError: the service refused
  * - TransportError: no answer came, or none of this service; after a POST it may still have done what it was
  *   asked for
  * - the reason of `options.signal`, when that is aborted
  *
- * A POST is sent once and never again by itself: the service knows no idempotency keys (contract, Endpoints,
- * rule 2). A GET without effects is tried again after a 503 that says when.
+ * A POST is sent once and never again by itself: the service knows no idempotency keys. A GET without effects
+ * is tried again after a 503 that says when.
  *
  * @throws Error if the base URL is not a URL; InsecureUrlError for plain HTTP to another machine without
  *   `insecure`

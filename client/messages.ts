@@ -317,7 +317,7 @@ export async function openFrom(
     client,
     options.trust,
   )
-  if (isNew(sender) && 'text' in opened)
+  if (mayPin(sender) && 'text' in opened)
     addPin(pinDir, from, { key: sender.shown, version: sender.version }, undefined)
   return opened
 }
@@ -332,7 +332,7 @@ export async function openFrom(
  * @param after id of a message of the reader's; `0` for the beginning
  * @param from one sender's alone
  * @throws RefusalError and TransportError of the reading itself, as the client does
- * Source: sealed-box.md; decisions, "Posts, messages, reports".
+ * Source: sealed-box.md.
  */
 export async function readSealed(
   options: FirstContact & {
@@ -361,7 +361,7 @@ export async function readSealed(
     messages.push({ ...message, ...(await withFork(opened, client, options.trust)) })
   }
   for (const [id, sender] of senders)
-    if (isNew(sender) && messages.some((message) => message.from === id && 'text' in message))
+    if (mayPin(sender) && messages.some((message) => message.from === id && 'text' in message))
       addPin(pinDir, id, { key: sender.shown, version: sender.version }, undefined)
   return {
     ...page,
@@ -389,8 +389,8 @@ interface Sender {
   failure?: { error: string; message: string }
 }
 
-/** A sender whose key may be pinned once something opened with it. */
-const isNew = (sender: Sender): sender is Sender & { shown: string } =>
+/** Whether a sender has no pinned key yet, and its key may be pinned once a message has opened with it. */
+const mayPin = (sender: Sender): sender is Sender & { shown: string } =>
   sender.pins.length === 0 && sender.shown !== undefined && sender.doubt === undefined
 
 async function lookUp(

@@ -43,7 +43,7 @@ export class OrderUnderWayError extends Error {
 }
 
 const BATCH_SIZE = 25
-/** The service takes no more nonces at once (decisions, "The pass"). */
+/** The service takes no more nonces at once. */
 const MAX_BATCH_SIZE = 10_000
 const BACKOFF_MS = { first: 1_000, longest: 60_000 }
 /** Found work that a crash can cost: a second of it. */
@@ -61,7 +61,6 @@ const HARMLESS_REASONS = new Set(['duplicate', 'order_full'])
  * @throws OrderUnderWayError; WorkTooHardError where the shares cannot be found before the order ends
  * @throws Error where the order has expired, or the service finds no work in what the miner found; the
  *   signal's reason when stopped
- * Source: decisions, "One rule for all proof of work" and "The pass".
  */
 export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
   const { stateFile, batchSize = BATCH_SIZE, onProgress, signal } = options

@@ -37,7 +37,6 @@ const SOLVERS: Readonly<Record<string, (question: string) => string>> = {
  * @returns the text to send as `answer`
  * @throws when the kind is unknown or the question is worded in a way this version can't read; the sentence
  *   holds the question, so that whoever runs the agent can answer it by hand
- * Source: decisions.md, "Registration".
  */
 export function solvePuzzle({ kind, question, answer_format: answerFormat }: PuzzleQuestion): string {
   const solve = Object.hasOwn(SOLVERS, kind) ? SOLVERS[kind] : undefined

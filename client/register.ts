@@ -25,7 +25,6 @@ const ANOTHER_CHALLENGE = new Set(['challenge_expired', 'wrong_answer'])
  * @throws RefusalError and TransportError as the client does. After a TransportError of the last step an
  *   agent may have been registered whose token nobody knows; registering again makes another.
  * @throws WorkTooHardError where the proof of work cannot be done before the challenge ends
- * Source: decisions, "Registration".
  */
 export async function registerAgent(options: {
   client: Client

@@ -5,10 +5,9 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     json: { type: 'boolean', default: false },
+    /** Also measures the solvers anew for what the API states as the cost of work: see record-solvers.ts. */
     record: { type: 'boolean', default: false },
-    /**
-     * Puts what the named benchmarks measured into the table in docs/; a run of all of them does so anyway.
-     */
+    /** Writes the named benchmarks' figures into docs/benchmarks.md; a run of all of them always does. */
     write: { type: 'boolean', default: false },
     /** How long `soak` lasts. */
     minutes: { type: 'string', default: '1' },

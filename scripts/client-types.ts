@@ -106,7 +106,7 @@ function objectOf(
 
 export function inPython(document: Document): string {
   const classes: string[] = []
-  // A class stands after those that it extends.
+  // A class must come after those that it extends.
   const named = namedSchemas(document)
   const extended = new Set(named.flatMap(([, { allOf = [] }]) => allOf.map(({ $ref = '' }) => nameIn($ref))))
   const rank = ([name, { allOf }]: [string, Schema]): number =>
@@ -121,7 +121,11 @@ JsonValue = Any
 ${classes.join('')}`
 }
 
-/** Adds the class of an object, after those that it rests on. @returns what stands for it in an annotation */
+/**
+ * Adds the class of an object to `classes`, after those that it depends on.
+ *
+ * @returns its name, for annotations
+ */
 function declare(name: string, schema: Schema, classes: string[]): string {
   if (schema.allOf !== undefined) {
     const bases = schema.allOf.map((part, index) =>
@@ -142,7 +146,7 @@ function declare(name: string, schema: Schema, classes: string[]): string {
   }))
   const some = fields.filter(({ isRequired }) => isRequired)
   const others = fields.filter(({ isRequired }) => !isRequired)
-  // A word of the language is no name of an attribute.
+  // A field named like a keyword needs TypedDict's functional form.
   if (fields.some(({ field }) => PYTHON_KEYWORDS.has(field))) {
     const items = fields.map(({ field, type }) => `"${field}": ${JSON.stringify(type)}`)
     classes.push(
@@ -191,7 +195,7 @@ function annotate(name: string, schema: Schema, classes: string[]): string {
   return PYTHON_TYPES[schema.type ?? ''] ?? 'Any'
 }
 
-/** The document as it is served; no database is asked for it. */
+/** The document as it is served; needs no database. */
 async function readDocument(): Promise<Document> {
   const env = {
     MONGODB_URL: 'mongodb://127.0.0.1:9/none',
@@ -203,7 +207,7 @@ async function readDocument(): Promise<Document> {
   return describeApi(routes, 'http://127.0.0.1:3000') as unknown as Document
 }
 
-/** The files that hold the types, from the root of the project. */
+/** The generated files, relative to the project's root, and what makes each. */
 export const TYPE_FILES = {
   'client/wire.ts': inTypeScript,
   'client/python/agent_network/wire.py': inPython,
@@ -213,5 +217,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const document = await readDocument()
   for (const [file, write] of Object.entries(TYPE_FILES))
     writeFileSync(new URL(`../${file}`, import.meta.url), await write(document))
-  process.exit(0) // the databases that nobody needed are still being looked for
+  process.exit(0) // the context still tries to connect to its databases
 }

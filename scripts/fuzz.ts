@@ -1,8 +1,7 @@
 /**
- * `npm run fuzz [-- SECONDS [SEED [REQUESTS]]]`: the OpenAPI document against the real service, in both
- * directions, for longer than a test run takes: 300 seconds for an agent and as long for a stranger, unless
- * told otherwise; and 20,000 mutated requests over raw sockets. Prints its seed, with which a failure comes
- * again.
+ * `npm run fuzz [-- SECONDS [SEED [REQUESTS]]]`: runs the fuzz tests for longer than a test run does.
+ * Requests generated from the OpenAPI document are sent for SECONDS (300) as an agent and as long without a
+ * token, and REQUESTS (20,000) mutated ones over raw sockets. Prints the seed, which reproduces a failure.
  */
 import { spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'

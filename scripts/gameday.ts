@@ -1,7 +1,7 @@
 /**
- * `npm run gameday -- [--only NAME] [--write]`: a network of real processes, and one mishap after another. Of
- * each `operator status` has to say what it is and which command mends it; that very command is run, and then
- * everything has to be fine and there. Ends with 1 if something isn't.
+ * `npm run gameday -- [--only NAME] [--write]`: causes one mishap after another on a network of real
+ * processes. `operator status` must say what each is and which command repairs it. That command is run, and
+ * then everything must work and no data may be lost. Exits with 1 if something fails.
  *
  * `--only` takes parts of the names, comma-separated. `--write` puts each row into the table of docs/operators.md.
  */

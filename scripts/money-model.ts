@@ -1,11 +1,11 @@
 /**
- * `npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…]`: a market on a whole network of
- * its own, paid exactly, wrongly, late and twice, while everything around it is broken; then every raw of the
- * coin's chain is accounted for, by that chain and the service's answers alone. What must hold at all times
- * is looked at while it runs, and the first finding ends the run; `--keep-going` collects them. `--singly`
- * breaks one thing at a time and waits until everything is done before the next. `--broken`
- * breaks one line of the payout code after the other and shows what is said of it. Ends with 1 if something
- * was found. A seed fixes what is chosen, not when it happens.
+ * `npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…]`: runs a market on a network of
+ * its own, with exact, wrong, late and double payments, under faults. Afterwards every raw of the coin is
+ * accounted for, by the chain and the service's answers alone. Invariants are checked while it runs. The
+ * first finding ends the run, unless `--keep-going` is given; `--singly` causes one fault at a time and waits
+ * until all work is done before the next. `--broken` instead breaks one line of the payout code after the
+ * other, and shows whether the model finds it. Exits with 1 if something was found. The seed determines what
+ * is chosen, not when it happens.
  */
 import { parseArgs } from 'node:util'
 import { tryBreaks } from './money-model/broken.ts'

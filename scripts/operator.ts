@@ -15,5 +15,5 @@ process.exitCode = await runOperator({
   stderr: process.stderr,
   ...(process.stdin.isTTY && process.stderr.isTTY ? { confirm } : {}),
 })
-// The servers' connections may still be trying; what was written is taken first, also by a slow pipe.
+// Connections to servers may still be retrying. Exits once the output is written, even to a slow pipe.
 process.stdout.write('', () => process.exit())

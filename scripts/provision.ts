@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util'
 import { provisionMongo, writeAccess } from './embedded/provision.ts'
 
 /*
- * Users for a MongoDB and a Redis that others run, as docker-compose.yml does.
+ * Makes users for a MongoDB and a Redis that run separately, as under docker-compose.yml.
  *
  *   node scripts/provision.ts --make FOLDER       once: passwords, and the URL of each process, as files of mode 600
  *   node scripts/provision.ts --apply FOLDER      at each start: makes the replica set, the roles and the users

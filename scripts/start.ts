@@ -43,7 +43,7 @@ export interface Network {
 
 /**
  * Starts the whole network on this machine: MongoDB and Redis unless their URLs are given, the API and the
- * workers, and resolves once it answers. What it starts it stops again when it fails or `signal` is aborted.
+ * workers. Resolves once it answers. If it fails or `signal` is aborted, it stops what it has started.
  *
  * @param scripts the main files of the two parts
  * @throws ConfigError or StartError with a sentence for the operator
@@ -53,9 +53,9 @@ export async function startNetwork(options: {
   report: (line: string) => void
   scripts?: typeof SCRIPTS
   signal?: AbortSignal
-  /** Told of the network as soon as there is something to stop. */
+  /** Called as soon as there is something to stop. */
   onStarting?: (network: Network) => void
-  /** With a stand-in for the Nano network, and play money. */
+  /** Whether to use a stand-in for the Nano network, with play money. */
   sandbox?: boolean
 }): Promise<Network> {
   const { report, scripts = SCRIPTS } = options
@@ -81,7 +81,7 @@ export async function startNetwork(options: {
     operatorTokenFile: undefined as string | undefined,
     stop() {
       stopping ??= (async () => {
-        // None is taken off the list, so that kill still reaches the one that will not end.
+        // Children stay in the list, so that kill() still reaches one that doesn't end.
         for (const child of running.toReversed()) await child.stop()
         await sandbox?.close()
         children.close()
@@ -111,7 +111,8 @@ export async function startNetwork(options: {
     const first = readFirstStart(dataDir, Date.now())
     if (config.secrets.operatorToken === undefined) network.operatorTokenFile = first.operatorTokenFile
 
-    // Servers that are not ours have users of their own, and each of our processes is given one.
+    // A URL given in the settings is used by all processes; on servers started here each process has its own
+    // user.
     const mongodb = hostUrls(config.mongodbUrl)
     if (config.mongodbUrl === undefined) {
       const mongod = await startMongod({
@@ -142,7 +143,7 @@ export async function startNetwork(options: {
     const sealKeyFile = path.join(dataDir, 'seal-key')
     const sealMemoryFile = findSealMemory(config)
     if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile, sealMemoryFile)
-    // Here as well as in the workers, so that it is said before anything is up.
+    // The workers check this too; here it is reported before anything is started.
     assertPrivate('SEAL_KEY_FILE', config.secrets.sealKeyFile ?? sealKeyFile)
     requireKeys(config)
     const shared: NodeJS.ProcessEnv = {
@@ -192,12 +193,13 @@ export async function startNetwork(options: {
   }
 }
 
-/** The given URL for every user; of a server of ours they are filled in. */
+/** The given URL for every user; empty if the server is to be started here, whose URLs are filled in then. */
 const hostUrls = (url = ''): Record<HostUser, string> => ({ api: url, workers: url, operator: url })
 
 /**
- * Where what is signed is remembered: beside a key of the operator's own if its memory lies there, as keygen
- * makes it, else in DATA_DIR. One that is in neither place is missed by the signer, never made here.
+ * The path of the seal memory, the signer's record of what it has signed: beside the operator's own seal key
+ * if a memory is there, as keygen makes it, else in DATA_DIR. If it exists in neither place it isn't made
+ * here; the signer reports it.
  */
 function findSealMemory({ secrets, dataDir }: Config): string {
   const ours = memoryFileIn({ secrets, dataDir })
@@ -246,10 +248,9 @@ function describeNetwork(network: Network): string {
  * start.
  */
 export async function runStart(scripts = SCRIPTS): Promise<void> {
-  // What it and its children write is for its user alone, one by one as well as by the folder that they lie
-  // in.
+  // Files that this process and its children write are readable only by its user.
   process.umask(0o077)
-  // A terminal that was closed takes no more lines; the network is stopped by the SIGHUP that comes with it.
+  // Writing to a closed terminal fails; the SIGHUP that comes with it stops the network.
   process.stdout.on('error', () => undefined)
   const say = (line: string) => void process.stdout.write(`${line}\n`)
   const report = (line: string) => say(`start: ${line}`)

@@ -1,11 +1,11 @@
 /**
- * `npm run torture -- [--minutes N | --seconds N] [--seed S]`: the whole network in real processes under load
- * while everything around it is broken, then a comparison of what agents were told with what is stored.
- * Prints what it found with its seed, and ends with 1 if it found something. The same seed gives the same
- * workload and the same faults again.
+ * `npm run torture -- [--minutes N | --seconds N] [--seed S]`: runs the whole network in real processes,
+ * under load and faults, and then compares the answers that agents got with what is stored. Prints its
+ * findings and seed, and exits with 1 if there are any. The same seed gives the same workload and faults
+ * again.
  *
- * `--out FILE` adds the result to a file, and `npm run torture -- --table FILE` makes the tables of
- * docs/torture.md of such a file; those that they were made of are in torture/runs.jsonl.
+ * `--out FILE` appends the result to a file, and `npm run torture -- --table FILE` makes the tables of
+ * docs/torture.md from such a file. The present tables are made from torture/runs.jsonl.
  */
 import fs from 'node:fs'
 import { randomInt } from 'node:crypto'

@@ -4,7 +4,7 @@ import { ERRORS, statusOf, type ErrorCode } from '../shared/foundation/errors.ts
 
 const pathOf = (name: string): string => fileURLToPath(new URL(`../docs/${name}.md`, import.meta.url))
 
-/** The table of error codes as docs/agents.md shows it, from the one that the service answers with. */
+/** The table of error codes for docs/agents.md. */
 export function errorTable(): string {
   const rows = (Object.keys(ERRORS) as ErrorCode[]).map(
     (code) => `| ${statusOf(code)} | \`${code}\` | ${ERRORS[code].meaning} |`,
@@ -12,10 +12,14 @@ export function errorTable(): string {
   return ['| status | `error` | meaning |', '|---|---|---|', ...rows].join('\n')
 }
 
-/** The file of each generated table, which stands there between `<!-- name -->` and `<!-- /name -->`. */
+/** The file in docs/ of each generated table, between `<!-- name -->` and `<!-- /name -->`. */
 const FILE_OF = { errors: 'agents', bench: 'benchmarks', torture: 'torture', gameday: 'operators' } as const
 
-/** @throws Error if the text has no markers for the table */
+/**
+ * Replaces a table in a text by `change` of it.
+ *
+ * @throws Error if the text has no markers for the table
+ */
 export function changeTable(
   text: string,
   name: keyof typeof FILE_OF,

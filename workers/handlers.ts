@@ -4,7 +4,7 @@ import { makeSeal } from '../shared/ledger/sealer.ts'
 import { sequencePending } from '../shared/ledger/sequencer.ts'
 import { cosignOutside } from '../shared/ledger/witnesses.ts'
 import { signSeals } from '../shared/ledger/signing.ts'
-import { passDeadline } from '../shared/market/order-deadlines.ts'
+import { actOnDeadline } from '../shared/market/order-deadlines.ts'
 import type { Coin } from '../shared/payments/coin.ts'
 import { listCoinsInUse, refreshRate } from '../shared/payments/rate.ts'
 import { settleWaiting } from '../shared/payments/settlement.ts'
@@ -16,8 +16,8 @@ import { sweep } from './jobs/sweep.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 /**
- * How long a requested seal waits for another process's run, which began before the request and so may miss
- * its entries. The lease of a dead process ends sooner.
+ * How long a requested seal waits for a run of another process: that run began before the request and may
+ * miss its entries. Longer than the lease of a dead process.
  */
 const OTHERS_WAIT_MS = 15_000
 
@@ -51,7 +51,7 @@ export const HANDLERS: {
   },
   'check-chain': checkChain,
 
-  /** Late money that waited for a rate is settled by the first that comes. */
+  /** Refreshes each coin's rate; with a new one, settles payments that waited for a rate. */
   async 'refresh-rates'(ctx) {
     const settleByNewRate = async (coin: Coin) =>
       (await refreshRate(ctx, coin)) ? settleWaiting(ctx, coin) : undefined
@@ -68,5 +68,5 @@ export const HANDLERS: {
   'send-monero': MONERO_JOBS.send,
   'reconcile-nano': NANO_JOBS.reconcile,
   'reconcile-monero': MONERO_JOBS.reconcile,
-  'order-deadlines': (ctx, { due_at: dueAt }) => passDeadline(ctx, dueAt),
+  'order-deadlines': (ctx, { due_at: dueAt }) => actOnDeadline(ctx, dueAt),
 }

@@ -11,20 +11,24 @@ import { queueRow, type Need, type QueueName } from '../shared/servers/queues.ts
 import type { WorkerContext } from './worker-context.ts'
 
 /*
- * Queues whose jobs use a key are served by one process at a time, the one that has the key's lease. A second
- * process with the same key waits, and takes over when the first is gone; one with another key is refused,
- * takes no job and changes nothing.
+ * Queues whose jobs use a key (the seal key, or a coin's seed or wallet) are served by one process at a time,
+ * the one that holds the key's lease. A second process with the same key waits, and takes over when the first
+ * is gone. A process with another key is refused: it takes no job and changes nothing.
  */
 
 interface Key {
   lease: KeyLease
-  /** What the key of this process is known by. @throws where it cannot be read, or its wallet be asked */
+  /**
+   * The public name of this process's key: an address or a public key.
+   *
+   * @throws Error if the key can't be read, or its wallet doesn't answer
+   */
   own(ctx: WorkerContext): Promise<string>
-  /** The one in use, as the database knows it without a lease; undefined if none is. */
+  /** The public name of the key in use, by the database's records; undefined if none was used yet. */
   known(ctx: WorkerContext): Promise<string | undefined>
-  /** While another process has the lease, and once more when it is had after that. */
+  /** Called while another process has the lease, and once when this one gets it after that. */
   follow?(ctx: WorkerContext): Promise<unknown>
-  /** Whether the operator has decided on this host that its key is the one from now on. */
+  /** Whether the operator has decided, on this host, that this key replaces the one in use. */
   isDecided?(ctx: WorkerContext): Promise<boolean>
 }
 
@@ -51,7 +55,7 @@ const KEYS: Partial<Record<Need, Key>> = {
   },
 }
 
-/** The lease that a queue is served under, if it is. */
+/** The key that a queue's jobs use, or undefined. */
 export const keyOf = (name: QueueName): Key | undefined => {
   const { needs } = queueRow(name)
   return needs === undefined ? undefined : KEYS[needs]
@@ -63,15 +67,16 @@ interface Served {
 }
 
 const LOOK_EVERY_MS = SECOND_MS
-/** Twice before the lease would end. */
+/** Short enough for two renewals before the lease would end. */
 const RENEW_EVERY_MS = 2 * SECOND_MS
-/** A wallet may be exchanged behind its address. */
+/** How often the key's name is asked for again: behind the same URL there may be another wallet. */
 const ASK_EVERY_LOOKS = 10
 
 /**
  * Serves while this process has the lease of a key.
  *
- * @param serve begins with a context whose transactions store nothing once another process has the lease
+ * @param serve starts serving; it is given a context whose transactions fail once another process has the
+ *   lease
  */
 export function serveWithKey(
   ctx: WorkerContext,
@@ -95,7 +100,7 @@ export function serveWithKey(
 
   async function look(turn: number): Promise<void> {
     if (publicName === undefined || turn % ASK_EVERY_LOOKS === 0)
-      // Without it the jobs of an idle lease are served all the same: they say what is wrong.
+      // Without a name the queues are served nevertheless, so that their jobs log what is wrong with the key.
       publicName = await key.own(ctx).catch(() => publicName)
     if (!isKnown) {
       const known = await key.known(ctx)
@@ -106,21 +111,21 @@ export function serveWithKey(
     if (claim.state === 'refused' && publicName !== undefined && (await isDecided(ctx, key)))
       return ctx.leases.entrust(key.lease, publicName)
     if (claim.state === 'waiting' || (claim.state === 'held' && before === 'waiting')) await follow(ctx, key)
-    if (claim.state !== before) tell(ctx, candidate(), claim, before)
+    if (claim.state !== before) logClaim(ctx, candidate(), claim, before)
     before = claim.state
     if (serving !== undefined && (claim.state !== 'held' || claim.fence !== serving.fence))
       await stopServing()
     if (claim.state !== 'held' || serving !== undefined || ending.signal.aborted) return
-    serving = { fence: claim.fence, served: serve(guard(ctx, candidate(), claim.fence)) }
+    serving = { fence: claim.fence, served: serve(guardTransactions(ctx, candidate(), claim.fence)) }
   }
 
   const looking = (async () => {
     for (let turn = 0; !ending.signal.aborted; turn++) {
       await look(turn).catch((error: unknown) =>
-        // That MongoDB is away is said elsewhere.
+        // An outage of MongoDB is logged elsewhere.
         ctx.log[isOutage(error) ? 'debug' : 'error'](
           { err: error, lease: key.lease },
-          'a lease could not be looked at; the next look comes',
+          'a lease could not be read; this process tries again',
         ),
       )
       const pauseMs = serving === undefined ? LOOK_EVERY_MS : RENEW_EVERY_MS
@@ -132,27 +137,30 @@ export function serveWithKey(
       ending.abort()
       await looking
       await stopServing()
-      await ctx.leases.leave(candidate()).catch(() => undefined) // it ends by itself
+      await ctx.leases.leave(candidate()).catch(() => undefined) // else it ends by itself
       await session.endSession()
     },
   }
 }
 
 const isDecided = async (ctx: WorkerContext, key: Key): Promise<boolean> =>
-  (await key.isDecided?.(ctx).catch(() => false)) === true // what cannot be read says nothing
+  (await key.isDecided?.(ctx).catch(() => false)) === true // unreadable: not decided
 
-/** What keeps it from following keeps it from signing too, and is said then. */
+/** A failure is only logged: it would also keep this process from signing, which reports it. */
 async function follow(ctx: WorkerContext, key: Key): Promise<void> {
   await key
     .follow?.(ctx)
-    .catch((error: unknown) => ctx.log.debug({ err: error }, 'the seals are not followed'))
+    .catch((error: unknown) => ctx.log.debug({ err: error }, 'the signed seals could not be followed'))
 }
 
-/** For the operator, who may have two data folders on one host. */
+/** Shown to the operator; with the process id, since one host may run several. */
 const HOST = `${os.hostname()} (process ${process.pid})`
 
-/** Transactions of one process would conflict at the lease: they come one after the other. */
-export function guard(ctx: WorkerContext, candidate: Candidate, fence: number): WorkerContext {
+/**
+ * A context whose transactions abort if another process has taken the lease since. They run one after the
+ * other, because they would conflict at the lease.
+ */
+export function guardTransactions(ctx: WorkerContext, candidate: Candidate, fence: number): WorkerContext {
   const transaction: Database['transaction'] = (work) =>
     ctx.serialize(`lease ${candidate.lease}`, () =>
       ctx.database.transaction(async (session) => {
@@ -164,7 +172,7 @@ export function guard(ctx: WorkerContext, candidate: Candidate, fence: number): 
   return { ...ctx, database: { ...ctx.database, transaction } }
 }
 
-function tell(
+function logClaim(
   { log }: WorkerContext,
   { lease, publicName }: Candidate,
   claim: Claim,
@@ -175,12 +183,12 @@ function tell(
   else if (claim.state === 'waiting')
     log.warn(
       { ...about, holder: claim.holder },
-      `another process has the ${lease}: this one waits, and takes over when that one is gone`,
+      `another process has the ${lease}: this one waits, and takes over when that process is gone`,
     )
   else
     log.error(
       about,
-      `another key than the ${lease} in use: this process takes no job that needs it, see "operator status"`,
+      `this process has another key than the ${lease} in use, and takes no job that needs it; see "operator status"`,
     )
   if (before === 'held') log.warn(about, `this process has the ${lease} no more`)
 }

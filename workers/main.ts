@@ -13,7 +13,7 @@ import { startOperatorServer } from './operator/server.ts'
 import { startPool } from './pool.ts'
 import { openWorkerContext, servedQueues } from './worker-context.ts'
 
-/** Workers can wait for a database that is electing a primary; nobody holds a connection open for them. */
+/** Long enough for MongoDB to elect a primary: unlike the API, workers have no caller that waits. */
 const DATABASE_PATIENCE_MS = 30 * SECOND_MS
 
 await runUntilStopped('workers', async (stopping) => {
@@ -37,7 +37,7 @@ await runUntilStopped('workers', async (stopping) => {
   if (pool !== undefined && served.length > 0) log.info({ queues: served, ...notServed }, 'the workers work')
   if (pool !== undefined && served.length === 0) log.warn(notServed, 'the workers have nothing to do')
   await stopped
-  log.info('the workers stop: no new jobs, those under way are finished')
+  log.info('the workers stop: they take no new jobs and finish those under way')
   await pool?.close()
   await Promise.all([operator?.close(), metrics?.close(), leave?.()])
   await ctx.close()

@@ -6,8 +6,8 @@ import { unixSeconds } from '../shared/foundation/time.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 /**
- * Listens to the node's confirmations if this process serves `watch-nano` and NANO_WS_URL is set. What is
- * heard is a hint: the rounds find every payment without it, later.
+ * Listens to the node's confirmations if this process serves `watch-nano` and NANO_WS_URL is set. They only
+ * make payments known sooner: polling finds every payment, too.
  */
 export function startNanoListener(ctx: WorkerContext, served: readonly QueueName[]): NanoWatch | undefined {
   const { wsUrl: url } = ctx.config.nano

@@ -14,7 +14,7 @@ import { servedQueues, type WorkerContext } from './worker-context.ts'
 const AWAY_LIMIT_MS = 1_000
 
 export interface Pool {
-  /** Takes no new job, finishes those under way, lets go of the queues. */
+  /** Takes no new jobs, finishes those under way, and disconnects from Redis. */
   close(): Promise<void>
 }
 
@@ -22,12 +22,11 @@ export interface Pool {
 export type Intervals = Partial<Record<QueueName, number>>
 
 /**
- * Serves the named queues until closed. A handler's error is the job's error: it is logged, and tried again
- * if that can help.
+ * Serves the named queues until closed. A handler's error is logged, and the job is retried if that can help.
  *
- * @param otherwise intervals other than the settings' and the limits'
+ * @param intervals override the intervals of the settings and of queues.ts
  */
-export function startPool(ctx: WorkerContext, names: readonly QueueName[], otherwise: Intervals = {}): Pool {
+export function startPool(ctx: WorkerContext, names: readonly QueueName[], intervals: Intervals = {}): Pool {
   const { redisUrl } = ctx.config
   if (redisUrl === undefined) throw new TypeError('"ctx.config" expected a redisUrl')
   const connection = connectWaiting(redisUrl, ctx.log)
@@ -37,14 +36,14 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], other
   for (const [key, keyed] of byKey)
     if (key !== undefined)
       workers.push(serveWithKey(ctx, key, (guarded) => serveAll(ctx, guarded, keyed, connection)))
-  const stopSchedule = keepScheduled(ctx, names, served, otherwise)
+  const stopSchedule = keepScheduled(ctx, names, served, intervals)
   const nanoListener = startNanoListener(ctx, served)
   return {
     async close() {
       nanoListener?.close()
       stopSchedule()
       const closing = Promise.all(workers.map((worker) => worker.close()))
-      // Without Redis a worker can't close properly; its jobs are handed on all the same.
+      // Without Redis a worker can't close properly; BullMQ hands its jobs on to others anyway.
       await Promise.race([
         closing,
         sleep(connection.status === 'ready' ? STOP_LIMIT_MS : AWAY_LIMIT_MS, undefined, { ref: false }),
@@ -54,7 +53,7 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], other
   }
 }
 
-/** Those that only look at a chain bring facts, and need no guard. */
+/** Queues that only read the chain get `ctx`: they use no key, so their transactions need no lease. */
 function serveAll(
   ctx: WorkerContext,
   guarded: WorkerContext,
@@ -67,14 +66,16 @@ function serveAll(
   return { close: () => Promise.all(workers.map((worker) => worker.close())) }
 }
 
-/** Whether a turn of a frequent job would find nothing: asking is cheaper than a job of BullMQ. */
+/** Whether a regular job would find nothing to do: checking that is cheaper than a job. */
 const IDLE: Partial<Record<QueueName, (ctx: WorkerContext) => Promise<boolean>>> = {
   sequence: async ({ entries }) => !(await entries.hasPending()),
 }
-/** Of turns that would find nothing, one in so many is not left out: what else is due comes with it. */
+/**
+ * Of idle turns, one in so many adds its job nevertheless, since the job also does other work that is due.
+ */
 const IDLE_TURNS = 5
 
-function leavingOut(
+function skipIdleTurns(
   turn: () => Promise<void>,
   isIdle: () => Promise<boolean>,
   everyMs: number,
@@ -82,7 +83,7 @@ function leavingOut(
   let lastMs = performance.now()
   return async () => {
     const nowMs = performance.now()
-    // Without an answer the job may find out.
+    // If the check fails, the job is added.
     if (nowMs - lastMs < (IDLE_TURNS - 0.5) * everyMs && (await isIdle().catch(() => false))) return
     lastMs = nowMs
     await turn()
@@ -90,15 +91,16 @@ function leavingOut(
 }
 
 /**
- * Puts the regular jobs on their queues. Nothing of the schedule lives in Redis, which may be emptied, and
- * nothing of it goes by a clock that may jump: each process that serves a queue has a timer, and the first to
- * come in each turn adds the job.
+ * Adds the regular jobs to their queues. Redis may be emptied and clocks may jump, so the schedule depends on
+ * neither: each process that serves a queue has a timer, and in each interval the first of them adds the job.
+ *
+ * @returns stops the timers
  */
 function keepScheduled(
   ctx: WorkerContext,
   names: readonly QueueName[],
   served: readonly QueueName[],
-  otherwise: Intervals,
+  intervals: Intervals,
 ): () => void {
   const { sweepMs, paymentPollMs } = ctx.config
   const report = (error: unknown): void =>
@@ -107,11 +109,11 @@ function keepScheduled(
       'the open invoices of a coin that is switched off could not be ended; the next turn tries again',
     )
   const timers = served.flatMap((name) => {
-    const every = otherwise[name] ?? queueRow(name).every?.(ctx.config)
+    const every = intervals[name] ?? queueRow(name).every?.(ctx.config)
     if (every === undefined) return []
     const turn = (): Promise<void> => ctx.queues.enqueueRegular(name, every)
     const isIdle = IDLE[name]
-    const add = isIdle === undefined ? turn : leavingOut(turn, () => isIdle(ctx), every)
+    const add = isIdle === undefined ? turn : skipIdleTurns(turn, () => isIdle(ctx), every)
     void ctx.queues.whenReady().then(turn)
     return [setInterval(() => void add(), every)]
   })

@@ -16,7 +16,7 @@ import { HANDLERS } from './handlers.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 export interface QueueWorker {
-  /** Takes no new job and finishes those under way. */
+  /** Takes no new jobs and finishes those under way. */
   close(): Promise<void>
 }
 
@@ -31,21 +31,18 @@ interface Watch {
   looks: number
 }
 /**
- * Longer than BullMQ's longest wait for a job, which is 10 s and then 1 s until it gives up the connection.
- * Counted in checks and not in time: a process that was suspended all the while has checked once.
+ * Longer than BullMQ's longest wait for a job, which is 10 s and 1 s more until it gives up the connection.
+ * Counted in checks, not in time, so that a process that was suspended doesn't find itself hanging.
  */
 const WATCH: Watch = { everyMs: 5 * SECOND_MS, looks: 3 }
 
 /**
- * Serves one queue until closed. A handler's error is the job's error: it is logged, and tried again if that
- * can help.
+ * Serves one queue until closed. A handler's error is logged, and the job is retried if that can help.
  *
- * BullMQ fetches jobs in one loop, and every way out of a wait in that loop is an answer or an event of the
- * connection. If one never comes, the loop hangs for ever while the process is well: seen with Redis Cluster,
- * where a node died while this process was held up for seconds, and the client was told to end, connected
- * again and never said that it had ended. So what counts is looked at from outside: a worker that takes
- * nothing although jobs wait is replaced by a new one. A job that the old one still works on may be handed on
- * beside it, as with a killed worker.
+ * BullMQ fetches jobs in one loop, which hangs for ever if the connection loses an answer or an event. This
+ * was seen with Redis Cluster, when a node died while this process was held up for seconds. So a worker that
+ * takes nothing although jobs wait is replaced by a new one. A job that the old one still works on may be
+ * given to another, as after the death of a worker.
  */
 export function startQueueWorker(
   ctx: WorkerContext,
@@ -78,7 +75,7 @@ export function startQueueWorker(
     worker
       .close(true)
       .catch((error: unknown) =>
-        ctx.log.warn({ queue: name, err: error }, 'a worker that was replaced cannot be closed'),
+        ctx.log.warn({ queue: name, err: error }, 'a worker that was replaced could not be closed'),
       )
     worker = startWorker(ctx, name, connection, load)
   }
@@ -95,7 +92,7 @@ export function startQueueWorker(
   }
 }
 
-/** What the workers of one queue in this process do. */
+/** What one queue's worker in this process does. */
 interface Load {
   /** Jobs under way. */
   running: number
@@ -169,7 +166,9 @@ function startWorker<Name extends QueueName>(
   return worker
 }
 
-/** Anything may have put the job on its queue, so its request id is used only if it has the right form. */
+/**
+ * What the job's log lines carry. Its payload isn't checked yet, so a request id of another form is left out.
+ */
 function scopeOf(queue: QueueName, job: Job): Scope {
   const requestId = (job.data as { request_id?: unknown } | null)?.request_id
   return {

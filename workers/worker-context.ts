@@ -5,10 +5,7 @@ import { openMoneroGateway, type MoneroGateway } from '../shared/payments/monero
 import { openNanoGateway, type NanoGateway } from '../shared/payments/nano/nano-gateway.ts'
 import { queueRow, type Need, type QueueName } from '../shared/servers/queues.ts'
 
-/**
- * What a job works with: the context that it shares with the API, and the nodes and wallets that only workers
- * know.
- */
+/** What a job works with: the context that the API has as well, and the coins' nodes and wallets. */
 export interface WorkerContext extends Context {
   /** Present if NANO_RPC_URL is set. */
   readonly nano?: NanoGateway

@@ -18,11 +18,11 @@ import {
 /*
  * Bounds on the concurrent work of one API process. Without them a flood would queue up in memory until every
  * request times out; with them, a request that finds no room is refused at once, which costs next to nothing.
- * A slow client must not take the room of others, so a request doesn't count while the service waits for its
+ * A slow client must not take others' room, so a request doesn't count while the service waits for its
  * client.
  */
 
-/** The refusal of a request for lack of room; nothing was done for it. */
+/** The refusal for lack of room of a request for which nothing was done. */
 export function overloaded(): Refusal {
   return new Refusal(
     'unavailable',
@@ -35,29 +35,29 @@ export type RequestKind = keyof typeof MAX_UNDER_WAY
 
 export interface Admission {
   /**
-   * Does a part of a request's work.
+   * Runs a part of a request's work.
    *
    * @param caller the agent that sent it, if known: one agent gets at most a share of the room
    * @throws Refusal `unavailable` if too many requests of its kind are under way
    */
-  work<T>(kind: RequestKind, part: () => Promise<T>, caller?: string): Promise<T>
+  run<T>(kind: RequestKind, part: () => Promise<T>, caller?: string): Promise<T>
   /**
-   * Within a part, waits for the workers without occupying the part's room: if they are down, requests that
-   * don't need them are still served.
+   * Within a part, gives the part's room to other requests during a wait for the workers: if these are down,
+   * requests that don't need them are still served.
    *
-   * @returns undefined, at once, if too many wait already
+   * @returns undefined at once, without waiting, if too many wait already
    */
-  aside<T>(kind: RequestKind, wait: () => Promise<T>): Promise<T | undefined>
+  releaseRoomWhile<T>(kind: RequestKind, wait: () => Promise<T>): Promise<T | undefined>
   /**
-   * Within a part, does costly work: see {@link createTurnQueue}. Requests of agents and requests without a
-   * token have a queue each.
+   * Within a part, runs costly work: see {@link createTurnQueue}. Agents and callers without a token have
+   * separate queues.
    */
-  heavy<T>(caller: Caller, part: () => Promise<T>, over?: AbortSignal): Promise<T>
+  runHeavy<T>(caller: Caller, part: () => Promise<T>, signal?: AbortSignal): Promise<T>
   /**
-   * Resolves when a caller may begin a write: see {@link createPace}. Requests without a token share one
-   * pace.
+   * Resolves when a caller may begin a write: see {@link createPacer}. Agents and callers without a token
+   * have separate limits.
    */
-  turn(caller: Caller, over?: AbortSignal): Promise<void>
+  waitForTurn(caller: Caller, signal?: AbortSignal): Promise<void>
 }
 
 /** Who takes turns: an agent by its id, or a connection that has sent no known token. */
@@ -75,12 +75,12 @@ export function createAdmission(
   const own = { reads: new Map<string, number>(), writes: new Map<string, number>() }
   const queues = { agents: createTurnQueue(), open: createTurnQueue() }
   const paces = {
-    agents: createPace(BEGUN_IN_A_PASS.agents, most.writes),
-    open: createPace(BEGUN_IN_A_PASS.open, most.writes),
+    agents: createPacer(BEGUN_IN_A_PASS.agents, most.writes),
+    open: createPacer(BEGUN_IN_A_PASS.open, most.writes),
   }
   let waiting = 0
   return {
-    async work(kind, part, caller) {
+    async run(kind, part, caller) {
       const ofCaller = caller === undefined ? 0 : (own[kind].get(caller) ?? 0)
       if (underWay[kind] >= most[kind] || ofCaller >= Math.ceil(most[kind] / CALLERS_SHARE))
         throw overloaded()
@@ -93,21 +93,21 @@ export function createAdmission(
         if (caller !== undefined) countDown(own[kind], caller)
       }
     },
-    async aside(kind, wait) {
+    async releaseRoomWhile(kind, wait) {
       if (waiting >= mostWaiting) return undefined
       waiting++
       underWay[kind]--
       try {
         return await wait()
       } finally {
-        // Without a check for room: what follows is the short rest of a part that was admitted.
+        // Without a check for room: only the short rest of an admitted part follows.
         underWay[kind]++
         waiting--
       }
     },
-    heavy: (caller, part, over) =>
-      (typeof caller === 'string' ? queues.agents : queues.open)(caller, part, over),
-    turn: (caller, over) => (typeof caller === 'string' ? paces.agents : paces.open)(caller, over),
+    runHeavy: (caller, part, signal) =>
+      (typeof caller === 'string' ? queues.agents : queues.open)(caller, part, signal),
+    waitForTurn: (caller, signal) => (typeof caller === 'string' ? paces.agents : paces.open)(caller, signal),
   }
 }
 
@@ -122,9 +122,9 @@ interface WaitingRequests {
   /**
    * Waits for a turn.
    *
-   * @throws Refusal `unavailable` if too many wait; the reason of `over` if that is aborted before the turn
+   * @throws Refusal `unavailable` if too many wait; the reason of `signal` if that is aborted before the turn
    */
-  wait(caller: Caller, over: AbortSignal | undefined): Promise<void>
+  wait(caller: Caller, signal: AbortSignal | undefined): Promise<void>
   /**
    * Gives a turn to the oldest request of the next caller for whom `may` is true.
    *
@@ -134,8 +134,8 @@ interface WaitingRequests {
 }
 
 /**
- * A queue in which callers take turns: however many requests one caller has waiting, the next caller's turn
- * comes after one of them.
+ * A queue in which callers take turns: after one request of a caller comes one of the next caller, however
+ * many the first has waiting.
  */
 function createWaitingRequests(mostWaiting: number): WaitingRequests {
   /** The waiting requests of each caller, in the order of the callers' turns. */
@@ -155,7 +155,7 @@ function createWaitingRequests(mostWaiting: number): WaitingRequests {
       }
       return undefined
     },
-    wait(caller, over) {
+    wait(caller, signal) {
       if (count >= mostWaiting || (waiting.get(caller)?.size ?? 0) >= mostWaiting / CALLERS_SHARE)
         throw overloaded()
       return new Promise((resolve, reject) => {
@@ -163,52 +163,48 @@ function createWaitingRequests(mostWaiting: number): WaitingRequests {
         const leave = (): void => {
           own.delete(begin)
           count--
-          reject(over?.reason as Error)
+          reject(signal?.reason as Error)
         }
         const begin = (): void => {
-          over?.removeEventListener('abort', leave)
+          signal?.removeEventListener('abort', leave)
           count--
           resolve()
         }
         own.add(begin)
         waiting.set(caller, own)
         count++
-        over?.addEventListener('abort', leave, { once: true })
+        signal?.addEventListener('abort', leave, { once: true })
       })
     },
   }
 }
 
-/**
- * Longest pause after a costly part: while it waited for the database, the process was busy with others'
- * work.
- */
+/** Longest pause after a costly part, during which the process may have been busy with others' work. */
 const MAX_REST_MS = 50
 
 /**
- * Makes a function that does costly parts a few at a time, in turns over the callers. Between two parts light
- * requests are answered. A part whose request ends before its turn is not begun.
- *
- * The function throws a Refusal `unavailable` if too many wait.
+ * Makes a function that runs costly parts a few at a time, in turns over the callers, with pauses for light
+ * requests in between. A part whose signal is aborted before its turn isn't begun. The function throws a
+ * Refusal `unavailable` if too many wait.
  */
 export function createTurnQueue(
   atOnce = HEAVY_AT_ONCE,
   mostWaiting = MAX_HEAVY_WAITING,
-): <T>(caller: Caller, part: () => Promise<T>, over?: AbortSignal) => Promise<T> {
+): <T>(caller: Caller, part: () => Promise<T>, signal?: AbortSignal) => Promise<T> {
   const waitingRequests = createWaitingRequests(mostWaiting)
   let underWay = 0
   const next = (): void => {
     if (underWay < atOnce && waitingRequests.callNext() !== undefined) underWay++
   }
-  return async (caller, part, over) => {
-    over?.throwIfAborted()
-    const turn = waitingRequests.wait(caller, over)
+  return async (caller, part, signal) => {
+    signal?.throwIfAborted()
+    const turn = waitingRequests.wait(caller, signal)
     next()
     await turn
     const begun = performance.eventLoopUtilization()
     try {
-      // A part that hangs in the database keeps its turn no longer than its request lasts.
-      return await (over === undefined ? part() : untilOver(part(), over))
+      // A part that hangs in the database gives up its turn when its request ends.
+      return await (signal === undefined ? part() : untilAborted(part(), signal))
     } finally {
       // The pause before the next costly part is as long as this one kept the process busy, so light requests
       // get at least half of the process.
@@ -225,26 +221,24 @@ export function createTurnQueue(
 }
 
 export interface Pace {
-  /** Most writes that begin in one pass of the event loop. */
+  /** The most writes that begin in one pass of the event loop. */
   perPass: number
-  /** Most of them by one caller. */
+  /** The most of these by one caller. */
   perCaller: number
 }
 
 /**
- * Makes a function that resolves when a caller may begin a light request: at most `perCaller` of one caller
- * begin in a pass of the event loop, in turns over the callers. The next pass begins after a pause as long as
- * the last one took, in which everything else has the process. A caller's turn doesn't depend on how long
- * another's work takes, and callers with few concurrent requests never wait.
- *
- * The function throws a Refusal `unavailable` if too many wait.
+ * Makes a function that resolves when a caller may begin a light request. In a pass of the event loop at most
+ * `perPass` begin and `perCaller` of one caller, in turns over the callers. Between two passes is a pause for
+ * everything else, as long as the last pass took. Callers with few concurrent requests never wait. The
+ * function throws a Refusal `unavailable` if too many wait.
  */
-export function createPace(
+export function createPacer(
   { perPass, perCaller }: Pace,
   mostWaiting: number,
-): (caller: Caller, over?: AbortSignal) => Promise<void> {
+): (caller: Caller, signal?: AbortSignal) => Promise<void> {
   const waitingRequests = createWaitingRequests(mostWaiting)
-  /** Of this pass. */
+  /** How many of each caller have begun in this pass. */
   const begun = new Map<Caller, number>()
   let left = perPass
   let passBeganMs = 0
@@ -269,9 +263,9 @@ export function createPace(
     setTimeout(pass, Math.min(performance.now() - passBeganMs, MAX_REST_MS))
   }
 
-  return async (caller, over) => {
-    over?.throwIfAborted()
-    if (left === 0 || !may(caller)) return waitingRequests.wait(caller, over)
+  return async (caller, signal) => {
+    signal?.throwIfAborted()
+    if (left === 0 || !may(caller)) return waitingRequests.wait(caller, signal)
     if (left === perPass) {
       passBeganMs = performance.now()
       setImmediate(end)
@@ -280,17 +274,21 @@ export function createPace(
   }
 }
 
-/** The result of `work`. @throws the reason of `over` as soon as that is aborted */
-export function untilOver<T>(work: Promise<T>, over: AbortSignal): Promise<T> {
+/**
+ * The result of `work`.
+ *
+ * @throws the reason of `signal` as soon as that is aborted; the work itself goes on
+ */
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
-    const stop = (): void => reject(over.reason as Error)
-    if (over.aborted) stop()
-    over.addEventListener('abort', stop, { once: true })
-    work.then(resolve, reject).finally(() => over.removeEventListener('abort', stop))
+    const stop = (): void => reject(signal.reason as Error)
+    if (signal.aborted) stop()
+    signal.addEventListener('abort', stop, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
   })
 }
 
-/** The part of the room that a body takes: that of requests with a token, or that of all others. */
+/** Which part of the room for bodies a body takes: that of requests with a token, or of all others. */
 export type BodyShare = keyof typeof MAX_HELD_BODY_BYTES
 
 const heldBytes = { open: 0, token: 0 }
@@ -299,10 +297,11 @@ const heldByAgent = new Map<string, number>()
 const CHUNK_COST = 256
 
 /**
- * The room that one body takes. Its first few KiB are free, so that small ones get in beside large ones that
- * don't end, and no agent has more than a share of the room.
+ * Reserves memory for one body as it arrives. Its first few KiB are free, so that small bodies get in beside
+ * large ones that don't end, and no agent gets more than a share of the memory.
  *
  * @param agentId whose token the body came with; undefined for a body that needs none
+ * @returns `add`, which is false if there is no room for so many more bytes; and `release`, for all of them
  */
 export function takeBodyRoom(agentId: string | undefined): { add(length: number): boolean; release(): void } {
   const share: BodyShare = agentId === undefined ? 'open' : 'token'
@@ -335,43 +334,40 @@ export function takeBodyRoom(agentId: string | undefined): { add(length: number)
 
 /** Bytes of the answers that their clients have not read yet, the oldest first. */
 const unread = new Map<ServerResponse, number>()
-/**
- * The same by their connections: of an answer that waits behind another one, nothing but the connection's end
- * is told.
- */
-const unreadOver = new WeakMap<Socket, Set<ServerResponse>>()
+/** The same by connection: an answer that waits behind another one has no event but the connection's end. */
+const unreadByConnection = new WeakMap<Socket, Set<ServerResponse>>()
 let unreadBytes = 0
-/** An answer is not cut off before this time: a connection of usual speed delivers it by then. */
-const FAIR_MS = 2_000
+/** An answer isn't cut off earlier: usual connections deliver it in this time. */
+const GRACE_MS = 2_000
 const sentAt = new WeakMap<ServerResponse, number>()
 
 /**
- * Counts an answer until its client has read it. If clients leave too much unread, those that have done so
- * the longest are cut off.
+ * Counts an answer's bytes as unread until its client has read them. If clients leave more than `most` bytes
+ * unread, the connections of the oldest such answers are cut.
  */
-export function countUnread(res: ServerResponse, length: number, most = MAX_UNREAD_ANSWER_BYTES): void {
+export function trackUnread(res: ServerResponse, length: number, most = MAX_UNREAD_ANSWER_BYTES): void {
   const { socket } = res.req
-  // The client has left: nothing is sent, and no event would end the counting.
+  // The client has left, so no event would end the counting.
   if (socket.destroyed) return
   const nowMs = performance.now()
   for (const slow of unread.keys()) {
-    if (unreadBytes + length <= most || nowMs - (sentAt.get(slow) ?? nowMs) < FAIR_MS) break
+    if (unreadBytes + length <= most || nowMs - (sentAt.get(slow) ?? nowMs) < GRACE_MS) break
     forget(slow)
     slow.req.socket.destroy()
   }
   unread.set(res, length)
   unreadBytes += length
   sentAt.set(res, nowMs)
-  over(socket).add(res)
+  unreadAnswersOver(socket).add(res)
   res.once('close', () => forget(res))
 }
 
-function over(socket: Socket): Set<ServerResponse> {
-  let answers = unreadOver.get(socket)
+function unreadAnswersOver(socket: Socket): Set<ServerResponse> {
+  let answers = unreadByConnection.get(socket)
   if (answers === undefined) {
     answers = new Set()
-    unreadOver.set(socket, answers)
-    socket.once('close', () => unreadOver.get(socket)?.forEach(forget))
+    unreadByConnection.set(socket, answers)
+    socket.once('close', () => unreadByConnection.get(socket)?.forEach(forget))
   }
   return answers
 }
@@ -379,8 +375,8 @@ function over(socket: Socket): Set<ServerResponse> {
 function forget(res: ServerResponse): void {
   unreadBytes -= unread.get(res) ?? 0
   unread.delete(res)
-  unreadOver.get(res.req.socket)?.delete(res)
+  unreadByConnection.get(res.req.socket)?.delete(res)
 }
 
 /** Bytes of answers that clients have not read yet. */
-export const countUnreadBytes = (): number => unreadBytes
+export const readUnreadBytes = (): number => unreadBytes

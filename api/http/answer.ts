@@ -3,16 +3,16 @@ import { isOutage, unavailable } from '../../shared/servers/database.ts'
 import { Refusal, statusOf } from '../../shared/foundation/errors.ts'
 import { RETRY_AFTER_SECONDS } from '../../shared/foundation/limits.ts'
 import type { Log } from '../../shared/foundation/log.ts'
-import { countUnread } from './admission.ts'
+import { trackUnread } from './admission.ts'
 import { LateRequest } from './body.ts'
 import type { NoteRefusal } from './refusals.ts'
 
-/** Writes a JSON object. Node leaves the body out for HEAD and keeps its length. */
+/** Sends a JSON object. For HEAD, Node leaves the body out and keeps its length. */
 export function sendJson(res: ServerResponse, status: number, value: object): void {
   sendJsonText(res, status, Buffer.from(JSON.stringify(value)))
 }
 
-/** A good answer as it goes out, written once for everyone who gets it. */
+/** A good answer's bytes, for answers that are written once and sent to many. */
 export function writeJson(view: object): Buffer {
   return Buffer.from(JSON.stringify({ ok: true, ...view }))
 }
@@ -22,7 +22,7 @@ export function writeJsonList(name: string, items: readonly string[]): Buffer {
   return Buffer.from(`{"ok":true,"${name}":[${items.join(',')}],"count":${items.length}}`)
 }
 
-/** Writes a JSON object that is text already; its parts may be shared with other answers. */
+/** Sends a JSON object that is written already; its parts may be shared with other answers. */
 export function sendJsonText(res: ServerResponse, status: number, ...parts: readonly Buffer[]): void {
   sendParts(res, status, 'application/json; charset=utf-8', parts)
 }
@@ -32,21 +32,21 @@ function sendParts(res: ServerResponse, status: number, type: string, parts: rea
   res.statusCode = status
   res.setHeader('Content-Type', type)
   res.setHeader('Content-Length', length)
-  countUnread(res, length)
+  trackUnread(res, length)
   res.cork()
   for (const part of parts) res.write(part)
   res.end()
   res.uncork()
 }
 
-/** Writes a text as it is. A page of ours loads and runs nothing, and a browser is told so. */
+/** Sends a text as it is. Our pages load and run nothing, and the headers tell browsers so. */
 export function sendDocument(res: ServerResponse, type: string, parts: readonly Buffer[]): void {
   res.setHeader('Content-Security-Policy', "default-src 'none'")
   res.setHeader('X-Content-Type-Options', 'nosniff')
   sendParts(res, 200, type, parts)
 }
 
-/** Writes a refusal with the headers that its code asks for. */
+/** Sends a refusal with the headers that its status needs. */
 export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
   const { code, message, field, retryAfterSeconds } = refusal
   const status = refusal instanceof LateRequest ? 408 : statusOf(code)
@@ -57,8 +57,8 @@ export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
 }
 
 /**
- * Any error as a refusal from the table. An outage of the database is not a defect, and neither is a path
- * that Express cannot decode; whatever else comes is one, is logged, and tells nothing.
+ * The refusal to answer an error with. An outage of the database and a path that Express can't decode have
+ * their own; any other error is a defect, which is logged and whose details the answer doesn't tell.
  */
 export function toRefusal(error: unknown, log: Log, note: NoteRefusal, requestId: string): Refusal {
   const refusal = error instanceof Refusal ? error : isOutage(error) ? unavailable(error) : undefined

@@ -12,26 +12,23 @@ import {
 import { isPassActive, usdFromCents } from '../../shared/passes/pass.ts'
 import type { Access } from './route.ts'
 
-/** Names the call that gets one, and where prices stand: what a day costs differs by agent, coin and time. */
+/** Names the calls that buy a pass and tell prices, which differ by agent, coin and time. */
 const PASS_REQUIRED = `This route needs an active pass. POST ${API_BASE}/invoice {"currency": "pow", "days": 1} buys a day with work, {"currency": "xno"} or {"currency": "xmr"} with a coin; a day costs ${usdFromCents(PRICE_USD_CENTS_PER_DAY).toFixed(2)} USD unless GET ${API_BASE}/currencies says less.`
 
 export interface Authenticator {
   /**
-   * The agent that calls, as far as the route's access asks for one.
+   * The calling agent; undefined if the route's access needs none and none is given.
    *
    * @throws Refusal `missing_token`, `invalid_token`, `banned`, `pass_required`
    */
   authenticate(
     access: Access,
     authorization: string | undefined,
-    takesBanned?: boolean,
+    servesBanned?: boolean,
   ): Promise<Caller | undefined>
-  /**
-   * The agent whose token this was when it was last looked up here: a hint of whose turn a request takes, and
-   * no more.
-   */
-  guess(access: Access, authorization: string | undefined): string | undefined
-  /** Forgets a token in this process at once. */
+  /** The agent whose token this was at its last look-up here. Not authenticated: only for taking turns. */
+  guessAgentId(access: Access, authorization: string | undefined): string | undefined
+  /** Drops a token from this process's cache. */
   forget(key: string): void
 }
 
@@ -41,17 +38,17 @@ interface Remembered {
 }
 
 /**
- * Looks tokens up, remembering good ones for at most a second: a ban or a rotation in another process takes
- * that long to be felt here, and `fresh` routes never use what is remembered. Bad tokens are not remembered,
- * and neither is the lack of a pass, so that a pass just credited opens the door.
+ * Looks tokens up, and caches good ones for TOKEN_CACHE_MS: so a ban or a rotation in another process takes
+ * that long to have effect here, except on `fresh` routes, which don't use the cache. Bad tokens aren't
+ * cached, and neither is the lack of a pass, so that a pass counts as soon as it is credited.
  */
 export function createAuthenticator(ctx: Context): Authenticator {
   const remembered = new Map<string, Remembered>()
   let timesForgotten = 0
 
-  async function lookUp(token: string, mayRemember: boolean, takesBanned = false): Promise<Caller> {
+  async function lookUp(token: string, mayRemember: boolean, servesBanned = false): Promise<Caller> {
     const key = tokenKey(token)
-    // Monotonic, so that a clock set back cannot lengthen a second.
+    // Monotonic, so that a clock set back can't keep a token in the cache longer.
     const nowMs = performance.now()
     const known = mayRemember ? remembered.get(key) : undefined
     if (known !== undefined && known.untilMs > nowMs && isToken(token, known.caller)) return known.caller
@@ -64,18 +61,17 @@ export function createAuthenticator(ctx: Context): Authenticator {
       )
     if (caller.banned_at !== undefined) {
       remembered.delete(key)
-      if (takesBanned) return caller
+      if (servesBanned) return caller
       throw new Refusal('banned', 'This agent is banned; its data stays, its access does not.')
     }
     if (remembered.size >= TOKEN_CACHE_ENTRIES) remembered.clear()
-    // The look-up began at nowMs, so what it saw is no older than that; it may have seen a token forgotten
-    // since.
+    // What the look-up saw is no older than nowMs; a token forgotten during the look-up isn't cached.
     if (timesBefore === timesForgotten) remembered.set(key, { caller, untilMs: nowMs + TOKEN_CACHE_MS })
     return caller
   }
 
   return {
-    async authenticate(access, authorization, takesBanned) {
+    async authenticate(access, authorization, servesBanned) {
       if (access === 'open') return undefined
       if (authorization === undefined) {
         if (access === 'optional') return undefined
@@ -91,13 +87,13 @@ export function createAuthenticator(ctx: Context): Authenticator {
           'The header is not of the form "Authorization: Bearer sk_" and 48 lower-case hex characters.',
         )
       }
-      const caller = await lookUp(token, access !== 'fresh', takesBanned)
+      const caller = await lookUp(token, access !== 'fresh', servesBanned)
       if (access !== 'pass' || isPassActive(caller.pass_until_ms, ctx.databaseNow())) return caller
       const anew = await lookUp(token, false)
       if (isPassActive(anew.pass_until_ms, ctx.databaseNow())) return anew
       throw new Refusal('pass_required', PASS_REQUIRED)
     },
-    guess(access, authorization) {
+    guessAgentId(access, authorization) {
       const token = access === 'open' || authorization === undefined ? undefined : readToken(authorization)
       const known = token === undefined ? undefined : remembered.get(tokenKey(token))
       return known !== undefined && token !== undefined && isToken(token, known.caller)

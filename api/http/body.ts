@@ -5,26 +5,26 @@ import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { overloaded, takeBodyRoom } from './admission.ts'
 import { parseJsonObject } from './parse.ts'
 
-/** How long a client may go on sending what nobody will read, before its connection is cut. */
+/** How long a refused client may go on sending its body before its connection is cut. */
 const DISCARD_LIMIT_MS = 2_000
 
 /** Requests that wait for `100 Continue` before they send their body. */
 const awaitingContinue = new WeakSet<IncomingMessage>()
 
 /**
- * `Expect: 100-continue` is answered when the body is wanted: after authentication, and not if it is too
- * long.
+ * Notes that a request with `Expect: 100-continue` waits for its answer, which readBody() sends: so a request
+ * that fails authentication or is too long never sends its body.
  */
-export function awaitContinue(req: IncomingMessage): void {
+export function deferContinue(req: IncomingMessage): void {
   awaitingContinue.add(req)
 }
 
 /**
- * The bytes of a request's body. Called after authentication, so that nobody without a token makes the
- * service hold what it sends. A body that is too large is refused by its Content-Length at once, and without
- * one as soon as it passes the limit.
+ * Reads a request's body. Call it after authentication, so that nobody without a token makes the service hold
+ * what it sends. A body that is too large is refused at once by its Content-Length, or without one as soon as
+ * it passes the limit.
  *
- * @param agentId in whose part of the room for bodies it is held; undefined for what everyone may send
+ * @param agentId the agent whose share of the memory for bodies it takes; undefined on an open route
  * @throws Refusal `body_too_large`, `invalid_json`; `unavailable` if there is no room for it
  */
 export async function readBody(
@@ -43,7 +43,7 @@ export async function readBody(
   }
 }
 
-/** A body, and the room that it takes until it is parsed. */
+/** A body; call `release` when its bytes are no longer needed. */
 export interface HeldBody {
   bytes: Buffer
   release(): void
@@ -115,7 +115,7 @@ function assertJson(req: IncomingMessage): void {
   }
 }
 
-/** A request that its client did not send in time. */
+/** Refuses a request that arrives too slowly; answered as 408. */
 export class LateRequest extends Refusal {
   constructor(message: string) {
     super('unavailable', message, { countedAs: 'slow_request' })
@@ -130,8 +130,8 @@ function tooLarge(): Refusal {
 }
 
 /**
- * Lets a client finish sending what is not wanted, so that it gets to read its refusal, but not for long: an
- * answered request whose body does not end is cut off.
+ * Lets a refused client finish sending its body, so that it gets to read the refusal; cuts the connection if
+ * the body doesn't end within `limitMs`.
  */
 export function discardRest(req: IncomingMessage, limitMs = DISCARD_LIMIT_MS): void {
   awaitingContinue.delete(req)

@@ -5,11 +5,11 @@ import { DISK_LOOK_EVERY_MS } from '../../shared/foundation/limits.ts'
 import { runInScope } from '../../shared/foundation/scope.ts'
 
 /**
- * A function that refuses what would write while the database's disk is nearly full: a database that can
- * write nothing more loses what is under way, and needs room to be mended. Nobody waits for the look at the
- * disk, which is seconds old at most.
+ * Makes a function to call before each write. It throws a Refusal `unavailable` while the database's disk is
+ * nearly full: a database that can't write loses what is under way, and needs room to be repaired. The free
+ * space is read in the background every few seconds, so no request waits for it.
  */
-export function watchDisk(ctx: Context): () => void {
+export function createDiskGuard(ctx: Context): () => void {
   let free: number | undefined
   let lookedAtMs = Number.NEGATIVE_INFINITY
 
@@ -17,7 +17,8 @@ export function watchDisk(ctx: Context): () => void {
     try {
       free = await ctx.database.freeDiskBytes()
     } catch (error) {
-      if (!isOutage(error)) ctx.log.error({ err: error }, 'the free disk of the database could not be read')
+      if (!isOutage(error))
+        ctx.log.error({ err: error }, 'the free disk space of the database could not be read')
     }
   }
 

@@ -5,9 +5,12 @@ export type JsonSchema = { [key: string]: unknown }
 export type ObjectSchema = JsonSchema & { properties: Record<string, JsonSchema>; required?: string[] }
 
 /**
- * A zod schema in what generators take; parts that have a name of their own are put beside, under `named`.
+ * A zod schema as a JSON Schema that code generators understand.
+ *
+ * @param named gets the parts that have a name of their own; the result refers to them
+ * @throws Error if two different schemas have the same name
  */
-export function toSchema(
+export function toOpenApiSchema(
   schema: z.ZodType,
   io: 'input' | 'output',
   named: Record<string, JsonSchema>,
@@ -24,8 +27,8 @@ export function toSchema(
 }
 
 /**
- * A zod schema as JSON Schema. What zod cannot say of itself (a refinement, a transformed text) its `meta`
- * says: keys are added to what zod says, and a key `override` takes the place of all of it.
+ * A zod schema as JSON Schema. What zod can't express (a refinement, a transformed text) stands in the
+ * schema's `meta`: its keys are added, or its key `override` replaces all of zod's.
  *
  * @param change is called with each part and changes it in place
  */
@@ -44,7 +47,7 @@ export function describeSchema(
     override({ jsonSchema }) {
       const json = jsonSchema as JsonSchema
       const { override } = json
-      // Of an integer that is given out, the range of the type says nothing.
+      // The bounds of safe integers tell a reader of answers nothing.
       if (io === 'output' && (json['minimum'] === Number.MIN_SAFE_INTEGER || json['minimum'] === 0))
         delete json['minimum']
       if (io === 'output' && json['maximum'] === Number.MAX_SAFE_INTEGER) delete json['maximum']
@@ -65,12 +68,12 @@ export function describeSchema(
   }
 }
 
-/** Puts what generators take in the place of what they make nothing of, or something wrong. */
+/** Replaces what code generators ignore or get wrong, in place. */
 function simplify(json: JsonSchema): void {
   if (json['type'] === 'integer') json['format'] = 'int64'
-  // Fields may be added.
+  // Answers may get more fields.
   if (json['additionalProperties'] === false) delete json['additionalProperties']
-  // What follows from JSON, or from the format.
+  // Implied by JSON, or by the format.
   delete json['propertyNames']
   if (json['format'] === 'date-time') delete json['pattern']
   if (typeof json['const'] === 'boolean') {
@@ -95,15 +98,15 @@ function simplify(json: JsonSchema): void {
     )
   } else if (forms.every(({ properties }) => properties !== undefined)) {
     delete json['anyOf']
-    Object.assign(json, oneOf(forms as ObjectSchema[]))
+    Object.assign(json, mergeForms(forms as ObjectSchema[]))
   }
 }
 
-/** What zod calls a schema that refers to itself and has no name: so far only that of any JSON value. */
+/** zod's name for a recursive schema without one: here that is only the one of any JSON value. */
 const UNNAMED = /^__schema\d+$/
 const ANY_JSON = 'JsonValue'
 
-/** `#/$defs/X` → `#/components/schemas/X`; the name of a part needs no `id` inside it. */
+/** Changes `#/$defs/X` to `#/components/schemas/X`, and removes the `id`, which is the part's name. */
 function pointToComponents(schema: JsonSchema): JsonSchema {
   const { id: _id, ...rest } = JSON.parse(
     JSON.stringify(schema)
@@ -114,9 +117,10 @@ function pointToComponents(schema: JsonSchema): JsonSchema {
 }
 
 /**
- * Objects of several forms as one, of which what not every form has is optional: generators know no unions.
+ * Merges the forms of a union into one object schema, in which a field that not every form requires is
+ * optional: many code generators don't support unions.
  */
-export function oneOf(forms: readonly ObjectSchema[]): ObjectSchema {
+export function mergeForms(forms: readonly ObjectSchema[]): ObjectSchema {
   const properties: Record<string, JsonSchema> = {}
   for (const form of forms)
     for (const [name, schema] of Object.entries(form.properties)) {
@@ -142,8 +146,10 @@ export function oneOf(forms: readonly ObjectSchema[]): ObjectSchema {
   return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
 }
 
-/** Each object that has all fields of another says so, and what it has besides. */
-export function extendEachOther(named: Readonly<Record<string, JsonSchema>>): Record<string, JsonSchema> {
+/**
+ * Describes an object that has all fields of another named one as `allOf` that one and its further fields.
+ */
+export function shareBases(named: Readonly<Record<string, JsonSchema>>): Record<string, JsonSchema> {
   const objects = Object.entries(named).filter(
     (one): one is [string, ObjectSchema] => Object.keys(one[1]['properties'] ?? {}).length > 0,
   )
@@ -155,7 +161,7 @@ export function extendEachOther(named: Readonly<Record<string, JsonSchema>>): Re
     ) &&
     (part.required ?? []).every((name) => whole.required?.includes(name))
   const bases = objects
-    .filter(([, schema]) => sizeOf(schema) >= FEWEST_SHARED)
+    .filter(([, schema]) => sizeOf(schema) >= MIN_SHARED_FIELDS)
     .sort(([, a], [, b]) => sizeOf(b) - sizeOf(a))
   return Object.fromEntries(
     Object.entries(named).map(([name, schema]) => {
@@ -175,13 +181,11 @@ export function extendEachOther(named: Readonly<Record<string, JsonSchema>>): Re
   )
 }
 
-/** Fields that two objects share before one is told by the other. */
-const FEWEST_SHARED = 5
+/** An object with fewer fields isn't used as a base of others. */
+const MIN_SHARED_FIELDS = 5
 
-/**
- * A view that has a name of its own stands behind a reference, and has to be written out to be given `ok`.
- */
-export function resolve(schema: JsonSchema, named: Record<string, JsonSchema>): JsonSchema {
+/** The named schema that a reference points to; any other schema as it is. */
+export function resolveReference(schema: JsonSchema, named: Record<string, JsonSchema>): JsonSchema {
   const { $ref: reference } = schema
   return typeof reference === 'string'
     ? (named[reference.slice(reference.lastIndexOf('/') + 1)] ?? schema)
@@ -189,11 +193,11 @@ export function resolve(schema: JsonSchema, named: Record<string, JsonSchema>): 
 }
 
 /**
- * A value of a schema: its first example if it has any; null if it can be. What is not a list of the answer
- * itself, but of something in it, is shown empty.
+ * An example value for a schema: its own first example if it has one, null if it may be null. Lists are empty
+ * below the second level.
  */
 export function exampleOf(schema: JsonSchema, named: Record<string, JsonSchema>, depth = 0): unknown {
-  const whole = resolve(schema, named) as JsonSchema & {
+  const whole = resolveReference(schema, named) as JsonSchema & {
     examples?: unknown[]
     enum?: unknown[]
     anyOf?: JsonSchema[]

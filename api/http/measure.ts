@@ -3,16 +3,16 @@ import type { Context } from '../../shared/context.ts'
 import { currentTracer } from '../../shared/foundation/tracing.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 
-/** What callers send as a method may be anything, and a metric's labels must be few. */
+/** Any other method is counted as `other`: a metric's labels must be few. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'DELETE', 'PATCH'])
 
-/** Counts each request by its route's template, once its answer is sent or its caller is gone. */
+/** Counts and logs each request when its answer is sent or its caller is gone, by its route's template. */
 export function measureRequests(ctx: Context): RequestHandler {
   return (req, res, next) => {
     const startedAt = performance.now()
     res.once('close', () => {
-      // What its caller asked it to wait is not the service's time.
-      const milliseconds = performance.now() - startedAt - Number(res.locals['restedMs'] ?? 0)
+      // Without the time that the caller asked the service to wait.
+      const milliseconds = performance.now() - startedAt - Number(res.locals['waitedMs'] ?? 0)
       const labels = {
         method: METHODS.has(req.method) ? req.method : 'other',
         route: templateOf(req.route),

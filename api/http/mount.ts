@@ -15,33 +15,33 @@ import {
   MAX_LIGHT_COST,
 } from '../../shared/foundation/limits.ts'
 import { currentSignal, runInScope } from '../../shared/foundation/scope.ts'
-import { createAdmission, untilOver, type Admission } from './admission.ts'
+import { createAdmission, untilAborted, type Admission } from './admission.ts'
 import { sendDocument, sendJson, sendJsonText, sendRefusal, toRefusal, writeJson } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
-import { watchDisk } from './disk.ts'
+import { createDiskGuard } from './disk.ts'
 import { discardRest, LateRequest, parseBody, readBody } from './body.ts'
 import { measureRequests } from './measure.ts'
 import { parseFields, parseQuery } from './parse.ts'
 import type { NoteRefusal } from './refusals.ts'
-import { cacheAndAsk, isPublic, type GivenAnswer, type Route } from './route.ts'
+import { cacheAndRevalidate, isPublic, type GivenAnswer, type Route } from './route.ts'
 
 const gzip = promisify(zlib.gzip)
-/** For what comes after a wait. */
+/** How long a connection may be silent after a wait. */
 const WAIT_SLACK_MS = 30 * SECOND_MS
-/** Of what is shorter little is saved. */
+/** Compressing shorter answers saves little. */
 const MIN_COMPRESSED_BYTES = 1_024
 
-/** How long a browser remembers what a path takes. */
+/** How long a browser may remember which methods and headers a path accepts. */
 const PREFLIGHT_SECONDS = 86_400
 
-/** `{name}` of a route's path → Express's `:name`, or its `*name`, which it gives part by part. */
+/** Changes `{name}` to Express's `:name`, or the last one to `*name`, whose value may have slashes. */
 const expressPath = (path: string, endsOpen = false): string =>
   (endsOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path).replace(/\{(\w+)\}/g, ':$1')
 
 const joinParts = (params: Request['params']): Record<string, string> =>
   Object.fromEntries(Object.entries(params).map(([name, value]) => [name, [value].flat().join('/')]))
 
-/** The paths that a route answers at. */
+/** The paths of a route, the one below the API base first. */
 export function pathsOf(route: Route): string[] {
   if (route.onlyAtRoot) return [route.path]
   const below = route.path === '/' ? API_BASE : `${API_BASE}${route.path}`
@@ -49,8 +49,8 @@ export function pathsOf(route: Route): string[] {
 }
 
 /**
- * Mounts the routes, and for each path what every other method on it gets. Paths without parameters come
- * first: `/claim/resolve` is no claim's id.
+ * Mounts the routes, and for each path an answer to all other methods. Paths without parameters come first,
+ * so that `/claim/resolve` isn't taken for the claim with the id `resolve`.
  */
 export function mountRoutes(
   router: Router,
@@ -60,7 +60,7 @@ export function mountRoutes(
   waits: Waits,
 ): void {
   const admission = createAdmission()
-  const requireDisk = watchDisk(ctx)
+  const requireDisk = createDiskGuard(ctx)
   const frame = { ctx, authenticator, admission, requireDisk, waits }
   const literal = new Map<string, { path: string; serve: RequestHandler }>()
   router.use(serveLiteral(literal))
@@ -77,16 +77,16 @@ export function mountRoutes(
       if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), handler)
       else router.post(expressPath(path), handler)
     }
-    router.all(expressPath(path, own[0]?.endsOpen), refuseMethod([...allowed, 'OPTIONS']))
+    router.all(expressPath(path, own[0]?.endsOpen), answerOtherMethods([...allowed, 'OPTIONS']))
   }
 }
 
-/** The router tries one path after the other; those without parameters are found at once. */
+/** Serves paths without parameters by one look-up, since the router would try path after path. */
 function serveLiteral(routes: ReadonlyMap<string, { path: string; serve: RequestHandler }>): RequestHandler {
   return (req, res, next) => {
     const found = routes.get(`${req.method} ${req.path}`)
     if (found === undefined) return next()
-    // The template of the route, as the router sets it.
+    // As the router would set it; the metrics read it.
     req.route = { path: found.path }
     return found.serve(req, res, next)
   }
@@ -101,9 +101,9 @@ interface Frame {
 }
 
 /**
- * Authenticate → read → parse → wait, if it is asked for → handle → view. Until the first connection and every index stand, no
- * uniqueness holds, so nothing that needs the database is served. Whatever is costly waits for its turn,
- * parsing and writing included.
+ * Serves a request: authenticate → parse the query → wait, if the query asks for it → read and parse the body
+ * → handle → send. Routes that need the database are refused until its indexes exist, because uniqueness
+ * depends on them. Costly steps wait for their turn, including parsing and writing.
  */
 function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, route: Route): RequestHandler {
   const kind = route.method === 'POST' ? 'writes' : 'reads'
@@ -116,14 +116,14 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
       const startedAt = performance.now()
       const timer = setTimeout(() => life.abort(tookTooLong()), leftMs + moreMs)
       try {
-        return await untilOver(part(), life.signal)
+        return await untilAborted(part(), life.signal)
       } finally {
         clearTimeout(timer)
         leftMs = Math.max(0, leftMs - (performance.now() - startedAt))
       }
     }
     const authenticate = () =>
-      authenticator.authenticate(route.access, req.headers.authorization, route.takesBanned)
+      authenticator.authenticate(route.access, req.headers.authorization, route.servesBanned)
     const respond = async (
       caller: Caller | undefined,
       query: object | undefined,
@@ -133,39 +133,39 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
       const call = {
         ...{ ctx, caller, body, query, params, peek: req.method === 'HEAD' },
         prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
-        aside: <T>(wait: () => Promise<T>) => admission.aside(kind, wait),
+        releaseRoomWhile: <T>(wait: () => Promise<T>) => admission.releaseRoomWhile(kind, wait),
         inTurn: <T>(cost: number, work: () => Promise<T>) => inTurn(caller, cost > MAX_LIGHT_COST, work),
       }
       const answer = async (): Promise<void> => {
         const given = await route.handle(call as Parameters<Route['handle']>[0])
-        // Its refusal has been sent.
+        // If aborted, a refusal has been sent already.
         life.signal.throwIfAborted()
         await send(req, res, route, given)
       }
       await inTurn(caller, (route.cost?.(query) ?? 0) > MAX_LIGHT_COST, answer)
     }
     const inTurn = <T>(caller: Caller | undefined, isHeavy: boolean, part: () => Promise<T>): Promise<T> =>
-      isHeavy ? admission.heavy(caller?._id ?? req.socket, part, currentSignal()) : part()
+      isHeavy ? admission.runHeavy(caller?._id ?? req.socket, part, currentSignal()) : part()
     const parse = () => ({
       query: parseQuery(route.query, req.query),
       params: route.params === undefined ? undefined : parseFields(route.params, joinParts(req.params)),
     })
-    // Most requests read and don't wait: they have one part.
+    // Most requests are reads that don't wait, and are served in one part.
     if (kind === 'reads' && (route.wait === undefined || !req.url.includes('?'))) {
       await timed(async () => {
-        const caller = route.access === 'open' ? undefined : await admission.work(kind, authenticate)
+        const caller = route.access === 'open' ? undefined : await admission.run(kind, authenticate)
         const { query, params } = parse()
-        await admission.work(kind, () => respond(caller, query, params, undefined), caller?._id)
+        await admission.run(kind, () => respond(caller, query, params, undefined), caller?._id)
       }, route.patienceMs)
       return
     }
     let early = await timed(async () => {
       if (kind === 'writes')
-        await admission.turn(
-          authenticator.guess(route.access, req.headers.authorization) ?? req.socket,
+        await admission.waitForTurn(
+          authenticator.guessAgentId(route.access, req.headers.authorization) ?? req.socket,
           life.signal,
         )
-      return admission.work(kind, authenticate)
+      return admission.run(kind, authenticate)
     })
     const isWhole = route.body === undefined || req.complete
     const { params, ...parsed } = parse()
@@ -176,15 +176,15 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
         : await timed(async () => route.wait?.({ ctx, caller: early, query }))
     if (wait !== undefined && early !== undefined) {
       const caller = early
-      await restingFor(req, res, wait.seconds, () =>
+      await allowSilence(req, res, wait.seconds, () =>
         waits.until(caller._id, wait.seconds, wait.look, life.signal),
       )
       query = (wait.query as typeof query) ?? query
       leftMs = ctx.config.requestMs
-      // Meanwhile its token may have been replaced, or its agent banned.
+      // During the wait the token may have been replaced or the agent banned.
       early = await timed(authenticate)
     }
-    // The client's own time, which the server bounds, is not the service's.
+    // Not timed: the server limits how long a client may take to send its body.
     const held =
       route.body === undefined
         ? undefined
@@ -199,19 +199,19 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
               Promise.resolve(parseFields(schema, parseBody(req, held.bytes))),
             )
       held?.release()
-      // A body may take half a minute, and meanwhile a token may have been replaced, or its agent banned.
+      // While the body arrived, the token may have been replaced or the agent banned.
       await respond(isWhole ? early : await authenticate(), query, params, body)
     }
     try {
-      await timed(() => admission.work(kind, perform, early?._id), route.patienceMs)
+      await timed(() => admission.run(kind, perform, early?._id), route.patienceMs)
     } finally {
       held?.release()
     }
   }
 }
 
-/** Lets a connection be silent for so long, in which nothing is the service's time. */
-async function restingFor(
+/** Runs `wait` with a longer time-out of the connection, and notes its duration for the metrics. */
+async function allowSilence(
   req: Request,
   res: Response,
   seconds: number,
@@ -224,7 +224,7 @@ async function restingFor(
     await wait()
   } finally {
     req.socket.setTimeout(timeout ?? 0)
-    res.locals['restedMs'] = performance.now() - startedAt
+    res.locals['waitedMs'] = performance.now() - startedAt
   }
 }
 
@@ -233,7 +233,7 @@ async function send(req: Request, res: Response, route: Route, given: GivenAnswe
   const parts = bytesOf(given)
   if (!isPublic(route)) return sendParts(res, given, parts)
   res.vary('Accept-Encoding')
-  const cache = given.cache ?? (route.isUnique ? undefined : cacheAndAsk(tagOf(parts)))
+  const cache = given.cache ?? (route.changesEachTime ? undefined : cacheAndRevalidate(tagOf(parts)))
   if (cache !== undefined) {
     res.setHeader('ETag', cache.etag)
     res.setHeader('Cache-Control', cache.control)
@@ -243,12 +243,12 @@ async function send(req: Request, res: Response, route: Route, given: GivenAnswe
   if (length < MIN_COMPRESSED_BYTES || !takesGzip(req)) return sendParts(res, given, parts)
   const compressed = await compress(parts)
   res.setHeader('Content-Encoding', 'gzip')
-  // Other bytes than those of the strong tag (RFC 9110 section 8.8.3.3).
+  // Weak, since the strong tag belongs to the uncompressed bytes (RFC 9110 section 8.8.3.3).
   if (cache !== undefined) res.setHeader('ETag', `W/${cache.etag}`)
   sendParts(res, given, [compressed])
 }
 
-/** Whoever names no coding gets none. */
+/** Only if the client names it: one without Accept-Encoding gets the answer uncompressed. */
 const takesGzip = (req: Request): boolean =>
   req.headers['accept-encoding'] !== undefined && req.acceptsEncodings('gzip') !== false
 
@@ -265,7 +265,7 @@ function sendParts(res: Response, given: GivenAnswer<unknown>, parts: readonly B
   else sendJsonText(res, given.status, ...parts)
 }
 
-/** Makes something of an answer's bytes, once for everyone who shares them. */
+/** Memoizes `make` by the identity of the buffer, if the answer is a single one. */
 function oncePerBytes<Made>(make: (bytes: Buffer) => Made): (parts: readonly Buffer[]) => Made {
   const made = new WeakMap<Buffer, Made>()
   return ([first = EMPTY, ...more]) => {
@@ -283,16 +283,15 @@ const tagOf = oncePerBytes((bytes) => hash('sha256', bytes, 'hex').slice(0, 32))
 const compress = oncePerBytes((bytes) => gzip(bytes, { level: zlib.constants.Z_BEST_SPEED }))
 
 /**
- * Whether `If-None-Match` names the etag (RFC 9110 section 13.1.2, compared weakly). Express's own
- * `req.fresh` says no wherever the request has `Cache-Control: no-cache`, which fetch adds by itself to each
- * such request.
+ * Whether `If-None-Match` names the etag (RFC 9110 section 13.1.2, compared weakly). Express's `req.fresh`
+ * doesn't do: it is false with `Cache-Control: no-cache`, which fetch adds by itself to each such request.
  */
 function namesTag(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false
   return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
 }
 
-function refuseMethod(allowed: readonly string[]): RequestHandler {
+function answerOtherMethods(allowed: readonly string[]): RequestHandler {
   return (req, res) => {
     res.setHeader('Allow', allowed.join(', '))
     if (req.method === 'OPTIONS') {
@@ -313,16 +312,14 @@ function refuseMethod(allowed: readonly string[]): RequestHandler {
 }
 
 /**
- * An id for each request, made here: it stands in `X-Request-Id`, in the log, and with the jobs that the
- * request enqueues, and says nothing about the caller. And the request's life: what is done for it stops when
- * its caller has left.
+ * Gives each request an id, for `X-Request-Id`, the log and the jobs that it enqueues; the headers for calls
+ * from web pages; and an AbortController, `res.locals.life`, which stops its work when its caller has left.
  */
-export const identifyRequest: RequestHandler = (_req, res, next) => {
+export const beginRequest: RequestHandler = (_req, res, next) => {
   const id = randomUUID()
   res.locals['requestId'] = id
   res.setHeader('X-Request-Id', id)
-  // A token is sent by whoever has it, and never by a browser on its own, as a cookie would be: any page may
-  // ask.
+  // Any page may call: unlike a cookie, a token is never sent by a browser on its own.
   res.setHeader('Access-Control-Allow-Origin', '*')
   res.setHeader('Access-Control-Expose-Headers', 'Allow, ETag, Retry-After, WWW-Authenticate, X-Request-Id')
   const life = new AbortController()
@@ -345,8 +342,8 @@ export const refuseUnknownPath: RequestHandler = (req, res) => {
 }
 
 /**
- * The router's last word, in place of Express's own, which is a page. It comes to that for a target that is
- * no URL: the router gives it up before the first middleware.
+ * Makes the router's final handler, in place of Express's, which answers with HTML. It is reached by a
+ * request target that is not a URL, which the router gives up before the first middleware.
  */
 export function answerUnrouted(
   ctx: Context,
@@ -356,7 +353,7 @@ export function answerUnrouted(
   return (req, res) => (error) => {
     const ignored = (): void => undefined
     if (error !== undefined) return void answerError(error, req, res, ignored)
-    identifyRequest(req, res, () => measure(req, res, () => refuseUnknownPath(req, res, ignored)))
+    beginRequest(req, res, () => measure(req, res, () => refuseUnknownPath(req, res, ignored)))
     discardRest(req)
   }
 }

@@ -5,10 +5,10 @@ import { PROTOCOL_VERSION, SERVICE_VERSION, TOKEN_PATTERN } from '../../shared/f
 import {
   describeSchema,
   exampleOf,
-  extendEachOther,
-  oneOf,
-  resolve,
-  toSchema,
+  shareBases,
+  mergeForms,
+  resolveReference,
+  toOpenApiSchema,
   type JsonSchema,
   type ObjectSchema,
 } from './json-schema.ts'
@@ -17,10 +17,9 @@ import { operationName } from './operation-names.ts'
 import { noView, type Access, type Route } from './route.ts'
 
 /**
- * The OpenAPI 3.1 document, made of the routes as they are mounted and of the schemas that check them. Bodies
- * and answers are open: fields may be added (contract, Versioning, 2). It keeps to what code generators take:
- * each path once, no constant booleans, 64-bit integers, answers of several forms as one object with optional
- * fields.
+ * The OpenAPI 3.1 document, made of the mounted routes and the schemas that check them. Bodies and answers
+ * may have further fields. For the sake of code generators it has each path once, no constant booleans,
+ * 64-bit integers, and one object with optional fields for an answer of several forms.
  *
  * Its version ends with a hash of its paths and components: it changes if and only if they do.
  *
@@ -41,7 +40,7 @@ export function describeApi(routes: readonly Route[], baseUrl: string): JsonSche
   }
   const responses = shareResponses(Object.values(paths).flatMap((item) => Object.values(item)))
   const components = {
-    schemas: { ...extendEachOther(shared.named), Refusal: REFUSAL },
+    schemas: { ...shareBases(shared.named), Refusal: REFUSAL },
     parameters: shared.parameters,
     responses,
     securitySchemes: {
@@ -67,7 +66,7 @@ export function describeApi(routes: readonly Route[], baseUrl: string): JsonSche
     servers: [{ url: baseUrl }],
     externalDocs: { url: `${baseUrl}/llms.txt`, description: 'How to use the service, on one page' },
     tags: TAGS.map(({ name, description }) => ({ name, description })),
-    // Of every operation that does not say otherwise.
+    // The default; see SECURITY.
     security: [{ bearer: [] }],
     paths,
     components,
@@ -127,10 +126,10 @@ function tagOf(route: Route): string {
   return TAGS.find((tag) => (tag.first as readonly string[]).includes(first))?.name ?? 'about'
 }
 
-/** What stands once under `components`. */
+/** What is collected for `components` while the routes are described. */
 interface Shared {
   named: Record<string, JsonSchema>
-  /** Answers by their schema as JSON: the name of each. */
+  /** The name of each answer's schema, by the schema as JSON. */
   answers: Map<string, string>
   parameters: Record<string, object>
 }
@@ -193,7 +192,7 @@ function describeParameters(route: Route, shared: Shared): { parameters?: unknow
     parameters: own.map((parameter) => {
       const { key } = parameter
       parameters[key] ??= parameter.described
-      // Of one name, another route may have another parameter.
+      // Another route may have a different parameter of the same name.
       return JSON.stringify(parameters[key]) === JSON.stringify(parameter.described)
         ? { $ref: `#/components/parameters/${key}` }
         : parameter.described
@@ -207,7 +206,7 @@ function parametersOf(
   named: Record<string, JsonSchema>,
 ): { key: string; described: object }[] {
   if (fields === undefined) return []
-  const { properties, required = [] } = toSchema(fields, 'input', named) as {
+  const { properties, required = [] } = toOpenApiSchema(fields, 'input', named) as {
     properties: Record<string, JsonSchema>
     required?: string[]
   }
@@ -219,7 +218,7 @@ function parametersOf(
       ...(description === undefined ? {} : { description }),
       schema,
     }
-    // `before` is an id of another kind on each list.
+    // The id's prefix goes into the key: `before`, for example, is another kind of id in each list.
     const [, prefix] =
       / begins with (\w+)_/.exec(String(description)) ?? /id of an? (\w+)/.exec(String(description)) ?? []
     return { key: [place, name, ...(prefix === undefined ? [] : [prefix])].join('-'), described }
@@ -227,7 +226,7 @@ function parametersOf(
 }
 
 function describeBody(body: z.ZodObject, named: Record<string, JsonSchema>): object {
-  const schema = toSchema(body, 'input', named)
+  const schema = toOpenApiSchema(body, 'input', named)
   return { required: Array.isArray(schema['required']), content: { 'application/json': { schema } } }
 }
 
@@ -245,7 +244,9 @@ function describeAnswers(route: Route, shared: Shared): Record<string, Response>
   )
 }
 
-/** The answer of a route, which others may have too, under a name of its own. */
+/**
+ * A reference to the answer's schema, which is named after the first route with that answer; and an example.
+ */
 function describeAnswer(route: Route, { named, answers }: Shared): object {
   const schema = withOk(route.view, named)
   const written = JSON.stringify(schema)
@@ -261,7 +262,11 @@ function describeAnswer(route: Route, { named, answers }: Shared): object {
   }
 }
 
-/** Puts references in the place of responses that several operations have. @returns those, by name */
+/**
+ * Replaces each response that several operations have by a reference.
+ *
+ * @returns these responses, by name
+ */
 function shareResponses(operations: readonly Operation[]): Record<string, object> {
   const uses = new Map<string, { response: Response; at: Operation; status: string }[]>()
   for (const at of operations)
@@ -281,7 +286,7 @@ function shareResponses(operations: readonly Operation[]): Record<string, object
   return shared
 }
 
-/** A refusal is called after its kind, any other response after the first operation that has it. */
+/** The name of a shared response: a refusal's kind, or the first operation that has it. */
 function nameOfResponse(
   { 'x-codes': [code] = [] }: Response,
   { operationId }: Operation,
@@ -301,27 +306,29 @@ const NOT_MODIFIED = {
   content: {},
 }
 
-/** The view as it goes over the wire, with `ok`. */
+/** The schema of an answer: the view's fields and `ok`. */
 function withOk(view: Route['view'], named: Record<string, JsonSchema>): JsonSchema {
   const forms = view instanceof z.ZodUnion ? view.options : [view]
   const {
     properties,
     required = [],
     ...rest
-  } = oneOf(forms.map((form) => resolve(toSchema(form, 'output', named), named) as ObjectSchema))
+  } = mergeForms(
+    forms.map((form) => resolveReference(toOpenApiSchema(form, 'output', named), named) as ObjectSchema),
+  )
   return { ...rest, properties: { ok: OK, ...properties }, required: ['ok', ...required] }
 }
 
 const OK = { type: 'boolean' }
 
 /**
- * Every refusal that a route can give, by status: those of its access, of its parsing, its own, and the two
- * of any route.
+ * Every refusal that a route can give, by status: those of its access, its parsing, its own, `internal`, and
+ * `unavailable` if it needs the database.
  */
 export function refusalsOf(route: Route): Map<number, ErrorCode[]> {
   const codes = new Set<ErrorCode>([
-    ...OF_ACCESS[route.access],
-    ...(route.method === 'POST' ? OF_BODIES : []),
+    ...ACCESS_REFUSALS[route.access],
+    ...(route.method === 'POST' ? BODY_REFUSALS : []),
     ...parsingRefusals(route),
     ...(route.errors ?? []),
     'internal',
@@ -332,14 +339,14 @@ export function refusalsOf(route: Route): Map<number, ErrorCode[]> {
   return new Map([...byStatus].sort(([a], [b]) => a - b))
 }
 
-const OF_ACCESS: Record<Access, readonly ErrorCode[]> = {
+const ACCESS_REFUSALS: Record<Access, readonly ErrorCode[]> = {
   open: [],
   optional: ['invalid_token', 'banned'],
   token: ['missing_token', 'invalid_token', 'banned'],
   fresh: ['missing_token', 'invalid_token', 'banned'],
   pass: ['missing_token', 'invalid_token', 'banned', 'pass_required'],
 }
-const OF_BODIES: readonly ErrorCode[] = ['body_too_large', 'unsupported_media_type']
+const BODY_REFUSALS: readonly ErrorCode[] = ['body_too_large', 'unsupported_media_type']
 
 function parsingRefusals(route: Route): ErrorCode[] {
   const requires = [route.body, route.query].some(
@@ -350,7 +357,7 @@ function parsingRefusals(route: Route): ErrorCode[] {
   return [
     ...(route.body === undefined ? [] : (['invalid_json'] as const)),
     ...(requires ? (['missing_field'] as const) : []),
-    // An empty segment, or one with a slash, makes it another path.
+    // A parameter that is empty or has a slash makes it another path.
     ...(route.params === undefined ? [] : (['no_such_route'] as const)),
   ]
 }

@@ -1,7 +1,7 @@
 import { pathsOf } from './mount.ts'
 import type { Route } from './route.ts'
 
-/** Verb and noun for each route, by its method and first path below the API base. */
+/** The operation id of each route, by its method and path below the API base. */
 const NAMES: Readonly<Record<string, string>> = {
   'GET /api/v1': 'listRoutes',
   'GET /api/v1/rules': 'getRules',
@@ -65,7 +65,7 @@ const NAMES: Readonly<Record<string, string>> = {
   'GET /api/v1/market/solvency': 'getSolvency',
 }
 
-/** The operation id of a route; one without a name in the table is called after its method and path. */
+/** The operation id of a route; if the table has none, one made of its method and path. */
 export function operationName(route: Route): string {
   const key = `${route.method} ${pathsOf(route)[0] ?? route.path}`
   return NAMES[key] ?? nameOfPath(route)

@@ -4,8 +4,7 @@ import { Refusal } from '../../shared/foundation/errors.ts'
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * The body as a JSON object. Nothing of it is looked at yet: fields that no schema defines are dropped by the
- * schema, whatever their name, depth or content.
+ * The body as a JSON object, whose fields are not checked yet.
  *
  * @throws Refusal `invalid_json`
  */
@@ -21,7 +20,8 @@ export function parseJsonObject(bytes: Uint8Array): object {
 }
 
 /**
- * Checks a body, a query or path parameters against its schema and gives back the defined fields alone.
+ * Checks a body, a query or path parameters against a schema, and drops fields that the schema doesn't
+ * define.
  *
  * @throws Refusal `missing_field` or `invalid_field`, naming the first field at fault
  */
@@ -57,8 +57,8 @@ function missingFields(issues: readonly z.core.$ZodIssue[], input: object): Refu
 }
 
 /**
- * The fields of a query. Unlike a body's, one that isn't defined is refused: what is misspelt would be taken
- * for absent.
+ * The fields of a query. Unlike in a body, an undefined field is refused: a misspelt parameter would
+ * otherwise be ignored unnoticed.
  *
  * @throws Refusal `missing_field` or `invalid_field`
  */
@@ -70,7 +70,7 @@ export function parseQuery<S extends z.ZodObject>(
   const known = Object.keys(schema?.shape ?? {})
   const unknown = Object.keys(input).find((name) => !known.includes(name))
   if (unknown === undefined) return fields
-  // `limit[]` is meant for `limit`.
+  // Whoever sends `limit[]` means `limit`.
   const meant = unknown.replace(/\[.*$/s, '')
   const field = (known.includes(meant) ? meant : unknown).slice(0, 100)
   const expected =
@@ -90,15 +90,15 @@ export function splitQuery(text: string | undefined | null): Record<string, stri
   for (const part of (text ?? '').split('&')) {
     if (part === '') continue
     const at = part.indexOf('=')
-    const name = unescape(at < 0 ? part : part.slice(0, at))
-    const value = at < 0 ? '' : unescape(part.slice(at + 1))
+    const name = decodeQueryPart(at < 0 ? part : part.slice(0, at))
+    const value = at < 0 ? '' : decodeQueryPart(part.slice(at + 1))
     const before = fields[name]
     fields[name] = before === undefined ? value : [before, value].flat()
   }
   return fields
 }
 
-function unescape(text: string): string {
+function decodeQueryPart(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {

@@ -2,13 +2,14 @@ import type { RequestListener } from 'node:http'
 import type { Socket } from 'node:net'
 import { MAX_PIPELINED } from '../../shared/foundation/limits.ts'
 
-/** Of each connection what waits for its turn, first in line first. */
+/** The requests of each connection that wait for their turn, in order. */
 const waiting = new WeakMap<Socket, (() => void)[]>()
 let count = 0
 
 /**
- * A connection has one answer under way. What was sent behind it waits, and no more is read, until the system
- * has taken the answer: requests whose answers nobody reads cost nothing but their own bytes.
+ * Serves one request of a connection at a time. Pipelined requests wait, and nothing more is read from the
+ * connection, until the operating system has taken the answer before: so a client that reads no answers makes
+ * the service do no work.
  */
 export function answerInTurn(listener: RequestListener): RequestListener {
   return (req, res) => {
@@ -27,8 +28,8 @@ export function answerInTurn(listener: RequestListener): RequestListener {
       begin()
       return
     }
-    if (isIdle.has(socket)) {
-      isIdle.delete(socket)
+    if (idleSockets.has(socket)) {
+      idleSockets.delete(socket)
       begin()
       return
     }
@@ -40,14 +41,14 @@ export function answerInTurn(listener: RequestListener): RequestListener {
 }
 
 /** Connections that have no answer under way. */
-const isIdle = new WeakSet<Socket>()
+const idleSockets = new WeakSet<Socket>()
 
 function next(socket: Socket): void {
   const line = waiting.get(socket)
   if (line === undefined || socket.destroyed) return
   const begin = line.shift()
   if (begin === undefined) {
-    isIdle.add(socket)
+    idleSockets.add(socket)
     socket.resume()
     return
   }

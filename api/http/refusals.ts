@@ -3,10 +3,10 @@ import { hideCredentials, type Log } from '../../shared/foundation/log.ts'
 import { runInScope } from '../../shared/foundation/scope.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 
-/** Reasons for which requests or connections are refused or cut, and that are only counted in the log. */
+/** Why requests or connections were refused or cut, for reasons that the log only counts. */
 export type RefusalKind = NonNullable<Refusal['countedAs']> | 'large_headers' | 'malformed' | 'cut_for_room'
 
-/** Counts a refusal; the first `error` of a line is logged in it, without its stack. */
+/** Counts a refusal for the next log line, which also has the first `error` given, without its stack. */
 export type NoteRefusal = (kind: RefusalKind, error?: unknown) => void
 
 /**
@@ -21,7 +21,7 @@ export function createRefusalLogger(log: Log): NoteRefusal {
     if (Object.keys(counts).length === 0) return
     const error =
       example instanceof Error ? { error: hideCredentials(`${example.name}: ${example.message}`) } : {}
-    // The connection logs that the database is out of reach, which is normal for a moment at a start.
+    // Normal for a moment at a start; a real outage is logged by the connection to the database.
     const level = Object.keys(counts).every((kind) => kind === 'database') ? 'info' : 'warn'
     runInScope({}, () => log[level]({ refused: counts, ...error }, 'requests were refused'))
     counts = {}

@@ -8,10 +8,10 @@ import type { Look } from './waits.ts'
 /**
  * Who may call a route.
  *
- * - `open`: anyone; `Authorization` is not looked at
- * - `optional`: anyone; a token that is sent must be good
+ * - `open`: anyone; `Authorization` is ignored
+ * - `optional`: anyone; a token, if sent, must be valid
  * - `token`: an agent
- * - `fresh`: an agent, looked up anew each time, so that a ban or a rotation is felt at once
+ * - `fresh`: an agent, looked up anew each time, so that a ban or a rotation has effect at once
  * - `pass`: an agent with an active pass
  */
 export type Access = 'open' | 'optional' | 'token' | 'fresh' | 'pass'
@@ -34,30 +34,29 @@ export interface Call<
   body: Parsed<Body>
   query: Parsed<Query>
   params: Parsed<Params>
-  /** True for HEAD: the answer is wanted and no effect. */
+  /** True for HEAD, which must have no effect. */
   peek: boolean
   /**
-   * Of the given media types the one that the caller would rather have, by its `Accept`; undefined if it
-   * takes none of them.
+   * The one of these media types that the caller's `Accept` prefers; undefined if it accepts none of them.
    */
   prefers(types: readonly string[]): string | undefined
   /**
-   * Waits for workers without keeping the room of a request's work.
+   * Waits for workers while other requests may use this one's room.
    *
-   * @returns undefined, at once, if too many wait
+   * @returns undefined at once, without waiting, if too many wait already
    */
-  aside<T>(wait: () => Promise<T>): Promise<T | undefined>
+  releaseRoomWhile<T>(wait: () => Promise<T>): Promise<T | undefined>
   /**
-   * Does what turns out to cost this much: at once if it is light, else in turn with other callers' heavy
-   * requests.
+   * Runs work whose cost is known only by now: at once up to MAX_LIGHT_COST, else in turn with other callers'
+   * heavy requests.
    */
   inTurn<T>(cost: number, work: () => Promise<T>): Promise<T>
 }
 
-/** A request that waits until there is something to answer with. */
+/** How a request waits until there is something to answer with. */
 export interface Wait<Query> {
   seconds: number
-  /** What it is answered with once the wait is over; as it was asked if absent. */
+  /** The query to answer after the wait; the one that was sent if absent. */
   query?: Query
   look(): Promise<Look>
 }
@@ -69,7 +68,7 @@ export interface Answer<View> {
   cache?: Caching
 }
 
-/** A view that was written out before, `ok` and all; parts of it may be shared with other answers. */
+/** An answer that is JSON already, with `ok`; its parts may be shared with other answers. */
 export interface WrittenAnswer {
   status: 200
   json: Buffer | readonly Buffer[]
@@ -84,7 +83,7 @@ export interface Caching {
   control: string
 }
 
-/** A text of a standard that is not ours, or a page: sent as it is, without `ok`. */
+/** An answer that is not ours to wrap, such as a page or a checkpoint: sent as it is, without `ok`. */
 export interface DocumentAnswer {
   status: 200
   document: { type: string; text: string | Buffer }
@@ -93,7 +92,7 @@ export interface DocumentAnswer {
 
 export type GivenAnswer<View> = Answer<View> | DocumentAnswer | WrittenAnswer
 
-/** The view of a route that answers with documents alone. */
+/** The view of a route that answers only with documents. */
 export const noView = z.object({})
 
 export interface RouteSpec<
@@ -106,17 +105,17 @@ export interface RouteSpec<
   method: 'GET' | 'POST'
   /** Below `/api/v1`, a parameter as `{name}`. */
   path: string
-  /** True if its last parameter may have slashes. */
+  /** True if the last parameter may contain slashes. */
   endsOpen?: true
-  /** Answers at the root too: the contract writes some routes without the base path. */
+  /** Answers at the root too: clients may call some routes without the base path. */
   alsoAtRoot?: boolean
-  /** Answers at the root alone: a well-known place, or a page beside the API. */
+  /** Answers only at the root: a well-known path, or a page. */
   onlyAtRoot?: boolean
-  /** False if it goes on answering while MongoDB is away. */
+  /** False if it answers even while MongoDB is out of reach. */
   needsDatabase?: false
   access: A
-  /** True if it serves a banned agent too; with the access `fresh` alone. */
-  takesBanned?: true
+  /** True if it serves banned agents too; only with the access `fresh`. */
+  servesBanned?: true
   summary: string
   /** More than the summary says, for the OpenAPI document; sentences in Markdown. */
   description?: string
@@ -125,20 +124,20 @@ export interface RouteSpec<
   params?: Params
   /** The view of a good answer, without `ok`. */
   view: View
-  /** What it may answer in place of the view: media types, each with a JSON Schema of its documents. */
+  /** Documents that it may answer with in place of the view: a JSON Schema for each media type. */
   documents?: Readonly<Record<string, Readonly<Record<string, unknown>>>>
-  /** True if an answer is another each time: it gets no etag of its content. */
-  isUnique?: true
+  /** True if the answer is different each time, such as a challenge: then it gets no etag. */
+  changesEachTime?: true
   /**
-   * Statuses of a good answer, the usual one first; 200 if absent. What anyone may read has an etag, and 304
+   * Statuses of a good answer, the usual one first; 200 if absent. For routes whose answers have an etag, 304
    * is added.
    */
   statuses?: readonly (200 | 201 | 202 | 304)[]
   /** Refusals beyond those that access and parsing imply. */
   errors?: readonly ErrorCode[]
-  /** What a request may cost at most: see MAX_LIGHT_COST in shared/foundation/limits.ts. Light if absent. */
+  /** The most that a request may cost, in the unit of MAX_LIGHT_COST; light if absent. */
   cost?: (query: Parsed<Query>) => number
-  /** Given a query that asks to wait, how; undefined for one that doesn't. */
+  /** How to wait for a query that asks for it; undefined for one that doesn't. */
   wait?: (call: {
     ctx: Context
     caller: CallerOf<A>
@@ -171,7 +170,7 @@ export type Route = Omit<
   ): Promise<GivenAnswer<unknown>> | GivenAnswer<unknown>
 }
 
-/** Declares a route: everything about it in one value, from which it is mounted, listed and documented. */
+/** Declares a route: it is mounted, listed and documented from this one value. */
 export function defineRoute<
   A extends Access,
   View extends z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>,
@@ -182,35 +181,39 @@ export function defineRoute<
   const statuses = spec.statuses ?? [200]
   return {
     ...spec,
-    // A query parameter that the route doesn't have.
+    // Any route refuses a query parameter that it doesn't have.
     errors: [...(spec.errors ?? []), 'invalid_field'],
-    statuses: isPublic(spec) && spec.isUnique !== true ? [...statuses, 304] : statuses,
+    statuses: isPublic(spec) && spec.changesEachTime !== true ? [...statuses, 304] : statuses,
   } as unknown as Route
 }
 
-/** Whether everyone is given the same, with nothing secret in it: it may be cached, and compressed. */
+/** Whether all callers get the same answer, without secrets, so that it may be cached and compressed. */
 export const isPublic = ({ method, access }: Pick<Route, 'method' | 'access'>): boolean =>
   method === 'GET' && access === 'open'
 
 export const ok = <View>(view: View): Answer<View> => ({ status: 200, view })
 export const created = <View>(view: View): Answer<View> => ({ status: 201, view })
 export const accepted = <View>(view: View): Answer<View> => ({ status: 202, view })
-/** For what can never change: a year is the longest that `max-age` is understood for. */
+/** For answers that never change: a year is the longest usual `max-age`. */
 export const cacheForEver = (etag: string): Caching => ({
   etag: `"${etag}"`,
   control: 'public, max-age=31536000, immutable',
 })
-/** For what may change at any time: a cache asks each time, and is told by 304 if nothing did. */
-export const cacheAndAsk = (etag: string): Caching => ({ etag: `"${etag}"`, control: 'public, no-cache' })
-export const sendDocument = (type: string, text: string | Buffer): DocumentAnswer => ({
+/** For answers that may change at any time: a cache asks each time, and gets 304 if nothing changed. */
+export const cacheAndRevalidate = (etag: string): Caching => ({
+  etag: `"${etag}"`,
+  control: 'public, no-cache',
+})
+export const documentAnswer = (type: string, text: string | Buffer): DocumentAnswer => ({
   status: 200,
   document: { type, text },
 })
 
-/** What one of each may cost in a list: the document, and its longest text in KiB of UTF-8. */
+/** The most that one item of a list costs: 1 for the document, and its longest text in KiB of UTF-8. */
 export const POST_COST = 1 + 8
 export const CLAIM_COST = 1 + 8
 export const PROFILE_COST = 1 + 12
 export const OFFER_COST = 1 + 16
-/** How many pages a list may read to leave out what is more than `per_agent`. */
-export const pagesOf = (perAgent: number | undefined): number => (perAgent === undefined ? 1 : MAX_LIST_PAGES)
+/** How many pages a list may read, since with `per_agent` it skips some items. */
+export const maxListPages = (perAgent: number | undefined): number =>
+  perAgent === undefined ? 1 : MAX_LIST_PAGES

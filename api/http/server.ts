@@ -12,76 +12,79 @@ import { Refusal, type ErrorCode } from '../../shared/foundation/errors.ts'
 import { CLOSE_LIMIT_MS, STOP_LIMIT_MS } from '../../shared/foundation/limits.ts'
 import { MINUTE_MS, SECOND_MS } from '../../shared/foundation/time.ts'
 import { sendRefusal } from './answer.ts'
-import { awaitContinue } from './body.ts'
+import { deferContinue } from './body.ts'
 import type { NoteRefusal } from './refusals.ts'
 
 export interface LimitedServer {
   http: Server
   /**
-   * Takes no new connection, finishes what is under way within the limit, then cuts what is left. Each answer
-   * from now on says that its connection closes. A connection that is kept alive and silent is closed after
-   * `idleMs`, at once where absent: a request may be on its way on it at this moment, and would be lost.
-   * Resolves with how many were cut.
+   * Takes no new connections, finishes requests under way within `idleMs` + STOP_LIMIT_MS, then cuts the
+   * rest. Answers from now on have `Connection: close`.
+   *
+   * @param options `idleMs`: when idle connections are closed, at once if absent. Until then they are served,
+   *   since a request may be on its way.
+   * @returns how many connections were cut
    */
   close(options?: { idleMs?: number }): Promise<number>
 }
 
-/** More than this at once is a flood. */
+/** The most connections of one process, whatever its limit of open files. */
 const MAX_CONNECTIONS = 20_000
-/** Descriptors that are left for MongoDB, Redis, files and connections on their way out. */
+/** Descriptors reserved for MongoDB, Redis, files and closing connections. */
 const SPARE_DESCRIPTORS = 200
 
 /**
- * How many connections a process takes, given its limit of open files; undefined if the system doesn't tell
- * the limit.
+ * How many connections a process takes.
+ *
+ * @param descriptors its limit of open files; undefined if the system doesn't tell
  */
-export function connectionsWithin(descriptors: number | undefined): number {
+export function maxConnectionsFor(descriptors: number | undefined): number {
   return Math.max(1, Math.min(MAX_CONNECTIONS, (descriptors ?? Number.POSITIVE_INFINITY) - SPARE_DESCRIPTORS))
 }
 
-/** The limit of open files of this process. */
+/** This process's limit of open files; undefined on a system without /proc. */
 export function readDescriptorLimit(): number | undefined {
   try {
     const [, limit] = /^Max open files +(\d+)/m.exec(fs.readFileSync('/proc/self/limits', 'utf8')) ?? []
     return limit === undefined ? undefined : Number(limit)
   } catch {
-    return undefined // a system without /proc
+    return undefined
   }
 }
 
 export interface ServerOptions {
   maxConnections?: number
-  /** Is told of what is refused or cut before there is a request. */
+  /** Counts what is refused or cut before there is a request. */
   note?: NoteRefusal
-  /** What requests and answers are made of; Node's own if absent. */
+  /** Classes for requests and answers; Node's own if absent. */
   classes?: Pick<HttpOptions, 'IncomingMessage' | 'ServerResponse'>
 }
 
 /**
- * A server with the limits of slow, broken or silent clients set, which answers in JSON what is not HTTP,
+ * An HTTP server with limits for slow, broken and silent clients. Malformed requests are answered in JSON,
  * too.
  */
 export function createLimitedServer(listener: RequestListener, options: ServerOptions = {}): LimitedServer {
   const {
-    maxConnections = connectionsWithin(readDescriptorLimit()),
+    maxConnections = maxConnectionsFor(readDescriptorLimit()),
     note = () => undefined,
     classes,
   } = options
-  // A request without Host is answered like any other; the check for late requests runs often enough for its
-  // limits to mean something.
+  // A request without Host is answered like any other. Time limits are checked every second, since Node's
+  // default of 30 s is longer than they are.
   const http = createServer(
     { ...classes, requireHostHeader: false, connectionsCheckingInterval: SECOND_MS },
     listener,
   )
-  makeRoom(http, maxConnections, () => note('cut_for_room'))
+  limitConnections(http, maxConnections, () => note('cut_for_room'))
   http.headersTimeout = 10 * SECOND_MS
   http.requestTimeout = 30 * SECOND_MS
   http.keepAliveTimeout = MINUTE_MS
-  // Nothing takes longer to answer, so a connection that is silent this long is one whose client does not
+  // No answer takes longer (a wait raises this), so the client of a connection that is silent so long doesn't
   // read.
   http.timeout = 30 * SECOND_MS
   http.on('checkContinue', (req, res) => {
-    awaitContinue(req)
+    deferContinue(req)
     http.emit('request', req, res)
   })
   http.on('checkExpectation', (_req, res) =>
@@ -93,8 +96,8 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
     if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy()
     const { kind, ...refusal } = PARSER_REFUSALS[error.code ?? ''] ?? MALFORMED
     note(kind)
-    // While an answer is under way, another one would be taken for its text; while a whole request waits for
-    // its answer, for that. A request that breaks in its own body is answered like one that breaks before it.
+    // While an answer is being sent, or a complete request waits for one, the client would take this refusal
+    // for that answer. A request that breaks in its own body is refused here.
     if (answering !== undefined && (answering.headersSent || answering.req.complete))
       return closeWhenAnswered(socket)
     const text = JSON.stringify({ ok: false, error: refusal.error, message: refusal.message })
@@ -110,7 +113,7 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
       // Not the close of http.Server, which cuts idle connections at once.
       const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(http, () => resolve()))
       const idleFrom = performance.now() + idleMs
-      // A connection that is kept alive falls idle when its last answer is sent, which may be later.
+      // Repeatedly: a connection becomes idle only when its last answer is sent.
       const closeIdle = () => {
         if (performance.now() >= idleFrom) http.closeIdleConnections()
       }
@@ -126,15 +129,14 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
       await closed
       clearInterval(idle)
       clearTimeout(cut)
-      http.close() // ends its own timers; it is closed, which would only be said to a callback
+      http.close() // ends Node's timers; that the server is closed already is reported only to a callback
       return left
     },
   }
 }
 
 /**
- * How a request is refused that the parser gives up: the code is of the table, the status says more than the
- * table has.
+ * Refusals of requests that Node's HTTP parser gives up. Their statuses are more precise than their codes.
  */
 const MALFORMED = {
   kind: 'malformed',
@@ -179,19 +181,19 @@ function closeWhenAnswered(socket: Socket): void {
 }
 
 /**
- * Where there are too many connections, the one whose client has kept the server waiting the longest is cut
- * for the new one: a flood of slow or silent clients takes room from itself, and whoever comes and asks is
+ * Limits a server's connections to `most`. A new one beyond that cuts the one whose client has kept the
+ * server waiting the longest: so a flood of slow or silent clients cuts its own connections, and others are
  * served.
  */
-export function makeRoom(http: Server, most: number, noteCut = () => {}): void {
+export function limitConnections(http: Server, most: number, noteCut = () => {}): void {
   const waitedFor = new Set<Socket>()
-  const isWaitedFor = (socket: Socket): void => {
+  const startWaitingFor = (socket: Socket): void => {
     if (!socket.destroyed) waitedFor.add(socket)
   }
   let open = 0
   http.on('connection', (socket: Socket) => {
     open++
-    isWaitedFor(socket)
+    startWaitingFor(socket)
     socket.once('close', () => {
       open--
       waitedFor.delete(socket)
@@ -204,9 +206,9 @@ export function makeRoom(http: Server, most: number, noteCut = () => {}): void {
   })
   http.prependListener('request', (req, res: ServerResponse) => {
     const { socket } = req
-    // With a body still on its way, it is the client's turn.
+    // While a body is still arriving, the server waits for the client.
     if (req.complete || req.method === 'GET' || req.method === 'HEAD') waitedFor.delete(socket)
     else req.once('end', () => waitedFor.delete(socket))
-    res.once('finish', () => isWaitedFor(socket))
+    res.once('finish', () => startWaitingFor(socket))
   })
 }

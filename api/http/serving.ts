@@ -5,11 +5,11 @@ import { OUTAGE_GAP_MS, SERVING_BEAT_MS } from '../../shared/market/market-terms
 import { runInScope } from '../../shared/foundation/scope.ts'
 
 /**
- * Writes down that this process serves: from the first request that it answered on, every second. What
- * serving-store.ts makes of it tells the deadlines of the market which of them fell into an outage.
+ * Records every SERVING_BEAT_MS in the database that this process serves, from its first answered request on.
+ * From these records the market knows which order deadlines passed during an outage: see serving-store.ts.
  *
- * A process whose beats fail for the length of an outage stops, and begins again with the next request that
- * it answers: an outage ends with a request that is served, not with a database that is back.
+ * A process that could not record this for OUTAGE_GAP_MS stops, and begins again with the next request that
+ * it answers: an outage ends when a request is served, not when the database is back.
  */
 export function markServing(ctx: Context): RequestHandler {
   let timer: NodeJS.Timeout | undefined
@@ -43,7 +43,7 @@ export function markServing(ctx: Context): RequestHandler {
   }
 
   function report(error: unknown): void {
-    if (!isOutage(error)) ctx.log.error({ err: error }, 'that the API serves could not be written down')
+    if (!isOutage(error)) ctx.log.error({ err: error }, 'the API could not record that it is serving')
   }
 
   return (_req, res, next) => {

@@ -6,46 +6,47 @@ import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../../shared/foundation/limits.ts
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { overloaded } from './admission.ts'
-import { connectionsWithin, readDescriptorLimit } from './server.ts'
+import { maxConnectionsFor, readDescriptorLimit } from './server.ts'
 
 /*
- * Callers that wait until there is something for them.
+ * Callers that wait for events (`wait` of GET /events).
  *
- * MongoDB alone says whether there is. When to look: a hint says that something is being written for an agent, by
- * this process or, over Redis, by another; since it is given before the write is stored, it is looked a few
- * times, for all whom there were hints for together. Who has nothing is left alone. Hints may be lost at any
- * moment, so every so often all that wait are looked for.
+ * Only MongoDB says whether an agent has new events. A hint, from this process or over Redis from another,
+ * says when to look: that something is being written for an agent. Hints come before the write is stored, so
+ * each leads to a few looks; agents with hints are looked up together. Hints may be lost, so from time to
+ * time all waiting agents are looked up.
  *
- * A wait takes no room of requests that work, and nothing in MongoDB but those looks.
+ * A waiting request takes no room from requests at work.
  */
 
 /** What a waiter found when it looked. */
 export interface Look {
-  /** There is something to answer with. */
+  /** Whether there is something to answer with. */
   found: boolean
-  /** The number of its agent's last event then. */
+  /** The number of the agent's last event at that time. */
   seq: number
-  /** It could not look. */
+  /** Set if the database was out of reach. */
   failed?: true
 }
 
 export interface Waits {
   /**
-   * Resolves once `look` finds something, or the time is over, or another wait takes its place, or waits are ended.
+   * Resolves when `look` finds something, the time is over, or the wait is ended early: by end(), or by a
+   * newer wait of an agent that has MAX_WAITS_OF_AGENT already.
    *
-   * @throws Refusal `unavailable` if too many wait; the reason of `over`
+   * @throws Refusal `unavailable` if too many wait; the reason of `signal`
    */
-  until(agentId: string, seconds: number, look: () => Promise<Look>, over: AbortSignal): Promise<void>
-  /** Ends all that wait; nobody waits any more from then on. */
+  until(agentId: string, seconds: number, look: () => Promise<Look>, signal: AbortSignal): Promise<void>
+  /** Ends all waits, and from then on each wait at once. */
   end(): void
   count(): number
 }
 
-/** After a hint and between one look and the next, until something is found. */
+/** Pauses after a hint and from one look to the next. */
 const LOOKS_AFTER_MS = [20, 40, 150, 600, 2_000] as const
-/** Hints that come within this time are looked for together. */
+/** Agents whose looks are due within this time are looked up together. */
 const LOOK_EVERY_MS = 20
-/** How often all that wait are looked for, with hints and without. */
+/** How often all waiting agents are looked up, with a working channel for hints and without. */
 const LOOK_FOR_ALL_MS = { hinted: 15 * SECOND_MS, unhinted: 2 * SECOND_MS } as const
 const WAITING_SHARE = 3 / 4
 const LOOK_AGAIN_MS = 500
@@ -56,7 +57,7 @@ const LOOK_LIMIT_MS = 5 * SECOND_MS
 const ENDED_TOGETHER = 200
 const ENDED_EVERY_MS = 20
 
-/** Of an agent there was a hint for: which look comes next, and when. */
+/** The next look for an agent with a hint: its index in LOOKS_AFTER_MS, and when. */
 interface DueLook {
   nth: number
   atMs: number
@@ -72,8 +73,8 @@ interface Waiter {
 export function createWaits(ctx: Context): Waits {
   const waiters = new Map<string, Set<Waiter>>()
   const dueLooks = new Map<string, DueLook>()
-  /** Whoever waits holds a connection, and others need some too. */
-  const most = Math.min(MAX_WAITS, Math.floor(connectionsWithin(readDescriptorLimit()) * WAITING_SHARE))
+  /** Each wait holds a connection, and other requests need some too. */
+  const most = Math.min(MAX_WAITS, Math.floor(maxConnectionsFor(readDescriptorLimit()) * WAITING_SHARE))
   let count = 0
   let ended = false
   let hints: { stop(): void; isUp(): boolean } | undefined
@@ -103,7 +104,7 @@ export function createWaits(ctx: Context): Waits {
     if (looksUnderWay < LOOKS_AT_ONCE) void lookFor(takeDue())
   }
 
-  /** Those whose look is due now; each comes again a while later, for as long as it is looked. */
+  /** Agents whose look is due; schedules their next one, if there is one. */
   function takeDue(): string[] {
     const nowMs = performance.now()
     const due: string[] = []
@@ -117,7 +118,7 @@ export function createWaits(ctx: Context): Waits {
     return due
   }
 
-  /** From the first wait on: a process that nobody waits at needs none of it. */
+  /** Listens for hints from the first wait on; does nothing if it listens already. */
   function listen(): void {
     if (hints !== undefined) return
     const channel = ctx.queues.listenToHints((text) => text.split(' ').forEach(noteHint))
@@ -153,9 +154,10 @@ export function createWaits(ctx: Context): Waits {
           if (isNew || told.marked.size > 0) wake(agentId)
         }
       } catch (error) {
-        // What a hint was for may stand where nobody could look.
+        // The look failed, so there may be new events unseen.
         for (const agentId of part) if (waiters.has(agentId)) lookAfter(agentId, 0, LOOK_AGAIN_MS)
-        if (!isAway(error)) ctx.log.error({ err: error }, 'what callers wait for could not be looked for')
+        if (!isAway(error))
+          ctx.log.error({ err: error }, 'the events that callers wait for could not be read')
       }
     }
     looksUnderWay--
@@ -185,29 +187,29 @@ export function createWaits(ctx: Context): Waits {
     dueLooks.delete(agentId)
   }
 
-  /** Not all at once: each is answered as if it hadn't waited. */
+  /** Ends waits a part at a time, since each is then answered. */
   function endSome(agentIds: string[]): void {
     agentIds.splice(0, ENDED_TOGETHER).forEach(wake)
     if (agentIds.length > 0) setTimeout(endSome, ENDED_EVERY_MS, agentIds)
   }
 
   return {
-    async until(agentId, seconds, look, over) {
+    async until(agentId, seconds, look, signal) {
       if (ended) return
       listen()
       const untilMs = performance.now() + seconds * SECOND_MS
       const waiter = enter(agentId)
       try {
         for (;;) {
-          over.throwIfAborted()
+          signal.throwIfAborted()
           waiter.isWoken = false
           const { found, seq, failed = false } = await lookInTime(look, untilMs).catch(nothingIfAway)
           waiter.seq = seq
           const leftMs = untilMs - performance.now()
           if (found || leftMs <= 0 || waiter.isOver || ended) return
-          // What a hint was for may stand where nobody could look.
+          // The look failed, so there may be new events unseen.
           const restMs = failed ? Math.min(leftMs, LOOK_AGAIN_MS * (1 + Math.random())) : leftMs
-          if (failed || !waiter.isWoken) await untilWoken(waiter, restMs, over)
+          if (failed || !waiter.isWoken) await untilWoken(waiter, restMs, signal)
         }
       } finally {
         leave(agentId, waiter)
@@ -223,12 +225,16 @@ export function createWaits(ctx: Context): Waits {
   }
 }
 
-/** A look that hangs keeps nobody waiting past its time. */
+/** Limits a look to the time left of the wait, but gives it LEAST_LOOK_MS at least. */
 function lookInTime(look: () => Promise<Look>, untilMs: number): Promise<Look> {
   return withDeadline(look(), Math.max(untilMs - performance.now(), LEAST_LOOK_MS), () => unavailable())
 }
 
-/** While the database is away nothing is found, and it is looked again. */
+/**
+ * The result of a failed look if the error is an outage.
+ *
+ * @throws any other error
+ */
 function nothingIfAway(error: unknown): Look {
   if (isAway(error)) return { found: false, seq: 0, failed: true }
   throw error
@@ -237,21 +243,21 @@ function nothingIfAway(error: unknown): Look {
 const isAway = (error: unknown): boolean =>
   isOutage(error) || (error instanceof Refusal && error.code === 'unavailable')
 
-function untilWoken(waiter: Waiter, ms: number, over: AbortSignal): Promise<void> {
+function untilWoken(waiter: Waiter, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const finish = (): void => {
       clearTimeout(timer)
-      over.removeEventListener('abort', stop)
+      signal.removeEventListener('abort', stop)
       waiter.wake = () => undefined
       resolve()
     }
     const stop = (): void => {
-      reject(over.reason as Error)
+      reject(signal.reason as Error)
       finish()
     }
     const timer = setTimeout(finish, ms)
     waiter.wake = finish
-    if (over.aborted) stop()
-    else over.addEventListener('abort', stop, { once: true })
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop, { once: true })
   })
 }

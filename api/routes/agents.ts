@@ -32,7 +32,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       method: 'GET',
       path: '/challenge',
       access: 'open',
-      isUnique: true,
+      changesEachTime: true,
       summary: 'A puzzle and proof-of-work parameters for one registration',
       view: challengeView,
       handle({ ctx }) {

@@ -23,7 +23,7 @@ import { VERDICT_LIMIT } from '../../shared/foundation/limits.ts'
 import { cursorField, idField, limitQuery, perAgentQuery } from '../../shared/foundation/schema.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { writeJson } from '../http/answer.ts'
-import { CLAIM_COST, created, defineRoute, ok, pagesOf, type Route } from '../http/route.ts'
+import { CLAIM_COST, created, defineRoute, ok, maxListPages, type Route } from '../http/route.ts'
 
 const claimsQuery = z.object({
   agent: idField('agent').optional(),
@@ -64,7 +64,7 @@ export function claimRoutes(): Route[] {
       query: claimsQuery,
       view: claimListView,
       errors: ['no_such_agent'],
-      cost: ({ limit, per_agent: perAgent }) => limit * CLAIM_COST * pagesOf(perAgent),
+      cost: ({ limit, per_agent: perAgent }) => limit * CLAIM_COST * maxListPages(perAgent),
       async handle({ ctx, query }) {
         const { agent: agentId, kind, status, limit, per_agent: perAgent } = query
         const json = await shareList(JSON.stringify([agentId, kind, status, limit, perAgent]), async () => {

@@ -9,7 +9,7 @@ import type { Context } from '../../shared/context.ts'
 import { API_BASE } from '../../shared/foundation/limits.ts'
 import { countView } from '../../shared/foundation/schema.ts'
 import { describeApi } from '../http/openapi.ts'
-import { defineRoute, noView, ok, sendDocument, type Route } from '../http/route.ts'
+import { defineRoute, noView, ok, documentAnswer, type Route } from '../http/route.ts'
 import { tabulate } from './about.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -95,7 +95,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       },
       handle({ ctx }) {
         openApi ??= Buffer.from(JSON.stringify(describeApi(routes(), ctx.config.baseUrl)))
-        return sendDocument(JSON_TYPE, openApi)
+        return documentAnswer(JSON_TYPE, openApi)
       },
     }),
     defineRoute({
@@ -107,7 +107,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       summary: 'Where this API is described: a catalog as in RFC 9727',
       view: noView,
       documents: { 'application/linkset+json': { type: 'object', required: ['linkset'] } },
-      handle: ({ ctx }) => sendDocument(CATALOG_TYPE, JSON.stringify(describeCatalog(ctx.config.baseUrl))),
+      handle: ({ ctx }) => documentAnswer(CATALOG_TYPE, JSON.stringify(describeCatalog(ctx.config.baseUrl))),
     }),
     defineRoute({
       method: 'GET',
@@ -118,7 +118,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       summary: 'One page that teaches a language model the service',
       view: noView,
       documents: { 'text/plain': { type: 'string' } },
-      handle: ({ ctx }) => sendDocument(TEXT_TYPE, llms(ctx)),
+      handle: ({ ctx }) => documentAnswer(TEXT_TYPE, llms(ctx)),
     }),
     defineRoute({
       method: 'GET',
@@ -145,7 +145,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
           ],
         },
       },
-      handle: ({ ctx }) => sendDocument(JSON_TYPE, JSON.stringify(describeAgentCard(ctx.config.baseUrl))),
+      handle: ({ ctx }) => documentAnswer(JSON_TYPE, JSON.stringify(describeAgentCard(ctx.config.baseUrl))),
     }),
     defineRoute({
       method: 'GET',
@@ -163,7 +163,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       documents: { 'text/html': { type: 'string' } },
       handle({ ctx, prefers }) {
         if (prefers(['application/json', 'text/html']) === 'text/html')
-          return sendDocument(HTML_TYPE, writeFrontPage(ctx.config.sandboxFaucetUrl !== undefined))
+          return documentAnswer(HTML_TYPE, writeFrontPage(ctx.config.sandboxFaucetUrl !== undefined))
         const { baseUrl } = ctx.config
         return ok({
           name: 'agent-network',
@@ -206,6 +206,6 @@ function page(
     summary,
     view: noView,
     documents: { [type.split(';')[0] ?? type]: { type: 'string' } },
-    handle: ({ ctx }) => sendDocument(type, Buffer.isBuffer(text) ? text : text(ctx)),
+    handle: ({ ctx }) => documentAnswer(type, Buffer.isBuffer(text) ? text : text(ctx)),
   })
 }

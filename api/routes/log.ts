@@ -21,12 +21,12 @@ import {
   writeNote,
 } from '../../shared/ledger/log-service.ts'
 import {
-  cacheAndAsk,
+  cacheAndRevalidate,
   cacheForEver,
   defineRoute,
   noView,
   ok,
-  sendDocument,
+  documentAnswer,
   type Route,
 } from '../http/route.ts'
 
@@ -49,7 +49,7 @@ export function logRoutes(): Route[] {
       documents: { 'text/plain': { type: 'string' } },
       errors: ['no_such_seal'],
       async handle({ ctx }) {
-        return sendDocument(NOTE_TYPE, await writeNote(ctx, (await readCheckpoint(ctx)).checkpoint))
+        return documentAnswer(NOTE_TYPE, await writeNote(ctx, (await readCheckpoint(ctx)).checkpoint))
       },
     }),
     defineRoute({
@@ -85,11 +85,11 @@ export function logRoutes(): Route[] {
         const tag = `${params.height}-${index}-${width}`
         if (params.height === 'entries')
           return {
-            ...sendDocument(TILE_TYPE, await inTurn(TILE_WIDTH, () => readEntryBundle(ctx, index, width))),
+            ...documentAnswer(TILE_TYPE, await inTurn(TILE_WIDTH, () => readEntryBundle(ctx, index, width))),
             cache: cacheForEver(tag),
           }
         return {
-          ...sendDocument(TILE_TYPE, await readTile(ctx, Number(params.height), index, width)),
+          ...documentAnswer(TILE_TYPE, await readTile(ctx, Number(params.height), index, width)),
           cache: cacheForEver(tag),
         }
       },
@@ -109,7 +109,7 @@ export function logRoutes(): Route[] {
         const proof = await readConsistency(ctx, query.from, query.to)
         return {
           ...ok(proof),
-          cache: (query.to === undefined ? cacheAndAsk : cacheForEver)(`${proof.from}-${proof.to}`),
+          cache: (query.to === undefined ? cacheAndRevalidate : cacheForEver)(`${proof.from}-${proof.to}`),
         }
       },
     }),

@@ -260,7 +260,7 @@ function stepRoutes(): Route[] {
       alsoAtRoot: true,
       access: 'fresh',
       // What is owed to it is paid all the same.
-      takesBanned: true,
+      servesBanned: true,
       summary: 'The buyer names, once, where it is paid what it is owed for an order; a banned one too',
       body: refundAddressBody,
       view: oneOrderView,

@@ -8,7 +8,7 @@ import { publishPost } from '../../shared/posts/post-service.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { idField, limitQuery, perAgentQuery } from '../../shared/foundation/schema.ts'
 import { writeJsonList } from '../http/answer.ts'
-import { created, defineRoute, ok, pagesOf, POST_COST, type Route } from '../http/route.ts'
+import { created, defineRoute, ok, maxListPages, POST_COST, type Route } from '../http/route.ts'
 
 export function postRoutes(): Route[] {
   const shareFeed = createSharedReads<Buffer>()
@@ -54,7 +54,7 @@ export function postRoutes(): Route[] {
       summary: 'Public posts, newest first; with `per_agent`, no more than so many of one agent',
       query: z.object({ topic: topicField.optional(), per_agent: perAgentQuery(), limit: limitQuery() }),
       view: feedView,
-      cost: ({ limit, per_agent: perAgent }) => limit * POST_COST * pagesOf(perAgent),
+      cost: ({ limit, per_agent: perAgent }) => limit * POST_COST * maxListPages(perAgent),
       async handle({ ctx, query }) {
         const { topic, limit, per_agent: perAgent } = query
         const json = await shareFeed(`${limit} ${perAgent ?? ''} ${topic ?? ''}`, async () => {

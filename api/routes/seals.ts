@@ -32,12 +32,12 @@ import {
   wholeNumber,
 } from '../../shared/foundation/schema.ts'
 import {
-  cacheAndAsk,
+  cacheAndRevalidate,
   cacheForEver,
   defineRoute,
   noView,
   ok,
-  sendDocument,
+  documentAnswer,
   type Route,
   type WrittenAnswer,
 } from '../http/route.ts'
@@ -107,7 +107,11 @@ export function sealRoutes(ctx: Context): Route[] {
         const { after_seq: afterSeq, limit } = query
         const state = await readChainState(ctx)
         const tag = `${state.tag}-${afterSeq ?? 'newest'}-${limit}`
-        const answer = (json: Buffer): WrittenAnswer => ({ status: 200, json, cache: cacheAndAsk(tag) })
+        const answer = (json: Buffer): WrittenAnswer => ({
+          status: 200,
+          json,
+          cache: cacheAndRevalidate(tag),
+        })
         if (wholeList?.tag === tag) return answer(wholeList.json)
         const write = async (): Promise<WrittenAnswer> => {
           // Another one may have written it meanwhile.
@@ -156,7 +160,7 @@ export function sealRoutes(ctx: Context): Route[] {
       async handle({ ctx, query }) {
         const { seal, proof } = await readProof(ctx, query.seq, query.index)
         const tag = `${seal.root}-${query.index}`
-        return { ...ok(proof), cache: seal.signed ? cacheForEver(tag) : cacheAndAsk(tag) }
+        return { ...ok(proof), cache: seal.signed ? cacheForEver(tag) : cacheAndRevalidate(tag) }
       },
     }),
     defineRoute({
@@ -204,7 +208,7 @@ export function sealRoutes(ctx: Context): Route[] {
         }
         const { parts, count, tag, isFinal } = await readPage(query.from_id, query.limit)
         const json = [Buffer.from('{"ok":true,"entries":['), ...parts, Buffer.from(`],"count":${count}}`)]
-        return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndAsk)(tag) }
+        return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndRevalidate)(tag) }
       },
     }),
     defineRoute({
@@ -249,7 +253,7 @@ export function sealRoutes(ctx: Context): Route[] {
       summary: 'The verifier: one file without dependencies for Node 18 and newer',
       view: noView,
       documents: { 'text/javascript': { type: 'string' } },
-      handle: () => sendDocument('text/javascript; charset=utf-8', verifier),
+      handle: () => documentAnswer('text/javascript; charset=utf-8', verifier),
     }),
   ]
 }

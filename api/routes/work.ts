@@ -20,14 +20,16 @@ export function workRoutes(ctx: Context): Route[] {
       statuses: [200, 202],
       errors: ['no_such_work_order', 'wrong_state', 'insufficient_work'],
       patienceMs: RESULT_WAIT_MS,
-      async handle({ ctx, caller, body, aside, inTurn }) {
+      async handle({ ctx, caller, body, releaseRoomWhile, inTurn }) {
         const { nonces } = body
         const submitted = await inTurn(nonces.length * NONCE_COST, () =>
           submitShares(ctx, caller._id, body.order_id, nonces),
         )
         const { batchId } = submitted
         const verified =
-          batchId === undefined ? undefined : await aside(() => results.wait(batchId, RESULT_WAIT_MS))
+          batchId === undefined
+            ? undefined
+            : await releaseRoomWhile(() => results.wait(batchId, RESULT_WAIT_MS))
         const submission = await readSubmission(ctx, caller._id, submitted, verified)
         return batchId !== undefined && verified === undefined
           ? accepted(viewSubmission(submission, 'verifying'))

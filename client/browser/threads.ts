@@ -1,7 +1,7 @@
 /** A page mines on the caller's thread, with turns for other events in between. */
 export const countCores = (): number => 1
 export const runThread = undefined
-export const runProgram = (): undefined => undefined
+export const createProgramRunner = (): undefined => undefined
 
 export function yieldToEvents(): Promise<void> {
   return new Promise((resolve) => {

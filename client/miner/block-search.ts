@@ -1,6 +1,6 @@
 /**
- * Searching a block: the 65,536 nonces with one 15-character head, which differ in their last four hex
- * digits.
+ * Searches one block: 65,536 nonces that share their first 15 characters, the head, and differ in the last
+ * four, which are hex digits.
  */
 import { hash } from 'node:crypto'
 import { assertDifficultyBits, assertPrefix, findShares, isShare } from '../../shared/crypto/pow.ts'
@@ -18,8 +18,9 @@ import {
 } from './sha256-simd.ts'
 
 /**
- * Every share among the block's nonces, in ascending order. Throws on a malformed prefix or difficulty, and
- * on a head that is not 15 characters of 0-9 a-z.
+ * Every share among the block's nonces, in ascending order.
+ *
+ * @throws Error for a malformed prefix or difficulty, or a head that is not 15 characters of 0-9 a-z
  */
 export type SearchBlock = (prefix: string, head: string, difficultyBits: number) => string[]
 
@@ -32,15 +33,16 @@ const HEAD_FORM = new RegExp(`^[0-9a-z]{${HEAD_LENGTH}}$`)
 const SELF_CHECK_PASSES = 64
 const SELF_CHECK_BITS = 4
 
-/**
- * The fastest search that runs here: WebAssembly with 128-bit vectors, or plain hashing where those are
- * missing.
- */
+/** A search by WebAssembly with 128-bit vectors if this runtime has them, else by plain hashing. */
 export function createSearch(): SearchBlock {
   return canRunSimd() ? createSimdSearch() : searchBlockPlainly
 }
 
-/** Compiles the vector code and compares it with the platform's hash. Throws where the two differ. */
+/**
+ * Compiles the vector code and compares it with node:crypto.
+ *
+ * @throws Error if the two differ
+ */
 export function createSimdSearch(): SearchBlock {
   const { memory, search } = instantiate<SearchExports>(generateSearchModule())
   const words = new Uint32Array(memory.buffer)
@@ -53,11 +55,11 @@ export function createSimdSearch(): SearchBlock {
   return (prefix, head, difficultyBits) => {
     assertArguments(prefix, head, difficultyBits)
     const candidates = findCandidates(prefix, head, difficultyBits, BLOCK_PASSES)
-    return candidates.filter((nonce) => isShare(prefix, nonce, difficultyBits)) // the vector code saw 32 bits
+    return candidates.filter((nonce) => isShare(prefix, nonce, difficultyBits)) // vectors check 32 bits
   }
 }
 
-/** The same search, one platform hash a nonce. */
+/** The same search with node:crypto, one nonce after the other. */
 export function searchBlockPlainly(prefix: string, head: string, difficultyBits: number): string[] {
   assertArguments(prefix, head, difficultyBits)
   const nonces = Array.from({ length: BLOCK_NONCES }, (_, index) => formatNonce(head, index))
@@ -83,10 +85,7 @@ function readHits(hits: Uint32Array, head: string): string[] {
   return nonces
 }
 
-/**
- * Compares 256 nonces with node:crypto, so that a faulty vector unit or compiler doesn't mine for days in
- * vain.
- */
+/** Compares 256 nonces with node:crypto, so that a faulty vector unit or compiler doesn't mine in vain. */
 function checkAgainstPlatform(
   find: (prefix: string, head: string, bits: number, endPass: number) => string[],
 ): void {

@@ -4,10 +4,7 @@ import { createSearch } from './block-search.ts'
 import { BLOCK_NONCES } from './sha256-simd.ts'
 import { advancePosition } from './position.ts'
 
-/**
- * What a thread is started with. `stop` is shared: anything but 0 ends the thread after the block that it is
- * at.
- */
+/** What a thread is started with. `stop` is shared memory: anything but 0 ends the thread after its block. */
 export type ThreadOrder = { prefix: string; difficultyBits: number; position: string; stop: Int32Array }
 
 /**

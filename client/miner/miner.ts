@@ -6,7 +6,7 @@ import { createSearch } from './block-search.ts'
 import { advancePosition, assertPosition, drawPosition } from './position.ts'
 import { BLOCK_NONCES } from './sha256-simd.ts'
 import { startTally, type MiningProgress, type Tally } from './tally.ts'
-import { countCores, runProgram, runThread, yieldToEvents, type RunThread } from './threads.ts'
+import { countCores, createProgramRunner, runThread, yieldToEvents, type RunThread } from './threads.ts'
 
 export type { MiningProgress } from './tally.ts'
 
@@ -17,14 +17,11 @@ export type MiningOrder = {
   difficultyBits: number
   /** How many shares to find. */
   count: number
-  /** Mining threads; one per core when absent, and none but the caller's own for work that is soon done. */
+  /** Mining threads. Default: one per core, or the caller's own thread for work of a fraction of a second. */
   threads?: number
-  /** The native search of prepareNativeSearch, in place of WebAssembly for work that is worth threads. */
+  /** The program of prepareNativeSearch(); threads run it instead of WebAssembly. */
   program?: string | undefined
-  /**
-   * Where a former run stopped (`positions` of its progress). Threads beyond these begin somewhere of their
-   * own.
-   */
+  /** Where a former run stopped (`positions` of its progress). Further threads begin at random. */
   positions?: readonly string[]
   /** Stops the run within a block of each thread (some milliseconds). */
   signal?: AbortSignal
@@ -35,22 +32,22 @@ export type MiningOrder = {
   progressMs?: number
 }
 
-export type WorkOrder = Omit<MiningOrder, 'count'>
+export type SingleShareOrder = Omit<MiningOrder, 'count'>
 
-/**
- * Below so many expected hashes, a fraction of a second, starting threads would cost more than they bring.
- */
+/** Up to this many expected hashes, a fraction of a second, starting threads doesn't pay. */
 const CALLERS_THREAD_HASHES = 2 ** 22
 
 /**
- * Finds `count` different shares, in the order found. Rejects with the signal's reason when stopped before
- * that, with whatever a callback throws, and with an Error on a malformed argument.
+ * Finds `count` different shares, in the order found.
+ *
+ * @throws Error for a malformed argument; the signal's reason if stopped before the end; what a callback
+ *   throws
  */
 export async function mineShares(order: MiningOrder): Promise<string[]> {
   assertOrder(order)
   order.signal?.throwIfAborted()
   const isSmall = order.count * expectedHashes(order.difficultyBits) <= CALLERS_THREAD_HASHES
-  const run = order.program === undefined ? runThread : runProgram(order.program)
+  const run = order.program === undefined ? runThread : createProgramRunner(order.program)
   const onCallersThread = run === undefined || (order.threads === undefined && isSmall)
   const threads = onCallersThread ? 1 : (order.threads ?? countCores())
   const positions = Array.from(
@@ -73,9 +70,9 @@ export async function mineShares(order: MiningOrder): Promise<string[]> {
 }
 
 /**
- * Finds one share; otherwise as mineShares. Work of a registration's size is done without starting threads.
+ * Finds one share, otherwise like mineShares().
  */
-export async function solveWork(order: WorkOrder): Promise<string> {
+export async function solveWork(order: SingleShareOrder): Promise<string> {
   const [nonce] = await mineShares({ ...order, count: 1 })
   if (nonce === undefined) throw new Error('the miner ended without a share')
   return nonce
@@ -96,7 +93,7 @@ function assertPositiveInteger(name: string, value: number): void {
     throw new Error(`"${name}" must be an integer from 1, got ${value}`)
 }
 
-/** Block after block, with a turn for other events in between. */
+/** Searches block after block, and lets other events run in between. */
 async function mineOnCallersThread(order: MiningOrder, start: string, tally: Tally): Promise<void> {
   const searchBlock = createSearch()
   let position = start
@@ -128,7 +125,7 @@ async function mineOnThreads(
       hasFailed = true
       throw error
     } finally {
-      stopper.abort() // a thread ends when it is told to, or by a failure that ends the run
+      stopper.abort() // a thread ends because it was told to, or by a failure, which ends the run
     }
   })
   for (const run of await Promise.allSettled(runs)) if (run.status === 'rejected') throw run.reason

@@ -56,8 +56,8 @@ export async function prepareNativeSearch(compiler = COMPILER): Promise<NativeSe
   }
 }
 
-/** Mines with that program until told to stop, each thread a process of its own. */
-export const runProgram =
+/** Makes a RunThread that mines with that program, each thread a process of its own. */
+export const createProgramRunner =
   (program: string): RunThread =>
   async (order, signal, take) => {
     let { position } = order
@@ -83,7 +83,7 @@ function searchRange(program: string, ...[order, signal, take]: Parameters<RunTh
     const readLine = (line: string): void => {
       const [word, text = '', count] = line.split(' ')
       if (word === 'share') {
-        if (isShare(prefix, text, difficultyBits)) nonces.push(text) // the program saw 32 bits
+        if (isShare(prefix, text, difficultyBits)) nonces.push(text) // the program checks only 32 bits
         return
       }
       if (word === 'end') next = drawPosition()

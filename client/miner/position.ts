@@ -1,10 +1,9 @@
 /**
- * A position says where a thread goes on: the 15-character head of the next block that it searches.
+ * A position is the 15-character head of the next block that a thread searches.
  *
- *   characters 0–8    0-9 a-z, drawn at random for each thread of each run: 36^9 = 1.0e14 ranges, so that
- * no two
- *                     threads or runs are ever likely to meet
- *   characters 9–14   hex, the block's number in that range: 2^24 blocks of 2^16 nonces
+ *   characters 0–8    the range, 0-9 a-z: drawn at random for each thread of each run out of 36^9 = 1.0e14,
+ *                     so that two threads or runs hardly ever search the same one
+ *   characters 9–14   the block's number in that range, hex: 2^24 blocks of 2^16 nonces
  */
 import { randomInt } from 'node:crypto'
 
@@ -20,8 +19,9 @@ export function drawPosition(): string {
 }
 
 /**
- * The block after `position`; after a range's last one, the beginning of a new range. Throws as
- * assertPosition.
+ * The block after `position`; after a range's last block, the first of a new range.
+ *
+ * @throws Error for a malformed position
  */
 export function advancePosition(position: string): string {
   assertPosition(position)

@@ -1,7 +1,7 @@
 /**
- * SHA-256 (FIPS 180-4) over the one block `prefix ":" nonce`, four nonces a pass, one in each 32-bit lane of
- * a 128-bit vector: generates the WebAssembly of the inner loop, and computes what is the same for a whole
- * run of it.
+ * SHA-256 (FIPS 180-4) over the one message block `prefix ":" nonce`, four nonces a pass, one in each 32-bit
+ * lane of a 128-bit vector. It generates the WebAssembly of the inner loop, and computes what is the same for
+ * a whole block of 65,536 nonces.
  *
  * The message block, word by word (§5.2.1), with nonces of 19 characters:
  *
@@ -13,8 +13,8 @@
  *   W14–W15  the message length in bits: 52 × 8 = 416
  *
  * So of one block's 64 rounds (§6.2.2 step 3) rounds 0–11 are done once, in round 12 W12 is only added, and
- * rounds 13–63 are done for every nonce. In the message schedule (step 1) a word depends on W12 or it does
- * not. Sums of words that do not are computed once and stand in memory as one word.
+ * rounds 13–63 are done for every nonce. In the message schedule (step 1), sums of words that don't depend on
+ * W12 are computed once.
  */
 import {
   createVariedSchedule,
@@ -22,7 +22,7 @@ import {
   K,
   LANES,
   putText,
-  recordHits,
+  generateHitCheck,
   ROUNDS,
   runRounds,
   wordAt,
@@ -42,7 +42,7 @@ import {
 
 export const HEAD_LENGTH = 15
 export const TAIL_LENGTH = 4
-/** Nonces with one head, and the passes that go through them. */
+/** Nonces with the same head, and the passes that search them. */
 export const BLOCK_NONCES = 16 ** TAIL_LENGTH
 export const BLOCK_PASSES = BLOCK_NONCES / LANES
 
@@ -129,7 +129,7 @@ export function generateSearchModule(): Uint8Array<ArrayBuffer> {
   )
 }
 
-/** Four nonces: the tails into W12, rounds 13 to 63, and the look at digest word 0. */
+/** Code for four nonces: loads their tails into W12, runs rounds 13 to 63, and checks digest word 0. */
 function generatePass(takeLocal: () => number): Code {
   const schedule = Array.from({ length: 16 }, takeLocal) // W[t] lives in local t mod 16
   const code: number[] = [...setLocal(schedule[VARIED_WORD] ?? 0, loadTails())]
@@ -140,7 +140,7 @@ function generatePass(takeLocal: () => number): Code {
   }
   return [
     ...code,
-    ...recordHits(state.a, TARGET, { pass: FIRST_PASS, hitsEnd: HITS_END, laneHits: LANE_HITS }),
+    ...generateHitCheck(state.a, TARGET, { pass: FIRST_PASS, hitsEnd: HITS_END, laneHits: LANE_HITS }),
   ]
 }
 
@@ -153,9 +153,7 @@ function loadTails(): Code {
   return or(i32x4.loadSplat(high, TAIL_HIGH), i32x4.load(low, TAIL_LOW))
 }
 
-/**
- * After round 12, done with 0 for W12: a and e get the word that they lack; the others are the same for all nonces of the block.
- */
+/** Code for the state after round 12, which was computed with 0 for W12: adds W12 to a and e. */
 function startState(word: number, takeLocal: () => number, code: number[]): State {
   const variable = (index: number): Code => loadWord(STATE + index * 16)
   const a = takeLocal()

@@ -1,16 +1,13 @@
 import type { ThreadReport } from './miner-thread.ts'
 
-/** How far a run has come. Figures are of this run alone, not of those that it goes on from. */
+/** How far a run has come. Former runs that it goes on from aren't counted. */
 export type MiningProgress = {
   hashes: number
   hashesPerSecond: number
   sharesFound: number
-  /**
-   * Seconds until `count` is expected to be reached, at the rate so far. Luck has no memory: it is an
-   * average. Infinity before the first report.
-   */
+  /** Expected seconds until `count` is reached, at the rate so far; Infinity before the first report. */
   secondsLeft: number
-  /** Where each thread goes on. Given as `positions` to a later run, no nonce is tried twice. */
+  /** Where each thread goes on. A later run that is given these as `positions` tries no nonce twice. */
   positions: string[]
 }
 
@@ -61,7 +58,8 @@ export function startTally(order: TallyOrder): Tally {
         shares.push(nonce)
         order.onShare?.(nonce)
       }
-      positions[thread] = report.position // after the shares: a position never passes one that was not handed over
+      // After the shares, so that no share before the position is lost if a callback throws.
+      positions[thread] = report.position
       if (performance.now() - progressAt >= order.progressMs) reportProgress()
     },
     reportProgress,

@@ -1,12 +1,12 @@
-/** What of the miner rests on the platform: threads, and turns for other events. browser/threads.ts stands in. */
+/** The part of the miner that depends on Node; in browsers, client/browser/threads.ts replaces this file. */
 import { availableParallelism } from 'node:os'
 import { setImmediate } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import type { ThreadOrder, ThreadReport } from './miner-thread.ts'
 
-export { runProgram } from './native-search.ts'
+export { createProgramRunner } from './native-search.ts'
 
-/** Starts a mining thread, and resolves when it has ended: on the signal, within a block. */
+/** Starts a mining thread, and resolves when it has ended. On the signal, it ends after its block. */
 export type RunThread = (
   order: Omit<ThreadOrder, 'stop'>,
   signal: AbortSignal,
@@ -24,10 +24,10 @@ export const runThread: RunThread | undefined = (order, signal, take) =>
     if (signal.aborted) stopThread()
     signal.addEventListener('abort', stopThread, { once: true })
     const workerData: ThreadOrder = { ...order, stop }
-    // A caller run as `node --input-type=module -e …` hands that option down, and Node refuses it beside a
+    // A worker inherits the options of `node --input-type=module -e …`, and Node refuses that one with a
     // file.
     const execArgv = process.execArgv.filter((argument) => !argument.startsWith('--input-type'))
-    // As source, and as the package has it.
+    // .ts in this repository, .js in the package.
     const file = import.meta.url.endsWith('.ts') ? './miner-thread.ts' : './miner-thread.js'
     const worker = new Worker(new URL(file, import.meta.url), { workerData, execArgv })
     worker.on('message', (report: ThreadReport) => {

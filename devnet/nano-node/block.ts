@@ -29,7 +29,7 @@ export interface StateBlock {
   readonly work: bigint
 }
 
-/** The first block of a network is of the old kind; no other block of that kind is taken. */
+/** The old kind of block. Only the genesis block is one; others are refused. */
 export interface OpenBlock {
   readonly type: 'open'
   readonly source: string
@@ -73,8 +73,8 @@ export function signHash(hashHex: string, secretKeyHex: string): string {
 }
 
 /**
- * By nanocurrency-web, which has its own Ed25519 and its own hash: what the project signs is taken here only
- * if other people's code takes it too.
+ * Checks the signature by nanocurrency-web, which shares no code with this project: so this node accepts only
+ * blocks that other implementations accept.
  */
 export function isSignedByAccount(block: StateBlock): boolean {
   return tools.verifyBlock(block.account, {
@@ -91,19 +91,19 @@ export function verifyHash(hashHex: string, signatureHex: string, publicKeyHex: 
   return nanoEd25519.verify(hexToBytes(signatureHex), hexToBytes(hashHex), hexToBytes(publicKeyHex))
 }
 
-/** Secret key of an index of a seed: Blake2b, 32 bytes, of seed and index (4 bytes, big endian). */
+/** The secret key with this index: Blake2b (32 bytes) of the seed and the index (4 bytes, big-endian). */
 export function deriveSecretKey(seedHex: string, index: number): string {
   const indexBytes = new Uint8Array(4)
   new DataView(indexBytes.buffer).setUint32(0, index, false)
   return bytesToHex(blake2b(concatBytes(hexToBytes(seedHex), indexBytes), { dkLen: 32 })).toUpperCase()
 }
 
-/** What the work is done over: the previous block, or the account's key for its first block. */
+/** What work is computed for: the previous block's hash, or the public key for an account's first block. */
 export function workRoot(block: Pick<StateBlock, 'account' | 'previous'>): string {
   return block.previous === zeroHash ? block.account : block.previous
 }
 
-/** The block of a request, or null when a field is missing or wrong ("Block is invalid"). */
+/** The block of a request, or null if a field is missing or wrong. */
 export function parseStateBlock(tree: Tree | undefined): StateBlock | null {
   const fields = readTree(tree)
   if (fields.optionalText('type') !== 'state') return null
@@ -132,7 +132,7 @@ export function parseStateBlock(tree: Tree | undefined): StateBlock | null {
   return { type: 'state', account, previous, representative, balance, link, signature, work }
 }
 
-/** A block as answers show it. */
+/** A block's fields as the node's answers show them. */
 export function blockContents(block: StateBlock | OpenBlock): { [name: string]: Tree } {
   if (block.type === 'open') {
     return {

@@ -10,8 +10,8 @@ export interface ElectionResult {
   readonly voters: number
 }
 
-/** How an election went, as the node shows it by RPC and over the websocket alike. */
-export const tallyOf = ({ durationMs, endMs, tally, blocks, voters }: ElectionResult) => ({
+/** An election's result as the node shows it, both by RPC and over the websocket. */
+export const describeTally = ({ durationMs, endMs, tally, blocks, voters }: ElectionResult) => ({
   duration: String(durationMs),
   time: String(endMs),
   tally: tally.toString(),
@@ -31,8 +31,8 @@ interface Election {
 const historyLimit = 2048
 
 /**
- * Which unconfirmed blocks are being voted on, and which were decided. An election runs for a block whose
- * dependencies are confirmed; its outcome is for the test to say (`confirm`), there are no votes.
+ * Elections under way and finished ones. An unconfirmed block has an election as soon as its dependencies are
+ * confirmed. There are no votes: the test decides by `confirm`.
  */
 export class Elections {
   readonly history: ElectionResult[] = []
@@ -73,8 +73,9 @@ export class Elections {
   }
 
   /**
-   * Decides for a block and all it rests on. Returns the results in the order of confirmation; empty when it
-   * was confirmed before.
+   * Confirms a block and all blocks that it depends on.
+   *
+   * @returns the results in the order of confirmation; none if the block was confirmed before
    */
   confirm(hash: string, nowMs: number): ElectionResult[] {
     const tally = this.ledger.weight(this.ledger.genesisAccount)
@@ -108,7 +109,7 @@ export class Elections {
     return results
   }
 
-  /** A confirmed block confirmed once more by request: a second record for the same hash. */
+  /** Records a second result for a confirmed block, as the node does when asked to confirm it again. */
   repeat(hash: string, nowMs: number): ElectionResult {
     const result: ElectionResult = {
       hash,

@@ -13,7 +13,7 @@ const addressByKey = new Map<string, string>()
 const keyByAddress = new Map<string, string>()
 
 /**
- * Public key (64 hex digits) to its `nano_` address: 4 zero bits, 256 bits of key, 40 bits of checksum, 5
+ * The `nano_` address of a public key (64 hex digits): 4 zero bits, 256 bits of key, 40 bits of checksum, 5
  * bits a digit.
  */
 export function encodeAddress(publicKeyHex: string): string {
@@ -31,7 +31,7 @@ export function encodeAddress(publicKeyHex: string): string {
   return address
 }
 
-/** Public key of an address in either spelling (`nano_`, `xrb_`), or null when it is no address. */
+/** The public key of an address with either prefix (`nano_`, `xrb_`), or null if it is not an address. */
 export function decodeAddress(address: string): string | null {
   const known = keyByAddress.get(address)
   if (known !== undefined) return known
@@ -45,10 +45,7 @@ export function decodeAddress(address: string): string | null {
   return publicKeyHex
 }
 
-/**
- * 256 bits as 64 upper-case hex digits; fewer digits are padded on the left, as the node does. Null when it
- * is no such number.
- */
+/** 256 bits as 64 upper-case hex digits, padded on the left as the node does; null for anything else. */
 export function parseHash(text: string): string | null {
   return /^[0-9a-fA-F]{1,64}$/.test(text) ? text.toUpperCase().padStart(64, '0') : null
 }
@@ -66,7 +63,7 @@ export function formatHex64(value: bigint): string {
   return value.toString(16).padStart(16, '0')
 }
 
-/** Raw amount in decimal without a leading zero, at most 128 bits, or null. */
+/** An amount in raw: decimal without a leading zero, at most 128 bits; null for anything else. */
 export function parseRaw(text: string): bigint | null {
   if (!/^(?:0|[1-9][0-9]{0,38})$/.test(text)) return null
   const value = BigInt(text)

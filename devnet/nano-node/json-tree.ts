@@ -1,4 +1,4 @@
-/** Fields in the order given, keys may repeat: for answers keyed by what was asked or found. */
+/** Fields in the order given; keys may repeat. */
 export class Pairs {
   readonly entries: [string, Tree][]
 
@@ -11,7 +11,7 @@ export class Pairs {
   }
 }
 
-/** What the node reads and writes: texts, lists and fields; there are no other scalars. */
+/** The node's form of JSON: texts are its only scalars. */
 export type Tree = string | readonly Tree[] | Pairs | { readonly [name: string]: Tree }
 
 type Fields = Pairs | { readonly [name: string]: Tree }
@@ -41,7 +41,7 @@ function formatNode(node: Tree, indent: string): string {
   return `{\n${entries.map(([key, value]) => `${inner}${formatText(key)}: ${formatNode(value, inner)}`).join(',\n')}\n${indent}}`
 }
 
-/** The node's own layout: 4 blanks, empty lists and objects as an empty text, a newline at the end. */
+/** JSON as the node writes it: 4 blanks a level, empty lists and objects as "", a newline at the end. */
 export function formatTree(tree: Tree): string {
   return `${formatNode(tree, '')}\n`
 }
@@ -56,7 +56,11 @@ function toTree(value: unknown): Tree {
   return String(value)
 }
 
-/** Throws UnreadableRequest for text that is not JSON. Numbers and booleans become texts. */
+/**
+ * Parses JSON; numbers and booleans become texts.
+ *
+ * @throws UnreadableRequest for text that is not JSON
+ */
 export function parseTree(text: string): Tree {
   try {
     return toTree(JSON.parse(text))
@@ -67,19 +71,21 @@ export function parseTree(text: string): Tree {
 
 export interface TreeReader {
   has(name: string): boolean
-  /** Throws UnreadableRequest when missing. */
+  /** @throws UnreadableRequest if the field is missing */
   text(name: string): string
   optionalText(name: string): string | undefined
   /** "true", "false", "1", "0"; anything else is the default. */
   flag(name: string, byDefault: boolean): boolean
   child(name: string): Tree | undefined
   /**
-   * The texts of a list; throws UnreadableRequest when missing. A text instead of a list is an empty list.
+   * The texts of a list; a text in place of a list gives none.
+   *
+   * @throws UnreadableRequest if the field is missing
    */
   texts(name: string): string[]
 }
 
-/** The texts among the children of a list or of fields; a child that is no text counts as an empty one. */
+/** The children of a list or of fields, those that are not texts as empty texts. */
 export function childTexts(tree: Tree): string[] {
   const children =
     typeof tree === 'string'

@@ -30,9 +30,9 @@ export interface LedgerBlock {
   readonly kind: BlockKind | null
   readonly height: number
   readonly balance: bigint
-  /** What was sent or received, raw. */
+  /** Raw that the block sends or receives; 0 for other kinds. */
   readonly amount: bigint
-  /** Version of the account after this block. */
+  /** The account's epoch after this block. */
   readonly epoch: number
   readonly timestampS: number
   successor: string
@@ -59,7 +59,7 @@ export interface Receivable {
   readonly epoch: number
 }
 
-/** Links of epoch blocks: the text in the first bytes. Signed by the genesis key on a dev network. */
+/** The links that mark epoch blocks, which the genesis key signs on a dev network. */
 export const epochLinks = ['epoch v1 block', 'epoch v2 block'].map((text) =>
   Buffer.from(text).toString('hex').toUpperCase().padEnd(64, '0'),
 )
@@ -68,19 +68,16 @@ export function epochOfLink(link: string): number {
   return epochLinks.indexOf(link) + 1
 }
 
-interface Verdict {
+interface CheckResult {
   readonly status: ProcessStatus
   readonly kind?: BlockKind
   readonly amount?: bigint
   readonly epoch?: number
 }
 
-const refuse = (status: ProcessStatus): Verdict => ({ status })
+const refuse = (status: ProcessStatus): CheckResult => ({ status })
 
-/**
- * All blocks and what follows from them. Checks what a node checks, in its order; knows nothing of elections
- * or the network.
- */
+/** All blocks and the state that follows from them. Checks blocks as a node does, in the same order. */
 export class NanoLedger {
   readonly blocks = new Map<string, LedgerBlock>()
   readonly accounts = new Map<string, LedgerAccount>()
@@ -136,7 +133,7 @@ export class NanoLedger {
     return hash === undefined ? null : (this.blocks.get(hash) ?? null)
   }
 
-  /** By hash, ascending. */
+  /** Sorted by hash, ascending. */
   receivablesOf(publicKey: string): Receivable[] {
     const entries = [...(this.receivables.get(publicKey)?.values() ?? [])]
     return entries.sort((left, right) => (left.hash < right.hash ? -1 : 1))
@@ -154,7 +151,7 @@ export class NanoLedger {
     return this.weights.get(publicKey) ?? 0n
   }
 
-  /** The block that stands where this one wants to stand, if any. */
+  /** The block that already stands at this one's position, or null. */
   competitorOf(block: StateBlock): LedgerBlock | null {
     const hash =
       block.previous === zeroHash
@@ -163,21 +160,23 @@ export class NanoLedger {
     return hash === undefined ? null : (this.blocks.get(hash) ?? null)
   }
 
-  /** Least difficulty this block needs where it stands; null when that can't be told. */
+  /**
+   * The least difficulty that this block's work must have; null if its predecessor and source are unknown.
+   */
   requiredDifficulty(block: StateBlock): bigint | null {
     const previous = this.blocks.get(block.previous)
     const isSend = previous !== undefined && previous.balance > block.balance
     const source = isSend ? undefined : this.receivables.get(block.account)?.get(block.link)
     if (previous === undefined && source === undefined) return null
-    // A block's own details count here, and those of a first state block after the old genesis block are
-    // epoch 0.
     const epoch = Math.max(previous?.epoch ?? 0, source?.epoch ?? 0)
     return thresholdFor(this.thresholds, { epoch, isReceiveOrEpoch: source !== undefined })
   }
 
   /**
-   * `checked: false` leaves out signature and work: for filling a ledger fast, never for a block from a
-   * request.
+   * Checks a block and, if it is valid, adds it.
+   *
+   * @param options `checked: false` skips signature and work, for filling a ledger fast; never for a block
+   *   from a request
    */
   process(
     block: StateBlock,
@@ -185,19 +184,19 @@ export class NanoLedger {
     options: { checked: boolean } = { checked: true },
   ): { status: ProcessStatus; hash: string } {
     const hash = hashStateBlock(block)
-    const verdict = this.judge(hash, block, options.checked)
-    if (verdict.status === 'progress' && verdict.kind !== undefined) {
+    const result = this.checkBlock(hash, block, options.checked)
+    if (result.status === 'progress' && result.kind !== undefined) {
       this.apply(
         hash,
         block,
-        { kind: verdict.kind, amount: verdict.amount ?? 0n, epoch: verdict.epoch ?? 0 },
+        { kind: result.kind, amount: result.amount ?? 0n, epoch: result.epoch ?? 0 },
         timestampS,
       )
     }
-    return { status: verdict.status, hash }
+    return { status: result.status, hash }
   }
 
-  private judge(hash: string, block: StateBlock, checked: boolean): Verdict {
+  private checkBlock(hash: string, block: StateBlock, checked: boolean): CheckResult {
     if (epochOfLink(block.link) > 0) {
       const previous = this.blocks.get(block.previous)
       if (block.previous !== zeroHash && previous === undefined) {
@@ -206,13 +205,13 @@ export class NanoLedger {
           verifyHash(hash, block.signature, this.genesisAccount)
         return refuse(signed ? 'gap_previous' : 'bad_signature')
       }
-      // The same link with another balance is a plain send to the address that spells it.
-      if (block.balance === (previous?.balance ?? 0n)) return this.judgeEpoch(hash, block, checked)
+      // The same link with another balance is a send to the address with that public key.
+      if (block.balance === (previous?.balance ?? 0n)) return this.checkEpochBlock(hash, block, checked)
     }
-    return this.judgeState(hash, block, checked)
+    return this.checkStateBlock(hash, block, checked)
   }
 
-  private judgeState(hash: string, block: StateBlock, checked: boolean): Verdict {
+  private checkStateBlock(hash: string, block: StateBlock, checked: boolean): CheckResult {
     if (this.blocks.has(hash)) return refuse('old')
     if (checked && !isSignedByAccount(block)) return refuse('bad_signature')
     if (block.account === zeroHash) return refuse('opened_burn_account')
@@ -246,7 +245,7 @@ export class NanoLedger {
     return { status: 'progress', kind, amount, epoch }
   }
 
-  private judgeEpoch(hash: string, block: StateBlock, checked: boolean): Verdict {
+  private checkEpochBlock(hash: string, block: StateBlock, checked: boolean): CheckResult {
     if (this.blocks.has(hash)) return refuse('old')
     if (!verifyHash(hash, block.signature, this.genesisAccount)) return refuse('bad_signature')
     if (block.account === zeroHash) return refuse('opened_burn_account')
@@ -326,9 +325,11 @@ export class NanoLedger {
   }
 
   /**
-   * Takes an unconfirmed block out again, and with it all that stands on it: later blocks of the account, and
-   * the receive of a send with what follows it. Returns the hashes taken out. Throws when the block is
-   * unknown or confirmed.
+   * Removes an unconfirmed block and all that depend on it: later blocks of the account, and for a send its
+   * receive with what follows.
+   *
+   * @returns the hashes of the removed blocks
+   * @throws Error if the block is unknown or confirmed
    */
   rollback(hash: string): string[] {
     const target = this.blocks.get(hash)
@@ -377,7 +378,7 @@ export class NanoLedger {
     return [...removed, entry.hash]
   }
 
-  /** The blocks this one rests on: its previous block and, for a receive, the send. */
+  /** The blocks that this one depends on: the previous one and, for a receive, the send. */
   dependenciesOf(entry: LedgerBlock): LedgerBlock[] {
     if (entry.block.type !== 'state') return []
     const hashes =
@@ -386,8 +387,10 @@ export class NanoLedger {
   }
 
   /**
-   * Confirms the block and first all it rests on; returns what became confirmed, in that order. Throws when
-   * unknown.
+   * Marks a block as confirmed, and before it all blocks that it depends on.
+   *
+   * @returns the newly confirmed blocks, in the order of confirmation
+   * @throws Error if the block is unknown
    */
   cement(hash: string): LedgerBlock[] {
     const target = this.blocks.get(hash)

@@ -13,10 +13,10 @@ import { devThresholds } from './work.ts'
 import { WebsocketHub } from './websocket.ts'
 
 export interface NanoNodeOptions {
-  /** Every block is confirmed so long after it was processed. Default: only `confirm` confirms. */
+  /** Confirms every block this long after it was processed. Default: only `confirm` confirms. */
   readonly autoConfirmMs?: number
   readonly thresholds?: WorkThresholds
-  /** Version of the genesis account, and so of what it sends. Default 2, as on the live network. */
+  /** Epoch of the genesis account, and so of what it sends. Default 2, as on the live network. */
   readonly genesisEpoch?: 0 | 1 | 2
   readonly enableControl?: boolean
   readonly localWork?: boolean
@@ -28,7 +28,7 @@ export interface RpcExchange {
   readonly answerText: string
 }
 
-/** What is sent instead of the answer. The request has been carried out by then. */
+/** What the node sends instead of its answer, after it has carried out the request. */
 export interface Lie {
   readonly body?: string
   readonly status?: number
@@ -46,23 +46,22 @@ export interface NanoNode {
   fund(address: string, amountRaw: bigint, options?: { readonly confirmed?: boolean }): string
   /** Many confirmed sends at once, without signatures, work or messages: about 50,000 a second. */
   fundMany(payments: Iterable<{ readonly address: string; readonly amountRaw: bigint }>): string[]
-  /** Confirms a block and all it rests on, with the messages that go with it. */
+  /** Confirms a block and all that it depends on, and notifies subscribers. */
   confirm(hash: string): void
   /**
-   * The network decided against an unconfirmed block: it and all that rests on it is gone. Returns the
-   * hashes.
+   * Removes an unconfirmed block and all that depend on it, as when the network decides against it.
+   *
+   * @returns the hashes of the removed blocks
    */
   rollback(hash: string): string[]
-  /** Null: back to `confirm`. Blocks already waiting keep what they had. */
+  /** For blocks from now on; null: only `confirm` confirms. */
   setAutoConfirm(delayMs: number | null): void
-  /**
-   * Connections are refused, open ones are cut; `false` listens on the same ports again. The ledger stays.
-   */
+  /** `true` cuts and refuses connections, `false` listens on the same ports again. The ledger stays. */
   setDown(isDown: boolean): Promise<void>
-  /** Requests are taken but neither carried out nor answered; `false` does both for those that still wait. */
+  /** `true` accepts requests without carrying them out or answering; `false` then does both for them. */
   setHanging(isHanging: boolean): void
   waitingRequests(): number
-  /** Sees every answer and may replace it; null ends it. */
+  /** Calls `distort` with each answer, which it may replace; null stops that. */
   lie(distort: ((exchange: RpcExchange) => string | Lie | undefined) | null): void
   /** Forgets what a restart forgets; connections are cut. */
   restart(): void
@@ -73,11 +72,11 @@ export interface NanoNode {
     readonly connections: number
     readonly sent: number
     readonly dropped: number
-    /** Answered, since the start. */
+    /** Pings answered since the start. */
     readonly pings: number
     subscribers(topic: string): number
   }
-  /** Requests answered, of one action or of all. */
+  /** How many requests were answered, of one action or of all. */
   calls(action?: string): number
   resetCalls(): void
   close(): Promise<void>
@@ -99,7 +98,8 @@ class Listener {
 
   async open(): Promise<number> {
     while (this.port === 0) {
-      // Not one of the system's choice: while the node is down, that may be given to an outgoing connection.
+      // Not port 0: the system may give a port of its choice to an outgoing connection while the node is
+      // down.
       const port = await findFreePort()
       const isOurs = await this.listen(port).then(
         () => true,
@@ -127,7 +127,7 @@ class Listener {
     for (const socket of this.sockets) socket.destroy()
   }
 
-  /** Takes no new connections from now on; those open may finish. */
+  /** Accepts no new connections; open ones may finish. */
   stopListening(): Promise<void> {
     if (!this.server.listening) return Promise.resolve()
     return new Promise<void>((resolve, reject) =>

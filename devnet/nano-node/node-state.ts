@@ -10,7 +10,7 @@ import { findWork, thresholdFor } from './work.ts'
 
 export interface NodeSettings {
   thresholds: WorkThresholds
-  /** A block is confirmed so long after it was processed; null: only when the test says so. */
+  /** A block is confirmed this long after it was processed; null: only by confirm(). */
   autoConfirmMs: number | null
   enableControl: boolean
   localWork: boolean
@@ -36,14 +36,14 @@ const genesisBlock: OpenBlock = {
     'ECDA914373A2F0CA1296475BAEE40500A7F0A7AD72A5A80C81D7FAB7F6C802B2CC7DB50F5DD0FB25B2EF11761FA7344A158DD5A700B21BD47DE5BD0F63153A02',
 }
 
-/** One node: its ledger, its elections, the blocks that wait for a missing one, and who is told about it. */
+/** One node: its ledger, elections, blocks that wait for a missing one, and the listener for events. */
 export class NodeState {
   readonly ledger: NanoLedger
   readonly settings: NodeSettings
   elections: Elections
   startedMs = Date.now()
   events: NodeEvents | null = null
-  /** By the hash that is missing, then by the waiting block's hash. */
+  /** Blocks that can't be added yet, by the missing block's hash and then by their own. */
   private unchecked = new Map<string, Map<string, StateBlock>>()
   private readonly timers = new Set<NodeJS.Timeout>()
 
@@ -75,13 +75,13 @@ export class NodeState {
   submit(block: StateBlock, options: { force?: boolean } = {}): { status: ProcessStatus; hash: string } {
     const result = this.ledger.process(block, nowS())
     if (result.status === 'progress') this.afterProcessing(result.hash)
-    else if (result.status === 'gap_previous') this.wait(block.previous, result.hash, block)
-    else if (result.status === 'gap_source') this.wait(block.link, result.hash, block)
-    else if (result.status === 'fork') this.meetFork(block, result.hash, options.force === true)
+    else if (result.status === 'gap_previous') this.keepUnchecked(block.previous, result.hash, block)
+    else if (result.status === 'gap_source') this.keepUnchecked(block.link, result.hash, block)
+    else if (result.status === 'fork') this.handleFork(block, result.hash, options.force === true)
     return result
   }
 
-  private meetFork(block: StateBlock, hash: string, force: boolean): void {
+  private handleFork(block: StateBlock, hash: string, force: boolean): void {
     const competitor = this.ledger.competitorOf(block)
     if (competitor === null) return
     if (!force) {
@@ -92,7 +92,7 @@ export class NodeState {
     }
   }
 
-  private wait(missing: string, hash: string, block: StateBlock): void {
+  private keepUnchecked(missing: string, hash: string, block: StateBlock): void {
     const waiting = this.unchecked.get(missing) ?? new Map<string, StateBlock>()
     waiting.set(hash, block)
     this.unchecked.set(missing, waiting)
@@ -118,43 +118,51 @@ export class NodeState {
     this.timers.add(timer)
   }
 
-  /** Throws when the block is unknown. Confirming a confirmed block changes nothing. */
+  /**
+   * Does nothing for a block that is confirmed.
+   *
+   * @throws Error if the block is unknown
+   */
   confirm(hash: string): void {
     for (const result of this.elections.confirm(hash, Date.now()))
       this.events?.blockConfirmed(this.block(result.hash), result)
   }
 
-  /** A new record and a new notification for a block that is confirmed already. */
+  /** Records and announces a confirmed block once more. */
   confirmAgain(hash: string): void {
     const result = this.elections.repeat(hash, Date.now())
     this.events?.blockConfirmed(this.block(hash), result)
   }
 
-  /** Returns the hashes taken out. Throws when the block is unknown or confirmed. */
+  /**
+   * @returns the hashes of the removed blocks
+   * @throws Error if the block is unknown or confirmed
+   */
   rollback(hash: string): string[] {
     const removed = this.ledger.rollback(hash)
     for (const gone of removed) this.elections.forget(gone)
     return removed
   }
 
-  /** What a restart loses: finished elections, waiting blocks. The ledger stays. */
+  /** Forgets what a restart loses: finished elections and waiting blocks. The ledger stays. */
   restart(): void {
     this.startedMs = Date.now()
     this.unchecked = new Map()
     this.elections = new Elections(this.ledger)
   }
 
-  /** A send from the genesis account, signed and with work. Returns its hash. */
+  /**
+   * Sends from the genesis account.
+   *
+   * @returns the block's hash
+   */
   fund(address: string, amountRaw: bigint): string {
     const { status, hash } = this.submit(this.signGenesisBlock(this.sendFields(address, amountRaw)))
     if (status !== 'progress') throw new Error(`the funding block was refused: ${status}`)
     return hash
   }
 
-  /**
-   * As many confirmed sends, unsigned and without work and without a word to subscribers: for filling a
-   * ledger fast.
-   */
+  /** Adds many confirmed sends without signature, work or notifications: for filling a ledger fast. */
   fundUnsigned(payments: Iterable<{ address: string; amountRaw: bigint }>): string[] {
     const hashes: string[] = []
     for (const { address, amountRaw } of payments) {

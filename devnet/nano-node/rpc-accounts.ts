@@ -33,10 +33,7 @@ function balances(node: NodeState, publicKey: string, onlyConfirmed: boolean): T
 const accountBalance: Command = (node, request) =>
   balances(node, readAccount(request.text('account')), request.flag('include_only_confirmed', true))
 
-/**
- * One answer per account; the accounts that fail are named in `errors`. An account asked for twice is
- * answered once.
- */
+/** Answers for each account once; `errors` has the accounts that failed. */
 function perAccount(
   request: TreeReader,
   name: string,
@@ -157,7 +154,7 @@ function describeReceivable(entry: Receivable, options: ReceivableOptions): Tree
   }
 }
 
-/** A list of hashes, or hash → amount, or hash → fields: what is asked for decides the shape. */
+/** A list of hashes, or hash → amount, or hash → fields, depending on the options. */
 function listReceivables(node: NodeState, publicKey: string, options: ReceivableOptions): Tree[] | Pairs {
   const visible = node.ledger.receivablesOf(publicKey).filter((entry) => isVisible(node, entry.hash, options))
   const end = options.offset + options.count
@@ -205,7 +202,7 @@ const accountsReceivable: Command = (node, request) => {
   const accounts = request.texts('accounts').map((address) => readAccount(address))
   const blocks = new Pairs()
   for (const publicKey of accounts) {
-    // Here the node cuts to `count` first and sorts what is left.
+    // The node takes the first `count`, then sorts those.
     const page = sorting ? sortedPage(node, publicKey, options) : listReceivables(node, publicKey, options)
     if ((page instanceof Pairs ? page.entries : page).length > 0) blocks.add(encodeAddress(publicKey), page)
   }
@@ -215,7 +212,7 @@ const accountsReceivable: Command = (node, request) => {
 function sortedPage(node: NodeState, publicKey: string, options: ReceivableOptions): Pairs {
   const amounts = new Map(node.ledger.receivablesOf(publicKey).map((entry) => [entry.hash, entry.amount]))
   const amountOf = (hash: string): bigint => amounts.get(hash) ?? 0n
-  // A threshold of 1 raw gives the long form and leaves nothing out: nobody can send 0.
+  // A threshold of 1 raw selects the form with amounts and leaves out nothing, since nobody can send 0.
   const threshold = options.threshold === 0n ? 1n : options.threshold
   const page = listReceivables(node, publicKey, { ...options, threshold })
   if (!(page instanceof Pairs)) throw new Error('a threshold gives pairs')
@@ -239,10 +236,7 @@ interface HistoryOptions {
   readonly only: readonly string[]
 }
 
-/**
- * Null for a block that is left out: change and epoch blocks without `raw`, and other counterparties than
- * those filtered for.
- */
+/** Null for a block to leave out: change and epoch blocks without `raw`, and counterparties not in `only`. */
 function toHistoryEntry(
   ledger: NanoLedger,
   entry: LedgerBlock,

@@ -5,7 +5,7 @@ import type { Tree, TreeReader } from './json-tree.ts'
 import { parseTree, UnreadableRequest } from './json-tree.ts'
 import type { NodeState } from './node-state.ts'
 
-/** Answered as {"error": message}, HTTP status 200. */
+/** A refusal, answered as {"error": message} with HTTP status 200. */
 export class RpcError extends Error {}
 
 export type Command = (node: NodeState, request: TreeReader) => Tree | Promise<Tree>
@@ -61,7 +61,7 @@ export function readOptionalWork(request: TreeReader): bigint {
   return work
 }
 
-/** The block of a request: fields with json_block, else a text that holds JSON. */
+/** The block of a request: an object if `json_block` is set, else JSON in a text. */
 export function readBlock(request: TreeReader): StateBlock {
   let tree = request.child('block')
   if (tree === undefined) throw new UnreadableRequest('"block" is missing')

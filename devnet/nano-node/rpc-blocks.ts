@@ -1,6 +1,6 @@
 import type { StateBlock } from './block.ts'
 import { blockContents, hashStateBlock, publicKeyOf, signHash, workRoot } from './block.ts'
-import { tallyOf } from './elections.ts'
+import { describeTally } from './elections.ts'
 import { decodeAddress, encodeAddress, formatHex64, parseHash, parseRaw, zeroHash } from './encoding.ts'
 import type { Tree, TreeReader } from './json-tree.ts'
 import { formatTree, Pairs } from './json-tree.ts'
@@ -94,7 +94,7 @@ const refusals: { readonly [status in Exclude<ProcessStatus, 'progress'>]: strin
   insufficient_work: 'Block work is insufficient',
 }
 
-/** Compares with the balance the account has now, so that a send offered again no longer passes as a send. */
+/** Compares with the account's present balance, as the node does: so a send submitted again is refused. */
 function checkSubtype(node: NodeState, block: StateBlock, subtype: string): void {
   const isOpening = block.previous === zeroHash
   if (!isOpening && !node.ledger.blocks.has(block.previous)) throw new RpcError(refusals.gap_previous)
@@ -214,7 +214,7 @@ const blockCreate: Command = async (node, request) => {
   return { hash, difficulty: formatHex64(workDifficulty(root, work)), block: shown }
 }
 
-function walk(successors: boolean): Command {
+function createWalk(successors: boolean): Command {
   return (node, request) => {
     const forward = successors !== request.flag('reverse', false)
     const start = readHash(request, 'block')
@@ -238,13 +238,13 @@ const confirmationHistory: Command = (node, request) => {
   const totalMs = node.elections.history.reduce((sum, result) => sum + result.durationMs, 0)
   const confirmations = shown.map((result) => ({
     hash: result.hash,
-    ...tallyOf(result),
+    ...describeTally(result),
   }))
   const average = shown.length === 0 ? {} : { average: String(Math.floor(totalMs / shown.length)) }
   return { confirmation_stats: { count: String(shown.length), ...average }, confirmations }
 }
 
-/** The root of an election, twice the block's root: that of the account's key is followed by zeros. */
+/** The qualified root of an election: the block's root, then its previous block's hash or zeros. */
 function electionRoot(entry: LedgerBlock): string {
   if (entry.block.type !== 'state') throw new Error('the genesis block is confirmed from the start')
   return workRoot(entry.block) + entry.block.previous
@@ -275,10 +275,10 @@ export const blockCommands: { readonly [action: string]: Command } = {
   block_hash: blockHash,
   block_info: blockInfo,
   blocks_info: blocksInfo,
-  chain: walk(false),
+  chain: createWalk(false),
   confirmation_active: confirmationActive,
   confirmation_history: confirmationHistory,
   confirmation_info: confirmationInfo,
   process: processBlock,
-  successors: walk(true),
+  successors: createWalk(true),
 }

@@ -17,7 +17,7 @@ const maxMultiplier = 64
 /** Hashes between two looks at the event loop, about 5 ms. */
 const hashesPerTurn = 2048
 
-/** The searches a `work_cancel` can stop, by root. */
+/** The searches that `work_cancel` can stop, by root. */
 const runningSearches = new WeakMap<NodeState, Map<string, Set<AbortController>>>()
 
 function searchesFor(node: NodeState): Map<string, Set<AbortController>> {
@@ -26,7 +26,7 @@ function searchesFor(node: NodeState): Map<string, Set<AbortController>> {
   return searches
 }
 
-/** Null when cancelled. */
+/** @returns null if cancelled */
 export async function generateWork(
   node: NodeState,
   rootHex: string,

@@ -17,7 +17,7 @@ const commands = new Map<string, Command>(
   }),
 )
 
-/** Refused unless control is enabled; `process` with force is too. Some of these have no command here. */
+/** Refused unless control is enabled, like `process` with `force`. Not all of these are implemented here. */
 const controlActions = new Set([
   'block_create',
   'receive',
@@ -29,7 +29,7 @@ const controlActions = new Set([
   'work_generate',
 ])
 
-/** The node's limit of brackets that open in a request; it counts all of them, nested or not. */
+/** The node's limit of opening brackets in a request, nested or not. */
 const maxOpenBrackets = 20
 
 export interface RpcAnswer {

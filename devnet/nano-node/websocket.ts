@@ -3,7 +3,7 @@ import type { WebSocket } from 'ws'
 import { WebSocketServer } from 'ws'
 
 import { blockContents } from './block.ts'
-import { tallyOf, type ElectionResult } from './elections.ts'
+import { describeTally, type ElectionResult } from './elections.ts'
 import { decodeAddress, encodeAddress } from './encoding.ts'
 import type { Tree } from './json-tree.ts'
 import { childTexts, formatTree, parseTree, readTree, UnreadableRequest } from './json-tree.ts'
@@ -34,13 +34,13 @@ interface ConfirmationOptions {
   readonly includeSidebandInfo: boolean
   /** Null: all. */
   readonly types: readonly string[] | null
-  /** Public keys; null: all accounts. A list of nothing but bad addresses lets nothing through. */
+  /** Public keys; null: all accounts. An empty set lets nothing through. */
   accounts: Set<string> | null
 }
 
 function readOptions(tree: Tree | undefined): ConfirmationOptions {
   const options = readTree(tree)
-  // There is no wallet here, so "all local accounts" is a filter that no account passes.
+  // There is no wallet here, so no account passes the filter "all local accounts".
   const filters = options.has('accounts') || options.has('all_local_accounts')
   return {
     includeBlock: options.flag('include_block', true),
@@ -69,7 +69,7 @@ function updateOptions(current: ConfirmationOptions, tree: Tree): void {
 function passes(options: ConfirmationOptions, entry: LedgerBlock, result: ElectionResult): boolean {
   if (options.types !== null && !options.types.includes(result.type)) return false
   if (options.accounts === null) return true
-  // The node filters on the message it is about to send: without the block there is nothing to match.
+  // The node matches the accounts of the block in the message, so without the block nothing passes.
   if (!options.includeBlock || entry.block.type !== 'state') return false
   return options.accounts.has(entry.account) || options.accounts.has(entry.block.link)
 }
@@ -79,7 +79,7 @@ function blockWithSubtype(entry: LedgerBlock): Tree {
 }
 
 function confirmationMessage(entry: LedgerBlock, result: ElectionResult, options: ConfirmationOptions): Tree {
-  const electionInfo = tallyOf(result)
+  const electionInfo = describeTally(result)
   return {
     account: encodeAddress(entry.account),
     amount: entry.amount.toString(),
@@ -98,11 +98,11 @@ interface Session {
   readonly subscriptions: Map<string, ConfirmationOptions>
 }
 
-/** The node's subscriptions, and what a test can do to their messages. */
+/** The node's subscriptions; tests can drop and duplicate their messages. */
 export class WebsocketHub {
-  /** Topic messages still to be lost; answers to requests are never lost. */
+  /** How many of the next topic messages to drop; answers to requests are never dropped. */
   dropNext = 0
-  /** Every topic message is sent twice. */
+  /** Sends every topic message twice. */
   duplicate = false
   sent = 0
   dropped = 0
@@ -115,7 +115,7 @@ export class WebsocketHub {
       const session: Session = { socket, subscriptions: new Map() }
       this.sessions.add(session)
       socket.on('close', () => this.sessions.delete(session))
-      // A peer that vanished: "close" follows and takes the session out.
+      // The peer has vanished; the event "close" follows and removes the session.
       socket.on('error', () => socket.terminate())
       socket.on('message', (data) => this.handle(session, data.toString()))
     })

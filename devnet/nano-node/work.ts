@@ -8,7 +8,7 @@ export interface WorkThresholds {
   readonly epoch2Receive: bigint
 }
 
-/** Those of the dev network: about 128, 1,024 and 16 hashes. */
+/** The dev network's: about 128, 1,024 and 16 hashes. */
 export const devThresholds: WorkThresholds = {
   epoch1: 0xfe00000000000000n,
   epoch2: 0xffc0000000000000n,
@@ -25,14 +25,15 @@ export function thresholdFor(thresholds: WorkThresholds, details: WorkDetails): 
   return details.isReceiveOrEpoch ? thresholds.epoch2Receive : thresholds.epoch2
 }
 
-/** Below this a block is not even looked at. */
+/** A block with less work is refused before anything else is checked. */
 export function entryThreshold(thresholds: WorkThresholds): bigint {
   return thresholds.epoch1 < thresholds.epoch2Receive ? thresholds.epoch1 : thresholds.epoch2Receive
 }
 
 /**
- * Blake2b, 8 bytes, of work (little endian) and root; read little endian. `rootHex`: the previous block, or
- * the public key of an unopened account.
+ * The difficulty that a work value reaches: Blake2b (8 bytes) of work and root, both numbers little-endian.
+ *
+ * @param rootHex the previous block's hash, or the public key of an unopened account
  */
 export function workDifficulty(rootHex: string, work: bigint): bigint {
   const preimage = new Uint8Array(40)
@@ -43,7 +44,7 @@ export function workDifficulty(rootHex: string, work: bigint): bigint {
   return new DataView(digest.buffer, digest.byteOffset).getBigUint64(0, true)
 }
 
-/** Tries `count` work values from `start` on; null when none reaches the difficulty. */
+/** Tries `count` work values from `start` on; null if none reaches the difficulty. */
 export function searchWork(rootHex: string, difficulty: bigint, start: bigint, count: number): bigint | null {
   const preimage = new Uint8Array(40)
   const view = new DataView(preimage.buffer)
@@ -57,7 +58,7 @@ export function searchWork(rootHex: string, difficulty: bigint, start: bigint, c
   return null
 }
 
-/** Blocks until found; for low difficulties only. */
+/** Searches without yielding to the event loop; for low difficulties only. */
 export function findWork(rootHex: string, difficulty: bigint): bigint {
   for (let start = 0n; ; start += 4096n) {
     const work = searchWork(rootHex, difficulty, start, 4096)

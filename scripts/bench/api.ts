@@ -14,10 +14,10 @@ const POSTS_EACH = 5
 const CLAIMS_EACH = 3
 const CLAIMS_JUDGED = 1_000
 const POST_EVERY_MS = 10
-/** Below what the reference can serve of this mix. */
+/** Less than the reference can serve of this mix. */
 const MIXED_PER_SECOND = 600
 const MIXED_MS = 6_000
-/** A percentile of a few thousand requests swings more than a rate does. */
+/** More rounds, since a percentile of a few thousand requests varies more than a rate. */
 const MIXED_ROUNDS = 9
 
 const BODY =
@@ -25,7 +25,10 @@ const BODY =
     2,
   )
 
-/** What an agent asks most, in its own process, beside Express and the raw driver in theirs. */
+/**
+ * Compares the API on its most frequent requests with Express and the raw driver, each in a process of its
+ * own.
+ */
 export async function benchApi(): Promise<Figure[]> {
   const stack = await startStack({}, { workers: 0 })
   const reference = await startReference(stack.mongodbUrl)
@@ -77,7 +80,7 @@ export async function benchApi(): Promise<Figure[]> {
         reference: `${BY_HAND}: find 50, newest first`,
         goal: 5,
       },
-      (port) => besideWriter(load, writer, job(port, requests.feed), requests.post),
+      (port) => rateBesideWriter(load, writer, job(port, requests.feed), requests.post),
     )
     await compare(
       { name: `api: GET /agent/<id> over ${AGENTS} agents`, reference: `${BY_HAND}: three finds`, goal: 1.5 },
@@ -99,8 +102,8 @@ export async function benchApi(): Promise<Figure[]> {
 
 const BY_HAND = 'Express + raw driver'
 
-/** A feed that never rests: posts come over the same API all the while. */
-async function besideWriter(load: Load, writer: Load, job: LoadJob, posts: string[]): Promise<number> {
+/** The rate of a job while posts are written over the same API. */
+async function rateBesideWriter(load: Load, writer: Load, job: LoadJob, posts: string[]): Promise<number> {
   const writing = writer.run({ ...job, connections: 8, ratePerSecond: 1_000 / POST_EVERY_MS, lanes: [posts] })
   const { perSecond } = await load.run(job)
   await writing
@@ -133,7 +136,7 @@ export interface BenchData {
 }
 
 /**
- * Agents with a few posts and claims each; the first ones have known tokens, a pass and a message that waits.
+ * Makes agents with a few posts and claims each. The first CALLERS have known tokens and an unread message.
  */
 export function makeData(count = AGENTS): BenchData {
   const tokens = Array.from({ length: CALLERS }, newToken)
@@ -148,7 +151,7 @@ export function makeData(count = AGENTS): BenchData {
   return { agents, posts, claims, messages, tokens }
 }
 
-/** Stores the data with the indexes that its reads need; if the service has made its own, they are these. */
+/** Stores the data with the indexes that its reads need, the same as the service's. */
 export async function storeData(url: string, data: BenchData): Promise<void> {
   const client = await new mongoose.mongo.MongoClient(url).connect()
   const db = client.db()
@@ -176,8 +179,7 @@ export function makeRequests({ agents, claims, tokens }: BenchData) {
   const post = each(CALLERS, (index) =>
     requestText('POST', `${base}/post`, { ...token(index), body: { body: BODY } }),
   )
-  // Verdicts by 64 agents over 1,000 claims: most supersede none, and those that do are the same on both
-  // sides.
+  // Verdicts by 64 agents on 1,000 claims; few supersede another, and the same ones for the reference.
   const resolve = each(CLAIMS_JUDGED * CALLERS, (index) =>
     requestText('POST', `${base}/claim/resolve`, {
       ...token(index + Math.floor(index / CLAIMS_JUDGED)),

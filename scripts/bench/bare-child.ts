@@ -1,6 +1,6 @@
 /*
- * As fast as Node answers at all: a bare HTTP server that has the bytes of each path in memory. It is told them
- * over the wire, by PUT.
+ * A bare HTTP server that answers each path with bytes from memory, to measure the most that Node can serve.
+ * PUT stores a path's bytes.
  */
 import { createServer } from 'node:http'
 

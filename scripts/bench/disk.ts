@@ -14,7 +14,7 @@ const RECORDS = 20_000
 const BATCH = 5_000
 const POST_BODY = 'A post of a usual length. '.repeat(12)
 
-/** What a record of each kind costs on the disk, with its indexes, once it is written down. */
+/** How many bytes on disk a record of each kind takes, with its indexes, after a checkpoint. */
 export async function benchDisk(): Promise<Figure[]> {
   const servers = await startServers(() => undefined)
   const env = { MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }
@@ -33,7 +33,7 @@ export async function benchDisk(): Promise<Figure[]> {
       claims: () => makeClaim(agentId),
       messages: () => makeMessage(agentId, newId('agent'), 'b'.repeat(540)),
       entries: (index) => numberEntry(postEntry(makePost(agentId, POST_BODY)), index + 1),
-      // One of a thousand nonces, each of which is a figure of its own below.
+      // A page of a thousand nonces.
       share_pages: (index) => ({
         _id: `${newId('work_order')}/${String(index).padStart(9, '0')}`,
         order_id: newId('work_order'),

@@ -6,8 +6,8 @@ const CONNECTIONS = 64
 const SAMPLE_MS = 3_000
 
 /**
- * A record with its pending ledger entry: as a field of the record in one insert, beside a transaction of two
- * inserts.
+ * Compares two ways to store a record with its pending ledger entry: one insert with the entry as a field,
+ * and a transaction of two inserts.
  */
 export async function benchEntry(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: 1 })

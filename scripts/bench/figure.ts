@@ -8,12 +8,16 @@ export type Figure = {
   reference_value: number
   /** value / reference_value */
   ratio: number
-  /** What `ratio` is to reach (or, if lower is better, not to exceed). */
+  /** The least `ratio`, or the greatest if lower is better. */
   goal?: number
   better: 'higher' | 'lower'
 }
 
-/** The middle value, or the mean of the two middle ones. Throws on an empty list. */
+/**
+ * The middle value, or the mean of the two middle ones.
+ *
+ * @throws Error on an empty list
+ */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((x, y) => x - y)
   const upper = sorted[sorted.length >> 1]
@@ -22,12 +26,12 @@ export function median(values: readonly number[]): number {
   return (lower + upper) / 2
 }
 
-/** Something measured: each call takes one sample (a rate, a time, whatever the contenders share). */
+/** Something to measure; each call of `sample` takes one sample, in the same unit for all contenders. */
 export type Contender = { name: string; sample: () => number | Promise<number> }
 
 /**
- * The median sample of each contender by its name. Contenders take turns within a round, so that a slow spell
- * of the machine hits all of them; the first round is a warm-up and does not count.
+ * The median sample of each contender, by name. Contenders take turns, so that a slow phase of the machine
+ * affects all of them; the first round is a warm-up and does not count.
  */
 export async function measureInTurns(
   contenders: readonly Contender[],
@@ -57,7 +61,11 @@ export async function compareInTurns(
   )
 }
 
-/** Repeats `work` for at least `minMs` and gives what it did, as it counts it, per second. */
+/**
+ * Repeats `work` for at least `minMs`.
+ *
+ * @returns the sum of its results, per second
+ */
 export function timeRate(work: () => number, minMs: number): number {
   const startedAt = performance.now()
   let done = 0
@@ -69,7 +77,7 @@ export function timeRate(work: () => number, minMs: number): number {
   return (done / elapsedMs) * 1000
 }
 
-/** A figure from two values of one measurement; `goal` is left out if there is none. */
+/** A figure from two values of one measurement. */
 export function compareWith(
   reference: { name: string; value: number },
   figure: { name: string; value: number; unit: string; better: Figure['better']; goal?: number },

@@ -12,21 +12,19 @@ const CALLERS = 64
 const CONNECTIONS = 4
 const SAMPLE_MS = 500
 const ROUNDS = 9
-/**
- * Room for a million of each: what no memory holds is bound by the disk, on either side of any comparison.
- */
+/** Large enough for a million records of each kind, so that the disk's speed is not measured. */
 const CACHE_GB = 4
 const FIRST_REQUESTS = 10_000
 const ALL_REQUESTS = 1_000_000
 const SETUP_BATCH = 10_000
 const MIB = 2 ** 20
 const POST_BODY = 'A post of a usual length. '.repeat(8)
-/** On a machine that is busy with other things. */
+/** The share of requests that may fail, for a machine that is busy with other things. */
 const MAY_FAIL = 0.01
 
 /**
- * What a network of a million records costs beside one of a thousand, and an API after a million requests
- * beside itself after ten thousand.
+ * Compares latencies over a million records with those over a thousand, and the API's memory after a million
+ * requests with that after ten thousand.
  */
 export async function benchGrowth(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: CACHE_GB })
@@ -65,7 +63,7 @@ interface Network {
   requests: Requests
 }
 
-/** An API over a database with so many agents, posts, claims and messages. */
+/** Starts an API on a database with this many agents, posts, claims and messages. */
 async function openNetwork(servers: TemporaryServers, database: string, records: number): Promise<Network> {
   const url = new URL(servers.mongod.url)
   url.pathname = `/${database}`
@@ -79,9 +77,7 @@ async function openNetwork(servers: TemporaryServers, database: string, records:
   return { stack, requests: makeRequests(agentIds, tokens, records) }
 }
 
-/**
- * Of each kind so many records: one post, claim and message of each agent; fifty agents share a capability.
- */
+/** Stores agents, and a post, a claim and a message of each; fifty agents share a capability. */
 async function fill(mongodbUrl: string, records: number): Promise<{ agentIds: string[]; tokens: string[] }> {
   const client = await new mongoose.mongo.MongoClient(mongodbUrl, { writeConcern: { w: 1 } }).connect()
   const tokens = Array.from({ length: CALLERS }, newToken)
@@ -156,10 +152,7 @@ function makeRequests(agentIds: readonly string[], tokens: readonly string[], re
 const send = (load: Load, { stack }: Network, list: string[]) =>
   load.run({ port: stack.port, connections: CONNECTIONS, durationMs: SAMPLE_MS, lanes: [list], repeat: true })
 
-/**
- * What the API's process takes of memory, after a collection each time; a mix of all routes, four fifths of
- * it reads.
- */
+/** The API's memory after few and after many requests of all routes, four fifths of them reads. */
 async function benchMemory(load: Load, { stack, requests }: Network): Promise<Figure> {
   const reads = [requests.feed, requests.claims, requests.directory, requests.card]
   const writes = [requests.post, requests['a sent dm'], requests['a read dm']]

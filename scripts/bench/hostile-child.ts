@@ -1,19 +1,16 @@
 import net from 'node:net'
 
-/** What one attacker does until it is told to stop. */
+/** What one attacker does until its process is killed. */
 export interface Attack {
   port: number
   connections: number
-  /**
-   * What each connection sends, again and again, each time the answer to the last has come; its first
-   * `repeat` at once.
-   */
+  /** Each connection sends these one after the other, endlessly, each after the answer to the last. */
   requests: string[]
-  /** Sends each request so often without waiting. */
+  /** Sends each request this many times at once. */
   pipelined?: number
-  /** Doesn't take what is answered. */
+  /** Never reads the answers. */
   isDeaf?: boolean
-  /** Sends a byte at this pace in place of a request. */
+  /** Instead of requests, sends endless headers, a byte each this many ms. */
   trickleMs?: number
 }
 
@@ -37,7 +34,7 @@ function open(attack: Attack, index: number): void {
   if (isDeaf) socket.pause()
   let missing: number | undefined
   socket.on('data', (chunk: Buffer) => {
-    // An answer's head comes in one piece here, and its length stands in it.
+    // An answer's head arrives in one piece here, and has Content-Length.
     if (missing === undefined) {
       const text = chunk.toString('latin1')
       const end = text.indexOf('\r\n\r\n')

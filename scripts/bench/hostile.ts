@@ -16,14 +16,11 @@ import { requestText } from './load.ts'
 import { makeOrders, storeOrders, withContext } from './market.ts'
 import { startStack, type BenchStack } from './processes.ts'
 
-/**
- * How long the honest agent is measured alone and then beside each attack: in turns, since a shared machine
- * has its own hours.
- */
+/** How long the honest agent is measured, alone and then during each attack, in turns. */
 const MEASURED_MS = 6_000
-/** Before that the attack has begun, and after it the processor is to be free by then. */
+/** How long an attack runs before it is measured, and how long after its end the processor's load is. */
 const SETTLE_MS = 2_000
-/** What the API may have open: the service has to live with an operator who has set nothing. */
+/** The API's limit of open files: the usual default, if the operator has set nothing. */
 const OPEN_FILES = 1_024
 const ENTRIES = 20_000
 const RECEIPT_ENTRIES = 500
@@ -36,12 +33,13 @@ interface Agent {
   token: string
 }
 
-/** What the honest agent does, each all the time, one request after the other. */
+/** The honest agent's kinds of requests; each kind is sent one after the other, all at the same time. */
 type Work = Record<string, () => { method: 'GET' | 'POST'; path: string; body?: object }>
 
 /**
- * An honest agent beside each of ten attacks: the worst of its p99 for `/challenge`, post, deliver and submit
- * against the same alone, the API's memory, and its processor once the attack is over.
+ * What each of ten attacks does to an honest agent and to the API: the p99 of the agent's worst affected kind
+ * of request and the API's memory, each against the value without the attack, and the processor's load after
+ * it.
  */
 export async function benchHostile(
   report: (line: string) => void = (line) => process.stderr.write(`${line}\n`),
@@ -56,7 +54,11 @@ export async function benchHostile(
 }
 
 async function measure(stack: BenchStack, ctx: Context, report: (line: string) => void): Promise<Figure[]> {
-  const [honest, loud, target] = await Promise.all([join(stack, ctx), join(stack, ctx), join(stack, ctx)])
+  const [honest, loud, target] = await Promise.all([
+    registerWithPass(stack, ctx),
+    registerWithPass(stack, ctx),
+    registerWithPass(stack, ctx),
+  ])
   await fillLedger(ctx, target)
   const work = await prepareWork(stack, ctx, honest)
   const attacks = await prepareAttacks(stack, loud, target)
@@ -78,8 +80,8 @@ async function measure(stack: BenchStack, ctx: Context, report: (line: string) =
     function ratioOf(step: string): number {
       return (beside[step] ?? Number.POSITIVE_INFINITY) / (alone[step] ?? 1)
     }
-    report(`alone: ${show(alone)}, ${Math.round(memoryBefore)} MB`)
-    report(`${name}: ${show(beside)}, ${Math.round(memory)} MB, ${cpu.toFixed(2)} cores 2 s later`)
+    report(`alone: ${formatTimes(alone)}, ${Math.round(memoryBefore)} MB`)
+    report(`${name}: ${formatTimes(beside)}, ${Math.round(memory)} MB, ${cpu.toFixed(2)} cores 2 s later`)
     figures.push(
       compareWith(
         { name: 'alone', value: alone[worst] ?? Number.NaN },
@@ -110,7 +112,7 @@ async function measure(stack: BenchStack, ctx: Context, report: (line: string) =
   return figures
 }
 
-const show = (times: Record<string, number>): string =>
+const formatTimes = (times: Record<string, number>): string =>
   Object.entries(times)
     .map(([step, ms]) => `${step} ${ms.toFixed(1)} ms`)
     .join(', ')
@@ -150,8 +152,8 @@ function send(
   })
 }
 
-/** An agent with a pass. */
-async function join(stack: BenchStack, ctx: Context): Promise<Agent> {
+/** Registers an agent, and gives it a pass in the database. */
+async function registerWithPass(stack: BenchStack, ctx: Context): Promise<Agent> {
   const { json: challenge } = await send(stack, 'GET', '/challenge')
   const { prefix, difficulty_bits: bits } = challenge['pow'] as { prefix: string; difficulty_bits: number }
   const pow = findShares(
@@ -170,7 +172,7 @@ async function join(stack: BenchStack, ctx: Context): Promise<Agent> {
   return joined
 }
 
-/** Entries as they are, many of them about one agent; the workers number their own behind them. */
+/** Stores numbered entries, many of them for one record; the workers number new entries after these. */
 async function fillLedger(ctx: Context, { id }: Agent): Promise<void> {
   const first = (await ctx.entries.highestId()) + 10
   const at = Math.floor(Date.now() / SECOND_MS)
@@ -310,12 +312,12 @@ async function timeWork(
   return Object.fromEntries(times)
 }
 
-/** Of the API, in MB. */
+/** The API's resident memory in MB. */
 function readMemory({ api }: BenchStack): number {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(fs.readFileSync(`/proc/${api.pid}/status`, 'utf8'))?.[1]) / 1_024
 }
 
-/** What the API used of a core in the last second. */
+/** The share of a core that the API uses during one second. */
 async function readCpu({ api }: BenchStack): Promise<number> {
   const read = (): number => {
     const fields = fs.readFileSync(`/proc/${api.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
@@ -327,5 +329,5 @@ async function readCpu({ api }: BenchStack): Promise<number> {
   return ((read() - before) * SECOND_MS) / (performance.now() - startedAt)
 }
 
-/** Per second, on every Linux that Node runs on. */
+/** Ticks per second in /proc. */
 const CLOCK_TICKS = 100

@@ -8,14 +8,14 @@ import { startServers } from '../embedded/temporary.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { compareWith, type Figure } from './figure.ts'
 
-/** After a start there is more to do than later: indexes, checkpoints, compiling. */
+/** Waited after the start, which does more work: indexes, checkpoints, compiling. */
 const SETTLE_MS = 60 * SECOND_MS
 const MEASURE_MS = 180 * SECOND_MS
-/** Of Linux: a hundredth of a second. */
+/** A tick in /proc. */
 const TICK_MS = 10
 const MIB = 1_024
 
-/** What nobody's requests cost: a whole network beside its two servers alone, side by side. */
+/** What an idle network costs, compared with MongoDB and Redis alone, both measured at the same time. */
 export async function benchIdle(): Promise<Figure[]> {
   const bare = await startServers(() => undefined)
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-idle-'))

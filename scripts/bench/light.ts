@@ -21,14 +21,17 @@ interface Consistency {
   hashes: string[]
 }
 
-/** A reader who has seen the log when it was small, and asks for one receipt when it is large. */
+/** A reader that has verified the log while it was small, and checks one receipt when it is large. */
 export interface LightReader {
-  /** @param recordId of a post under a later seal @param size of the log that was seen */
+  /**
+   * @param recordId a post under a later seal
+   * @param size the log's size when the reader was opened
+   */
   measure(recordId: string, size: number): Promise<Figure[]>
   close(): Promise<void>
 }
 
-/** Looks at the whole ledger as it is now, and remembers it in `folder`. */
+/** Verifies the whole ledger as it is now, and stores the verifier's state in `folder`. */
 export async function openLightReader(env: Record<string, string>, folder: string): Promise<LightReader> {
   const config = readConfig({ ...env, CHALLENGE_SECRET: 'be'.repeat(32) }, 'api')
   const ctx: Context = openContext(config, createLog('bench', 'silent'))

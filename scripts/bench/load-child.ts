@@ -1,7 +1,6 @@
 /*
- * The load generator, in a process of its own: HTTP/1.1 over kept-alive sockets, one request at a time on
- * each, with as little work for each of them as possible, because it shares the machine with what it
- * measures.
+ * The load generator, in a process of its own: HTTP/1.1 over kept-alive connections, one request at a time on
+ * each. It does little work for each request, because it shares the machine with what it measures.
  */
 import net from 'node:net'
 import type { LoadJob, LoadResult } from './load.ts'

@@ -5,21 +5,17 @@ export interface LoadJob {
   port: number
   connections: number
   durationMs: number
-  /** Ends after so many requests, if not before. */
+  /** The most requests to send. */
   count?: number
-  /** So many requests a second whatever becomes of them; as fast as the answers come if absent. */
+  /** Requests a second, sent at fixed times; if absent, each connection sends as soon as its answer comes. */
   ratePerSecond?: number
-  /**
-   * The text of each request as it goes over the wire: one list that all connections share, or one for each.
-   */
+  /** The requests as HTTP text: one list that all connections share, or one list for each connection. */
   lanes: string[][]
   /** Whether a list begins anew at its end. */
   repeat: boolean
   /** What every answer has to contain. */
   expect?: string
-  /**
-   * The part of the answers that may be refusals, so that a long run is not lost for a few; none if absent.
-   */
+  /** The share of answers that may be failures; 0 if absent. */
   mayFail?: number
 }
 
@@ -28,18 +24,18 @@ export interface LoadResult {
   perSecond: number
   p50Ms: number
   p99Ms: number
-  /** Answers that were no 2xx, or not as expected. */
+  /** How many answers were not 2xx, or not as expected. */
   failed: number
   firstFailure?: string
 }
 
 export interface Load {
-  /** @throws Error if more answers were refusals than may be */
+  /** @throws Error if more answers failed than `mayFail` allows */
   run(job: LoadJob): Promise<LoadResult>
   stop(): void
 }
 
-/** Starts a load generator; its jobs may overlap, and a generator of their own keeps them apart. */
+/** Starts a load generator. It runs its jobs one after the other; for two at once, start two generators. */
 export function startLoad(): Load {
   const child = fork(fileURLToPath(new URL('load-child.ts', import.meta.url)), { serialization: 'advanced' })
   let last: Promise<unknown> = Promise.resolve()

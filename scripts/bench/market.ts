@@ -14,7 +14,7 @@ import { startStack } from './processes.ts'
 
 const ORDERS = 10_000
 const MINUTE_SECONDS = 60
-/** Until the first of them is due: the orders are stored by then. */
+/** Time to store the orders before the first one is due. */
 const LEAD_SECONDS = 10
 const LIMIT_MS = 5 * 60_000
 const GOAL = 0.4
@@ -24,8 +24,8 @@ const LANES = 4
 const WRITE_CONCERN = { w: 'majority', journal: true } as const
 
 /**
- * Orders whose accept deadline comes in the same minute, with 1 and with 4 worker processes: how late each is
- * released, and how fast a minute's worth is worked off that came due while no worker was there.
+ * Orders whose accept deadlines fall into one minute, with 1 and with 4 worker processes: how late they are
+ * released, and how fast a backlog of them is worked off.
  */
 export async function benchMarket(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: 1 })
@@ -35,7 +35,7 @@ export async function benchMarket(): Promise<Figure[]> {
       const late = await measureLateness(servers, workers, ORDERS)
       const rates: number[] = []
       const references: number[] = []
-      // In turns, so that a slow spell of the machine hits both.
+      // In turns, so that a slow phase of the machine affects both.
       for (let round = 0; round < 2; round++) {
         rates.push(await measureBacklog(servers, workers, ORDERS, round))
         references.push(await measureReference(servers, ORDERS, `${workers}-${round}`))
@@ -73,12 +73,12 @@ export async function benchMarket(): Promise<Figure[]> {
   }
 }
 
-/** @returns median, 99th percentile and most of the lateness, in milliseconds */
+/** @returns how late orders were released, in ms: median, 99th percentile and maximum */
 async function measureLateness(servers: TemporaryServers, workers: number, count: number): Promise<number[]> {
   const stack = await startStack({}, { workers, servers, database: `market-late-${workers}` })
   try {
     return await withContext(stack.mongodbUrl, servers, async (ctx) => {
-      await fetch(`${stack.url}/api/v1`) // from its first answer on the API says that it serves
+      await fetch(`${stack.url}/api/v1`) // the API records that it serves from its first answer on
       const from = Math.ceil(ctx.now() / 1_000) + LEAD_SECONDS
       const orders = makeOrders(count, from)
       await storeOrders(ctx, orders)
@@ -99,8 +99,9 @@ async function measureLateness(servers: TemporaryServers, workers: number, count
 }
 
 /**
- * @returns orders per second of a minute's worth that came due while no worker was there, from the first job
- *   to the last release
+ * Measures how fast the workers release orders that are overdue.
+ *
+ * @returns orders per second, from the first job to the last release
  */
 export async function measureBacklog(
   servers: TemporaryServers,
@@ -113,7 +114,7 @@ export async function measureBacklog(
     return await withContext(stack.mongodbUrl, servers, async (ctx) => {
       await fetch(`${stack.url}/api/v1`)
       const orders = makeOrders(count, Math.ceil(ctx.now() / 1_000) - MINUTE_SECONDS - LEAD_SECONDS)
-      // Out of the sweep's reach until all of them are there.
+      // Due in the far future until all are stored, so that the sweep doesn't find them early.
       await storeOrders(ctx, orders, { due_at: Number.MAX_SAFE_INTEGER })
       await ctx.database.connection.collection('orders').updateMany({}, [{ $set: { due_at: '$accept_by' } }])
       const startedAt = performance.now()
@@ -219,10 +220,7 @@ async function untilReleased(ctx: Context, count: number): Promise<void> {
     throw new Error(`of ${count} orders ${released} are released, with ${payouts} payouts`)
 }
 
-/**
- * What one would write without queues or processes: the same documents, indexes, reads, conditional updates
- * and inserts.
- */
+/** The reference, without queues: the same documents, indexes, reads, conditional updates and inserts. */
 async function measureReference(servers: TemporaryServers, count: number, name: string): Promise<number> {
   const url = new URL(servers.mongod.url)
   url.pathname = `/market-reference-${name}`
@@ -268,7 +266,7 @@ async function measureReference(servers: TemporaryServers, count: number, name: 
   })
 }
 
-const mark = (source: string, kind: string, orderId: string) => ({
+const makePendingEntry = (source: string, kind: string, orderId: string) => ({
   source,
   at: 1_000_100,
   kind,
@@ -290,7 +288,10 @@ function makeUpdate({ _id, version, accept_by: acceptBy = 0 }: OrderRecord) {
       $unset: { due_at: 1 as const },
       $push: {
         pending: {
-          $each: [mark(`${_id}/order/3`, 'order', _id), mark(`${_id}/fee/3`, 'fee', _id)] as never[],
+          $each: [
+            makePendingEntry(`${_id}/order/3`, 'order', _id),
+            makePendingEntry(`${_id}/fee/3`, 'fee', _id),
+          ] as never[],
         },
       },
     },
@@ -311,6 +312,6 @@ function makePayout({ _id, seller_id: sellerId, payout_address: address }: Order
     at: 1_000_100,
     changed_at: 1_000_100,
     salt: 'ab'.repeat(32),
-    pending: [mark(`${payoutId}/owed`, 'payout', _id)],
+    pending: [makePendingEntry(`${payoutId}/owed`, 'payout', _id)],
   }
 }

@@ -29,7 +29,7 @@ const NONCES = Array.from(
   { length: 50_000 },
   (_, i) => `k3x9q0ab7c1${(i * 7919).toString(16).padStart(8, '0')}`,
 )
-/** Ready-made, so that the references need not even put their strings together. */
+/** Prepared, so that the references only hash. */
 const PREIMAGES = NONCES.map((nonce) => Buffer.from(`${PREFIX}:${nonce}`).toString('latin1'))
 
 const MINER = 'this miner, one thread'
@@ -39,7 +39,7 @@ const HASH_WASM = 'hash-wasm'
 const OPENSSL = 'OpenSSL'
 const PYTHON = "Python's hashlib"
 
-/** Every solver that this machine has, on one core, measured in turns. Takes about 10 seconds. */
+/** The hash rate of every solver that this machine has, on one core. Takes about 10 seconds. */
 export async function measureSolvers(): Promise<Solver[]> {
   const hasher = await createSHA256()
   const contenders: Contender[] = [
@@ -54,7 +54,7 @@ export async function measureSolvers(): Promise<Solver[]> {
   return Array.from(rates, ([name, hashesPerSecond]) => ({ name, hashesPerSecond }))
 }
 
-/** The miner beside every other solver, and all cores beside one. */
+/** Compares the miner with every other solver, and all cores with one. */
 export async function benchMiner(): Promise<Figure[]> {
   const solvers = await measureSolvers()
   const miner = solvers.find(({ name }) => name === MINER)
@@ -87,7 +87,7 @@ export async function benchMiner(): Promise<Figure[]> {
   return figures
 }
 
-/** The native search beside WebAssembly, one thread each; nothing on a machine that cannot compile it. */
+/** Compares the native search with WebAssembly, one thread each; empty if this machine can't compile it. */
 async function benchNativeSearch(): Promise<Figure[]> {
   const search = await prepareNativeSearch()
   if ('missing' in search) {
@@ -111,7 +111,7 @@ async function benchNativeSearch(): Promise<Figure[]> {
   ]
 }
 
-/** The batch verifier beside the bare hash over the same nonces. */
+/** Compares the batch verifier with a loop of bare hashes over the same nonces. */
 export async function benchFindShares(): Promise<Figure[]> {
   const head = `${PREFIX}:`
   let length = 0
@@ -170,12 +170,10 @@ async function hasProgram(program: string, argument: string): Promise<boolean> {
   }
 }
 
-/**
- * The hash function alone, with no nonce to make and no digest to look at: a bound for solvers built on it.
- */
+/** OpenSSL's hash function alone, an upper bound for solvers that use it. */
 async function sampleOpenssl(): Promise<number> {
   const seconds = String(SAMPLE_SECONDS_OF_PROGRAMS)
-  // By the clock, as the others are measured, and not by the processor time that it would count.
+  // -elapsed, since it would measure processor time otherwise.
   const options = ['-elapsed', '-mr', '-seconds', seconds, '-bytes', String(PREIMAGE_BYTES)]
   const { stdout } = await run('openssl', ['speed', ...options, 'sha256'])
   const bytesPerSecond = Number(/^\+F:\d+:sha256:([\d.]+)/m.exec(stdout)?.[1])

@@ -1,6 +1,6 @@
 /*
- * The stand-in Nano node in a process of its own, so that what it costs is not measured as ours. It tells its
- * URLs, and confirms a send for each address and amount that it is sent.
+ * The stand-in Nano node in a process of its own, so that its work isn't measured with the service's. It
+ * sends its URLs to its parent, and makes a confirmed payment for each address and amount that it receives.
  */
 import { startNanoNode } from '../../devnet/nano-node/nano-node.ts'
 

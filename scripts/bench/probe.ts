@@ -1,7 +1,7 @@
 /*
- * Loaded into a process of the service by a benchmark (`node --import`), which asks with SIGUSR2: one line of
- * JSON on standard output, after a full collection, with what the process holds and how late its event loop
- * ran since last asked.
+ * Loaded into a process of the service by a benchmark (`node --import`). On SIGUSR2 it collects garbage and
+ * writes a line of JSON to standard output: the process's memory, its handles, and the delay of its event
+ * loop since the last time.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Vitals } from './processes.ts'
@@ -12,7 +12,7 @@ delay.enable()
 process.on('SIGUSR2', () => {
   const lagP99Ms = delay.percentile(99) / 1e6
   delay.reset()
-  // Of the last resort: it gives back what the heap keeps in reserve, so that what is left is what is held.
+  // 'last-resort' also returns the heap's reserve to the system, so that rss is what is in use.
   ;(globalThis as { gc?: (options: { flavor: 'last-resort' }) => void }).gc?.({ flavor: 'last-resort' })
   const { rss, heapUsed } = process.memoryUsage()
   const vitals: Vitals = {

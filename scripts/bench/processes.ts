@@ -17,12 +17,12 @@ export interface BenchStack {
 export interface BenchProcess {
   port: number
   pid: number
-  /** What it holds now; only of a stack that is probed. */
+  /** Only if the stack was started with `isProbed`. */
   readVitals(): Promise<Vitals>
   stop(): Promise<void>
 }
 
-/** What a process holds, and how late its event loop ran since it was last asked. */
+/** A process's memory and handles, and the delay of its event loop since the last reading. */
 export interface Vitals {
   rssBytes: number
   heapBytes: number
@@ -36,12 +36,12 @@ const PROBE = new URL('probe.ts', import.meta.url).href
 
 export interface StackOptions {
   workers?: number
-  /** Whether its processes tell their vitals. */
+  /** Whether readVitals() works; loads probe.ts into the processes. */
   isProbed?: boolean
   database?: string
-  /** How many files the API may have open; as many as the system lets it if absent. */
+  /** The API's limit of open files; the system's if absent. */
   openFiles?: number
-  /** Servers that run already, which the stack then leaves running. */
+  /** Servers that run already; stop() leaves them running. */
   servers?: TemporaryServers
 }
 
@@ -99,7 +99,9 @@ export async function startStack(
 
 const REFERENCE = fileURLToPath(new URL('reference-child.ts', import.meta.url))
 
-/** The hand-written reference for the same routes, in a process of its own, on a database of its own. */
+/**
+ * Starts reference-child.ts, the hand-written implementation of the same routes, on a database of its own.
+ */
 export async function startReference(
   mongodbUrl: string,
 ): Promise<{ port: number; mongodbUrl: string; stop(): Promise<void> }> {
@@ -111,7 +113,7 @@ export async function startReference(
 
 const BARE = fileURLToPath(new URL('bare-child.ts', import.meta.url))
 
-/** A bare server that answers with the bytes that it was given. */
+/** Starts bare-child.ts, a server that answers with the bytes that it was given. */
 export const startBare = (): Promise<BenchProcess> => startProcess(BARE, process.env)
 
 /** Starts a part and waits for the log line that says it is up. */

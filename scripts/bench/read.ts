@@ -13,7 +13,7 @@ const MIXED_MS = 5_000
 const MIXED_ROUNDS = 5
 const MIXED = { few: 60, many: 600 } as const
 
-/** What is read most, beside a bare server that has the same bytes in memory; and what load adds to a wait. */
+/** Compares frequent reads with a bare server that has the same bytes in memory, and the p99 at two rates. */
 export async function benchRead(): Promise<Figure[]> {
   const stack = await startStack({}, { workers: 0 })
   const bare = await startBare()
@@ -70,7 +70,7 @@ async function copyAnswer(from: number, to: number, path: string, token: string)
   await fetch(`http://127.0.0.1:${to}${path}`, { method: 'PUT', body })
 }
 
-/** The same mix of reads and writes at two rates. */
+/** The p99 of the same mix of reads and writes at two rates. */
 async function benchMixed(
   run: (job: LoadJob) => Promise<{ p99Ms: number }>,
   port: number,

@@ -1,5 +1,5 @@
 /*
- * Records as the service stores them, for benchmarks that fill a database past it.
+ * Records as the service stores them, for benchmarks that fill a database directly.
  */
 import { noResolutions } from '../../shared/agents/agent.ts'
 import { toStoredToken } from '../../shared/agents/token.ts'
@@ -8,9 +8,7 @@ import { newId } from '../../shared/foundation/ids.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 
 const SALT = 'ab'.repeat(32)
-/**
- * One prefix for all orders, where the service's own are random, so that a benchmark finds its shares once.
- */
+/** The prefix of all orders, so that a benchmark finds its shares once; the service's prefixes are random. */
 export const PREFIX = '0123456789abcdef0123456789abcdef'
 
 /** An agent with a pass for a day. */
@@ -67,7 +65,7 @@ export const makeMessage = (from: string, to: string, box: string) => ({
   handed: 0,
 })
 
-/** Large enough that no day completes: what is measured is the verification, not the credit. */
+/** Makes a work order so large that no day is ever credited: only verification is measured. */
 export const makeWorkOrder = (agentId: string, bits: number) => ({
   _id: newId('work_order'),
   agent_id: agentId,
@@ -80,7 +78,7 @@ export const makeWorkOrder = (agentId: string, bits: number) => ({
   expires_at: unixSeconds(Date.now()) + 86_400,
   shares_accepted: 0,
   credited_days: 0,
-  // The reference's own count.
+  // Counted by reference-child.ts.
   shares: 0,
 })
 

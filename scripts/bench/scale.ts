@@ -10,7 +10,9 @@ import { measureBacklog } from './market.ts'
 import { startStack, type BenchStack } from './processes.ts'
 import { makeAgent, makeShareBatches, makeWorkOrder } from './records.ts'
 
-/** The most that a batch may bring, so that what is measured is the verification and not the way to it. */
+/**
+ * Nonces of a batch: the most that are allowed, so that the verification is measured and not the overhead.
+ */
 const BATCH = 10_000
 const BATCHES = 600
 const DIFFERENT_BATCHES = 10
@@ -18,19 +20,19 @@ const SHARE_BITS = 1
 const ROUNDS = 3
 const LOOK_EVERY_MS = 50
 
-/** Worker processes that are compared: the first is what the others are measured by. */
+/** Numbers of worker processes to compare; the others are compared with the first. */
 const WORKERS = [1, 2, 4] as const
 const ORDERS = 5_000
 const ORDER_ROUNDS = 2
 
 /**
- * The same work with 1, 2 and 4 worker processes, stored beforehand; each beside one process, and beside what
- * the cores allow.
+ * How fast 1, 2 and 4 worker processes do the same stored work, compared with one process and with what the
+ * machine's cores allow.
  */
 export async function benchScale(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: 1 })
   try {
-    // Four beside the others would take from what the two have: processes that wait are not free.
+    // Four separately, since even idle processes would slow the others.
     const shares = new Map([
       ...(await measureShares(servers, [1, 2])),
       ...(await measureShares(servers, [4])),
@@ -83,7 +85,7 @@ async function measureShares(
 ): Promise<Map<number, number>> {
   const stacks: { stack: BenchStack; queues: Queues }[] = []
   try {
-    // As they are stored: the nonces of a batch as one text.
+    // The nonces of a batch are stored as one text.
     const texts = makeShareBatches(DIFFERENT_BATCHES, BATCH, SHARE_BITS).map((nonces) => nonces.join(' '))
     const contenders = []
     for (const workers of counts) {
@@ -104,7 +106,7 @@ async function measureShares(
   }
 }
 
-/** @returns shares verified in a second, from when the queue is let go to the last result */
+/** @returns shares verified per second, from the queue's resumption to the last result */
 async function verifyAll(mongodbUrl: string, queues: Queues, texts: readonly string[]): Promise<number> {
   const client = await new mongoose.mongo.MongoClient(mongodbUrl).connect()
   const queue = queues.get('verify-shares')
@@ -116,7 +118,7 @@ async function verifyAll(mongodbUrl: string, queues: Queues, texts: readonly str
     await queue.addBulk(ids.map((batch_id) => ({ name: 'verify-shares', data: { batch_id } })))
     const startedAt = performance.now()
     await queue.resume()
-    // By the index: a look must not take from what it looks at.
+    // By the index, so that polling hardly slows the workers.
     while ((await orders.countDocuments({ shares_accepted: 0 })) > 0)
       await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
     return ((BATCHES * BATCH) / (performance.now() - startedAt)) * 1_000
@@ -125,7 +127,7 @@ async function verifyAll(mongodbUrl: string, queues: Queues, texts: readonly str
   }
 }
 
-/** One order for each batch, so that no two workers meet in one. */
+/** Stores one order for each batch, so that workers never conflict. */
 async function storeWork(client: mongoose.mongo.MongoClient, texts: readonly string[]): Promise<string[]> {
   const store = (name: string, documents: { _id: string }[]) =>
     client.db().collection<{ _id: string }>(name).insertMany(documents)

@@ -1,7 +1,7 @@
 /*
- * One side of the seal benchmark, in a process of its own so that its memory is its own: `ours` numbers,
- * seals and signs what waits in the database; `raw` does the same reads, inserts and clearing with the driver
- * alone and builds no tree. Prints one JSON object.
+ * One side of the seal benchmark, in a process of its own so that its memory can be measured: `ours` numbers,
+ * seals and signs the pending entries in the database; `raw` does the same reads, inserts and updates with
+ * the driver alone, and builds no tree. Prints a SealRun as JSON.
  */
 import mongoose from 'mongoose'
 import { readConfig } from '../../shared/foundation/config.ts'
@@ -13,11 +13,11 @@ import { createLog } from '../../shared/foundation/log.ts'
 
 export interface SealRun {
   entries: number
-  /** Reading marks, inserting entries, clearing marks. */
+  /** Reading pending entries, inserting them numbered, and removing them from their records. */
   sequenceMs: number
-  /** What is read again of them: by the sealer for the tree, and before it is signed. */
+  /** Sealing and signing; for `raw`, reading all entries twice, as these do. */
   sealMs: number
-  /** The largest that the process ever was. */
+  /** The process's maximum resident memory. */
   peakBytes: number
 }
 
@@ -45,7 +45,7 @@ async function runOurs(): Promise<SealRun> {
   }
 }
 
-interface Marked {
+interface PendingPost {
   _id: string
   pending: { source: string; at: number; kind: string; data: object }[]
 }
@@ -55,7 +55,7 @@ async function runRaw(): Promise<SealRun> {
     writeConcern: { w: 'majority', journal: true },
   }).connect()
   const db = client.db()
-  const posts = db.collection<Marked>('posts')
+  const posts = db.collection<PendingPost>('posts')
   const entries = db.collection<{ _id: number }>('entries')
   await entries.createIndex({ source: 1 }, { unique: true })
   await entries.createIndex({ record: 1, _id: 1 })

@@ -34,8 +34,8 @@ const WORKER = path.join(import.meta.dirname, 'seal-worker.ts')
 const run = promisify(execFile)
 
 /**
- * Numbering and sealing beside the raw driver, proofs out of a small and a large seal, and the longest list
- * of seals.
+ * Compares numbering and sealing with the raw driver, and proofs from a large seal with those from a small
+ * one; measures a light reader, the longest list of seals, and the Merkle tree.
  */
 export async function benchSeal(
   options: { entries?: number; report?: (line: string) => void } = {},
@@ -73,19 +73,19 @@ export async function benchSeal(
       databaseTimeoutMs: 30_000,
     })
     await ctx.database.whenReady()
-    await writeMarked(envOf('ours')['MONGODB_URL'] ?? '', SMALL_SEAL - 1, 'a')
+    await writePosts(envOf('ours')['MONGODB_URL'] ?? '', SMALL_SEAL - 1, 'a')
     await work('ours', 'ours')
     const reader = await openLightReader(envOf('ours'), folder)
-    // In turns, so that a slow spell of the machine hits both: half of them each.
+    // In turns and in halves, so that a slow phase of the machine affects both.
     const half = Math.ceil(entries / 2)
     const ours: SealRun[] = []
     const raw: SealRun[] = []
-    await writeMarked(envOf('ours')['MONGODB_URL'] ?? '', entries, 'b')
-    await writeMarked(envOf('raw1')['MONGODB_URL'] ?? '', half, 'b')
+    await writePosts(envOf('ours')['MONGODB_URL'] ?? '', entries, 'b')
+    await writePosts(envOf('raw1')['MONGODB_URL'] ?? '', half, 'b')
     raw.push(await work('raw', 'raw1'))
     await dropDatabase(envOf('raw1')['MONGODB_URL'] ?? '')
     ours.push(await work('ours', 'ours'))
-    await writeMarked(envOf('raw2')['MONGODB_URL'] ?? '', entries - half, 'b')
+    await writePosts(envOf('raw2')['MONGODB_URL'] ?? '', entries - half, 'b')
     raw.push(await work('raw', 'raw2'))
     await dropDatabase(envOf('raw2')['MONGODB_URL'] ?? '')
 
@@ -143,8 +143,8 @@ const COMMITMENT = commit(Buffer.from(SALT, 'hex'), { body: BODY, topic: null })
 
 const postId = (prefix: string, number: number): string => `pst_${prefix}${String(number).padStart(25, '0')}`
 
-/** Posts with their marks, as publishPost() stores them. */
-async function writeMarked(url: string, count: number, prefix: string): Promise<void> {
+/** Stores posts with their pending entries, as publishPost() does. */
+async function writePosts(url: string, count: number, prefix: string): Promise<void> {
   const client = await new mongoose.mongo.MongoClient(url).connect()
   const posts = client.db().collection<{ _id: string }>('posts')
   await posts.createIndex(
@@ -203,10 +203,7 @@ async function benchProofs(ctx: Context, entries: number): Promise<Figure> {
   )
 }
 
-/**
- * A tree with all its levels, beside merkletreejs with the fastest form of `crypto.hash` that gives it the
- * buffers it wants.
- */
+/** Compares buildTree() with merkletreejs, which gets the fastest form of `crypto.hash`. */
 async function benchRoot(count: number): Promise<Figure> {
   const flat = Buffer.alloc(count * HASH_BYTES)
   for (let index = 0; index < count; index++)
@@ -236,7 +233,7 @@ async function benchRoot(count: number): Promise<Figure> {
   return figure
 }
 
-/** `GET /seal` with the longest list, beside a bare server that holds the same bytes. */
+/** Compares `GET /seal` with the longest list with a bare server that has the same bytes in memory. */
 async function benchList(env: Record<string, string>): Promise<Figure[]> {
   const ctx = openContext(
     readConfig({ ...env, CHALLENGE_SECRET: 'be'.repeat(32) }, 'api'),

@@ -12,10 +12,10 @@ const SHARE_BITS = 4
 const CONNECTIONS = 64
 const SAMPLE_MS = 3_000
 const ROUNDS = 3
-/** More than one connection gets through in a sample. */
+/** More batches than one connection can send in a sample. */
 const BATCHES_EACH = 120
 
-/** The verifier alone, and batches of 500 through HTTP, MongoDB, queue and verification. */
+/** Measures the verifier alone, and batches of 500 through HTTP, MongoDB, queue and verification. */
 export async function benchShares(): Promise<Figure[]> {
   const verifier = (await benchFindShares()).map((figure) => ({
     ...figure,
@@ -82,7 +82,7 @@ async function storeAgent(url: string, agentId: string, token: string): Promise<
   await client.close()
 }
 
-/** One order for each connection. */
+/** Stores one order for each connection. */
 async function storeOrders(url: string, agentId: string): Promise<string[]> {
   const client = await new mongoose.mongo.MongoClient(url).connect()
   const orders = Array.from({ length: CONNECTIONS }, () => makeWorkOrder(agentId, SHARE_BITS))

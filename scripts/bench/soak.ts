@@ -7,11 +7,11 @@ const MINUTE_MS = 60_000
 const CONNECTIONS = 64
 const PER_SECOND = 500
 const WARM_UP_MS = 10_000
-/** Of the first and of the last quarter the medians are compared. */
+/** The medians of the first and the last quarter of these are compared. */
 const SLICES = 12
 const QUARTER = SLICES / 4
 const MIB = 2 ** 20
-/** On a machine that is busy with other things. */
+/** The share of requests that may fail, for a machine that is busy with other things. */
 const MAY_FAIL = 0.01
 
 interface Slice {
@@ -22,8 +22,8 @@ interface Slice {
 }
 
 /**
- * A mixed load at a fixed rate for so many minutes, with the workers numbering and sealing beside it: what
- * has drifted by its end.
+ * How latencies, memory and handles drift under a mixed load at a fixed rate, while the workers number and
+ * seal.
  */
 export async function benchSoak({ minutes = 1 }: { minutes?: number } = {}): Promise<Figure[]> {
   const stack = await startStack({ SEAL_INTERVAL_SECONDS: '10' }, { isProbed: true })

@@ -3,10 +3,7 @@ import os from 'node:os'
 import { findMongod } from '../prepare.mjs'
 import { formatValue, isMet, type Figure } from './figure.ts'
 
-/**
- * The figures of each benchmark by its name, as docs/benchmarks.md shows them, with what they were measured
- * on.
- */
+/** The table of docs/benchmarks.md, with a line about the machine. */
 export function benchTable(measured: ReadonlyMap<string, readonly Figure[]>): string {
   const rows = [...measured].flatMap(([bench, figures]) => figures.map((figure) => row(bench, figure)))
   return [
@@ -19,8 +16,8 @@ export function benchTable(measured: ReadonlyMap<string, readonly Figure[]>): st
 }
 
 /**
- * A table with these benchmarks' rows in place of the ones that it has for them: each stands beside
- * references of its own run, so one can be measured anew alone. A new one's rows come last.
+ * Replaces these benchmarks' rows in a table; a new benchmark's rows come last. Each row has its reference
+ * from the same run, so benchmarks may be measured separately.
  */
 export function replaceRows(table: string, measured: ReadonlyMap<string, readonly Figure[]>): string {
   let lines = table.split('\n')

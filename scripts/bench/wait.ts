@@ -27,8 +27,8 @@ interface Agent {
 }
 
 /**
- * So many agents that wait for an event, each over a connection of its own: what a caller costs the API's memory
- * beside one that only keeps its connection open, and how long after a message was sent its recipient has it.
+ * Agents that wait for events, each over its own connection: the API's memory compared with idle connections,
+ * and the time from sending a message until its recipient has it.
  */
 export async function benchWait(callers = CALLERS): Promise<Figure[]> {
   const stack = await startStack({}, { isProbed: true })
@@ -114,13 +114,15 @@ export async function benchWait(callers = CALLERS): Promise<Figure[]> {
 
 type Ask = (one: Agent, path: string, body?: object) => Promise<Record<string, unknown>>
 
-/** A caller that waits, with as little work for it as possible: it shares the machine with what it measures. */
+/** A caller that waits. It does little work, because it shares the machine with what it measures. */
 interface Waiter {
   begin(): void
   end(): void
 }
 
-/** Resolves when the service has answered it a first time. */
+/**
+ * Opens a caller's connection. Resolves after its first answer, which gives its position among its events.
+ */
 function connect(port: number, { token }: Agent, told: (id: string) => void): Promise<Waiter> {
   return new Promise((resolve, reject) => {
     let after: string | undefined
@@ -133,7 +135,7 @@ function connect(port: number, { token }: Agent, told: (id: string) => void): Pr
       socket.write(requestText('GET', `/api/v1/events?${query}`, { token }))
     }
     const answered = (status: string, body: string): void => {
-      // A service that says that it has no time is asked again.
+      // Refused as unavailable: try again.
       if (status !== '200') return void setTimeout(ask, SECOND_MS * (1 + Math.random()))
       after = /"next":"(\d+)"/.exec(body)?.[1]
       if (body.includes('"events":[{'))

@@ -25,20 +25,23 @@ import { watchCoin } from '../../shared/payments/coin-round.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 
 const OPEN = 50_000
-/** Of them, so many are paid and counted already, and not swept: the node lists them in every round. */
+/** The share of invoices that are paid and not swept, which the node lists in every round. */
 const PAID_SHARE = 0.01
 const DAY_RAW = 10n ** 30n
-/** Of a day, at 1 USD for 1 XNO. */
+/** The price of a day, at 1 USD for 1 XNO. */
 const PRICE_CENTS = 100
-/** Requests of the reference under way at once, as many as the round's own. */
+/** Concurrent requests of the reference, as many as a round has. */
 const AT_ONCE = 4
-/** Of each side: a round takes a quarter of a second, and single ones differ by half. */
+/** Many, since a round takes a quarter of a second and single ones vary by half. */
 const ROUNDS = 9
 const SETTLEMENTS = 15
 const POLL_SECONDS = 2
 const SETUP_BATCH = 10_000
 
-/** A round over every open Nano invoice, and the time from a payment's confirmation to the settled pass. */
+/**
+ * Measures a round over every open Nano invoice, and the time from a payment's confirmation to the credited
+ * pass.
+ */
 export async function benchWatch(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: 1 })
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-bench-'))
@@ -209,7 +212,7 @@ async function rateOf(count: number, work: () => Promise<void>): Promise<number>
   return (count / (performance.now() - startedAt)) * SECOND_MS
 }
 
-/** The workers as they run, with all the open invoices beside; one payment at a time. */
+/** Measures one payment after the other, settled by real workers while all other invoices are open. */
 async function benchSettlement(
   ctx: NanoContext,
   node: BenchNode,

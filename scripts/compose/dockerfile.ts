@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 
-/** `name:tag` whose tag names a version, or a digest. */
+/** Whether an image is given by a tag with a version, or by a digest. */
 export function isPinned(image: string): boolean {
   if (/@sha256:[0-9a-f]{64}$/.test(image)) return true
   const tag = /:([^:/]+)$/.exec(image)?.[1]
@@ -11,7 +11,11 @@ export function isPinned(image: string): boolean {
 
 const packageFile = z.object({ dependencies: z.object({ node: z.string() }) })
 
-/** @param users the users that Compose runs the image as */
+/**
+ * What is wrong with the Dockerfile, a sentence each.
+ *
+ * @param users the users that Compose runs the image as
+ */
 export function findDockerfileProblems(
   input: { root: string; dockerfile: string; ignore: string },
   users: readonly string[],
@@ -52,7 +56,7 @@ export function findDockerfileProblems(
   return problems.map((problem) => `Dockerfile: ${problem}`)
 }
 
-/** Ours is a list of what goes in: everything is ignored but lines that begin with `!`. */
+/** Whether .dockerignore includes a file. Ours ignores everything (`*`) except lines that begin with `!`. */
 function isLetThrough(ignore: string, source: string): boolean {
   const lines = ignore.split('\n').map((line) => line.trim())
   return !lines.includes('*') || lines.includes(`!${source}`)

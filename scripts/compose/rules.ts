@@ -25,7 +25,7 @@ export interface ComposeInput {
   ignore: string
 }
 
-/** What is wrong with the Compose file and the Dockerfile, a sentence each, found without Docker. */
+/** What is wrong with the Compose file and the Dockerfile, a sentence each. Doesn't need Docker. */
 export function findComposeProblems(input: ComposeInput): string[] {
   const document = parseDocument(input.compose, { merge: true, uniqueKeys: true })
   if (document.errors.length > 0)
@@ -55,7 +55,7 @@ export function findComposeProblems(input: ComposeInput): string[] {
   ]
 }
 
-/** A service that is waited for to end needs no health check. */
+/** Whether other services wait for this one to end; such a service needs no health check. */
 function isOneShot(file: ComposeFile, name: string): boolean {
   return Object.values(file.services).some(
     ({ depends_on: needs }) => needs[name]?.condition === 'service_completed_successfully',
@@ -109,10 +109,10 @@ function findSecretProblems(service: ComposeService): string[] {
 
 const MAIN_FILES: Record<string, Part> = { 'api/main.ts': 'api', 'workers/main.ts': 'workers' }
 
-/** Makes the servers' users, and has no settings. */
+/** Makes the servers' users; it has no settings to check. */
 const PROVISION = 'scripts/provision.ts'
 
-/** What runs in a container of our own image. */
+/** Checks a service that runs our own image. */
 function findOwnProblems(root: string, service: ComposeService): string[] {
   if (service.build === undefined) return []
   const [program, script = ''] = service.command ?? []
@@ -132,11 +132,13 @@ function findOwnProblems(root: string, service: ComposeService): string[] {
   const unserved = namedQueues(service).filter(
     (name) => !servedQueues(config.config, [name]).includes(name) && !isOfACoin(name),
   )
-  if (unserved.length > 0) problems.push(`it is told to serve ${unserved.join(', ')} and has no key for that`)
+  if (unserved.length > 0) problems.push(`it is told to serve ${unserved.join(', ')} and has no key for them`)
   return problems
 }
 
-/** Coins are set up by the operator's own settings, without which their queues stay empty. */
+/**
+ * Whether a queue serves a coin. Coins need settings of the operator, without which their queues stay empty.
+ */
 const isOfACoin = (name: QueueName): boolean => queueRow(name).pool === 'payments'
 
 function findVariableProblems(service: ComposeService, part: Part): string[] {
@@ -156,7 +158,7 @@ function findVariableProblems(service: ComposeService, part: Part): string[] {
   })
 }
 
-/** Files that are written, or that have a file beside them that is. */
+/** Settings whose file, or a file beside it, is written by the process. */
 const WRITTEN: ReadonlySet<VariableName> = new Set<VariableName>(['SEAL_MEMORY_FILE', 'NANO_SEED_FILE'])
 
 function isWithin(file: string, volume: string): boolean {
@@ -165,8 +167,7 @@ function isWithin(file: string, volume: string): boolean {
 }
 
 /**
- * The settings as the container gets them if nothing is set on the host. What comes from a file is stood in
- * for.
+ * The settings as the container gets them if nothing is set on the host, with stand-ins for files' contents.
  */
 function readSettings(service: ComposeService, part: Part): { config: Config } | { problems: string[] } {
   const env: Record<string, string> = {}

@@ -1,8 +1,7 @@
 import { z } from 'zod'
 
 /**
- * The part of the Compose specification that our file uses; any other key is a slip, or a decision that
- * belongs here.
+ * The part of the Compose specification that our file uses. Any other key is refused, as it may be a mistake.
  */
 
 const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()])

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 import { waitFor } from '../embedded/wait.ts'
-import { numbersOf } from '../torture/plan.ts'
+import { numbersFor } from '../torture/plan.ts'
 import type { Chain } from './chain.ts'
 import { SEED } from './network.ts'
 import { mistypePaid, mistypeSettle, operate } from './operator.ts'
@@ -65,7 +65,7 @@ const CLOCK_JUMP_MS = 11 * 60_000
 
 /** One fault after the other, until the time is over: every kind once before any comes again. */
 export async function breakThings(world: World, isOver: () => boolean): Promise<void> {
-  const numbers = numbersOf(world.mode.seed, 'faults')
+  const numbers = numbersFor(world.mode.seed, 'faults')
   const wanted = FAULT_NAMES.filter((kind) => isWanted(world, kind))
   let deck: Fault[] = []
   let pauseMs = Math.min(QUIET_START_MS, (world.mode.seconds * 1_000) / LEAST_BEFORE_FIRST)

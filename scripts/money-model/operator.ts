@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runOperator } from '../operator/run.ts'
-import { numbersOf } from '../torture/plan.ts'
+import { numbersFor } from '../torture/plan.ts'
 import { ofXno, refreshOrder, sum } from './views.ts'
 import { sendsOf } from './watch.ts'
 import { check, count, type Sale, type World } from './world.ts'
@@ -76,7 +76,7 @@ export function hireOperator(world: World) {
       const has = (address: string | undefined): boolean =>
         address !== undefined && sale?.sharesAddresses !== true && (arrived.get(address)?.length ?? 0) > 0
       const byChance =
-        numbersOf(world.mode.seed, `dispute/${sale === undefined ? id : world.sales.indexOf(sale)}`).below(
+        numbersFor(world.mode.seed, `dispute/${sale === undefined ? id : world.sales.indexOf(sale)}`).below(
           2,
         ) === 0
       const wish = has(sale?.payoutAddress) || (byChance && !has(sale?.refundAddress)) ? 'release' : 'refund'

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { numbersOf } from '../torture/plan.ts'
+import { numbersFor } from '../torture/plan.ts'
 import { account, findLeftOver, readBooks, type Books } from './account.ts'
 import { startChain } from './chain.ts'
 import { breakOnce, breakThings, FAULT_NAMES, type Fault } from './faults.ts'
@@ -142,12 +142,12 @@ function openMarket(world: World, salesAtOnce: number) {
     const keepSelling = async (): Promise<void> => {
       while (!isOver()) {
         const index = sales++
-        await survive(world, makeSale(world, index, numbersOf(world.mode.seed, `sale/${index}`)))
+        await survive(world, makeSale(world, index, numbersFor(world.mode.seed, `sale/${index}`)))
       }
     }
     const keepBuying = async (): Promise<void> => {
       while (!isOver()) {
-        await survive(world, buyPass(world, busy, numbersOf(world.mode.seed, `pass/${passes++}`)))
+        await survive(world, buyPass(world, busy, numbersFor(world.mode.seed, `pass/${passes++}`)))
         await sleep(500)
       }
     }
@@ -165,7 +165,7 @@ async function breakEachAlone(
   market: Market,
   isTimeOver: () => boolean,
 ): Promise<void> {
-  const numbers = numbersOf(world.mode.seed, 'faults')
+  const numbers = numbersFor(world.mode.seed, 'faults')
   // What a restore has taken away is the operator's to say: it comes last.
   const kinds = FAULT_NAMES.filter((kind) => kind !== 'restore' && isWanted(world, kind))
   while (!isTimeOver())
@@ -179,7 +179,7 @@ async function breakAlone(world: World, operator: Operator, market: Market, kind
   const working = market(() => isBroken || world.ended.signal.aborted)
   for (let tries = 0; !isBroken && tries < SINGLE_TRIES; tries++) {
     await sleep(BEFORE_SINGLE_MS)
-    const numbers = numbersOf(world.mode.seed, `alone/${world.history.faults.length}`)
+    const numbers = numbersFor(world.mode.seed, `alone/${world.history.faults.length}`)
     isBroken = await breakOnce(world, kind, numbers)
   }
   const [hadTarget, healthyMs] = [isBroken, world.disturbedMs]

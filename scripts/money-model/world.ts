@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { newAgent, register, type Agent, type World as TortureWorld } from '../torture/agent.ts'
 import { createClient, type Answered } from '../torture/client.ts'
 import { startHistory, type History } from '../torture/history.ts'
-import { numbersOf } from '../torture/plan.ts'
+import { numbersFor } from '../torture/plan.ts'
 import type { Chain } from './chain.ts'
 import type { Network } from './network.ts'
 import { measurePace, type Pace } from './pace.ts'
@@ -203,7 +203,7 @@ export async function openWorld(
     },
   }
   for (let index = 0; index < agentCount; index++) {
-    const agent = newAgent(`a${index}`, numbersOf(mode.seed, `agent/${index}`))
+    const agent = newAgent(`a${index}`, numbersFor(mode.seed, `agent/${index}`))
     await register(registry, agent, undefined, 1)
     if (agent.id === undefined) throw new Error(`agent ${agent.name} could not register`)
     world.agents.push(agent)

@@ -74,9 +74,11 @@ async function reconcile(
       true,
       await listOpen(ctx, coin),
     )
-    const sends = (await ctx.payouts.listUnexplained(coin)).map(
-      ({ tx, unexplained_to: to, amount_raw }) => ({ tx, to, amount_raw }),
-    )
+    const sends = (await ctx.payouts.listUnexplained(coin)).map(({ tx, unexplained_to: to, amount_raw }) => ({
+      tx,
+      to,
+      amount_raw,
+    }))
     return { ...shown, answer: { ...shown.answer, sends } }
   }
   if (isTakeOver) await entrust(ctx, coin, takeOver)

@@ -5,7 +5,10 @@ import { readDisk } from '../../shared/operation/service-findings.ts'
 import { readSchema } from '../../shared/servers/migrations.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 
-/** What an operator wants to know although it is fine. Amounts in the coin's smallest unit. */
+/**
+ * What `operator status` shows even if nothing is wrong. Amounts in the coin's smallest unit, times in Unix
+ * seconds.
+ */
 export interface Facts {
   schema: { version: number; since: number; by: string } | null
   disk: { free_bytes: number | null; full_at: number | null }
@@ -44,7 +47,12 @@ export async function readFacts(ctx: Context): Promise<Facts> {
   }
 }
 
-export function formatFact({ schema, disk, backup, treasuries, rates }: Facts, now: number): string[] {
+/**
+ * The facts as lines of `operator status`.
+ *
+ * @param now Unix seconds
+ */
+export function formatFacts({ schema, disk, backup, treasuries, rates }: Facts, now: number): string[] {
   const ago = (at: number): string => `${formatDuration(Math.max(0, now - at))} ago`
   const days =
     disk.full_at === null ? undefined : Math.max(0, (disk.full_at - unixSeconds(Date.now())) / 86_400)

@@ -1,7 +1,7 @@
 import { formatCount, formatDuration, formatTime } from '../../client/command/format.ts'
 import { usageError } from '../../client/command/command-error.ts'
 import { enqueueJob, whenRedisIsReached } from './job.ts'
-import { formatFact, readFacts } from './status-facts.ts'
+import { formatFacts, readFacts } from './status-facts.ts'
 import { STATUS_SECTIONS } from './status-sections.ts'
 import type { StatusSection } from './status-section.ts'
 import { showDone } from './shown.ts'
@@ -113,7 +113,7 @@ async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise
     text: [
       `${describeVerdict(findings)}   ${formatTime(now)}, ${describeBuild()}`,
       ...findings.flatMap((finding) => ['', ...formatFinding(finding, now)]),
-      ...(facts === undefined ? [] : ['', ...formatFact(facts, now)]),
+      ...(facts === undefined ? [] : ['', ...formatFacts(facts, now)]),
       ...(isAll
         ? sections.flatMap(({ title, lines }) => ['', title, ...lines.map((line) => `  ${line}`)])
         : []),

@@ -5,12 +5,12 @@ import { fateOf } from './history.ts'
 
 export interface Action {
   readonly name: string
-  /** How often it is chosen, beside the others. */
+  /** Its chance of being chosen, relative to the others' weights. */
   readonly weight: number
   run(world: World, agent: Agent): Promise<void>
 }
 
-/** Half of what is picked is among the newest, so that agents meet on the same records. */
+/** Half of the picks are among the five newest items, so that agents meet on the same records. */
 function pick<T>(agent: Agent, items: readonly T[]): T | undefined {
   if (items.length === 0) return undefined
   const { numbers } = agent
@@ -60,8 +60,8 @@ const post: Action = {
     world.posts.push({ id, by: agent.name })
     agent.posts++
     if (agent.posts > 15) return
-    // The contract's way out of a lost answer: own writes are on the card at once, whichever process is
-    // asked.
+    // An agent whose answer was lost looks at its card, so its own posts must be there at once, at every
+    // process.
     const card = await ask(world, agent, 'read-own-card', 'GET', `/agent/${agent.id}`)
     if (card.status !== 200) return
     const recent = card.json['recent_posts'] as { id: string }[]
@@ -125,7 +125,7 @@ const verdict: Action = {
     const about = pick(agent, world.claims)
     if (about === undefined) return
     const times = agent.numbers.below(4) === 0 ? 2 : 1
-    // Twice at once, by one agent on one claim: both on record, one of them superseded.
+    // Of two verdicts at once by one agent on one claim, both must be on record, and one superseded.
     await Promise.all(
       Array.from({ length: times }, (_, index) => {
         const marker = nextMarker(agent)
@@ -171,7 +171,7 @@ const rotate: Action = {
   name: 'rotate',
   weight: 3,
   async run(world, agent) {
-    // A second one now would leave three tokens to choose from.
+    // A second rotation now could leave three possible tokens.
     if (agent.otherToken !== undefined) return
     const token = `sk_${randomBytes(24).toString('hex')}`
     const answer = await ask(world, agent, 'rotate', 'POST', '/token/rotate', { body: { new_token: token } })
@@ -191,8 +191,8 @@ const work: Action = {
     const order = pick(agent, open)
     if (order === undefined) return
     const part = numbers.take(order.shares, numbers.between(1, order.shares.length))
-    // Beside good nonces weak ones and, now and then, ones that counted before: a bad nonce costs the good
-    // ones nothing.
+    // Good nonces come with weak ones and, now and then, with ones that counted before: these must not keep
+    // the good ones from counting.
     const beside = numbers.below(2) === 0 ? ['zz', 'zzz'] : []
     if (
       (await submitWork(world, agent, order, [...part, ...beside], numbers.below(4) === 0)) &&
@@ -218,7 +218,7 @@ const read: Action = {
   },
 }
 
-/** Every route that agents have. */
+/** What agents do on a network without a coin. */
 export const ACTIONS: readonly Action[] = [
   post,
   message,
@@ -234,7 +234,7 @@ export const ACTIONS: readonly Action[] = [
 
 const ALL_ACTIONS = [...ACTIONS, ...COIN_ACTIONS]
 
-/** One step of an agent's life: what it does is the seed's, what comes of it is not. */
+/** One action of an agent: the seed determines which, but not its outcome. */
 export async function act(world: World, agent: Agent): Promise<void> {
   const actions = world.coins === undefined ? ACTIONS : ALL_ACTIONS
   let at = agent.numbers.below(actions.reduce((sum, { weight }) => sum + weight, 0))

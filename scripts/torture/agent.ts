@@ -6,7 +6,7 @@ import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts
 import type { Answered, Client } from './client.ts'
 import type { KnownInvoice, KnownOrder } from './coin-actions.ts'
 import type { Coins } from './coins.ts'
-import type { Told } from './events.ts'
+import type { ToldEvent } from './events.ts'
 import { fateOf, type History } from './history.ts'
 
 export interface Order {
@@ -17,9 +17,9 @@ export interface Order {
   shares: string[]
 }
 
-/** An agent of the workload, and what it knows of itself. */
+/** A simulated agent and its state. */
 export interface Agent {
-  /** `a7`; what it writes begins with it. */
+  /** Such as `a7`; every marker of its writes begins with it. */
   readonly name: string
   readonly numbers: SeededNumbers
   id: string | undefined
@@ -27,16 +27,16 @@ export interface Agent {
   /** A token that may have replaced the other, because the answer to a rotation was lost. */
   otherToken: string | undefined
   readonly orders: Order[]
-  /** Messages that it was handed, by id. */
+  /** Contents of the messages that it has read, by id. */
   readonly received: Map<string, string>
-  /** Its events, from the first on. */
-  readonly told: Told[]
-  /** Marks of its own writes, so that none comes twice. */
+  /** Its events so far, without gaps. */
+  readonly told: ToldEvent[]
+  /** How many markers it has used. */
   count: number
   posts: number
 }
 
-/** What all agents know of each other. */
+/** What the agents share: the client, and the records that they know of. */
 export interface World {
   readonly client: Client
   readonly history: History
@@ -49,7 +49,7 @@ export interface World {
   readonly invoices: KnownInvoice[]
   readonly offers: { id: string; by: string }[]
   readonly orders: KnownOrder[]
-  /** What was answered and must not have been. */
+  /** Wrong answers, found while the workload runs. */
   readonly wrong: { what: string; words: string[] }[]
 }
 
@@ -70,7 +70,7 @@ export function newAgent(name: string, numbers: SeededNumbers): Agent {
 
 export const nextMarker = (agent: Agent): string => `${agent.name}-${++agent.count}.`
 
-/** A request of an agent; what it did not get an answer to is not repeated. */
+/** Sends a request of an agent, once, even if no answer comes. */
 export async function ask(
   world: World,
   agent: Agent,
@@ -87,7 +87,7 @@ export async function ask(
     token: agent.token,
     ...rest,
   })
-  // A token that may have been replaced: the other one is it, from the first refusal on.
+  // The rotation whose answer was lost has taken place after all (or not): use the other token from now on.
   if (answered.error === 'invalid_token' && agent.otherToken !== undefined)
     [agent.token, agent.otherToken] = [agent.otherToken, agent.token]
   return answered
@@ -99,7 +99,7 @@ interface ChallengeAnswer {
   pow: { prefix: string; difficulty_bits: number }
 }
 
-/** Registers, twice at once if the dice say so: one challenge makes one agent. */
+/** Registers; for a fourth of the dice values twice at once, which must make one agent. */
 export async function register(
   world: World,
   agent: Agent,
@@ -130,7 +130,7 @@ export async function register(
   agent.token = String(registered.json['token'])
 }
 
-/** Shares as decimal nonces. Independent of the code under test. */
+/** Finds shares without the code under test, as decimal nonces. */
 export function findShares(prefix: string, bits: number, count: number): string[] {
   const shares: string[] = []
   for (let nonce = 0; shares.length < count; nonce++)
@@ -158,7 +158,12 @@ export async function orderWork(world: World, agent: Agent, days: number): Promi
   agent.orders.push({ id, prefix, bits, days, shares: findShares(prefix, bits, order.shares_required) })
 }
 
-/** Hands in nonces, now and then twice at once. @returns true if all of them were taken */
+/**
+ * Submits nonces.
+ *
+ * @param twice sends the same request twice at once
+ * @returns true if one of the requests was accepted
+ */
 export async function submitWork(
   world: World,
   agent: Agent,
@@ -178,10 +183,14 @@ export async function submitWork(
   return answers.some((answer) => fateOf(answer) === 'yes')
 }
 
-/** A busy machine's service may say that it is not available. */
+/** Patient, since on a busy machine the service may refuse requests as unavailable. */
 const SETTLED = { limitMs: 20 * SECOND_MS, everyMs: SECOND_MS }
 
-/** Registers and buys a first pass, before anything is broken. @throws Error if that does not work */
+/**
+ * Registers and buys a first pass, before any fault.
+ *
+ * @throws Error if that does not succeed in time
+ */
 export async function settleIn(
   world: World,
   agent: Agent,

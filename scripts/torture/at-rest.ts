@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 
-/** A second apart. */
 const MAX_ASKED = 20
 
 /**
- * What is asked before the first fault and after the last one: asked again while a busy machine's service
- * says that it is not available, as every client may.
+ * For requests before the first fault or after the last one: repeats a request each second while it is
+ * answered with 503, which a service on a busy machine may do.
  */
 export async function askAtRest<Answer extends { readonly status?: number | undefined }>(
   ask: () => Promise<Answer>,

@@ -3,17 +3,17 @@ import { ask, nextMarker, type Agent, type World } from './agent.ts'
 import type { Call, FaultRecord } from './history.ts'
 
 const PAUSE_MS = 150
-/** A write that takes longer than this is no service to speak of. */
+/** A write that takes longer counts as an outage. */
 const GOOD_WITHIN_MS = 2_500
 
 /**
- * Writes a post through each API process again and again, so that it is known from when to when the service
- * serves.
+ * Writes posts through each API process, one after the other, so that the history shows when the service took
+ * writes.
  */
 export async function runCanary(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
   await Promise.all(
     Array.from({ length: world.apis }, async (_, api) => {
-      // To the end of the last outage, so that it is known how long it was.
+      // Goes on until a write succeeds, so that the length of the last outage is known.
       for (let isServed = false; !isServed || !isOver();) {
         const marker = nextMarker(agent)
         const { status } = await ask(world, agent, 'post', 'POST', '/post', {
@@ -30,15 +30,15 @@ export async function runCanary(world: World, agent: Agent, isOver: () => boolea
 
 export interface Recovery {
   fault: FaultRecord
-  /** From the fault to the first write that was taken again by every API process; 0 if none was refused. */
+  /** From the fault's beginning until every API process took writes again; 0 if none was refused. */
   outageMs: number
-  /** The same from the fault's end. */
+  /** From the fault's end until then. */
   afterMs: number
 }
 
 /**
- * How long writes were refused after each fault. A refusal is put down to the last fault that began before it
- * was answered.
+ * How long writes failed after each fault. A failure is attributed to the last fault that began before its
+ * answer.
  */
 export function measureRecoveries(
   calls: readonly Call[],
@@ -57,7 +57,7 @@ export function measureRecoveries(
       )
       if (bad === undefined) continue
       const good = own.find((call) => call.api === api && isGood(call) && call.atMs > bad.atMs)
-      // What comes after the next fault's beginning is the next fault's.
+      // From the next fault's beginning on, an outage counts as that fault's.
       backMs = Math.max(backMs, Math.min(nextMs, good === undefined ? Number.POSITIVE_INFINITY : endOf(good)))
     }
     return { fault, outageMs: backMs - fault.fromMs, afterMs: Math.max(0, backMs - fault.toMs) }

@@ -65,7 +65,7 @@ export async function readMoney(url: string): Promise<StoredMoney> {
     return {
       ...{ invoices: await all<StoredInvoice>('invoices'), payments: await all<StoredPayment>('payments') },
       ...{
-        payouts: withTransfers(
+        payouts: withTransferStates(
           await all<StoredPayout>('payouts'),
           await all<{ _id: string; state: string }>('transfers'),
         ),
@@ -78,8 +78,8 @@ export async function readMoney(url: string): Promise<StoredMoney> {
   })
 }
 
-/** How far a payout in a transfer is, its transfer says. */
-function withTransfers(
+/** Gives each payout that is in a transfer the transfer's state. */
+function withTransferStates(
   payouts: StoredPayout[],
   transfers: readonly { _id: string; state: string }[],
 ): StoredPayout[] {
@@ -87,7 +87,7 @@ function withTransfers(
   return payouts.map((payout) => ({ ...payout, state: states.get(payout.transfer_id ?? '') ?? payout.state }))
 }
 
-/** All that the database knows of coins, a record a line. */
+/** All records of money in the database, as text, one a line. */
 export async function dumpMoney(url: string): Promise<string> {
   return withDatabase(url, async (db) => {
     const lines: string[] = []
@@ -102,8 +102,8 @@ const sum = (items: readonly { amount_raw: string }[]): bigint =>
   items.reduce((total, { amount_raw: raw }) => total + BigInt(raw), 0n)
 
 /**
- * Payments that were sent and are not settled or not swept, payouts that are owed and can be sent, deadlines
- * that passed: empty when all is done.
+ * Work with money that is still to be done, a sentence each: payments not settled or not swept, payouts that
+ * can be sent, deadlines that have passed.
  */
 export function findLeftOver(
   world: World,
@@ -140,8 +140,8 @@ export function findLeftOver(
 }
 
 /**
- * Money that was sent after the invoice's time was over, and for which nobody asked: its address is looked at
- * hourly.
+ * Whether a payment need not be found yet: it was sent after its invoice had expired and nobody asked for it,
+ * so the service looks at its address only once an hour.
  */
 function waitsForItsHour(
   { history }: World,
@@ -153,7 +153,7 @@ function waitsForItsHour(
   return sentAt > invoice.expires_at && invoice.lapsed && (invoice.look_after ?? Infinity) > nowSeconds
 }
 
-/** Coins against the chain, the records and the published ledger. */
+/** Compares the money on the chain, in the records and in the published ledger. */
 export function checkCoins(world: World, money: StoredMoney, ledger: readonly LedgerEntry[]): Finding[] {
   const { coins, history } = world
   if (coins === undefined) return []
@@ -161,7 +161,7 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   const { invoices, payments, payouts, orders } = money
   for (const reason of money.halted) say(`a coin is halted, ${reason}`)
 
-  // What came in: each payment of the chain once, to the invoice whose address it went to.
+  // Incoming: each payment on the chain is stored once, for the invoice with its address.
   const byTx = Map.groupBy(payments, ({ tx }) => tx)
   const byAddress = Map.groupBy(invoices, ({ address }) => address)
   for (const [address, own] of byAddress)
@@ -196,7 +196,7 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
       say(`payment ${id} is ${state} and has ${entries} entries`, id, invoiceId)
   }
 
-  // What went out: to each payee what its payouts say, and not a raw more.
+  // Outgoing: each payee received exactly the sum of its payouts.
   for (const agent of world.agents) {
     const address = coins.addressOf(agent.name)
     const paid = payouts.filter(
@@ -213,7 +213,7 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   for (const [source, own] of sources)
     if (own.length > 1) say(`${source} is owed ${own.length} times`, source)
 
-  // Of each order everything is somebody's.
+  // Orders: all money of an order is accounted for.
   const isOf = (order: StoredMarketOrder, { order_id: id }: { order_id?: string }): boolean =>
     id === order._id
   const heldFor = (order: StoredMarketOrder): bigint => {
@@ -230,10 +230,10 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
     const held = heldFor(order)
     const isOpen = ['awaiting_payment', 'paid', 'delivered', 'disputed'].includes(order.status)
     if (held < 0n || (!isOpen && held !== 0n))
-      say(`order ${order._id} is ${order.status}, and ${held} raw of it are nobody's`, order._id)
+      say(`order ${order._id} is ${order.status}, and ${held} raw of it belong to nobody`, order._id)
   }
 
-  // By the ledger alone, and by the last entry that states it.
+  // The debts add up the same by the ledger's entries, its last statement of solvency, and the records.
   const owed = ledger.reduce(
     (so, { id, kind, data }) => addToOwed(so, { _id: id, kind: kind as never, data }),
     NOTHING_OWED,
@@ -250,8 +250,8 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
 }
 
 /**
- * Each step of an order stands once on record (each hour that an outage gave to one of its deadlines, too),
- * and none that was acknowledged is missing.
+ * Each step of an order is in the ledger once (also each extension of a deadline after an outage), and no
+ * acknowledged step, order or invoice is missing.
  */
 function checkSteps(
   world: World,

@@ -11,7 +11,7 @@ import { collectFindings, type Finding } from './check-records.ts'
 import type { Stored } from './stored.ts'
 
 const ENTRIES_PER_PAGE = 10_000
-/** Receipts that are asked for and folded; a few of them are given to the verifiers as well. */
+/** How many receipts are read and checked here; a few of them are given to the verifiers as well. */
 const RECEIPTS = 150
 const RECEIPTS_VERIFIED = 2
 
@@ -39,8 +39,7 @@ async function getJson(url: string): Promise<Json> {
 }
 
 /**
- * One entry for each record's step, none without its record, numbers without a gap, and what is published is
- * what is stored.
+ * The published ledger equals the stored one, has no gap, and has exactly one entry for each stored record.
  */
 export function checkEntries(published: readonly LedgerEntry[], stored: Stored): Finding[] {
   const { findings, say } = collectFindings()
@@ -73,7 +72,9 @@ export function checkEntries(published: readonly LedgerEntry[], stored: Stored):
   return findings
 }
 
-/** Receipts of records, spread over the run: each entry folds up to a seal of the chain. */
+/**
+ * Receipts of records from the whole run: each entry is under a seal, and its path leads to the seal's root.
+ */
 export async function checkReceipts(url: string, stored: Stored, folder: string): Promise<Finding[]> {
   const ids = [
     ...stored.agents,
@@ -110,7 +111,7 @@ export async function checkReceipts(url: string, stored: Stored, folder: string)
   return findings
 }
 
-/** The chain as both verifiers see it. */
+/** Both verifiers accept the chain, and its seals are signed and cover all entries. */
 export async function checkChain(url: string, stored: Stored, folder: string): Promise<Finding[]> {
   const listed = await getJson(`${url}/seal?limit=1`)
   const findings = await runVerifiers(url, stored, folder)
@@ -123,7 +124,7 @@ export async function checkChain(url: string, stored: Stored, folder: string): P
   return findings.map((what) => ({ what, words: [] }))
 }
 
-/** A verifier's exit code for what is right and not signed. */
+/** The verifiers' exit code for a correct chain whose last seal is not signed. */
 const NOT_BINDING = 3
 const SIGNATURE_LOOKS = 20
 
@@ -134,8 +135,8 @@ const PYTHON_VERIFIER = fileURLToPath(new URL('../../client/python/seal_verify.p
 export const hasPython = (): boolean => spawnSync('python3', ['--version'], { stdio: 'ignore' }).status === 0
 
 /**
- * What the verifiers have against it, each in a sentence. Not while this process waits: the network's gates
- * are in it.
+ * What the verifiers object to, a sentence each. They run asynchronously, because the network's gates are in
+ * this process.
  */
 async function runVerifiers(target: string, stored: Stored, folder: string): Promise<string[]> {
   const commands: [string, string][] = [
@@ -149,11 +150,11 @@ async function runVerifiers(target: string, stored: Stored, folder: string): Pro
   const said: string[] = []
   for (const [program, script] of commands) {
     const state = path.join(folder, `${path.basename(script)}.state`)
-    // The head of a network at rest is as old as its last write.
+    // --max-age, because the last seal of a network at rest may be old.
     const check = () =>
       run(program, [script, target, '--state', state, '--max-age', '999999', ...keys], folder)
     let { code, output } = await check()
-    // A seal that was made just now gets its signature within seconds; it isn't binding before.
+    // A new seal gets its signature within seconds.
     for (let left = SIGNATURE_LOOKS; code === NOT_BINDING && left > 0; left--) {
       await sleep(SECOND_MS)
       ;({ code, output } = await check())

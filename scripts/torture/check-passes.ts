@@ -56,8 +56,7 @@ export function accountFor(ledger: readonly LedgerEntry[]): {
     const ref = refs.get(id)
     if (ref !== undefined) at(ref).registered++
     if (ref !== undefined && account.credits.some(({ means }) => PAID.has(means))) at(ref).paying++
-    // Each credit ends later than the one before it, so their ends tell their order, whatever the clocks
-    // said.
+    // Sorted by their ends, since each credit ends later than the one before, while clocks may have jumped.
     for (const credit of account.credits.sort((one, other) => one.untilMs - other.untilMs)) {
       const from = credit.untilMs - credit.days * DAY_MS
       const continues = account.untilMs !== undefined && Math.abs(from - account.untilMs) < 1
@@ -77,7 +76,7 @@ export function accountFor(ledger: readonly LedgerEntry[]): {
   return { accounts, findings }
 }
 
-/** Shares, days and passes as the store has them, against the ledger and against what agents were told. */
+/** Compares the stored shares, days and passes with the ledger and with the answers that agents got. */
 export function checkPasses(
   calls: readonly Call[],
   agents: readonly Agent[],
@@ -125,7 +124,7 @@ export function checkPasses(
   return [...misfits, ...findings, ...checkAnswers(calls, agents, stored)]
 }
 
-/** Every share that was taken counts, and no order forgets a day that an agent was told of. */
+/** Every accepted share counts, and no order has fewer days or shares than an agent was told. */
 function checkAnswers(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
   const { findings, say } = collectFindings()
   const orders = new Map(stored.orders.map((order) => [order._id, order]))

@@ -4,7 +4,7 @@ import type { Agent } from './agent.ts'
 import { fateOf, type Call, type Fate } from './history.ts'
 import type { Stored, StoredVerdict } from './stored.ts'
 
-/** Something that doesn't hold, and the words by which the requests concerned are found in the history. */
+/** Something wrong, and words by which the requests concerned are found in the history. */
 export interface Finding {
   what: string
   words: string[]
@@ -15,20 +15,22 @@ export function collectFindings() {
   return { findings, say: (what: string, ...words: string[]): void => void findings.push({ what, words }) }
 }
 
-/** All calls for one write: acknowledged by one of them, refused by all, or open. */
+/**
+ * All calls for one write. `fate` is `yes` if one was acknowledged, `no` if all were refused, else `unknown`.
+ */
 interface Written {
   calls: Call[]
   fate: Fate
-  /** What the service said the record's id is. */
+  /** The record's id by the service's answer. */
   id: string | undefined
 }
 
 /**
- * The marks of writes of one kind, with what was said of each.
+ * The writes of one kind in the history, by marker.
  *
- * @param idField the field of an answer that names the record's id; absent if none does
+ * @param idField the field of the answer with the record's id; absent if it has none
  */
-function collect(calls: readonly Call[], did: string, idField?: string): Map<string, Written> {
+function collectWrites(calls: readonly Call[], did: string, idField?: string): Map<string, Written> {
   const written = new Map<string, Written>()
   for (const call of calls) {
     if (call.did !== did || call.marker === undefined) continue
@@ -48,7 +50,7 @@ function collect(calls: readonly Call[], did: string, idField?: string): Map<str
  * Each write is stored once if it was acknowledged, not at all if it was refused, and once or not at all
  * otherwise.
  */
-function compare(
+function compareWrites(
   what: string,
   written: Map<string, Written>,
   stored: readonly { marker: string; id: string }[],
@@ -72,39 +74,39 @@ function compare(
 
 const markerOf = (text: string | undefined): string => (text ?? '').split(' ', 1)[0] ?? ''
 
-/** Every write of the history against the store, and the records against each other. */
+/** Compares every write of the history with the stored records, and the records with each other. */
 export function checkRecords(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
   const ids = new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[id, name] as const])))
   return [
-    ...compare(
+    ...compareWrites(
       'registration',
-      collect(calls, 'register', 'agent_id'),
+      collectWrites(calls, 'register', 'agent_id'),
       stored.agents.map(({ _id, handle }) => ({ marker: handle ?? '', id: _id })),
     ),
-    ...compare(
+    ...compareWrites(
       'post',
-      collect(calls, 'post', 'id'),
+      collectWrites(calls, 'post', 'id'),
       stored.posts.map(({ _id, body }) => ({ marker: markerOf(body), id: _id })),
     ),
-    ...compare(
+    ...compareWrites(
       'claim',
-      collect(calls, 'claim', 'id'),
+      collectWrites(calls, 'claim', 'id'),
       stored.claims.map(({ _id, statement }) => ({ marker: statement, id: _id })),
     ),
-    ...compare(
+    ...compareWrites(
       'message',
-      collect(calls, 'dm', 'id'),
+      collectWrites(calls, 'dm', 'id'),
       stored.messages.map(({ _id, box }) => ({ marker: markerOf(box), id: _id })),
     ),
-    // A verdict's id stands below its name, so its mark alone is compared.
-    ...compare(
+    // Without ids: the answer has the verdict's id inside another object.
+    ...compareWrites(
       'verdict',
-      collect(calls, 'verdict'),
+      collectWrites(calls, 'verdict'),
       stored.verdicts.map(({ _id, evidence }) => ({ marker: evidence ?? '', id: _id })),
     ),
-    ...compare(
+    ...compareWrites(
       'report',
-      collect(calls, 'report'),
+      collectWrites(calls, 'report'),
       stored.reports.map(({ _id, agent_id: by, post_id: post, rule }) => ({
         marker: `${ids.get(by) ?? by} ${post} ${rule}`,
         id: _id,
@@ -116,7 +118,7 @@ export function checkRecords(calls: readonly Call[], agents: readonly Agent[], s
   ]
 }
 
-/** What was sent is what is stored, byte for byte. */
+/** Messages and posts are stored as they were sent, and each challenge registered one agent. */
 function checkContents(calls: readonly Call[], stored: Stored): Finding[] {
   const sent = new Set(
     calls.filter(({ did }) => did === 'dm').map(({ body }) => (body as { box: string }).box),
@@ -143,7 +145,7 @@ function checkContents(calls: readonly Call[], stored: Stored): Finding[] {
 
 const OUTCOMES = ['true', 'false', 'void'] as const
 
-function statusFrom(verdicts: readonly StoredVerdict[], present: string): string[] {
+function possibleStatuses(verdicts: readonly StoredVerdict[], present: string): string[] {
   if (present === 'accepted') return ['accepted']
   const outcomes = new Set(verdicts.map(({ outcome }) => outcome))
   if (outcomes.size === 0) return ['open', 'overdue']
@@ -151,8 +153,8 @@ function statusFrom(verdicts: readonly StoredVerdict[], present: string): string
 }
 
 /**
- * Counts and statuses are those that the verdicts give, one verdict of an agent on a claim stands, and
- * deadlines were acted on.
+ * Claims have the counts and status that follow from their verdicts, one standing verdict per agent, and no
+ * deadline that passed unnoticed; agents' records have the sums.
  */
 function checkClaims(stored: Stored): Finding[] {
   const { findings, say } = collectFindings()
@@ -171,7 +173,7 @@ function checkClaims(stored: Stored): Finding[] {
           ...words,
         )
     }
-    const expected = statusFrom(counting, claim.status)
+    const expected = possibleStatuses(counting, claim.status)
     if (!expected.includes(claim.status))
       say(
         `claim ${claim._id} is ${claim.status}, and its verdicts make it ${expected.join(' or ')}`,
@@ -208,8 +210,7 @@ function checkClaims(stored: Stored): Finding[] {
 }
 
 /**
- * The name of a profile is the last one that was acknowledged, or one that was sent after it and whose answer
- * was lost.
+ * A profile's name is the last one that was acknowledged, or one whose answer was lost.
  */
 function checkProfiles(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
   return agents.flatMap(({ name, id }) => {
@@ -232,7 +233,7 @@ function checkProfiles(calls: readonly Call[], agents: readonly Agent[], stored:
   })
 }
 
-/** Commitments of entries open with the content that is stored, and with the id of its record. */
+/** Each entry's commitment opens with the stored record's content, id and salt. */
 export function checkCommitments(stored: Stored): Finding[] {
   const hashes = new Map(
     stored.entries.flatMap(({ kind, data }) =>

@@ -13,16 +13,16 @@ import type { Stack } from './stack.ts'
 import type { Stored } from './stored.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 
-/** Every request is answered within this time. */
+/** Every other request is answered within this time. */
 const ANSWER_LIMIT_MS = 5_000
-/** A submission waits 5 s for the workers' verdict; then it is answered. */
+/** For submitted work, which waits up to 5 s for the workers, and for waits for events. */
 const PATIENT_LIMIT_MS = 8_000
-/** A killed process takes its connections with it a moment before and after. */
+/** Connections of a killed process may break a little before or after the recorded times. */
 const KILL_MARGIN_MS = 1_500
-/** What the sealer and the signer say if their clock was put ahead, or back. */
+/** Logged by the sealer and the signer if their clock was changed. */
 const CLOCK_IS_OFF = "this machine's clock is "
 
-/** Requests answered late, with what is in no table, or not at all although their API process lived. */
+/** Finds requests answered late, with an unknown error, or not at all although their API process lived. */
 export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecord[]): Finding[] {
   const { findings, say } = collectFindings()
   const kills = faults.filter(({ kind }) => kind === 'kill-api')
@@ -58,8 +58,7 @@ export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecor
 }
 
 /**
- * What processes logged as errors, but for jobs that failed because a server was away, and for a clock that
- * was put ahead or back.
+ * Errors in the processes' logs, except those caused by an outage of a server or by a clock that was changed.
  */
 export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding[] {
   return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) => {
@@ -73,13 +72,10 @@ export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding
   })
 }
 
-/** What a member says that has lost a document: to change it, it has to make one of the change alone. */
+/** Logged by a mongod that has lost a document, when it replicates an update of it. */
 const LOST_DOCUMENT = 'update needed to be converted to upsert'
 
-/**
- * No member of the set lost what it had been sent. If one did, what is found missing is not the service's
- * doing.
- */
+/** Members of the MongoDB set that lost documents; records missing then are not the service's fault. */
 export function checkMembers({ folder, mongo }: Stack): Finding[] {
   return mongo.members.flatMap(({ child: { name } }) => {
     const lines = fs.readFileSync(path.join(folder, `${name}.log`), 'utf8').split('\n')
@@ -91,7 +87,7 @@ export function checkMembers({ folder, mongo }: Stack): Finding[] {
   })
 }
 
-/** Queues hold nothing to do, and nothing was given up but what the sweep does again. */
+/** Failed jobs, except those that failed by an outage, whose work the sweep does again. */
 export async function checkQueues(queues: Queues): Promise<Finding[]> {
   await queues.whenReady()
   const { findings, say } = collectFindings()
@@ -105,8 +101,7 @@ export async function checkQueues(queues: Queues): Promise<Finding[]> {
 }
 
 /**
- * Jobs that wait or run and were there before a time; regular ones come anew all the while. One line each,
- * for an engineer who looks for what is stuck.
+ * Jobs that wait or run and were added before `beforeMs`, one line each. Later ones are left out as regular.
  */
 export async function listJobs(queues: Queues, beforeMs: number): Promise<string[]> {
   await queues.whenReady()
@@ -126,8 +121,7 @@ export async function listJobs(queues: Queues, beforeMs: number): Promise<string
 }
 
 /**
- * What each agent is told at the end: its own token works, `/me` agrees with the ledger, its mailbox holds
- * each message once.
+ * At the end, each agent's token works, `/me` agrees with the ledger, and its mailbox has all its messages.
  */
 export async function checkAgents(
   world: World,
@@ -141,8 +135,8 @@ export async function checkAgents(
     const { id } = agent
     const words = [id, agent.name]
     const isBanned = stored.agents.find(({ _id }) => _id === id)?.banned_at !== undefined
-    // Of a rotation whose answer was lost one of two tokens is good; which, is for this to find out and not
-    // for the agent.
+    // After a rotation whose answer was lost, one of two tokens must work. Both are tried here, without
+    // ask()'s switch to the other one.
     const tokens = agent.otherToken === undefined ? [agent.token] : [agent.token, agent.otherToken]
     const answers: Answered[] = []
     for (const token of tokens)

@@ -1,6 +1,6 @@
 import type { Call, History } from './history.ts'
 
-/** Longer than the service may take for anything. */
+/** Longer than any answer may take. */
 export const PATIENCE_MS = 12_000
 
 export interface CallOptions {
@@ -10,7 +10,7 @@ export interface CallOptions {
   token?: string | undefined
   body?: unknown
   marker?: string
-  /** False: of the answer only status and error are recorded, which lists would make long. */
+  /** Whether the history gets a good answer's body too; true for POST by default. */
   keepsAnswer?: boolean
 }
 
@@ -22,8 +22,8 @@ export interface Answered extends Call {
 export type Client = (method: 'GET' | 'POST', path: string, options: CallOptions) => Promise<Answered>
 
 /**
- * Sends requests and records each with what came of it. `path` is below `/api/v1`, or at the root with two
- * slashes.
+ * Makes a client that records each request and its outcome. Paths are below `/api/v1`; with two leading
+ * slashes they are at the root.
  */
 export function createClient(urls: readonly string[], history: History): Client {
   return async (method, path, { who, did, api, token, body, marker, keepsAnswer = method === 'POST' }) => {

@@ -2,7 +2,7 @@ import { ask, nextMarker, type Agent, type World } from './agent.ts'
 import { fateOf } from './history.ts'
 import type { Action } from './actions.ts'
 
-/** An invoice that an agent was given, for days or for an order. */
+/** An invoice that an agent received, for pass days or an order. */
 export interface KnownInvoice {
   id: string
   address: string
@@ -10,7 +10,7 @@ export interface KnownInvoice {
   by: string
 }
 
-/** What all agents know of offers and orders. */
+/** A market order that the agents know of. */
 export interface KnownOrder {
   id: string
   seller: string
@@ -18,14 +18,14 @@ export interface KnownOrder {
   invoice: KnownInvoice
 }
 
-/** What is sent of an invoice's amount, in percent: all of it, part of it, too much. */
+/** How much of an invoice's amount is paid, in percent. */
 const SHARES = [100, 100, 100, 100, 50, 50, 130]
 
 function pick<T>(agent: Agent, items: readonly T[]): T | undefined {
   return items.length === 0 ? undefined : items[agent.numbers.below(items.length)]
 }
 
-/** Sends coins to an invoice's address over the network, which takes no part in the service's faults. */
+/** Pays to an invoice's address, on the coin's network directly. */
 function pay(world: World, agent: Agent, invoice: KnownInvoice, percent: number): void {
   const { coins, history } = world
   if (coins === undefined) return
@@ -143,7 +143,7 @@ const step: Action = {
     else if (isSeller) await send('deliver', { delivery: `for ${about.id}` }, dice < 4 ? 2 : 1)
     else if (dice < 4) await send('refund-address', { address: coins.addressOf(agent.name) })
     else if (dice < 6) await send('dispute', { reason: 'not as agreed' })
-    // Twice at once: it is accepted once.
+    // Sometimes twice at once, which must accept once.
     else await send('accept', {}, dice < 8 ? 2 : 1)
   },
 }

@@ -2,21 +2,25 @@ import { createHash } from 'node:crypto'
 import { encodeAddress } from '../../devnet/nano-node/encoding.ts'
 import { startNanoNode, type NanoNode } from '../../devnet/nano-node/nano-node.ts'
 
-/** The coin's network: a stand-in node that checks what a node checks, and agents' own addresses on it. */
+/** The coin's network: a stand-in for a Nano node, and the agents' own addresses. */
 export interface Coins {
-  /** Settings of the processes that use it. */
+  /** Settings for the service's processes. */
   readonly env: Readonly<Record<string, string>>
   readonly node: NanoNode
-  /** Where an agent wants its money; nobody else's, and the same each time. */
+  /** An agent's own address, always the same. */
   addressOf(name: string): string
-  /** A payment that the network has confirmed. @returns its hash, in lower case */
+  /**
+   * Makes a confirmed payment.
+   *
+   * @returns its block's hash, in lower case
+   */
   pay(address: string, amountRaw: bigint): string
-  /** What arrived at an agent's address, from whomever. */
+  /** The sum of all payments to an agent's address, in raw. */
   arrivedAt(name: string): bigint
   close(): Promise<void>
 }
 
-/** Our own blocks are confirmed that much after they were published. */
+/** How long after its publication a block of the service is confirmed. */
 const CONFIRMED_AFTER_MS = 100
 
 export async function startCoins(): Promise<Coins> {
@@ -31,7 +35,7 @@ export async function startCoins(): Promise<Coins> {
     },
     addressOf: (name) => encodeAddress(publicKeyOf(name)),
     pay: (address, amountRaw) => node.fund(address, amountRaw, { confirmed: true }).toLowerCase(),
-    // Nobody receives there, so whatever was sent still waits.
+    // Agents never receive, so all that was sent to them is still receivable.
     arrivedAt: (name) => node.state.ledger.receivableSum(publicKeyOf(name), false),
     close: () => node.close(),
   }

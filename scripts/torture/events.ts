@@ -5,35 +5,39 @@ import type { StoredMarketOrder } from './check-coins.ts'
 import { collectFindings, type Finding } from './check-records.ts'
 import type { Stored } from './stored.ts'
 
-/** What an agent was told, in the order in which it was. */
-export interface Told {
+/** An event of an agent. */
+export interface ToldEvent {
   kind: string
   id: string
   state?: string
 }
 
-/** Less than every request is to be answered within. */
+/** Less than the limit for an answer. */
 const WAIT_SECONDS = 2
 const PAUSE_MS = 200
 
-/** Follows an agent's events until the time is over, one answer after the other. */
+/** Reads an agent's events until the time is over, alternately with a wait and without. */
 export async function followEvents(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
-  // Not by the agent's dice: what it does beside this is the seed's.
+  // Doesn't use the agent's random numbers, so that its actions depend on the seed alone.
   for (let turn = 0; !isOver(); turn++)
     if (agent.id === undefined || !(await readOn(world, agent, turn % 2 === 0 ? WAIT_SECONDS : 0, turn)))
       await sleep(PAUSE_MS)
 }
 
-/** @returns whether there were any */
+/**
+ * Reads the events after those that the agent has.
+ *
+ * @returns whether there were any
+ */
 async function readOn(world: World, agent: Agent, wait: number, turn: number): Promise<boolean> {
   const after = agent.told.length
   const { status, json } = await ask(world, agent, 'events', 'GET', `/events?after=${after}&wait=${wait}`, {
     api: turn,
   })
-  // Of two questions at once the other may have been answered meanwhile.
+  // Another request of the agent may have been answered in the meantime.
   if (status !== 200 || agent.told.length !== after) return false
   const { events, next, truncated } = json as {
-    events: (Told & { cursor: string })[]
+    events: (ToldEvent & { cursor: string })[]
     next: string
     truncated: boolean
   }
@@ -48,8 +52,8 @@ async function readOn(world: World, agent: Agent, wait: number, turn: number): P
 }
 
 /**
- * Each agent was told of all that is stored, once: its messages, the verdicts on its claims, the agents that it
- * referred, each step of its orders.
+ * Each agent has exactly one event for each stored message to it, verdict on its claims, agent that it
+ * referred and step of its orders.
  */
 export async function checkEvents(
   world: World,
@@ -62,9 +66,9 @@ export async function checkEvents(
     const { id } = agent
     if (id === undefined || stored.agents.find(({ _id }) => _id === id)?.banned_at !== undefined) continue
     const first = await askAtRest(() => ask(world, agent, 'last-events', 'GET', '/events?after=0&limit=1'))
-    // Which of two tokens is good is another check's affair.
+    // If the token is the wrong one of two, checkAgents() reports it.
     if (first.status !== 200) continue
-    while (await askAtRestUntilTold(world, agent));
+    while (await readMore(world, agent));
     const expected = [
       ...stored.messages.filter(({ to }) => to === id).map(({ _id }) => `message ${_id}`),
       ...stored.verdicts
@@ -83,7 +87,8 @@ export async function checkEvents(
     const told = agent.told
       .filter(({ kind }) => COMPARED.has(kind))
       .map(
-        ({ kind, id: about, state }) => `${wordOf(kind)} ${about}${kind === 'referral' ? ` ${state}` : ''}`,
+        ({ kind, id: about, state }) =>
+          `${comparedKind(kind)} ${about}${kind === 'referral' ? ` ${state}` : ''}`,
       )
     const left = countEach(expected)
     for (const [what, count] of countEach(told)) left.set(what, (left.get(what) ?? 0) - count)
@@ -99,11 +104,15 @@ export async function checkEvents(
   return findings
 }
 
-const wordOf = (kind: string): string => (kind === 'endorsement' ? 'verdict' : kind)
+const comparedKind = (kind: string): string => (kind === 'endorsement' ? 'verdict' : kind)
 const COMPARED = new Set(['message', 'verdict', 'endorsement', 'referral', 'order'])
 
-/** @returns whether there was anything more */
-async function askAtRestUntilTold(world: World, agent: Agent): Promise<boolean> {
+/**
+ * Reads more events, with up to 5 attempts.
+ *
+ * @returns whether there were any
+ */
+async function readMore(world: World, agent: Agent): Promise<boolean> {
   for (let tries = 0; tries < 5; tries++) if (await readOn(world, agent, 0, tries)) return true
   return false
 }

@@ -8,9 +8,9 @@ import type { FaultKind, PlannedFault } from './plan.ts'
 import type { Part, Stack } from './stack.ts'
 
 export interface Injected {
-  /** What was hit. */
+  /** The process or server that was hit. */
   target: string
-  /** Ends it, or waits for its end if a supervisor sees to that. */
+  /** Ends the fault, or waits until a supervisor has restarted what was killed. */
   heal(): Promise<void> | void
 }
 
@@ -20,9 +20,9 @@ const RESTART_LIMIT_MS = 60_000
 const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
 
 /**
- * Breaks something.
+ * Injects a fault.
  *
- * @returns undefined if this machine cannot break it, or there is nothing to hit at this moment
+ * @returns undefined if this machine can't do it, or there is nothing to hit at this moment: see whyNot()
  */
 export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promise<Injected | undefined> {
   const { mongo, redis, redisGate, apis, workers, redisDisk, coins } = stack
@@ -37,7 +37,7 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
     case 'kill-worker':
       return killPart(pick(workers))
     case 'pause-worker':
-      return signalled(pick(workers)?.child, 'SIGSTOP')
+      return signalChild(pick(workers)?.child, 'SIGSTOP')
     case 'jump-clock':
       return jumpClock(pick([...apis, ...workers]), dice)
     case 'mongo-stepdown': {
@@ -48,16 +48,16 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
       return { target: `mongod-${found.index}`, heal: () => undefined }
     }
     case 'mongo-kill-primary':
-      return signalled((await primary())?.member?.child, 'SIGKILL')
+      return signalChild((await primary())?.member?.child, 'SIGKILL')
     case 'mongo-kill-secondary': {
       const index = (await primary())?.index
-      return signalled(pick(mongo.members.filter((_, place) => place !== index))?.child, 'SIGKILL')
+      return signalChild(pick(mongo.members.filter((_, place) => place !== index))?.child, 'SIGKILL')
     }
     case 'mongo-kill-all':
-      for (const { child } of mongo.members) signalled(child, 'SIGKILL')
+      for (const { child } of mongo.members) signalChild(child, 'SIGKILL')
       return { target: 'every mongod', heal: () => undefined }
     case 'mongo-pause-primary':
-      return signalled((await primary())?.member?.child, 'SIGSTOP')
+      return signalChild((await primary())?.member?.child, 'SIGSTOP')
     case 'mongo-cut-primary':
     case 'mongo-hang-primary': {
       const found = await primary()
@@ -77,16 +77,16 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
     case 'mongo-disk-full': {
       const found = await primary()
       const pid = found?.member?.child.pid()
-      // No file may grow any more: what a full disk means to a server that writes ahead. A new process has no
-      // such limit.
+      // No file of the process may grow any more, which is like a full disk. A restarted process has no such
+      // limit.
       if (pid === undefined || spawnSync('prlimit', ['--pid', String(pid), '--fsize=4096:4096']).status !== 0)
         return undefined
       return { target: `mongod-${found?.index}`, heal: () => undefined }
     }
     case 'redis-kill':
-      return signalled(redis.child, 'SIGKILL')
+      return signalChild(redis.child, 'SIGKILL')
     case 'redis-pause':
-      return signalled(redis.child, 'SIGSTOP')
+      return signalChild(redis.child, 'SIGSTOP')
     case 'redis-flush':
       try {
         await askRedis(redis.url, (client) => client.flushall())
@@ -121,13 +121,13 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
       return { target: 'the node', heal: () => coins.node.setHanging(false) }
     case 'coin-lost-answers':
       if (coins === undefined) return undefined
-      // The block is published and nobody is told so: what a time-out after a broadcast is.
+      // The block is published, but the answer is lost, as in a time-out after a broadcast.
       coins.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))
       return { target: 'the node', heal: () => coins.node.lie(null) }
   }
 }
 
-/** Why a kind of fault cannot be had here, for the report. */
+/** Why inject() could not cause a kind of fault, for the report. */
 export function whyNot(kind: FaultKind): string {
   if (kind === 'redis-disk-full') return 'this user may not mount a disk of its own for Redis'
   if (kind.startsWith('coin-')) return 'no coin is configured'
@@ -136,17 +136,20 @@ export function whyNot(kind: FaultKind): string {
   return 'there was nothing to hit at that moment'
 }
 
-function signalled(child: SupervisedChild | undefined, signal: 'SIGKILL' | 'SIGSTOP'): Injected | undefined {
+function signalChild(
+  child: SupervisedChild | undefined,
+  signal: 'SIGKILL' | 'SIGSTOP',
+): Injected | undefined {
   const pid = child?.pid()
   if (child === undefined || pid === undefined) return undefined
   send(pid, signal)
   return { target: child.name, heal: () => (signal === 'SIGSTOP' ? send(pid, 'SIGCONT') : undefined) }
 }
 
-/** It is over when the process says that it is up again. */
+/** Kills a process; the fault is over when the process logs that it is up again. */
 function killPart(part: Part | undefined): Injected | undefined {
   const upAtMs = part?.upAtMs()
-  const killed = signalled(part?.child, 'SIGKILL')
+  const killed = signalChild(part?.child, 'SIGKILL')
   if (part === undefined || killed === undefined) return undefined
   const isUp = () => (part.upAtMs() === upAtMs ? undefined : true)
   return {
@@ -167,7 +170,7 @@ function send(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // it has ended meanwhile
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // the process has ended
   }
 }
 
@@ -192,7 +195,7 @@ function fillDisk(folder: string): Injected {
   return { target: "redis's disk", heal: () => fs.rmSync(filler, { force: true }) }
 }
 
-/** A command past the gate; a Redis that is down at this moment is asked again. */
+/** Sends a command to Redis directly, not through its gate; retries while Redis is down. */
 async function askRedis(url: string, ask: (client: Redis) => Promise<unknown>): Promise<void> {
   const client = new Redis(url, { maxRetriesPerRequest: 50, retryStrategy: () => 100 })
   client.on('error', () => undefined) // each failure is retried

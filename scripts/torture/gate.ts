@@ -2,18 +2,17 @@ import net from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * A way to a server's port that can be cut, held up or slowed down. Whoever connects through it speaks to the
- * real server; both ends are on this machine.
+ * A TCP proxy to a server's port that can be cut, stopped or slowed down.
  */
 export interface Gate {
   readonly port: number
-  /** Resets every connection and every new one, as a host does whose service is gone. */
+  /** Resets all connections, open and new ones, as if no service listened. */
   cut(): void
-  /** Takes connections and bytes and lets nothing through, as a network does that drops packets. */
+  /** Accepts connections and bytes but lets nothing through, like a network that drops packets. */
   hang(): void
-  /** Every chunk arrives so much later. */
+  /** Delays every chunk. */
   delay(delayMs: number): void
-  /** As at the beginning. */
+  /** Ends any of these. */
   heal(): void
   close(): Promise<void>
 }
@@ -87,8 +86,7 @@ function connectPair(inward: net.Socket, targetPort: number, delayMs: () => numb
     from.on('close', reset)
     let lastArrival = Promise.resolve()
     let underWay = 0
-    // In the order of sending, also when the delay has just become shorter: no connection delivers in
-    // another.
+    // In the order of sending, even if the delay has just become shorter.
     const deliver = (act: () => void): void => {
       const lateMs = delayMs()
       if (underWay === 0 && lateMs === 0) return act()

@@ -8,14 +8,14 @@ export interface Call {
   /** Which agent, or `operator`. */
   who: string
   did: string
-  /** The API process that was asked; absent for the operator's command. */
+  /** The index of the API process; absent for the operator's command. */
   api?: number
   method: string
   path: string
   body?: unknown
-  /** What the request writes can be told by it in the store. */
+  /** A text in what the request writes, by which it is found in the database. */
   marker?: string
-  /** Of the answer; absent if none came. */
+  /** The answer's status; absent if none came. */
   status?: number
   error?: string
   answer?: Record<string, unknown>
@@ -31,7 +31,7 @@ export interface FaultRecord {
   toMs: number
 }
 
-/** Whether a write was acknowledged, refused, or neither: then it is stored once or not at all. */
+/** Whether a write was acknowledged (`yes`) or refused (`no`). If `unknown`, it may be stored or not. */
 export type Fate = 'yes' | 'no' | 'unknown'
 
 export interface History {
@@ -52,7 +52,7 @@ export function fateOf({ status }: Pick<Call, 'status'>): Fate {
   return status < 300 ? 'yes' : 'no'
 }
 
-/** From the beginning, and as many from the end. */
+/** How many calls are shown from the beginning, and as many from the end. */
 const SHOWN_CALLS = 20
 const SHOWN_LENGTH = 400
 

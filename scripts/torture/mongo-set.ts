@@ -10,12 +10,12 @@ import { openGate, type Gate } from './gate.ts'
 const SET_NAME = 'torture'
 const HOST = '127.0.0.1'
 const READY_LIMIT_MS = 60_000
-/** A supervisor that is quick, and as quick each time. */
+/** Restarts after 0.3 s each time, without a longer pause after repeated failures. */
 export const QUICK_RESTART = { firstDelayMs: 300, longestDelayMs: 300, steadyMs: 1 } as const
 
 export interface MongoMember {
   readonly child: SupervisedChild
-  /** Everyone reaches the member through it, the other members too. */
+  /** All connections to the member go through it, including other members'. */
   readonly gate: Gate
   /** The member itself, past its gate. */
   readonly port: number
@@ -41,7 +41,7 @@ export interface MongoSetOptions {
   size: number
   children: ChildTracker
   report: (line: string) => void
-  /** Told of each member before the set stands, so that a stop in the meantime can reach it. */
+  /** Called with each member's process before the set is ready, so that it can be stopped in the meantime. */
   onStarted?: (child: SupervisedChild) => void
 }
 

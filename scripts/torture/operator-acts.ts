@@ -4,7 +4,7 @@ import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts
 import type { World } from './agent.ts'
 import type { Stack } from './stack.ts'
 
-/** The operator's command on the running network, now and then, each call recorded like an agent's. */
+/** Runs an operator's command every few seconds, and records each like an agent's call. */
 export async function runOperatorActs(
   world: World,
   stack: Stack,
@@ -19,7 +19,7 @@ export async function runOperatorActs(
     const postId = world.posts.length === 0 ? undefined : numbers.pick(world.posts).id
     const proposal = world.claims.filter(({ kind }) => kind === 'proposal')
     if (dice === 0) {
-      // Not the canary, which has to post.
+      // Never the canary, which must be able to post.
       const agentId = banned ?? numbers.pick(world.agents.slice(1)).id
       if (agentId === undefined) continue
       if ((await run(world, stack, [banned === undefined ? 'ban' : 'unban', agentId])) !== 0) continue

@@ -1,6 +1,6 @@
 /**
- * What errors say when a server was away, slow, full or just taking over: the job comes back, by its retries
- * or the sweep.
+ * Messages of errors caused by a server that was down, slow, full or taking over. A job that fails by one is
+ * done again, by a retry or by the sweep.
  */
 const OUTAGE = new RegExp(
   [
@@ -53,14 +53,14 @@ const OUTAGE = new RegExp(
       'max retries per request',
       'UNCERTAIN',
     ],
-    // A worker that was stopped for longer than its lock finds its job with another one.
+    // A worker that was stopped for longer than its lock lost its job to another one.
     ...['could not renew lock', 'Missing lock for job', 'Lock mismatch', 'is not in the active state'],
-    // A process that was held up finds that another one has its wallet or its seal key by now.
+    // A process that was stopped lost the lease of its wallet or seal key to another one.
     'lease of the .* is another process.s by now',
-    // The numbering waits for its server, and what is to be signed for its number. That all is signed in the
-    // end is asked at rest.
+    // Signing waits for the numbering, which waits for MongoDB. That all is signed at the end is checked
+    // then.
     'is not signed yet: its ledger entry has no number',
-    // A worker whose job was erased with all of Redis cannot say that it is done.
+    // A worker can't complete a job that a flush of Redis has erased.
     'Missing key for job',
   ].join('|'),
   'i',

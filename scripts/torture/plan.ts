@@ -1,8 +1,7 @@
 import { seedNumbers, type SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 
 /**
- * What is broken, and for how long: the shortest and the longest in milliseconds. A kill is over when the
- * process is up again.
+ * The kinds of faults, with their shortest and longest duration in ms; 0 for those that end by themselves.
  */
 export const FAULTS = {
   'kill-api': [0, 0],
@@ -43,29 +42,26 @@ export interface PlannedFault {
   dice: number
 }
 
-/** Nothing is broken before: agents register and buy their first pass. */
+/** Time before the first fault. */
 const QUIET_START_MS = 2_000
-/** Between the beginnings of two faults; shorter than the longest faults, so that some overlap. */
+/** The time from one fault's beginning to the next's; shorter than long faults, so that some overlap. */
 const GAP_MS = [1_500, 3_500] as const
 export const DICE = 2 ** 20
 
-/** Numbers of one part of a run, the same for the same seed and part. */
-export function numbersOf(seed: number, part: string): SeededNumbers {
+/** Random numbers for one part of a run, the same for the same seed and part. */
+export function numbersFor(seed: number, part: string): SeededNumbers {
   const bytes = new Uint8Array(8)
   new DataView(bytes.buffer).setBigUint64(0, BigInt(seed))
   return seedNumbers(part, bytes)
 }
 
-/**
- * The schedule of a run: every kind once before any comes again, in an order and at times that the seed
- * gives.
- */
+/** The schedule of a run by its seed: every kind occurs once before any occurs again. */
 export function planFaults(
   seed: number,
   seconds: number,
   kinds: readonly FaultKind[] = FAULT_KINDS,
 ): PlannedFault[] {
-  const numbers = numbersOf(seed, 'faults')
+  const numbers = numbersFor(seed, 'faults')
   const planned: PlannedFault[] = []
   let deck: FaultKind[] = []
   for (let atMs = QUIET_START_MS; atMs < seconds * 1_000; atMs += numbers.between(...GAP_MS)) {

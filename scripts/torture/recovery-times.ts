@@ -1,7 +1,9 @@
 import type { Recovery } from './canary.ts'
 
 /**
- * Of faults: how long writes were refused, from their beginning and from their end; median and worst of each.
+ * How long writes failed, from the faults' beginning and from their end.
+ *
+ * @returns median and worst of each, such as `0.3 s, 2.1 s`
  */
 export function formatRecoveryTimes(recoveries: readonly Recovery[]): [string, string] {
   return [

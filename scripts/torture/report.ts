@@ -4,7 +4,7 @@ import type { TortureResult } from './run.ts'
 
 const MOST_FINDINGS = 30
 
-/** What a run was and what it found, as text. */
+/** A run's result as text. */
 export function describeResult(result: TortureResult): string {
   const { seed, seconds, requests, outcomes, recoveries, skipped, findings, entries, seals, drainedMs } =
     result
@@ -31,7 +31,7 @@ export function describeResult(result: TortureResult): string {
   ].join('\n')
 }
 
-/** One line for each kind of fault: how often, and the time without service, the median and the worst. */
+/** One line for each kind of fault: how often it occurred, and how long writes failed. */
 function describeRecoveries(recoveries: readonly Recovery[]): string[] {
   return [...Map.groupBy(recoveries, ({ fault }) => fault.kind)].map(([kind, own]) => {
     const [outage, after] = formatRecoveryTimes(own)

@@ -18,7 +18,7 @@ import { checkEvents, followEvents } from './events.ts'
 import { inject, whyNot, type Injected } from './faults.ts'
 import { startHistory, type History } from './history.ts'
 import { runOperatorActs } from './operator-acts.ts'
-import { numbersOf, planFaults, type FaultKind, type PlannedFault } from './plan.ts'
+import { numbersFor, planFaults, type FaultKind, type PlannedFault } from './plan.ts'
 import { startStack, type Stack } from './stack.ts'
 import { readBacklog, readStored, type Stored } from './stored.ts'
 
@@ -27,12 +27,14 @@ export interface TortureOptions {
   seconds: number
   /** Agents at work at the same time. */
   agents?: number
+  /** Members of the MongoDB set. */
   members?: number
+  /** API processes, and workers of each kind. */
   each?: number
   kinds?: readonly FaultKind[]
   /** False: no coin is configured, and so no market. */
   coins?: boolean
-  /** Where the history goes when something is found. */
+  /** Where the history is written if something is found. */
   historyFile?: string
   say: (line: string) => void
 }
@@ -44,33 +46,32 @@ export interface TortureResult {
   /** Requests by what came of them: a status, or `lost`. */
   outcomes: Record<string, number>
   recoveries: Recovery[]
-  /** Kinds that could not be had, with the reason. */
+  /** Kinds of faults that could not be caused, with the reason. */
   skipped: string[]
   findings: (Finding & { history: string })[]
   entries: number
   seals: number
-  /** From the last fault's end until all that was begun was done. */
+  /** From the last fault's end until no work was left. */
   drainedMs: number
 }
 
 /**
- * Work that is left over grows less and less until nothing is left: this long without a step means that it is
- * stuck. How long all of it takes is the machine's affair, and told in the result; the last of it is the
- * coin's own network, where each payment is two blocks on its way to the treasury.
+ * If the work that is left does not become less for this long, it is stuck. There is no limit for all of it,
+ * which depends on the machine.
  */
 const STUCK_AFTER_MS = 120_000
-/** Each look reads all the money there is, beside those who are at work on it. */
+/** Not more often, since each look reads all records of money and slows the workers. */
 const LOOK_EVERY_MS = 2_000
-const LOOKS_EACH_TOLD = 5
+const LOOKS_PER_LINE = 5
 /** After a fault's end, writes are taken again within this time. */
 const RECOVERY_LIMIT_MS = 20_000
-/** Readings of the whole ledger until one finds it at rest; what the last one lacks is a finding. */
+/** How often the whole ledger is read until it is at rest; what the last reading lacks is a finding. */
 const MAX_READINGS = 20
 const READ_AGAIN_MS = 500
-/** Findings whose history is told in full. */
-const TOLD = 20
+/** How many findings are reported with their history. */
+const MAX_EXPLAINED = 20
 
-/** Runs the network under faults for a while, then compares what agents were told with what is stored. */
+/** Runs the network under faults, then compares the answers that agents got with what is stored. */
 export async function runTorture(options: TortureOptions): Promise<TortureResult> {
   const { seed, seconds, agents: agentCount = 12, members = 3, each = 2, say } = options
   const history = startHistory()
@@ -96,11 +97,11 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
       orders: [],
       wrong: [],
     }
-    const canary = newAgent('canary', numbersOf(seed, 'canary'))
+    const canary = newAgent('canary', numbersFor(seed, 'canary'))
     await settleIn(world, canary, undefined, 2)
     world.agents.push(canary)
     for (let index = 0; index < agentCount; index++) {
-      const agent = newAgent(`a${index}`, numbersOf(seed, `agent/${index}`))
+      const agent = newAgent(`a${index}`, numbersFor(seed, `agent/${index}`))
       await settleIn(world, agent, world.agents[index % 3]?.id, 1)
       world.agents.push(agent)
     }
@@ -137,9 +138,9 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
 }
 
 /**
- * The workload and the faults, until the time is over and everything is healed.
+ * Runs the workload and the faults until the time is over and all faults have ended.
  *
- * @returns faults that could not be had
+ * @returns kinds of faults that could not be caused, with the reason
  */
 async function runWorkload(
   world: World,
@@ -154,7 +155,7 @@ async function runWorkload(
   const lives = world.agents.filter((agent) => agent !== canary).map((agent) => live(world, agent, isOver))
   const newcomers = admitNewcomers(world, seed, isOver)
   const watching = runCanary(world, canary, () => isHealed)
-  const operating = runOperatorActs(world, stack, numbersOf(seed, 'operator'), isOver)
+  const operating = runOperatorActs(world, stack, numbersFor(seed, 'operator'), isOver)
   const skipped: string[] = []
   const underWay: Promise<void>[] = []
   for (const fault of planFaults(seed, seconds, kinds)) {
@@ -192,7 +193,7 @@ async function lastUntilHealed(
   record.toMs = Math.max(fromMs, world.history.nowMs())
 }
 
-/** An agent's life: one thing after the other, with short pauses. */
+/** Lets an agent act again and again, with short pauses, while it follows its events. */
 async function live(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
   const following = followEvents(world, agent, isOver)
   while (!isOver()) {
@@ -202,13 +203,13 @@ async function live(world: World, agent: Agent, isOver: () => boolean): Promise<
   await following
 }
 
-/** New agents register all the time, in the middle of faults; each then lives beside the others. */
+/** Registers new agents all the time, even during faults; the first MOST_NEWCOMERS of them go on to act. */
 async function admitNewcomers(world: World, seed: number, isOver: () => boolean): Promise<void> {
-  const numbers = numbersOf(seed, 'newcomers')
+  const numbers = numbersFor(seed, 'newcomers')
   const lives: Promise<void>[] = []
   for (let index = 0; !isOver(); index++) {
     await sleep(numbers.between(300, 1_500))
-    const agent = newAgent(`n${index}`, numbersOf(seed, `newcomer/${index}`))
+    const agent = newAgent(`n${index}`, numbersFor(seed, `newcomer/${index}`))
     const ref = numbers.pick(world.agents).id
     await register(world, agent, numbers.below(2) === 0 ? ref : undefined, numbers.below(1_000))
     if (agent.id === undefined) continue
@@ -238,7 +239,7 @@ async function drain(stack: Stack, world: World, say: TortureOptions['say']): Pr
         const what = `work is left, and for ${STUCK_AFTER_MS / 1_000} s none of it was done: ${left.length} things, among them ${left.slice(0, 10).join('; ')}`
         return [{ what, words: [] }, ...(await checkQueues(queues))]
       }
-      if (looks % LOOKS_EACH_TOLD === 0) say(`${left.length} things are left to do, the first: ${left[0]}`)
+      if (looks % LOOKS_PER_LINE === 0) say(`${left.length} things are left to do, the first: ${left[0]}`)
       await sleep(LOOK_EVERY_MS)
     }
   } finally {
@@ -246,7 +247,7 @@ async function drain(stack: Stack, world: World, say: TortureOptions['say']): Pr
   }
 }
 
-/** All that was begun and is not done, a sentence each. */
+/** The work that is left, a phrase each. */
 async function listLeft(stack: Stack, world: World, queues: Queues, beganMs: number): Promise<string[]> {
   const { pending, ...counts } = await readBacklog(stack.mongo.url)
   return [
@@ -282,8 +283,8 @@ async function check(world: World, stack: Stack): Promise<Finding[]> {
 }
 
 /**
- * A deadline may come yet: what it writes has its number and its seal a moment later, and the ledger is
- * compared then.
+ * Reads the database and the published ledger when all entries are numbered and sealed. They may not be at
+ * first, since order deadlines still write entries.
  */
 async function readAtRest(stack: Stack, url: string): Promise<{ stored: Stored; ledger: LedgerEntry[] }> {
   for (let tries = 1; ; tries++) {
@@ -319,7 +320,7 @@ function summarize(
     ...{ seed, seconds, requests: history.calls.length, outcomes, recoveries, skipped, ...counts },
     findings: findings.map((finding, index) => ({
       ...finding,
-      history: index < TOLD && finding.words.length > 0 ? history.around(finding.words) : '',
+      history: index < MAX_EXPLAINED && finding.words.length > 0 ? history.around(finding.words) : '',
     })),
   }
 }

@@ -1,7 +1,7 @@
 /*
- * Loaded before one of the network's processes (node --import) to give it a clock that jumps: the number of
- * milliseconds in the file CLOCK_FILE is added to the time of day. SIGUSR2 has the file read again. The
- * monotonic clock is not touched, as no jump of a real clock touches it.
+ * Loaded into a process of the network (node --import) to shift its clock: the number of milliseconds in the
+ * file CLOCK_FILE is added to the time of day. On SIGUSR2 the file is read again. The monotonic clock stays,
+ * as with a real clock.
  */
 import fs from 'node:fs'
 

@@ -22,8 +22,8 @@ const UP_LIMIT_MS = 60_000
 /** pino's number for an error. */
 const ERROR_LEVEL = 50
 
-/** A pair of processes serves each pool; sealing and signing share one. */
-const PAIR_OF = {
+/** The group of worker processes that serves each pool of queues; sealing and signing share one. */
+const GROUP_OF_POOL = {
   shares: 'shares',
   ledger: 'ledger',
   signer: 'ledger',
@@ -31,41 +31,45 @@ const PAIR_OF = {
   payments: 'coins',
 } as const
 
-/** One of our processes: killed, it is started again by its supervisor. */
+/** A process of the service; a supervisor restarts it when it dies. */
 export interface Part {
   readonly name: string
   readonly child: SupervisedChild
-  /** Moves its clock. */
+  /** Sets by how much its clock is wrong. */
   shiftClock(shiftMs: number): void
-  /** Lines that it logged as an error or worse, and lines that are no log at all. */
+  /** Lines that it logged as an error or worse, and output that isn't a log line. */
   readonly errors: string[]
-  /** When it last said that it is up; undefined if it never did. */
+  /** When it last logged that it is up (performance.now()); undefined if it never did. */
   upAtMs(): number | undefined
   /** The last lines that it logged. */
   lastWords(): readonly string[]
 }
 
 export interface Stack {
-  /** Whatever a process needs to be part of this network. */
+  /** The settings for a process of this network. */
   readonly env: Readonly<Record<string, string>>
   readonly folder: string
   readonly mongo: MongoSet
   readonly redis: EmbeddedRedis
   readonly redisGate: Gate
-  /** Redis's own folder, when it is a small disk of its own that can be filled. */
+  /** Redis's folder, if it is a small file system of its own that can be filled. */
   readonly redisDisk: string | undefined
-  /** MongoDB's own folder, if it is a small disk of its own. */
+  /** The first mongod's folder, if it is a small file system of its own. */
   readonly mongoDisk: string | undefined
   readonly coins: Coins | undefined
   /** Base URLs of the API processes. */
   readonly urls: readonly string[]
   readonly apis: readonly Part[]
   readonly workers: readonly Part[]
-  /** One more of our processes, stopped with the others. */
+  /** Starts one more process, which is stopped with the others. */
   start(name: string, script: string, args: readonly string[], own: Record<string, string>): Part
   /** Resolves when each API answers. */
   whenServing(): Promise<void>
-  /** Stops our processes in order. @returns what went wrong in it */
+  /**
+   * Stops the service's processes by SIGTERM.
+   *
+   * @returns a sentence for each that took too long
+   */
   stopParts(): Promise<string[]>
   /** Stops the rest and removes the folder. */
   stop(): Promise<void>
@@ -77,15 +81,15 @@ export interface StackOptions {
   /** Processes of each kind. */
   each: number
   env?: Readonly<Record<string, string>>
-  /** Which queues each kind of worker serves; the pairs of the torture if absent. */
+  /** Which queues each group of workers serves; by GROUP_OF_POOL if absent. */
   groups?: Readonly<Record<string, readonly QueueName[]>>
-  /** The size of a disk of its own for MongoDB, as mount takes it. */
+  /** Gives the first mongod a file system of this size, in mount's notation such as `64m`. */
   mongoDiskSize?: string
   coins?: Coins | undefined
   report: (line: string) => void
 }
 
-/** The whole network of real processes, each server behind a gate. */
+/** Starts the whole network in real processes, MongoDB and Redis behind gates. */
 export async function startStack({
   members,
   each,
@@ -207,7 +211,7 @@ export async function startStack({
 const STOP_IN_TIME_MS = 30_000
 
 const workerGroups = (): Record<string, QueueName[]> =>
-  Object.groupBy(QUEUE_NAMES, (name) => PAIR_OF[queueRow(name).pool])
+  Object.groupBy(QUEUE_NAMES, (name) => GROUP_OF_POOL[queueRow(name).pool])
 
 const KEPT_LINES = 8
 
@@ -268,18 +272,22 @@ export function startPart(options: {
   }
 }
 
-/** A log line of an error or worse, or no log line at all: a stack trace, a warning of Node's. */
+/** Whether a line is logged as an error or worse, or is no log line, such as a stack trace. */
 function isError(line: string): boolean {
   if (!line.startsWith('{'))
     return line.trim() !== '' && !/ExperimentalWarning|Use `node --trace-warnings/.test(line)
   try {
     return (JSON.parse(line) as { level: number }).level >= ERROR_LEVEL
   } catch {
-    return false // half a line of a process that was killed while it wrote it
+    return false // incomplete: the process was killed while it wrote the line
   }
 }
 
-/** A disk of its own for a server, small enough to be filled; undefined if this user may not mount one. */
+/**
+ * Mounts a small tmpfs.
+ *
+ * @returns its path, or undefined if this user may not mount
+ */
 function mountSmallDisk(place: string, size: string): string | undefined {
   fs.mkdirSync(place, { recursive: true, mode: 0o700 })
   const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size},mode=700`, 'tmpfs', place], {

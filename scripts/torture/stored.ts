@@ -65,7 +65,7 @@ export interface StoredOrder {
   credited_days: number
 }
 
-/** Everything that a majority of the set holds, read past the service. */
+/** The records in MongoDB, read directly and with majority read concern. */
 export interface Stored {
   agents: StoredAgent[]
   posts: StoredPost[]
@@ -86,7 +86,7 @@ export interface Stored {
 
 type Db = mongoose.mongo.Db
 
-/** Opens the set for reading what a majority has. */
+/** Runs `work` on the database with majority read concern. */
 export async function withDatabase<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
   const client = new mongoose.mongo.MongoClient(url, {
     readConcernLevel: 'majority',
@@ -99,7 +99,7 @@ export async function withDatabase<T>(url: string, work: (db: Db) => Promise<T>)
   }
 }
 
-/** Where records carry entries that wait for their numbers. */
+/** Collections whose records carry ledger entries that have no number yet. */
 const LEDGERED = [
   'agents',
   'posts',
@@ -114,7 +114,7 @@ const LEDGERED = [
   'payouts',
 ] as const
 
-/** The work that nobody has done yet; empty once everything is done. */
+/** The service's work that is left: all counts are 0 once everything is done. */
 export async function readBacklog(url: string): Promise<{
   pending: string[]
   waitingBatches: number

@@ -2,10 +2,10 @@ import { spawnSync } from 'node:child_process'
 import { formatRecoveryTimes } from './recovery-times.ts'
 import type { TortureResult } from './run.ts'
 
-/** A run on record, with the state of the code that it was made with. */
+/** A recorded run, with the commit of the code that was run. */
 export type RecordedRun = TortureResult & { commit: string }
 
-/** A line of JSON; times to the millisecond. */
+/** The result as a line of JSON, numbers rounded to integers. */
 export function recordOf(result: TortureResult): string {
   const { status, stdout } = spawnSync('git', ['rev-parse', '--short', 'HEAD'], {
     cwd: import.meta.dirname,
@@ -18,7 +18,7 @@ export function recordOf(result: TortureResult): string {
 /**
  * Runs side by side, as Markdown: one table by seed, one by kind of fault.
  *
- * @param results of different seeds; a seed that stands there twice is told twice
+ * @param results one row each
  */
 export function describeRuns(results: readonly RecordedRun[]): string {
   const bySeed = results.toSorted((one, other) => one.seed - other.seed)

@@ -382,6 +382,7 @@ function describeCostOfIdentity({ registerBits }: Config): string {
 const shortly = (seconds: number): string =>
   seconds < 10 ? `${Number(seconds.toPrecision(2))} s` : duration(seconds)
 
+/** What it costs to get the referral price by registering the referred agents oneself. */
 function describeReferralFarm({ sharesPerDay, shareBits, registerBits }: Config): string {
   const hashes =
     REFERRAL_THRESHOLD * (sharesPerDay * expectedHashes(shareBits) + expectedHashes(registerBits))

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
-import { AUTHOR_CONTENT } from '../crypto/author.ts'
+import { SIGNED_FIELDS } from '../crypto/author.ts'
 import { CLAIM_STATUSES, OUTCOMES, PROPOSAL, type ClaimStatus } from '../claims/claim.ts'
 import type { Config } from '../foundation/config.ts'
 import { countLeadingZeroBits, isShare } from '../crypto/pow.ts'
@@ -149,9 +149,7 @@ export function describeRules(
       statements: LEDGER,
     },
     signatures: {
-      content: Object.fromEntries(
-        Object.entries(AUTHOR_CONTENT).map(([kind, fields]) => [kind, [...fields]]),
-      ),
+      content: Object.fromEntries(Object.entries(SIGNED_FIELDS).map(([kind, fields]) => [kind, [...fields]])),
       statements: SIGNATURES,
     },
     messages: {

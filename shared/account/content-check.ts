@@ -2,7 +2,7 @@ import { announcementContent, type AnnouncementRecord } from '../announcements/a
 import { claimContent, type ClaimRecord, type VerdictRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
-import { isOpenedBy, openContent } from '../crypto/commitment.ts'
+import { isOpenedBy, findOpeningContent } from '../crypto/commitment.ts'
 import type { AgentRecord } from '../agents/agent.ts'
 import { offerAddresses, offerContent, type OfferRecord } from '../market/offer.ts'
 import type { OrderRecord } from '../market/order.ts'
@@ -206,7 +206,7 @@ async function checkRecords(
     const isOpened = [open(record as never)]
       .flat()
       .some(({ salt = '', content }) =>
-        isOpenedBy(data[field], salt, openContent(data[field], salt, id, content)),
+        isOpenedBy(data[field], salt, findOpeningContent(data[field], salt, id, content)),
       )
     if (!isOpened) report(`entry ${_id}: ${id} is not what its entry commits to`)
     const { agent_id: author } = record

@@ -81,7 +81,7 @@ export const currencyMenuView = z.object({
 type Menu = z.input<typeof currencyMenuView>
 
 /**
- * Makes the currency menu of the contract.
+ * Makes the answer of `GET /currencies`.
  *
  * @param agentId the caller, if it sent a valid token; its own price is shown
  * @param coins the coins that can be paid with now, with their rates

@@ -23,7 +23,7 @@ export interface MoneyChange {
 }
 
 /**
- * Spends money on days (decisions, The pass): entitled days = floor(received × days / amount). It buys no
+ * Spends money on days: entitled days = floor(received × days / amount). It buys no
  * days until the full price has been received or the invoice has expired, and from then on all whole days.
  *
  * @param amountRaw the money that is added, in the coin's smallest unit; may be 0

@@ -7,7 +7,7 @@ import { claimContent, type VerdictRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import type { Authorship } from '../crypto/author.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
-import { openContent } from '../crypto/commitment.ts'
+import { findOpeningContent } from '../crypto/commitment.ts'
 import type { Opening, Receipt, SealedReceiptEntry, WaitingReceiptEntry } from '../crypto/receipt.ts'
 import { tookTooLong, unavailable } from '../servers/database.ts'
 import { withDeadline } from '../foundation/deadline.ts'
@@ -285,7 +285,7 @@ async function openEntries(ctx: Context, id: string, entries: readonly EntryReco
       entry_id: _id,
       field,
       salt,
-      content: openContent(data[field], salt, id, content),
+      content: findOpeningContent(data[field], salt, id, content),
       ...authorOf(opened),
     })
   }

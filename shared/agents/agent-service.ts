@@ -28,7 +28,7 @@ export interface Registration {
 /**
  * Registers one agent for one challenge, once.
  *
- * Order of checks: signature, expiry, work, referrer, answer (decisions, Registration). Order of writes: the
+ * Order of checks: signature, expiry, work, referrer, answer. Order of writes: the
  * challenge is burned before the answer is checked, by an insert that succeeds for only one caller; so one
  * proof of work buys one guess, even if twenty guesses arrive together. A crash after the burning costs a
  * challenge and nothing else. Should the record of the burned challenge be lost, the unique index on the

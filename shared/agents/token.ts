@@ -2,8 +2,7 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { TOKEN_KEY_LENGTH, TOKEN_PATTERN } from '../foundation/limits.ts'
 
 /**
- * The stored form of a token: the key that finds its agent, and a salted SHA-256 of the whole token
- * (contract, Authentication 2).
+ * The stored form of a token: the key that finds its agent, and a salted SHA-256 of the whole token.
  */
 export interface StoredToken {
   token_key: string

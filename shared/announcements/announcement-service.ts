@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { commitRecord, isOpenedBy, openContent } from '../crypto/commitment.ts'
+import { commitRecord, isOpenedBy, findOpeningContent } from '../crypto/commitment.ts'
 import { ed25519Sign } from '../crypto/ed25519.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId } from '../foundation/ids.ts'
@@ -176,7 +176,11 @@ function expectCommitted(announcement: AnnouncementRecord, { kind, at, data, _id
 
 function isCommitmentTo(announcement: AnnouncementRecord, commitment: unknown): boolean {
   const { _id: id, salt } = announcement
-  return isOpenedBy(commitment, salt, openContent(commitment, salt, id, announcementContent(announcement)))
+  return isOpenedBy(
+    commitment,
+    salt,
+    findOpeningContent(commitment, salt, id, announcementContent(announcement)),
+  )
 }
 
 const entrySource = (id: string): string => `${id}/announcement`

@@ -3,16 +3,16 @@ import { canonicalJson, type JsonValue } from './canonical-json.ts'
 import { ed25519Sign, ed25519Verify, keyFromHex, signatureFromBase64, signatureToBase64 } from './ed25519.ts'
 
 /*
- * What an agent signs of what it writes, so that it can't be misquoted: the canonical JSON (RFC 8785) of
- * `{agent_id, kind, content, seen: {size, root}}`. `kind` is that of the ledger entry. `content` has each
- * field that the kind has, null if it was left out. `seen` is the newest log that the agent has verified: who
- * is shown another history than others says so with all that it signs.
+ * An agent signs what it writes, so that it can't be misquoted. The signed text is the canonical JSON (RFC
+ * 8785) of `{agent_id, kind, content, seen: {size, root}}`. `kind` is the ledger entry's. `content` has every
+ * field of that kind, null if it was left out. `seen` is the newest log that the agent has verified, so an
+ * agent that is shown another history than others proves it with each signature.
  */
 
 /** A size and a root (64 lower-case hex characters) of the log over all entries. */
 export type SeenLog = { readonly size: number; readonly root: string }
 
-/** What an agent has seen that has verified no log yet: the tree without a leaf (RFC 6962 section 2.1). */
+/** `seen` of an agent that has verified no log yet: the empty tree (RFC 6962 section 2.1). */
 export const NOTHING_SEEN: SeenLog = { size: 0, root: hash('sha256', '', 'hex') }
 
 type AuthorContent = { readonly [field: string]: JsonValue }
@@ -24,13 +24,11 @@ interface AuthorStatement {
   seen: SeenLog
 }
 
-/**
- * As it is stored and shown: whose key (64 hex characters), what it had seen, and the signature in base64.
- */
+/** A signature as it is stored and shown: the public key (64 hex characters), `seen`, and base64. */
 export type Authorship = { readonly author_key: string; readonly seen: SeenLog; readonly signature: string }
 
-/** The fields of `content` of what an agent writes, by the entry's kind and, for an order, by its step. */
-export const AUTHOR_CONTENT = {
+/** The fields of `content` by the entry's kind; for orders and disputes, by kind and step. */
+export const SIGNED_FIELDS = {
   post: ['body', 'topic'],
   claim: ['kind', 'resolve_by', 'statement'],
   verdict: ['claim_id', 'evidence', 'outcome'],
@@ -43,9 +41,9 @@ export const AUTHOR_CONTENT = {
   'order refund_address': ['address', 'order_id', 'step'],
 } as const satisfies Record<string, readonly string[]>
 
-export type AuthoredKind = keyof typeof AUTHOR_CONTENT
+export type AuthoredKind = keyof typeof SIGNED_FIELDS
 
-/** What is signed of a body of that kind: its fields alone, absent ones null. */
+/** The statement to sign. Of `fields`, only those in SIGNED_FIELDS are taken; absent ones are null. */
 export function statementOf(
   agentId: string,
   authored: AuthoredKind,
@@ -54,7 +52,7 @@ export function statementOf(
 ): AuthorStatement {
   const [kind = '', step] = authored.split(' ')
   const known: typeof fields = step === undefined ? fields : { ...fields, step }
-  const content = Object.fromEntries(AUTHOR_CONTENT[authored].map((field) => [field, known[field] ?? null]))
+  const content = Object.fromEntries(SIGNED_FIELDS[authored].map((field) => [field, known[field] ?? null]))
   return { agent_id: agentId, kind, content, seen: { size: seen.size, root: seen.root } }
 }
 
@@ -63,18 +61,25 @@ function authorText({ agent_id, kind, content, seen }: AuthorStatement): Buffer 
   return Buffer.from(canonicalJson({ agent_id, kind, content, seen }), 'utf8')
 }
 
-/** @param secretKeyHex 64 hex characters @returns the signature in base64 */
+/**
+ * @param secretKeyHex 64 hex characters
+ * @returns the signature in base64
+ */
 export function signStatement(statement: AuthorStatement, secretKeyHex: string): string {
   return signatureToBase64(ed25519Sign(authorText(statement), keyFromHex(secretKeyHex)))
 }
 
-/** @param authorKey 64 hex characters. @throws TypeError for a signature that is not 64 bytes in base64 */
+/**
+ * @param authorKey 64 hex characters
+ * @throws TypeError for a signature that is not 64 bytes in base64
+ */
 export function isAuthoredBy(statement: AuthorStatement, authorKey: string, signature: string): boolean {
   return ed25519Verify(signatureFromBase64(signature), authorText(statement), keyFromHex(authorKey))
 }
 
 /**
- * What the entry carries of a signature: it could be tried against guesses at a hidden text, its hash can't.
+ * SHA-256 of a signature's 64 bytes, in hex. The ledger entry carries this instead of the signature, with
+ * which guesses at a hidden text could be checked.
  */
 export function signatureHash(signature: string): string {
   return hash('sha256', signatureFromBase64(signature), 'hex')

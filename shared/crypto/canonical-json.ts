@@ -9,11 +9,11 @@ export type JsonValue =
 export const MAX_JSON_DEPTH = 500
 
 /**
- * The one text of a JSON value that is hashed and signed: keys sorted by UTF-16 code units, no whitespace,
- * strings and numbers as ECMAScript writes them, applied recursively (RFC 8785; contract, endpoint rule 5).
+ * The text of a JSON value that is hashed and signed: keys sorted by UTF-16 code units, no whitespace,
+ * strings and numbers as ECMAScript writes them, applied recursively (RFC 8785).
  *
- * Nothing is dropped or converted in silence, because a value that changes on its way to the hash can't be
- * checked by a stranger. So everything that JSON has no form for throws a TypeError naming the place:
+ * Nothing is dropped or converted silently: a stranger couldn't check a value that changes on its way to the
+ * hash. So everything that JSON has no form for throws a TypeError that names the place:
  * undefined (also as an object's value or an array's hole), NaN and the infinities, BigInt, functions,
  * symbols, lone surrogates in a string or a key, cycles, and instances of classes (Date, Map, Buffer,
  * ObjectId), which must be made plain by the caller.
@@ -32,7 +32,7 @@ export function canonicalJson(value: unknown): string {
   }
 }
 
-/** Thrown where the value stands, and told on its way up which keys lead there. */
+/** Thrown at the value that is refused; each container on the way up adds its key to `keys`. */
 class Refusal {
   readonly keys: (string | number)[] = []
   readonly sentence: string
@@ -101,7 +101,7 @@ function writeObject(value: object, ancestors: object[]): string {
   return text + '}'
 }
 
-/** Fewer are sorted faster in place than by Array.prototype.sort. */
+/** Up to this many keys, an insertion sort is faster than Array.prototype.sort. */
 const FEW_KEYS = 16
 
 /** By UTF-16 code units (RFC 8785 section 3.2.3), as `>` and Array.prototype.sort compare strings. */
@@ -129,9 +129,7 @@ function writeString(value: string): string {
   return JSON.stringify(value)
 }
 
-/**
- * True for `{}`, a null prototype, and an object literal of another realm, but for no instance of a class.
- */
+/** True for `{}`, a null prototype and an object literal of another realm; false for class instances. */
 function isPlainObject(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null

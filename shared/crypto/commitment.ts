@@ -12,22 +12,21 @@ type Content = { readonly [key: string]: JsonValue }
 const HEX_HASH = /^[0-9a-f]{64}$/
 
 /**
- * The content that an entry commits to for a record: the record's own fields and, beside them, its id, so
- * that a commitment says which record it is of and can't be put under another id. As canonical JSON it is
- * `{…, "id": id, …}`, the keys sorted.
+ * The content that a record's entry commits to: the record's fields and its id, so that the commitment can't
+ * be passed off as another record's.
  *
- * Entries of earlier versions commit to the fields alone, and stay as they are: see openContent(). A verifier
- * takes an opening's content as it is shown, and asks of one that has an `id` that it is the record's.
+ * Old entries commit to the fields without the id: see findOpeningContent(). Verifiers accept both, but an
+ * `id` in the content must be the record's.
  *
- * @param content without a field `id` of its own
+ * @param content without a field `id`
  */
 export function bindContent<Fields extends Content>(id: string, content: Fields): Fields & { id: string } {
   return { ...content, id }
 }
 
 /**
- * What an entry states for a record's content that may not stand there in the clear. Every new commitment is
- * made here, so none can be without its record's id.
+ * The commitment that an entry carries in place of a record's content. Every new commitment is made here, so
+ * that each contains its record's id.
  *
  * @param salt as hex, fresh for each record
  */
@@ -36,17 +35,17 @@ export function commitRecord(id: string, salt: string, content: Content): string
 }
 
 /**
- * The content that opens a commitment of a record: with the record's id, or without where the entry is from
- * before ids were bound. What opens in neither way is shown with it, and does not verify.
+ * The content to publish as a commitment's opening: `content` alone if that opens it, as for old entries,
+ * else `content` with the record's id, whether or not that opens it.
  *
  * @param commitment as the entry has it
  * @param salt as hex
  */
-export function openContent(commitment: unknown, salt: string, id: string, content: Content): Content {
+export function findOpeningContent(commitment: unknown, salt: string, id: string, content: Content): Content {
   return isOpenedBy(commitment, salt, content) ? content : bindContent(id, content)
 }
 
-/** Whether salt (hex) and content open a commitment; a salt of another form opens nothing. */
+/** Whether salt and content open a commitment; false if the salt isn't 64 hex characters. */
 export function isOpenedBy(commitment: unknown, salt: unknown, content: JsonValue): boolean {
   return (
     typeof salt === 'string' &&
@@ -56,12 +55,11 @@ export function isOpenedBy(commitment: unknown, salt: unknown, content: JsonValu
 }
 
 /**
- * What stands in the ledger for content that may not stand there in the clear (decisions, "Ledger and
- * seals"): SHA-256 of the salt's 32 bytes followed by the UTF-8 bytes of the content's canonical JSON. The
- * content of a record has its id in it: bindContent().
+ * A hiding commitment: SHA-256 of the salt's 32 bytes followed by the UTF-8 bytes of the content's canonical
+ * JSON. The content of a record includes its id: bindContent().
  *
- * The salt must be fresh and random for each commitment and is the caller's to make and to keep: without it
- * the commitment says nothing about the content, even where only a handful of contents are possible.
+ * The caller makes and keeps the salt, fresh and random for each commitment. Without the salt, a commitment
+ * reveals nothing about the content, even if only a handful of contents are possible.
  *
  * @param salt 32 bytes
  * @returns 64 lower-case hex characters

@@ -68,7 +68,11 @@ export function isUsableSigningKey(keyHex: string): boolean {
   }
 }
 
-/** A key as 64 lower-case hex characters. @throws TypeError for another length than 32 bytes */
+/**
+ * A key as 64 lower-case hex characters.
+ *
+ * @throws TypeError for another length than 32 bytes
+ */
 export function keyToHex(key: Uint8Array): string {
   assertBytes('key', key, PUBLIC_KEY_BYTES)
   return Buffer.from(key).toString('hex')

@@ -1,15 +1,17 @@
 /**
- * SHA-256 (FIPS 180-4) of messages of two hashes side by side, bare as under a seal or behind the byte 01 as
- * in the log, four messages a pass, one in each 32-bit lane of a 128-bit vector. Either is two blocks
- * (§5.1.1). Bare, the second is the same for all:
+ * SHA-256 (FIPS 180-4) of pairs of hashes, the nodes of a Merkle tree: four messages a pass, one in each
+ * 32-bit lane of a 128-bit vector. A seal's tree hashes the 64 bytes as they are, the log's tree puts the
+ * byte 01 before them. Either message fills two blocks (§5.1.1).
+ *
+ * Without the prefix, the second block is the same for all messages, so its schedule is computed once:
  *
  *   first    W0–W15, the 64 bytes
- *   second   W0 = 80000000, W15 = 512, the length in bits, and nothing between; so its whole schedule is known
+ *   second   W0 = 80000000, W15 = 512, the length in bits, the rest 0
  *
- * Behind the byte, all is one byte later, and the last one moves into the second block:
+ * With the prefix, every byte moves by one, and the last one into the second block:
  *
  *   first    W0 = 01 and bytes 0 to 2, then W1–W15 from byte 3 on
- *   second   W0 = byte 63 and 800000, W15 = 520, and nothing between
+ *   second   W0 = byte 63 and 800000, W15 = 520, the rest 0
  */
 import { hash } from 'node:crypto'
 import {
@@ -43,8 +45,8 @@ const BARE_BITS = PAIR_BYTES * 8
 const NODE_PREFIX = 1
 const NODE_BITS = BARE_BITS + 8
 const CHUNK_PAIRS = 1_024
-/** Fewer are hashed as fast one by one. */
-const WORTH_IT = 8
+/** Fewer pairs are hashed as fast one by one. */
+const MIN_VECTOR_PAIRS = 8
 const CHECKED_PAIRS = 2 * LANES + 1
 
 /*
@@ -52,7 +54,7 @@ const CHECKED_PAIRS = 2 * LANES + 1
  *   ROUND_CONSTANTS  64 splats, K
  *   SECOND_BLOCK     64 splats, K[t] + W[t] of the second block
  *   INITIAL          8 splats, the initial hash value
- *   PADDING          3 splats, what the words of a message behind a byte have of their own
+ *   PADDING          3 splats, the constant bits of a prefixed message: prefix, end marker, length
  *   PAIRS            the messages, 64 bytes each
  *   HASHES           their digests, 32 bytes each
  */
@@ -65,22 +67,22 @@ const HASHES = PAIRS + CHUNK_PAIRS * PAIR_BYTES
 const MEMORY_BYTES = HASHES + CHUNK_PAIRS * HASH_BYTES
 
 /**
- * Hashes the first `pairs` messages of `level` into `above`, which may be the same buffer: what is written
- * has been read by then.
+ * Hashes the first `pairs` messages of `level` (64 bytes each) into `above` (32 bytes each). Both may be the
+ * same buffer.
  */
 export type HashPairs = (level: Uint8Array, above: Uint8Array, pairs: number) => void
 
-/** The fastest that runs here: WebAssembly with 128-bit vectors for many, or plain hashing. */
+/** Uses vectors for many pairs if this runtime has them, else plain hashing. */
 function chooseHashPairs(plainly: HashPairs, createSimd: () => HashPairs): HashPairs {
   let chosen: HashPairs | undefined
   return (level, above, pairs) => {
-    if (pairs < WORTH_IT) return plainly(level, above, pairs)
+    if (pairs < MIN_VECTOR_PAIRS) return plainly(level, above, pairs)
     chosen ??= canRunSimd() ? createSimd() : plainly
     chosen(level, above, pairs)
   }
 }
 
-/** One platform hash a message. */
+/** Hashes one message after the other with node:crypto. */
 function createPlainHashPairs(prefix: Buffer): HashPairs {
   const message = Buffer.concat([prefix, Buffer.alloc(PAIR_BYTES)])
   return (level, above, pairs) => {
@@ -97,22 +99,22 @@ export const hashNodesPlainly: HashPairs = /* @__PURE__ */ createPlainHashPairs(
   /* @__PURE__ */ Buffer.of(NODE_PREFIX),
 )
 
-/** SHA-256 of two hashes side by side. */
+/** SHA-256(left || right) of each pair. */
 export const hashPairs: HashPairs = /* @__PURE__ */ chooseHashPairs(hashPairsPlainly, createSimdHashPairs)
 
-/** SHA-256 of 01 and two hashes side by side. */
+/** SHA-256(01 || left || right) of each pair. */
 export const hashNodes: HashPairs = /* @__PURE__ */ chooseHashPairs(hashNodesPlainly, createSimdHashNodes)
 
 /**
- * Compiles the vector code and compares it with the platform's hash.
+ * Compiles the vector code of hashPairs and compares it with node:crypto.
  *
- * @throws Error where the two differ, or without WebAssembly
+ * @throws Error if the two differ, or without WebAssembly
  */
 export function createSimdHashPairs(): HashPairs {
   return compile(generateModule(generateBareGroup), hashPairsPlainly)
 }
 
-/** The same behind the byte 01. */
+/** The same for hashNodes. */
 export function createSimdHashNodes(): HashPairs {
   return compile(generateModule(generateNodeGroup), hashNodesPlainly)
 }
@@ -136,7 +138,7 @@ function compile(module: Uint8Array, plainly: HashPairs): HashPairs {
   return hashChunk
 }
 
-/** A vector unit or compiler that errs must not seal anything. */
+/** So that a faulty vector unit or compiler never makes a wrong seal. */
 function checkAgainstPlatform(hashChunk: HashPairs, plainly: HashPairs): void {
   const level = Buffer.alloc(CHECKED_PAIRS * PAIR_BYTES)
   for (let at = 0; at < level.length; at++) level[at] = (at * 151) & 0xff
@@ -168,7 +170,7 @@ function writeTables(memory: Uint32Array): void {
 const valueOf = (apply: Parameters<typeof applyWord>[0] | undefined, word: number): number =>
   apply ? applyWord(apply, word) : word
 
-const GROUPS = 0 // parameter: fours of messages to do
+const GROUPS = 0 // parameter: how many groups of four messages to hash
 const FROM = 1 // i32: where the next four messages are
 const TO = 2 // i32: where their digests go
 const FIRST_VECTOR_LOCAL = 3
@@ -176,7 +178,7 @@ const FIRST_VECTOR_LOCAL = 3
 const { add, or, shiftLeft, shiftRight, xor, zero } = i32x4
 const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
 
-/** Code that hashes four messages, with locals of its own. */
+/** Generates code that hashes four messages; `takeLocal` gives the index of an unused vector local. */
 type GenerateGroup = (takeLocal: () => number) => Code
 
 /** A module exporting `memory` and `hashGroups(groups)`. */
@@ -203,7 +205,7 @@ function generateModule(generateGroup: GenerateGroup): Uint8Array<ArrayBuffer> {
   )
 }
 
-/** Every word of a block is the message's own, so there is nothing to sum up beforehand. */
+/** All 16 words differ from message to message, so no sum is computed beforehand. */
 const WHOLE_BLOCK = createVariedSchedule([...Array(16).keys()], ROUND_CONSTANTS, ROUND_CONSTANTS)
 const INITIAL_VALUE: readonly Code[] = Array.from({ length: 8 }, (_, i) => loadSplat(INITIAL + i * 16))
 
@@ -249,9 +251,7 @@ const takeSchedule = (takeLocal: () => number): number[] => Array.from({ length:
 const storeDigest = (digest: readonly Code[], [spare = 0]: readonly number[]): Code =>
   digest.flatMap((value, word) => storeWords(word, value, spare))
 
-/**
- * §6.2.2 for one block: all rounds, and the sums with the hash value before it, each in a local of its own.
- */
+/** §6.2.2 for one block. Appends to `code`; returns code that loads the eight words of the new hash value. */
 function generateBlock(
   before: readonly Code[],
   wordOf: (t: number) => Code,
@@ -269,7 +269,7 @@ function generateBlock(
   })
 }
 
-/** Four bytes from `offset` on of four messages, big-endian (§3.1). */
+/** A vector of the big-endian words (§3.1) at `offset` in four messages. */
 function loadWords(offset: number): Code {
   let vector = i32x4.loadSplat(getLocal(FROM), offset)
   for (let lane = 1; lane < LANES; lane++)

@@ -4,15 +4,16 @@ import { HASH_BYTES } from './merkle.ts'
 
 /*
  * The keys of all agents under one root: a prefix tree over SHA-256 of the agent's id, the highest bit first.
+ * The hash of a subtree depends on how many leaves it has:
  *
- *   leaf     SHA-256(00 || canonical JSON of {agent_id, author_key?, dm_key?, entry_id, version})
- *   no leaf  32 zero bytes
- *   one      a part of the tree with one leaf is that leaf, however far up
- *   more     SHA-256(01 || left || right), the left part being that of the bit 0
+ *   none     32 zero bytes
+ *   one      the leaf itself, however far up:
+ *            SHA-256(00 || canonical JSON of {agent_id, author_key?, dm_key?, entry_id, version})
+ *   more     SHA-256(01 || left || right), the bit 0 being left
  *
- * So the root follows from the set of leaves alone, and a path is as long as the ids' hashes have leading
- * bits in common: some log2(n) + 1 steps. A proof leads to where the agent's leaf would be: it is there, or
- * nothing is, or the leaf of another agent that nobody shares this place with.
+ * So the root follows from the set of leaves alone, and a path has about log2(n) + 1 steps. A proof leads to
+ * where the agent's leaf would be. There it finds that leaf, or nothing, or another agent's leaf that is
+ * alone in its subtree; the last two prove that the agent has no keys.
  */
 
 /**
@@ -25,7 +26,7 @@ export type AgentKeys = {
   /** Ed25519, 64 lower-case hex characters; absent: none. */
   readonly author_key?: string
   readonly version: number
-  /** The number of the entry that made them so. */
+  /** The ledger entry with the last change. */
   readonly entry_id: number
 }
 
@@ -33,7 +34,7 @@ export type AgentKeys = {
 export type KeyProof = {
   /** What stands at the agent's place: its own keys, another agent's, or nothing. */
   readonly found: AgentKeys | null
-  /** Hashes beside the way, the lowest first, as hex. */
+  /** Sibling hashes from the lowest up, as hex. */
   readonly path: readonly string[]
 }
 
@@ -45,7 +46,11 @@ const HEX_HASH = /^[0-9a-f]{64}$/
 
 const sha256 = (bytes: Buffer | string): Buffer => Buffer.from(hash('sha256', bytes, 'binary'), 'latin1')
 
-/** @throws TypeError for fields that have no canonical JSON */
+/**
+ * The leaf's hash, 32 bytes.
+ *
+ * @throws TypeError for fields that have no canonical JSON
+ */
 export function keyLeaf({ agent_id, dm_key, author_key, version, entry_id }: AgentKeys): Buffer {
   const keys = {
     ...(dm_key === undefined ? {} : { dm_key }),
@@ -70,10 +75,7 @@ const hashOf = (part: Part): Buffer => part?.hash ?? EMPTY_KEY_ROOT
 
 const join = (left: Part, right: Part): Part => ({ left, right, hash: node(hashOf(left), hashOf(right)) })
 
-/**
- * A tree that is never changed: setting an agent's keys gives a new one, which shares with the old what is
- * the same.
- */
+/** Immutable: `with` returns a new tree that shares its unchanged parts with the old one. */
 export interface KeyTree {
   readonly root: Buffer
   /** Agents that have keys. */
@@ -127,7 +129,7 @@ function insert(part: Part, leaf: Exclude<Part, undefined> & { place: Buffer }, 
       : join(part.left, insert(part.right, leaf, depth + 1))
   }
   if (part.place.equals(leaf.place)) return leaf
-  // Two agents: they part where their bits do.
+  // Two agents: branch at the first bit in which they differ.
   const bit = bitAt(leaf.place, depth)
   if (bit === bitAt(part.place, depth)) {
     const below = insert(part, leaf, depth + 1)
@@ -141,8 +143,9 @@ export type KeyVerdict =
   | { readonly ok: false; readonly reason: 'malformed_proof' | 'wrong_place' | 'wrong_root' }
 
 /**
- * What a proof says of an agent's keys under a root (64 lower-case hex characters): its keys, or that it has
- * none (null). Doesn't throw.
+ * Checks a proof against a root (64 lower-case hex characters). Doesn't throw.
+ *
+ * @returns the agent's keys, null if the proof shows that it has none; or why the proof doesn't hold
  */
 export function verifyKeyProof(agentId: string, root: string, proof: KeyProof): KeyVerdict {
   const { found, path } = proof
@@ -166,7 +169,7 @@ export function verifyKeyProof(agentId: string, root: string, proof: KeyProof): 
   } catch {
     return { ok: false, reason: 'malformed_proof' }
   }
-  // Another agent's leaf says that nobody else is below this place, if it belongs there itself.
+  // Another agent's leaf proves absence only if its own path goes through this place.
   if (found !== null) {
     const other = placeOf(found.agent_id)
     for (let depth = 0; depth < path.length; depth++)

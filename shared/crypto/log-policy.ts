@@ -1,8 +1,8 @@
 import { NOTE_KEY, parseVkey, verifyCosignature, verifyNote, type Note, type NoteKey } from './note.ts'
 
 /*
- * Whose word a reader takes for a checkpoint (C2SP tlog-policy): which logs, and which witnesses of them in
- * what number. Nobody counts for being many: a witness counts because the reader named it.
+ * Which checkpoints a reader trusts (C2SP tlog-policy): those of the named logs that enough of the named
+ * witnesses have cosigned.
  */
 
 export type Witness = { readonly name: string; readonly key: NoteKey; readonly url?: string }
@@ -17,10 +17,10 @@ export type LogPolicy = {
 }
 
 const NONE = 'none'
-/** Logs, witnesses and groups each. */
+/** At most this many logs, this many witnesses and this many groups. */
 const MAX_ROWS = 256
 
-/** @throws TypeError naming the line that isn't one of a policy */
+/** @throws TypeError with the number of the line that is wrong, and why */
 export function parseLogPolicy(text: string): LogPolicy {
   const logs: NoteKey[] = []
   const witnesses: Witness[] = []
@@ -33,7 +33,7 @@ export function parseLogPolicy(text: string): LogPolicy {
     const [word, ...items] = line.split(/[ \t]+/).filter((item) => item !== '')
     if (word === undefined || word.startsWith('#')) continue
     const name = items[0] ?? ''
-    const expectFresh = (): void => {
+    const assertUnused = (): void => {
       if (name === '' || name === NONE || isDefined(name))
         throw refuse(`expected a name that nothing else has, got "${name}"`)
     }
@@ -54,7 +54,7 @@ export function parseLogPolicy(text: string): LogPolicy {
       case 'witness': {
         const [, vkey, url] = items
         if (items.length < 2 || items.length > 3) throw refuse('expected witness <name> <vkey> [<url>]')
-        expectFresh()
+        assertUnused()
         const known = witnesses.map(({ key }) => key)
         witnesses.push({
           name,
@@ -65,7 +65,7 @@ export function parseLogPolicy(text: string): LogPolicy {
       }
       case 'group': {
         const [, many = '', ...named] = items
-        expectFresh()
+        assertUnused()
         const threshold =
           many === 'all' ? named.length : many === 'any' ? 1 : /^[1-9]\d{0,3}$/.test(many) ? Number(many) : 0
         if (threshold < 1 || threshold > named.length)
@@ -92,9 +92,9 @@ export function parseLogPolicy(text: string): LogPolicy {
 }
 
 /**
- * The policy that names one log, and witnesses of which a number has to cosign.
+ * The text of a policy for one log.
  *
- * @param quorum 0: none has to
+ * @param quorum how many of the witnesses must cosign; 0 for none
  */
 export function formatLogPolicy(
   log: { vkey: string; url: string },
@@ -132,7 +132,7 @@ export function findCosigners(policy: Pick<LogPolicy, 'witnesses'>, note: Note):
   return found
 }
 
-/** Whether those who cosigned are enough. */
+/** @param cosigners names of the witnesses that cosigned */
 export function meetsQuorum(
   { groups, quorum }: Pick<LogPolicy, 'groups' | 'quorum'>,
   cosigners: ReadonlySet<string>,
@@ -144,7 +144,7 @@ export function meetsQuorum(
   return quorum === NONE || isMet(quorum)
 }
 
-/** Whether a note is a log's of the policy, if that names any, with enough cosignatures. */
+/** Whether a note is signed by a log of the policy (by any log if it names none) and has its quorum. */
 export function satisfiesPolicy(policy: LogPolicy, note: Note): boolean {
   return (
     (policy.logs.length === 0 || policy.logs.some((key) => verifyNote(note, key))) &&

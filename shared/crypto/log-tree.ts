@@ -9,10 +9,10 @@ import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile, type TileAddress } from
  *   node = SHA-256(01 || left || right)
  *
  * Tiles are those of C2SP tlog-tiles: a tile at level L holds up to 256 roots of full subtrees of 256^L
- * leaves. So, unlike under a seal, a hash of level L + 1 stands for a full tile, and a tree grows by
- * appending to its tiles.
+ * leaves. So a hash of level L + 1 always stands for a full tile, and the tree grows by appending to its
+ * tiles; in a seal's tree (merkle.ts) it may stand for one that is not full.
  *
- * Sizes and indexes are safe integers; hashes are 32 bytes, side by side where there are many.
+ * Sizes and indexes are safe integers; hashes are 32 bytes, lists of them one buffer.
  */
 
 /** The root of a log without entries: SHA-256 of nothing (RFC 6962 section 2.1). */
@@ -31,7 +31,11 @@ export function logNodeHash(left: Uint8Array, right: Uint8Array): Buffer {
   return Buffer.from(hash('sha256', preimage, 'binary'), 'latin1')
 }
 
-/** The root over hashes as the leaves; EMPTY_LOG_ROOT over none. @throws TypeError for a broken length */
+/**
+ * The root over leaf hashes; EMPTY_LOG_ROOT over none.
+ *
+ * @throws TypeError if the length isn't a multiple of 32 bytes
+ */
 export function logRoot(hashes: Uint8Array): Buffer {
   if (!(hashes instanceof Uint8Array) || hashes.length % HASH_BYTES !== 0)
     throw new TypeError(`"hashes" expected hashes of 32 bytes each`)
@@ -45,10 +49,14 @@ export function logRoot(hashes: Uint8Array): Buffer {
   return level.subarray(0, HASH_BYTES)
 }
 
-/** A log that grows, in memory of one tile a level. */
+/** A growing log, of which only the unfinished tile of each level is kept in memory. */
 export interface LogTree {
   readonly size: number
-  /** Takes the next leaves. @returns the tiles that are full by them, lower levels first */
+  /**
+   * Takes the hashes of the next leaves.
+   *
+   * @returns the tiles that have become full, lower levels first
+   */
   append(leaves: Uint8Array): Tile[]
   /** The tiles at the right edge that are not full, lowest level first. */
   edge(): Tile[]
@@ -56,10 +64,9 @@ export interface LogTree {
 }
 
 /**
- * A log of `size` leaves, to go on from. What the edge says is to be compared with a root that is known to be
- * right.
+ * Opens a log of `size` leaves to append to. The edge isn't verified: compare root() with a known root.
  *
- * @param edge the hashes of each tile that edgeTiles(size) names, in its order
+ * @param edge the hashes of each tile that edgeTiles(size) lists, in its order
  * @throws TypeError for an edge of another shape
  */
 export function createLogTree(size = 0, edge: readonly (Uint8Array | undefined)[] = []): LogTree {
@@ -115,8 +122,8 @@ export function createLogTree(size = 0, edge: readonly (Uint8Array | undefined)[
 }
 
 /**
- * The tile of `level` that holds the last full subtree of a log of `size` leaves; with `offset` -1 when it
- * has just become full.
+ * The index of the unfinished tile of `level` in a log of `size` leaves; with `offset` -1, of the last full
+ * one.
  */
 const tileIndex = (size: number, level: number, offset = 0): number =>
   Math.floor(size / TILE_WIDTH ** (level + 1)) + offset
@@ -150,16 +157,16 @@ export function widthIn(size: number, level: number, index: number): number {
   return Math.max(0, Math.min(TILE_WIDTH, Math.floor(size / TILE_WIDTH ** level) - index * TILE_WIDTH))
 }
 
-/** Gives a tile's hashes side by side, at least `width` of 32 bytes each: a tile that grew is as good. */
+/** Gives a tile's hashes in one buffer, at least `width` of them: a tile that has grown since will do. */
 export type ReadTile = (address: TileAddress) => Uint8Array | undefined
 
-/** Leaves `from` to before `to`, a subtree of some log: full, or what is right of a full one. */
+/** The leaves from `from` to before `to` that make up one subtree, full or at the right edge. */
 type Range = { readonly from: number; readonly to: number }
 
 /**
  * The subtrees whose hashes prove leaf `index` among `size`, lowest first (RFC 6962 section 2.1.1).
  *
- * @throws RangeError
+ * @throws RangeError for an index outside the log
  */
 function inclusionRanges(index: number, size: number): Range[] {
   assertSize('size', size)
@@ -184,7 +191,7 @@ function inclusionRanges(index: number, size: number): Range[] {
  * The subtrees that prove that the first `oldSize` of `size` leaves are the older log (RFC 6962 section
  * 2.1.2).
  *
- * @throws RangeError
+ * @throws RangeError if `oldSize` is more than `size`
  */
 function consistencyRanges(oldSize: number, size: number): Range[] {
   assertSize('size', size)
@@ -203,7 +210,7 @@ function consistencyRanges(oldSize: number, size: number): Range[] {
       from = middle
     }
   }
-  // From the beginning, it is the older root itself, which the reader has.
+  // A range from leaf 0 is the older log itself, whose root the reader has.
   if (from > 0) ranges.unshift({ from, to })
   return ranges
 }
@@ -215,9 +222,7 @@ function powerBelow(width: number): number {
   return power
 }
 
-/**
- * Full subtrees that make up a range, from the left, by the tree level of their root and their place in it.
- */
+/** The full subtrees that make up a range, from the left: the level of each root and its index there. */
 function fullSubtrees({ from, to }: Range): { level: number; index: number }[] {
   const subtrees: { level: number; index: number }[] = []
   while (from < to) {
@@ -229,7 +234,7 @@ function fullSubtrees({ from, to }: Range): { level: number; index: number }[] {
   return subtrees
 }
 
-/** The tile that a full subtree's hash is computed from, and which of its hashes are below it. */
+/** The tile that a full subtree's hash is computed from, and which of the tile's hashes belong to it. */
 function locate(
   { level, index }: { level: number; index: number },
   size: number,
@@ -264,32 +269,42 @@ function tilesOf(ranges: readonly Range[], size: number): TileAddress[] {
   return [...new Map(tiles.map((tile) => [placeOf(tile), tile])).values()]
 }
 
-/** The tiles that logInclusion() reads. @throws RangeError for an index outside the log */
+/**
+ * The tiles that logInclusion() reads.
+ *
+ * @throws RangeError for an index outside the log
+ */
 export const tilesForInclusion = (index: number, size: number): TileAddress[] =>
   tilesOf(inclusionRanges(index, size), size)
 
-/** The tiles that logConsistency() reads. @throws RangeError for an older size outside the log */
+/**
+ * The tiles that logConsistency() reads.
+ *
+ * @throws RangeError if `oldSize` is more than `size`
+ */
 export const tilesForConsistency = (oldSize: number, size: number): TileAddress[] =>
   tilesOf(consistencyRanges(oldSize, size), size)
 
 /**
  * The hashes that prove leaf `index` (from 0) in a log of `size` leaves, from the leaf up.
  *
- * @throws RangeError for an index outside the log, TypeError for a tile that is missing or too short
+ * @throws RangeError for an index outside the log
+ * @throws TypeError for a tile that is missing or too short
  */
 export const logInclusion = (index: number, size: number, readTile: ReadTile): Buffer[] =>
   inclusionRanges(index, size).map((range) => rangeHash(range, readTile, size))
 
 /**
- * The hashes that prove that a log of `size` leaves begins with the one of `oldSize`; none from nothing, or
- * to itself.
+ * The hashes that prove that a log of `size` leaves begins with the one of `oldSize`; none if `oldSize` is 0
+ * or `size`.
  *
- * @throws RangeError for an older size outside the log, TypeError for a tile that is missing or too short
+ * @throws RangeError if `oldSize` is more than `size`
+ * @throws TypeError for a tile that is missing or too short
  */
 export const logConsistency = (oldSize: number, size: number, readTile: ReadTile): Buffer[] =>
   consistencyRanges(oldSize, size).map((range) => rangeHash(range, readTile, size))
 
-/** The root of a log of `size` leaves from its tiles, those of edgeTiles(). */
+/** The root of a log of `size` leaves from the tiles that edgeTiles() lists. */
 export const logRootFromTiles = (size: number, readTile: ReadTile): Buffer =>
   rangeHash({ from: 0, to: size }, readTile, size)
 
@@ -333,7 +348,7 @@ export function verifyLogConsistency(from: LogHead, to: LogHead, path: readonly 
   if (from.size === 0) return path.length === 0
   let [place, last] = [from.size - 1, to.size - 1]
   while (place % 2 === 1) [place, last] = [(place - 1) / 2, Math.floor(last / 2)]
-  // A power of two of leaves is a full subtree: then its root is the first hash, which the reader has.
+  // If the older size is a power of two, the older root itself is the first hash, and the path omits it.
   const hashes = place === 0 ? [from.root, ...path] : path
   const [first, ...siblings] = hashes
   if (first === undefined) return false
@@ -351,8 +366,9 @@ export function verifyLogConsistency(from: LogHead, to: LogHead, path: readonly 
 }
 
 /**
- * The path of a tile below the log's prefix (C2SP tlog-tiles), such as `tile/0/x001/234.p/5`; `entries` in
- * place of the level for the entries below a tile of level 0.
+ * The URL path of a tile below the log's prefix (C2SP tlog-tiles), such as `tile/0/x001/234.p/5`.
+ *
+ * @param level `entries` for the entries themselves, in bundles of the size of a tile
  */
 export function tilePath({
   level,
@@ -373,9 +389,9 @@ export function tilePath({
 const TILE_INDEX = /^(?:x\d{3}\/){0,4}\d{3}$/
 
 /**
- * What stands after `tile/<L>/` in such a path: index and width.
+ * Reads the part of such a path after `tile/<L>/`.
  *
- * @returns undefined for anything but the one path of a tile
+ * @returns undefined for anything that tilePath() doesn't write
  */
 export function parseTilePlace(place: string): { index: number; width: number } | undefined {
   const [path = '', width, ...rest] = place.split('.p/')

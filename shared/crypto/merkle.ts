@@ -3,27 +3,26 @@ import { canonicalJson } from './canonical-json.ts'
 import { hashPairs } from './hash-pairs.ts'
 
 /*
- * The tree over a seal's ledger entries (decisions, "Ledger and seals"; contract, endpoint rule 4):
+ * The tree over a seal's ledger entries:
  *
- *   leaf = SHA-256(00 || canonical JSON of the entry) node = SHA-256(left || right), the decoded bytes,
- *   nothing between shape of RFC 6962 section 2.1: from the leaves up, neighbours pair and an odd last node
- *   moves up unchanged
+ *   leaf   SHA-256(00 || canonical JSON of the entry)
+ *   node   SHA-256(left || right), the bytes of both hashes
  *
- * RFC 6962 puts 01 before a node's bytes so that no leaf can pass for a node; here the contract fixes the
- * node without it. Second preimages are excluded all the same:
+ * Its shape is that of RFC 6962 section 2.1: from the leaves up, neighbours pair, and an odd last node moves
+ * up unchanged.
+ *
+ * RFC 6962 puts 01 before a node's bytes so that no leaf can pass for a node; the service's wire format has
+ * nodes without it. Second preimages are excluded all the same:
  *   - A node passing for an entry: its 64-byte preimage would have to be 00, '{', '"' and 61 more bytes of
- *     canonical JSON, but it is two hashes, of which one can steer a few bytes and not all of them.
+ *     canonical JSON, but it is two hashes, and an attacker can choose a few bytes of a hash, not all.
  *   - An entry passing for a node: an entry whose leaf preimage is exactly 64 bytes can be cut into two
  *     "children". That lengthens the path by one step. The path's length and sides follow from the index and
  *     the seal's signed count, and verifyInclusion() takes no path of another shape.
- *   - An odd leaf paired with itself (the Bitcoin tree) gives two counts one root; here the odd one moves up
- *     unpaired, and the count is signed.
+ *   - An odd leaf paired with itself (the Bitcoin tree) gives two counts the same root; here the odd one
+ *     moves up unpaired, and the count is signed.
  */
 
-/**
- * Bytes of a leaf or node. Digests are taken as one-byte characters ('binary', Node's other name for latin1):
- * the fast form of crypto.hash.
- */
+/** Bytes of a leaf or node. crypto.hash is fastest with its result as 'binary', which is latin1. */
 export const HASH_BYTES = 32
 
 /** Levels of the tree that one tile spans, and the hashes it holds at most: 8 KiB. */
@@ -61,7 +60,7 @@ export function leafHash(entry: object): string {
   return hash('sha256', leafPreimage(leafText(entry)), 'hex')
 }
 
-/** The leaves of `entries` side by side, 32 bytes each, as buildTree() and merkleRoot() take them. */
+/** The leaves of `entries` in one buffer, 32 bytes each, as buildTree() and merkleRoot() take them. */
 export const hashLeaves = (entries: readonly object[]): Buffer => hashLeafTexts(entries.map(leafText))
 
 /** The same from the canonical JSON of each entry. */
@@ -72,7 +71,7 @@ export function hashLeafTexts(texts: readonly string[]): Buffer {
   return leaves
 }
 
-/** U+0000 is the one byte 00 in UTF-8. */
+/** U+0000 is the byte 00 in UTF-8. */
 const leafPreimage = (text: string): string => '\0' + text
 
 function leafText(entry: object): string {
@@ -112,8 +111,7 @@ export function merkleRoot(leaves: Uint8Array, count: number = leaves.length / H
 }
 
 /**
- * Writes the level above `level` into `above`, which may be the same buffer: what is written has been read by
- * then.
+ * Writes the level above `level` into `above`, which may be the same buffer.
  */
 function hashLevel(level: Buffer, above: Buffer): void {
   const pairs = Math.floor(level.length / (2 * HASH_BYTES))
@@ -151,8 +149,8 @@ export function inclusionPath(levels: readonly Uint8Array[], index: number): Pat
 }
 
 /**
- * The root that a leaf and its path lead to (contract, endpoint rule 4): 64 lower-case hex characters. That
- * alone proves nothing about the position: verifyInclusion() is the check.
+ * The root that a leaf and its path lead to, 64 lower-case hex characters. That alone proves nothing about
+ * the position: use verifyInclusion() for that.
  *
  * @throws TypeError for a hash that isn't 64 lower-case hex characters, or a side that isn't `left` or
  *   `right`
@@ -198,8 +196,10 @@ export function pathShape(count: number, index: number): Side[] {
  * many, a wrong side, a 64-byte entry posing as a node or an odd leaf paired with itself has another shape,
  * or another root.
  *
- * @returns `malformed_proof` where a part has the wrong form, `path_shape` for the wrong number of steps,
- *   `wrong_side` for a sibling on the wrong side, `wrong_root` where the path leads elsewhere. Doesn't throw.
+ * Doesn't throw.
+ *
+ * @returns `malformed_proof` if a part has the wrong form, `path_shape` for the wrong number of steps,
+ *   `wrong_side` for a sibling on the wrong side, `wrong_root` if the path leads to another root
  */
 export function verifyInclusion(proof: {
   leaf: string
@@ -246,8 +246,8 @@ function fault(reason: InclusionFault, message: string): InclusionVerdict {
  */
 
 /**
- * Cuts a whole tree into its tiles, level by level from the leaves up; the last one has the root's children
- * below it.
+ * Cuts a whole tree into its tiles, level by level from the leaves up. The last tile's hashes are those that
+ * the root is computed from.
  */
 export function* treeTiles(levels: readonly Buffer[]): Generator<Tile> {
   const count = (levels[0]?.length ?? 0) / HASH_BYTES

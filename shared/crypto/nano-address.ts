@@ -1,7 +1,7 @@
 import { blake2b } from '@noble/hashes/blake2.js'
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js'
 
-// Pure and without key code, so that the API may check an address that it is given.
+// No key code here: the API checks addresses, and never has a seed.
 
 export interface NanoAddress {
   /** In the `nano_` spelling. */
@@ -10,7 +10,7 @@ export interface NanoAddress {
   readonly publicKey: string
 }
 
-/** The address of 32 zero bytes, which nobody has a key to: valid, and whatever is sent there is gone. */
+/** The address of 32 zero bytes. It is valid, but nobody has its key: money sent there is lost. */
 export const NANO_BURN_ADDRESS = 'nano_1111111111111111111111111111111111111111111111111111hifc8npp'
 
 const DIGITS = '13456789abcdefghijkmnopqrstuwxyz'
@@ -22,9 +22,8 @@ const CHECKSUM_BITS = 40n
 const DIGIT_BITS = 5n
 
 /**
- * The account that an address names, in the spelling `nano_` or the old `xrb_`; undefined for anything else,
- * also where only the checksum is wrong. Upper case and surrounding blanks are refused, as the node refuses
- * them.
+ * Parses an address that begins with `nano_` or the old `xrb_`; undefined for anything else, including a
+ * wrong checksum, upper case and surrounding blanks, all of which the node refuses too.
  *
  * Source: docs.nano.org, The Basics, "Account number / identifier".
  */
@@ -38,7 +37,10 @@ export function parseNanoAddress(text: string): NanoAddress | undefined {
   return { address: `nano_${digits}`, publicKey }
 }
 
-/** @param publicKey 64 upper-case hex characters @throws TypeError for anything else */
+/**
+ * @param publicKey 64 upper-case hex characters
+ * @throws TypeError for anything else
+ */
 export function encodeNanoAddress(publicKey: string): string {
   if (!PUBLIC_KEY.test(publicKey))
     throw new TypeError(

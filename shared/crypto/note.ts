@@ -13,11 +13,11 @@ import { HASH_BYTES } from './merkle.ts'
  *   checkpoint   origin, size, base64 of the root, a line each
  *   cosignature  8 bytes of Unix seconds, big-endian, and the signature of "cosignature/v1", "time <seconds>" and the text
  *
- * The key that signs seals signs notes as well. What it signs elsewhere is canonical JSON, which has no line
- * feed, and a note has at least one; so neither text can pass for the other.
+ * The key that signs seals signs notes as well. A seal's text is canonical JSON, which has no line feed, and
+ * a note has at least one; so neither can pass for the other.
  */
 
-/** Types of keys: of whoever writes the note, and of a cosigner. */
+/** The type byte of a key: `signer` writes the note, `cosigner` adds a timestamped signature. */
 export const NOTE_KEY = { signer: 0x01, cosigner: 0x04 } as const
 export type NoteKeyType = (typeof NOTE_KEY)[keyof typeof NOTE_KEY]
 
@@ -37,7 +37,7 @@ export type Note = { readonly text: string; readonly signatures: readonly NoteSi
 /** Size and root of a log, and the log's name. */
 export type Checkpoint = { readonly origin: string; readonly size: number; readonly root: Uint8Array }
 
-/** Signature lines that a note may have, and characters of one. */
+/** Limits of a note: signature lines, and characters in all. */
 const MAX_SIGNATURES = 64
 const MAX_NOTE_CHARACTERS = 64 * 1024
 const KEY_ID_BYTES = 4
@@ -51,7 +51,12 @@ const DECIMAL = /^(?:0|[1-9]\d{0,15})$/
  */
 export const isNoteName = (name: string): boolean => NAME.test(name) && name.isWellFormed()
 
-/** 8 lower-case hex characters. @throws TypeError for a name or key of another form */
+/**
+ * The key id of C2SP signed-note.
+ *
+ * @returns 8 lower-case hex characters
+ * @throws TypeError for a name or key of another form
+ */
 export function noteKeyId({ name, type, publicKey }: NoteKey): string {
   if (!isNoteName(name))
     throw new TypeError(`"name" expected no spaces and no plus, got ${JSON.stringify(name)}`)
@@ -65,7 +70,7 @@ export function formatVkey(key: NoteKey): string {
   return `${key.name}+${noteKeyId(key)}+${Buffer.concat([Buffer.of(key.type), key.publicKey]).toString('base64')}`
 }
 
-/** @throws TypeError for anything but the one vkey of an Ed25519 key of a signer or cosigner */
+/** @throws TypeError for anything but the vkey of an Ed25519 signer or cosigner, as formatVkey() writes it */
 export function parseVkey(vkey: string): NoteKey {
   const wrong = new TypeError('"vkey" expected <name>+<key id>+<base64 of type and Ed25519 key>')
   const [name = '', , ...rest] = typeof vkey === 'string' ? vkey.split('+') : []
@@ -82,18 +87,27 @@ function formatLine(key: NoteKey, signature: Uint8Array): string {
   return `— ${key.name} ${Buffer.concat([Buffer.from(noteKeyId(key), 'hex'), signature]).toString('base64')}`
 }
 
-/** A note with a signature line for each of `lines`. */
+/** @param lines signature lines, without their line feeds */
 export const formatNote = (text: string, lines: readonly string[]): string =>
   `${text}\n${lines.map((line) => `${line}\n`).join('')}`
 
-/** The line of whoever writes the note. @param text ends in a line feed */
+/**
+ * The signature line of the note's writer.
+ *
+ * @param text ends in a line feed
+ */
 export function signNote(text: string, name: string, secretKey: Uint8Array): string {
   assertText(text)
   const key = { name, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secretKey) }
   return formatLine(key, ed25519Sign(Buffer.from(text, 'utf8'), secretKey))
 }
 
-/** A cosigner's line. @param at Unix seconds @param text of a checkpoint */
+/**
+ * A cosigner's signature line.
+ *
+ * @param text a checkpoint's
+ * @param at Unix seconds
+ */
 export function cosignNote(text: string, name: string, secretKey: Uint8Array, at: number): string {
   const key = { name, type: NOTE_KEY.cosigner, publicKey: ed25519PublicKey(secretKey) }
   const time = Buffer.alloc(TIME_BYTES)
@@ -106,7 +120,11 @@ function cosignedBytes(text: string, at: number): Buffer {
   return Buffer.from(`cosignature/v1\ntime ${at}\n${text}`, 'utf8')
 }
 
-/** Takes a note apart. @throws TypeError for anything that is no signed note */
+/**
+ * Splits a note into its parts; verifies nothing.
+ *
+ * @throws TypeError for anything that is not a signed note
+ */
 export function parseNote(note: string): Note {
   if (typeof note !== 'string' || note.length > MAX_NOTE_CHARACTERS)
     throw new TypeError('"note" expected a signed note')
@@ -121,7 +139,10 @@ export function parseNote(note: string): Note {
   return { text, signatures: lines.map(parseSignatureLine) }
 }
 
-/** @param line without its line feed @throws TypeError for anything but a signature line */
+/**
+ * @param line without its line feed
+ * @throws TypeError for anything but a signature line
+ */
 export function parseSignatureLine(line: string): NoteSignature {
   const [dash, name = '', encoded = '', ...rest] = typeof line === 'string' ? line.split(' ') : []
   const bytes = fromBase64(encoded)
@@ -145,8 +166,8 @@ const isLineOf = ({ name, keyId }: NoteSignature, key: NoteKey): boolean =>
   name === key.name && keyId === noteKeyId(key)
 
 /**
- * Whether a note has the signature of `key` (type signer). Lines of other keys say nothing; a wrong line of
- * this key, even beside a right one, spoils the note (C2SP signed-note, "Signatures").
+ * Whether a note has a valid signature of `key` (type signer). Lines of other keys are ignored; one invalid
+ * line of this key makes the result false, even beside a valid one (C2SP signed-note, "Signatures").
  */
 export function verifyNote(note: Note, key: NoteKey): boolean {
   const lines = note.signatures.filter((signature) => isLineOf(signature, key))
@@ -175,7 +196,11 @@ export function verifyCosignature(text: string, line: NoteSignature, key: NoteKe
     : undefined
 }
 
-/** The text of a checkpoint. @throws TypeError for an origin, size or root of another form */
+/**
+ * The text of a checkpoint.
+ *
+ * @throws TypeError for an origin, size or root of another form
+ */
 export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
   if (!isNoteName(origin))
     throw new TypeError(`"origin" expected no spaces and no plus, got ${JSON.stringify(origin)}`)
@@ -187,8 +212,8 @@ export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
 }
 
 /**
- * @throws TypeError for a text that is no checkpoint; lines after the third are refused, since nobody can
- *   audit them
+ * @throws TypeError for a text that is not a checkpoint; extension lines after the third are refused, since
+ *   nobody audits them
  */
 export function parseCheckpoint(text: string): Checkpoint {
   const [origin = '', size = '', encoded = '', end, ...rest] = text.split('\n')
@@ -206,7 +231,7 @@ export function parseCheckpoint(text: string): Checkpoint {
 
 const PROOF_HEADER = 'c2sp.org/tlog-proof@v1'
 
-/** An entry's place in a log, the way to its root, and the signed checkpoint that the root stands in. */
+/** An entry's index in a log, the hashes from it to the root, and the signed checkpoint with that root. */
 export type LogProof = {
   readonly index: number
   readonly path: readonly Uint8Array[]
@@ -220,8 +245,9 @@ export function formatLogProof({ index, path, checkpoint }: LogProof): string {
 }
 
 /**
- * @throws TypeError for anything but such a text; `extra` lines are passed over. The checkpoint is not looked
- *   at.
+ * Reads the text of C2SP tlog-proof. An `extra` line is ignored, and the checkpoint isn't parsed.
+ *
+ * @throws TypeError for any other text
  */
 export function parseLogProof(proof: string): LogProof {
   const wrong = new TypeError('"proof" expected the text of a tlog-proof')
@@ -243,7 +269,7 @@ function fromBase64(text: string): Buffer | undefined {
 }
 
 function assertText(text: string): void {
-  // Of the control characters a note may have the line feed alone.
+  // The line feed is the only ASCII control character that a note may have.
   if (
     typeof text !== 'string' ||
     !text.endsWith('\n') ||

@@ -20,8 +20,10 @@ const DIGEST_FORM = /^[0-9a-f]{64}$/
 const DIGIT_ZERO = 48 // '0'
 
 /**
- * Zero bits at the beginning of a digest given as 64 lower-case hex characters: 0 to 256. Throws on any other
- * form.
+ * The number of zero bits at the beginning of a digest, 0 to 256.
+ *
+ * @param digestHex 64 lower-case hex characters
+ * @throws Error for any other form
  */
 export function countLeadingZeroBits(digestHex: string): number {
   if (!DIGEST_FORM.test(digestHex)) throw new Error('"digestHex" must be 64 lower-case hex characters')
@@ -42,8 +44,10 @@ export function parseNonce(value: unknown): string | undefined {
 }
 
 /**
- * Whether `nonce` is a share. False for weak work and for a nonce that is not in canonical form (parseNonce
- * gives that form). Throws on a malformed `prefix` or `difficultyBits`: those are the server's own.
+ * Whether `nonce` is a share; false for too little work and for a nonce not in canonical form, see
+ * parseNonce().
+ *
+ * @throws Error for a malformed `prefix` or `difficultyBits`: those are the server's own
  */
 export function isShare(prefix: string, nonce: string, difficultyBits: number): boolean {
   assertPrefix(prefix)
@@ -54,8 +58,10 @@ export function isShare(prefix: string, nonce: string, difficultyBits: number): 
 }
 
 /**
- * Those of `nonces` that are shares, in the order given, repetitions included: for every nonce what isShare
- * says, at the speed of the bare hash. Throws as isShare does.
+ * Those of `nonces` that are shares, in the order given, repetitions included. It gives the same as isShare()
+ * for each nonce, faster.
+ *
+ * @throws Error as isShare() does
  */
 export function findShares(prefix: string, nonces: readonly string[], difficultyBits: number): string[] {
   assertPrefix(prefix)
@@ -63,7 +69,7 @@ export function findShares(prefix: string, nonces: readonly string[], difficulty
   const head = `${prefix}:`
   const shares: string[] = []
   for (const nonce of nonces) {
-    // The form is looked at last: next to no weak nonce gets that far.
+    // The form is checked last, since hardly any nonce gets that far.
     if (nonce.length > MAX_NONCE_LENGTH) continue
     if (!hasLeadingZeroBits(hash('sha256', head + nonce, 'hex'), difficultyBits)) continue
     if (NONCE_FORM.test(nonce)) shares.push(nonce)
@@ -72,22 +78,23 @@ export function findShares(prefix: string, nonces: readonly string[], difficulty
 }
 
 /**
- * The hashes that one share takes on average: 2^difficultyBits. Throws on anything but an integer from 0 to
- * 256.
+ * How many hashes one share takes on average: 2^difficultyBits.
+ *
+ * @throws Error for anything but an integer from 0 to 256
  */
 export function expectedHashes(difficultyBits: number): number {
   assertDifficultyBits(difficultyBits)
   return 2 ** difficultyBits
 }
 
-/** Throws unless `prefix` is 32 lower-case hex characters. */
+/** @throws Error unless `prefix` is 32 lower-case hex characters */
 export function assertPrefix(prefix: string): void {
   if (typeof prefix !== 'string' || !PREFIX_FORM.test(prefix)) {
     throw new Error(`"prefix" must be ${PREFIX_LENGTH} lower-case hex characters`)
   }
 }
 
-/** Throws unless `difficultyBits` is an integer from 0 to 256. */
+/** @throws Error unless `difficultyBits` is an integer from 0 to 256 */
 export function assertDifficultyBits(difficultyBits: number): void {
   if (!Number.isInteger(difficultyBits) || difficultyBits < 0 || difficultyBits > DIGEST_BITS) {
     throw new Error(

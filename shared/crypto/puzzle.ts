@@ -12,8 +12,8 @@ import {
 } from './puzzle/words.ts'
 
 /**
- * Version of the generator. It goes up with any change by which a seed could give another question or answer:
- * a challenge names the version that made it, and test/vectors/valid/puzzle-v1.json holds this one in place.
+ * Version of the generator, which each challenge names. It goes up with any change by which a seed could give
+ * another question or answer; test/vectors/valid/puzzle-v1.json fixes this version's.
  */
 export const PUZZLE_VERSION = 1
 
@@ -27,7 +27,7 @@ export type Task = { question: string; answer_format: string; answer: string }
 
 export type Puzzle = Task & { kind: PuzzleKind }
 
-/** The order is part of the version: a kind is drawn by its place. */
+/** The order is part of the version: a kind is drawn by its index. */
 const MAKERS = {
   arithmetic: makeArithmetic,
   'sort-words': makeSortWords,
@@ -48,18 +48,18 @@ export type PuzzleKind = keyof typeof MAKERS
 export const PUZZLE_KINDS = Object.keys(MAKERS) as readonly PuzzleKind[]
 
 /**
- * The puzzle of a seed, the same for the same seed: `{kind, question, answer_format, answer}`. Everything but
- * `answer` may be shown; it tells nothing about the seed.
+ * The puzzle of a seed, always the same for the same seed. Everything but `answer` may be shown: it reveals
+ * nothing about the seed.
+ *
  * @param seed 32 bytes that nobody can predict, an HMAC of the challenge's bytes
- * @throws when the seed is not 32 bytes
- * Source: decisions.md, "Registration".
+ * @throws Error if the seed is not 32 bytes
  */
 export function makePuzzle(seed: Uint8Array): Puzzle {
   const numbers = startNumbers(seed)
   return make(numbers.pick(PUZZLE_KINDS), numbers)
 }
 
-/** The puzzle of a kind and a seed; not the one that {@link makePuzzle} makes of the same seed. */
+/** A puzzle of the given kind; {@link makePuzzle} makes another one of the same seed. */
 export function makePuzzleOfKind(kind: PuzzleKind, seed: Uint8Array): Puzzle {
   return make(kind, startNumbers(seed))
 }

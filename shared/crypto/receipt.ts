@@ -4,9 +4,8 @@ import type { PathStep } from './merkle.ts'
 import type { Seal } from './seal-payload.ts'
 
 /*
- * The receipt of `GET /receipt/<id>`: one JSON file that a verifier checks without asking anyone (decisions,
- * "Ledger and seals"). The shape is closed against the wire rules of the seal and the proof: the server
- * builds it to these types, and client/seal-verify.mjs and client/python/seal_verify.py read it by them.
+ * The receipt of `GET /receipt/<id>`: one JSON file that a verifier checks without asking anyone. The server
+ * builds it to these types; client/seal-verify.mjs and client/python/seal_verify.py read it.
  */
 
 /** A published ledger entry; the leaf covers exactly these four fields. `at` is Unix seconds. */
@@ -20,7 +19,7 @@ export type LedgerEntry = {
 /**
  * An entry that stands under a seal. `index` counts from 0 within the seal, so `entry.id` is `seal.from_id +
  * index`; `seq` is `seal.seq`; `leaf` is the entry's, 64 lower-case hex characters; `path` leads from it to
- * `seal.root`. The seal itself may still be unsigned: then it binds nobody yet, and a verifier says so.
+ * `seal.root`. The seal may still be unsigned: then it proves nothing yet, and a verifier says so.
  */
 export type SealedReceiptEntry = {
   readonly sealed: true
@@ -50,8 +49,8 @@ export type WaitingReceiptEntry = {
 /**
  * What a commitment in an entry stands for: `entry.data[field]` of the entry with id `entry_id` is SHA-256 of
  * the salt's 32 bytes (64 lower-case hex characters here) and the canonical JSON of `content`. `field` is a
- * key of `data` itself, not a path into it. `author` is there where the entry carries the hash of a
- * signature: the agent's own, over what is opened and what the entry says.
+ * key of `data` itself, not a path into it. If the entry carries the hash of the agent's signature, `author`
+ * has that signature, which covers the content and what the entry says.
  */
 export type Opening = {
   readonly entry_id: number
@@ -62,19 +61,19 @@ export type Opening = {
 }
 
 /**
- * `entries` holds entries of the record, ascending by id, at least one. In each, the field of `entry.data` in
- * which its kind names its record is the record's `id`, and one of them is of the kind that makes such a
- * record: so no receipt can be made up of other records' entries that name this one. The verifiers have the
- * table of kinds and fields by the id's prefix; for a prefix or a kind that is not in it, the `id` is some
- * string anywhere in `entry.data`. `sealed` is true when all of them are. `openings` is there only for those
- * who may read the record, and never for a hidden one.
+ * `entries` holds at least one entry of the record, ascending by id. Each names the record's `id` in the
+ * field of `entry.data` that its kind has for it, and one of them is of the kind that creates such a record;
+ * so no receipt can be made up of other records' entries that merely mention this one. The verifiers have the
+ * table of kinds and fields by the id's prefix; for an unknown prefix or kind, the `id` may be any string in
+ * `entry.data`. `sealed` is true if all entries are. `openings` is given only to those who may read the
+ * record, and never for a hidden one.
  */
 export type Receipt = {
   readonly ok: true
   readonly id: string
   readonly sealed: boolean
   readonly entries: readonly (SealedReceiptEntry | WaitingReceiptEntry)[]
-  /** There where the record has more entries than one receipt takes; the others come with `after`. */
+  /** Set if the record has more entries than one receipt takes; ask for the others with `after`. */
   readonly truncated?: true
   readonly openings?: readonly Opening[]
 }

@@ -12,10 +12,7 @@ import {
 
 export const SEAL_ALGO = 'ed25519'
 
-/**
- * What a seal's signature covers (contract, endpoint rule 5). Times in Unix seconds, hashes as 64 lower-case
- * hex characters.
- */
+/** What a seal's signature covers. `at` is in Unix seconds, hashes are 64 lower-case hex characters. */
 export type SealFields = {
   readonly seq: number
   readonly at: number
@@ -26,7 +23,7 @@ export type SealFields = {
   readonly to_id: number
 }
 
-/** What signing adds; null in all four while a seal is unsigned. */
+/** The fields that signing adds; all four are null while a seal is unsigned. */
 export type SealSignature = {
   readonly signature: string
   readonly pubkey: string
@@ -61,7 +58,7 @@ const WHOLE_FIELDS = ['seq', 'at', 'count', 'from_id', 'to_id'] as const
 
 /**
  * The text that is signed: canonical JSON of exactly `at, count, from_id, prev_root, root, seq, to_id`, to be
- * encoded as UTF-8. It is always rebuilt from the fields, never taken over from whoever hands out the seal.
+ * encoded as UTF-8. A verifier always rebuilds it from the fields.
  *
  * @throws TypeError naming the field that is missing or has the wrong form
  */
@@ -81,16 +78,16 @@ export function sealPayload(seal: SealFields): string {
 }
 
 /**
- * SHA-256 of the payload's UTF-8 bytes, 64 lower-case hex characters: what the seal memory and a verifier's
- * state keep.
+ * SHA-256 of the payload's UTF-8 bytes, 64 lower-case hex characters. The signer's seal memory and a
+ * verifier's state keep it.
  */
 export function sealPayloadHash(seal: SealFields): string {
   return hash('sha256', sealPayload(seal), 'hex')
 }
 
 /**
- * The signature fields of a seal. It signs whatever it is given: that no other payload was ever signed for
- * this `seq` is the seal memory's to guard, before this call.
+ * Signs a seal. The caller must first have checked, by the seal memory, that no other payload was ever signed
+ * for this `seq`.
  *
  * @param secretKey 32 bytes
  * @param signedAt Unix seconds, not before the seal's `at`
@@ -108,8 +105,7 @@ export function signSeal(seal: SealFields, secretKey: Uint8Array, signedAt: numb
 }
 
 /**
- * Whether a signed seal's signature is its key's over the rebuilt payload. The key is the one in the seal:
- * whose key that is, is for the reader to know.
+ * Whether a seal is signed by the key that it names. The caller must check that it trusts that key.
  */
 export function verifySealSignature(seal: SealFields & SealSignature): SealVerdict {
   let payload: string
@@ -135,8 +131,10 @@ export function verifySealSignature(seal: SealFields & SealSignature): SealVerdi
 }
 
 /**
- * Whether `seal` may stand after `previous` (null: it is the first): seq, range, count, prev_root and time.
- * Neither the signature nor the root's entries are looked at.
+ * Whether `seal` may follow `previous` in the chain: seq, range, count, prev_root and time. Checks neither
+ * the signature nor the entries under the root.
+ *
+ * @param previous null if `seal` is the first one
  */
 export function verifySealFollows(previous: SealFields | null, seal: SealFields): SealVerdict {
   try {
@@ -159,7 +157,7 @@ export function verifySealFollows(previous: SealFields | null, seal: SealFields)
 }
 
 const FIELD_PRIME = 2n ** 255n - 19n
-/** y of the two order-8 points with positive y; the other pair's is its negative. */
+/** y of two points of order 8; the other two have its negative. */
 const ORDER_8_Y = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n
 const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
   0n,
@@ -169,7 +167,7 @@ const SMALL_ORDER_Y: ReadonlySet<bigint> = new Set([
   FIELD_PRIME - ORDER_8_Y,
 ])
 
-/** One of the eight points of small order, in any encoding: a "signature" for such a key needs no secret. */
+/** Whether a key is a point of small order, in any encoding: anyone can make signatures for such a key. */
 function isSmallOrderKey(pubkey: Uint8Array): boolean {
   const bigEndian = Buffer.from(pubkey).reverse()
   bigEndian[0] = (bigEndian[0] as number) & 0x7f // the sign of x

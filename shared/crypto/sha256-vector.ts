@@ -125,7 +125,7 @@ export function runRounds(words: Uint32Array, rounds: number): Uint32Array {
   return state
 }
 
-/** Puts text into the first words of a message block, big-endian (§3.1). */
+/** Writes ASCII text into the first words of a message block, which are 0 before, big-endian (§3.1). */
 export function putText(words: Uint32Array, text: string): void {
   for (let i = 0; i < text.length; i++)
     words[i >> 2] = wordAt(words, i >> 2) | (text.charCodeAt(i) << (24 - 8 * (i & 3)))
@@ -133,6 +133,7 @@ export function putText(words: Uint32Array, text: string): void {
 
 export const wordAt = (words: Uint32Array, index: number): number => words[index] ?? 0
 
+/** Writes `word` four times at `address`, in bytes. */
 export function writeSplat(memory: Uint32Array, address: number, word: number): void {
   memory.fill(word, address / 4, address / 4 + LANES)
 }
@@ -140,8 +141,8 @@ export function writeSplat(memory: Uint32Array, address: number, word: number): 
 const { add, and, shiftLeft, shiftRight, xor } = i32x4
 
 /**
- * The working variables before a round, and b xor c, which the round before has as its a xor b. Every round
- * writes to locals of its own, which the engine's register allocation makes free.
+ * Code that loads the working variables before a round, and b xor c, which the previous round has computed as
+ * its a xor b. Every round uses new locals; the engine's register allocation makes that free.
  */
 export type State = Record<'a' | 'b' | 'c' | 'd' | 'e' | 'f' | 'g' | 'h' | 'bXorC', Code>
 
@@ -157,11 +158,11 @@ export function generateRound(state: State, word: Code, takeLocal: () => number,
   const nextA = takeLocal()
   const nextE = takeLocal()
   const ch = xor(g, and(e, xor(f, g)))
-  code.push(...setLocal(t1, add(add(add(h, word), ch), applyVector(SUM_1, e))))
+  code.push(...setLocal(t1, add(add(add(h, word), ch), generateWordFunction(SUM_1, e))))
   code.push(...setLocal(nextE, add(d, getLocal(t1))))
   code.push(...setLocal(aXorB, xor(a, b)))
   const maj = xor(b, and(getLocal(aXorB), bXorC))
-  code.push(...setLocal(nextA, add(add(getLocal(t1), maj), applyVector(SUM_0, a))))
+  code.push(...setLocal(nextA, add(add(getLocal(t1), maj), generateWordFunction(SUM_0, a))))
   return {
     a: getLocal(nextA),
     b: a,
@@ -176,13 +177,15 @@ export function generateRound(state: State, word: Code, takeLocal: () => number,
 }
 
 /**
- * A message schedule (§6.2.2 step 1) in which some of the first 16 words differ from message to message, and
- * whatever does not depend on them is summed up beforehand, in one table of splats.
+ * A message schedule (§6.2.2 step 1) in which only some of the first 16 words differ from message to message.
+ * Sums of the terms that don't depend on those words are computed once, into a table of splats.
  */
 export interface VariedSchedule {
-  /** Writes the table: K[t] + W[t] if W[t] is the same for all, else the sum of the terms of W[t] that are. */
+  /**
+   * Writes the table: K[t] + W[t] if W[t] is the same for all messages, else the sum of its terms that are.
+   */
   write(memory: Uint32Array, words: Uint32Array): void
-  /** Code for K[t] + W[t]; appends to `code` what stores a varied W[t], which lives in local t mod 16. */
+  /** Returns code for K[t] + W[t]. If W[t] varies, appends code that stores it in local t mod 16. */
   emitRoundInput(t: number, locals: readonly number[], code: number[]): Code
 }
 
@@ -220,7 +223,7 @@ export function createVariedSchedule(
       if (t >= 16) {
         const terms = SCHEDULE.filter(({ back }) => isVaried[t - back]).map(({ back, apply }) => {
           const word = getLocal(locals[(t - back) % 16] ?? 0)
-          return apply ? applyVector(apply, word) : word
+          return apply ? generateWordFunction(apply, word) : word
         })
         if (terms.length < SCHEDULE.length) terms.unshift(loadSplat(table + t * 16))
         code.push(...setLocal(local, terms.reduce(add)))
@@ -231,9 +234,10 @@ export function createVariedSchedule(
 }
 
 /**
- * A word function on four lanes: a rotation is two shifts, and all shifts are joined by xor, pair by pair.
+ * Code that applies a word function to four lanes: a rotation is two shifts, and xor joins all shifts in
+ * pairs.
  */
-export function applyVector({ rotations, shift }: WordFunction, x: Code): Code {
+export function generateWordFunction({ rotations, shift }: WordFunction, x: Code): Code {
   let terms = rotations.flatMap((bits) => [shiftRight(x, bits), shiftLeft(x, 32 - bits)])
   if (shift !== undefined) terms.push(shiftRight(x, shift))
   while (terms.length > 1) {
@@ -251,7 +255,9 @@ export function writeTarget(memory: Uint32Array, address: number, difficultyBits
   writeSplat(memory, address + 16, bits === 0 ? 0 : 0xffffffff << (32 - bits))
 }
 
-/** The i32 locals of a search: the pass, where its next hit is written, and room for the lanes that hit. */
+/**
+ * The i32 locals of a search: the pass, the address of the next hit, and scratch for the bits of the lanes.
+ */
 export interface HitLocals {
   pass: number
   hitsEnd: number
@@ -259,12 +265,12 @@ export interface HitLocals {
 }
 
 /**
- * Stores the pass and its lanes as one word, pass × 16 + one bit a lane, if the digest meets the target.
+ * Code that stores pass × 16 + one bit for each lane as one word, if any lane's digest meets the target.
  *
  * @param a the working variable a after the last round: digest word 0 is H0 + a (§6.2.2 step 4)
  * @param target the address that writeTarget() wrote to
  */
-export function recordHits(a: Code, target: number, { pass, hitsEnd, laneHits }: HitLocals): Code {
+export function generateHitCheck(a: Code, target: number, { pass, hitsEnd, laneHits }: HitLocals): Code {
   const load = (address: number): Code => i32x4.load(i32.const(0), address)
   const zeroBits = i32x4.equal(and(add(a, load(target)), load(target + 16)), i32x4.zero)
   return [

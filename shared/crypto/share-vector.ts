@@ -8,8 +8,8 @@
  *   W8–W13   ":" and the nonce, the 1 bit after it (§5.1.1), and zeros
  *   W14–W15  the message length in bits
  *
- * The nonces are read from text in which each stands behind a ":", as `:one:two:six`, so that words W8 to W13
- * are in the text as they are in the message, but for what comes behind the nonce, which is masked.
+ * The nonces are read from text such as `:one:two:six`. So the text has W8 to W13 as the message has them,
+ * except what follows the nonce, which is masked.
  */
 import { hash } from 'node:crypto'
 import { MAX_NONCE_LENGTH, PREFIX_LENGTH } from './pow.ts'
@@ -19,7 +19,7 @@ import {
   K,
   LANES,
   putText,
-  recordHits,
+  generateHitCheck,
   ROUNDS,
   runRounds,
   wordAt,
@@ -61,15 +61,14 @@ const MASKS = TARGET + 2 * 16
 const PADDING = MASKS + VARIED.length * 16
 const HITS = PADDING + VARIED.length * 16
 const TEXT = HITS + (CHUNK_NONCES / LANES) * 4
-/** The last pass reads on behind the text. */
+/** With room after the text, since the last pass reads beyond it. */
 const MEMORY_BYTES = TEXT + (CHUNK_NONCES + LANES) * (1 + MAX_NONCE_LENGTH) + VARIED.length * 4
 
 const SCHEDULE = createVariedSchedule(VARIED, ROUND_WORDS, ROUND_CONSTANTS)
 
 /**
- * The places among `nonces`, ascending, of those whose SHA-256 behind `prefix` and ":" begins with
- * `difficultyBits` zero bits, or with 32 if that is more. Of a nonce that has characters beyond U+00FF
- * nothing is said.
+ * The indexes, ascending, of the nonces for which SHA-256 of `prefix:nonce` begins with `difficultyBits` zero
+ * bits, or with 32 if that is more. The result is undefined for a nonce with characters beyond U+00FF.
  *
  * @param prefix 32 ASCII characters
  * @param nonces all of one length, 1 to 20 UTF-16 code units
@@ -77,7 +76,7 @@ const SCHEDULE = createVariedSchedule(VARIED, ROUND_WORDS, ROUND_CONSTANTS)
 export type SearchNonces = (prefix: string, nonces: readonly string[], difficultyBits: number) => number[]
 
 /**
- * Compiles the vector code and compares it with the platform's hash.
+ * Compiles the vector code and compares it with node:crypto.
  *
  * @throws Error if the two differ, or without WebAssembly
  */
@@ -91,7 +90,7 @@ export function createSearchNonces(): SearchNonces {
   for (let t = 0; t < ROUNDS; t++) writeSplat(words, ROUND_CONSTANTS + t * 16, wordAt(K, t))
   const searchNonces: SearchNonces = (prefix, nonces, difficultyBits) => {
     const { length } = nonces[0] ?? ''
-    writeRun(words, prefix, length, difficultyBits)
+    writeSharedParts(words, prefix, length, difficultyBits)
     const found: number[] = []
     for (let from = 0; from < nonces.length; from += CHUNK_NONCES) {
       const chunk = nonces.length <= CHUNK_NONCES ? nonces : nonces.slice(from, from + CHUNK_NONCES)
@@ -110,7 +109,7 @@ export function createSearchNonces(): SearchNonces {
   return searchNonces
 }
 
-/** A vector unit or compiler that errs must not count anything. */
+/** So that a faulty vector unit or compiler never counts or rejects a nonce wrongly. */
 function checkAgainstPlatform(searchNonces: SearchNonces): void {
   const prefix = '0123456789abcdef'.repeat(2)
   for (let length = 1; length <= MAX_NONCE_LENGTH; length++) {
@@ -123,8 +122,8 @@ function checkAgainstPlatform(searchNonces: SearchNonces): void {
   }
 }
 
-/** Writes what all nonces of one length have in common. */
-function writeRun(memory: Uint32Array, prefix: string, length: number, difficultyBits: number): void {
+/** Writes what is the same for all nonces of one length. */
+function writeSharedParts(memory: Uint32Array, prefix: string, length: number, difficultyBits: number): void {
   const words = new Uint32Array(16)
   putText(words, prefix)
   words[15] = (PREFIX_LENGTH + 1 + length) * 8
@@ -141,8 +140,8 @@ function writeRun(memory: Uint32Array, prefix: string, length: number, difficult
 }
 
 const STRIDE = 0 // parameter: bytes from one nonce to the next
-const PASSES = 1 // parameter: fours of nonces
-const PASS = 2 // i32: the pass that is done
+const PASSES = 1 // parameter: how many groups of four nonces
+const PASS = 2 // i32: the current pass
 const HITS_END = 3 // i32: where the next hit is written
 const LANE_HITS = 4 // i32: lanes of this pass that hit
 const LANE = 5 // i32 × 4: where the nonce of each lane begins
@@ -178,7 +177,7 @@ function generateSearchModule(): Uint8Array<ArrayBuffer> {
   )
 }
 
-/** Four nonces: their words, rounds 8 to 63, and the look at digest word 0. */
+/** Code for four nonces: loads their words, runs rounds 8 to 63, and checks digest word 0. */
 function generatePass(takeLocal: () => number): Code {
   const code: number[] = []
   const schedule = Array.from({ length: 16 }, takeLocal) // W[t] lives in local t mod 16
@@ -189,7 +188,10 @@ function generatePass(takeLocal: () => number): Code {
   let state: State = { a, b, c, d, e, f, g, h, bXorC: xor(b, c) }
   for (let t = FIRST_VARIED; t < ROUNDS; t++)
     state = generateRound(state, SCHEDULE.emitRoundInput(t, schedule, code), takeLocal, code)
-  return [...code, ...recordHits(state.a, TARGET, { pass: PASS, hitsEnd: HITS_END, laneHits: LANE_HITS })]
+  return [
+    ...code,
+    ...generateHitCheck(state.a, TARGET, { pass: PASS, hitsEnd: HITS_END, laneHits: LANE_HITS }),
+  ]
 }
 
 /** Word 8 + `index` of four messages, big-endian (§3.1), with the 1 bit in place of what follows a nonce. */

@@ -9,24 +9,25 @@ import {
 import { createSearchNonces, type SearchNonces } from './share-vector.ts'
 import { canRunSimd } from './wasm-module.ts'
 
-/** Fewer are hashed as fast one by one. */
-const WORTH_VECTORS = 16
-/** The vector code looks at the first so many bits. */
+/** Fewer nonces are hashed as fast one by one. */
+const MIN_VECTOR_NONCES = 16
+/** How many leading bits the vector code checks. */
 const VECTOR_BITS = 32
 
-/** Chosen at the first use: null without vectors. */
+/** Compiled at the first use; null if this runtime has no vectors. */
 let searchNonces: SearchNonces | null | undefined
 
 /**
- * The same as findShares(): those of `nonces` that are shares, in the order given, repetitions included; four
- * at once if there are many and the machine can. Throws as isShare() does.
+ * The same as findShares(), but hashes four nonces at once if there are many and this runtime has vectors.
+ *
+ * @throws Error as isShare() does
  */
 export function verifyShares(prefix: string, nonces: readonly string[], difficultyBits: number): string[] {
   assertPrefix(prefix)
   assertDifficultyBits(difficultyBits)
   if (searchNonces === undefined) searchNonces = canRunSimd() ? createSearchNonces() : null
   const search = searchNonces
-  if (nonces.length < WORTH_VECTORS || search === null) return findShares(prefix, nonces, difficultyBits)
+  if (nonces.length < MIN_VECTOR_NONCES || search === null) return findShares(prefix, nonces, difficultyBits)
   const findIn = (run: readonly string[]): number[] =>
     search(prefix, run, difficultyBits).filter((place) => {
       const nonce = run[place] ?? ''

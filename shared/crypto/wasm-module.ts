@@ -1,8 +1,7 @@
 /**
- * As much of a WebAssembly assembler as the miner and the Merkle tree need. An expression is the bytes of the
- * instructions that leave its value on the stack, so operands come before their operator and putting code
- * together is concatenation. Sections and opcodes: WebAssembly Core Specification 2.0, chapter 5 "Binary
- * Format".
+ * As much of a WebAssembly assembler as the miner and the Merkle trees need. Code is the bytes of
+ * instructions that leave a value on the stack: operands come before their operator, and code is joined by
+ * concatenation. Sections and opcodes: WebAssembly Core Specification 2.0, chapter 5 "Binary Format".
  */
 
 export type Code = readonly number[]
@@ -66,7 +65,7 @@ export const i32 = {
   shiftLeft: (x: Code, bits: number): Code => [...x, ...i32.const(bits), 0x74],
   shiftRight: (x: Code, bits: number): Code => [...x, ...i32.const(bits), 0x76],
   lessThan: (x: Code, y: Code): Code => [...x, ...y, 0x49],
-  /** Stores a 4-byte word at `address` (a 4-byte boundary, as is said by alignment 2^2). */
+  /** Stores a 4-byte word at `address`, a 4-byte boundary (alignment 2^2). */
   store: (address: Code, value: Code): Code => [...address, ...value, 0x36, 2, 0],
 } as const
 
@@ -97,7 +96,7 @@ export const i32x4 = {
     ...encodeUnsigned(offset),
     lane,
   ],
-  /** Turns the bytes of each lane around. */
+  /** Reverses the bytes of each lane. */
   swapBytes: (x: Code): Code => [
     ...x,
     ...x,
@@ -181,7 +180,7 @@ const vector = (elements: readonly Code[]): Code => [...encodeUnsigned(elements.
 /** §5.2.4: a name is its length and its UTF-8 bytes (ASCII here). */
 const name = (text: string): Code => sized(Array.from(text, (char) => char.charCodeAt(0)))
 
-/** What is used of the WebAssembly JavaScript interface; Node's type declarations leave it out. */
+/** The part of the WebAssembly JavaScript interface used here; Node's type declarations lack it. */
 interface WebAssemblyEngine {
   validate(bytes: Uint8Array): boolean
   Module: new (bytes: Uint8Array) => object
@@ -190,7 +189,7 @@ interface WebAssemblyEngine {
 
 const engine = (globalThis as { WebAssembly?: WebAssemblyEngine }).WebAssembly
 
-/** Whether this runtime has WebAssembly with the vector instructions: asked with a module of two of them. */
+/** Whether this runtime has WebAssembly with vector instructions, found by validating a module with two. */
 export function canRunSimd(): boolean {
   if (engine === undefined) return false
   const body = i32x4.bitmask(i32x4.zero)
@@ -198,9 +197,9 @@ export function canRunSimd(): boolean {
 }
 
 /**
- * Compiles a module and gives what it exports, as the caller knows it from assembling it.
+ * Compiles a module and returns its exports. The caller states their type, which isn't checked.
  *
- * @throws Error where this runtime has no WebAssembly
+ * @throws Error if this runtime has no WebAssembly
  */
 export function instantiate<Exports extends { memory: { buffer: ArrayBuffer } }>(
   module: Uint8Array,

@@ -163,7 +163,7 @@ export const RECORD_BYTES = 512
  * only about one in twenty writes of a busy agent updates the count in the database.
  */
 export const ALLOWANCE_AHEAD_BYTES = 16 * 1024
-/** Proposals of one agent that nobody has endorsed (decisions, Claims): a tenth of the longest list. */
+/** Proposals of one agent that nobody has endorsed: a tenth of the longest list. */
 export const MAX_UNENDORSED_PROPOSALS = 20
 /** Work orders of one agent that can still be worked on. */
 export const MAX_OPEN_WORK_ORDERS = 20

@@ -75,15 +75,14 @@ export function viewSeal(seal: SealRecord): Seal {
     : { ...fields, signature: null, pubkey: null, algo: null, signed_at: null, signed: false }
 }
 
-/** The record id that a seal's own entries stand under. */
-export const sealRecord = (seq: number): string => `seal_${seq}`
+/** The record id of ledger entries that are about a seal itself. */
+export const sealRecordId = (seq: number): string => `seal_${seq}`
 
 /**
- * The source of the entry that closes a seal: of all entries it is the last one under seal `seq`. Where
- * something that doesn't close a seal has taken the source, it is the first free one of `<source>/2`,
- * `<source>/3`, …
+ * The source of the entry that closes seal `seq`, the last entry under it. If another kind of entry has taken
+ * that source, the first free one of `<source>/2`, `<source>/3`, … is used.
  */
-export const closingSource = (seq: number): string => `${sealRecord(seq)}/solvency`
+export const closingSource = (seq: number): string => `${sealRecordId(seq)}/solvency`
 
 /**
  * When the next seal is due, in Unix seconds.

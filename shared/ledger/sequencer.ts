@@ -53,9 +53,9 @@ export interface SequencerOptions {
   batchSize?: number
   /** A run takes no new batch after this time. */
   limitMs?: number
-  /** How long to wait for another that is at it; not at all where absent. */
+  /** How long to wait for another process's run; not at all if absent. */
   waitMs?: number
-  /** False: run beside whoever else runs. */
+  /** False: run even while another process does. */
   useLease?: boolean
   watch?: WatchStep
 }
@@ -71,9 +71,9 @@ const RUN_LIMIT_MS = 10_000
 const RACE_PAUSE_MS = 5
 
 /**
- * Numbers the pending entries that are there.
+ * Numbers all pending entries.
  *
- * @returns how many; 0 also where another process is at it
+ * @returns how many; 0 also if another process is doing so
  */
 export async function sequencePending(
   ctx: SequencerContext,
@@ -102,6 +102,7 @@ interface Batch {
 
 type NumberedRecord = Pick<PendingRecord, '_id'> & { marks: PendingEntry[] }
 
+/** Numbers batch after batch until no mark is left, the time is over or the lease is lost. */
 async function sequence(
   ctx: SequencerContext,
   options: SequencerOptions,
@@ -171,7 +172,7 @@ function walkMarks(ctx: SequencerContext, batchSize: number): () => Promise<Batc
   }
 }
 
-/** The marks of a record, without what is none. */
+/** The marks of a record. Elements that aren't marks are counted, logged and left out. */
 function readMarks(
   ctx: SequencerContext,
   { name }: PendingCollection,

@@ -16,7 +16,7 @@ import { checkpointOf, findLogConflict, originOf, signCheckpoint } from './check
 import { createEntryTree } from './entry-tree.ts'
 import { logState, readLog, rebuildLog, type LogState } from './log.ts'
 import { proveEntries } from './proofs.ts'
-import { sealFields, sealRecord, SealError, type SealRecord } from './seal.ts'
+import { sealFields, sealRecordId, SealError, type SealRecord } from './seal.ts'
 import { readSealKey } from './seal-key.ts'
 import {
   findMemoryConflict,
@@ -650,10 +650,10 @@ async function putOnRecord(ctx: SigningContext, adoption: Adoption): Promise<voi
 function adoptionEntry({ id, seq, payload_hash }: Adoption, at: number) {
   const kind = 'seal_adoption' as const
   return {
-    source: `${sealRecord(seq)}/adoption/${id}`,
+    source: `${sealRecordId(seq)}/adoption/${id}`,
     at,
     kind,
-    data: { seal: sealRecord(seq), payload_hash },
+    data: { seal: sealRecordId(seq), payload_hash },
   }
 }
 

@@ -1,6 +1,6 @@
 import { isReadable, type EntryRecord } from './entry.ts'
 import type { PendingEntry } from './pending.ts'
-import { closingSource, sealRecord } from './seal.ts'
+import { closingSource, sealRecordId } from './seal.ts'
 
 /** What the venue owes to payees, per coin, in its smallest unit: raw, piconero. */
 export interface Owed {
@@ -112,7 +112,7 @@ export function closingEntry(
     at,
     kind: 'solvency',
     data: {
-      seal: sealRecord(seq),
+      seal: sealRecordId(seq),
       owed: { xno: String(owed.xno), xmr: String(owed.xmr) },
       prev_seal: prevSeal,
       log: { size, root },
@@ -140,7 +140,8 @@ export function allowedClosings(
  * may still be false.
  */
 export function closesSeal(entry: EntryRecord, seq: number): boolean {
-  if (entry.kind !== 'solvency' || !isReadable(entry) || entry.data['seal'] !== sealRecord(seq)) return false
+  if (entry.kind !== 'solvency' || !isReadable(entry) || entry.data['seal'] !== sealRecordId(seq))
+    return false
   if (entry.source !== closingSource(seq) && !entry.source.startsWith(`${closingSource(seq)}/`)) return false
   try {
     readOwed(entry)

@@ -14,17 +14,17 @@ const LOOK_EVERY_MS = 100
 
 /**
  * Acts on every order with this deadline (Unix seconds), but not before the API is known to have served at
- * that time or later; a deadline in an outage is put off. Orders share a transaction for speed alone: if one
- * of them has changed, each is tried by itself.
+ * that time or later. A deadline that fell into an outage is extended instead. Orders share a transaction
+ * only for speed: if one of them has changed, each is tried separately.
  */
-export async function passDeadline(ctx: Context, dueAt: number): Promise<void> {
+export async function actOnDeadline(ctx: Context, dueAt: number): Promise<void> {
   if (nowSeconds(ctx) < dueAt || !(await isKnown(ctx, dueAt))) return
   const isInOutage = (await ctx.serving.findOutage(dueAt * SECOND_MS)) !== undefined
   let failed: unknown
   for await (const due of pagesOf((after) => ctx.orders.listDue(dueAt, after, BATCH_ORDERS))) {
     try {
       if (isInOutage) for (const order of due) await extendForOutage(ctx, order)
-      else await passAll(ctx, due)
+      else await actOnAll(ctx, due)
     } catch (error) {
       if (isOutage(error)) throw error
       failed = error
@@ -33,7 +33,10 @@ export async function passDeadline(ctx: Context, dueAt: number): Promise<void> {
   if (failed !== undefined) throw failed
 }
 
-/** The beat that tells may be on its way. */
+/**
+ * Whether the API is known to have served at `dueAt` or later. Waits a little, since its record of that may
+ * still be on its way.
+ */
 async function isKnown(ctx: Context, dueAt: number): Promise<boolean> {
   const giveUpAt = performance.now() + 2 * DEADLINE_SLACK_MS
   for (;;) {
@@ -47,7 +50,7 @@ async function isKnown(ctx: Context, dueAt: number): Promise<boolean> {
 
 class NotAll extends Error {}
 
-async function passAll(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
+async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
   const nowMs = ctx.databaseNow()
   const moves = due.map((before) => ({ before, ...deadlineMove(before, nowMs) }))
   try {
@@ -66,7 +69,7 @@ async function passAll(ctx: Context, due: readonly OrderRecord[]): Promise<void>
     if (isOutage(error)) throw error
     if (!(error instanceof NotAll))
       ctx.log.warn({ err: error, orders: due.length }, 'deadlines that fail together are tried one by one')
-    await passEach(ctx, due)
+    await actOnEach(ctx, due)
   }
   ctx.log.info(
     { orders: due.length, late_ms: Math.max(...moves.map(({ change }) => change.set.late_ms ?? 0)) },
@@ -74,12 +77,16 @@ async function passAll(ctx: Context, due: readonly OrderRecord[]): Promise<void>
   )
 }
 
-/** One after the other; one that fails keeps no other from its turn. */
-async function passEach(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
+/**
+ * Acts on orders one after the other, even if one of them fails.
+ *
+ * @throws the last failure, after all were tried; an outage at once
+ */
+async function actOnEach(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
   let failed: unknown
   for (const { _id: orderId, due_at: dueAt } of due) {
     try {
-      await passOne(ctx, orderId, dueAt)
+      await actOnOne(ctx, orderId, dueAt)
     } catch (error) {
       if (isOutage(error)) throw error
       ctx.log.error({ err: error, order_id: orderId }, 'the deadline of an order could not be acted on')
@@ -89,7 +96,7 @@ async function passEach(ctx: Context, due: readonly OrderRecord[]): Promise<void
   if (failed !== undefined) throw failed
 }
 
-async function passOne(ctx: Context, orderId: string, dueAt: number | undefined): Promise<void> {
+async function actOnOne(ctx: Context, orderId: string, dueAt: number | undefined): Promise<void> {
   for (;;) {
     const before = await ctx.orders.find(orderId)
     if (before === undefined || before.due_at !== dueAt) return

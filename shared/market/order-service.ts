@@ -274,9 +274,10 @@ export async function nameRefundAddress(
 }
 
 /**
- * An address that the operator named with a payment that was not made.
+ * Removes the buyer's refund address from an order and notes it there as undone. It is for an address that
+ * the operator gave for a payment that was then not made.
  *
- * @returns false if it was used otherwise
+ * @returns false, with nothing changed, if there is no such address or a payout to the buyer may use it
  */
 export async function forgetRefundAddress(ctx: Context, orderId: string, session: Session): Promise<boolean> {
   const before = await ctx.orders.find(orderId, session)

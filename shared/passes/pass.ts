@@ -19,8 +19,8 @@ export function isPassActive(passUntilMs: number | undefined, nowMs: number): bo
 }
 
 /**
- * The end of a pass after a paid credit: whole days on top of the later of now and the present end
- * (decisions, The pass). Times are milliseconds since the epoch.
+ * The end of a pass after a paid credit: whole days on top of the later of now and the present end.
+ * Times are milliseconds since the epoch.
  */
 export function addPaidDays(passUntilMs: number | undefined, nowMs: number, days: number): number {
   return Math.max(nowMs, passUntilMs ?? 0) + days * DAY_MS

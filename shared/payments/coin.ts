@@ -10,7 +10,7 @@ interface CoinUnits {
   unit: string
   /** 1 coin = 10^decimals of the smallest unit. */
   decimals: number
-  /** Decimals of a price (contract, Currency menu entry). */
+  /** Decimals of a price as `GET /currencies` shows it. */
   shownDecimals: number
 }
 

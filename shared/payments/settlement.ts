@@ -17,12 +17,13 @@ import { readFreshRate } from './rate.ts'
 const keyOf = (agentId: string): string => `payments ${agentId}`
 
 /**
- * Any number of workers may bring the same find, at any time and again: it counts once. The order of writes:
- * the payment, unique on coin, transaction and address; once confirmed, one transaction that makes it
- * `settled` and changes invoice, pass, referral and ledger. Confirmed late money stays `seen` until its
- * invoice has expired and there is a fresh rate (settleWaiting).
+ * Records a payment that was found on the chain or named by the operator. Any number of workers may report
+ * the same payment, at any time and repeatedly: it counts once. First the payment is stored, unique by coin,
+ * transaction and address. Once it is confirmed, one transaction makes it `settled` and changes invoice,
+ * pass, referral and ledger. A confirmed late payment stays `seen` until its invoice has expired and there is
+ * a fresh rate (settleWaiting).
  *
- * @returns the invoice's id; undefined if none has this address, or the amount is dust
+ * @returns the invoice's id; undefined if no invoice has this address, or the amount is dust
  */
 export async function recordPayment(
   ctx: Context,

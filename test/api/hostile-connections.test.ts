@@ -2,7 +2,7 @@ import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { pathsOf } from '../../api/http/mount.ts'
 import { describeApi } from '../../api/http/openapi.ts'
-import { connectionsWithin, createLimitedServer } from '../../api/http/server.ts'
+import { maxConnectionsFor, createLimitedServer } from '../../api/http/server.ts'
 import { listen } from '../../shared/servers/listen.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { MAX_BODY_BYTES } from '../../shared/foundation/limits.ts'
@@ -92,7 +92,7 @@ describe('a connection', () => {
   })
 
   it('is one of at most 20,000, and of so many that 200 descriptors are left', () => {
-    expect([undefined, 1_048_576, 10_200, 1_024, 300, 100].map(connectionsWithin)).toEqual([
+    expect([undefined, 1_048_576, 10_200, 1_024, 300, 100].map(maxConnectionsFor)).toEqual([
       20_000, 20_000, 10_000, 824, 100, 1,
     ])
   })

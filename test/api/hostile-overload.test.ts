@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { countUnread, countUnreadBytes, createAdmission } from '../../api/http/admission.ts'
-import { createLimitedServer, makeRoom } from '../../api/http/server.ts'
+import { trackUnread, readUnreadBytes, createAdmission } from '../../api/http/admission.ts'
+import { createLimitedServer, limitConnections } from '../../api/http/server.ts'
 import { listen } from '../../shared/servers/listen.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { MAX_HELD_BODY_BYTES, MAX_UNDER_WAY } from '../../shared/foundation/limits.ts'
@@ -215,40 +215,40 @@ describe('the room of an API process', () => {
     const admission = createAdmission({ reads: 2, writes: 1 })
     let finish = (): void => undefined
     const lasting = () => new Promise<void>((resolve) => (finish = resolve))
-    const first = admission.work('writes', lasting)
-    await expect(admission.work('writes', () => Promise.resolve())).rejects.toThrow(Refusal)
+    const first = admission.run('writes', lasting)
+    await expect(admission.run('writes', () => Promise.resolve())).rejects.toThrow(Refusal)
     // A flood of writes leaves reads served.
-    await expect(admission.work('reads', () => Promise.resolve('read'))).resolves.toBe('read')
+    await expect(admission.run('reads', () => Promise.resolve('read'))).resolves.toBe('read')
     finish()
     await first
-    await expect(admission.work('writes', () => Promise.resolve('written'))).resolves.toBe('written')
-    await expect(admission.work('writes', () => Promise.reject(new Error('a defect')))).rejects.toThrow(
+    await expect(admission.run('writes', () => Promise.resolve('written'))).resolves.toBe('written')
+    await expect(admission.run('writes', () => Promise.reject(new Error('a defect')))).rejects.toThrow(
       'a defect',
     )
-    await expect(admission.work('writes', () => Promise.resolve('written'))).resolves.toBe('written')
+    await expect(admission.run('writes', () => Promise.resolve('written'))).resolves.toBe('written')
   })
 
   it('is not kept by a request that waits for a worker; where too many wait, the next does not', async () => {
     const admission = createAdmission({ reads: 1, writes: 1 }, 1)
     let finish = (verdict: string): void => void verdict
-    const first = admission.work('writes', () =>
-      admission.aside('writes', () => new Promise<string>((resolve) => (finish = resolve))),
+    const first = admission.run('writes', () =>
+      admission.releaseRoomWhile('writes', () => new Promise<string>((resolve) => (finish = resolve))),
     )
-    await expect(admission.work('writes', () => Promise.resolve('written'))).resolves.toBe('written')
+    await expect(admission.run('writes', () => Promise.resolve('written'))).resolves.toBe('written')
     await expect(
-      admission.work('writes', () => admission.aside('writes', () => Promise.resolve('waited'))),
+      admission.run('writes', () => admission.releaseRoomWhile('writes', () => Promise.resolve('waited'))),
     ).resolves.toBe(undefined)
     finish('waited')
     await expect(first).resolves.toBe('waited')
     await expect(
-      admission.work('writes', () => admission.aside('writes', () => Promise.resolve('waited'))),
+      admission.run('writes', () => admission.releaseRoomWhile('writes', () => Promise.resolve('waited'))),
     ).resolves.toBe('waited')
   })
 
   it('for connections is taken from the client that has kept it waiting the longest, never from one that is being answered', async () => {
     const answers: (() => void)[] = []
     const server = createLimitedServer((_req, res) => void answers.push(() => res.end('answered')))
-    makeRoom(server.http, 3)
+    limitConnections(server.http, 3)
     const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
     const asking = await connectRaw(url)
     asking.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
@@ -273,7 +273,7 @@ describe('the room of an API process', () => {
   it('for answers is taken from the caller who has left one lying the longest, never from one who reads', async () => {
     const length = 16 * MB // more than the system's own buffers hold
     const server = createLimitedServer((_req, res) => {
-      countUnread(res, length, 3 * length)
+      trackUnread(res, length, 3 * length)
       res.end(Buffer.alloc(length, 0x61))
     })
     const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
@@ -281,7 +281,7 @@ describe('the room of an API process', () => {
     for (const { socket } of lying) socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
     await waitFor(
       'three answers that nobody takes',
-      () => (countUnreadBytes() === 3 * length ? true : undefined),
+      () => (readUnreadBytes() === 3 * length ? true : undefined),
       LIMIT,
     )
     // Whoever asks now is answered in full, and again and again; the first that lies is cut for it once it
@@ -292,7 +292,7 @@ describe('the room of an API process', () => {
       'the end of the oldest',
       async () => {
         expect((await (await fetch(url)).arrayBuffer()).byteLength).toBe(length)
-        return countUnreadBytes() < 3 * length ? true : undefined
+        return readUnreadBytes() < 3 * length ? true : undefined
       },
       LIMIT,
     )
@@ -300,13 +300,13 @@ describe('the room of an API process', () => {
     await waitFor('the cut', () => (isCut ? true : undefined), LIMIT)
     await closeAll(lying)
     await server.close()
-    expect(countUnreadBytes()).toBe(0)
+    expect(readUnreadBytes()).toBe(0)
   })
 
   it('for answers is not taken by callers who have left before they were answered', async () => {
     const asked: ServerResponse[] = []
     const answer = (res: ServerResponse): void => {
-      countUnread(res, MB)
+      trackUnread(res, MB)
       res.end(Buffer.alloc(MB, 0x61))
     }
     const server = createLimitedServer((_req, res) => void asked.push(res))
@@ -321,7 +321,7 @@ describe('the room of an API process', () => {
     if (left === undefined || second === undefined)
       throw new Error('three requests, and not all of them are kept')
     answer(second)
-    expect(countUnreadBytes()).toBe(MB)
+    expect(readUnreadBytes()).toBe(MB)
     await closeAll([early, behind].filter((one) => one !== undefined))
     await waitFor(
       'the ends of both',
@@ -329,7 +329,7 @@ describe('the room of an API process', () => {
       LIMIT,
     )
     answer(left)
-    await waitFor('what is left lying', () => (countUnreadBytes() === 0 ? true : undefined), {
+    await waitFor('what is left lying', () => (readUnreadBytes() === 0 ? true : undefined), {
       limitMs: 10_000,
     })
     await server.close()

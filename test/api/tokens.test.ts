@@ -120,7 +120,7 @@ describe('every route', () => {
   })
 
   it('refuses a banned agent, but for naming where it is paid what it is owed', () => {
-    expect(service.routes.filter(({ takesBanned }) => takesBanned).map(({ path }) => path)).toEqual([
+    expect(service.routes.filter(({ servesBanned }) => servesBanned).map(({ path }) => path)).toEqual([
       '/market/refund-address',
     ])
   })
@@ -160,7 +160,7 @@ describe('every route', () => {
           ...(token === undefined ? {} : { token }),
           ...(route.method === 'POST' ? { rawBody: '[]' } : {}),
         })
-        const takesCaller = kind === 'banned' && route.takesBanned === true
+        const takesCaller = kind === 'banned' && route.servesBanned === true
         const expected = takesCaller ? undefined : EXPECTED[route.access][kind]
         const isLetIn = ![401, 402].includes(answer.status) && answer.json.error !== 'banned'
         if (expected === undefined)

@@ -16,7 +16,7 @@ import { createClient } from '../../scripts/torture/client.ts'
 import { checkEvents, followEvents } from '../../scripts/torture/events.ts'
 import { inject } from '../../scripts/torture/faults.ts'
 import { startHistory } from '../../scripts/torture/history.ts'
-import { DICE, numbersOf } from '../../scripts/torture/plan.ts'
+import { DICE, numbersFor } from '../../scripts/torture/plan.ts'
 import { startStack, type Stack } from '../../scripts/torture/stack.ts'
 import { readStored } from '../../scripts/torture/stored.ts'
 import { MINUTE_MS } from '../../shared/foundation/time.ts'
@@ -48,7 +48,7 @@ beforeAll(async () => {
     ...{ agents: [], posts: [], claims: [], invoices: [], offers: [], orders: [], wrong: [] },
   }
   for (let nth = 0; nth < READERS; nth++) {
-    const reader = newAgent(`r${nth}`, numbersOf(SEED, `reader/${nth}`))
+    const reader = newAgent(`r${nth}`, numbersFor(SEED, `reader/${nth}`))
     await settleIn(world, reader, undefined, 1)
     const { json } = await ask(world, reader, 'claim', 'POST', '/claim', { body: { statement: reader.name } })
     world.claims.push({ id: String(json['id']), by: reader.name, kind: 'claim' })
@@ -62,7 +62,7 @@ async function write(writer: Agent, nth: number): Promise<boolean> {
   const { numbers } = writer
   const reader = numbers.pick(readers)
   if (nth % 8 === 0) {
-    const friend = newAgent(`${writer.name}f${nth}`, numbersOf(SEED, `${writer.name}/${nth}`))
+    const friend = newAgent(`${writer.name}f${nth}`, numbersFor(SEED, `${writer.name}/${nth}`))
     await register(world, friend, reader.id, numbers.below(1_000))
     if (friend.id === undefined) return false
     await orderWork(world, friend, 1)
@@ -88,7 +88,7 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
       let isOver = false
       let written = 0
       const writers = Array.from({ length: WRITERS }, async (_, nth) => {
-        const writer = newAgent(`w${nth}`, numbersOf(SEED, `writer/${nth}`))
+        const writer = newAgent(`w${nth}`, numbersFor(SEED, `writer/${nth}`))
         await settleIn(world, writer, undefined, 1)
         for (let turn = 0; isWriting; turn++) if (await write(writer, turn)) written++
       })
@@ -102,7 +102,7 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
       )
       const following = followers.map((one) => followEvents(world, one, () => isOver))
 
-      const numbers = numbersOf(SEED, 'kills')
+      const numbers = numbersFor(SEED, 'kills')
       const kills: Record<string, number> = {}
       for (let killed = 0, deck: (typeof KINDS)[number][] = []; killed < KILLS;) {
         const goal = written + WRITES_BETWEEN

@@ -6,7 +6,7 @@ import { Refusal } from '../../shared/foundation/errors.ts'
 import { decideDispute, type DisputeOutcome } from '../../shared/market/dispute-service.ts'
 import { OUTAGE_GAP_MS, OUTAGE_GRACE_MS } from '../../shared/market/market-terms.ts'
 import { makeOffer } from '../../shared/market/offer-service.ts'
-import { passDeadline } from '../../shared/market/order-deadlines.ts'
+import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
 import {
   acceptDelivery,
   deliverOrder,
@@ -414,8 +414,8 @@ function raceCommand(place: number): Command {
     const [accepted, disputed] = await Promise.allSettled([
       acceptDelivery(ctx, BUYER, { order_id: order.id }),
       disputeOrder(ctx, BUYER, { order_id: order.id, reason: 'x' }),
-      passDeadline(ctx, due),
-      passDeadline(ctx, due),
+      actOnDeadline(ctx, due),
+      actOnDeadline(ctx, due),
     ])
     const deadline = model.deadlineOf(order)
     const isOver = deadline !== undefined && model.now >= deadline
@@ -502,7 +502,7 @@ function deadlinesCommand(crash: Crash, workers: number): Command {
       for (let round = 0; round < 3; round++) {
         const times = await real.ctx.orders.listDueTimes(model.now, 100)
         for (const due of times)
-          await Promise.all(Array.from({ length: workers }, () => passDeadline(ctx, due).catch(onlyCrash)))
+          await Promise.all(Array.from({ length: workers }, () => actOnDeadline(ctx, due).catch(onlyCrash)))
       }
       if (crash === 'dies before its commit') return
       for (const order of model.orders) {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { createAdmission, createTurnQueue, createPace, takeBodyRoom } from '../../api/http/admission.ts'
+import { createAdmission, createTurnQueue, createPacer, takeBodyRoom } from '../../api/http/admission.ts'
 import { AGENT_BODY_SHARE, FREE_BODY_BYTES, MAX_HELD_BODY_BYTES } from '../../shared/foundation/limits.ts'
 
 const later = () => new Promise((resolve) => setImmediate(resolve))
@@ -55,14 +55,14 @@ describe('a lane of heavy requests', () => {
   it('is one of two: whoever shows no token waits for others who show none', async () => {
     const admission = createAdmission()
     const never = new Promise<void>(() => undefined)
-    for (let at = 0; at < 4; at++) void admission.heavy({} as Socket, () => never)
-    await expect(admission.heavy('agt_1', () => Promise.resolve('served'))).resolves.toBe('served')
+    for (let at = 0; at < 4; at++) void admission.runHeavy({} as Socket, () => never)
+    await expect(admission.runHeavy('agt_1', () => Promise.resolve('served'))).resolves.toBe('served')
   })
 })
 
 describe('light writes', () => {
   it('begin in turns over callers, however many requests one of them sends at once', async () => {
-    const turn = createPace({ perPass: 64, perCaller: 4 }, 1_000)
+    const turn = createPacer({ perPass: 64, perCaller: 4 }, 1_000)
     const order: string[] = []
     const ask = async (caller: string) => (await turn(caller), void order.push(caller))
     const asked = [
@@ -79,7 +79,7 @@ describe('light writes', () => {
   })
 
   it('are begun a few in each pass of the event loop, so that all else goes on between', async () => {
-    const turn = createPace({ perPass: 4, perCaller: 4 }, 1_000)
+    const turn = createPacer({ perPass: 4, perCaller: 4 }, 1_000)
     let begun = 0
     const asked = Array.from({ length: 40 }, async () => (await turn('one'), begun++))
     const seen: number[] = []
@@ -93,7 +93,7 @@ describe('light writes', () => {
   })
 
   it('of many callers with one request each begin at once', async () => {
-    const turn = createPace({ perPass: 64, perCaller: 1 }, 1_000)
+    const turn = createPacer({ perPass: 64, perCaller: 1 }, 1_000)
     let begun = 0
     const asked = Array.from({ length: 64 }, async (_, index) => (await turn(`agt_${index}`), begun++))
     await Promise.resolve()
@@ -104,14 +104,17 @@ describe('light writes', () => {
   it('of all who show no token take one turn together: an agent begins at once beside a flood of them', async () => {
     const admission = createAdmission()
     let begun = 0
-    const flood = Array.from({ length: 200 }, async () => (await admission.turn({} as Socket), begun++))
-    await admission.turn('agt_1')
+    const flood = Array.from(
+      { length: 200 },
+      async () => (await admission.waitForTurn({} as Socket), begun++),
+    )
+    await admission.waitForTurn('agt_1')
     expect(begun).toBeLessThan(10)
     await Promise.all(flood)
   })
 
   it('whose request is over are not begun, and one caller has a share of all that may wait', async () => {
-    const turn = createPace({ perPass: 64, perCaller: 1 }, 80)
+    const turn = createPacer({ perPass: 64, perCaller: 1 }, 80)
     const life = new AbortController()
     const first = turn('c')
     const left = turn('c', life.signal)

@@ -12,7 +12,7 @@ import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { KEY_LEASES, LeaseLost, type KeyHost } from '../../shared/servers/lease-store.ts'
-import { guard } from '../../workers/keyed-queues.ts'
+import { guardTransactions } from '../../workers/keyed-queues.ts'
 import { openLedger, verifyWholeLedger } from '../support/ledger.ts'
 import { openNanoVenue, strangerAddress, XNO, type NanoVenue } from '../support/nano-venue.ts'
 import { startWorkersProcess, type RunningProcess } from '../support/processes.ts'
@@ -148,7 +148,7 @@ describe('of two hosts with one seed', () => {
     const first = candidate('first')
     const claim = await ctx.leases.claim(first)
     if (claim.state !== 'held') throw new Error('nobody else is there')
-    const guarded = guard(ctx, first, claim.fence)
+    const guarded = guardTransactions(ctx, first, claim.fence)
     const at = 1
     const halt = (reason: string, meanwhile: () => Promise<unknown> = () => Promise.resolve()) =>
       guarded.database.transaction(async (session) => {

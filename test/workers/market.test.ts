@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
-import { passDeadline } from '../../shared/market/order-deadlines.ts'
+import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
 import { OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
@@ -46,7 +46,7 @@ const stored = async (order: PlacedOrder) => {
 const statusOf = async (order: PlacedOrder) => (await stored(order)).status
 const payoutsOf = (order: PlacedOrder) => market.ctx.payouts.listByOrder(order.id)
 const dueAt = async (order: PlacedOrder) => (await stored(order)).due_at ?? 0
-const pass = async (order: PlacedOrder) => passDeadline(market.ctx, await dueAt(order))
+const pass = async (order: PlacedOrder) => actOnDeadline(market.ctx, await dueAt(order))
 /** Sums by side and state, without those of 0. */
 const sumsOf = async (order: PlacedOrder) => {
   const { seller_id: sellerId } = await stored(order)
@@ -74,9 +74,9 @@ describe('a deadline', () => {
     const due = await dueAt(order)
     const { ctx } = market
     await vouch(ctx, due * 1_000)
-    await passDeadline({ ...ctx, databaseNow: () => due * 1_000 - 1 }, due)
+    await actOnDeadline({ ...ctx, databaseNow: () => due * 1_000 - 1 }, due)
     expect(await statusOf(order)).toBe('delivered')
-    await passDeadline({ ...ctx, databaseNow: () => due * 1_000 }, due)
+    await actOnDeadline({ ...ctx, databaseNow: () => due * 1_000 }, due)
     expect(await stored(order)).toMatchObject({
       status: 'released',
       late_ms: 0,
@@ -90,7 +90,7 @@ describe('a deadline', () => {
     await market.letPass(73 * HOUR_MS)
     const times = [...new Set(await Promise.all(orders.map(dueAt)))]
     await Promise.all(
-      Array.from({ length: 10 }, () => Promise.all(times.map((due) => passDeadline(market.ctx, due)))),
+      Array.from({ length: 10 }, () => Promise.all(times.map((due) => actOnDeadline(market.ctx, due)))),
     )
     for (const order of orders) expect(await sumsOf(order)).toEqual({ 'seller owed': percent(order, 80) })
     await checkMarket(market.ctx)
@@ -146,14 +146,14 @@ describe('a deadline', () => {
       amount_raw: '1',
       state: 'confirmed',
     } as never)
-    await expect(passDeadline(market.ctx, due)).rejects.toThrow('duplicate key')
+    await expect(actOnDeadline(market.ctx, due)).rejects.toThrow('duplicate key')
     expect([await statusOf(first), await statusOf(broken), await statusOf(last)]).toEqual([
       'released',
       'delivered',
       'released',
     ])
     await market.ctx.payouts.models.payouts.deleteOne({ source })
-    await passDeadline(market.ctx, due)
+    await actOnDeadline(market.ctx, due)
     expect(await statusOf(broken)).toBe('released')
   })
 
@@ -168,7 +168,7 @@ describe('a deadline', () => {
     }
     await sweep({ ...market.ctx, queues })
     expect(enqueued).toContain(await dueAt(order))
-    for (const due of enqueued) await passDeadline(market.ctx, due)
+    for (const due of enqueued) await actOnDeadline(market.ctx, due)
     const { late_ms: lateMs = 0, status } = await stored(order)
     expect([status, lateMs >= 89_000, lateMs < 150_000]).toEqual(['refunded', true, true])
   })
@@ -268,7 +268,7 @@ describe('an outage of the API', () => {
   const orderOf = async (order: PlacedOrder) =>
     (await quiet.ctx.orders.find(order.id)) ?? expect.fail('the order is gone')
   const passQuietly = async (order: PlacedOrder) =>
-    passDeadline(quiet.ctx, (await orderOf(order)).due_at ?? 0)
+    actOnDeadline(quiet.ctx, (await orderOf(order)).due_at ?? 0)
   const seconds = () => Math.floor(quiet.ctx.now() / 1_000)
 
   it('holds a deadline that fell into it while it lasts, however long', async () => {

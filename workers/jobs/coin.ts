@@ -15,7 +15,7 @@ import type { WorkerContext } from '../worker-context.ts'
 
 type Job = (ctx: WorkerContext) => Promise<void>
 
-/** By what they do. */
+/** The handlers of one coin's queues, by the queue's name without the coin. */
 interface CoinJobs {
   watch: Job
   check(ctx: WorkerContext, payload: Payload<'check-nano' | 'check-monero'>): Promise<void>

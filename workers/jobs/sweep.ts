@@ -9,16 +9,16 @@ import { enqueueOverdueDeadlines } from '../../shared/market/order-schedule.ts'
 
 /** Batches enqueued again by one sweep; the next sweep goes on. */
 const SWEEP_BATCHES = 1_000
-/** Orders whose pages one sweep deletes: some MB each at most. */
+/** Orders whose pages of counted shares one sweep deletes: some MB each at most. */
 const FORGOTTEN_ORDERS = 20
 
 /**
- * Finds due work in MongoDB whose job may be lost, and enqueues it again. It may run at any time, any number
- * of times and in several processes: every job that it enqueues takes effect once.
+ * Finds due work in MongoDB whose job may be lost, and enqueues it again. It may run at any time and in
+ * several processes at once: every job that it enqueues takes effect once.
  */
 export async function sweep(ctx: Context): Promise<void> {
-  // A batch younger than one sweep still has its own job, or is just getting it. A batch with a time in the
-  // future was stored by a clock that was ahead, and would otherwise wait until then.
+  // A batch younger than one sweep still has its own job, or is just getting it. One from the future was
+  // stored by a clock that was ahead, and would otherwise wait until that time.
   const { sweepMs } = ctx.config
   const waiting = await ctx.work.listWaiting(
     ctx.databaseNow() - sweepMs,
@@ -32,11 +32,11 @@ export async function sweep(ctx: Context): Promise<void> {
   await enqueueOverdueDeadlines(ctx)
   await enqueueChainCheck(ctx)
   await ctx.work.forgetPages(unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS), FORGOTTEN_ORDERS)
-  await watchRedis(ctx)
+  await noteEmptiedRedis(ctx)
 }
 
-/** A Redis that has lost its data is full again soon; that it had lost it is for the operator to know. */
-async function watchRedis(ctx: Context): Promise<void> {
+/** Notes for the operator when Redis has lost its data: then the mark that is stored there is gone. */
+async function noteEmptiedRedis(ctx: Context): Promise<void> {
   const [there, noted] = await Promise.all([ctx.queues.readMark(), ctx.watch.readRedis()])
   if (there !== undefined && there === noted?.mark) return
   const mark = newStepId()

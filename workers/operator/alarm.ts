@@ -15,25 +15,25 @@ export function watchFindings(ctx: Context, everyMs = LOOK_EVERY_MS): { close():
     if (isLooking) return
     isLooking = true
     look()
-      .catch((error: unknown) => ctx.log.warn({ err: error }, 'the network could not be looked at'))
+      .catch((error: unknown) => ctx.log.warn({ err: error }, 'the state of the network could not be read'))
       .finally(() => (isLooking = false))
   }, everyMs)
   return { close: () => clearInterval(timer) }
 }
 
 /**
- * A look says in the log what isn't fine, each finding once it was met at two looks in a row (a restart is none),
- * and once more when it is over; and it keeps since when each has stood, and how much of the disk was free.
+ * A look logs each finding once, when two looks in a row have met it (so that a restart of something isn't one),
+ * and again when it is over. It also stores since when each has stood, and how much of the disk is free.
  */
 export function openAlarm(ctx: Context): () => Promise<void> {
-  /** By name; those that were said are in `said`. */
+  /** When each finding began (Unix seconds), by name; `said` has those that were logged. */
   let since: Map<string, number> | undefined
   const said = new Map<string, Finding>()
   return async () => {
     const found = await readFindings(ctx, LOOK_LIMIT_MS)
     const before = since ?? new Map()
     const now = unixSeconds(ctx.now())
-    // After a restart it goes on from what was noted.
+    // `one.since` is what a former process noted.
     since = new Map(found.map((one) => [nameOf(one), one.since ?? before.get(nameOf(one)) ?? now]))
     for (const one of found)
       if (before.has(nameOf(one)) && !said.has(nameOf(one))) {

@@ -10,8 +10,8 @@ import { tellStory } from '../../shared/operation/story.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
 
 /**
- * Bull Board over the queues that are in use: one that an outage broke at its first use is made anew, and so
- * is the board then. Without BOARD_WRITES it has no buttons.
+ * Bull Board over all queues; without BOARD_WRITES it has no buttons. The board is made anew when a queue's
+ * connection was replaced after an outage.
  */
 export function showQueues(ctx: Context): RequestHandler {
   let isReached = false
@@ -76,7 +76,7 @@ function subjectOf(data: unknown): string | undefined {
   return found === undefined ? undefined : String(found[1])
 }
 
-/** What comes after the queue, or a job of it, in the path of a button. */
+/** The actions that the path of a button may name, after the queue or the job. */
 const ACTS = [
   ...(['pause', 'resume', 'add', 'retry', 'promote', 'clean', 'empty', 'obliterate', 'concurrency'] as const),
   ...(['rate-limit', 'job-schedulers', 'update-data', 'delay', 'priority'] as const),
@@ -84,7 +84,7 @@ const ACTS = [
 ]
 const LONGEST_USER = 80
 
-/** Each press of a button is in the ledger before it is done. */
+/** Records each press of a button, as an operator's act in the ledger, before it takes effect. */
 export function recordPresses(ctx: Context): RequestHandler {
   return async (req, res, next) => {
     if (req.method === 'GET' || req.method === 'HEAD' || !ctx.config.boardWrites) return next()
@@ -102,20 +102,22 @@ export function recordPresses(ctx: Context): RequestHandler {
       res.json({
         ok: false,
         error: 'unavailable',
-        message: 'MongoDB is away: it cannot be recorded, so it is not done.',
+        message: 'MongoDB is out of reach: the action cannot be recorded, so it is not done.',
       })
     }
   }
 }
 
-/** The user's name of Basic, which the operator chooses; a program sends the token alone. */
+/**
+ * The user name of Basic authentication, which the operator chooses freely; `token` for a program's Bearer.
+ */
 function userOf(authorization: string | undefined): string {
   if (readAuthorization(authorization).scheme !== 'basic') return 'token'
   const text = Buffer.from((authorization ?? '').split(' ')[1] ?? '', 'base64').toString('utf8')
   return text.slice(0, Math.max(0, text.indexOf(':'))).slice(0, LONGEST_USER) || 'nobody'
 }
 
-/** `operator show` for a browser. */
+/** The answer of `operator show`, for a browser. */
 export function showStory(ctx: Context): RequestHandler<{ word: string }> {
   return async (req, res) => {
     const story = await tellStory(ctx, req.params.word)
@@ -124,14 +126,14 @@ export function showStory(ctx: Context): RequestHandler<{ word: string }> {
       ok: false,
       error: 'no_such_record',
       message:
-        'Nothing is known of it: it is no id, entry, address, transaction, handle or job of this network.',
+        'Nothing of this network has this name: it is no id, entry, address, transaction, handle or job.',
     })
   }
 }
 
 const FAILED_OF_A_QUEUE = 500
 
-/** Failed jobs that are kept, by queue and by what their errors begin with. */
+/** The failed jobs that are kept, grouped by queue and kind of error. */
 export function showFailed(ctx: Context): RequestHandler {
   return async (_req, res) => {
     const failed = await Promise.all(

@@ -12,16 +12,13 @@ import { hasNoWorker, readQueueStates } from '../../shared/servers/queue-state.t
 import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 
 /**
- * What is true of the whole network and not of one process: read from MongoDB and Redis at each scrape, by
- * the one process that serves the operator's port.
+ * Gauges of the whole network, not of one process. The process that serves the operator's port reads them
+ * from MongoDB and Redis at each scrape.
  */
 export interface NetworkCollector {
-  /** Its label on the gauge that tells of collectors that failed. */
+  /** Its label on the gauge `collector_up`. */
   name: string
-  /**
-   * Makes its gauges in the registry, and gives back what sets them. Gauges of a collector that fails are
-   * emptied.
-   */
+  /** Makes its gauges, and returns a function that sets them. If that fails, all its gauges are emptied. */
   open(gauge: MakeGauge): (ctx: Context) => Promise<void>
 }
 
@@ -156,7 +153,7 @@ const coins: NetworkCollector = {
         if (state.treasury_raw !== undefined)
           treasury.set({ coin }, inCoins(BigInt(state.treasury_raw), coin))
         const rate = await ctx.coins.findRate(coin)
-        // A coin that never had one is as one whose rate is too old.
+        // Without any rate, the age counts from 1970, so it is too old.
         rateAge.set({ coin }, Math.max(0, ctx.databaseNow() / SECOND_MS - (rate?.at ?? 0)))
         if (state.treasury_short_raw !== undefined)
           short.set({ coin }, inCoins(BigInt(state.treasury_short_raw), coin))
@@ -203,7 +200,6 @@ const payouts: NetworkCollector = {
 /** Near enough for a graph. */
 const inCoins = (units: bigint, coin: Coin): number => Number(units) / 10 ** COIN_UNITS[coin].decimals
 
-/** Every collector. A part that has more to tell adds its own here. */
 const market: NetworkCollector = {
   name: 'market',
   open(gauge) {
@@ -260,7 +256,6 @@ const backup: NetworkCollector = {
   },
 }
 
-/** The lines of `operator status`. */
 const findings: NetworkCollector = {
   name: 'findings',
   open(gauge) {
@@ -272,6 +267,7 @@ const findings: NetworkCollector = {
   },
 }
 
+/** A part of the network with more to show adds its collector here. */
 const NETWORK_COLLECTORS: readonly NetworkCollector[] = [
   queues,
   redis,
@@ -286,10 +282,14 @@ const NETWORK_COLLECTORS: readonly NetworkCollector[] = [
 ]
 
 const FINDINGS_LIMIT_MS = 3 * SECOND_MS
-/** A slower part is left out of this scrape, and its own gauge says 0. */
+/** A slower collector is left out of the scrape, and its `collector_up` is 0. */
 const COLLECT_LIMIT_MS = 4 * SECOND_MS
 
-/** Opens the network's metrics; the function reads them, in the text format of Prometheus. */
+/**
+ * Opens the network's metrics.
+ *
+ * @returns reads them, in Prometheus's text format
+ */
 export function openNetworkMetrics(ctx: Context): () => Promise<string> {
   const registry = new Registry()
   const up = new Gauge({
@@ -307,7 +307,7 @@ export function openNetworkMetrics(ctx: Context): () => Promise<string> {
         labelNames: [...labelNames],
         registers: [registry],
       })
-      // Without labels, a gauge that is reset says 0, which would be a statement.
+      // reset() would set a gauge without labels to 0, which would read as a measurement.
       own.push(() => (labelNames.length === 0 ? made.remove() : made.reset()))
       return made
     })

@@ -18,8 +18,9 @@ export interface OperatorServer {
 }
 
 /**
- * The operator's port: Bull Board at `/queues`, `/metrics` of this process and of the whole network,
- * `/readyz`; all behind the token. Only `/healthz` answers without it.
+ * Serves the operator's port: Bull Board at `/queues`, `/failed`, `/show`, `/metrics` of this process and of
+ * the whole network, and `/readyz`, all behind the token. Only `/healthz` answers without it. Also starts
+ * watchFindings().
  */
 export async function startOperatorServer(ctx: Context, health: Health): Promise<OperatorServer> {
   const { operatorPort, operatorHost, secrets } = ctx.config
@@ -77,8 +78,8 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
 }
 
 /**
- * The board needs its own scripts and styles and nothing from elsewhere: no other site learns that an
- * operator has it open, or can frame it.
+ * The board loads only its own scripts and styles, so no other site learns that an operator has it open, and
+ * no other site can frame it.
  */
 const CONTENT_POLICY = [
   "default-src 'none'",
@@ -104,8 +105,8 @@ const secureHeaders: RequestHandler = (_req, res, next) => {
 }
 
 /**
- * A page under a name that its owner points here (DNS rebinding) would be of our own origin, and have the
- * browser ask for the password. No browser sends Bearer by itself, so a scraper may call us by any name.
+ * Against DNS rebinding: a page under a foreign name that resolves to this server would count as our own
+ * origin. No browser sends Bearer by itself, so a program may use any name.
  */
 function refuseOtherHosts(allowed: readonly string[]): RequestHandler {
   return (req, res, next) => {
@@ -133,10 +134,9 @@ function requireToken(token: string): RequestHandler {
 }
 
 /**
- * A browser that knows Basic credentials sends them with any request to this port, also with one that another
- * site's page makes. What changes something is taken from a page of this port, by what browsers themselves
- * say of where a request comes from and no page can forge, or from a program, which sends Bearer and no
- * origin.
+ * Against cross-site request forgery: a browser sends Basic credentials with any request to this port, even
+ * from another site's page. So a request that changes something is accepted only from a page of this port, by
+ * headers that pages can't forge, or from a program, which sends Bearer and no Origin.
  */
 const refuseOtherSites: RequestHandler = (req, res, next) => {
   if (req.method === 'GET' || req.method === 'HEAD' || isOwnPage(req.headers) || isProgram(req.headers))
@@ -145,7 +145,7 @@ const refuseOtherSites: RequestHandler = (req, res, next) => {
     ok: false,
     error: 'other_site',
     message:
-      'This changes something, and it was not asked for by a page of this port; a program sends the token as Bearer, without Origin.',
+      'A request that changes something must come from a page of this port, or from a program that sends the token as Bearer, without Origin.',
   })
 }
 

@@ -14,12 +14,12 @@ function drawDay(numbers: SeededNumbers): number {
   return firstDay + numbers.below(109_570)
 }
 
-/** 2031-02-07. */
+/** Days since 1970-01-01 as 2031-02-07. */
 function writeIsoDate(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10)
 }
 
-/** 7 February 2031. */
+/** Days since 1970-01-01 as 7 February 2031. */
 function writeLongDate(day: number): string {
   const date = new Date(day * DAY_MS)
   return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`

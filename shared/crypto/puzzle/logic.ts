@@ -10,8 +10,7 @@ const SCALES = [
 ] as const
 
 /**
- * Seven things: the six comparisons of neighbours fix the order; two more follow from them and add no
- * contradiction.
+ * Seven things to order. The six comparisons of neighbours determine the order; two more follow from them.
  */
 export function makeOrdering(numbers: SeededNumbers): Task {
   const scale = numbers.pick(SCALES)
@@ -40,8 +39,8 @@ export function makeOrdering(numbers: SeededNumbers): Task {
 }
 
 /**
- * Twelve robots, eleven statements that form a tree below the one whose nature is given: 4,096 equally likely
- * cases.
+ * Twelve robots and eleven statements, which form a tree below the robot whose nature is given. All 4,096
+ * cases are equally likely.
  */
 export function makeTruthTellers(numbers: SeededNumbers): Task {
   const names = [...'ABCDEFGHIJKL']

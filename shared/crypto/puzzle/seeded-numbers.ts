@@ -11,7 +11,7 @@ export type SeededNumbers = {
   between(low: number, high: number): number
   /** One of the items. */
   pick<T>(items: readonly T[]): T
-  /** `count` different places of the list, in random order. */
+  /** `count` items from different indexes of the list, in random order. */
   take<T>(items: readonly T[], count: number): T[]
   /** All items in random order. */
   shuffle<T>(items: readonly T[]): T[]
@@ -21,7 +21,7 @@ const WORD_RANGE = 2 ** 32
 
 /**
  * SHA-256 in counter mode: block i is SHA-256(UTF-8(label) || seed || uint32be(i)), read as eight big-endian
- * 32-bit words. A word that would favour small remainders is thrown away.
+ * 32-bit words. Words that would bias a remainder are skipped.
  */
 export function seedNumbers(label: string, seed: Uint8Array): SeededNumbers {
   const counter = new Uint8Array(4)

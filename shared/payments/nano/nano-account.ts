@@ -85,7 +85,7 @@ interface ChainBlock {
 async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string) {
   const tail: ChainBlock[] = []
   for (let hash = frontier; hash !== ZERO_HASH;) {
-    const record = await findOnRecord(ctx, hash.toLowerCase())
+    const record = await findOwnTransfer(ctx, hash.toLowerCase())
     if (record?.account_index === account.index && record.state === 'confirmed')
       return { tail, balanceRaw: BigInt((JSON.parse(record.signed) as NanoBlock).balance) }
     const found = await ctx.nano.rpc.blockInfo(hash)
@@ -99,8 +99,11 @@ async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string)
   return { tail, balanceRaw: 0n }
 }
 
-/** What is not on record may stop the coin, so that is made sure of. */
-async function findOnRecord(ctx: NanoContext, tx: string): Promise<TransferRecord | undefined> {
+/**
+ * The transfer with this transaction, if it is ours. An unknown transaction may halt the coin, so a first
+ * miss is confirmed by a read from the current primary.
+ */
+async function findOwnTransfer(ctx: NanoContext, tx: string): Promise<TransferRecord | undefined> {
   return (
     (await ctx.payouts.findTransferByTx('xno', tx)) ??
     ctx.payouts.findTransferByTx('xno', tx, { surely: true })
