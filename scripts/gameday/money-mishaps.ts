@@ -1,18 +1,41 @@
 import fs from 'node:fs'
 import path from 'node:path'
+import {
+  deriveSecretKey,
+  hashStateBlock,
+  publicKeyOf,
+  signHash,
+  workRoot,
+} from '../../devnet/nano-node/block.ts'
+import { decodeAddress, encodeAddress, zeroHash } from '../../devnet/nano-node/encoding.ts'
+import { findWork } from '../../devnet/nano-node/work.ts'
+import { waitFor } from '../embedded/wait.ts'
 import { queuesOf } from './process-mishaps.ts'
 import type { Network } from './network.ts'
 import type { Mishap } from './play.ts'
 
-const ANOTHER_BLOCK = 'AB'.repeat(32)
-
-/** The node answers as if its ledger had another last block of our treasury. */
-function fork({ coins: { node } }: Network): void {
-  node.lie(({ action, answerText }) =>
-    action === 'account_info'
-      ? answerText.replace(/"(frontier|confirmed_frontier)":\s*"[0-9A-F]{64}"/g, `"$1":"${ANOTHER_BLOCK}"`)
-      : undefined,
+/** The node has another block on the treasury's chain than the database knows of. */
+async function fork({ coins: { node, pay }, ctx, stack }: Network): Promise<void> {
+  const { ledger } = node.state
+  const seed = fs.readFileSync(path.join(stack.folder, 'nano-seed'), 'utf8').trim()
+  const secretKey = deriveSecretKey(seed, 0)
+  const account = publicKeyOf(secretKey)
+  pay(encodeAddress(account), 10n ** 30n)
+  const previous = await waitFor(
+    'the treasury to have received it',
+    async () => {
+      const frontier = ledger.frontier(account)
+      const transfer = await ctx.payouts.findTransferByTx('xno', frontier.toLowerCase())
+      return transfer?.state === 'confirmed' ? frontier : undefined
+    },
+    { limitMs: 30_000 },
   )
+  const balance = ledger.blocks.get(previous)?.balance ?? 0n
+  const representative = decodeAddress(node.genesis.address) ?? account
+  const fields = { account, previous, representative, balance, link: zeroHash }
+  const [hash, work] = [hashStateBlock(fields), findWork(workRoot(fields), ledger.thresholds.epoch2)]
+  node.state.submit({ type: 'state', ...fields, signature: signHash(hash, secretKey), work })
+  node.confirm(hash)
 }
 
 /** A node of the live network whose peers have what it lacks. */
@@ -69,8 +92,7 @@ export const MONEY_MISHAPS: readonly Mishap[] = [
   },
   {
     name: 'the node is on a fork',
-    kinds: ['coin_halted', 'coin_away'],
+    kinds: ['coin_halted'],
     happens: fork,
-    hand: { before: tellTheTruth, does: () => undefined },
   },
 ]
