@@ -17,11 +17,19 @@ const NO_NUL = String.raw`^[^\x00]*$`
 const SPACES = ' \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\ufeff'
 export const BLANK = `\t\n\u000b\f\r\u2028\u2029${SPACES}`
 
+const NOT_BLANK = 'expected something beside blanks'
+
 /** Text that has something to read in it. */
 export const notBlank = (field: z.ZodString) =>
   field
-    .refine((value) => value.trim() !== '', 'expected something beside blanks')
+    .refine((value) => value.trim() !== '', NOT_BLANK)
     .meta({ pattern: `^[${BLANK}]*[^${BLANK}\\x00][^\\x00]*$` })
+
+/** The same, bounded in bytes; the pattern begins it with ASCII, of which as many characters fit as bytes. */
+export const notBlankOfBytes = (bound: { maxBytes: number }) =>
+  textOfBytes(bound)
+    .refine((value) => value.trim() !== '', NOT_BLANK)
+    .meta({ pattern: `^[ \t\n\u000b\f\r]*[^${BLANK}\\x00][^\\x00]*$` })
 
 /** What breaks a line or commands a terminal: controls and the two separators of Unicode. */
 export const CONTROLS = '\\x00-\\x1f\\x7f-\\x9f\u2028\u2029'
