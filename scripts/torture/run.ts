@@ -276,7 +276,12 @@ async function check(world: World, stack: Stack): Promise<Finding[]> {
     ...(await checkReceipts(url, stored, stack.folder)),
     ...checkAnswers(history.calls, history.faults),
     ...(await checkAgents(world, stored, ledger)),
-    ...(await checkEvents(world, stored, money.orders)),
+    ...(await checkEvents(
+      world,
+      stored,
+      money.orders,
+      async () => (await readMoney(stack.mongo.url)).orders,
+    )),
     ...checkLogs(stack, history.faults),
     ...checkMembers(stack),
   ]
