@@ -11,11 +11,12 @@ import { LIST_LIMIT } from './limits.ts'
 const NO_NUL = String.raw`^[^\x00]*$`
 
 /**
- * The characters that `trim` removes (ECMA-262, WhiteSpace and LineTerminator), unescaped because dialects of
- * regular expressions differ in their escapes.
+ * The characters that `trim` removes (ECMA-262, WhiteSpace and LineTerminator), for a pattern: those of ASCII by
+ * the escapes that every dialect has, the others as they are. U+FEFF is written as a range with its two unassigned
+ * neighbours, since no source of Go may hold it.
  */
-const SPACES = ' \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\ufeff'
-export const BLANK = `\t\n\u000b\f\r\u2028\u2029${SPACES}`
+const SPACES = ' \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\ufefe-\uff00'
+export const BLANK = String.raw`\t\n\v\f\r` + `\u2028\u2029${SPACES}`
 
 const NOT_BLANK = 'expected something beside blanks'
 
@@ -29,7 +30,7 @@ export const notBlank = (field: z.ZodString) =>
 export const notBlankOfBytes = (bound: { maxBytes: number }) =>
   textOfBytes(bound)
     .refine((value) => value.trim() !== '', NOT_BLANK)
-    .meta({ pattern: `^[ \t\n\u000b\f\r]*[^${BLANK}\\x00][^\\x00]*$` })
+    .meta({ pattern: `^[ \\t\\n\\v\\f\\r]*[^${BLANK}\\x00][^\\x00]*$` })
 
 /** What breaks a line or commands a terminal: controls and the two separators of Unicode. */
 export const CONTROLS = '\\x00-\\x1f\\x7f-\\x9f\u2028\u2029'
