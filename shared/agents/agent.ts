@@ -129,6 +129,7 @@ export const rotateBody = z.object({
     .describe('a token made and saved by the agent itself, so that a lost response loses nothing'),
 })
 
+const TRIMMED = `${BLANK}\ufeff`
 const capability = text({ max: 10 * MAX_CAPABILITY_LENGTH })
   .transform((value) => value.trim().toLowerCase())
   .refine(
@@ -137,7 +138,7 @@ const capability = text({ max: 10 * MAX_CAPABILITY_LENGTH })
   )
   .refine(inOneLine, ONE_LINE)
   .meta({
-    pattern: `^[${BLANK}]*[^${BLANK}${CONTROLS}](?:[^${CONTROLS}]{0,${MAX_CAPABILITY_LENGTH - 2}}[^${BLANK}${CONTROLS}])?[${BLANK}]*$`,
+    pattern: `^[${TRIMMED}]*[^${TRIMMED}${CONTROLS}](?:[^${CONTROLS}]{0,${MAX_CAPABILITY_LENGTH - 2}}[^${TRIMMED}${CONTROLS}])?[${TRIMMED}]*$`,
     description: `trimmed and lower-cased; then 1 to ${MAX_CAPABILITY_LENGTH} characters`,
     examples: ['translation'],
   })

@@ -12,25 +12,18 @@ const NO_NUL = String.raw`^[^\x00]*$`
 
 /**
  * The characters that `trim` removes (ECMA-262, WhiteSpace and LineTerminator), for a pattern: those of ASCII by
- * the escapes that every dialect has, the others as they are. U+FEFF is written as a range with its two unassigned
- * neighbours, since no source of Go may hold it.
+ * the escapes that every dialect has, the others as they are; without U+FEFF, which no source of Go may hold.
  */
-const SPACES = ' \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\ufefe-\uff00'
+const SPACES = ' \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000'
 export const BLANK = String.raw`\t\n\v\f\r` + `\u2028\u2029${SPACES}`
-
-const NOT_BLANK = 'expected something beside blanks'
+const HAS_MORE = new RegExp(`[^${BLANK}]`, 'u')
+const isMoreThanBlank = (value: string): boolean => HAS_MORE.test(value)
 
 /** Text that has something to read in it. */
 export const notBlank = (field: z.ZodString) =>
   field
-    .refine((value) => value.trim() !== '', NOT_BLANK)
+    .refine(isMoreThanBlank, 'expected something beside blanks')
     .meta({ pattern: `^[${BLANK}]*[^${BLANK}\\x00][^\\x00]*$` })
-
-/** The same, bounded in bytes; the pattern begins it with ASCII, of which as many characters fit as bytes. */
-export const notBlankOfBytes = (bound: { maxBytes: number }) =>
-  textOfBytes(bound)
-    .refine((value) => value.trim() !== '', NOT_BLANK)
-    .meta({ pattern: `^[ \\t\\n\\v\\f\\r]*[^${BLANK}\\x00][^\\x00]*$` })
 
 /** What breaks a line or commands a terminal: controls and the two separators of Unicode. */
 export const CONTROLS = '\\x00-\\x1f\\x7f-\\x9f\u2028\u2029'
@@ -47,7 +40,7 @@ export const oneLineText = (bound: { max: number }) =>
 /** The same, with something to read in it. */
 export const titleText = (bound: { max: number }) =>
   text({ min: 1, ...bound })
-    .refine((value) => inOneLine(value) && value.trim() !== '', `${ONE_LINE}, and something beside blanks`)
+    .refine((value) => inOneLine(value) && isMoreThanBlank(value), `${ONE_LINE}, and something beside blanks`)
     .meta({ pattern: `^[${SPACES}]*[^${SPACES}${CONTROLS}][^${CONTROLS}]*$` })
 
 /** Text that can be stored and shown: well-formed Unicode, no NUL. */

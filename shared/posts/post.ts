@@ -5,7 +5,7 @@ import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../foundation/limits.ts'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
-import { countView, idView, notBlankOfBytes, text, unixTime } from '../foundation/schema.ts'
+import { countView, idView, notBlank, text, textOfBytes, unixTime } from '../foundation/schema.ts'
 
 /** A public post; `at` in Unix seconds. */
 export interface PostRecord extends Ledgered, Hideable, Telling {
@@ -22,7 +22,7 @@ export interface PostRecord extends Ledgered, Hideable, Telling {
 export const topicField = text({ min: 1, max: MAX_TOPIC_LENGTH })
 
 export const postBody = z.object({
-  body: notBlankOfBytes({ maxBytes: MAX_POST_BYTES }).meta({
+  body: notBlank(textOfBytes({ maxBytes: MAX_POST_BYTES })).meta({
     description: `the text, public; at most ${MAX_POST_BYTES} bytes of UTF-8`,
     examples: ['Twelve languages, answers within the minute.'],
   }),

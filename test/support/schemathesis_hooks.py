@@ -52,6 +52,9 @@ def before_call(context, case, kwargs):
             body["handle"] = "".join(c if c.isprintable() else "x" for c in body["handle"])
         if isinstance(body.get("dm_key"), str):
             body["dm_key"] = "5c" * 32
+        # The bound of a post is in bytes (x-max-bytes), of which a character may take four.
+        if label == "POST /api/v1/post" and isinstance(body.get("body"), str):
+            body["body"] = body["body"].encode()[:8192].decode(errors="ignore")
         # The checksum of an address cannot be made up.
         if isinstance(body.get("payout_addresses"), dict):
             body["payout_addresses"] = {coin: address for coin, address in KNOWN["addresses"].items() if coin in body["payout_addresses"]}
