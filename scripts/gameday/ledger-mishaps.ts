@@ -3,11 +3,10 @@ import os from 'node:os'
 import path from 'node:path'
 import { waitFor } from '../embedded/wait.ts'
 import type { Part } from '../torture/stack.ts'
-import type { Network } from './network.ts'
+import { within, type Network } from './network.ts'
 import { queuesOf } from './process-mishaps.ts'
 import type { Mishap } from './play.ts'
 
-const within = ({ stack }: Network, name: string): string => path.join(stack.folder, name)
 const BACKUP = path.join(os.tmpdir(), `agent-network-gameday-${process.pid}`)
 let copied: Part | undefined
 

@@ -1,5 +1,4 @@
 import fs from 'node:fs'
-import path from 'node:path'
 import {
   deriveSecretKey,
   hashStateBlock,
@@ -11,13 +10,15 @@ import { decodeAddress, encodeAddress, zeroHash } from '../../devnet/nano-node/e
 import { findWork } from '../../devnet/nano-node/work.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { queuesOf } from './process-mishaps.ts'
-import type { Network } from './network.ts'
+import { within, type Network } from './network.ts'
 import type { Mishap } from './play.ts'
 
 /** The node has another block on the treasury's chain than the database knows of. */
-async function fork({ coins: { node, pay }, ctx, stack }: Network): Promise<void> {
+async function fork(network: Network): Promise<void> {
+  const { coins, ctx } = network
+  const { node, pay } = coins
   const { ledger } = node.state
-  const seed = fs.readFileSync(path.join(stack.folder, 'nano-seed'), 'utf8').trim()
+  const seed = fs.readFileSync(within(network, 'nano-seed'), 'utf8').trim()
   const secretKey = deriveSecretKey(seed, 0)
   const account = publicKeyOf(secretKey)
   pay(encodeAddress(account), 10n ** 30n)
@@ -56,7 +57,7 @@ export const MONEY_MISHAPS: readonly Mishap[] = [
     name: 'a second wallet has another seed',
     kinds: ['key_refused'],
     async happens(network) {
-      const seed = path.join(network.stack.folder, 'other-seed')
+      const seed = within(network, 'other-seed')
       fs.writeFileSync(seed, `${'3c'.repeat(32)}\n`, { mode: 0o600 })
       await network.startWorkers('second', queuesOf('payments'), { NANO_SEED_FILE: seed })
     },

@@ -56,6 +56,9 @@ export interface Network {
   stop(): Promise<void>
 }
 
+/** A file in the network's folder. */
+export const within = ({ stack }: Network, name: string): string => path.join(stack.folder, name)
+
 /** One process for each kind of work that a mishap can befall. */
 const groups = (): Record<string, QueueName[]> => Object.groupBy(QUEUE_NAMES, (name) => queueRow(name).pool)
 

@@ -9,7 +9,7 @@ import { newStepId } from '../../shared/foundation/ids.ts'
 import { QUEUE_NAMES, queuePrefix, queueRow, type PoolName } from '../../shared/servers/queues.ts'
 import { reservePort } from '../embedded/ports.ts'
 import { waitFor } from '../embedded/wait.ts'
-import type { Network } from './network.ts'
+import { within, type Network } from './network.ts'
 import type { Mishap } from './play.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -18,7 +18,6 @@ const PROGRAM = ['api', 'workers', 'shared', 'client', 'docs', 'package.json', '
 
 export const queuesOf = (pool: PoolName): string =>
   QUEUE_NAMES.filter((name) => queueRow(name).pool === pool).join(',')
-const within = ({ stack }: Network, name: string): string => path.join(stack.folder, name)
 const lookAt = (network: Network, env: Record<string, string>): void => void Object.assign(network.env, env)
 
 let stray: ChildProcess | undefined

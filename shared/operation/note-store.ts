@@ -1,34 +1,31 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { newStepId } from '../foundation/ids.ts'
+import { number, schemaOf, text, type RecordOf } from '../servers/fields.ts'
+import { recordsOf } from '../servers/records.ts'
 
 /** Why an operator did something, in their own words. Nobody else is shown it. */
-export interface NoteRecord {
-  _id: string
+const noteFields = {
+  _id: text,
   /** Unix seconds. */
-  at: number
+  at: number,
   /** The id of what it was done to. */
-  about: string
+  about: text,
   /** The verb. */
-  act: string
-  note: string
+  act: text,
+  note: text,
   /** Who ran the command, as their machine knows them. */
-  by: string
+  by: text,
 }
+export type NoteRecord = RecordOf<typeof noteFields>
 
-const string = { type: String, required: true } as const
-const noteSchema = new Schema<NoteRecord>(
-  { _id: string, at: { type: Number, required: true }, about: string, act: string, note: string, by: string },
-  { collection: 'operator_notes', strict: 'throw', versionKey: false },
-)
+const noteSchema = schemaOf<NoteRecord>('operator_notes', noteFields)
 noteSchema.index({ about: 1 })
 
 export function createNoteStore(connection: Connection) {
-  const notes = connection.model<NoteRecord>('OperatorNote', noteSchema)
+  const notes = recordsOf(connection.model<NoteRecord>('OperatorNote', noteSchema))
   return {
-    models: { notes },
-    async add(given: Omit<NoteRecord, '_id'>): Promise<void> {
-      await notes.insertMany([{ _id: newStepId(), ...given }], { lean: true })
-    },
+    models: { notes: notes.model },
+    add: (given: Omit<NoteRecord, '_id'>) => notes.insert([{ _id: newStepId(), ...given }]),
   }
 }
 
