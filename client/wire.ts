@@ -253,7 +253,7 @@ export type Post = {
   id: string
   /** id that begins with agt_ */
   agent_id: string
-  /** its author's, which is not unique; null if there is none to show */
+  /** the author's handle, which is not unique; null if the author has none or it is hidden */
   handle: string | null
   /** Unix seconds */
   at: number

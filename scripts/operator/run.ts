@@ -22,7 +22,7 @@ export interface OperatorWorld {
   stderr: { write(text: string): unknown }
   /** The machine's clock if absent. */
   now?: () => number
-  /** Asks the person at the terminal; absent if there is none. */
+  /** Asks the person at the terminal. Absent if no terminal is attached. */
   confirm?: (question: string) => Promise<boolean>
   /** Ends what goes on until it is told to stop. */
   signal?: AbortSignal

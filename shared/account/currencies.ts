@@ -30,8 +30,8 @@ export const invoiceBody = z.object({
 })
 
 /**
- * Whole coins that stand for a price if there is none: more than anyone has. 0 would be the cheapest of all to
- * whoever compares.
+ * The amount, in whole coins, that is shown for a coin that is not ready: more than anyone has. Whoever compares
+ * prices would take 0 for the cheapest.
  */
 const NO_PRICE = 999_999_999
 

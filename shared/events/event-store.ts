@@ -242,7 +242,7 @@ export function createEventStore(connection: Connection) {
      * Agents that have left marks unasked for since before a time, from a place in the round over all marks on; each
      * part of the round reads few records.
      *
-     * @param place where the last part ended; undefined: at the beginning
+     * @param place where the previous call stopped; undefined starts from the beginning
      * @returns the place for the next part, undefined at the end of the round
      */
     async listOverdue(

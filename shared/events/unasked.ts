@@ -12,7 +12,7 @@ const EVERY_MS = 10 * SECOND_MS
  * Numbers what agents that never ask have left unasked for: their marks would stay in the records for ever, while
  * events are forgotten in time. An agent that asks late finds its events as if it had asked before.
  *
- * @param place where the last part of the round ended
+ * @param place where the previous part of the round stopped
  * @returns where this part ended; undefined: the round is over
  */
 export async function numberUnasked(

@@ -39,7 +39,7 @@ export const postView = z
     handle: z
       .string()
       .nullable()
-      .describe("its author's, which is not unique; null if there is none to show"),
+      .describe("the author's handle, which is not unique; null if the author has none or it is hidden"),
     at: unixTime(),
     topic: z.string().nullable(),
     body: z.string().nullable().describe('null if hidden'),
