@@ -1,7 +1,9 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { commitRecord } from '../crypto/commitment.ts'
 import { newId } from '../foundation/ids.ts'
 import { newSalt, PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from '../ledger/pending.ts'
+import { number, schemaOf, text, type RecordOf } from '../servers/fields.ts'
+import { recordsOf } from '../servers/records.ts'
 
 /** What somebody did on the board. */
 export interface ActContent {
@@ -11,39 +13,28 @@ export interface ActContent {
   path: string
 }
 
-export interface ActRecord extends Ledgered, ActContent {
-  _id: string
-  at: number
-  act: string
+const actFields = {
+  _id: text,
+  at: number,
+  by: text,
+  path: text,
+  act: text,
   /** A queue's name, or all. */
-  queue: string
+  queue: text,
   /** Opens the commitment in its ledger entry. */
-  salt: string
+  salt: text,
 }
+export type ActRecord = RecordOf<typeof actFields> & Ledgered
 
-const string = { type: String, required: true } as const
-
-const actSchema = new Schema<ActRecord>(
-  {
-    _id: string,
-    at: { type: Number, required: true },
-    by: string,
-    path: string,
-    act: string,
-    queue: string,
-    salt: string,
-    ...pendingField,
-  },
-  { collection: 'operator_acts', strict: 'throw', versionKey: false },
-)
+const actSchema = schemaOf<ActRecord>('operator_acts', { ...actFields, ...pendingField })
 actSchema.index(...PENDING_INDEX)
 
 export const actContent = ({ by, path }: ActContent) => ({ by, path })
 
 export function createActStore(connection: Connection) {
-  const acts = connection.model<ActRecord>('OperatorAct', actSchema)
+  const acts = recordsOf(connection.model<ActRecord>('OperatorAct', actSchema))
   return {
-    models: { acts },
+    models: { acts: acts.model },
     /** Stores it with its ledger entry. @param at Unix seconds */
     async record(given: ActContent & { act: string; queue: string }, at: number): Promise<string> {
       const id = newId('operator_act')
@@ -51,7 +42,7 @@ export function createActStore(connection: Connection) {
       const { act, queue } = given
       const data = { act_id: id, act, queue, content_hash: commitRecord(id, salt, actContent(given)) }
       const entry: PendingEntry = { source: `${id}/operator_act`, at, kind: 'operator_act', data }
-      await acts.insertMany([{ _id: id, at, ...given, salt, pending: [entry] }], { lean: true })
+      await acts.insert([{ _id: id, at, ...given, salt, pending: [entry] }])
       return id
     },
   }
