@@ -1,8 +1,9 @@
 /**
  * `npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…]`: runs a market on a network of
  * its own, with exact, wrong, late and double payments, under faults. Afterwards every raw of the coin is
- * accounted for, by the chain and the service's answers alone. Invariants are checked while it runs. The
- * first finding ends the run, unless `--keep-going` is given; `--singly` causes one fault at a time and waits
+ * accounted for, by the chain and the service's answers alone. Invariants are checked while it runs. With
+ * `--deliveries N` a slow machine goes on beyond SECONDS until there were so many. The first finding ends the
+ * run, unless `--keep-going` is given; `--singly` causes one fault at a time and waits
  * until all work is done before the next. `--broken` instead breaks one line of the payout code after the
  * other, and shows whether the model finds it. Exits with 1 if something was found. The seed determines what
  * is chosen, not when it happens.
@@ -14,7 +15,7 @@ import { describeModel } from './money-model/report.ts'
 import { runModel } from './money-model/run.ts'
 
 const KINDS: readonly string[] = [...FAULT_NAMES, ...TRICKS]
-const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--singly] [--keep-going] [--pay-by SECONDS] [--history FILE]
+const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--singly] [--keep-going] [--deliveries N] [--pay-by SECONDS] [--history FILE]
        npm run money-model -- --broken [SEED]
 kinds: ${KINDS.join(', ')}; "all" stands for every one of them`
 
@@ -39,6 +40,7 @@ const { values, positionals } = parseArgs({
     'keep-going': { type: 'boolean' },
     history: { type: 'string' },
     'pay-by': { type: 'string' },
+    deliveries: { type: 'string' },
     broken: { type: 'boolean' },
   },
 })
@@ -70,6 +72,9 @@ const result = await runModel({
     isSingly: values.singly === true,
   },
   keepsGoing: values['keep-going'] === true,
+  ...(values.deliveries === undefined
+    ? {}
+    : { leastDeliveries: readWhole('--deliveries', values.deliveries) }),
   historyFile: values.history ?? `money-model-${seed}.jsonl`,
   say: (line) => void process.stderr.write(`money-model: ${line}\n`),
 })

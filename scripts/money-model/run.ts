@@ -43,6 +43,8 @@ export interface ModelOptions extends Mode {
   agents?: number
   /** Orders under way at the same time. */
   salesAtOnce?: number
+  /** The run lasts longer than its time if there were fewer deliveries by then. */
+  leastDeliveries?: number
   /** Where the records go when something is found. */
   historyFile?: string
   say: (line: string) => void
@@ -62,6 +64,7 @@ export async function runModel({
   say,
   agents = AGENTS,
   salesAtOnce = SALES_AT_ONCE,
+  leastDeliveries = 0,
   ...mode
 }: ModelOptions): Promise<ModelResult> {
   const chain = await startChain()
@@ -75,7 +78,7 @@ export async function runModel({
     const world = await openWorld(mode, network, chain, agents, say)
     say(`seed ${mode.seed}: ${agents} agents at work for ${mode.seconds} s`)
     const telling = setInterval(() => say(describeProgress(world)), TELL_EVERY_MS)
-    await play(world, salesAtOnce).finally(() => {
+    await play(world, salesAtOnce, leastDeliveries).finally(() => {
       clearInterval(telling)
       world.pace.close()
     })
@@ -110,10 +113,12 @@ function keepRecords({ history, chain, network }: World, file: string): void {
 const namesIn = (what: string): string[] =>
   what.match(/\b(?:[a-z]{2,4}_[0-9a-z]{26}|nano_[0-9a-z]{60}|[0-9a-f]{64})\b/g) ?? []
 
-async function play(world: World, salesAtOnce: number): Promise<void> {
+async function play(world: World, salesAtOnce: number, leastDeliveries: number): Promise<void> {
   const operator = hireOperator(world)
   const endMs = world.history.nowMs() + world.mode.seconds * 1_000
-  const isOver = (): boolean => world.history.nowMs() >= endMs || world.ended.signal.aborted
+  const isOver = (): boolean =>
+    world.ended.signal.aborted ||
+    (world.history.nowMs() >= endMs && (world.counts.get('deliveries') ?? 0) >= leastDeliveries)
   let hasEnded = false
   await until(world, 'the coin did not get ready', async () =>
     (await operator.isReady()) ? true : undefined,
