@@ -1,3 +1,4 @@
+import { nameToken, needsToken, observe } from './observe.ts'
 import type { Call, History } from './history.ts'
 
 /** Longer than any answer may take. */
@@ -39,6 +40,7 @@ export function createClient(urls: readonly string[], history: History): Client 
       path,
       ...(body === undefined ? {} : { body }),
       ...(marker === undefined ? {} : { marker }),
+      ...(token !== undefined && needsToken(method, path) ? { token: nameToken(token) } : {}),
     }
     try {
       const response = await fetch(target, {
@@ -53,6 +55,7 @@ export function createClient(urls: readonly string[], history: History): Client 
       const json = (await response.json()) as Record<string, unknown>
       const error = json['error'] === undefined ? {} : { error: String(json['error']) }
       const kept = keepsAnswer || response.status >= 400 ? { answer: json } : {}
+      const seen = response.ok ? observe(method, path, who, json) : []
       return {
         ...history.record({
           ...sent,
@@ -60,6 +63,7 @@ export function createClient(urls: readonly string[], history: History): Client 
           status: response.status,
           ...error,
           ...kept,
+          ...(seen.length === 0 ? {} : { seen }),
         }),
         json,
       }

@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import type { Observation } from './observe.ts'
 
 /** One request and what came of it. Times are milliseconds from the beginning of the run. */
 export interface Call {
@@ -19,6 +20,10 @@ export interface Call {
   status?: number
   error?: string
   answer?: Record<string, unknown>
+  /** The token that was used, shortened and hashed; absent if none was needed. */
+  token?: string
+  /** What a good answer says about objects. */
+  seen?: Observation[]
   /** Why no answer came. */
   lost?: string
 }

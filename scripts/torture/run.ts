@@ -17,6 +17,7 @@ import { startCoins } from './coins.ts'
 import { checkEvents, followEvents } from './events.ts'
 import { inject, whyNot, type Injected } from './faults.ts'
 import { startHistory, type History } from './history.ts'
+import { checkObjects } from './objects.ts'
 import { runOperatorActs } from './operator-acts.ts'
 import { numbersFor, planFaults, type FaultKind, type PlannedFault } from './plan.ts'
 import { startStack, type Stack } from './stack.ts'
@@ -275,6 +276,10 @@ async function check(world: World, stack: Stack): Promise<Finding[]> {
     ...(await checkChain(url, stored, stack.folder)),
     ...(await checkReceipts(url, stored, stack.folder)),
     ...checkAnswers(history.calls, history.faults),
+    ...checkObjects(
+      history.calls,
+      new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[name, id] as const]))),
+    ),
     ...(await checkAgents(world, stored, ledger)),
     ...(await checkEvents(
       world,

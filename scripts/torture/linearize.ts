@@ -1,0 +1,171 @@
+/**
+ * Whether concurrent operations on one object could have happened one after the other, each at some time
+ * between its call and its answer: the search of Wing and Gong, "Testing and Verifying Concurrent Objects"
+ * (1993), with Lowe's memory of places that led nowhere, "Testing for linearizability" (2017).
+ */
+export interface Operation {
+  fromMs: number
+  /** When the answer came; absent if none came: the operation may take effect at any later time, or never. */
+  toMs?: number
+}
+
+/** An object's rules. `State` is a value that is never changed in place. */
+export interface Model<State, Op extends Operation> {
+  readonly initial: State
+  /** @returns the state after the operation, or undefined if its answer cannot come in this state */
+  apply(state: State, operation: Op): State | undefined
+  /** Whether an operation may change the object. */
+  isWrite(operation: Op): boolean
+  /** A text that two states share only if they are equal. */
+  nameOf(state: State): string
+}
+
+export type Judgement<Op> =
+  | { kind: 'linearizable' }
+  /** `stuck`: after the longest order that was found, none of these can come next. */
+  | { kind: 'impossible'; placed: number; stuck: Op[] }
+  /** Nothing was decided within the limit of steps. */
+  | { kind: 'undecided' }
+
+/** Some 100 bytes are kept for each step. */
+const MOST_STEPS = 2_000_000
+
+/** A place in the search: the state so far, and the operations that may come next. */
+interface Place<State> {
+  state: State
+  /** Indexes into the operations, which are sorted by their calls. */
+  next: number[]
+  tried: number
+  /** The operation that led here; -1 for the first place. */
+  by: number
+}
+
+export function linearize<State, Op extends Operation>(
+  model: Model<State, Op>,
+  operations: readonly Op[],
+  mostSteps = MOST_STEPS,
+): Judgement<Op> {
+  const sorted = operations.toSorted((one, other) => one.fromMs - other.fromMs)
+  const placed = createPlaced(sorted)
+  const visited = new Set<string>()
+  const openPlace = (state: State, by: number): Place<State> => ({
+    state,
+    next: choose(model, state, sorted, placed.listNext()),
+    tried: 0,
+    by,
+  })
+  const path = [openPlace(model.initial, -1)]
+  let longest = { placed: -1, stuck: [] as number[] }
+  for (let steps = 0; steps < mostSteps; steps++) {
+    if (placed.hasAllAnswered()) return { kind: 'linearizable' }
+    const place = path.at(-1)
+    if (place === undefined)
+      return {
+        kind: 'impossible',
+        placed: longest.placed,
+        stuck: longest.stuck.map((index) => sorted[index] as Op),
+      }
+    if (path.length - 1 > longest.placed) longest = { placed: path.length - 1, stuck: place.next }
+    const index = place.next[place.tried++]
+    if (index === undefined) {
+      path.pop()
+      placed.remove(place.by)
+      continue
+    }
+    const state = model.apply(place.state, sorted[index] as Op)
+    if (state === undefined) continue
+    placed.add(index)
+    const name = `${placed.name()} ${model.nameOf(state)}`
+    if (visited.has(name)) {
+      placed.remove(index)
+      continue
+    }
+    visited.add(name)
+    path.push(openPlace(state, index))
+  }
+  return { kind: 'undecided' }
+}
+
+/**
+ * Which of the operations that may come next have to be tried, the first to be answered first. A read that
+ * leaves the state as it is can come at once: every order of the others that works with it later works with
+ * it now.
+ */
+function choose<State, Op extends Operation>(
+  model: Model<State, Op>,
+  state: State,
+  sorted: readonly Op[],
+  next: readonly number[],
+): number[] {
+  const name = model.nameOf(state)
+  const harmless = next.find((index) => {
+    const operation = sorted[index] as Op
+    if (model.isWrite(operation)) return false
+    const after = model.apply(state, operation)
+    return after !== undefined && model.nameOf(after) === name
+  })
+  const endOf = (index: number): number => sorted[index]?.toMs ?? Number.MAX_VALUE
+  return harmless === undefined ? next.toSorted((one, other) => endOf(one) - endOf(other)) : [harmless]
+}
+
+/**
+ * Which operations have been placed. Nearly all lie before `low`, since few run at the same time: so a set
+ * has a short name.
+ */
+function createPlaced(sorted: readonly Operation[]) {
+  const isPlaced = new Uint8Array(sorted.length)
+  const answered = sorted.flatMap(({ toMs }, index) => (toMs === undefined ? [] : [index]))
+  const unanswered = sorted.flatMap(({ toMs }, index) => (toMs === undefined ? [index] : []))
+  const beyond = new Set<number>()
+  const late = new Set<number>()
+  /** All answered operations before this position in `answered` are placed. */
+  let low = 0
+  const isAnswered = (index: number): boolean => sorted[index]?.toMs !== undefined
+  const positions = new Map(answered.map((index, position) => [index, position]))
+
+  return {
+    add(index: number): void {
+      isPlaced[index] = 1
+      if (!isAnswered(index)) late.add(index)
+      else beyond.add(index)
+      for (let next = answered[low]; next !== undefined && isPlaced[next] === 1; next = answered[low]) {
+        beyond.delete(next)
+        low++
+      }
+    },
+    remove(index: number): void {
+      if (index < 0) return
+      isPlaced[index] = 0
+      late.delete(index)
+      beyond.delete(index)
+      const position = positions.get(index)
+      if (position === undefined) return
+      while (low > position) {
+        low--
+        const freed = answered[low] as number
+        if (freed !== index) beyond.add(freed)
+      }
+    },
+    hasAllAnswered: (): boolean => low === answered.length,
+    name: (): string => `${low} ${ascending(beyond)} ${ascending(late)}`,
+    /** The operations that were called before any other that isn't placed had its answer. */
+    listNext(): number[] {
+      let earliestEnd = Number.POSITIVE_INFINITY
+      const next: number[] = []
+      for (let at = low; at < answered.length; at++) {
+        const index = answered[at] as number
+        const { fromMs, toMs = Number.POSITIVE_INFINITY } = sorted[index] as Operation
+        if (fromMs > earliestEnd) break
+        if (isPlaced[index] === 1) continue
+        next.push(index)
+        earliestEnd = Math.min(earliestEnd, toMs)
+      }
+      const isPossible = (index: number): boolean =>
+        isPlaced[index] === 0 && (sorted[index] as Operation).fromMs <= earliestEnd
+      return [...next.filter(isPossible), ...unanswered.filter(isPossible)]
+    },
+  }
+}
+
+const ascending = (indexes: ReadonlySet<number>): string =>
+  [...indexes].sort((one, other) => one - other).join()

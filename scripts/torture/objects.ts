@@ -1,0 +1,228 @@
+import { collectFindings, type Finding } from './check-records.ts'
+import { fateOf, type Call, type Fate } from './history.ts'
+import { linearize, type Model, type Operation } from './linearize.ts'
+import { nameToken, type Observation } from './observe.ts'
+
+/**
+ * One operation on an object: a write, a read, or both. A write's fate is `yes` or `unknown`: a refused one
+ * is left out.
+ */
+export interface ObjectOperation extends Operation {
+  call: Call
+  write?: { name: string; value: string }
+  /** What the answer says, after the write if there is one. */
+  read?: string | number
+}
+
+type ObjectModel<State> = Omit<Model<State, ObjectOperation>, 'isWrite'>
+const isWrite = ({ write }: ObjectOperation): boolean => write !== undefined
+
+/** The last write counts. */
+const register = (initial: string): ObjectModel<string> => ({
+  initial,
+  apply(state, { write, read }) {
+    const after = write?.value ?? state
+    return read === undefined || read === after ? after : undefined
+  },
+  nameOf: (state) => state,
+})
+
+/** The token in force; '' before the first use. A write is a rotation from the token `name`. */
+const token: ObjectModel<string> = {
+  initial: '',
+  apply(state, { write, read }) {
+    if (write !== undefined) return state === '' || state === write.name ? write.value : undefined
+    const [isTaken, used] = [String(read).startsWith('+'), String(read).slice(1)]
+    if (isTaken) return state === '' || state === used ? used : undefined
+    return state === used ? undefined : state
+  },
+  nameOf: (state) => state,
+}
+
+/** Grows by itself, and never becomes less. */
+const growing: ObjectModel<number> = {
+  initial: 0,
+  apply: (state, { read }) => (Number(read) < state ? undefined : Number(read)),
+  nameOf: String,
+}
+
+/** The same in every answer. */
+const constant: ObjectModel<string> = {
+  initial: '',
+  apply: (state, { read }) => (state === '' || state === read ? String(read) : undefined),
+  nameOf: (state) => state,
+}
+
+/** The last verdict of each agent stands: `outcome` by agent. */
+const verdicts: ObjectModel<Readonly<Record<string, string>>> = {
+  initial: {},
+  apply(state, { write, read }) {
+    const after = write === undefined ? state : { ...state, [write.name]: write.value }
+    return read === undefined || read === tally(after) ? after : undefined
+  },
+  nameOf: (state) =>
+    Object.entries(state)
+      .map((pair) => pair.join('='))
+      .sort()
+      .join(),
+}
+
+function tally(standing: Readonly<Record<string, string>>): string {
+  const outcomes = Object.values(standing)
+  const count = (wanted: string): number => outcomes.filter((outcome) => outcome === wanted).length
+  return `${count('true')} ${count('false')} ${count('void')}`
+}
+
+/** What an order's state becomes without any agent, by the contract: payments, deadlines and payouts. */
+const BY_ITSELF: Readonly<Record<string, readonly string[]>> = {
+  awaiting_payment: ['paid', 'expired'],
+  paid: ['refunded'],
+  delivered: ['released'],
+  released: ['paid_out'],
+}
+const STEPS: Readonly<Record<string, { from: string; to: string }>> = {
+  deliver: { from: 'paid', to: 'delivered' },
+  accept: { from: 'delivered', to: 'released' },
+  dispute: { from: 'delivered', to: 'disputed' },
+}
+
+/** The states that an order may be in. */
+const order: ObjectModel<readonly string[]> = {
+  initial: ['awaiting_payment'],
+  apply(states, { write, read }) {
+    const possible = withWhatFollows(states)
+    const step = STEPS[write?.name ?? '']
+    if (step !== undefined && !possible.includes(step.from)) return undefined
+    const after = step === undefined ? possible : [step.to]
+    if (read === undefined) return after
+    return after.includes(String(read)) ? [String(read)] : undefined
+  },
+  nameOf: (states) => [...states].sort().join(),
+}
+
+function withWhatFollows(states: readonly string[]): string[] {
+  const all = new Set(states)
+  for (const state of all) for (const next of BY_ITSELF[state] ?? []) all.add(next)
+  return [...all]
+}
+
+/** By the first word of an object's name. */
+const MODELS: Readonly<Record<string, ObjectModel<unknown>>> = {
+  profile: register('null') as ObjectModel<unknown>,
+  ban: register('false') as ObjectModel<unknown>,
+  token: token as ObjectModel<unknown>,
+  pass: growing as ObjectModel<unknown>,
+  events: growing as ObjectModel<unknown>,
+  seals: growing as ObjectModel<unknown>,
+  log: growing as ObjectModel<unknown>,
+  seal: constant as ObjectModel<unknown>,
+  verdicts: verdicts as ObjectModel<unknown>,
+  order: order as ObjectModel<unknown>,
+}
+
+/**
+ * Whether all answers about each object fit one order of what was done to it, in which everything happens
+ * between its request and its answer.
+ *
+ * @param ids the ids of the agents by their names
+ */
+export function checkObjects(calls: readonly Call[], ids: ReadonlyMap<string, string>): Finding[] {
+  const { findings, say } = collectFindings()
+  for (const [object, operations] of operationsOf(calls, ids)) {
+    const [kind = '', id] = object.split(' ')
+    const model = MODELS[kind]
+    if (model === undefined) throw new Error(`There is no model of "${object}".`)
+    const judgement = linearize({ ...model, isWrite }, withoutUnseen(kind, operations))
+    if (judgement.kind === 'linearizable') continue
+    const words = id === undefined ? [] : [id]
+    if (judgement.kind === 'undecided')
+      say(`the ${operations.length} answers about ${object} are too many to judge`, ...words)
+    else
+      say(
+        `the answers about ${object} fit no order: after ${judgement.placed} of ${operations.length}, none of these can come next: ${judgement.stuck.map(describe).join('; ')}`,
+        ...words,
+      )
+  }
+  return findings
+}
+
+const describe = ({ call, write, read }: ObjectOperation): string =>
+  `at ${(call.atMs / 1_000).toFixed(3)} s +${Math.round(call.tookMs)} ms ${call.who} ${call.did}${write === undefined ? '' : ` wrote ${write.value}`}${read === undefined ? '' : ` read ${read}`}`
+
+/** A write without an answer, whose value nobody has read, may as well not have happened. */
+function withoutUnseen(kind: string, operations: readonly ObjectOperation[]): readonly ObjectOperation[] {
+  if (kind !== 'profile') return operations
+  const seen = new Set(operations.map(({ read }) => read))
+  return operations.filter(
+    ({ toMs, write }) => toMs !== undefined || write === undefined || seen.has(write.value),
+  )
+}
+
+/** The operations on each object, by its name. */
+function operationsOf(
+  calls: readonly Call[],
+  ids: ReadonlyMap<string, string>,
+): Map<string, ObjectOperation[]> {
+  const operations = new Map<string, ObjectOperation[]>()
+  for (const call of calls)
+    for (const [object, operation] of operationsIn(call, ids)) {
+      const known = operations.get(object)
+      if (known === undefined) operations.set(object, [operation])
+      else known.push(operation)
+    }
+  return operations
+}
+
+function operationsIn(
+  call: Call,
+  ids: ReadonlyMap<string, string>,
+): [object: string, operation: ObjectOperation][] {
+  const fate = fateOf(call)
+  const during = {
+    call,
+    fromMs: call.atMs,
+    ...(fate === 'unknown' ? {} : { toMs: call.atMs + call.tookMs }),
+  }
+  const written = writtenBy(call, fate, ids)
+  const seen = [...(call.seen ?? []), ...accessOf(call, ids)]
+  const reads = seen
+    .filter(({ object }) => object !== written?.object)
+    .map(({ object, value }): [string, ObjectOperation] => [object, { ...during, read: value }])
+  if (written === undefined) return reads
+  const { object, ...write } = written
+  const read = seen.find((one) => one.object === object)
+  return [...reads, [object, { ...during, write, ...(read === undefined ? {} : { read: read.value }) }]]
+}
+
+/** What an answer says about the token that was used and about its agent's ban. */
+function accessOf(
+  { who, token: used, status, error }: Call,
+  ids: ReadonlyMap<string, string>,
+): Observation[] {
+  if (used === undefined || status === undefined) return []
+  if (error === 'invalid_token') return [{ object: `token ${who}`, value: `-${used}` }]
+  const taken = { object: `token ${who}`, value: `+${used}` }
+  if (error === 'banned') return [taken, { object: `ban ${ids.get(who)}`, value: 'true' }]
+  return status < 300 ? [taken, { object: `ban ${ids.get(who)}`, value: 'false' }] : []
+}
+
+/** What a call writes, or may have written; undefined if nothing. */
+function writtenBy(
+  { who, did, body, path, token: used }: Call,
+  fate: Fate,
+  ids: ReadonlyMap<string, string>,
+): { object: string; name: string; value: string } | undefined {
+  if (fate === 'no') return undefined
+  const fields = (body ?? {}) as Record<string, unknown>
+  if (did === 'rotate')
+    return { object: `token ${who}`, name: used ?? '', value: nameToken(String(fields['new_token'])) }
+  if (did === 'profile')
+    return { object: `profile ${ids.get(who)}`, name: did, value: String(fields['name']) }
+  if (did === 'verdict')
+    return { object: `verdicts ${String(fields['claim_id'])}`, name: who, value: String(fields['outcome']) }
+  if (Object.hasOwn(STEPS, did))
+    return { object: `order ${String(fields['order_id'])}`, name: did, value: STEPS[did]?.to ?? '' }
+  if (who === 'operator' && (did === 'ban' || did === 'unban'))
+    return { object: `ban ${path.split(' ')[1]}`, name: did, value: String(did === 'ban') }
+  return undefined
+}
