@@ -1,3 +1,4 @@
+import { TOKEN_CACHE_MS } from '../../shared/foundation/limits.ts'
 import { collectFindings, type Finding } from './check-records.ts'
 import { fateOf, type Call, type Fate } from './history.ts'
 import { linearize, type Model, type Operation } from './linearize.ts'
@@ -184,10 +185,14 @@ function operationsIn(
     ...(fate === 'unknown' ? {} : { toMs: call.atMs + call.tookMs }),
   }
   const written = writtenBy(call, fate, ids)
-  const seen = [...(call.seen ?? []), ...accessOf(call, ids)]
+  const seen = call.seen ?? []
   const reads = seen
     .filter(({ object }) => object !== written?.object)
     .map(({ object, value }): [string, ObjectOperation] => [object, { ...during, read: value }])
+  // A rotation looks its token up anew; all others may find it in the process's cache.
+  if (call.did !== 'rotate')
+    for (const { object, value } of accessOf(call, ids))
+      reads.push([object, { ...during, fromMs: call.atMs - TOKEN_CACHE_MS, read: value }])
   if (written === undefined) return reads
   const { object, ...write } = written
   const read = seen.find((one) => one.object === object)
