@@ -115,7 +115,7 @@ let clockMs = 0
 const call = (fields: Partial<Call>): Call => ({
   ...{
     n: 0,
-    atMs: (clockMs += 10),
+    atMs: (clockMs += 10_000),
     tookMs: 5,
     who: 'a1',
     did: 'read',
@@ -159,7 +159,7 @@ test('finds a banned agent that was served, and one that was refused before the 
   const served = (): Call => call({ token: 'x' })
   const refused = (): Call => call({ token: 'x', status: 403, error: 'banned' })
   const before = served()
-  const ordered = (...calls: Call[]): Call[] => calls.map((one, index) => ({ ...one, atMs: index * 10 }))
+  const ordered = (...calls: Call[]): Call[] => calls.map((one, index) => ({ ...one, atMs: index * 10_000 }))
   expect(problemsOf(...ordered(before, ban, refused()))).toBe(0)
   expect(problemsOf(...ordered(ban, served()))).toBe(1)
   expect(problemsOf(...ordered(refused(), ban))).toBe(1)
@@ -170,8 +170,8 @@ test('finds a token that was taken after its rotation', () => {
   expect(
     problemsOf(call({ token: 'old' }), rotate, call({ token: 'old', status: 401, error: 'invalid_token' })),
   ).toBe(1)
-  const later = { ...rotate, atMs: clockMs + 10 }
-  expect(problemsOf(later, { ...call({ token: 'old' }), atMs: clockMs + 20 })).toBe(1)
+  const later = { ...rotate, atMs: clockMs + 10_000 }
+  expect(problemsOf(later, { ...call({ token: 'old' }), atMs: clockMs + 20_000 })).toBe(1)
 })
 
 test('finds a pass that got shorter, a log that shrank and a seal with two roots', () => {

@@ -1,0 +1,92 @@
+import { spawnSync } from 'node:child_process'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
+import type { PlantedBug } from './bugs.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const LEFT_OUT = ['node_modules', '.git', '.data']
+const TORTURE_SECONDS = 180
+const TORTURE_SEED = 11
+/** A bug may keep tests waiting until their own limits. */
+const LIMIT_MS = 1_500 * SECOND_MS
+
+/** What noticed a bug, and how long that took; `by` is absent if nothing did. */
+export interface Noticed {
+  name: string
+  by?: string
+  seconds: number
+}
+
+/** @returns the file with the bug in it. @throws Error if its text isn't there, or more than once */
+export function plant({ file, text, instead }: Pick<PlantedBug, 'file' | 'text' | 'instead'>): string {
+  const [before, after, ...more] = fs.readFileSync(path.join(ROOT, file), 'utf8').split(text)
+  if (after === undefined || more.length > 0)
+    throw new Error(`${file} does not have ${JSON.stringify(text)} once`)
+  return `${before}${instead}${after}`
+}
+
+/**
+ * Plants a bug in a copy of the project and runs there, until one of them notices it, the tests that it
+ * names, all other tests, and the torture.
+ *
+ * @param thorough false: only the tests that it names
+ */
+export function tryBug(bug: PlantedBug, thorough: boolean): Noticed {
+  const copy = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-planted-'))
+  const startedMs = performance.now()
+  try {
+    copyProject(copy)
+    fs.writeFileSync(path.join(copy, bug.file), plant(bug))
+    const named = bug.tests.map((name) => `test/${name}.test.ts`)
+    const by =
+      findFailure(copy, named) ?? (thorough ? (findFailure(copy, []) ?? tortureFinds(copy)) : undefined)
+    const seconds = Math.round((performance.now() - startedMs) / SECOND_MS)
+    return { name: bug.name, ...(by === undefined ? {} : { by }), seconds }
+  } finally {
+    fs.rmSync(copy, { recursive: true, force: true })
+  }
+}
+
+function copyProject(copy: string): void {
+  for (const name of fs.readdirSync(ROOT).filter((entry) => !LEFT_OUT.includes(entry)))
+    fs.cpSync(path.join(ROOT, name), path.join(copy, name), { recursive: true })
+  fs.symlinkSync(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'))
+}
+
+interface Report {
+  testResults: {
+    name: string
+    message: string
+    assertionResults: { fullName: string; status: string }[]
+  }[]
+}
+
+/** @returns the first test that fails; undefined if all pass */
+function findFailure(copy: string, files: readonly string[]): string | undefined {
+  const output = path.join(copy, 'planted.json')
+  const vitest = path.join(copy, 'node_modules/vitest/vitest.mjs')
+  const args = ['run', ...files, '--bail=1', '--reporter=json', `--outputFile=${output}`]
+  const { status } = runIn(copy, vitest, args)
+  if (status === 0) return undefined
+  if (!fs.existsSync(output)) throw new Error('vitest ended without a report')
+  const { testResults } = JSON.parse(fs.readFileSync(output, 'utf8')) as Report
+  for (const { name, message, assertionResults } of testResults) {
+    const failed = assertionResults.find((one) => one.status === 'failed')
+    if (failed !== undefined || message !== '')
+      return `${path.relative(copy, name)}: ${failed?.fullName ?? message.split('\n', 1)[0]}`
+  }
+  return 'vitest, beside its tests'
+}
+
+function tortureFinds(copy: string): string | undefined {
+  const args = ['--seconds', String(TORTURE_SECONDS), '--seed', String(TORTURE_SEED)]
+  const { status, stdout } = runIn(copy, path.join(copy, 'scripts/torture.ts'), args)
+  if (status === 0) return undefined
+  return `torture: ${stdout.split('\n').find((line) => line.startsWith('- ')) ?? 'did not end'}`
+}
+
+const runIn = (cwd: string, script: string, args: readonly string[]) =>
+  spawnSync(process.execPath, [script, ...args], { cwd, encoding: 'utf8', timeout: LIMIT_MS })
