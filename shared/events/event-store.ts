@@ -23,7 +23,9 @@ export interface EventProgress {
   marked: ReadonlyMap<string, readonly string[]>
 }
 
-/** Marked records of one collection that are read for many agents at once; if there are more, agent by agent. */
+/**
+ * Marked records of one collection that are read for many agents at once; if there are more, agent by agent.
+ */
 const MANY_RECORDS = 2_000
 /** Records whose marks are numbered in one transaction. */
 const BATCH_RECORDS = 300
@@ -44,7 +46,10 @@ type TellingRecord = { _id: string; tells: EventMark[] }
 /** A record with marks, and the agents that they are for. */
 type MarkedRecord = { _id: string; to: string[]; collection: string }
 
-/** One agent's marks in one record, in their order; a mark that was made by a slow clock gets the time before it. */
+/**
+ * One agent's marks in one record, in their order; a mark that was made by a slow clock gets the time before
+ * it.
+ */
 function inOrder(marks: readonly EventMark[]): EventMark[] {
   let latestMs = 0
   return marks.map((mark) => {

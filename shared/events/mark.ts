@@ -102,7 +102,9 @@ export function markTimeBy(now: () => number): () => void {
   }
 }
 
-/** Hints that something is being written for an agent. Nothing depends on it: who waits also looks by itself. */
+/**
+ * Hints that something is being written for an agent. Nothing depends on it: who waits also looks by itself.
+ */
 export function hint(agentId: string): void {
   for (const listener of listeners) listener(agentId)
 }

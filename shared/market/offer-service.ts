@@ -74,7 +74,11 @@ export async function makeOffer(
   return offer
 }
 
-/** Closes an offer; orders made from it run on. @throws Refusal `no_such_offer`; `not_yours`; `wrong_state` if it is closed */
+/**
+ * Closes an offer; orders made from it run on.
+ *
+ * @throws Refusal `no_such_offer`; `not_yours`; `wrong_state` if it is closed
+ */
 export async function closeOffer(ctx: Context, agentId: string, offerId: string): Promise<OfferRecord> {
   const offer = await findOffer(ctx, offerId)
   if (offer.agent_id !== agentId)

@@ -27,7 +27,11 @@ export async function actOnDeadline(ctx: Context, dueAt: number): Promise<void> 
   })
 }
 
-/** Works on each item, even if others fail. @throws the last failure, after all were tried; an outage at once */
+/**
+ * Works on each item, even if others fail.
+ *
+ * @throws the last failure, after all were tried; an outage at once
+ */
 async function tryEach<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
   work: (item: Item) => Promise<void>,

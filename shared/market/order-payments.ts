@@ -81,7 +81,11 @@ async function receivePayment(
   void enqueueDeadline(ctx, update.change.set ?? {})
 }
 
-/** The order is paid, and the buyer is owed what exceeds the price. @returns undefined if the price is not covered */
+/**
+ * The order is paid, and the buyer is owed what exceeds the price.
+ *
+ * @returns undefined if the price is not covered
+ */
 function payIfCovered(order: OrderRecord, receivedRaw: bigint, at: number): OrderUpdate | undefined {
   const priced = priceAtReceived(order, receivedRaw)
   if (priced === undefined) return undefined

@@ -17,7 +17,9 @@ export async function enqueueDeadline(
   await ctx.queues.enqueue('order-deadlines', { due_at: dueAt }, { debounceId: `due-${dueAt}`, delayMs })
 }
 
-/** For the sweep. The job's own id keeps it apart from the deadline's first job, which may still be delayed. */
+/**
+ * For the sweep. The job's own id keeps it apart from the deadline's first job, which may still be delayed.
+ */
 export async function enqueueOverdueDeadlines(ctx: Context): Promise<void> {
   const now = nowSeconds(ctx)
   for (const dueAt of await ctx.orders.listDueTimes(now - DEADLINE_OVERDUE_SECONDS, SWEEP_TIMES))

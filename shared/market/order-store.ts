@@ -88,7 +88,9 @@ export function createOrderStore(connection: Connection) {
       const either = { $or: [...sides.map((side) => ({ [side]: isNamed })), ...isUnnamed] }
       return orders.all({ coin, $and: [open, either] }, { fields: UNLISTED })
     },
-    /** Orders with this deadline, in the order of their ids, from behind the id `after`; without `delivery`. */
+    /**
+     * Orders with this deadline, in the order of their ids, from behind the id `after`; without `delivery`.
+     */
     listDue: (dueAt: number, after: string, limit: number): Promise<OrderRecord[]> =>
       raw()
         .find({ due_at: dueAt, _id: { $gt: after } }, { projection: UNLISTED, limit, batchSize: limit })
@@ -117,7 +119,9 @@ export function createOrderStore(connection: Connection) {
         .toArray()
       return times.map(({ _id }) => _id)
     },
-    /** @returns false if the order is not as `before` any more, or on the wrong side of the step's deadline */
+    /**
+     * @returns false if the order is not as `before` any more, or on the wrong side of the step's deadline
+     */
     async change(before: OrderRecord, change: OrderChange, session?: Session): Promise<boolean> {
       const { filter, update } = changeOf(before, change)
       return orders.change(filter, update, session)
@@ -138,7 +142,9 @@ export function createOrderStore(connection: Connection) {
   }
 }
 
-/** The update for a change: its filter names the status, the version and, for a step with one, the deadline. */
+/**
+ * The update for a change: its filter names the status, the version and, for a step with one, the deadline.
+ */
 function changeOf(before: OrderRecord, { step, at, set = {}, unset = [], entries = [] }: OrderChange) {
   const rule = Object.hasOwn(ORDER_STEPS, step) ? stepRule(step as OrderStep) : undefined
   if (rule !== undefined && !rule.from.includes(before.status))

@@ -66,7 +66,9 @@ export function recordsOf<Stored>(model: Model<Stored>) {
   }
 }
 
-/** Yields page after page, by ascending ids, until one is empty; reads the next when the last is done with. */
+/**
+ * Yields page after page, by ascending ids, until one is empty; reads the next when the last is done with.
+ */
 export async function* pagesOf<Stored extends { _id: string }>(read: (after: string) => Promise<Stored[]>) {
   for (let page = await read(''); page.length > 0; page = await read(page.at(-1)?._id ?? '')) yield page
 }
