@@ -104,12 +104,12 @@ export function serveWithKey(
       publicName = await key.own(ctx).catch(() => publicName)
     if (!isKnown) {
       const known = await key.known(ctx)
-      if (known !== undefined) await ctx.leases.expectKey(key.lease, known)
+      if (known !== undefined) await ctx.leases.bindFirst(key.lease, known)
       isKnown = true
     }
     const claim = await ctx.leases.claim(candidate())
     if (claim.state === 'refused' && publicName !== undefined && (await isDecided(ctx, key)))
-      return ctx.leases.entrust(key.lease, publicName)
+      return ctx.leases.bind(key.lease, publicName)
     if (claim.state === 'waiting' || (claim.state === 'held' && before === 'waiting')) await follow(ctx, key)
     if (claim.state !== before) logClaim(ctx, candidate(), claim, before)
     before = claim.state

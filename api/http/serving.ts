@@ -19,7 +19,7 @@ export function markServing(ctx: Context): RequestHandler {
   async function begin(): Promise<void> {
     isBeginning = true
     try {
-      await ctx.serving.serve(ctx.databaseNow())
+      await ctx.serving.recordRequest(ctx.databaseNow())
       lastMs = performance.now()
       timer ??= setInterval(() => void beat(), SERVING_BEAT_MS).unref()
     } catch (error) {
@@ -32,7 +32,7 @@ export function markServing(ctx: Context): RequestHandler {
   async function beat(): Promise<void> {
     let stands = performance.now() - lastMs < OUTAGE_GAP_MS
     try {
-      if (await ctx.serving.beat(ctx.databaseNow())) lastMs = performance.now()
+      if (await ctx.serving.moveMark(ctx.databaseNow())) lastMs = performance.now()
       else stands = false
     } catch (error) {
       report(error)

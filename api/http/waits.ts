@@ -145,13 +145,11 @@ export function createWaits(ctx: Context): Waits {
     for (let from = 0; from < agentIds.length; from += LOOKED_FOR_TOGETHER) {
       const part = agentIds.slice(from, from + LOOKED_FOR_TOGETHER)
       try {
-        for (const { agentId, told } of await withDeadline(
-          ctx.events.lookAtMany(part),
-          LOOK_LIMIT_MS,
-          unavailable,
-        )) {
-          const isNew = [...(waiters.get(agentId) ?? [])].some(({ seq }) => told.seq > seq)
-          if (isNew || told.marked.size > 0) wake(agentId)
+        const reading = Promise.all(part.map(ctx.events.readProgress))
+        const found = await withDeadline(reading, LOOK_LIMIT_MS, unavailable)
+        for (const { agentId, seq: last, marked } of found) {
+          const isNew = [...(waiters.get(agentId) ?? [])].some(({ seq }) => last > seq)
+          if (isNew || marked.size > 0) wake(agentId)
         }
       } catch (error) {
         // The look failed, so there may be new events unseen.

@@ -39,8 +39,8 @@ import {
   deliverOrder,
   disputeOrder,
   listOrders,
-  paysOut,
-  readBelongings,
+  payoutActor,
+  readOrderDetails,
   refreshOrder,
   setRefundAddress,
 } from '../../shared/market/order-service.ts'
@@ -159,12 +159,8 @@ function orderRoutes(): Route[] {
       patienceMs: ADDRESS_WAIT_MS,
       async handle({ ctx, caller, body }) {
         const { order, invoice } = await placeOrder(ctx, caller._id, body)
-        const view = viewOrder(order, caller._id, {
-          invoice,
-          payouts: [],
-          isUnseen: false,
-          paysOut: paysOut(ctx),
-        })
+        const details = { invoice, payouts: [], isUnseen: false, payoutActor: payoutActor(ctx) }
+        const view = viewOrder(order, caller._id, details)
         return created({
           order_id: order._id,
           status: order.status,
@@ -187,7 +183,7 @@ function orderRoutes(): Route[] {
       async handle({ ctx, caller, query }) {
         const orders = await listOrders(ctx, caller._id, query.before, query.limit)
         return ok({
-          orders: orders.map((order) => viewOrderSummary(order, caller._id, paysOut(ctx))),
+          orders: orders.map((order) => viewOrderSummary(order, caller._id, payoutActor(ctx))),
           count: orders.length,
         })
       },
@@ -209,7 +205,7 @@ function orderRoutes(): Route[] {
 }
 
 async function showOrder(ctx: Context, order: OrderRecord, agentId: string) {
-  const view = viewOrder(order, agentId, await readBelongings(ctx, order, agentId))
+  const view = viewOrder(order, agentId, await readOrderDetails(ctx, order, agentId))
   return ok({ order_id: order._id, status: order.status, order: view })
 }
 

@@ -3,7 +3,6 @@ import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import { createLog } from '../../shared/foundation/log.ts'
-import { MARKET_FEE_PERCENT } from '../../shared/market/market-terms.ts'
 import { enqueueDeadline } from '../../shared/market/order-schedule.ts'
 import { feeOf } from '../../shared/market/order-states.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
@@ -167,7 +166,7 @@ export function makeOrders(count: number, from: number): OrderRecord[] {
       coin: 'xno',
       price_usd_cents: 1_000,
       amount_raw: String(amount),
-      fee_raw: String(feeOf(amount, MARKET_FEE_PERCENT)),
+      fee_raw: String(feeOf(amount)),
       invoice_id: newId('invoice'),
       delivery_seconds: 3_600,
       accept_seconds: 1_000,

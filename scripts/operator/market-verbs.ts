@@ -6,7 +6,7 @@ import { Refusal } from '../../shared/foundation/errors.ts'
 import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
 import { decideDispute, DISPUTE_OUTCOMES, type DisputeOutcome } from '../../shared/market/dispute-service.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
-import { forgetRefundAddress, nameRefundAddress } from '../../shared/market/order-service.ts'
+import { forgetRefundAddress, storeRefundAddress } from '../../shared/market/order-service.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import { readSendable } from '../../shared/payments/due-payouts.ts'
@@ -348,7 +348,7 @@ async function payAt(ctx: Context, payout: PayoutRecord, text: string, tx: strin
     throw new Refusal('wrong_state', 'The payout has an address, and it stays as it is; leave --address out.')
   return ctx.database.transaction(async (session) => {
     const order = await ctx.orders.find(orderId, session)
-    const named = order && (await nameRefundAddress(ctx, order, text, session))
+    const named = order && (await storeRefundAddress(ctx, order, text, session))
     if (named?.refund_address === undefined)
       throw new Error(`order ${orderId} changed inside its own transaction`)
     const joined = within(ctx, session)

@@ -140,7 +140,7 @@ async function entrust(ctx: Context, coin: Coin, treasury: string): Promise<void
   const at = unixSeconds(ctx.databaseNow())
   await ctx.database.transaction(async (session) => {
     await ctx.coins.halt(coin, at, `the operator takes over the treasury ${treasury}`, session)
-    await ctx.leases.entrust(KEY_LEASES[coin], treasury, session)
+    await ctx.leases.bind(KEY_LEASES[coin], treasury, session)
   })
 }
 

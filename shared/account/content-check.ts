@@ -4,7 +4,7 @@ import type { Context } from '../context.ts'
 import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
 import { isOpenedBy, findOpeningContent } from '../crypto/commitment.ts'
 import type { AgentRecord } from '../agents/agent.ts'
-import { offerAddresses, offerContent, type OfferRecord } from '../market/offer.ts'
+import { offerContent, type OfferRecord } from '../market/offer.ts'
 import type { OrderRecord } from '../market/order.ts'
 import type { PaymentRecord } from '../payments/invoice.ts'
 import { postContent, type PostRecord } from '../posts/post.ts'
@@ -103,7 +103,10 @@ const OPENERS: readonly Opener[] = [
     kind: 'offer',
     collection: 'offers',
     field: 'addresses_hash',
-    open: (offer: OfferRecord) => ({ salt: offer.addresses_salt, content: offerAddresses(offer) }),
+    open: ({ addresses_salt: salt, payout_addresses }: OfferRecord) => ({
+      salt,
+      content: { payout_addresses },
+    }),
   },
   {
     kind: 'order',

@@ -1,46 +1,34 @@
 import type mongoose from 'mongoose'
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { Overtaken, type Session } from '../servers/database.ts'
+import { schemaOf } from '../servers/fields.ts'
 import { createGroups } from '../servers/group-commit.ts'
 import { EVENTS_KEPT } from '../foundation/limits.ts'
 import { DAY_MS, unixSeconds } from '../foundation/time.ts'
-import { eventId, type EventHead, type EventRecord } from './event.ts'
+import { eventId, headFields, recordFields, type EventHead, type EventRecord } from './event.ts'
 import { isTelling, type EventMark } from './mark.ts'
 
-const string = { type: String, required: true } as const
-const number = { type: Number, required: true } as const
-
-const eventSchema = new Schema<EventRecord>(
-  {
-    _id: string,
-    at: number,
-    kind: string,
-    id: string,
-    fields: { type: Schema.Types.Mixed, required: true },
-    expires: { type: Date, required: true },
-  },
-  { collection: 'events', strict: 'throw', versionKey: false },
-)
+const eventSchema = schemaOf<EventRecord>('events', recordFields)
 eventSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
+const headSchema = schemaOf<EventHead>('event_heads', headFields)
 
-const headSchema = new Schema<EventHead>(
-  { _id: string, seq: number, pass_told_ms: Number },
-  { collection: 'event_heads', strict: 'throw', versionKey: false },
-)
-
-/** How far an agent's events go, and in which records marks for it were found. */
-export interface Told {
+/** How far an agent's events go, and which records have marks for it. */
+export interface EventProgress {
+  agentId: string
+  /** The number of its last event; 0 if it has none. */
   seq: number
+  /** The end of the pass that an event has told of. */
   passToldMs: number | undefined
-  /** Ids by collection. */
+  /** Ids of the records with marks, by collection. */
   marked: ReadonlyMap<string, readonly string[]>
 }
 
-/** Marked records read for many agents at once; past this each agent is looked at alone. */
+/**
+ * Marked records of one collection that are read for many agents at once; if there are more, agent by agent.
+ */
 const MANY_RECORDS = 2_000
-/** Marks numbered in one transaction, about. */
+/** Records whose marks are numbered in one transaction. */
 const BATCH_RECORDS = 300
-
 /** Records read by one part of a round over all marks. */
 const ROUND_RECORDS = 500
 
@@ -55,15 +43,12 @@ const MAJORITY = { readConcern: { level: 'majority' } } as const
 
 type TellingRecord = { _id: string; tells: EventMark[] }
 
-/** A record with marks: for whom they are. */
-type SeenRecord = { _id: string; to: string[]; collection: string }
-type Seen = EventHead | SeenRecord
-
-const NONE_MARKED: Told['marked'] = new Map()
+/** A record with marks, and the agents that they are for. */
+type MarkedRecord = { _id: string; to: string[]; collection: string }
 
 /**
- * Marks of one record in the order in which they were written, which is that of the array: one that a clock behind
- * the others' gave its time gets that of the mark before it.
+ * One agent's marks in one record, in their order; a mark that was made by a slow clock gets the time before
+ * it.
  */
 function inOrder(marks: readonly EventMark[]): EventMark[] {
   let latestMs = 0
@@ -73,21 +58,18 @@ function inOrder(marks: readonly EventMark[]): EventMark[] {
   })
 }
 
-/** Of each agent, the ids of the records that have marks for it, by collection. */
+/** For each agent, the ids of the records that have marks for it, by collection. */
 function groupByAgent(
   agentIds: readonly string[],
-  records: readonly SeenRecord[],
-): ReadonlyMap<string, Told['marked']> {
-  const wanted = new Set(agentIds)
-  const marked = new Map<string, Map<string, string[]>>()
+  records: readonly MarkedRecord[],
+): ReadonlyMap<string, ReadonlyMap<string, readonly string[]>> {
+  const marked = new Map(agentIds.map((agentId) => [agentId, new Map<string, string[]>()]))
   for (const { _id, to, collection } of records)
     for (const agentId of new Set(to)) {
-      if (!wanted.has(agentId)) continue
-      const own = marked.get(agentId) ?? new Map<string, string[]>()
-      const ids = own.get(collection)
-      if (ids === undefined) own.set(collection, [_id])
+      const own = marked.get(agentId)
+      const ids = own?.get(collection)
+      if (ids === undefined) own?.set(collection, [_id])
       else ids.push(_id)
-      marked.set(agentId, own)
     }
   return marked
 }
@@ -103,85 +85,76 @@ export function createEventStore(connection: Connection) {
       .filter(({ schema }) => isTelling(schema))
       .map(({ collection }) => collection as unknown as mongoose.mongo.Collection<TellingRecord>))
 
-  const marksOf = (agentIds: readonly string[], collection: string, limit: number) => [
+  const findMarked = (agentIds: readonly string[], collection: string, limit: number) => [
     { $match: { 'tells.to': { $in: agentIds } } },
     { $limit: limit },
     { $project: { to: '$tells.to', collection: { $literal: collection } } },
   ]
 
-  /** One command for all that ask at once. */
-  const look = createGroups<string, Told>(async (asked) => {
+  /** Reads how far an agent's events go; one command for all that ask at once. */
+  const readProgress = createGroups<string, EventProgress>(async (asked) => {
     const agentIds = [...new Set(asked)]
     const collections = tellingCollections()
     const found = await rawHeads()
-      .aggregate<Seen>(
+      .aggregate<EventHead | MarkedRecord>(
         [
           { $match: { _id: { $in: agentIds } } },
           ...collections.map(({ collectionName: coll }) => ({
-            $unionWith: { coll, pipeline: marksOf(agentIds, coll, MANY_RECORDS) },
+            $unionWith: { coll, pipeline: findMarked(agentIds, coll, MANY_RECORDS) },
           })),
         ],
         { ...MAJORITY, batchSize: agentIds.length + collections.length * MANY_RECORDS + 1 },
       )
       .toArray()
-    const heads = new Map<string, EventHead>()
-    const records: SeenRecord[] = []
-    for (const seen of found)
-      if ('collection' in seen) records.push(seen)
-      else heads.set(seen._id, seen)
-    const marked = groupByAgent(agentIds, await withoutCrowding(agentIds, records))
+    const ownHeads = new Map<string, EventHead>()
+    const records: MarkedRecord[] = []
+    for (const one of found)
+      if ('collection' in one) records.push(one)
+      else ownHeads.set(one._id, one)
+    const marked = groupByAgent(agentIds, await readCutOff(agentIds, records))
     return asked.map((agentId) => {
-      const head = heads.get(agentId)
-      const value: Told = {
-        seq: head?.seq ?? 0,
-        passToldMs: head?.pass_told_ms,
-        marked: marked.get(agentId) ?? NONE_MARKED,
-      }
+      const { seq = 0, pass_told_ms: passToldMs } = ownHeads.get(agentId) ?? {}
+      const value = { agentId, seq, passToldMs, marked: marked.get(agentId) ?? new Map() }
       return { status: 'fulfilled', value }
     })
   })
 
-  /** Whoever has very many would leave others without theirs. */
-  async function withoutCrowding(
+  /** If the limit has cut off a collection's records, reads that collection for each agent alone instead. */
+  async function readCutOff(
     agentIds: readonly string[],
-    records: readonly SeenRecord[],
-  ): Promise<readonly SeenRecord[]> {
+    records: readonly MarkedRecord[],
+  ): Promise<readonly MarkedRecord[]> {
     if (agentIds.length === 1 || records.length < MANY_RECORDS) return records
-    const crowded = tellingCollections().filter(
-      ({ collectionName: name }) =>
-        records.filter(({ collection }) => collection === name).length >= MANY_RECORDS,
-    )
-    const names = new Set(crowded.map(({ collectionName }) => collectionName))
+    const byCollection = Map.groupBy(records, ({ collection }) => collection)
+    const isCutOff = (name: string) => (byCollection.get(name)?.length ?? 0) >= MANY_RECORDS
     const alone = await Promise.all(
-      crowded.flatMap((collection) =>
-        agentIds.map((agentId) =>
-          collection
-            .aggregate<SeenRecord>(marksOf([agentId], collection.collectionName, BATCH_RECORDS + 1))
-            .toArray(),
+      tellingCollections()
+        .filter(({ collectionName }) => isCutOff(collectionName))
+        .flatMap((collection) =>
+          agentIds.map((agentId) =>
+            collection
+              .aggregate<MarkedRecord>(findMarked([agentId], collection.collectionName, BATCH_RECORDS + 1))
+              .toArray(),
+          ),
         ),
-      ),
     )
-    return [...records.filter(({ collection }) => !names.has(collection)), ...alone.flat()]
+    return [...records.filter(({ collection }) => !isCutOff(collection)), ...alone.flat()]
   }
 
   return {
     models: { events, heads },
-    look,
-    /** Of these agents, how far the events of each go, and whether more are to be numbered. */
-    async lookAtMany(agentIds: readonly string[]): Promise<{ agentId: string; told: Told }[]> {
-      return Promise.all(agentIds.map(async (agentId) => ({ agentId, told: await look(agentId) })))
-    },
+    readProgress,
     /**
-     * Gives the marks of an agent in these records their numbers, together with an event that no record tells of.
-     * Number and mark change in one transaction that names the highest number as it was read, so of two at once one
-     * begins again: a number is never seen before a smaller one, and a mark is numbered once.
+     * Turns an agent's marks in these records into numbered events, with one for `due`, which no record tells of.
+     * Numbers and marks change in one transaction whose update names the highest number as it was read, so of two
+     * at once one begins again: no number is seen before a smaller one, and a mark is numbered once.
      *
      * @throws Overtaken or a duplicate-key error on a conflict
-     * @returns the highest number then, and whether it was all
+     * @returns the highest number then, and whether there are more marks
      */
     async number(
       agentId: string,
-      marked: Told['marked'],
+      marked: EventProgress['marked'],
       due: { mark: EventMark; passToldMs: number } | undefined,
       nowMs: number,
       session: Session,
@@ -195,7 +168,7 @@ export function createEventStore(connection: Connection) {
         const ids = marked.get(collection.collectionName) ?? []
         if (ids.length > room) more = true
         if (ids.length === 0 || room === 0) continue
-        // In the order of their writing, which their ids are for those of one kind.
+        // Ids of one kind of record sort in the order in which the records were made.
         const first = [...ids].sort().slice(0, room)
         room -= first.length
         const records = await collection
@@ -206,7 +179,7 @@ export function createEventStore(connection: Connection) {
           .toArray()
         if (records.length === 0) continue
         marks.push(...records.flatMap(({ tells }) => inOrder(tells.filter(({ to }) => to === agentId))))
-        // A mark that was pushed since the transaction began ends it.
+        // If a mark was pushed since the transaction began, this conflicts.
         await collection.updateMany(
           { _id: { $in: records.map(({ _id }) => _id) } },
           { $pull: { tells: { to: agentId } } },
@@ -219,11 +192,11 @@ export function createEventStore(connection: Connection) {
       const seq = before + marks.length
       const set = { seq, ...(isDue ? { pass_told_ms: due.passToldMs } : {}) }
       if (head === undefined) await rawHeads().insertOne({ _id: agentId, ...set }, { session })
-      else if (
-        (await rawHeads().updateOne({ _id: agentId, seq: before }, { $set: set }, { session }))
-          .matchedCount === 0
-      )
-        throw new Overtaken()
+      else {
+        const own = { _id: agentId, seq: before }
+        const { matchedCount } = await rawHeads().updateOne(own, { $set: set }, { session })
+        if (matchedCount === 0) throw new Overtaken()
+      }
       const expires = new Date(nowMs + EVENTS_KEPT.days * DAY_MS)
       await raw().insertMany(
         marks.map(({ at_ms: atMs, kind, id, fields }, index) => ({
@@ -239,10 +212,9 @@ export function createEventStore(connection: Connection) {
       return { seq, more }
     },
     /**
-     * Agents that have left marks unasked for since before a time, from a place in the round over all marks on; each
-     * part of the round reads few records.
+     * Agents with marks from before a time, found in one part of a round over all marks.
      *
-     * @param place where the previous call stopped; undefined starts from the beginning
+     * @param place where the previous part ended; undefined begins the round
      * @returns the place for the next part, undefined at the end of the round
      */
     async listOverdue(
@@ -260,16 +232,16 @@ export function createEventStore(connection: Connection) {
         .toArray()
       const marks = records.flatMap(({ tells }) => tells)
       const agentIds = new Set(marks.filter(({ at_ms: atMs }) => atMs < beforeMs).map(({ to }) => to))
-      // The index gives each record at the first of its agents behind the place.
+      // The index lists each record at the first of its agents behind the place.
       const [last] = (records.at(-1)?.tells ?? [])
         .map(({ to }) => to)
         .filter((to) => to > after)
         .sort()
-      const isLast = records.length < ROUND_RECORDS || last === undefined
-      const next = isLast ? (rest.length === 0 ? undefined : { at: at + 1, after: '' }) : { at, after: last }
-      return { agentIds: [...agentIds], next }
+      if (records.length === ROUND_RECORDS && last !== undefined)
+        return { agentIds: [...agentIds], next: { at, after: last } }
+      return { agentIds: [...agentIds], next: rest.length === 0 ? undefined : { at: at + 1, after: '' } }
     },
-    /** Those after a number, in order. */
+    /** An agent's events after a number, in order. */
     list: (agentId: string, after: number, limit: number): Promise<EventRecord[]> =>
       raw()
         .find(
@@ -277,11 +249,10 @@ export function createEventStore(connection: Connection) {
           { ...MAJORITY, sort: { _id: 1 }, limit, batchSize: limit },
         )
         .toArray(),
-    /** Forgets what is older than an agent's last {@link EVENTS_KEPT}. */
+    /** Has MongoDB remove the events that are older than an agent's last {@link EVENTS_KEPT}. */
     async forget(agentId: string, seq: number): Promise<void> {
       const upTo = seq - EVENTS_KEPT.count
       if (upTo <= 0) return
-      // The server's own sweep of what has expired takes them away.
       await raw().updateMany(
         { _id: { $gt: eventId(agentId, 0), $lte: eventId(agentId, upTo) } },
         { $set: { expires: new Date(0) } },

@@ -1,33 +1,39 @@
 import { z } from 'zod'
 import { EVENTS_KEPT, LIST_LIMIT, MAX_WAIT_SECONDS } from '../foundation/limits.ts'
-import { idView, isoTimeView, limitQuery, unixTime } from '../foundation/schema.ts'
-import { EVENT_KINDS, type EventFields, type EventKind } from './mark.ts'
+import { limitQuery, unixTime } from '../foundation/schema.ts'
+import { date, maybe, number, opaque, text, textOf, type RecordOf } from '../servers/fields.ts'
+import { EVENT_KINDS, eventFields, type EventFields, type EventKind } from './mark.ts'
 
-/** A numbered event; `_id` is `<agent>/<number>`, the number with leading zeros. */
-export interface EventRecord {
-  _id: string
-  at: number
-  kind: EventKind
-  id: string
-  fields: EventFields
-  /** When it is forgotten. */
-  expires: Date
+export const recordFields = {
+  /** `<agent>/<number>`, the number with leading zeros. */
+  _id: text,
+  at: number,
+  kind: textOf<EventKind>(),
+  id: text,
+  fields: opaque<EventFields>(),
+  /** When MongoDB removes it. */
+  expires: date,
 }
+/** A numbered event. */
+export type EventRecord = RecordOf<typeof recordFields>
 
-/** How far an agent's events are numbered; `_id` is the agent's. */
-export interface EventHead {
-  _id: string
-  seq: number
+export const headFields = {
+  /** The agent. */
+  _id: text,
+  /** The number of its last event. */
+  seq: number,
   /** The end of the pass that an event has told of, in milliseconds. */
-  pass_told_ms?: number
+  pass_told_ms: maybe.number,
 }
+/** How far an agent's events are numbered. */
+export type EventHead = RecordOf<typeof headFields>
 
 const SEQ_DIGITS = 15
 export const eventId = (agentId: string, seq: number): string =>
   `${agentId}/${String(seq).padStart(SEQ_DIGITS, '0')}`
 export const seqOf = ({ _id }: Pick<EventRecord, '_id'>): number => Number(_id.slice(-SEQ_DIGITS))
 
-/** `wait` of a route that may be asked to wait. */
+/** The query field `wait` of a route that answers later if there is nothing to answer yet. */
 export const waitQuery = () =>
   z
     .string(WAIT_FORM)
@@ -55,7 +61,7 @@ export const eventsQuery = z.object({
   limit: limitQuery({ ...LIST_LIMIT, fallback: 100 }),
 })
 
-/** One shape for all kinds: a reader that knows none of a kind's fields can still go by `kind` and `id`. */
+/** One shape for all kinds: a reader that doesn't know a kind's fields can still go by `kind` and `id`. */
 export const eventView = z
   .object({
     cursor: z.string().describe('its place in your events: send it as `after` to go on behind it'),
@@ -64,23 +70,7 @@ export const eventView = z
     id: z
       .string()
       .describe('of the message, order, verdict, invoice, payout, agent, post or claim that it is about'),
-    agent_id: idView('agent').optional().describe('the other agent: who sent it, judged it, or registered'),
-    claim_id: idView('claim').optional(),
-    order_id: idView('order').optional(),
-    step: z.string().optional().describe('of an order: the step that was taken'),
-    status: z.string().optional().describe('of an order: its status after that'),
-    state: z
-      .string()
-      .optional()
-      .describe(
-        'of an invoice: seen, confirmed or expired; of a payout: its state; of a referral: registered or paying',
-      ),
-    outcome: z.string().optional().describe('of a verdict'),
-    hidden: z.boolean().optional().describe('of a post: false if it is shown again'),
-    rule: z.string().optional().describe('the rule that a post was hidden for'),
-    days: z.int().optional().describe('pass days that came with it'),
-    pass_until: isoTimeView().optional(),
-    key: z.string().optional().describe('which of your keys: token, dm_key or author_key'),
+    ...eventFields,
   })
   .meta({ id: 'Event' })
 
@@ -97,5 +87,5 @@ export const eventPageView = z.object({
 
 export function viewEvent(event: EventRecord): z.input<typeof eventView> {
   const { kind, id, at, fields } = event
-  return { cursor: String(seqOf(event)), at, kind, id, ...(fields as object) }
+  return { cursor: String(seqOf(event)), at, kind, id, ...fields }
 }

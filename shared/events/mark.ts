@@ -1,12 +1,15 @@
 import { Schema } from 'mongoose'
+import { z } from 'zod'
+import { idView, isoTimeView } from '../foundation/schema.ts'
+import { number, opaque, text, textOf, type RecordOf } from '../servers/fields.ts'
 
 /**
  * Terms.
  *
  * - An *event* tells one agent that something concerns it: `{cursor, at, kind, id, …}`.
- * - A *mark* is an event without its number yet. It is stored in the same write as what it tells of, as an element
- *   of the changed record's `tells` array, so nothing can happen without its event. event-store.ts numbers it when
- *   its agent asks, and takes it out of the array.
+ * - A *mark* is an event that has no number yet. It is stored in the same write as what it tells of, as an
+ *   element of the changed record's `tells` array, so nothing can happen without its event. event-store.ts
+ *   numbers it when its agent asks, and takes it out of the array.
  */
 export const EVENT_KINDS = [
   'message',
@@ -23,53 +26,51 @@ export const EVENT_KINDS = [
 ] as const
 export type EventKind = (typeof EVENT_KINDS)[number]
 
-/** What an event says beside its id; what it is about is read by the routes of that kind. */
-export interface EventFields {
-  agent_id?: string
-  claim_id?: string
-  order_id?: string
-  step?: string
-  status?: string
-  state?: string
-  outcome?: string
-  hidden?: boolean
-  rule?: string
-  days?: number
-  pass_until?: string
-  key?: string
+/** What an event says besides its id, the view of it included. The record itself is read by other routes. */
+export const eventFields = {
+  agent_id: idView('agent').optional().describe('the other agent: who sent it, judged it, or registered'),
+  claim_id: idView('claim').optional(),
+  order_id: idView('order').optional(),
+  step: z.string().optional().describe('of an order: the step that was taken'),
+  status: z.string().optional().describe('of an order: its status after that'),
+  state: z
+    .string()
+    .optional()
+    .describe(
+      'of an invoice: seen, confirmed or expired; of a payout: its state; of a referral: registered or paying',
+    ),
+  outcome: z.string().optional().describe('of a verdict'),
+  hidden: z.boolean().optional().describe('of a post: false if it is shown again'),
+  rule: z.string().optional().describe('the rule that a post was hidden for'),
+  days: z.int().optional().describe('pass days that came with it'),
+  pass_until: isoTimeView().optional(),
+  key: z.string().optional().describe('which of your keys: token, dm_key or author_key'),
 }
+export type EventFields = { [Name in keyof typeof eventFields]?: z.output<(typeof eventFields)[Name]> }
 
-export interface EventMark {
-  /** The agent that it tells. */
-  to: string
-  /** By the database's clock, in milliseconds: orders what is numbered together. */
-  at_ms: number
-  kind: EventKind
-  /** Of the record that it is about. */
-  id: string
-  fields: EventFields
+const markFields = {
+  /** The agent that the event is for. */
+  to: text,
+  /** By the database's clock, in milliseconds: marks that are numbered together are sorted by it. */
+  at_ms: number,
+  kind: { ...textOf<EventKind>(), enum: EVENT_KINDS },
+  /** Of the record that the event is about. */
+  id: text,
+  fields: opaque<EventFields>(),
 }
+export type EventMark = RecordOf<typeof markFields>
 
-/** What a record that tells agents of its changes carries beside its own fields. */
+/** The marks in a record that tells agents of its changes. */
 export interface Telling {
   tells?: EventMark[]
 }
 
-const markSchema = new Schema(
-  {
-    to: { type: String, required: true },
-    at_ms: { type: Number, required: true },
-    kind: { type: String, required: true, enum: EVENT_KINDS },
-    id: { type: String, required: true },
-    fields: { type: Schema.Types.Mixed, required: true },
-  },
-  { _id: false, strict: 'throw', versionKey: false, minimize: false },
-)
+const markSchema = new Schema({ ...markFields }, { _id: false, strict: 'throw', minimize: false })
 
-/** The field for a telling record's schema. */
+/** The field for the schema of a record with marks. */
 export const tellsField = { tells: { type: [markSchema], default: undefined } } as const
 
-/** Finds the records that tell an agent something without touching the others. */
+/** Finds the records with marks for an agent without reading others. */
 export const TELLS_INDEX = [
   { 'tells.to': 1 },
   { name: 'tells', partialFilterExpression: { 'tells.to': { $exists: true } } },
@@ -77,17 +78,19 @@ export const TELLS_INDEX = [
 
 export const isTelling = (schema: Schema): boolean => schema.path('tells') !== undefined
 
-/** A mark to be stored with the change that it tells of. Whoever waits for its agent looks a moment later. */
+/** Makes a mark, to be stored with the change that it tells of, and hints that it is being written. */
 export function tell(to: string, kind: EventKind, id: string, fields: EventFields = {}): EventMark {
   hint(to)
   return { to, at_ms: clock(), kind, id, fields }
 }
 
+// Of the process and not of a context: marks are made by pure functions and by stores, which have no context.
 const machineClock = (): number => Date.now()
 let clock = machineClock
+const listeners = new Set<(agentId: string) => void>()
 
 /**
- * Marks the time by this clock from now on: the database's, which all processes share.
+ * Gives marks the time of this clock from now on: the database's, which all processes share.
  *
  * @param now gives milliseconds since the epoch
  * @returns a function that ends it
@@ -99,25 +102,24 @@ export function markTimeBy(now: () => number): () => void {
   }
 }
 
-/** The part of an update that pushes elements onto arrays, those of them that have any. */
+/**
+ * Hints that something is being written for an agent. Nothing depends on it: who waits also looks by itself.
+ */
+export function hint(agentId: string): void {
+  for (const listener of listeners) listener(agentId)
+}
+
+/** Listens to the hints of this process. @returns a function that ends it */
+export function onHint(listener: (agentId: string) => void): () => void {
+  listeners.add(listener)
+  return () => void listeners.delete(listener)
+}
+
+/** The part of an update that pushes elements onto arrays; empty if there are no elements. */
 export function pushing(arrays: Readonly<Record<string, readonly unknown[]>>): {
   $push?: Record<string, { $each: unknown[] }>
 } {
   const added = Object.entries(arrays).filter(([, elements]) => elements.length > 0)
   if (added.length === 0) return {}
   return { $push: Object.fromEntries(added.map(([name, elements]) => [name, { $each: [...elements] }])) }
-}
-
-type Listener = (agentId: string) => void
-const listeners = new Set<Listener>()
-
-/** Says that something is being written for an agent. No more than a hint: nothing depends on its coming. */
-export function hint(agentId: string): void {
-  for (const listener of listeners) listener(agentId)
-}
-
-/** @returns a function that ends it */
-export function onHint(listener: Listener): () => void {
-  listeners.add(listener)
-  return () => void listeners.delete(listener)
 }

@@ -9,11 +9,11 @@ import type { MarkPlace } from './event-store.ts'
 const EVERY_MS = 10 * SECOND_MS
 
 /**
- * Numbers what agents that never ask have left unasked for: their marks would stay in the records for ever, while
- * events are forgotten in time. An agent that asks late finds its events as if it had asked before.
+ * Numbers the old marks of agents that never ask for their events: else the marks would stay in the records for
+ * ever, while events expire. An agent that asks late finds its events as if it had asked before.
  *
- * @param place where the previous part of the round stopped
- * @returns where this part ended; undefined: the round is over
+ * @param place where the previous part of the round ended
+ * @returns where this part ended; undefined at the end of the round
  */
 export async function numberUnasked(
   ctx: Context,
@@ -24,7 +24,7 @@ export async function numberUnasked(
   return next
 }
 
-/** Goes over all marks, a part at a time, round after round. @returns a function that ends it */
+/** Calls numberUnasked() for part after part, round after round. @returns a function that ends it */
 export function keepNumberingUnasked(ctx: Context): () => void {
   let place: MarkPlace | undefined
   let isUnderWay = false

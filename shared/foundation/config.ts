@@ -175,8 +175,6 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   OTEL_EXPORTER_OTLP_HEADERS: ['start', 'api', 'workers'],
 }
 
-const isGiven = (text: string | undefined): boolean => text !== undefined && text !== ''
-
 /**
  * The environment with each `…_FILE` variable replaced by the variable that it stands for, with the file's
  * content; an empty file counts as absent. Only files that the part may read are opened.
@@ -191,8 +189,8 @@ export function readFiles(
   for (const [fileName, name] of FILE_VARIABLES) {
     const file = env[fileName]
     delete whole[fileName]
-    if (file === undefined || file === '' || !mayRead(name, part, env['METRICS_PORT'])) continue
-    if (isGiven(env[name])) {
+    if (!file || !mayRead(name, part, env['METRICS_PORT'])) continue
+    if (env[name]) {
       problems.push(`${name} and ${fileName} are both set; set one of them`)
       continue
     }
@@ -230,7 +228,7 @@ export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
   const read: Record<string, unknown> = {}
   for (const name of VARIABLE_NAMES) {
     const text = env[name]
-    if (text === undefined || text === '') {
+    if (!text) {
       if (REQUIRED[part].includes(name) && !unread.includes(name))
         problems.push(`${name} is not set, and ${part} cannot run without it`)
       continue
@@ -246,7 +244,7 @@ export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
   return shape(read)
 }
 
-/** Where secrets lie on this host, by their variables; whether a file is there is not asked. */
+/** The paths of secrets on this host, by their variables, whether or not the files exist. */
 export function listSecretFiles(env: NodeJS.ProcessEnv): { name: VariableName; file: string }[] {
   const inDataDir = (name: string): string => path.join(path.resolve(env['DATA_DIR'] || '.data'), name)
   const usual: Partial<Record<VariableName, string>> = {
@@ -300,10 +298,10 @@ function shape(read: Read) {
     operatorHost: read.OPERATOR_HOST ?? '127.0.0.1',
     /** Whether Bull Board has buttons. */
     boardWrites: read.BOARD_WRITES === '1',
-    /** 0: none. */
+    /** 0: no metrics port. */
     metricsPort: read.METRICS_PORT ?? 0,
     metricsHost: read.METRICS_HOST ?? '127.0.0.1',
-    /** How long the work on a request may take, and how long it may look for the database within that. */
+    /** How long a request may take, and how long it may wait for the database within that. */
     requestMs,
     databaseMs: requestMs - TIME_TO_ANSWER_MS,
     drainMs: (read.DRAIN_SECONDS ?? 0) * SECOND_MS,
@@ -335,7 +333,7 @@ function shape(read: Read) {
       representative: read.NANO_REPRESENTATIVE,
     },
     monero: { walletRpcUrl: read.MONERO_WALLET_RPC_URL, confirmations: read.MONERO_CONFIRMATIONS ?? 10 },
-    /** Present in a sandbox: where play money is had. */
+    /** Only in a sandbox: where agents get play money. */
     sandboxFaucetUrl: read.SANDBOX_FAUCET_URL,
     paymentPollMs: (read.PAYMENT_POLL_SECONDS ?? 10) * SECOND_MS,
     payouts: read.PAYOUTS ?? ('manual' as const),
@@ -346,14 +344,14 @@ function shape(read: Read) {
       read.OTEL_EXPORTER_OTLP_ENDPOINT === undefined
         ? undefined
         : { endpoint: read.OTEL_EXPORTER_OTLP_ENDPOINT, ratio: read.OTEL_TRACES_SAMPLER_ARG ?? 1 },
-    /** Whose modes are looked at; filled in for who tells the operator. */
+    /** Files whose modes are checked; filled in by the processes that report to the operator. */
     secretFiles: [] as { name: VariableName; file: string }[],
     secrets: {
       operatorToken: read.OPERATOR_TOKEN,
       challengeSecret: read.CHALLENGE_SECRET,
       sealKeyFile: read.SEAL_KEY_FILE,
       sealMemoryFile: read.SEAL_MEMORY_FILE,
-      /** `name=value,…` of each sending of traces, values percent-encoded. */
+      /** Headers sent with traces: `name=value,…`, values percent-encoded. */
       otlpHeaders: read.OTEL_EXPORTER_OTLP_HEADERS,
     },
   }
@@ -417,7 +415,7 @@ function isRateSources(text: string): boolean {
   })
 }
 
-/** Of each coin that is named, no host twice and at least two. */
+/** Whether each coin that is named has at least two sources, all on different hosts. */
 function namesTwoHosts(text: string): boolean {
   const sources = text.split(',').map((source) => /^(\w+)=([^#]+)/.exec(source.trim()) ?? [])
   return [...Map.groupBy(sources, ([, coin]) => coin).values()].every((own) => {

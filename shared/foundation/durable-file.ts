@@ -47,6 +47,7 @@ export function replaceFile(file: string, text: string): void {
   renameFresh(file)
 }
 
+/** The new text lies here until it takes the file's name. */
 const freshOf = (file: string): string => `${file}.new`
 
 function writeFresh(file: string, text: string): void {

@@ -24,8 +24,7 @@ export const ID_PREFIXES = {
 
 export type RecordKind = keyof typeof ID_PREFIXES
 
-// One factory for the process: within a millisecond, and also when the clock goes back, it counts up from the
-// last id.
+// One for the process: within a millisecond, or if the clock goes back, it counts up from the last id.
 const nextUlid = monotonicFactory()
 
 /**
@@ -43,9 +42,7 @@ export function idPattern(kind: RecordKind): RegExp {
   return new RegExp(`^${ID_PREFIXES[kind]}_[0-9a-hjkmnp-tv-z]{26}$`)
 }
 
-/**
- * A unique name for one step of a record, if the step may happen many times, such as the rotation of a token.
- */
+/** A unique name for one step of a record that may happen many times, such as the rotation of a token. */
 export function newStepId(): string {
   return nextUlid().toLowerCase()
 }

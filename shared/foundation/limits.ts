@@ -8,10 +8,7 @@ export const PROTOCOL_VERSION = 1
 export const SERVICE_VERSION = 1
 export const API_BASE = '/api/v1'
 
-/**
- * A body of 512 KiB holds the largest defined one, a batch of 10,000 nonces of 20 characters, with room to
- * spare.
- */
+/** Holds the largest body, a batch of 10,000 nonces of 20 characters, with room to spare. */
 export const MAX_BODY_BYTES = 512 * 1024
 /**
  * Bytes of request bodies that one API process holds at a time. Requests without a token share the small
@@ -33,19 +30,13 @@ export const BODY_FLOOR = { bytesPerSecond: 8 * 1024, graceMs: 3 * SECOND_MS } a
  */
 export const MAX_LIGHT_BODY_BYTES = { open: 16 * 1024, token: 80 * 1024 } as const
 /**
- * Concurrent requests in one API process: about as many as it answers in a second, so that each admitted
- * request is answered in time.
+ * Concurrent requests in one API process: as many as it answers in about a second, so each is answered in
+ * time.
  */
 export const MAX_UNDER_WAY = { reads: 4_000, writes: 2_000 } as const
-/**
- * Pipelined requests in one API process that wait for the answer to an earlier one on their connection; each
- * takes some 3 KB.
- */
+/** Requests in one API process that wait for the answer to an earlier one on their connection; 3 KB each. */
 export const MAX_PIPELINED = 20_000
-/**
- * One agent's share of the concurrent requests of each kind, and of those that wait for their turn: one
- * 8th.
- */
+/** One agent may have one 8th of the concurrent requests of each kind, and of those that wait their turn. */
 export const CALLERS_SHARE = 8
 /**
  * A request's cost is one for each document that it may read and one for each KiB of its longest answer; each
@@ -53,10 +44,7 @@ export const CALLERS_SHARE = 8
  * others are answered at once.
  */
 export const MAX_LIGHT_COST = 500
-/**
- * Costly requests handled at once. Each more would delay every light request: an API process has one
- * thread.
- */
+/** Costly requests handled at once; more would delay every light request, as a process has one thread. */
 export const HEAVY_AT_ONCE = 1
 /** Costly requests that may wait: more than are done within a request's time. */
 export const MAX_HEAVY_WAITING = 512
@@ -69,16 +57,16 @@ export const BEGUN_IN_A_PASS = {
   agents: { perPass: 256, perCaller: 8 },
   open: { perPass: 4, perCaller: 4 },
 } as const
-/**
- * How often the free disk is read: in this time one process can't write so much that a disk with
- * MIN_FREE_DISK_GB free fills up.
- */
+/** How often the free disk is read: meanwhile one process can't fill a disk with MIN_FREE_DISK_GB free. */
 export const DISK_LOOK_EVERY_MS = 5 * SECOND_MS
 /** Bytes of answers with sealed entries that are cached in memory. */
 export const MAX_SHARED_BYTES = 32 * 1024 * 1024
 /** Entries on one receipt: more than most records ever have. */
 export const MAX_RECEIPT_ENTRIES = 500
-/** Requests of one API process that wait for their batch to be verified; the next is answered 202 at once. */
+/**
+ * Requests of one API process that wait for their batch to be verified; further ones are answered 202 at
+ * once.
+ */
 export const MAX_WAITING = 4_000
 /** Bytes of answers in one API process that clients have not read yet: some 25 of the longest. */
 export const MAX_UNREAD_ANSWER_BYTES = 128 * 1024 * 1024
@@ -86,19 +74,15 @@ export const MAX_UNREAD_ANSWER_BYTES = 128 * 1024 * 1024
 /** Bounds of `limit` on a list, and what an absent one means. */
 export const LIST_LIMIT = { min: 1, max: 200, fallback: 50 } as const
 /**
- * Queries for one list. Each one after the first skips the agents whose records are left out, such as a
- * flooder's.
+ * Queries for one list; each after the first skips agents whose records are left out, such as a flooder's.
  */
 export const MAX_LIST_PAGES = 20
 /** `/seal` and `/ledger` are walked by verifiers, whose cost is in round trips. */
 export const WALK_LIMIT = { min: 1, max: 10_000, fallback: 50 } as const
 
-/**
- * Long enough to solve a puzzle by thinking and the work on one slow core (2^22 hashes), short enough to
- * forget.
- */
+/** Long enough to solve the puzzle and to do the work on one slow core (2^22 hashes). */
 export const CHALLENGE_TTL_MS = 10 * MINUTE_MS
-/** The form of a share is the rule of `crypto/pow.ts`, which stands on its own. */
+/** Defined in `crypto/pow.ts`, which imports nothing. */
 export { MAX_NONCE_LENGTH, PREFIX_LENGTH } from '../crypto/pow.ts'
 
 export const TOKEN_PATTERN = /^sk_[0-9a-f]{48}$/
@@ -153,10 +137,7 @@ export const DAILY_BYTES = {
   messages: 64 * MIB,
   changes: 2 * MIB,
 } as const
-/**
- * Bytes that a record takes besides its texts, roughly: its other fields, its ledger entry and its index
- * entries.
- */
+/** Bytes that a record takes besides its texts, roughly: other fields, ledger entry and index entries. */
 export const RECORD_BYTES = 512
 /**
  * Bytes of an agent's daily allowance, a thousandth of it, that an API process reserves at a time, so that
@@ -172,13 +153,18 @@ export const MAX_UNREAD_OF_SENDER = { messages: 1_000, bytes: 8 * MIB } as const
 
 /** The longest that a caller may ask to wait for: less than most proxies allow an answer to take. */
 export const MAX_WAIT_SECONDS = 60
-/** Of one agent's waits at a time; one more ends the oldest, so that a connection that broke holds nothing up. */
+/**
+ * Of one agent's waits at a time; one more ends the oldest, so that a connection that broke holds nothing up.
+ */
 export const MAX_WAITS_OF_AGENT = 4
 /** Callers that one API process lets wait; each is some 20 KB. */
 export const MAX_WAITS = 20_000
 /** How often an agent that doesn't wait had better ask; what waits for it has no deadline below minutes. */
 export const POLL_EVERY_SECONDS = 30
-/** How long an agent's events wait for it to ask; then they are numbered without it, and forgotten like others. */
+/**
+ * How long an agent's events wait for it to ask; then they are numbered without it, and forgotten like
+ * others.
+ */
 export const UNASKED_DAYS = 1
 /** What is kept of an agent's events. */
 export const EVENTS_KEPT = { count: 10_000, days: 30 } as const
@@ -199,7 +185,7 @@ export const VERDICT_LIMIT = { min: 1, max: 200, fallback: 200 } as const
 
 /** `GET /me` counts unread messages this far, so that its cost stays bounded. */
 export const MAX_UNREAD_COUNTED = 10_000
-/** Likewise the agents that somebody referred. */
+/** Likewise the agents that an agent has referred. */
 export const MAX_REFERRALS_COUNTED = 10_000
 
 /** Time from telling a client that it was too slow until its connection is destroyed. */
@@ -211,26 +197,20 @@ export const RETRY_AFTER_SECONDS = 2
  * within 2 seconds.
  */
 export const REQUEST_TIMEOUT_MS = 1_800
-/**
- * The database's time limit is shorter than a request's by this much, so that there is time left to answer.
- */
+/** The database's time limit is shorter than a request's by this much, to leave time for the answer. */
 export const TIME_TO_ANSWER_MS = 300
 /** Longest wait for Redis: most answers don't need it. */
 export const QUEUE_TIMEOUT_MS = 500
 /** A process that was told to stop finishes what it has within this time. */
 export const STOP_LIMIT_MS = 20 * SECOND_MS
-/**
- * Longest DRAIN_SECONDS: how long a stopping process goes on serving until a load balancer has removed it.
- */
+/** Longest DRAIN_SECONDS: how long a stopping process serves on, until a load balancer has removed it. */
 export const MAX_DRAIN_SECONDS = 30
-/**
- * At a stop, idle keep-alive connections are cut after this time; connections in use are told to close.
- */
+/** At a stop, idle keep-alive connections are cut after this time; those in use are told to close. */
 export const IDLE_DRAIN_MS = 2 * SECOND_MS
 
-/** How long after its expiry a used challenge stays stored; an expired one is refused anyway. */
-/** How long an order's counted nonces are kept after its time: for an operator who looks into a complaint. */
+/** How long a work order's counted nonces are kept after it expires, for an operator who gets a complaint. */
 export const SHARE_PAGES_KEPT_MS = 7 * DAY_MS
+/** How long a used challenge stays stored: beyond its expiry, from when on it is refused anyway. */
 export const USED_CHALLENGE_TTL_MS = CHALLENGE_TTL_MS + HOUR_MS
 
 /** How often pending ledger entries get their numbers. */
@@ -240,9 +220,7 @@ export const CHAIN_WALK_EVERY_MS = HOUR_MS
 /** A witness answers with a few lines of 150 bytes. */
 export const MAX_WITNESS_ANSWER_BYTES = 16_384
 
-/**
- * Checkpoints that an agent may still cosign: with a seal every ten minutes, those of the last 50 minutes.
- */
+/** Checkpoints that an agent may still cosign: with a seal every 10 minutes, those of the last 50 minutes. */
 export const RECENT_CHECKPOINTS = 5
 
 /** Readers of signed notes take 16 lines at least (C2SP signed-note), of which the log's own is one. */
@@ -258,10 +236,7 @@ export const MAX_ENTRIES_SEARCHED = WALK_LIMIT.max
  */
 export const RECEIPT_WAIT_MS = 2 * SECOND_MS
 
-/**
- * A statement is not signed if its time is further ahead of the signer's clock, or of the database's, than
- * this.
- */
+/** No statement is signed whose time is further ahead of the signer's or the database's clock than this. */
 export const MAX_SIGNED_AHEAD_MS = 5 * MINUTE_MS
 /**
  * An older announcement is not signed, so that nobody can have old statements signed as new ones. A day, so

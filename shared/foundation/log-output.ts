@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 
-/** Characters that are buffered while the output accepts none; further lines are dropped. */
+/** Characters that are buffered while the output takes none; further lines are dropped. */
 const KEPT_LENGTH = 1024 * 1024
 /** Pause before the next try when the disk is full or the reader has ended. */
 const BROKEN_PAUSE_MS = 1_000
@@ -12,9 +12,7 @@ const LAST_LIMIT_MS = 2_000
 export interface LogOutput {
   /** Buffers a line, or drops it if the buffer is full; never throws. */
   write(line: string): void
-  /**
-   * Writes the buffered lines synchronously, for the end of the process; gives up if they can't be written.
-   */
+  /** Writes the buffered lines synchronously, at the end of the process; gives up if that is impossible. */
   flush(): void
 }
 
@@ -65,15 +63,14 @@ export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
         return
       }
       if (dropped > 0) {
-        add(
-          `${JSON.stringify({ level: 40, time: Date.now(), pid: process.pid, dropped, msg: 'lines of the log were dropped here' })}\n`,
-        )
+        const msg = 'lines of the log were dropped here'
+        add(`${JSON.stringify({ level: 40, time: Date.now(), pid: process.pid, dropped, msg })}\n`)
         dropped = 0
       }
       add(line)
       if (isScheduled) return
       isScheduled = true
-      // All lines of one pass of the event loop go into one write, and none is under way if it ends the
+      // All lines of one pass of the event loop go into one write; none is under way if the pass ends the
       // process.
       setImmediate(next)
     },

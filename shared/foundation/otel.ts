@@ -72,12 +72,7 @@ export function openOtel(part: string, { endpoint, ratio, headers }: OtelOptions
         },
       }
     },
-    inSpan: (name, work) =>
-      spans.startActiveSpan(name, (span) =>
-        work().finally(() => {
-          span.end()
-        }),
-      ),
+    inSpan: (name, work) => spans.startActiveSpan(name, (span) => work().finally(() => span.end())),
     place: () => placeOf(context.active()),
     note(name, below, startedAtMs, attributes) {
       const parent = propagation.extract(ROOT_CONTEXT, { traceparent: below })
@@ -90,7 +85,7 @@ export function openOtel(part: string, { endpoint, ratio, headers }: OtelOptions
   }
 }
 
-/** A request's id is its trace's. */
+/** A trace's id is the id of its request, without the dashes. */
 function traceIdOfRequest(): string {
   return currentScope().request_id?.replaceAll('-', '') ?? randomIds().generateTraceId()
 }
@@ -115,12 +110,15 @@ function fromRequests(ratio: number): Sampler {
 function openExporter(endpoint: string, headers: Record<string, string>): OTLPTraceExporter {
   const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces`, headers })
   const send = exporter.export.bind(exporter)
-  exporter.export = (spans, done) => send(spans.map(withoutRest), done)
+  exporter.export = (spans, done) => send(spans.map(onlySentParts), done)
   return exporter
 }
 
-/** Its events are errors, whose messages may hold anything. */
-function withoutRest(span: ReadableSpan): ReadableSpan {
+/**
+ * The span without other attributes, and without its events: these are errors, whose messages may hold
+ * anything.
+ */
+function onlySentParts(span: ReadableSpan): ReadableSpan {
   const attributes = Object.fromEntries(
     Object.entries(span.attributes).filter(([name]) => SENT_ATTRIBUTES.has(name)),
   )

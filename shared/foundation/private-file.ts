@@ -4,8 +4,7 @@ import { StartError } from './process.ts'
 /** Permission bits of anyone but the owner. */
 const OTHERS = 0o077
 /**
- * systemd's credentials: an access list gives them to the unit's user alone, and shows as the group's right to
- * read.
+ * systemd's credentials: an access list for the unit's user alone, which shows as the group's right to read.
  */
 const CREDENTIALS = '/run/credentials/'
 const GROUP_READS = 0o040
@@ -18,8 +17,9 @@ const GROUP_READS = 0o040
  * @throws StartError with the file and its mode
  */
 export function assertPrivate(name: string, file: string | undefined): void {
-  const mode = file === undefined ? undefined : fs.statSync(file, { throwIfNoEntry: false })?.mode
-  const problem = mode === undefined ? undefined : problemWith(`${name}: ${file}`, file, mode)
+  const stat = file === undefined ? undefined : fs.statSync(file, { throwIfNoEntry: false })
+  if (file === undefined || stat === undefined) return
+  const problem = problemWith(`${name}: ${file}`, file, stat.mode)
   if (problem !== undefined) throw new StartError(problem)
 }
 
@@ -43,11 +43,11 @@ export function readPrivateFile(name: string, file: string, refuse: (problem: st
   }
 }
 
-/** Secrets are a line; whatever is longer is another file. */
+/** A secret is one line; a longer file is another one. */
 const MAX_BYTES = 1_024
 
-function problemWith(named: string, file: string | undefined, mode: number): string | undefined {
-  const others = file?.startsWith(CREDENTIALS) === true ? OTHERS & ~GROUP_READS : OTHERS
+function problemWith(named: string, file: string, mode: number): string | undefined {
+  const others = file.startsWith(CREDENTIALS) ? OTHERS & ~GROUP_READS : OTHERS
   if ((mode & others) === 0) return undefined
   const octal = (mode & 0o777).toString(8)
   return `${named} can be read or written by others than its owner (mode ${octal}); set its mode to 600, and use a new secret if others had access.`

@@ -7,12 +7,12 @@ export class StartError extends Error {
 }
 
 /**
- * npm hands on the Ctrl-C that the terminal has sent us already, and so it is with a service manager's signal
- * to all of a unit: two signals this close together are one.
+ * Two signals this close together are one: npm hands on the Ctrl-C that the terminal has sent us already, and a
+ * service manager signals every process of a unit.
  */
 export const SAME_SIGNAL_MS = 750
 
-/** Longest time of a stop: idle connections, work under way, and closing. */
+/** Longest time of a stop, in milliseconds: idle connections, work under way, and closing. */
 const LAST_MS = IDLE_DRAIN_MS + STOP_LIMIT_MS + 5_000
 
 /**

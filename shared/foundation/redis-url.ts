@@ -11,7 +11,7 @@ export type RedisTarget = {
   tls: boolean
 } & ({ kind: 'single'; db: number } | { kind: 'cluster' } | { kind: 'sentinel'; name: string; db: number })
 
-/** The forms of REDIS_URL, for whoever got it wrong. */
+/** The forms of REDIS_URL, for error messages. */
 export const REDIS_URL_FORM =
   'expected redis://HOST:PORT, redis+cluster://HOST:PORT,HOST:PORT or redis+sentinel://HOST:PORT,HOST:PORT/NAME, with rediss for TLS'
 
@@ -20,8 +20,8 @@ const DEFAULT_PORTS = { single: 6_379, cluster: 6_379, sentinel: 26_379 } as con
 
 /**
  * Reads `redis://user:password@host:port/db`, `redis+cluster://user:password@host:port,host:port` or
- * `redis+sentinel://user:password@host:port,host:port/name/db`; `rediss` for TLS. Of a cluster any nodes will
- * do, the others are learned from them; `user:password` is Redis's own, also with sentinels.
+ * `redis+sentinel://user:password@host:port,host:port/name/db`; `rediss` for TLS. Of a cluster, some nodes are
+ * enough: the client learns the others from them. `user:password` is that of Redis, also with sentinels.
  *
  * @returns undefined for a text of another form
  */

@@ -25,7 +25,7 @@ export const notBlank = (field: z.ZodString) =>
     .refine(isMoreThanBlank, 'expected something beside blanks')
     .meta({ pattern: `^[${BLANK}]*[^${BLANK}\\x00][^\\x00]*$` })
 
-/** What breaks a line or commands a terminal: controls and the two separators of Unicode. */
+/** Characters that break a line or control a terminal: control characters and Unicode's two separators. */
 export const CONTROLS = '\\x00-\\x1f\\x7f-\\x9f\u2028\u2029'
 const HAS_CONTROLS = /[\p{Cc}\u2028\u2029]/u
 export const inOneLine = (value: string): boolean => !HAS_CONTROLS.test(value)
@@ -37,7 +37,7 @@ export const oneLineText = (bound: { max: number }) =>
     .refine(inOneLine, ONE_LINE)
     .meta({ pattern: `^[^${CONTROLS}]*$` })
 
-/** The same, with something to read in it. */
+/** Text that is shown in one line and has something to read in it. */
 export const titleText = (bound: { max: number }) =>
   text({ min: 1, ...bound })
     .refine((value) => inOneLine(value) && isMoreThanBlank(value), `${ONE_LINE}, and something beside blanks`)
@@ -91,14 +91,12 @@ export function textOfBytes(bound: { min?: number; maxBytes: number; opaque?: bo
     })
 }
 
-/**
- * An id in a request: any short text. An id of a wrong form belongs to no record, and is refused as such.
- */
+/** An id in a request: any short text, since an id of a wrong form is refused as that of no record. */
 export function idField(kind: RecordKind) {
   return text({ min: 1, max: 100 }).describe(`id that begins with ${ID_PREFIXES[kind]}_`)
 }
 
-/** Id in a query of the record that a list goes on after; one of another kind would end the list at once. */
+/** The id, in a query, of the record after which a list goes on; an id of another kind would end the list. */
 export function cursorField(kind: RecordKind) {
   const prefix = `${ID_PREFIXES[kind]}_`
   return idField(kind)
@@ -111,7 +109,7 @@ export function idView(kind: RecordKind) {
   return z.string().describe(`id that begins with ${ID_PREFIXES[kind]}_`)
 }
 
-/** `limit` of a list as it stands in a query: a string of digits. */
+/** `limit` of a list in a query: a string of digits. */
 export function limitQuery(bound: { min: number; max: number; fallback: number } = LIST_LIMIT) {
   const expected = `expected a whole number from ${bound.min} to ${bound.max}, once`
   return z
@@ -126,7 +124,9 @@ export function limitQuery(bound: { min: number; max: number; fallback: number }
     })
 }
 
-/** `per_agent` of a list: whose order the contract fixes, so nobody's flood may be left out of it unasked. */
+/**
+ * `per_agent` of a list. Absent by default: the contract fixes what a list has, so no flood is cut unasked.
+ */
 export const perAgentQuery = () =>
   z
     .string(PER_AGENT_FORM)
@@ -142,7 +142,7 @@ const PER_AGENT_FORM = `expected a whole number from ${LIST_LIMIT.min} to ${LIST
 
 export const hex = (length: number) =>
   z.string().regex(new RegExp(`^[0-9a-f]{${length}}$`), `expected ${length} lower-case hex characters`)
-/** Empty if the operator has hidden it: a text stays a text for whoever reads it. */
+/** Hex of something that the operator may hide: then it is empty, so that readers still get a string. */
 export const hexOrEmpty = (length: number) =>
   z
     .string()

@@ -1,9 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-/**
- * The request or job that the present work is done for. It has only ids, which stand in each of its log
- * lines.
- */
+/** The ids of the request or job that the present work is done for; each of its log lines has them. */
 export interface Scope {
   /** Made by the API for each request, and passed on to every job that the request enqueues. */
   request_id?: string
@@ -11,9 +8,7 @@ export interface Scope {
   job_id?: string
 }
 
-/**
- * `wanted` is aborted when nobody waits for the work any more: the request timed out, or its client has left.
- */
+/** `wanted` is aborted when nobody waits for the work any more: the request timed out, or its client left. */
 const scopes = new AsyncLocalStorage<{ ids: Scope; wanted: AbortSignal | undefined }>()
 
 /** The form of a request id. A job's request id is used only if it matches. */
@@ -36,11 +31,7 @@ export function currentSignal(): AbortSignal | undefined {
   return scopes.getStore()?.wanted
 }
 
-/**
- * Stops work whose request is over.
- *
- * @throws the reason why it is over
- */
+/** Stops work whose request is over. @throws the reason why it is over */
 export function throwIfOver(): void {
   scopes.getStore()?.wanted?.throwIfAborted()
 }

@@ -1,14 +1,15 @@
 import type { Telemetry } from 'bullmq'
 
 /*
- * The door to OpenTelemetry. Nothing behind it is loaded unless a process has a tracer, and without one each
- * function here is one comparison.
+ * The only way to OpenTelemetry, which is not loaded unless a process has a tracer; without a tracer each
+ * function here costs one comparison. The tracer is the process's: OpenTelemetry registers itself globally, and
+ * ids are made and groups are performed outside of any context.
  */
 
-/** What a span says beside its name and its times: ids, counts and words of ours. */
+/** What a span says besides its name and its times: ids, counts and our own words. */
 export type SpanAttributes = Readonly<Record<string, string | number>>
 
-/** A place in a trace from which work elsewhere goes on: a `traceparent` (W3C Trace Context). */
+/** A place in a trace at which work elsewhere continues it: a `traceparent` (W3C Trace Context). */
 export type Place = string
 
 export interface Tracer {
@@ -20,16 +21,16 @@ export interface Tracer {
   inSpan<T>(name: string, work: () => Promise<T>): Promise<T>
   /** Where the present work stands; undefined if it is not traced. */
   place(): Place | undefined
-  /** What is over, below a place of a trace that began elsewhere. @returns its own place */
+  /** Adds a finished span below a place of a trace that began elsewhere. @returns the span's own place */
   note(name: string, below: Place, startedAtMs: number, attributes: SpanAttributes): Place
-  /** Adds to the present span. */
+  /** Adds attributes to the present span. */
   label(attributes: SpanAttributes): void
-  /** Sends what has not been sent. */
+  /** Sends the spans that were not sent yet. */
   close(): Promise<void>
 }
 
 let tracer: Tracer | undefined
-let keep: ((recordId: string, place: Place) => void) | undefined
+let keepPlace: ((recordId: string, place: Place) => void) | undefined
 
 export function setTracer(one: Tracer | undefined): void {
   tracer = one
@@ -37,15 +38,17 @@ export function setTracer(one: Tracer | undefined): void {
 
 export const currentTracer = (): Tracer | undefined => tracer
 
-/** @param listener told of each record that a traced request makes: its ledger entry goes on from there */
+/**
+ * @param listener is told of each record that a traced request makes: its ledger entry continues the trace
+ */
 export function keepPlaces(listener: (recordId: string, place: Place) => void): void {
-  keep = listener
+  keepPlace = listener
 }
 
+/** Tells the listener where in a trace the record is made, if the present work is traced. */
 export function notePlace(recordId: string): void {
-  if (tracer === undefined) return
-  const place = tracer.place()
-  if (place !== undefined) keep?.(recordId, place)
+  const place = tracer?.place()
+  if (place !== undefined) keepPlace?.(recordId, place)
 }
 
 export const inSpan = <T>(name: string, work: () => Promise<T>): Promise<T> =>

@@ -1,38 +1,35 @@
 import type { Context } from '../context.ts'
 import type { Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
-import type { PayoutRecord } from '../payments/payout.ts'
-import { withdrawPayout } from '../payments/payout-service.ts'
 import { nowSeconds } from '../foundation/time.ts'
-import { countedRaw, endOrder } from './order-payments.ts'
-import { feeEntries, makeOwnMove, payoutFor } from './order-service.ts'
+import { markPaidOut, netReceivedRaw } from './order-payments.ts'
 import {
-  atReceived,
-  changeOrder,
-  feeEntry,
-  priceOf,
-  sellerShare,
-  stepChange,
-  sum,
-  type OrderRecord,
-} from './order.ts'
+  readPayouts,
+  replaceOpenPayouts,
+  storeOwnUpdate,
+  type Side,
+  type SidePayouts,
+} from './order-updates.ts'
+import { changeOrder, feeEntries, priceAtReceived, priceFields, sellerShare } from './order.ts'
+import { stepChange, sumAmounts, type OrderChange, type OrderRecord } from './order.ts'
 
 export const DISPUTE_OUTCOMES = ['release', 'refund'] as const
 export type DisputeOutcome = (typeof DISPUTE_OUTCOMES)[number]
 
+/** What each side has or is owed after a decision; amounts in the coin's smallest unit. */
 export interface Decision {
   order: OrderRecord
   sellerRaw: bigint
   buyerRaw: bigint
   feeRaw: bigint
-  /** Taken back by the chain and given up. */
+  /** Payments that the chain took back, given up by this decision. */
   writtenOffRaw: bigint
 }
 
 /**
  * The operator decides a disputed order. A payment that the chain took back counts as received only if
- * somebody must have it: a release owes the seller its whole part, if need be from the venue's own money; a
- * refund gives up the whole loss.
+ * somebody must have it: a release owes the seller its whole share, if need be from the venue's own money; a
+ * refund writes off the whole loss.
  *
  * @throws Refusal `no_such_order`, `wrong_state`
  */
@@ -46,124 +43,122 @@ export async function decideDispute(
     if (order === undefined) throw new Refusal('no_such_order', 'There is no market order with this id.')
     if (order.status !== 'disputed')
       throw new Refusal('wrong_state', `The order is ${order.status}, not disputed.`)
-    const book = await readBook(ctx, order, session)
-    return outcome === 'release' ? release(ctx, order, book, session) : refund(ctx, order, book, session)
+    const money = await readMoney(ctx, order, session)
+    return outcome === 'release' ? release(ctx, order, money, session) : refund(ctx, order, money, session)
   })
 }
 
-interface Book {
-  received: bigint
-  /** Of that, taken back by the chain now. */
-  lost: bigint
-  /** Payouts that can still be changed, and what went out or is on its way. */
-  open: { seller: PayoutRecord[]; buyer: PayoutRecord[] }
-  gone: { seller: bigint; buyer: bigint }
+interface OrderMoney {
+  /** Received and not written off, payments that the chain took back included. */
+  receivedRaw: bigint
+  /** Of that, taken back by the chain. */
+  lostRaw: bigint
+  payouts: Record<Side, SidePayouts>
 }
 
-async function readBook(ctx: Context, order: OrderRecord, session: Session): Promise<Book> {
+async function readMoney(ctx: Context, order: OrderRecord, session: Session): Promise<OrderMoney> {
   const invoice = await ctx.invoices.find(order.invoice_id, session)
   if (invoice === undefined) throw new Error(`order ${order._id} has no invoice`)
-  const payouts = (await ctx.payouts.listByOrder(order._id, session)).filter(
-    ({ state }) => state !== 'withdrawn',
-  )
-  const lost = sum(await ctx.invoices.listReversed(invoice._id, session)) - BigInt(order.written_off_raw)
-  const of = (agentId: string, isOpen: boolean) =>
-    payouts.filter((payout) => payout.agent_id === agentId && (payout.state === 'owed') === isOpen)
-  return {
-    received: countedRaw(order, invoice),
-    lost: lost > 0n ? lost : 0n,
-    open: { seller: of(order.seller_id, true), buyer: of(order.buyer_id, true) },
-    gone: { seller: sum(of(order.seller_id, false)), buyer: sum(of(order.buyer_id, false)) },
-  }
+  const payouts = await readPayouts(ctx, order, session)
+  const reversed = sumAmounts(await ctx.invoices.listReversed(invoice._id, session))
+  const lostRaw = larger(reversed - BigInt(order.written_off_raw), 0n)
+  return { receivedRaw: netReceivedRaw(order, invoice), lostRaw, payouts }
 }
 
-const largest = (a: bigint, b: bigint): bigint => (a > b ? a : b)
+const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
-async function release(ctx: Context, found: OrderRecord, book: Book, session: Session): Promise<Decision> {
-  const order = atReceived(found, book.received)
+/** The seller is owed its share, and the buyer what was paid beyond the price. */
+async function release(
+  ctx: Context,
+  found: OrderRecord,
+  { receivedRaw, lostRaw, payouts }: OrderMoney,
+  session: Session,
+): Promise<Decision> {
+  const order = priceAtReceived(found, receivedRaw)
   if (order === undefined)
     throw new Refusal(
       'wrong_state',
       'The order was never paid in full, so there is nothing to release; it can only be refunded.',
     )
-  const at = nowSeconds(ctx)
   const price = BigInt(order.amount_raw)
-  const buyer = largest(book.received - book.lost - price, book.gone.buyer)
-  const writtenOff = book.received - price - buyer
-  if (writtenOff < 0n)
+  const buyerRaw = larger(receivedRaw - lostRaw - price, payouts.buyer.sentRaw)
+  const writtenOffRaw = receivedRaw - price - buyerRaw
+  if (writtenOffRaw < 0n)
     throw new Refusal(
       'wrong_state',
       "The buyer's payout is signed or paid already, so the order can only be refunded.",
     )
-  const change = stepChange(order, 'dispute_released', at, {
-    set: {
-      ...priceOf(order),
-      closed_at: at,
-      fee_taken: true,
-      written_off_raw: String(BigInt(order.written_off_raw) + writtenOff),
-    },
+  const sellerRaw = sellerShare(order)
+  const at = nowSeconds(ctx)
+  const change = decisionChange(order, 'release', at, writtenOffRaw, {
+    set: { ...priceFields(order), fee_taken: true },
     unset: ['undelivered'],
-    kind: 'dispute_outcome',
-    data: { outcome: 'release', coin: order.coin, written_off_raw: String(writtenOff) },
-    entries: order.fee_taken === true ? [] : feeEntries(order, at),
+    entries: order.fee_taken === true ? [] : feeEntries(order, at, 'taken'),
   })
-  await decide(ctx, found, { change, at, seller: sellerShare(order), buyer }, book, session)
+  await storeDecision(ctx, found, change, payouts, { seller: sellerRaw, buyer: buyerRaw }, session)
   const decided = changeOrder(order, change)
-  const paid = (await ctx.payouts.listByOrder(order._id, session)).some(
+  const isSellerPaid = (await ctx.payouts.listByOrder(order._id, session)).some(
     ({ agent_id: agentId, state }) =>
       agentId === order.seller_id && (state === 'confirmed' || state === 'manual'),
   )
-  if (paid) await endOrder(ctx, decided, session)
-  return {
-    order: decided,
-    sellerRaw: sellerShare(order),
-    buyerRaw: buyer,
-    feeRaw: BigInt(order.fee_raw),
-    writtenOffRaw: writtenOff,
-  }
+  if (isSellerPaid) await markPaidOut(ctx, decided, session)
+  return { order: decided, sellerRaw, buyerRaw, feeRaw: BigInt(order.fee_raw), writtenOffRaw }
 }
 
-async function refund(ctx: Context, order: OrderRecord, book: Book, session: Session): Promise<Decision> {
-  if (book.gone.seller > 0n)
+/** The buyer is owed everything that was received and not lost. */
+async function refund(
+  ctx: Context,
+  order: OrderRecord,
+  { receivedRaw, lostRaw, payouts }: OrderMoney,
+  session: Session,
+): Promise<Decision> {
+  if (payouts.seller.sentRaw > 0n)
     throw new Refusal(
       'wrong_state',
       "The seller's payout is signed or paid already, so the order can only be released.",
     )
+  const buyerRaw = larger(receivedRaw - lostRaw, payouts.buyer.sentRaw)
+  const writtenOffRaw = receivedRaw - buyerRaw
   const at = nowSeconds(ctx)
-  const buyer = largest(book.received - book.lost, book.gone.buyer)
-  const writtenOff = book.received - buyer
-  const isFeeReturned = order.fee_taken === true && BigInt(order.fee_raw) > 0n
-  const change = stepChange(order, 'dispute_refunded', at, {
-    set: { closed_at: at, written_off_raw: String(BigInt(order.written_off_raw) + writtenOff) },
+  const change = decisionChange(order, 'refund', at, writtenOffRaw, {
     unset: ['fee_taken', 'undelivered'],
-    kind: 'dispute_outcome',
-    data: { outcome: 'refund', coin: order.coin, written_off_raw: String(writtenOff) },
-    entries: isFeeReturned ? [feeEntry(order, at, 'returned')] : [],
+    entries: order.fee_taken === true ? feeEntries(order, at, 'returned') : [],
   })
-  await decide(ctx, order, { change, at, seller: 0n, buyer }, book, session)
-  return {
-    order: changeOrder(order, change),
-    sellerRaw: 0n,
-    buyerRaw: buyer,
-    feeRaw: 0n,
-    writtenOffRaw: writtenOff,
-  }
+  await storeDecision(ctx, order, change, payouts, { seller: 0n, buyer: buyerRaw }, session)
+  return { order: changeOrder(order, change), sellerRaw: 0n, buyerRaw, feeRaw: 0n, writtenOffRaw }
 }
 
-async function decide(
+function decisionChange(
+  order: OrderRecord,
+  outcome: DisputeOutcome,
+  at: number,
+  writtenOffRaw: bigint,
+  { set, ...more }: Pick<OrderChange, 'set' | 'unset' | 'entries'>,
+): OrderChange {
+  const written_off_raw = String(BigInt(order.written_off_raw) + writtenOffRaw)
+  return stepChange(order, outcome === 'release' ? 'dispute_released' : 'dispute_refunded', at, {
+    ...more,
+    set: { ...set, closed_at: at, written_off_raw },
+    kind: 'dispute_outcome',
+    data: { outcome, coin: order.coin, written_off_raw: String(writtenOffRaw) },
+  })
+}
+
+/** Stores the change, with payouts that bring each side to its sum; from then on they may be sent. */
+async function storeDecision(
   ctx: Context,
   order: OrderRecord,
-  decided: { change: ReturnType<typeof stepChange>; at: number; seller: bigint; buyer: bigint },
-  book: Book,
+  change: OrderChange,
+  payouts: OrderMoney['payouts'],
+  dueRaw: Record<Side, bigint>,
   session: Session,
 ): Promise<void> {
   await ctx.payouts.setFrozen(order._id, false, session)
-  const made: PayoutRecord[] = []
+  const made = []
   for (const side of ['seller', 'buyer'] as const) {
-    const owed = decided[side] - book.gone[side]
-    if (owed === sum(book.open[side])) continue
-    for (const payout of book.open[side]) await withdrawPayout(ctx, payout, session)
-    if (owed > 0n) made.push(payoutFor(order, side, `decided/${side}`, owed, decided.at))
+    const { open, sentRaw } = payouts[side]
+    const owed = { raw: dueRaw[side] - sentRaw, reason: `decided/${side}`, at: change.at }
+    made.push(...(await replaceOpenPayouts(ctx, order, side, open, owed, session)))
   }
-  await makeOwnMove(ctx, order, { change: decided.change, payouts: made }, session)
+  await storeOwnUpdate(ctx, order, { change, payouts: made }, session)
 }

@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { given } from '../foundation/given.ts'
 import { spendAllowance } from '../agents/allowance-service.ts'
 import { listUnbanned } from '../agents/unbanned.ts'
 import type { Context } from '../context.ts'
@@ -12,31 +13,39 @@ import { requireAddress } from '../payments/payout-address.ts'
 import { nowSeconds } from '../foundation/time.ts'
 import { insertInSlot } from '../servers/slots.ts'
 import { MAX_OPEN_OFFERS } from './market-terms.ts'
-import {
-  deliverySeconds,
-  offerAddresses,
-  offerContent,
-  type offerBody,
-  type OfferQuery,
-  type OfferRecord,
-} from './offer.ts'
+import { coinsOf, deliverySeconds, offerContent } from './offer.ts'
+import type { offerBody, OfferQuery, OfferRecord } from './offer.ts'
 
-/** @throws Refusal `invalid_field` for the venue's own address; `wrong_state` if too many are open */
+/**
+ * Makes an offer.
+ *
+ * @throws Refusal `invalid_field` for the venue's own address; `wrong_state` if the agent has too many open
+ *   offers, or has used up today's allowance
+ */
 export async function makeOffer(
   ctx: Context,
   agentId: string,
   fields: z.output<typeof offerBody>,
 ): Promise<OfferRecord> {
-  const id = newId('offer')
-  const at = nowSeconds(ctx)
   const { title, description, delivery_hours } = fields
-  const { payout_addresses } = offerAddresses(fields)
+  const at = nowSeconds(ctx)
+  const payout_addresses = given(fields.payout_addresses)
   for (const coin of COINS)
     if (payout_addresses[coin] !== undefined)
       await requireAddress(ctx, coin, payout_addresses[coin], 'payout_addresses')
   await spendAllowance(ctx, agentId, 'changes', title, description)
-  const [salt, addressesSalt] = [newSalt(), newSalt()]
+  const id = newId('offer')
+  const [salt, addresses_salt] = [newSalt(), newSalt()]
   const price_usd_cents = Math.round(fields.price_usd * 100)
+  const data = {
+    offer_id: id,
+    agent_id: agentId,
+    price_usd_cents,
+    delivery_seconds: deliverySeconds(delivery_hours),
+    currencies: coinsOf({ payout_addresses }),
+    content_hash: commitRecord(id, salt, offerContent(fields)),
+    addresses_hash: commitRecord(id, addresses_salt, { payout_addresses }),
+  }
   const offer: OfferRecord = {
     _id: id,
     agent_id: agentId,
@@ -47,24 +56,9 @@ export async function makeOffer(
     delivery_hours,
     payout_addresses,
     salt,
-    addresses_salt: addressesSalt,
+    addresses_salt,
     open: true,
-    pending: [
-      {
-        source: `${id}/offer`,
-        at,
-        kind: 'offer',
-        data: {
-          offer_id: id,
-          agent_id: agentId,
-          price_usd_cents,
-          delivery_seconds: deliverySeconds(delivery_hours),
-          currencies: COINS.filter((coin) => payout_addresses[coin] !== undefined),
-          content_hash: commitRecord(id, salt, offerContent(fields)),
-          addresses_hash: commitRecord(id, addressesSalt, { payout_addresses }),
-        },
-      },
-    ],
+    pending: [{ source: `${id}/offer`, at, kind: 'offer', data }],
   }
   await insertInSlot(
     ctx,
@@ -80,7 +74,11 @@ export async function makeOffer(
   return offer
 }
 
-/** Orders made before run on. @throws Refusal `no_such_offer`; `not_yours`; `wrong_state` if it is closed */
+/**
+ * Closes an offer; orders made from it run on.
+ *
+ * @throws Refusal `no_such_offer`; `not_yours`; `wrong_state` if it is closed
+ */
 export async function closeOffer(ctx: Context, agentId: string, offerId: string): Promise<OfferRecord> {
   const offer = await findOffer(ctx, offerId)
   if (offer.agent_id !== agentId)
@@ -105,13 +103,6 @@ export async function findOffer(ctx: Context, offerId: string): Promise<OfferRec
 export const listReadyCoins = async (ctx: Context): Promise<Coin[]> =>
   (await ctx.coins.listCoins()).filter((coin) => isCoinReady(ctx, coin)).map(({ _id }) => _id)
 
-/** The offers of agents that are not banned, newest first, older than `before` if it is given. */
-export async function listMarket(
-  ctx: Context,
-  { before, limit, ...asked }: OfferQuery,
-): Promise<OfferRecord[]> {
-  const begin = before === undefined ? undefined : { after: { _id: before }, notBy: [] }
-  return listUnbanned<OfferRecord>(ctx.agents, limit, (size, past) =>
-    ctx.offers.list(asked, size, past ?? begin),
-  )
-}
+/** Offers of agents that are not banned, newest first. */
+export const listMarket = (ctx: Context, query: OfferQuery): Promise<OfferRecord[]> =>
+  listUnbanned<OfferRecord>(ctx.agents, query.limit, (limit, past) => ctx.offers.list(query, limit, past))

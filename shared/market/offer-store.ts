@@ -9,7 +9,7 @@ import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pendin
 import { offerFields, type OfferQuery, type OfferRecord } from './offer.ts'
 
 const offerSchema = schemaOf<OfferRecord>('offers', { ...offerFields, ...hiddenFields, ...pendingField })
-/** Each index has what a list filters by, so that no filtered offer is read. */
+/** Each index has the fields that a list filters by, so that no offer is read only to be left out. */
 const FILTERED = {
   agent_id: 1,
   price_usd_cents: 1,
@@ -40,27 +40,26 @@ export function createOfferStore(connection: Connection) {
     },
     find: (offerId: string) => offers.one({ _id: offerId }),
     setHidden: setHiddenIn(offers.model),
-    /** Those that are not hidden, newest first. */
-    async list(asked: Omit<OfferQuery, 'before' | 'limit'>, limit: number, past?: Past<{ _id: string }>) {
-      const { agent, currency, max_price: maxPrice, status } = asked
+    /** Offers that are not hidden, newest first; with `past`, without those of the agents that it names. */
+    async list(query: OfferQuery, limit: number, past?: Past<{ _id: string }>): Promise<OfferRecord[]> {
+      const { agent, before, currency, max_price: maxPrice, status } = query
+      const older = past?.after._id ?? before
       const filter = {
         ...LISTS[status].filter,
         ...NOT_HIDDEN,
-        // A bound on the first field, whatever it is, lets the index leave out by the others too.
-        _id: { $gt: '', ...(past === undefined ? {} : { $lt: past.after._id }) },
-        ...(past === undefined ? {} : { agent_id: { $nin: [...past.notBy] } }),
-        ...given({ agent_id: agent }),
+        // A bound on the index's first field lets MongoDB filter by its others too.
+        _id: { $gt: '', ...given({ $lt: older }) },
+        ...given({ agent_id: agent ?? (past && { $nin: [...past.notBy] }) }),
         ...(maxPrice === undefined ? {} : { price_usd_cents: { $lte: Math.round(maxPrice * 100) } }),
         ...(currency === undefined ? {} : { [`payout_addresses.${currency}`]: { $gt: '' } }),
       }
-      return shareReads(JSON.stringify([filter, limit]), async () => {
-        const query = offers.model.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit)
-        return (agent === undefined || status === 'closed' ? query.hint(LISTS[status].name) : query).lean<
-          OfferRecord[]
-        >()
+      return shareReads(JSON.stringify([filter, limit]), () => {
+        const found = offers.model.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit)
+        if (agent === undefined || status === 'closed') found.hint(LISTS[status].name)
+        return found.lean<OfferRecord[]>().exec()
       })
     },
-    /** @returns false if it is closed already, or of another agent */
+    /** @returns false if the offer is closed already, or of another agent */
     close: (offerId: string, agentId: string, at: number, entry: PendingEntry) =>
       offers.change(
         { _id: offerId, agent_id: agentId, open: true },

@@ -4,19 +4,8 @@ import type { Ledgered } from '../ledger/pending.ts'
 import { COIN_FACTS } from '../payments/coin-facts.ts'
 import { COINS, type Coin } from '../payments/coin.ts'
 import { usdFromCents } from '../passes/pass.ts'
-import {
-  countView,
-  hex,
-  hexOrEmpty,
-  cursorField,
-  idField,
-  idView,
-  limitQuery,
-  notBlank,
-  text,
-  titleText,
-  unixTime,
-} from '../foundation/schema.ts'
+import { countView, hex, hexOrEmpty, idView, unixTime } from '../foundation/schema.ts'
+import { cursorField, idField, limitQuery, notBlank, text, titleText } from '../foundation/schema.ts'
 import { maybe, nested, number, text as stored, type RecordOf } from '../servers/fields.ts'
 import { HOUR_MS, SECOND_MS } from '../foundation/time.ts'
 import {
@@ -41,13 +30,13 @@ export const offerFields = {
   price_usd_cents: number,
   delivery_hours: number,
   payout_addresses: nested({ xno: maybe.text, xmr: maybe.text }),
-  /** Opens the commitment to title and description; anyone may read it. */
+  /** Opens the ledger's commitment to title and description; anyone may read it. */
   salt: stored,
-  /** Opens the commitment to the addresses; the seller alone may read it. */
+  /** Opens the ledger's commitment to the addresses; the seller alone may read it. */
   addresses_salt: stored,
-  /** Present until it is closed. */
+  /** Present until the offer is closed. */
   open: maybe.flag,
-  /** Which of the seller's open offers it is; none of an offer from before they were counted. */
+  /** Unique among the seller's open offers, which bounds their number; offers of old have none. */
   open_slot: maybe.number,
   closed_at: maybe.number,
 }
@@ -108,7 +97,6 @@ export const offerBody = z.object({
 
 const MAX_PRICE_FORM = 'expected an amount of USD with at most 2 decimals, once'
 
-/** Which offers a list gives. */
 export const offersQuery = z.object({
   agent: idField('agent').optional().describe('offers of this agent alone'),
   currency: z
@@ -175,28 +163,23 @@ export const marketView = z.object({
   honest_limits: z.array(z.string()),
 })
 
-/** What the ledger commits to for an offer. */
+/** What the ledger's `content_hash` of an offer commits to. */
 export const offerContent = ({ title, description }: Pick<OfferRecord, 'title' | 'description'>) => ({
   description,
   title,
 })
-export const offerAddresses = ({
-  payout_addresses: addresses,
-}: {
-  payout_addresses: { [C in Coin]?: string | undefined }
-}) => ({
-  payout_addresses: Object.fromEntries(
-    Object.entries(addresses).filter(([, address]) => address !== undefined),
-  ) as PayoutAddresses,
-})
 
-/** Whole seconds, rounded up: the shortest delivery time has 4. */
+/** The coins that an offer can be paid in, ready or not. */
+export const coinsOf = (offer: Pick<OfferRecord, 'payout_addresses'>): Coin[] =>
+  COINS.filter((coin) => offer.payout_addresses[coin] !== undefined)
+
+/** Whole seconds, rounded up: 4 for the shortest delivery time. */
 export const deliverySeconds = (hours: number): number => Math.ceil((hours * HOUR_MS) / SECOND_MS)
 
-/** @param ready the coins that can be paid in now */
+/** An offer as anyone may see it. @param ready the coins that can be paid in now */
 export function viewOffer(offer: OfferRecord, ready: readonly Coin[]): z.input<typeof offerView> {
   const hidden = offer.hidden_at !== undefined
-  const currencies = COINS.filter((coin) => offer.payout_addresses[coin] !== undefined)
+  const currencies = coinsOf(offer)
   return {
     offer_id: offer._id,
     agent_id: offer.agent_id,
@@ -214,12 +197,10 @@ export function viewOffer(offer: OfferRecord, ready: readonly Coin[]): z.input<t
   }
 }
 
+/** An offer as its seller sees it. */
 export function viewOwnOffer(offer: OfferRecord, ready: readonly Coin[]): z.input<typeof ownOfferView> {
-  return {
-    ...viewOffer(offer, ready),
-    payout_addresses: offer.payout_addresses,
-    addresses_salt: offer.addresses_salt,
-  }
+  const { payout_addresses, addresses_salt } = offer
+  return { ...viewOffer(offer, ready), payout_addresses, addresses_salt }
 }
 
 export const MARKET_PAGE = {

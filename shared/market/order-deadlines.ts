@@ -4,10 +4,10 @@ import { isOutage } from '../servers/database.ts'
 import { pagesOf } from '../servers/records.ts'
 import { SECOND_MS, unixSeconds, nowSeconds } from '../foundation/time.ts'
 import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from './market-terms.ts'
-import { extendForOutage } from './order-outages.ts'
-import { makeMove, payoutFor, releaseOrder, type Move } from './order-service.ts'
+import { extendForOutage } from './order-schedule.ts'
 import { deadlineStep } from './order-states.ts'
-import { moveLines, stepChange, type OrderRecord } from './order.ts'
+import { payoutFor, releaseOrder, storeUpdate, type OrderUpdate } from './order-updates.ts'
+import { journalLinesOf, stepChange, type OrderRecord } from './order.ts'
 
 const BATCH_ORDERS = 100
 const LOOK_EVERY_MS = 100
@@ -18,26 +18,41 @@ const LOOK_EVERY_MS = 100
  * only for speed: if one of them has changed, each is tried separately.
  */
 export async function actOnDeadline(ctx: Context, dueAt: number): Promise<void> {
-  if (nowSeconds(ctx) < dueAt || !(await isKnown(ctx, dueAt))) return
+  if (nowSeconds(ctx) < dueAt || !(await hasServedSince(ctx, dueAt))) return
   const isInOutage = (await ctx.serving.findOutage(dueAt * SECOND_MS)) !== undefined
-  let failed: unknown
-  for await (const due of pagesOf((after) => ctx.orders.listDue(dueAt, after, BATCH_ORDERS))) {
+  const pages = pagesOf((after) => ctx.orders.listDue(dueAt, after, BATCH_ORDERS))
+  await tryEach(pages, async (due) => {
+    if (isInOutage) for (const order of due) await extendForOutage(ctx, order)
+    else await actOnAll(ctx, due)
+  })
+}
+
+/**
+ * Works on each item, even if others fail.
+ *
+ * @throws the last failure, after all were tried; an outage at once
+ */
+async function tryEach<Item>(
+  items: AsyncIterable<Item> | Iterable<Item>,
+  work: (item: Item) => Promise<void>,
+): Promise<void> {
+  const failures: unknown[] = []
+  for await (const item of items) {
     try {
-      if (isInOutage) for (const order of due) await extendForOutage(ctx, order)
-      else await actOnAll(ctx, due)
+      await work(item)
     } catch (error) {
       if (isOutage(error)) throw error
-      failed = error
+      failures.push(error)
     }
   }
-  if (failed !== undefined) throw failed
+  if (failures.length > 0) throw failures.at(-1)
 }
 
 /**
  * Whether the API is known to have served at `dueAt` or later. Waits a little, since its record of that may
  * still be on its way.
  */
-async function isKnown(ctx: Context, dueAt: number): Promise<boolean> {
+async function hasServedSince(ctx: Context, dueAt: number): Promise<boolean> {
   const giveUpAt = performance.now() + 2 * DEADLINE_SLACK_MS
   for (;;) {
     const until = await ctx.serving.servedUntil()
@@ -48,64 +63,50 @@ async function isKnown(ctx: Context, dueAt: number): Promise<boolean> {
   }
 }
 
-class NotAll extends Error {}
+/** Ends the transaction of many orders of which one has changed since it was read. */
+class SomeChanged extends Error {}
 
 async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
   const nowMs = ctx.databaseNow()
-  const moves = due.map((before) => ({ before, ...deadlineMove(before, nowMs) }))
+  const updates = due.map((before) => ({ before, payouts: [], ...deadlineUpdate(before, nowMs) }))
   try {
     await ctx.database.transaction(async (session) => {
-      if (!(await ctx.orders.changeAll(moves, session))) throw new NotAll()
-      await ctx.payouts.insert(
-        moves.flatMap(({ payouts = [] }) => payouts),
-        session,
-      )
-      await ctx.journal.write(
-        moves.flatMap(({ before, change, payouts }) => moveLines(before, change, payouts)),
-        session,
-      )
+      if (!(await ctx.orders.changeAll(updates, session))) throw new SomeChanged()
+      const payouts = updates.flatMap((update) => update.payouts)
+      await ctx.payouts.insert(payouts, session)
+      const lines = updates.flatMap(({ before, change, payouts: own }) => journalLinesOf(before, change, own))
+      await ctx.journal.write(lines, session)
     })
   } catch (error) {
     if (isOutage(error)) throw error
-    if (!(error instanceof NotAll))
+    if (!(error instanceof SomeChanged))
       ctx.log.warn({ err: error, orders: due.length }, 'deadlines that fail together are tried one by one')
-    await actOnEach(ctx, due)
+    await tryEach(due, (order) => actOnOne(ctx, order))
   }
   ctx.log.info(
-    { orders: due.length, late_ms: Math.max(...moves.map(({ change }) => change.set.late_ms ?? 0)) },
+    { orders: due.length, late_ms: Math.max(...updates.map(({ change }) => change.set?.late_ms ?? 0)) },
     'deadlines of orders were acted on',
   )
 }
 
-/**
- * Acts on orders one after the other, even if one of them fails.
- *
- * @throws the last failure, after all were tried; an outage at once
- */
-async function actOnEach(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
-  let failed: unknown
-  for (const { _id: orderId, due_at: dueAt } of due) {
-    try {
-      await actOnOne(ctx, orderId, dueAt)
-    } catch (error) {
-      if (isOutage(error)) throw error
-      ctx.log.error({ err: error, order_id: orderId }, 'the deadline of an order could not be acted on')
-      failed = error
+/** Acts on an order alone, unless its deadline has changed since it was listed. */
+async function actOnOne(ctx: Context, { _id: orderId, due_at: dueAt }: OrderRecord): Promise<void> {
+  try {
+    for (;;) {
+      const before = await ctx.orders.find(orderId)
+      if (before === undefined || before.due_at !== dueAt) return
+      const update = deadlineUpdate(before, ctx.databaseNow())
+      if (await ctx.database.transaction((session) => storeUpdate(ctx, before, update, session))) return
     }
-  }
-  if (failed !== undefined) throw failed
-}
-
-async function actOnOne(ctx: Context, orderId: string, dueAt: number | undefined): Promise<void> {
-  for (;;) {
-    const before = await ctx.orders.find(orderId)
-    if (before === undefined || before.due_at !== dueAt) return
-    const move = deadlineMove(before, ctx.databaseNow())
-    if (await ctx.database.transaction((session) => makeMove(ctx, before, move, session))) return
+  } catch (error) {
+    if (!isOutage(error))
+      ctx.log.error({ err: error, order_id: orderId }, 'the deadline of an order could not be acted on')
+    throw error
   }
 }
 
-function deadlineMove(order: OrderRecord, nowMs: number): Move {
+/** No delivery in time: the buyer is owed the price. No answer in time: the order is released. */
+function deadlineUpdate(order: OrderRecord, nowMs: number): OrderUpdate {
   const due = deadlineStep(order.status)
   if (due === undefined || order.due_at === undefined)
     throw new Error(`order ${order._id} is ${order.status} and has a deadline`)

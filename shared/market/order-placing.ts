@@ -3,25 +3,27 @@ import { authorData, readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
 import type { Authorship } from '../crypto/author.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { isDuplicateKey } from '../servers/database.ts'
+import { insertInSlot } from '../servers/slots.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId } from '../foundation/ids.ts'
 import { newSalt } from '../ledger/pending.ts'
-import { COINS, type Coin } from '../payments/coin.ts'
+import type { Coin } from '../payments/coin.ts'
 import { isCoinReady, prepareInvoice, requireReady } from '../payments/invoice-service.ts'
 import { logInvoice } from '../payments/money-log.ts'
 import type { InvoiceRecord } from '../payments/invoice.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
-import { MARKET_FEE_PERCENT, MAX_UNPAID_ORDERS } from './market-terms.ts'
-import { deliverySeconds, type OfferRecord } from './offer.ts'
+import { MAX_UNPAID_ORDERS } from './market-terms.ts'
+import { coinsOf, deliverySeconds, type OfferRecord } from './offer.ts'
 import { findOffer } from './offer-service.ts'
 import { feeOf } from './order-states.ts'
 import type { orderBody } from './order-views.ts'
 import { orderEntry, orderMarks, type OrderRecord } from './order.ts'
 import { requireAddress } from '../payments/payout-address.ts'
 
+type OrderInvoice = InvoiceRecord & { order_id: string }
+
 /**
- * In one transaction.
+ * Orders from an offer: stores the order with its invoice, in one transaction.
  *
  * @throws Refusal `no_such_offer` `own_offer` `wrong_state` `invalid_field`, and as readAuthorship() and
  *   prepareInvoice()
@@ -30,8 +32,9 @@ export async function placeOrder(
   ctx: Context,
   buyerId: string,
   fields: z.output<typeof orderBody>,
-): Promise<{ order: OrderRecord; invoice: InvoiceRecord }> {
-  const offer = await findOffer(ctx, fields.offer_id)
+): Promise<{ order: OrderRecord; invoice: OrderInvoice }> {
+  const { offer_id, currency, refund_address } = fields
+  const offer = await findOffer(ctx, offer_id)
   if (offer.agent_id === buyerId)
     throw new Refusal('own_offer', 'This offer is your own; order from another agent.', { field: 'offer_id' })
   const seller = await ctx.agents.find(offer.agent_id)
@@ -39,80 +42,73 @@ export async function placeOrder(
     throw new Refusal('wrong_state', 'This offer is closed; GET /market/offers lists those that are open.', {
       field: 'offer_id',
     })
-  const coin = await chooseCoin(ctx, offer, fields.currency)
+  const coin = await chooseCoin(ctx, offer, currency)
   const refundAddress =
-    fields.refund_address === undefined
+    refund_address === undefined
       ? undefined
-      : await requireAddress(ctx, coin, fields.refund_address, 'refund_address')
-  const { offer_id, currency, refund_address } = fields
-  const said = { offer_id, currency, refund_address }
-  const author = await readAuthorship(ctx, buyerId, 'order ordered', said, fields)
-  // Within this process; across processes the unique index on the buyer's slots decides.
-  return ctx.serialize(`order ${buyerId}`, async () => {
-    await requireSlot(ctx, buyerId)
-    const orderId = newId('order')
-    const expiresAt = unixSeconds(ctx.databaseNow() + ctx.config.payByMs)
-    const asked = { agentId: buyerId, coin, priceUsdCents: offer.price_usd_cents, expiresAt }
-    const prepared = await prepareInvoice(ctx, asked)
-    const invoice = { ...prepared, order_id: orderId }
-    const order = newOrder(invoice, offer, Math.ceil(ctx.config.acceptMs / SECOND_MS), refundAddress, author)
-    for (;;) {
-      const placed = { ...order, unpaid_slot: await requireSlot(ctx, buyerId) }
-      try {
-        await ctx.database.transaction(async (session) => {
-          await ctx.orders.insert(placed, session)
-          await ctx.invoices.insert(invoice, session)
-        })
-        logInvoice(ctx.log, invoice)
-        return { order: placed, invoice }
-      } catch (error) {
-        if (!isDuplicateKey(error, 'buyer_id')) throw error
-      }
-    }
-  })
+      : await requireAddress(ctx, coin, refund_address, 'refund_address')
+  const signed = { offer_id, currency, refund_address }
+  const author = await readAuthorship(ctx, buyerId, 'order ordered', signed, fields)
+  const orderId = newId('order')
+  let invoice: OrderInvoice | undefined
+  return insertInSlot(
+    ctx,
+    { owner: buyerId, ownerField: 'buyer_id', slots: MAX_UNPAID_ORDERS },
+    () => ctx.orders.listUnpaidSlots(buyerId),
+    async (unpaid_slot) => {
+      // Only with a free slot, and once: each invoice uses up an address.
+      const expiresAt = unixSeconds(ctx.databaseNow() + ctx.config.payByMs)
+      const asked = { agentId: buyerId, coin, priceUsdCents: offer.price_usd_cents, expiresAt }
+      invoice ??= { ...(await prepareInvoice(ctx, asked)), order_id: orderId }
+      const order = { ...newOrder(ctx, invoice, offer, refundAddress, author), unpaid_slot }
+      const made = { order, invoice }
+      await ctx.database.transaction(async (session) => {
+        await ctx.orders.insert(made.order, session)
+        await ctx.invoices.insert(made.invoice, session)
+      })
+      logInvoice(ctx.log, invoice)
+      return made
+    },
+    () =>
+      new Refusal(
+        'wrong_state',
+        `You have ${MAX_UNPAID_ORDERS} orders that are not paid; pay them, or wait until they expire.`,
+      ),
+  )
 }
 
+/** The coin to pay in: `wanted`, or else the first of the offer's coins that is ready. @throws Refusal */
 async function chooseCoin(ctx: Context, offer: OfferRecord, wanted: Coin | undefined): Promise<Coin> {
-  const taken = COINS.filter((coin) => offer.payout_addresses[coin] !== undefined)
-  const paidIn = `This offer can be paid in ${taken.join(' or ')}`
-
+  const accepted = coinsOf(offer)
+  const paidIn = `This offer can be paid in ${accepted.join(' or ')}`
   if (wanted !== undefined) {
-    if (!taken.includes(wanted))
+    if (!accepted.includes(wanted))
       throw new Refusal('invalid_field', `${paidIn}; expected one of them.`, { field: 'currency' })
     await requireReady(ctx, wanted)
     return wanted
   }
-  for (const coin of taken) if (isCoinReady(ctx, await ctx.coins.findCoin(coin))) return coin
+  for (const coin of accepted) if (isCoinReady(ctx, await ctx.coins.findCoin(coin))) return coin
   const why = `${paidIn}, which cannot be taken now; GET /api/v1/currencies says what is ready.`
   throw new Refusal('currency_not_configured', why, { field: 'currency' })
 }
 
-async function requireSlot(ctx: Context, buyerId: string): Promise<number> {
-  const used = new Set(await ctx.orders.listUnpaidSlots(buyerId))
-  for (let slot = 0; slot < MAX_UNPAID_ORDERS; slot++) if (!used.has(slot)) return slot
-  throw new Refusal(
-    'wrong_state',
-    `You have ${MAX_UNPAID_ORDERS} orders that are not paid; pay them, or wait until they expire.`,
-  )
-}
-
+/** The order that goes with an invoice; not stored. */
 function newOrder(
-  invoice: InvoiceRecord & { order_id: string },
+  ctx: Context,
+  invoice: OrderInvoice,
   offer: OfferRecord,
-  acceptSeconds: number,
   refundAddress: string | undefined,
   author: Authorship | undefined,
 ): OrderRecord {
-  const { order_id: orderId, agent_id: buyerId, at, coin, expires_at: payBy } = invoice
+  const { order_id: orderId, agent_id: buyerId, at, coin } = invoice
   const payoutAddress = offer.payout_addresses[coin]
   if (payoutAddress === undefined)
     throw new TypeError(`"coin" expected one that offer ${offer._id} has an address for, got ${coin}`)
-  const feeRaw = String(feeOf(BigInt(invoice.amount_raw), MARKET_FEE_PERCENT))
   const payoutSalt = newSalt()
-  const refund =
-    refundAddress === undefined ? undefined : { refund_address: refundAddress, refund_salt: newSalt() }
-  const entry = orderEntry({ _id: orderId, version: -1 }, 'ordered', at, {
-    status: 'awaiting_payment',
+  const refundSalt = newSalt()
+  const status = 'awaiting_payment'
+  /** In the record and in the ledger entry alike. */
+  const terms = {
     offer_id: offer._id,
     buyer_id: buyerId,
     seller_id: offer.agent_id,
@@ -120,44 +116,32 @@ function newOrder(
     coin,
     price_usd_cents: offer.price_usd_cents,
     amount_raw: invoice.amount_raw,
-    fee_raw: feeRaw,
-    pay_by: payBy,
+    fee_raw: String(feeOf(BigInt(invoice.amount_raw))),
+    pay_by: invoice.expires_at,
     delivery_seconds: deliverySeconds(offer.delivery_hours),
-    accept_seconds: acceptSeconds,
+    accept_seconds: Math.ceil(ctx.config.acceptMs / SECOND_MS),
+  }
+  const entry = orderEntry({ _id: orderId, version: -1 }, 'ordered', at, {
+    status,
+    ...terms,
     payout_address_hash: commitRecord(orderId, payoutSalt, { address: payoutAddress }),
     refund_address_hash:
-      refund === undefined
-        ? null
-        : commitRecord(orderId, refund.refund_salt, { address: refund.refund_address }),
+      refundAddress === undefined ? null : commitRecord(orderId, refundSalt, { address: refundAddress }),
     ...authorData(author),
   })
   return {
     _id: orderId,
-    offer_id: offer._id,
-    buyer_id: buyerId,
-    seller_id: offer.agent_id,
+    ...terms,
     at,
     title: offer.title,
-    coin,
-    price_usd_cents: offer.price_usd_cents,
-    amount_raw: invoice.amount_raw,
-    fee_raw: feeRaw,
-    invoice_id: invoice._id,
-    delivery_seconds: deliverySeconds(offer.delivery_hours),
-    accept_seconds: acceptSeconds,
     payout_address: payoutAddress,
     payout_salt: payoutSalt,
-    ...refund,
-    status: 'awaiting_payment',
+    ...(refundAddress === undefined ? {} : { refund_address: refundAddress, refund_salt: refundSalt }),
+    status,
     version: 0,
-    pay_by: payBy,
     written_off_raw: '0',
     ...(author === undefined ? {} : { signatures: [{ ...author, step: 'ordered', agent_id: buyerId }] }),
-    tells: orderMarks(
-      { _id: orderId, buyer_id: buyerId, seller_id: offer.agent_id },
-      'ordered',
-      'awaiting_payment',
-    ),
+    tells: orderMarks({ _id: orderId, ...terms }, 'ordered', status),
     pending: [entry],
   }
 }

@@ -1,17 +1,6 @@
-/** Every transition is one conditional update that names the state and, if it has one, the deadline. */
-export const ORDER_STATUSES = [
-  'awaiting_payment',
-  'paid',
-  'delivered',
-  'disputed',
-  'released',
-  'paid_out',
-  'refunded',
-  'expired',
-] as const
-export type OrderStatus = (typeof ORDER_STATUSES)[number]
+import { MARKET_FEE_PERCENT } from './market-terms.ts'
 
-export const ORDER_STATUS_MEANINGS: Readonly<Record<OrderStatus, string>> = {
+export const ORDER_STATUS_MEANINGS = {
   awaiting_payment:
     'The buyer has until pay_by; a payment that is on its way by then holds the order until it is confirmed or gone.',
   paid: 'The full price is confirmed, and the seller has until deliver_by.',
@@ -21,9 +10,11 @@ export const ORDER_STATUS_MEANINGS: Readonly<Record<OrderStatus, string>> = {
   paid_out: "The seller's payout has arrived, or the operator has paid it by hand.",
   refunded: 'The buyer is owed the whole price; undelivered says whether because no delivery came in time.',
   expired: 'Never paid in time; what was paid in part is owed to the buyer.',
-}
+} as const
+export type OrderStatus = keyof typeof ORDER_STATUS_MEANINGS
+export const ORDER_STATUSES = Object.keys(ORDER_STATUS_MEANINGS) as OrderStatus[]
 
-/** Who makes a transition; `chain`: confirmed payments; `service`: at a deadline. */
+/** Who makes a transition: `chain` by confirmed payments, `service` at a deadline. */
 export const ORDER_ACTORS = ['buyer', 'seller', 'operator', 'chain', 'service'] as const
 export type OrderActor = (typeof ORDER_ACTORS)[number]
 
@@ -39,6 +30,7 @@ export interface OrderStepRule {
   text: string
 }
 
+/** Every step is one conditional update that names the status and, if the step has one, the deadline. */
 export const ORDER_STEPS = {
   paid: {
     from: ['awaiting_payment'],
@@ -156,33 +148,27 @@ export function stepObstacle(
   if (deadline === undefined) return undefined
   const time = order[deadline.name]
   if (time === undefined) throw new Error(`an order that is ${order.status} has no ${deadline.name}`)
-  return deadline.side === 'before'
-    ? nowSeconds < time
-      ? undefined
-      : 'deadline'
-    : nowSeconds >= time
-      ? undefined
-      : 'deadline'
+  return nowSeconds < time === (deadline.side === 'before') ? undefined : 'deadline'
 }
 
-/** Unpaid orders expire with their invoice. */
-export function deadlineStep(
-  status: OrderStatus,
-): { step: 'undelivered' | 'unanswered'; deadline: 'deliver_by' | 'accept_by' } | undefined {
-  if (status === 'paid') return { step: 'undelivered', deadline: 'deliver_by' }
-  if (status === 'delivered') return { step: 'unanswered', deadline: 'accept_by' }
+/** The step that the service takes at a deadline; an unpaid order expires with its invoice instead. */
+export function deadlineStep(status: OrderStatus) {
+  if (status === 'paid') return { step: 'undelivered', deadline: 'deliver_by' } as const
+  if (status === 'delivered') return { step: 'unanswered', deadline: 'accept_by' } as const
   return undefined
 }
 
+/** What happens to an order next if neither side does anything. */
 export interface NextTransition {
-  /** null if more than one is possible. */
+  /** null if more than one status is possible. */
   to: OrderStatus | null
+  /** null if a person or the chain decides when. */
   at: number | null
   actor: OrderActor
 }
 
 export function nextTransition(
-  order: OrderState & { isPaymentUnderWay: boolean; paysOut: 'service' | 'operator' },
+  order: OrderState & { isPaymentUnderWay: boolean; payoutActor: 'service' | 'operator' },
 ): NextTransition | undefined {
   switch (order.status) {
     case 'awaiting_payment':
@@ -195,12 +181,11 @@ export function nextTransition(
     case 'disputed':
       return { to: null, at: null, actor: 'operator' }
     case 'released':
-      return { to: 'paid_out', at: null, actor: order.paysOut }
+      return { to: 'paid_out', at: null, actor: order.payoutActor }
     default:
       return undefined
   }
 }
 
-/** The venue's part of an order's amount: floor(amount × 20 / 100), in the coin's smallest unit. */
-export const feeOf = (amountRaw: bigint, feePercent: number): bigint =>
-  (amountRaw * BigInt(feePercent)) / 100n
+/** The venue's part of an order's amount, rounded down; both in the coin's smallest unit. */
+export const feeOf = (amountRaw: bigint): bigint => (amountRaw * BigInt(MARKET_FEE_PERCENT)) / 100n

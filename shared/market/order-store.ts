@@ -21,8 +21,10 @@ orderSchema.index({ status: 1, _id: 1 }, only({ status: 'disputed' }, 'disputed'
 orderSchema.index(...TELLS_INDEX)
 orderSchema.index(...PENDING_INDEX)
 
-const LISTED = { pending: 0, tells: 0, delivery: 0 } as const
+/** What a list leaves out of its orders. */
+const UNLISTED = { pending: 0, tells: 0, delivery: 0 } as const
 
+/** The orders that wait for one side, by its id: for the buyer to accept, or for the seller to deliver. */
 export const WAITING = {
   buyer: { id: 'buyer_id', filter: { status: 'delivered', due_at: some } },
   seller: { id: 'seller_id', filter: { status: 'paid', due_at: some } },
@@ -32,77 +34,69 @@ export type OrderStore = ReturnType<typeof createOrderStore>
 
 export function createOrderStore(connection: Connection) {
   const orders = recordsOf(connection.model<OrderRecord>('Order', orderSchema))
-  // What is written past mongoose is made by changeOf() alone.
+  // Past mongoose, only changeOf() writes.
   const raw = () => orders.model.collection as unknown as mongoose.mongo.Collection<OrderRecord>
   return {
     models: { orders: orders.model },
     /** @throws a duplicate-key error on `buyer_id` if another order of the buyer has its `unpaid_slot` */
     insert: (order: OrderRecord, session: Session) => orders.insert([order], session),
     find: (orderId: string, session?: Session) => orders.one({ _id: orderId }, { session }),
-    /** Either side's, newest first; with `before`, those with a smaller id. `delivery` is left out. */
+    /** An agent's orders on either side, newest first, older than `before`; without `delivery`. */
     async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<OrderRecord[]> {
-      // Each side by its own index; nobody stands on both sides of an order.
       const older = before === undefined ? {} : { _id: { $lt: before } }
-      const sides = [
-        { buyer_id: agentId, ...older },
-        { seller_id: agentId, ...older },
-      ]
-      const found = await Promise.all(
-        sides.map((side) => orders.all(side, { fields: LISTED, sort: { _id: -1 }, limit })),
-      )
-      return found
-        .flat()
-        .sort((a, b) => (a._id < b._id ? 1 : -1))
-        .slice(0, limit)
+      const list = (side: QueryFilter<OrderRecord>) =>
+        orders.all({ ...side, ...older }, { fields: UNLISTED, sort: { _id: -1 }, limit })
+      // Each side has its own index; no agent is on both sides of an order.
+      const [bought, sold] = await Promise.all([list({ buyer_id: agentId }), list({ seller_id: agentId })])
+      return [...bought, ...sold].sort((a, b) => (a._id < b._id ? 1 : -1)).slice(0, limit)
     },
     async listUnpaidSlots(buyerId: string): Promise<number[]> {
       const found = await orders.all({ buyer_id: buyerId, unpaid_slot: some }, { fields: { unpaid_slot: 1 } })
       return found.flatMap(({ unpaid_slot: slot }) => slot ?? [])
     },
-    /** Deliveries that a buyer has to accept, or orders that a seller has to deliver; the soonest first. */
+    /** What waits for an agent on one side, the next deadline first. */
     listWaiting(side: 'buyer' | 'seller', agentId: string, limit: number): Promise<OrderRecord[]> {
       const { id, filter } = WAITING[side]
-      return orders.all({ [id]: agentId, ...filter }, { fields: LISTED, sort: { due_at: 1 }, limit })
+      return orders.all({ [id]: agentId, ...filter }, { fields: UNLISTED, sort: { due_at: 1 }, limit })
     },
     listDisputed: (limit: number) =>
-      orders.all({ status: 'disputed' }, { fields: LISTED, sort: { _id: 1 }, limit }),
+      orders.all({ status: 'disputed' }, { fields: UNLISTED, sort: { _id: 1 }, limit }),
     /**
-     * Orders of a coin with one of these addresses on either side, or with any if `addresses` is undefined:
-     * open ones, or those of `orderIds`. An address that no order has may have been named after the copy was
-     * made: then orders without a refund address are included.
+     * Orders of a coin for which one of these addresses may have been paid, or any if `addresses` is undefined:
+     * open ones, or those of `orderIds`. If no order has one of the addresses, a buyer may have named it after
+     * the backup was made from which the database was restored: then orders without a refund address count too.
      */
-    async listWith(
+    async listByAddress(
       coin: Coin,
       addresses: readonly string[] | undefined,
       orderIds?: readonly string[],
     ): Promise<OrderRecord[]> {
+      const isOpen: QueryFilter<OrderRecord>[] = [
+        { status: { $in: ['paid', 'delivered'] } },
+        { status: 'awaiting_payment', payment_seen_at: some },
+      ]
       const open: QueryFilter<OrderRecord> =
-        orderIds === undefined
-          ? {
-              $or: [
-                { status: { $in: ['paid', 'delivered'] } },
-                { status: 'awaiting_payment', payment_seen_at: some },
-              ],
-            }
-          : { _id: { $in: [...orderIds] } }
-      if (addresses === undefined) return orders.all({ coin, ...open }, { fields: LISTED })
+        orderIds === undefined ? { $or: isOpen } : { _id: { $in: [...orderIds] } }
+      if (addresses === undefined) return orders.all({ coin, ...open }, { fields: UNLISTED })
+      const isNamed = { $in: [...addresses] }
       const sides = ['payout_address', 'refund_address'] as const
-      const onOrders = await Promise.all(
-        sides.map((side) => raw().distinct(side, { coin, [side]: { $in: [...addresses] } } as object)),
+      const named = await Promise.all(
+        sides.map((side) => raw().distinct(side, { coin, [side]: isNamed } as object)),
       )
-      const known = new Set(onOrders.flat())
-      const nameless = addresses.every((address) => known.has(address)) ? [] : [{ refund_address: none }]
-      const either = { $or: [...sides.map((side) => ({ [side]: { $in: [...addresses] } })), ...nameless] }
-      return orders.all({ coin, $and: [open, either] }, { fields: LISTED })
+      const known = new Set(named.flat())
+      const isUnnamed = addresses.every((address) => known.has(address)) ? [] : [{ refund_address: none }]
+      const either = { $or: [...sides.map((side) => ({ [side]: isNamed })), ...isUnnamed] }
+      return orders.all({ coin, $and: [open, either] }, { fields: UNLISTED })
     },
-    /** By id, after the id `after`; without `delivery`. */
-    async listDue(dueAt: number, after: string, limit: number): Promise<OrderRecord[]> {
-      return raw()
-        .find({ due_at: dueAt, _id: { $gt: after } }, { projection: LISTED, limit, batchSize: limit })
+    /**
+     * Orders with this deadline, in the order of their ids, from behind the id `after`; without `delivery`.
+     */
+    listDue: (dueAt: number, after: string, limit: number): Promise<OrderRecord[]> =>
+      raw()
+        .find({ due_at: dueAt, _id: { $gt: after } }, { projection: UNLISTED, limit, batchSize: limit })
         .sort({ _id: 1 })
-        .toArray()
-    },
-    /** `oldestSeconds`: how long ago the oldest overdue deadline was. */
+        .toArray(),
+    /** How many orders are overdue or disputed, and for how many seconds the oldest overdue one has been. */
     async readBacklog(nowSeconds: number) {
       const isOverdue = { due_at: { $lte: nowSeconds - DEADLINE_OVERDUE_SECONDS } }
       const [overdue, oldest, disputed] = await Promise.all([
@@ -113,6 +107,7 @@ export function createOrderStore(connection: Connection) {
       const oldestSeconds = oldest?.due_at === undefined ? 0 : nowSeconds - oldest.due_at
       return { overdue, oldestSeconds, disputed }
     },
+    /** The different deadlines up to a time, the earliest first. */
     async listDueTimes(untilSeconds: number, limit: number): Promise<number[]> {
       const times = await raw()
         .aggregate<{ _id: number }>([
@@ -124,6 +119,9 @@ export function createOrderStore(connection: Connection) {
         .toArray()
       return times.map(({ _id }) => _id)
     },
+    /**
+     * @returns false if the order is not as `before` any more, or on the wrong side of the step's deadline
+     */
     async change(before: OrderRecord, change: OrderChange, session?: Session): Promise<boolean> {
       const { filter, update } = changeOf(before, change)
       return orders.change(filter, update, session)
@@ -144,22 +142,21 @@ export function createOrderStore(connection: Connection) {
   }
 }
 
-const isStep = (step: OrderChange['step']): step is OrderStep => Object.hasOwn(ORDER_STEPS, step)
-
-/** Every change has this form: it names the state, the version and, if the step has a deadline, the time. */
-function changeOf(before: OrderRecord, { step, at, set, unset = [], entries }: OrderChange) {
-  const rule = isStep(step) ? stepRule(step) : undefined
+/**
+ * The update for a change: its filter names the status, the version and, for a step with one, the deadline.
+ */
+function changeOf(before: OrderRecord, { step, at, set = {}, unset = [], entries = [] }: OrderChange) {
+  const rule = Object.hasOwn(ORDER_STEPS, step) ? stepRule(step as OrderStep) : undefined
   if (rule !== undefined && !rule.from.includes(before.status))
     throw new Error(`an order that is ${before.status} cannot take the step ${step}`)
   const { deadline } = rule ?? {}
+  const isInTime = deadline?.side === 'before' ? { $gt: at } : { $lte: at }
   return {
     filter: {
       _id: before._id,
       status: before.status,
       version: before.version,
-      ...(deadline === undefined
-        ? {}
-        : { [deadline.name]: deadline.side === 'before' ? { $gt: at } : { $lte: at } }),
+      ...(deadline === undefined ? {} : { [deadline.name]: isInTime }),
     },
     update: {
       $set: set,

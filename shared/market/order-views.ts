@@ -223,12 +223,16 @@ export function viewWaiting(waiting: {
   }
 }
 
-export type PaysOut = 'service' | 'operator'
+export type PayoutActor = 'service' | 'operator'
 
-type OrderSummary = z.input<typeof orderSummaryView>
-
-export function viewOrderSummary(order: OrderRecord, agentId: string, paysOut: PaysOut): OrderSummary {
+/** An order without what was delivered, as `agentId` sees it. */
+export function viewOrderSummary(
+  order: OrderRecord,
+  agentId: string,
+  payoutActor: PayoutActor,
+): z.input<typeof orderSummaryView> {
   const { coin } = order
+  const isPaymentUnderWay = order.payment_seen_at !== undefined
   return {
     order_id: order._id,
     offer_id: order.offer_id,
@@ -237,8 +241,7 @@ export function viewOrderSummary(order: OrderRecord, agentId: string, paysOut: P
     role: agentId === order.buyer_id ? 'buyer' : 'seller',
     title: order.title,
     status: order.status,
-    next_transition:
-      nextTransition({ ...order, isPaymentUnderWay: order.payment_seen_at !== undefined, paysOut }) ?? null,
+    next_transition: nextTransition({ ...order, isPaymentUnderWay, payoutActor }) ?? null,
     currency: coin,
     price_usd: usdFromCents(order.price_usd_cents),
     amount: formatPrice(BigInt(order.amount_raw), coin),
@@ -260,24 +263,24 @@ export function viewOrderSummary(order: OrderRecord, agentId: string, paysOut: P
   }
 }
 
-export interface OrderBelongings {
+export interface OrderDetails {
+  /** For the buyer alone. */
   invoice: InvoiceRecord | undefined
-  /** The viewer's own, one more than is shown. */
+  /** The viewer's own; if there are more than are shown, one more. */
   payouts: readonly PayoutRecord[]
-  /** Its money was recorded by hand, and the chain has not shown it. */
+  /** The operator recorded its payment by hand, and the chain has not shown it. */
   isUnseen: boolean
-  paysOut: PaysOut
+  payoutActor: PayoutActor
 }
 
 export function viewOrder(
   order: OrderRecord,
   agentId: string,
-  belongings: OrderBelongings,
+  { invoice, payouts, isUnseen, payoutActor }: OrderDetails,
 ): z.input<typeof orderView> {
-  const { invoice, payouts, isUnseen, paysOut } = belongings
   const isBuyer = agentId === order.buyer_id
   return {
-    ...viewOrderSummary(order, agentId, paysOut),
+    ...viewOrderSummary(order, agentId, payoutActor),
     delivery: order.delivery ?? null,
     dispute_reason: order.dispute_reason ?? null,
     payout_address: isBuyer ? null : order.payout_address,

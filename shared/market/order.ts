@@ -1,4 +1,3 @@
-import { given } from '../foundation/given.ts'
 import { authorData, authorShape } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
 import { tell, type EventMark, type Telling } from '../events/mark.ts'
@@ -10,7 +9,7 @@ import { move, payoutLine, type JournalLine } from '../payments/journal.ts'
 import type { PayoutRecord } from '../payments/payout.ts'
 import { stepRule, type OrderStatus, type OrderStep } from './order-states.ts'
 
-/** A step of the table, or a change that leaves the state as it is. */
+/** A step of the table in order-states.ts, or a change that leaves the order's status as it is. */
 type ChangeName =
   | OrderStep
   | 'extended'
@@ -33,8 +32,8 @@ const extensionFields = {
 
 /**
  * Money is decimal text in the coin's smallest unit, times are Unix seconds. While an order awaits payment or
- * is disputed, everything that came is held. From `paid` on the price is held, and everything over it is owed
- * to the buyer at once.
+ * is disputed, the venue holds everything that was paid. From `paid` on it holds the price, and owes the buyer
+ * at once whatever is paid beyond it.
  */
 export const orderFields = {
   _id: text,
@@ -55,16 +54,16 @@ export const orderFields = {
   /** Opens the commitment to the seller's address. */
   payout_salt: text,
   refund_salt: maybe.text,
-  /** Addresses that the operator named and took back, each with its salt. */
+  /** Refund addresses that the operator named and took back. */
   refunds_undone: maybe.list(nested({ address: text, salt: text })),
 
   status: textOf<OrderStatus>(),
-  /** Counts the changes: an update names the one that it read. */
+  /** Goes up by one with each change; an update names the version that it read. */
   version: number,
-  /** 0 to 19 while it waits for its payment, each once for a buyer: so that no agent has more of them. */
+  /** 0 to 19 while the order awaits payment; unique for a buyer, which bounds its unpaid orders. */
   unpaid_slot: maybe.number,
   pay_by: number,
-  /** A payment was seen and none has been confirmed since. */
+  /** When a payment was seen; absent once one is confirmed. */
   payment_seen_at: maybe.number,
   paid_at: maybe.number,
   deliver_by: maybe.number,
@@ -73,48 +72,51 @@ export const orderFields = {
   delivery_salt: maybe.text,
   accept_by: maybe.number,
   disputed_at: maybe.number,
-  /** `chain`: a settled payment was taken back. */
+  /** `chain`: a settled payment was taken back, or an unaccounted transaction may have paid a side. */
   disputed_by: maybe.textOf<'buyer' | 'chain'>(),
   dispute_reason: maybe.text,
   dispute_salt: maybe.text,
   closed_at: maybe.number,
   undelivered: maybe.flag,
   paid_out_at: maybe.number,
+  /** The deadline that the service acts on next: `deliver_by` or `accept_by`. */
   due_at: maybe.number,
   extensions: maybe.list(nested(extensionFields)),
+  /** How late the service acted on the last deadline, in milliseconds. */
   late_ms: maybe.number,
   fee_taken: maybe.flag,
-  /** Signatures of the two sides on steps that they took, in the order of the steps. */
+  /** Signatures of the two sides on their steps, in the order of the steps. */
   signatures: maybe.list(nested(signatureFields)),
   /** Taken back by the chain and given up by a decision: no longer counted as received. */
   written_off_raw: text,
 }
 export type OrderRecord = RecordOf<typeof orderFields> & Ledgered & Telling
 
+/** A change of an order's record, with the ledger entries that are stored in the same write. */
 export interface OrderChange {
   step: ChangeName
   at: number
-  set: Partial<Omit<OrderRecord, '_id' | 'version' | 'pending' | 'tells'>>
+  set?: Partial<Omit<OrderRecord, '_id' | 'version' | 'pending' | 'tells'>>
   unset?: readonly (keyof OrderRecord)[]
-  entries: readonly PendingEntry[]
+  entries?: readonly PendingEntry[]
 }
 
 /** The order as it is after the change. */
-export function changeOrder(order: OrderRecord, change: OrderChange): OrderRecord {
-  const changed = { ...order, ...change.set, version: order.version + 1 }
+export function changeOrder(order: OrderRecord, { set, unset = [] }: OrderChange): OrderRecord {
+  const changed = { ...order, ...set, version: order.version + 1 }
   return Object.fromEntries(
-    Object.entries(changed).filter(([name]) => !change.unset?.includes(name as keyof OrderRecord)),
+    Object.entries(changed).filter(([name]) => !unset.includes(name as keyof OrderRecord)),
   ) as unknown as OrderRecord
 }
 
-/** Both sides are told of each step, by whomever it was taken. */
+/** Event marks that tell both sides of a step, whoever took it. */
 export const orderMarks = (
   { _id, buyer_id: buyer, seller_id: seller }: Pick<OrderRecord, '_id' | 'buyer_id' | 'seller_id'>,
   step: ChangeName | 'ordered',
   status: OrderStatus,
 ): EventMark[] => [buyer, seller].map((to) => tell(to, 'order', _id, { step, status }))
 
-/** Its source carries the number of the change: an order may take a step twice. */
+/** An order may take a step twice, so the number of the change makes the entry's source unique. */
 export function orderEntry(
   order: Pick<OrderRecord, '_id' | 'version'>,
   step: ChangeName | 'ordered',
@@ -122,48 +124,31 @@ export function orderEntry(
   data: PendingEntry['data'] = {},
   kind: PendingEntry['kind'] = 'order',
 ): PendingEntry {
-  return {
-    source: `${order._id}/${kind}/${order.version + 1}`,
-    at,
-    kind,
-    data: { order_id: order._id, step, ...data },
-  }
+  const source = `${order._id}/${kind}/${order.version + 1}`
+  return { source, at, kind, data: { order_id: order._id, step, ...data } }
 }
 
-/** A step of the table as a change: the state that it leads to, and its entry, which is the first. */
+/** The change for a step of the table: sets the new status, and has the step's ledger entry as the first. */
 export function stepChange(
   order: OrderRecord,
   step: OrderStep,
   at: number,
-  change: {
-    set?: OrderChange['set']
-    unset?: OrderChange['unset']
-    data?: PendingEntry['data']
-    kind?: PendingEntry['kind']
-    entries?: PendingEntry[]
-  } = {},
+  more: Pick<OrderChange, 'set' | 'unset' | 'entries'> & Partial<Pick<PendingEntry, 'data' | 'kind'>> = {},
 ): OrderChange {
-  const { to } = stepRule(step)
-  return {
-    step,
-    at,
-    set: { status: to, ...change.set },
-    ...given({ unset: change.unset }),
-    entries: [
-      orderEntry(order, step, at, { status: to, ...change.data }, change.kind),
-      ...(change.entries ?? []),
-    ],
-  }
+  const { set, unset = [], entries = [], data, kind } = more
+  const status = stepRule(step).to
+  const own = orderEntry(order, step, at, { status, ...data }, kind)
+  return { step, at, set: { status, ...set }, unset, entries: [own, ...entries] }
 }
 
-/** The change, signed by the side that makes it; its first entry carries the signature's hash. */
+/** The change with its signer's signature, whose hash goes into the first ledger entry. */
 export function signedChange(
   order: Pick<OrderRecord, 'signatures'>,
   change: OrderChange,
   agentId: string,
   author?: Authorship,
 ): OrderChange {
-  const [own, ...others] = change.entries
+  const [own, ...others] = change.entries ?? []
   if (author === undefined || own === undefined) return change
   const signatures = [...(order.signatures ?? []), { ...author, step: change.step, agent_id: agentId }]
   return {
@@ -173,8 +158,13 @@ export function signedChange(
   }
 }
 
-/** Below dust the venue bears what is missing, out of its fee. @returns undefined if more is missing */
-export function atReceived(order: OrderRecord, receivedRaw: bigint): OrderRecord | undefined {
+/**
+ * The order with what was received as its price: if less than the price came, but not by more than dust, the
+ * venue bears the difference out of its fee.
+ *
+ * @returns undefined if more than dust is missing
+ */
+export function priceAtReceived(order: OrderRecord, receivedRaw: bigint): OrderRecord | undefined {
   const amount = BigInt(order.amount_raw)
   if (receivedRaw >= amount) return order
   if (missingRaw(order.coin, amount, receivedRaw) > 0n) return undefined
@@ -182,42 +172,45 @@ export function atReceived(order: OrderRecord, receivedRaw: bigint): OrderRecord
   return { ...order, amount_raw: String(receivedRaw), fee_raw: String(fee > 0n ? fee : 0n) }
 }
 
-export const priceOf = ({ amount_raw, fee_raw }: OrderRecord) => ({ amount_raw, fee_raw })
+export const priceFields = ({ amount_raw, fee_raw }: OrderRecord) => ({ amount_raw, fee_raw })
 
 /** The price without the fee, in the smallest unit. */
 export const sellerShare = (order: Pick<OrderRecord, 'amount_raw' | 'fee_raw'>): bigint =>
   BigInt(order.amount_raw) - BigInt(order.fee_raw)
 
-/** `returned`: a fee that was taken is given back, because the order is refunded after all. */
-export function feeEntry(order: OrderRecord, at: number, step: 'taken' | 'returned'): PendingEntry {
-  return {
-    source: `${order._id}/fee/${order.version + 1}`,
-    at,
-    kind: 'fee',
-    data: { order_id: order._id, step, coin: order.coin, amount_raw: order.fee_raw },
-  }
+/**
+ * The ledger entry of a fee that is taken, or `returned` because the order is refunded after all. A fee of 0,
+ * as of the smallest order in a coin that is worth very much, has no entry.
+ */
+export function feeEntries(order: OrderRecord, at: number, step: 'taken' | 'returned'): PendingEntry[] {
+  if (BigInt(order.fee_raw) === 0n) return []
+  const data = { order_id: order._id, step, coin: order.coin, amount_raw: order.fee_raw }
+  return [{ source: `${order._id}/fee/${order.version + 1}`, at, kind: 'fee', data }]
 }
 
-/** What a change moves: what it owes, the fee and what it writes off; to be written in its transaction. */
-export function moveLines(
+/**
+ * The journal lines of a change: new payouts, the fee and what is written off. Write them in the transaction
+ * that stores the change.
+ */
+export function journalLinesOf(
   before: OrderRecord,
-  { at, set, unset = [] }: OrderChange,
+  { at, set = {}, unset = [] }: OrderChange,
   payouts: readonly PayoutRecord[] = [],
 ): JournalLine[] {
-  const own = `order:${before._id}` as const
+  const account = `order:${before._id}` as const
   const about = { coin: before.coin, at, ids: { order_id: before._id } }
   const wasTaken = before.fee_taken === true
   const isTaken = set.fee_taken === true || (wasTaken && !unset.includes('fee_taken'))
-  const fee =
-    (isTaken ? BigInt(set.fee_raw ?? before.fee_raw) : 0n) - (wasTaken ? BigInt(before.fee_raw) : 0n)
+  const takenBefore = wasTaken ? BigInt(before.fee_raw) : 0n
+  const takenAfter = isTaken ? BigInt(set.fee_raw ?? before.fee_raw) : 0n
   const writtenOff = BigInt(set.written_off_raw ?? before.written_off_raw) - BigInt(before.written_off_raw)
-  const nth = before.version + 1
+  const version = before.version + 1
   return [
     ...payouts.flatMap((payout) => payoutLine(payout, 'owed', at)),
-    ...move(`${before._id}/fee/${nth}`, own, 'fee', fee, about),
-    ...move(`${before._id}/written_off/${nth}`, own, 'lost', writtenOff, about),
+    ...move(`${before._id}/fee/${version}`, account, 'fee', takenAfter - takenBefore, about),
+    ...move(`${before._id}/written_off/${version}`, account, 'lost', writtenOff, about),
   ]
 }
 
-export const sum = (of: readonly { amount_raw: string }[]): bigint =>
+export const sumAmounts = (of: readonly { amount_raw: string }[]): bigint =>
   of.reduce((total, { amount_raw: amount }) => total + BigInt(amount), 0n)

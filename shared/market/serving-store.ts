@@ -1,82 +1,66 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import { isDuplicateKey } from '../servers/database.ts'
+import { number, schemaOf, textOf, type RecordOf } from '../servers/fields.ts'
+import { recordsOf } from '../servers/records.ts'
 import { OUTAGE_GAP_MS } from './market-terms.ts'
 
 /*
- * When the API served: a process that serves moves one shared mark every second, from its first answered
- * request on. A pause of the mark beyond OUTAGE_GAP_MS is an outage; it lasts until the next request, which
- * records it before the mark moves on. So each past time is served, not served (in an outage) or not known
- * yet (after the mark).
+ * When the API served, in milliseconds by the database's clock: every second, each process that serves moves
+ * one shared mark, from its first answered request on. A pause of the mark beyond OUTAGE_GAP_MS is an outage.
+ * It lasts until the next request, which records it before the mark moves on. So each past time is served, not
+ * served (in an outage) or not known yet (after the mark).
  */
 
-/** Milliseconds by the database's clock, as all times here. */
-interface MarkRecord {
-  _id: 'api'
-  until_ms: number
+const markFields = { _id: textOf<'api'>(), until_ms: number }
+
+const outageFields = {
+  /** When it began. */
+  _id: number,
+  /** When the first request after it was served. */
+  to_ms: number,
 }
+export type OutageRecord = RecordOf<typeof outageFields>
 
-export interface OutageRecord {
-  _id: number
-  /** The first request that was served after it. */
-  to_ms: number
-}
-
-const number = { type: Number, required: true } as const
-
-const markSchema = new Schema<MarkRecord>(
-  { _id: { type: String, required: true }, until_ms: number },
-  { collection: 'serving', strict: 'throw', versionKey: false },
-)
-const outageSchema = new Schema<OutageRecord>(
-  { _id: number, to_ms: number },
-  { collection: 'outages', strict: 'throw', versionKey: false },
-)
+const markSchema = schemaOf<RecordOf<typeof markFields>>('serving', markFields)
+const outageSchema = schemaOf<OutageRecord>('outages', outageFields)
 
 export type ServingStore = ReturnType<typeof createServingStore>
 
 export function createServingStore(connection: Connection) {
-  const marks = connection.model<MarkRecord>('ServingMark', markSchema)
-  const outages = connection.model<OutageRecord>('Outage', outageSchema)
-  const beat = async (nowMs: number) =>
-    (
-      await marks.updateOne(
-        { _id: 'api', until_ms: { $gte: nowMs - OUTAGE_GAP_MS } },
-        { $max: { until_ms: nowMs } },
-      )
-    ).matchedCount === 1
-  const servedUntil = async () => (await marks.findOne({ _id: 'api' }).lean<MarkRecord>())?.until_ms
+  const marks = recordsOf(connection.model('ServingMark', markSchema))
+  const outages = recordsOf(connection.model('Outage', outageSchema))
+  /** @returns false, with nothing written, if the mark has paused for too long */
+  const moveMark = (nowMs: number): Promise<boolean> =>
+    marks.change({ _id: 'api', until_ms: { $gte: nowMs - OUTAGE_GAP_MS } }, { $max: { until_ms: nowMs } })
+  const servedUntil = async () => (await marks.one({ _id: 'api' }))?.until_ms
   return {
-    models: { marks, outages },
-    beat,
+    models: { marks: marks.model, outages: outages.model },
+    moveMark,
     servedUntil,
-    /** Never called but when a request is served: after a pause, its outage is written down and ends now. */
-    async serve(nowMs: number): Promise<void> {
-      if (await beat(nowMs)) return
+    /** Call it only when a request is served: if the mark has paused for too long, its outage ends now. */
+    async recordRequest(nowMs: number): Promise<void> {
+      if (await moveMark(nowMs)) return
       const until = await servedUntil()
-      if (until === undefined) {
-        await insertOnce(() => marks.insertMany([{ _id: 'api', until_ms: nowMs }], { lean: true }))
-        return
-      }
+      if (until === undefined) return unlessMade(marks.insert([{ _id: 'api', until_ms: nowMs }]))
       // Another process may have been faster at either of the two.
       if (until >= nowMs - OUTAGE_GAP_MS) return
-      // One that died between the two left an end that is too early.
-      await insertOnce(() => outages.updateOne({ _id: until }, { $max: { to_ms: nowMs } }, { upsert: true }))
-      await marks.updateOne({ _id: 'api', until_ms: until }, { $set: { until_ms: nowMs } })
+      // A process that died between these two writes left an end that is too early.
+      await unlessMade(outages.put({ _id: until }, { $max: { to_ms: nowMs } }))
+      await marks.change({ _id: 'api', until_ms: until }, { $set: { until_ms: nowMs } })
     },
+    /** The outage that covers a time. */
     async findOutage(timeMs: number): Promise<OutageRecord | undefined> {
-      // Outages do not overlap: the last that began before the time is the only one that can cover it.
-      const last = await outages
-        .findOne({ _id: { $lt: timeMs } })
-        .sort({ _id: -1 })
-        .lean<OutageRecord>()
-      return last !== null && last.to_ms >= timeMs ? last : undefined
+      // Outages do not overlap, so only the last one that began before the time can cover it.
+      const last = await outages.one({ _id: { $lt: timeMs } }, { sort: { _id: -1 } })
+      return last !== undefined && last.to_ms >= timeMs ? last : undefined
     },
   }
 }
 
-async function insertOnce(insert: () => Promise<unknown>): Promise<void> {
+/** Waits for an insert that another process may have made first. */
+async function unlessMade(insert: Promise<void>): Promise<void> {
   try {
-    await insert()
+    await insert
   } catch (error) {
     if (!isDuplicateKey(error)) throw error
   }

@@ -8,8 +8,9 @@ import type { AccountKind } from '../payments/journal.ts'
 import { unixTime } from '../foundation/schema.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { MAX_ACCOUNTS_SHOWN } from './market-terms.ts'
-import { sum } from './order.ts'
+import { sumAmounts } from './order.ts'
 
+/** How long a sum of what is held is shown before it is read again. */
 const HELD_FOR_MS = 10 * SECOND_MS
 const PAGE_ENTRIES = 2_000
 
@@ -61,23 +62,24 @@ export const solvencyView = z.object({
   honest_limits: z.array(z.string()),
 })
 
-type Held = { atMs: number; sums: Record<Coin, { received: bigint; paidOut: bigint; fees: bigint }> }
+type Sums = Record<Coin, { received: bigint; paidOut: bigint; fees: bigint }>
 
-/** What is held is summed at most every 10 s; who asks at once shares a reading. */
+/** Makes a function that answers `GET /market/solvency`; those who ask at once share an answer. */
 export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof solvencyView>> {
   const shareReads = createSharedReads<z.input<typeof solvencyView>>()
-  let known: { upTo: number; owed: Owed } | undefined
-  let held: Held | undefined
+  let counted: { upTo: number; owed: Owed } | undefined
+  let held: { atMs: number; sums: Sums } | undefined
 
-  async function readNow(sealed: { upTo: number; owed: Owed }): Promise<Owed> {
-    let { upTo, owed } = known === undefined || known.upTo < sealed.upTo ? sealed : known
+  /** Counts the entries since the seal, or since those that were counted before. */
+  async function countOwedNow(sealed: { upTo: number; owed: Owed }): Promise<Owed> {
+    let { upTo, owed } = counted === undefined || counted.upTo < sealed.upTo ? sealed : counted
     for (;;) {
       const page = await ctx.entries.list(upTo + 1, PAGE_ENTRIES)
       for (const entry of page) owed = countOwed(owed, entry).owed
       upTo = page.at(-1)?._id ?? upTo
       if (page.length < PAGE_ENTRIES) break
     }
-    known = { upTo, owed }
+    counted = { upTo, owed }
     return owed
   }
 
@@ -85,16 +87,17 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
     shareReads('', async () => {
       const sealed = await readSealed(ctx)
       const nowMs = ctx.databaseNow()
-      if (held === undefined || Math.abs(nowMs - held.atMs) >= HELD_FOR_MS) held = await sumHeld(ctx, nowMs)
-      const [owed, { accounts, isCut }] = await Promise.all([readNow(sealed), listAccounts(ctx)])
-      const { sums } = held
+      if (held === undefined || Math.abs(nowMs - held.atMs) >= HELD_FOR_MS)
+        held = { atMs: nowMs, sums: await sumHeld(ctx) }
+      const { atMs, sums } = held
+      const [owed, accounts] = await Promise.all([countOwedNow(sealed), listAccounts(ctx)])
       return {
         at: unixSeconds(nowMs),
         owed: COINS.map((currency) => ({
           currency,
           at_last_seal_raw: sealed.seal === undefined ? null : String(sealed.owed[currency]),
           now_raw: String(owed[currency]),
-          now: show(owed[currency], currency),
+          now: formatSigned(owed[currency], currency),
         })),
         last_seal: sealed.seal ?? null,
         held: COINS.map((currency) => {
@@ -106,12 +109,11 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
             paid_out_raw: String(paidOut),
             fees_raw: String(fees),
             held_raw: String(heldRaw),
-            held: show(heldRaw, currency),
+            held: formatSigned(heldRaw, currency),
           }
         }),
-        held_at: unixSeconds(held.atMs),
-        nano_accounts: accounts.slice(0, MAX_ACCOUNTS_SHOWN),
-        nano_accounts_truncated: isCut || accounts.length > MAX_ACCOUNTS_SHOWN,
+        held_at: unixSeconds(atMs),
+        ...accounts,
         how_to_check: [...HOW_TO_CHECK],
         honest_limits: [...HONEST_LIMITS],
       }
@@ -129,9 +131,10 @@ const HONEST_LIMITS = [
   'Holding the coins today says nothing of tomorrow: no code forces a payout.',
 ] as const
 
-const show = (raw: bigint, coin: Coin): string =>
+const formatSigned = (raw: bigint, coin: Coin): string =>
   raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)
 
+/** What is owed by the last seal, which ends with a solvency entry, and the number of that entry. */
 async function readSealed(ctx: Context) {
   const last = await ctx.seals.last()
   const owed = last === undefined ? undefined : closingSums(await ctx.entries.find(last.to_id), last._id)
@@ -139,48 +142,48 @@ async function readSealed(ctx: Context) {
   return { upTo: last.to_id, owed, seal: { seq: last._id, at: last.at, entry_id: last.to_id } }
 }
 
-async function sumHeld(ctx: Context, nowMs: number): Promise<Held> {
-  const read = async (coin: Coin): Promise<[Coin, Held['sums'][Coin]]> => {
+/** What market orders brought and took, by the journal. */
+async function sumHeld(ctx: Context): Promise<Sums> {
+  const read = async (coin: Coin): Promise<[Coin, Sums[Coin]]> => {
     const flows = await ctx.journal.flows(coin)
     const flowOf = (from: AccountKind, to: AccountKind): bigint =>
       flows.reduce((sum, flow) => (flow.from === from && flow.to === to ? sum + flow.sum : sum), 0n)
     const net = (from: AccountKind, to: AccountKind): bigint => flowOf(from, to) - flowOf(to, from)
-    // What the chain took back counts as received until it is given up.
+    // What the chain took back counts as received until it is written off.
     const received = net('chain', 'order') + net('lost', 'order')
     const paidOut = net('owed', 'paid') + net('owed', 'operator')
     return [coin, { received, paidOut, fees: net('order', 'fee') }]
   }
-  return { atMs: nowMs, sums: Object.fromEntries(await Promise.all(COINS.map(read))) as Held['sums'] }
+  return Object.fromEntries(await Promise.all(COINS.map(read))) as Sums
 }
-
-type Accounts = z.input<typeof solvencyView>['nano_accounts']
 
 const PUBLIC_COINS = COINS.filter((coin) => COIN_FACTS[coin].hasPublicAccounts)
 
-async function listAccounts(ctx: Context): Promise<{ accounts: Accounts; isCut: boolean }> {
+/** The accounts that hold the money of coins whose accounts anyone can look up. */
+async function listAccounts(ctx: Context) {
   const parts = await Promise.all(PUBLIC_COINS.map((coin) => listAccountsOf(ctx, coin)))
-  return { accounts: parts.flatMap(({ accounts }) => accounts), isCut: parts.some(({ isCut }) => isCut) }
+  const accounts = parts.flatMap((part) => part.accounts)
+  return {
+    nano_accounts: accounts.slice(0, MAX_ACCOUNTS_SHOWN),
+    nano_accounts_truncated: accounts.length > MAX_ACCOUNTS_SHOWN || parts.some(({ isCut }) => isCut),
+  }
 }
 
-async function listAccountsOf(ctx: Context, coin: Coin): Promise<{ accounts: Accounts; isCut: boolean }> {
+async function listAccountsOf(ctx: Context, coin: Coin) {
   // Payments are counted: one above the limit says that there may be more accounts.
   const [record, unswept] = await Promise.all([
     ctx.coins.findCoin(coin),
     ctx.invoices.listUnswept(coin, '', MAX_ACCOUNTS_SHOWN + 1),
   ])
-  const byIndex = Map.groupBy(
-    unswept.filter(({ reversed_at: at }) => at === undefined),
-    ({ address_index: index }) => index,
-  )
-  const invoices = await ctx.invoices.findByAddresses(coin, [...byIndex.keys()])
+  const standing = unswept.filter(({ reversed_at: at }) => at === undefined)
+  const byIndex = Map.groupBy(standing, ({ address_index: index }) => index)
   const treasury = record?.treasury_address
-  const accounts: Accounts = [
-    ...(treasury === undefined
-      ? []
-      : [{ address: treasury, kind: 'treasury' as const, expected_raw: record?.treasury_raw ?? null }]),
-    ...invoices.map(({ address, address_index: index }) => {
-      return { address, kind: 'invoice' as const, expected_raw: String(sum(byIndex.get(index) ?? [])) }
-    }),
-  ]
+  const accounts: z.input<typeof solvencyView>['nano_accounts'] = []
+  if (treasury !== undefined)
+    accounts.push({ address: treasury, kind: 'treasury', expected_raw: record?.treasury_raw ?? null })
+  for (const { address, address_index: index } of await ctx.invoices.findByAddresses(coin, [
+    ...byIndex.keys(),
+  ]))
+    accounts.push({ address, kind: 'invoice', expected_raw: String(sumAmounts(byIndex.get(index) ?? [])) })
   return { accounts, isCut: unswept.length > MAX_ACCOUNTS_SHOWN }
 }

@@ -1,27 +1,27 @@
 import mongoose, { type Model } from 'mongoose'
-import { isDuplicateKey, isOutage } from './database.ts'
+import { given } from '../foundation/given.ts'
+import { DUPLICATE_KEY, isDuplicateKey, isOutage } from './database.ts'
+import { none } from './fields.ts'
 import { createGroups } from './group-commit.ts'
 
-/** Adds to the fields of one document as long as each of them then is at most its bound. */
+/** An addition to counts of one document, made only if each of them is at most its bound afterwards. */
 export interface Addition {
   _id: string
   add: Readonly<Record<string, number>>
   atMost: Readonly<Record<string, number>>
-  /** What else is set with it. */
+  /** Other fields to set with it. */
   set?: Readonly<Record<string, unknown>>
-  /** Without this field. */
+  /** Made only if the document has no such field. */
   unless?: string
 }
 
 /**
- * A function that adds to counts in groups, each addition by one conditional update: no two of them get past
- * a bound, whichever processes they come from. A document that is not there begins with all its counts at 0;
- * one that is there and has no room makes its upsert fail on `_id`.
+ * Makes a function that adds to counts, in groups; it returns false if there is no room. Each addition is one
+ * conditional update, so no two of them get past a bound, whichever processes they come from. A document that
+ * does not exist begins with all its counts at 0; if it exists and has no room, its upsert fails on `_id`.
  *
- * The primary alone acknowledges: what a count protects comes after it and waits for the majority, and one
- * that a killed primary forgets lets that much more through.
- *
- * @returns false if there is no room
+ * The primary alone acknowledges: the write that a count protects comes after it and waits for the majority,
+ * and a count that a killed primary forgets only lets that much more through.
  */
 export function createBoundedCounts<Stored extends { _id: string }>(
   model: Model<Stored>,
@@ -41,7 +41,7 @@ export function createBoundedCounts<Stored extends { _id: string }>(
 }
 
 /**
- * Adds what there is room for, all of a document's additions as one.
+ * Adds all additions of a document at once, to those documents that have room for them.
  *
  * @returns the additions of the other documents
  */
@@ -67,9 +67,9 @@ async function addTogether<Stored extends { _id: string }>(
 }
 
 /**
- * Adds as many of one document's additions as there is room for, halving them until the rest fits.
+ * Adds as many of one document's additions as there is room for, by trying each half if the whole doesn't fit.
  *
- * @returns those without room
+ * @returns the additions without room
  */
 async function addSome<Stored extends { _id: string }>(
   counts: mongoose.mongo.Collection<Stored>,
@@ -98,11 +98,11 @@ async function addOne<Stored extends { _id: string }>(
   }
 }
 
-/** Without this a document that is not there yet would take any addition. */
+/** The update cannot check this for a document that does not exist yet. */
 const isWithinBounds = ({ add, atMost }: Addition): boolean =>
   Object.entries(add).every(([name, by]) => by <= (atMost[name] ?? 0))
 
-/** Additions to one document, by the same rules, as one. */
+/** Additions to one document, with equal bounds, as one. */
 function sumOf(additions: readonly Addition[]): Addition {
   const [first, ...others] = additions as readonly [Addition, ...Addition[]]
   const add: Record<string, number> = { ...first.add }
@@ -112,20 +112,17 @@ function sumOf(additions: readonly Addition[]): Addition {
 }
 
 const ONE_ACKNOWLEDGES = { writeConcern: { w: 1 } } as const
-const DUPLICATE_KEY = 11_000
 
 function conditional<Stored>({ _id, add, atMost, set, unless }: Addition) {
   const bounds = Object.entries(add).map(([name, by]) => [name, { $not: { $gt: (atMost[name] ?? 0) - by } }])
   const filter = {
     _id,
     ...Object.fromEntries(bounds),
-    ...(unless === undefined ? {} : { [unless]: { $exists: false } }),
+    ...(unless === undefined ? {} : { [unless]: none }),
   }
+  const update = { $inc: add, ...given({ $set: set }) }
   return {
     filter: filter as unknown as mongoose.mongo.Filter<Stored>,
-    update: {
-      $inc: add,
-      ...(set === undefined ? {} : { $set: set }),
-    } as unknown as mongoose.mongo.UpdateFilter<Stored>,
+    update: update as unknown as mongoose.mongo.UpdateFilter<Stored>,
   }
 }

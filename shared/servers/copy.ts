@@ -4,7 +4,7 @@ import { StartError } from '../foundation/process.ts'
 /*
  * A database that was restored from a backup knows that it is a copy, until an operator promotes it. Two
  * networks that go on from the same records would sign two chains with one key, pay twice from one wallet and
- * give one address to two buyers; so a copy shows and takes records, and does nothing of the three.
+ * give one address to two buyers; so a copy answers reads and takes writes, but does none of these three.
  */
 
 export interface CopyRecord {
@@ -19,16 +19,16 @@ export interface CopyRecord {
 
 export const copiesOf = (connection: Connection) => connection.collection<CopyRecord>('schema')
 
-/** Undefined for a database that was never restored, or that was promoted since. */
+/** The record of a database that is a copy; undefined if it was never restored, or was promoted since. */
 export async function readCopy(connection: Connection): Promise<CopyRecord | undefined> {
   return (await copiesOf(connection).findOne({ _id: 'copy', promoted_at: { $exists: false } })) ?? undefined
 }
 
-/** The one gate: signatures, payouts and sweeps, and new addresses all ask here. */
+/** Asked before every signature, payout, sweep and new address. */
 export const isCopy = async (connection: Connection): Promise<boolean> =>
   (await readCopy(connection)) !== undefined
 
-/** @throws StartError */
+/** @param what what the process refuses to do @throws StartError if the database is a copy */
 export async function refuseCopy(connection: Connection, what: string): Promise<void> {
   if (await isCopy(connection))
     throw new StartError(

@@ -2,11 +2,11 @@ import mongoose from 'mongoose'
 
 type Topology = mongoose.mongo.TopologyDescription
 
-/** How long it may take to hear what is the matter. */
+/** Time limit of tryPrimary(). */
 const LOOK_MS = 1_000
 
 /**
- * Why no primary was found, as the driver knows it and doesn't say in its message.
+ * Why the driver found no primary, which its message doesn't say.
  *
  * @returns undefined if the error is of another kind
  */
@@ -28,11 +28,7 @@ export function describeAway(error: unknown): string | undefined {
     : 'no member is primary: an election is under way, or most members are away'
 }
 
-/**
- * Tries the way to the primary once, over a connection of its own.
- *
- * @throws what the driver says if there is none
- */
+/** Connects to the primary once, over a connection of its own. @throws the driver's error if that fails */
 export async function tryPrimary(url: string): Promise<void> {
   const client = new mongoose.mongo.MongoClient(url, {
     serverSelectionTimeoutMS: LOOK_MS,

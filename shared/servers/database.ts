@@ -10,15 +10,16 @@ import { inSpan } from '../foundation/tracing.ts'
 /** A client session inside a transaction; absent if one write stands alone. */
 export type Session = mongoose.mongo.ClientSession
 
-/** Ends a transaction whose writes were made from what is no longer so. */
+/** Ends a transaction that was prepared from records that have changed since. */
 export class Overtaken extends Error {
   override name = 'Overtaken'
 }
 
 /**
- * Whether a transaction was stored: false if it was overtaken, by what it said itself or by a unique index
- * (with `field`, the one that begins with it). Then nothing of it is stored, and it can be made again from
- * what is so now.
+ * Waits for a transaction.
+ *
+ * @returns false if it threw Overtaken or a unique index refused it (with `field`, the index that begins with
+ *   that field): nothing is stored, and the transaction can be made again from what is stored now
  */
 export async function unlessOvertaken(storing: Promise<void>, field?: string): Promise<boolean> {
   try {
@@ -31,8 +32,8 @@ export async function unlessOvertaken(storing: Promise<void>, field?: string): P
 }
 
 /**
- * Waits for a conditional write on what this transaction itself has read: nothing else can have changed that,
- * since a conflict ends the transaction as a whole.
+ * Waits for a conditional write to a record that its transaction has read itself: only a defect makes the
+ * write find another state, since a conflict ends the whole transaction.
  */
 export async function requireOwn(write: Promise<boolean>, what: string): Promise<void> {
   if (!(await write)) throw new Error(`${what} changed inside its own transaction`)
@@ -44,27 +45,25 @@ export const within = (session: Session | undefined): { session?: Session } =>
 
 export interface Database {
   readonly connection: Connection
-  /**
-   * Becomes true once the first connection stands and every index is there: before that no uniqueness holds.
-   */
+  /** True once the first connection stands and every index exists: before that nothing is unique. */
   isReady(): boolean
   /** Resolves when isReady() does. */
   whenReady(): Promise<void>
   /**
-   * Runs `work` in one transaction, snapshot and majority. The driver runs it again on a conflict, so it must
-   * have no effect but its writes through the session: `own` if it is given, which does nothing else then.
+   * Runs `work` in one transaction (snapshot, majority), in the session `own` if it is given. The driver runs
+   * `work` again on a conflict, so it must have no effects other than its writes through the session.
    */
   transaction<T>(work: (session: Session) => Promise<T>, own?: Session): Promise<T>
-  /** A session that lives until it is ended. */
+  /** Opens a session; the caller ends it. */
   openSession(): Session
   /**
-   * Runs reads each of which knows all that those before it knew, given its session: without, one primary
-   * answers the first and its successor, which knows less at first, the next.
+   * Runs reads of which each sees at least what those before it saw, if they use the session: without it, a
+   * new primary may know less at first than the one that answered before.
    */
   inOrder<T>(work: (session: Session) => Promise<T>): Promise<T>
   /** The primary's clock, as database-clock.ts has it. @throws Refusal `unavailable` */
   now(): number
-  /** Bytes that are free where the database lies; undefined if it doesn't say. */
+  /** Free bytes of the database's disk; undefined if the server doesn't say. */
   freeDiskBytes(): Promise<number | undefined>
   close(): Promise<void>
 }
@@ -72,11 +71,11 @@ export interface Database {
 export interface DatabaseOptions {
   url: string
   log: Log
-  /** Creates every index, and what else has to be there; called once after the first connection. */
+  /** Creates every index, and whatever else must exist; called once after the first connection. */
   prepare(connection: Connection): Promise<void>
   /** Longest wait for a server and for a connection to it; workers wait longer than the API. */
   timeoutMs: number
-  /** How long a transaction that conflicts with others is tried again; as long as `timeoutMs` if absent. */
+  /** How long a transaction that conflicts is tried again; `timeoutMs` if absent. */
   transactionMs?: number
 }
 
@@ -96,7 +95,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   let sampling: NodeJS.Timeout | undefined
   const sampleClock = () =>
     clock.sample(async () => ((await sayHello(connection))['localTime'] as Date).getTime())
-  // Without one for long the clock itself refuses.
+  // The clock itself refuses once its last sample is too old.
   const noteSampling = (error: unknown): void =>
     log.debug({ err: error }, "the database's clock could not be read")
 
@@ -106,7 +105,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     said = true
     log.warn({ err: error, reason: describeAway(error) }, 'MongoDB is out of reach; trying on')
   }
-  // Who waits longer than this for a server would say nothing all the while.
+  // The connection may wait for much longer: until then the log would say nothing.
   const early =
     timeoutMs > SAY_AFTER_MS
       ? setTimeout(() => void tryPrimary(url).catch(sayAway), SAY_AFTER_MS).unref()
@@ -152,7 +151,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     }
   })()
   becomeReady.catch((error: unknown) => {
-    // A sentence for the operator is said by whoever waits for the database.
+    // Whoever waits for the database shows a StartError to the operator.
     if (!(error instanceof StartError)) log.fatal({ err: error }, 'MongoDB cannot be used')
   })
 
@@ -165,8 +164,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       const run = (session: Session) => {
         labelCommitErrors(session)
         return session.withTransaction(() => {
-          // Nobody waits for the answer any more: what is written now would be written behind the caller's
-          // back.
+          // The caller has been told that the request failed, so nothing more may be written.
           if (performance.now() >= deadlineMs) throw unavailable()
           return work(session).then((result) => {
             throwIfOver()
@@ -191,8 +189,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       clearTimeout(early)
       clearInterval(sampling)
       const closing = connection.close()
-      // Before the first connection there is nothing to finish, and a try that is under way would be waited
-      // for.
+      // Before the first connection nothing is under way but a try, which would be waited for.
       if (ready) await closing
       else closing.catch(() => {})
     },
@@ -328,9 +325,9 @@ const OUTAGE_CODES = new Set([
 const labelled = new WeakSet<Session>()
 
 /**
- * While it commits, the driver expects errors of its own, and fails over one that it lets through as Node
- * gives it (a socket's, a stream's). Such an error leaves open whether the transaction was committed;
- * labelled so, the driver asks again, and the server commits it once.
+ * Labels errors of sockets and streams that occur while a session commits. They leave open whether the
+ * transaction was committed, and without the label the driver fails; with it the driver asks again, and the
+ * server commits once.
  */
 function labelCommitErrors(session: Session): void {
   if (labelled.has(session)) return
@@ -348,10 +345,7 @@ function labelCommitErrors(session: Session): void {
   }
 }
 
-/**
- * What the driver lets through as Node gives it: a socket that the server ended just before a command was
- * written to it.
- */
+/** Codes of Node for a socket that the server ended just before a command was written to it. */
 const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET'])
 
 /**
@@ -379,7 +373,8 @@ export function isOutage(error: unknown): boolean {
   return error.cause !== undefined && isOutage(error.cause)
 }
 
-const DUPLICATE_KEY = 11_000
+/** The server's code for a write that a unique index refused. */
+export const DUPLICATE_KEY = 11_000
 
 /**
  * True if a unique index refused the write; with `field`, only for the index that begins with it. An insert

@@ -1,8 +1,8 @@
 import { Schema } from 'mongoose'
 
 /*
- * A stored record is described once: its fields as mongoose takes them, from which its type follows. What is
- * not under `maybe` is required.
+ * A stored record is described once: its fields as mongoose takes them, from which its type follows. Fields
+ * are required unless they are under `maybe`.
  */
 
 interface Field<T> {
@@ -34,6 +34,9 @@ export const text = needed<string>(String)
 export const textOf = <T extends string>() => needed<T>(String)
 export const number = needed<number>(Number)
 export const flag = needed<boolean>(Boolean)
+export const date = needed<Date>(Date)
+/** A value that mongoose doesn't look into. */
+export const opaque = <T>() => needed<T>(Schema.Types.Mixed)
 export const nested = <Fields extends object>(fields: Fields) => needed<RecordOf<Fields>>(inner(fields))
 export const list = <T>({ type }: Field<T>) => needed<T[]>([type])
 
@@ -41,8 +44,10 @@ export const maybe = {
   text: optional<string>(String),
   textOf: <T extends string>() => optional<T>(String),
   number: optional<number>(Number),
-  /** Absent where it isn't so. */
+  /** Absent if it isn't so. */
   flag: optional<true>(Boolean),
+  boolean: optional<boolean>(Boolean),
+  opaque: <T>() => optional<T>(Schema.Types.Mixed),
   nested: <Fields extends object>(fields: Fields) => optional<RecordOf<Fields>>(inner(fields)),
   list: <T>({ type }: Field<T>) => optional<T[]>([type]),
 }
@@ -54,7 +59,7 @@ export const schemaOf = <Stored>(collection: string, fields: object) =>
 export const some = { $exists: true } as const
 export const none = { $exists: false } as const
 
-/** Options of an index of some records alone. */
+/** Options of an index that has only the records that match the filter. */
 export const only = <Filter extends object>(filter: Filter, name?: string, unique = false) => ({
   partialFilterExpression: filter,
   ...(name === undefined ? {} : { name }),

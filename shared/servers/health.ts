@@ -18,15 +18,15 @@ export interface Readiness {
 
 export interface Health {
   /**
-   * Ready from when the database is reached for the first time until the process stops. What all processes
-   * share is told and decides nothing: without MongoDB none of them would be left to say so to a client.
+   * Ready from when the database is reached for the first time until the process stops. A later outage of
+   * MongoDB or Redis is told but does not make it unready: else no API process would be left to tell clients.
    *
    * @param isDeep ready only if this process can do its work now
    */
   readiness(isDeep?: boolean): Promise<Readiness>
 }
 
-/** Shorter than a load balancer's own patience. */
+/** Shorter than a load balancer waits. */
 const PING_LIMIT_MS = SECOND_MS / 2
 
 /** @param needsRedis false for the API, which goes on without its queues */
@@ -47,14 +47,10 @@ export function watchHealth(ctx: Context, stopping: Promise<void>, needsRedis: b
 async function canWrite({ database }: Context): Promise<boolean> {
   if (!database.isReady()) return false
   const ping = database.connection.getClient().db('admin').command({ ping: 1 })
-  return withDeadline(
-    ping.then(
-      () => true,
-      () => false, // away, which is the answer
-    ),
-    PING_LIMIT_MS,
-    () => new Error('MongoDB did not answer'),
-  ).catch(() => false)
+  return withDeadline(ping, PING_LIMIT_MS, () => new Error('MongoDB did not answer')).then(
+    () => true,
+    () => false,
+  )
 }
 
 export interface MetricsServer {
@@ -97,37 +93,26 @@ async function answer(
   res: ServerResponse,
 ): Promise<void> {
   req.resume()
+  const refuse = (status: number, error: string, message: string, headers: Record<string, string> = {}) =>
+    send(res, status, { ok: false, error, message }, headers)
   const [path, query] = (req.url ?? '').split('?')
-  if (req.method !== 'GET' && req.method !== 'HEAD') {
-    send(
-      res,
-      405,
-      { ok: false, error: 'method_not_allowed', message: 'This port takes GET.' },
-      { Allow: 'GET, HEAD' },
-    )
-  } else if (path === '/healthz') {
-    send(res, 200, { ok: true, ...readBuild() })
-  } else if (path === '/readyz') {
+  if (req.method !== 'GET' && req.method !== 'HEAD')
+    return refuse(405, 'method_not_allowed', 'This port takes GET.', { Allow: 'GET, HEAD' })
+  if (path === '/healthz') return send(res, 200, { ok: true, ...readBuild() })
+  if (path === '/readyz') {
     const { ready, ...rest } = await health.readiness(query === 'deep')
-    send(res, ready ? 200 : 503, { ok: ready, ...rest })
-  } else if (path !== '/metrics') {
-    send(res, 404, {
-      ok: false,
-      error: 'no_such_route',
-      message: 'This port has /healthz, /readyz and /metrics.',
-    })
-  } else if (!isOperator(req.headers.authorization, token)) {
-    const message = "The metrics need the operator's token, as Bearer or as the password of Basic."
-    send(
-      res,
-      401,
-      { ok: false, error: 'invalid_token', message },
-      { 'WWW-Authenticate': 'Basic realm="operator", charset="UTF-8"' },
-    )
-  } else {
-    res.writeHead(200, { 'Content-Type': ctx.metrics.registry.contentType, 'Cache-Control': 'no-store' })
-    res.end(await ctx.metrics.registry.metrics())
+    return send(res, ready ? 200 : 503, { ok: ready, ...rest })
   }
+  if (path !== '/metrics')
+    return refuse(404, 'no_such_route', 'This port has /healthz, /readyz and /metrics.')
+  if (!isOperator(req.headers.authorization, token)) {
+    const message = "The metrics need the operator's token, as Bearer or as the password of Basic."
+    const headers = { 'WWW-Authenticate': 'Basic realm="operator", charset="UTF-8"' }
+    return refuse(401, 'invalid_token', message, headers)
+  }
+  const { registry } = ctx.metrics
+  res.writeHead(200, { 'Content-Type': registry.contentType, 'Cache-Control': 'no-store' })
+  res.end(await registry.metrics())
 }
 
 function send(res: ServerResponse, status: number, body: object, headers: Record<string, string> = {}): void {

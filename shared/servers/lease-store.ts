@@ -1,77 +1,61 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import mongoose, { Schema, type Connection } from 'mongoose'
-import { isDuplicateKey, type Session } from './database.ts'
+import mongoose, { type Connection } from 'mongoose'
+import { given } from '../foundation/given.ts'
+import { isDuplicateKey, within, type Session } from './database.ts'
+import { date, maybe, only, schemaOf, some, text, type RecordOf } from './fields.ts'
 
 /**
- * Leases keep processes from doing the same work side by side. The server's clock alone judges them, since
- * those of the workers may differ.
+ * Leases keep processes from doing the same work side by side. They go by the server's clock, since those of
+ * the processes may differ.
  *
- * Those of the ledger guard nothing: a holder that slept through its lease works on beside the next one, and
- * every write under it is right without it.
+ * The leases of the ledger only save work: a holder that slept through its lease works on beside the next one,
+ * and every write under the lease is right without it.
  *
- * Those of a key (a seed, a wallet, a seal key) guard it: one process has it at a time, and no process with
- * another key gets the lease before the operator has said so. Each holder has a number of its own, the fence;
- * each transaction of its work ends with a write that finds the lease with that number, so that nothing is
- * stored by a holder that was stopped while another took over.
+ * The lease of a key (a seed, a wallet, a seal key) guards the key: one process has it at a time, and no
+ * process with another key gets the lease before the operator has said so. Each holder has a number of its own,
+ * the fence. Each transaction of its work ends with a write that finds the lease with that number, so that
+ * nothing is stored by a holder that was stopped while another took over.
  */
-interface LeaseRecord {
-  _id: string
-  holder: string
-  until: Date
+const leaseFields = {
+  _id: text,
+  holder: text,
+  until: date,
   /** One more with each holder. */
-  fence?: number
-  /** Of a key's lease: what the key is known by, also while nobody holds the lease. */
-  key?: string
-  host?: string
-  /** The holder's wallet cannot be asked whose it is: anyone who knows takes over. */
-  keyless?: boolean
+  fence: maybe.number,
+  /** Of a key's lease: the key's fingerprint, also while nobody holds the lease. */
+  key: maybe.text,
+  host: maybe.text,
+  /** The holder's wallet cannot be asked whose it is: a process whose wallet can be asked takes over. */
+  keyless: maybe.boolean,
   /** Counts the holder's transactions. */
-  writes?: number
+  writes: maybe.number,
   /** Id of the session in which the holder writes: who takes over ends it. */
-  session?: mongoose.mongo.Binary
-  /** It is no lease, but a process that would have this one. */
-  wants?: string
-  public_name?: string
-  refused?: boolean
+  session: maybe.opaque<mongoose.mongo.Binary>(),
+  /** Only of a process that waits: the lease that it would have. Its record is no lease. */
+  wants: maybe.text,
+  public_name: maybe.text,
+  refused: maybe.boolean,
 }
+type LeaseRecord = RecordOf<typeof leaseFields>
 
-const leaseSchema = new Schema<LeaseRecord>(
-  {
-    _id: { type: String, required: true },
-    holder: { type: String, required: true },
-    until: { type: Date, required: true },
-    fence: Number,
-    key: String,
-    host: String,
-    keyless: Boolean,
-    writes: Number,
-    session: Schema.Types.Mixed,
-    wants: String,
-    public_name: String,
-    refused: Boolean,
-  },
-  { collection: 'leases', strict: 'throw', versionKey: false },
-)
-leaseSchema.index(
-  { until: 1 },
-  { name: 'gone', expireAfterSeconds: 3_600, partialFilterExpression: { wants: { $exists: true } } },
-)
+const leaseSchema = schemaOf<LeaseRecord>('leases', leaseFields)
+leaseSchema.index({ until: 1 }, { ...only({ wants: some }, 'gone'), expireAfterSeconds: 3_600 })
 
 export interface Lease {
-  /** Goes on holding it. @returns false where another has it by now */
+  /** Goes on holding it. @returns false if another process has it by now */
   renew(): Promise<boolean>
   release(): Promise<void>
 }
 
-/** One lease for each: what only one process may do at a time. */
+/** The leases of keys: the work with each key is done by one process at a time. */
 export const KEY_LEASES = { xno: 'xno wallet', xmr: 'xmr wallet', seal: 'seal key' } as const
 export type KeyLease = (typeof KEY_LEASES)[keyof typeof KEY_LEASES]
 
 /** A process that would hold the lease of a key. */
 export interface Candidate {
   readonly lease: KeyLease
-  /** Unlike that of any other process. */
+  /** Different in each process. */
   readonly id: string
   /** For the operator. */
   readonly host: string
@@ -81,9 +65,7 @@ export interface Candidate {
   readonly session: Session
 }
 
-/**
- * `waiting`: for the holder, who has the same key. `refused`: the key is another than the one in use.
- */
+/** `waiting`: for the holder, who has the same key. `refused`: the key is another than the one in use. */
 export type Claim =
   { state: 'held'; fence: number } | { state: 'waiting' | 'refused'; holder: string | undefined }
 
@@ -96,7 +78,7 @@ export interface KeyHost {
   publicName?: string
 }
 
-/** Another process has the lease by now: what was to be stored is not. */
+/** Another process has the lease by now, so the transaction was not stored. */
 export class LeaseLost extends Error {
   override name = 'LeaseLost'
 }
@@ -105,21 +87,22 @@ export class LeaseLost extends Error {
 const LEASE_MS = 5_000
 const RENEW_AFTER_MS = 1_000
 const RETRY_MS = 50
-/** A process that waits is heard of so long. */
+/** How long a waiting process is listed after its last try. */
 const HEARD_OF_MS = 15_000
-/** A transaction of a stopped process keeps the lease's document to itself, for a minute and a half. */
+/** A stopped process's transaction may keep the lease's document locked for a minute and a half. */
 const CLAIM_LIMIT_MS = 1_000
 /** The server's codes for a write that another transaction keeps waiting. */
 const KEPT_WAITING = new Set<unknown>([50, 112])
 
-/** Tells keys apart and nothing else: it is made of what is public anyway. */
-export const fingerprintOf = (publicName: string): string =>
+/** Tells keys apart. It is no secret: it is made of the public name. */
+const fingerprintOf = (publicName: string): string =>
   createHash('sha256').update(`agent-network key ${publicName}`).digest('hex')
 
 export function createLeaseStore(connection: Connection) {
-  const leases = connection.model<LeaseRecord>('Lease', leaseSchema)
+  const leases = connection.model('Lease', leaseSchema)
   const raw = leases.collection as unknown as mongoose.mongo.Collection<LeaseRecord>
 
+  /** Takes the lease, or goes on holding it, if it is free. @returns the lease as it is then */
   async function hold(
     name: string,
     holder: string,
@@ -128,7 +111,7 @@ export function createLeaseStore(connection: Connection) {
     const { key, host, session } = forKey ?? {}
     const isOwn = { $eq: ['$holder', holder] }
     const isKeyless = key === undefined ? false : { $eq: ['$keyless', true] }
-    // Without a lease there is no `until`, which is less than any date.
+    // A new lease has no `until`, which is less than any date.
     const isFree = { $or: [isOwn, { $lt: ['$until', '$$NOW'] }, isKeyless] }
     const isOfKey = key === undefined ? true : { $eq: [{ $ifNull: ['$key', key] }, key] }
     const mine = { $and: [isFree, isOfKey] }
@@ -164,24 +147,24 @@ export function createLeaseStore(connection: Connection) {
   }
   const holds = async (name: string, holder: string): Promise<boolean> =>
     (await hold(name, holder))?.holder === holder
-  /** Ends what a holder whose time is over has begun to write and cannot end. */
+  /** Ends the open transaction of a holder whose time is over. */
   async function endStopped(name: string): Promise<void> {
     const over = await raw.findOne({ _id: name, $expr: { $lt: ['$until', '$$NOW'] } })
     if (over?.session === undefined) return
-    await connection
-      .getClient()
-      .db('admin')
-      .command({ killSessions: [{ id: over.session }] })
+    const admin = connection.getClient().db('admin')
+    await admin.command({ killSessions: [{ id: over.session }] })
   }
   const wantOf = ({ lease, id }: Candidate): string => `${lease} ${id}`
-  /** Who of this process is written down as waiting. */
+  /** Ids of the records that say that this process waits. */
   const waiting = new Set<string>()
 
   return {
     models: { leases },
     /**
+     * Takes a lease that only saves work.
+     *
      * @param waitMs how long to wait for it
-     * @returns undefined where another holds it all that time
+     * @returns undefined if another process holds it all that time
      */
     async take(name: string, waitMs: number = 0): Promise<Lease | undefined> {
       const holder = randomUUID()
@@ -202,7 +185,7 @@ export function createLeaseStore(connection: Connection) {
         },
       }
     },
-    /** Takes the lease of a key, or goes on holding it; who doesn't get it is written down. */
+    /** Takes the lease of a key, or goes on holding it; a process that doesn't get it is written down. */
     async claim(candidate: Candidate): Promise<Claim> {
       const { lease, id, host, publicName } = candidate
       const key = publicName === undefined ? undefined : fingerprintOf(publicName)
@@ -222,7 +205,7 @@ export function createLeaseStore(connection: Connection) {
         holder: id,
         host,
         refused: isRefused,
-        ...(publicName === undefined ? {} : { public_name: publicName }),
+        ...given({ public_name: publicName }),
       }
       waiting.add(wantOf(candidate))
       await raw.updateOne(
@@ -232,7 +215,7 @@ export function createLeaseStore(connection: Connection) {
       )
       return { state: isRefused ? 'refused' : 'waiting', holder: found?.host }
     },
-    /** The next one need not wait. */
+    /** Gives the lease up, so that the next process need not wait. */
     async leave(candidate: Candidate): Promise<void> {
       await raw.updateOne({ _id: candidate.lease, holder: candidate.id }, { $set: { until: new Date(0) } })
       await raw.deleteOne({ _id: wantOf(candidate) })
@@ -248,8 +231,8 @@ export function createLeaseStore(connection: Connection) {
       if (matchedCount === 0)
         throw new LeaseLost(`the lease of the ${lease} is another process's by now: nothing was stored`)
     },
-    /** What the key is known by, if nobody has held the lease yet. */
-    async expectKey(lease: KeyLease, publicName: string): Promise<void> {
+    /** Binds the lease to this key, unless it is bound to one already. */
+    async bindFirst(lease: KeyLease, publicName: string): Promise<void> {
       const key = fingerprintOf(publicName)
       await raw.updateOne(
         { _id: lease },
@@ -257,18 +240,18 @@ export function createLeaseStore(connection: Connection) {
         { upsert: true },
       )
     },
-    /** From now on the lease is for this key alone; whoever holds it has lost it. */
-    async entrust(lease: KeyLease, publicName: string, session?: Session): Promise<void> {
+    /** Binds the lease to this key from now on; whoever holds it has lost it. */
+    async bind(lease: KeyLease, publicName: string, session?: Session): Promise<void> {
       await raw.updateOne(
         { _id: lease },
         {
           $set: { key: fingerprintOf(publicName), holder: '', until: new Date(0) },
           $inc: { fence: 1 },
         },
-        { upsert: true, ...(session === undefined ? {} : { session }) },
+        { upsert: true, ...within(session) },
       )
     },
-    /** Who holds the leases of keys, who waits and who was refused; by the server's clock. */
+    /** The processes that hold the leases of keys, wait for them or were refused; by the server's clock. */
     async listHosts(): Promise<KeyHost[]> {
       const names: readonly string[] = Object.values(KEY_LEASES)
       const found = await raw
@@ -282,7 +265,7 @@ export function createLeaseStore(connection: Connection) {
         lease: (wants ?? _id) as KeyLease,
         state: wants === undefined ? 'held' : refused === true ? 'refused' : 'waiting',
         host,
-        ...(publicName === undefined ? {} : { publicName }),
+        ...given({ publicName }),
       }))
     },
   }

@@ -1,57 +1,47 @@
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import type mongoose from 'mongoose'
+import { date, list, number, schemaOf, text, type RecordOf } from './fields.ts'
 
 /** One of the network's processes, as it says of itself. Losing it loses nothing: it is said again. */
-export interface ProcessRecord {
-  _id: string
-  host: string
-  pid: number
-  /** `api`, or `workers` with the queues that it serves. */
-  part: string
-  queues: string[]
-  version: string
-  commit: string
+const processFields = {
+  _id: text,
+  host: text,
+  pid: number,
+  /** `api` or `workers`. */
+  part: text,
+  /** Those that the workers serve. */
+  queues: list(text),
+  version: text,
+  commit: text,
   /** How far its clock is ahead of the database's, below 0 if it is behind. */
-  clock_ahead_ms: number
+  clock_ahead_ms: number,
   /** Unix seconds. */
-  started_at: number
+  started_at: number,
   /** By the database's clock. */
-  seen_at: Date
+  seen_at: date,
 }
+export type ProcessRecord = RecordOf<typeof processFields>
 
-const processSchema = new Schema<ProcessRecord>(
-  {
-    _id: { type: String, required: true },
-    host: { type: String, required: true },
-    pid: { type: Number, required: true },
-    part: { type: String, required: true },
-    queues: { type: [String], required: true },
-    version: { type: String, required: true },
-    commit: { type: String, required: true },
-    clock_ahead_ms: { type: Number, required: true },
-    started_at: { type: Number, required: true },
-    seen_at: { type: Date, required: true },
-  },
-  { collection: 'processes', strict: 'throw', versionKey: false },
-)
+const processSchema = schemaOf<ProcessRecord>('processes', processFields)
 processSchema.index({ seen_at: 1 }, { expireAfterSeconds: 3_600 })
 
-/** One that has said nothing for so long is gone, or frozen. */
+/** A process that has said nothing for so long is gone, or frozen. */
 const GONE_MS = 75_000
 
 export function createProcessStore(connection: Connection) {
-  const processes = connection.model<ProcessRecord>('Process', processSchema)
+  const processes = connection.model('Process', processSchema)
   const raw = processes.collection as unknown as mongoose.mongo.Collection<ProcessRecord>
   return {
     models: { processes },
+    /** Writes down that the process is alive. */
     async note({ _id, ...fields }: Omit<ProcessRecord, 'seen_at'>): Promise<void> {
       await raw.updateOne({ _id }, [{ $set: { ...fields, seen_at: '$$NOW' } }], { upsert: true })
     },
-    /** It goes with the next round of MongoDB's own deletions: no process may remove the records of others. */
+    /** Has MongoDB remove the record: no process may delete, since it could delete the records of others. */
     async forget(id: string): Promise<void> {
       await raw.updateOne({ _id: id }, { $set: { seen_at: new Date(0) } })
     },
-    /** Those that live, by host and part. */
+    /** The processes that are alive, by host and part. */
     list: (): Promise<ProcessRecord[]> =>
       raw
         .find({ $expr: { $gt: ['$seen_at', { $subtract: ['$$NOW', GONE_MS] }] } })

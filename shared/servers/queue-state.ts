@@ -26,10 +26,10 @@ export interface QueueState {
   due: boolean
 }
 
-/** Redis answers all of it in a few milliseconds. */
+/** Redis answers within a few milliseconds. */
 const LIMIT_MS = 5 * SECOND_MS
 
-/** True if there is work that nobody will do: what an operator must hear of at once. */
+/** True if no worker serves a queue that needs one: the operator must hear of it at once. */
 export function hasNoWorker(state: QueueState): boolean {
   return state.workers === 0 && (state.waiting > 0 || state.due)
 }
@@ -67,13 +67,12 @@ async function readState(queues: Queues, name: QueueName, nowMs: number): Promis
     active,
     delayed,
     failed,
-    // A job that was retried waits since its delay was over; its timestamp is when it was made, which is what
-    // matters here.
+    // A job's timestamp is when it was made, also if it was retried.
     oldestSeconds: oldest === undefined ? 0 : Math.max(0, (nowMs - oldest.timestamp) / SECOND_MS),
     workers,
     paused: meta.paused === true,
     limit: limitOf(meta),
-    // Once the operator has cleared the jobs of a coin that was given up, on the board, it is in use no more.
+    // If a coin was given up, the operator clears its jobs on the board; then the queue is no longer due.
     due: row.isAlwaysDue === true || completed + failed > 0,
   }
 }

@@ -6,7 +6,7 @@ export interface Reading {
   sort?: Readonly<Record<string, 1 | -1>>
   limit?: number
   session?: Session | undefined
-  /** From the primary, and nothing that an election can take back. */
+  /** Read from the primary, with majority: nothing that an election can take back. */
   isLasting?: boolean
 }
 
@@ -26,19 +26,15 @@ export function recordsOf<Stored>(model: Model<Stored>) {
       filter: QueryFilter<Stored>,
       reading: Reading = {},
     ): Promise<Found | undefined> {
-      return (
-        (await read<Found | null>(
-          model.findOne(filter, reading.fields ?? null, optionsOf(reading)),
-          reading,
-        )) ?? undefined
-      )
+      const query = model.findOne(filter, reading.fields ?? null, optionsOf(reading))
+      return (await read<Found | null>(query, reading)) ?? undefined
     },
     all: <Found = Stored>(filter: QueryFilter<Stored>, reading: Reading = {}): Promise<Found[]> =>
       read<Found[]>(model.find(filter, reading.fields ?? null, optionsOf(reading)), reading),
     async insert(records: readonly Stored[], session?: Session): Promise<void> {
       if (records.length > 0) await model.insertMany([...records], { ...within(session), lean: true })
     },
-    /** One conditional update. @returns false if no record is as the filter says */
+    /** One conditional update. @returns false if no record matches the filter */
     async change(
       filter: QueryFilter<Stored>,
       update: UpdateQuery<Stored>,
@@ -46,11 +42,11 @@ export function recordsOf<Stored>(model: Model<Stored>) {
     ): Promise<boolean> {
       return (await model.updateOne(filter, update, within(session))).matchedCount === 1
     },
-    /** The same, on a record that is made if there is none. */
+    /** Updates a record, or inserts it if none matches the filter. */
     async put(filter: QueryFilter<Stored>, update: UpdateQuery<Stored>, session?: Session): Promise<void> {
       await model.updateOne(filter, update, { ...within(session), upsert: true })
     },
-    /** @returns how many were not so before */
+    /** @returns how many records the update has changed */
     async changeAll(
       filter: QueryFilter<Stored>,
       update: UpdateQuery<Stored>,
@@ -58,21 +54,21 @@ export function recordsOf<Stored>(model: Model<Stored>) {
     ): Promise<number> {
       return (await model.updateMany(filter, update, within(session))).modifiedCount
     },
-    /** @returns the record as it was; undefined if none is as the filter says */
+    /** @returns the record as it was before; undefined if none matches the filter */
     async swap(
       filter: QueryFilter<Stored>,
       update: UpdateQuery<Stored>,
       session?: Session,
     ): Promise<Stored | undefined> {
-      return (
-        ((await model.findOneAndUpdate(filter, update, { ...within(session), lean: true })) as
-          Stored | undefined) ?? undefined
-      )
+      const before = await model.findOneAndUpdate(filter, update, { ...within(session), lean: true })
+      return (before as Stored | null) ?? undefined
     },
   }
 }
 
-/** Page after page, in the order of their ids, until one is empty; the next is read once this one is done with. */
+/**
+ * Yields page after page, by ascending ids, until one is empty; reads the next when the last is done with.
+ */
 export async function* pagesOf<Stored extends { _id: string }>(read: (after: string) => Promise<Stored[]>) {
   for (let page = await read(''); page.length > 0; page = await read(page.at(-1)?._id ?? '')) yield page
 }

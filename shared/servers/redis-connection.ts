@@ -1,4 +1,5 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import { given } from '../foundation/given.ts'
 import type { Log } from '../foundation/log.ts'
 import { QUEUE_TIMEOUT_MS } from '../foundation/limits.ts'
 import { parseRedisUrl, REDIS_URL_FORM } from '../foundation/redis-url.ts'
@@ -6,16 +7,13 @@ import { parseRedisUrl, REDIS_URL_FORM } from '../foundation/redis-url.ts'
 /** One server, or the way to many; both take the same commands. */
 export type RedisClient = Redis | Cluster
 
-/**
- * Retries for ever; a command that cannot be sent now fails now, so that nothing waits on a Redis that is
- * away.
- */
+/** Reconnects for ever; a command that cannot be sent fails at once, so that no request waits for Redis. */
 export function connectFailingFast(redisUrl: string, log: Log): RedisClient {
   const options = { maxRetriesPerRequest: 1, connectTimeout: 2_000, commandTimeout: QUEUE_TIMEOUT_MS * 4 }
   return reportState(open(redisUrl, options, false), log)
 }
 
-/** Retries for ever and lets commands wait: what a worker wants. */
+/** Reconnects for ever, and commands wait meanwhile, as a worker needs it. */
 export function connectWaiting(redisUrl: string, log: Log): RedisClient {
   return reportState(open(redisUrl, { maxRetriesPerRequest: null, connectTimeout: 2_000 }, true), log)
 }
@@ -31,8 +29,7 @@ function open(redisUrl: string, options: Options, enableOfflineQueue: boolean): 
   const { nodes, username, password, tls } = target
   const shared: Options = {
     ...options,
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
+    ...given({ username, password }),
     ...(tls ? { tls: {} } : {}),
   }
   switch (target.kind) {
@@ -65,16 +62,16 @@ function retryStrategy(times: number): number {
   return Math.min(100 * 2 ** Math.min(times, 5), 2_000)
 }
 
-/** Says once that Redis went away and once that it is back, not at each try. */
+/** Logs once that Redis is out of reach and once that it is back, not at each try. */
 function reportState(connection: RedisClient, log: Log): RedisClient {
-  let away = false
+  let isAway = false
   connection.on('error', (error: Error) => {
-    if (!away) log.warn({ err: error }, 'Redis is out of reach; work waits in MongoDB for the sweep')
-    away = true
+    if (!isAway) log.warn({ err: error }, 'Redis is out of reach; work waits in MongoDB for the sweep')
+    isAway = true
   })
   connection.on('ready', () => {
-    if (away) log.info('Redis is back')
-    away = false
+    if (isAway) log.info('Redis is back')
+    isAway = false
   })
   return connection
 }

@@ -2,21 +2,20 @@ import { isDuplicateKey } from './database.ts'
 import type { Context } from '../context.ts'
 
 /**
- * Stores a record of which its owner may have so many at once, in a free slot. One owner's records are
- * serialized within this process; across processes the unique index on owner and slot decides.
+ * Stores a record in a free slot of its owner, who may have `slots` such records at once. One owner's records
+ * are serialized within this process; across processes the unique index on owner and slot decides.
  *
  * @param listUsed the slots that the owner's records have
- * @param insert stores it in a slot.
- * @throws a duplicate-key error on `ownerField` if the slot is taken
- * @param refuse tells the owner that no slot is free
+ * @param insert stores the record in a slot; fails with a duplicate-key error on `ownerField` if it is taken
+ * @param refuse makes the error for an owner without a free slot
  */
-export function insertInSlot(
+export function insertInSlot<Stored>(
   ctx: Pick<Context, 'serialize'>,
   of: { owner: string; ownerField: string; slots: number },
   listUsed: () => Promise<readonly number[]>,
-  insert: (slot: number) => Promise<void>,
+  insert: (slot: number) => Promise<Stored>,
   refuse: () => Error,
-): Promise<void> {
+): Promise<Stored> {
   return ctx.serialize(`slot ${of.ownerField} ${of.owner}`, async () => {
     for (;;) {
       const used = new Set(await listUsed())

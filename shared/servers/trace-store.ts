@@ -1,53 +1,44 @@
 import type mongoose from 'mongoose'
-import { Schema, type Connection } from 'mongoose'
+import type { Connection } from 'mongoose'
 import type { Place } from '../foundation/tracing.ts'
 import { HOUR_MS, SECOND_MS } from '../foundation/time.ts'
+import { date, maybe, none, only, schemaOf, some, text, textOf, type RecordOf } from './fields.ts'
 
-/** Where the trace of a request goes on that made a record: at its entry, and then at its seal. */
-export interface TraceRecord {
+/** A record that was made in a traced request, whose trace goes on at the record's entry and at its seal. */
+const traceFields = {
   /** The record's id. */
-  _id: string
-  place: Place
-  at: Date
+  _id: text,
+  place: textOf<Place>(),
+  at: date,
   /** Its entry's number, once it has one. */
-  entry?: number
+  entry: maybe.number,
 }
+export type TraceRecord = RecordOf<typeof traceFields>
 
-/** Longer than a seal takes; what has no entry goes then. */
+/** Longer than an entry waits for its seal. */
 const KEPT_SECONDS = (2 * HOUR_MS) / SECOND_MS
-/** Of one batch or one seal no more are followed. */
+/** Traces that are followed of one batch of entries, or of one seal. */
 const MOST = 1_000
 
-const traceSchema = new Schema<TraceRecord>(
-  {
-    _id: { type: String, required: true },
-    place: { type: String, required: true },
-    at: { type: Date, required: true },
-    entry: Number,
-  },
-  { collection: 'traces', strict: 'throw', versionKey: false },
-)
+const traceSchema = schemaOf<TraceRecord>('traces', traceFields)
 traceSchema.index({ at: 1 }, { expireAfterSeconds: KEPT_SECONDS })
-traceSchema.index({ entry: 1 }, { partialFilterExpression: { entry: { $exists: true } } })
+traceSchema.index({ entry: 1 }, only({ entry: some }))
 
-/** Empty unless traces are on. A trace that is lost is lost: nobody waits for these writes. */
+/** Empty unless traces are on. Nothing depends on a trace, so the primary alone acknowledges these writes. */
 export function createTraceStore(connection: Connection) {
-  const traces = connection.model<TraceRecord>('Trace', traceSchema)
+  const traces = connection.model('Trace', traceSchema)
   const raw = () => traces.collection as unknown as mongoose.mongo.Collection<TraceRecord>
   const LOOSE = { writeConcern: { w: 1 } } as const
   return {
     models: { traces },
     async put(recordId: string, place: Place): Promise<void> {
-      await raw().updateOne(
-        { _id: recordId },
-        { $set: { place, at: new Date() } },
-        { ...LOOSE, upsert: true },
-      )
+      const update = { $set: { place, at: new Date() } }
+      await raw().updateOne({ _id: recordId }, update, { ...LOOSE, upsert: true })
     },
-    /** Those of these records that have no entry yet. */
+    /** The traced ones of these records that have no entry yet. */
     findUnnumbered: (recordIds: readonly string[]): Promise<TraceRecord[]> =>
       raw()
-        .find({ _id: { $in: [...recordIds] }, entry: { $exists: false } })
+        .find({ _id: { $in: [...recordIds] }, entry: none })
         .limit(MOST)
         .toArray(),
     async putEntries(numbered: readonly { _id: string; place: Place; entry: number }[]): Promise<void> {

@@ -325,7 +325,7 @@ describe('an outage of the API', () => {
     const order = await quiet.delivered()
     for (const times of [1, 2]) {
       await quiet.letPassInOutage(80 * HOUR_MS)
-      await quiet.ctx.serving.serve(quiet.ctx.now())
+      await quiet.ctx.serving.recordRequest(quiet.ctx.now())
       await passQuietly(order)
       expect((await orderOf(order)).extensions).toHaveLength(times)
     }
@@ -347,7 +347,7 @@ describe('an outage of the API', () => {
   it('followed by another one, in which the hour fell, gives an hour after that one, though nobody looked in between', async () => {
     const order = await quiet.delivered()
     await quiet.letPassInOutage(80 * HOUR_MS)
-    await quiet.ctx.serving.serve(quiet.ctx.now())
+    await quiet.ctx.serving.recordRequest(quiet.ctx.now())
     await quiet.letPassInOutage(80 * HOUR_MS)
     expectStatus(await quiet.step('accept', order), 200)
     expect((await orderOf(order)).extensions).toHaveLength(2)
@@ -357,11 +357,11 @@ describe('an outage of the API', () => {
     const { serving } = quiet.ctx
     const start = quiet.ctx.now()
     await vouch(quiet.ctx, start)
-    expect(await serving.beat(start + OUTAGE_GAP_MS)).toBe(true)
-    expect(await serving.beat(start + 2 * OUTAGE_GAP_MS + 1)).toBe(false)
-    await serving.serve(start + 2 * OUTAGE_GAP_MS)
+    expect(await serving.moveMark(start + OUTAGE_GAP_MS)).toBe(true)
+    expect(await serving.moveMark(start + 2 * OUTAGE_GAP_MS + 1)).toBe(false)
+    await serving.recordRequest(start + 2 * OUTAGE_GAP_MS)
     expect(await serving.findOutage(start + 1.5 * OUTAGE_GAP_MS)).toBeUndefined()
-    await Promise.all([1, 2, 3].map((ms) => serving.serve(start + 4 * OUTAGE_GAP_MS + ms)))
+    await Promise.all([1, 2, 3].map((ms) => serving.recordRequest(start + 4 * OUTAGE_GAP_MS + ms)))
     const outage = await serving.findOutage(start + 3 * OUTAGE_GAP_MS)
     expect([
       outage?._id,
@@ -378,7 +378,7 @@ describe('an outage of the API', () => {
     await serving.models.outages.insertMany([{ _id: start, to_ms: start + 60_000 }])
     // It was down until now.
     const end = start + 5 * HOUR_MS
-    await serving.serve(end)
+    await serving.recordRequest(end)
     expect([await serving.servedUntil(), (await serving.findOutage(end - 1))?.to_ms]).toEqual([end, end])
   })
 
