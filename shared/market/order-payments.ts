@@ -7,7 +7,7 @@ import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
 import { ANYWHERE, type PayoutRecord, type PayoutState } from '../payments/payout.ts'
 import type { StoredPayout, UnexplainedSend } from '../payments/payout.ts'
 import { withdrawPayout } from '../payments/payout-service.ts'
-import { NOTHING_TO_DO, type Outcome, type Purpose } from '../payments/purpose.ts'
+import type { OrderPurpose, Outcome } from '../payments/purpose.ts'
 import { nowSeconds } from '../foundation/time.ts'
 import { MARKET_FEE_PERCENT } from './market-terms.ts'
 import { enqueueDeadline } from './order-schedule.ts'
@@ -20,8 +20,8 @@ import { atReceived, priceOf, stepChange, sum, type OrderChange, type OrderRecor
  * conflict.
  */
 
-export const orderPurpose: Purpose = {
-  ...NOTHING_TO_DO,
+export const orderPurpose: OrderPurpose = {
+  inTurn: (_ctx, _agentId, transact) => transact(),
   async noted(ctx, payment, session) {
     if (payment.order_id !== undefined)
       await ctx.orders.notePaymentSeen(payment.order_id, payment.first_seen_at, session)
