@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { STOP_LIMIT_MS } from '../shared/foundation/limits.ts'
 import { COIN_FACTS } from '../shared/payments/coin-facts.ts'
+import { switchOffIfSilent } from '../shared/payments/coin-round.ts'
 import { COINS } from '../shared/payments/coin.ts'
-import { endSwitchedOff } from '../shared/payments/switched-off.ts'
 import { queueRow, type QueueName } from '../shared/servers/queues.ts'
 import { connectWaiting, type RedisClient } from '../shared/servers/redis-connection.ts'
 import { startNanoListener } from './nano-listener.ts'
@@ -120,7 +120,7 @@ function keepScheduled(
   timers.push(setInterval(() => void ctx.queues.recallStrayed(served), sweepMs))
   for (const coin of COINS)
     if (!COIN_FACTS[coin].isSetUp(ctx.config) && names.includes(COIN_FACTS[coin].queues.watch))
-      timers.push(setInterval(() => void endSwitchedOff(ctx, coin).catch(report), paymentPollMs))
+      timers.push(setInterval(() => void switchOffIfSilent(ctx, coin).catch(report), paymentPollMs))
   return () => {
     for (const timer of timers) clearInterval(timer)
   }

@@ -146,7 +146,7 @@ async function writeInvoices(ctx: NanoContext, count: number): Promise<InvoiceRe
     return { _id: `xno:${place + 1}`, coin: 'xno', index: place + 1, address, state: 'taken' }
   })
   const invoices = addresses.map((address) => ({
-    ...newInvoice({ agentId, at, cents: PRICE_CENTS, rate, address, expiresAt: at + 86_400 }),
+    ...newInvoice({ agentId, at, priceUsdCents: PRICE_CENTS, rate, address, expiresAt: at + 86_400 }),
     days: 1,
   }))
   for (let start = 0; start < count; start += SETUP_BATCH) {

@@ -11,8 +11,7 @@ import {
   type PaymentRecord,
 } from '../../shared/payments/invoice.ts'
 import { requiredConfirmations } from '../../shared/payments/invoice-service.ts'
-import { noteShown, recordPayment } from '../../shared/payments/settlement.ts'
-import { undoPayment } from '../../shared/payments/undo-payment.ts'
+import { noteShown, recordPayment, undoPayment } from '../../shared/payments/settlement.ts'
 import { isoTime } from '../../shared/foundation/time.ts'
 import { lookUp, paidTo } from './look-up.ts'
 import { rehearse } from './rehearse.ts'

@@ -219,7 +219,7 @@ const payouts: StatusSection = {
       Promise.all(
         COINS.map(async (coin) => ({
           coin,
-          ...(await ctx.payouts.countKeptBack(coin, await ctx.invoices.listUnseenOrders(coin))),
+          ...(await ctx.payouts.countKeptBack(coin, await ctx.invoices.listUnshownOrders(coin))),
         })),
       ),
     ])

@@ -36,11 +36,7 @@ export async function requireAgent(ctx: Context, agentId: string): Promise<Agent
  *
  * @throws Refusal `no_such_agent`, naming the query's field
  */
-export async function requireKnown(
-  ctx: Context,
-  agentId: string | undefined,
-  field: 'agent' | 'from',
-): Promise<void> {
+export async function requireKnown(ctx: Context, agentId: string | undefined, field: 'agent' | 'from') {
   if (agentId !== undefined && !(await ctx.agents.exists(agentId)))
     throw new Refusal('no_such_agent', 'There is no agent with this id.', { field })
 }
@@ -51,11 +47,7 @@ export function hideByBan(agent: AgentRecord): <Stored extends Hideable>(record:
   return (record) => (isHidden === undefined ? record : { ...record, hidden_at: hiddenAt })
 }
 
-/**
- * Reads an agent with its newest posts and claims, and its record as of now.
- *
- * @throws Refusal `no_such_agent`
- */
+/** An agent with its newest posts and claims, and its record as of now. @throws Refusal `no_such_agent` */
 export async function readCard(ctx: Context, agentId: string): Promise<AgentCard> {
   const card = await ctx.cards.read(agentId)
   if (card === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')

@@ -17,6 +17,12 @@ export interface CardRecords {
   overdue: number
 }
 
+type JoinedAgent = AgentRecord & {
+  card_posts: PostRecord[]
+  card_claims: ClaimRecord[]
+  card_overdue: { count: number }[]
+}
+
 /** @param nowSeconds gives the present, in Unix seconds, which decides which claims are overdue */
 export function createCardStore(connection: Connection, nowSeconds: () => number) {
   const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
@@ -24,24 +30,14 @@ export function createCardStore(connection: Connection, nowSeconds: () => number
   const read = createLookUp(
     async (agentIds: string[]) => {
       const overdue = [{ $match: comingOverdue(nowSeconds()) }, { $count: 'count' }]
-      const found = await agents
-        .aggregate<
-          AgentRecord & {
-            card_posts: PostRecord[]
-            card_claims: ClaimRecord[]
-            card_overdue: { count: number }[]
-          }
-        >(
-          [
-            { $match: { _id: { $in: agentIds } } },
-            ofAgent('posts', 'card_posts', newest),
-            ofAgent('claims', 'card_claims', newest),
-            ofAgent('claims', 'card_overdue', overdue),
-          ],
-          { batchSize: agentIds.length + 1 },
-        )
-        .toArray()
-      return found.map(
+      const stages = [
+        { $match: { _id: { $in: agentIds } } },
+        ofAgent('posts', 'card_posts', newest),
+        ofAgent('claims', 'card_claims', newest),
+        ofAgent('claims', 'card_overdue', overdue),
+      ]
+      const found = agents.aggregate<JoinedAgent>(stages, { batchSize: agentIds.length + 1 })
+      return (await found.toArray()).map(
         ({ card_posts: posts, card_claims: claims, card_overdue: [late], ...agent }): CardRecords => {
           return { agent, posts, claims, overdue: late?.count ?? 0 }
         },
@@ -49,13 +45,8 @@ export function createCardStore(connection: Connection, nowSeconds: () => number
     },
     ({ agent }) => agent._id,
   )
-  return {
-    /**
-     * Reads a card; cards that are requested at the same time are read by one command. Undefined: no such
-     * agent.
-     */
-    read,
-  }
+  /** Reads a card, undefined if there is no such agent; cards requested at the same time by one command. */
+  return { read }
 }
 
 export type CardStore = ReturnType<typeof createCardStore>

@@ -1,5 +1,5 @@
 import { announcementContent, type AnnouncementRecord } from '../announcements/announcement.ts'
-import { claimContent, type ClaimRecord, type VerdictRecord } from '../claims/claim.ts'
+import { claimContent, type VerdictRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
 import { isOpenedBy, findOpeningContent } from '../crypto/commitment.ts'
@@ -7,7 +7,7 @@ import type { AgentRecord } from '../agents/agent.ts'
 import { offerContent, type OfferRecord } from '../market/offer.ts'
 import type { OrderRecord } from '../market/order.ts'
 import type { PaymentRecord } from '../payments/invoice.ts'
-import { postContent, type PostRecord } from '../posts/post.ts'
+import { postContent } from '../posts/post.ts'
 import { readLeaves, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
 import type { SealRecord } from '../ledger/seal.ts'
@@ -31,6 +31,7 @@ interface Stored {
   agent_id?: string
 }
 
+/** The salt and the content that open a commitment; salt undefined if the record no longer has it. */
 interface Opening {
   salt: string | undefined
   content: Content
@@ -42,63 +43,44 @@ interface Opener {
   field: string
   /** Present if only some entries of the kind have this commitment; such entries name no author. */
   isOptional?: true
-  /**
-   * The salt and the content that open the commitment; salt undefined if the record no longer has it. Several
-   * if any one of them may open it.
-   */
+  /** Several openings if any one of them may open the commitment. */
   open(record: never): Opening | Opening[]
 }
 
-/**
- * One row for each commitment whose content its record stores. (The transactions of a payout are stored with
- * its transfers.)
- */
+/** Opens a commitment whose salt is the record's `salt`. */
+const bySalt =
+  <Fields>(contentOf: (fields: Fields) => Content) =>
+  (record: Fields & { salt?: string }): Opening => ({ salt: record.salt, content: contentOf(record) })
+
+/** One row for each commitment whose content its record stores; a payout's transactions are in its transfers. */
 const OPENERS: readonly Opener[] = [
   {
     kind: 'registration',
     collection: 'agents',
     field: 'handle_hash',
-    open: ({ salt, handle }: AgentRecord) => ({ salt, content: { handle: handle ?? null } }),
+    open: bySalt(({ handle }: AgentRecord) => ({ handle: handle ?? null })),
   },
-  {
-    kind: 'post',
-    collection: 'posts',
-    field: 'content_hash',
-    open: (post: PostRecord) => ({ salt: post.salt, content: postContent(post) }),
-  },
-  {
-    kind: 'claim',
-    collection: 'claims',
-    field: 'content_hash',
-    open: (claim: ClaimRecord) => ({ salt: claim.salt, content: claimContent(claim) }),
-  },
+  { kind: 'post', collection: 'posts', field: 'content_hash', open: bySalt(postContent) },
+  { kind: 'claim', collection: 'claims', field: 'content_hash', open: bySalt(claimContent) },
   {
     kind: 'verdict',
     collection: 'verdicts',
     field: 'evidence_hash',
-    open: ({ salt, evidence }: VerdictRecord) => ({ salt, content: { evidence: evidence ?? null } }),
+    open: bySalt(({ evidence }: VerdictRecord) => ({ evidence: evidence ?? null })),
   },
   {
     kind: 'announcement',
     collection: 'announcements',
     field: 'content_hash',
-    open: (record: AnnouncementRecord) => ({ salt: record.salt, content: announcementContent(record) }),
+    open: bySalt((record: AnnouncementRecord) => announcementContent(record)),
   },
   {
     kind: 'operator_act',
     collection: 'operator_acts',
     field: 'content_hash',
-    open: ({ salt, by, path }: { salt: string; by: string; path: string }) => ({
-      salt,
-      content: { by, path },
-    }),
+    open: bySalt(({ by, path }: { salt: string; by: string; path: string }) => ({ by, path })),
   },
-  {
-    kind: 'offer',
-    collection: 'offers',
-    field: 'content_hash',
-    open: (offer: OfferRecord) => ({ salt: offer.salt, content: offerContent(offer) }),
-  },
+  { kind: 'offer', collection: 'offers', field: 'content_hash', open: bySalt(offerContent) },
   {
     kind: 'offer',
     collection: 'offers',
@@ -130,9 +112,9 @@ const OPENERS: readonly Opener[] = [
     collection: 'orders',
     field: 'delivery_hash',
     isOptional: true,
-    open: (order: OrderRecord) => ({
-      salt: order.delivery_salt,
-      content: { delivery: order.delivery ?? null },
+    open: ({ delivery_salt: salt, delivery }: OrderRecord) => ({
+      salt,
+      content: { delivery: delivery ?? null },
     }),
   },
   {
@@ -140,9 +122,9 @@ const OPENERS: readonly Opener[] = [
     collection: 'orders',
     field: 'reason_hash',
     isOptional: true,
-    open: (order: OrderRecord) => ({
-      salt: order.dispute_salt,
-      content: { reason: order.dispute_reason ?? null },
+    open: ({ dispute_salt: salt, dispute_reason: reason }: OrderRecord) => ({
+      salt,
+      content: { reason: reason ?? null },
     }),
   },
   {
@@ -150,7 +132,7 @@ const OPENERS: readonly Opener[] = [
     collection: 'payments',
     field: 'tx_hash',
     isOptional: true,
-    open: ({ salt, tx, undone_tx: before = tx }: PaymentRecord) => ({ salt, content: { tx: before } }),
+    open: bySalt(({ tx, undone_tx: before = tx }: PaymentRecord) => ({ tx: before })),
   },
 ]
 
@@ -175,9 +157,9 @@ export async function findContentFaults(ctx: CheckContext): Promise<ContentFault
   for await (const page of ctx.entries.pages(1)) {
     for (const entry of page) await checkSums(entry)
     for (const opener of OPENERS) {
+      const hasField = ({ data }: EntryRecord) => (data[opener.field] ?? null) !== null
       const own = page.filter(
-        ({ kind, data }) =>
-          kind === opener.kind && !(opener.isOptional && (data[opener.field] ?? null) === null),
+        (entry) => entry.kind === opener.kind && (!opener.isOptional || hasField(entry)),
       )
       if (own.length > 0) await checkRecords(ctx, opener, own, report)
     }
@@ -206,26 +188,18 @@ async function checkRecords(
       report(`entry ${_id}: ${id} doesn't exist`)
       continue
     }
-    const isOpened = [open(record as never)]
-      .flat()
-      .some(({ salt = '', content }) =>
-        isOpenedBy(data[field], salt, findOpeningContent(data[field], salt, id, content)),
-      )
-    if (!isOpened) report(`entry ${_id}: ${id} is not what its entry commits to`)
+    const isOpened = ({ salt = '', content }: Opening): boolean =>
+      isOpenedBy(data[field], salt, findOpeningContent(data[field], salt, id, content))
+    if (![open(record as never)].flat().some(isOpened))
+      report(`entry ${_id}: ${id} is not what its entry commits to`)
     const { agent_id: author } = record
     if (!isOptional && author !== undefined && author !== data['agent_id'])
       report(`entry ${_id}: ${id} has another author than its entry`)
   }
 }
 
-/**
- * Takes the entries in their order, and compares each seal's closing entry with the sums and roots it
- * should state.
- */
-function createSumCheck(
-  { seals }: CheckContext,
-  report: (sentence: string) => void,
-): (entry: EntryRecord) => Promise<void> {
+/** @returns a function that takes all entries in order, and checks the sums and roots that close each seal */
+function createSumCheck({ seals }: CheckContext, report: (sentence: string) => void) {
   let seq = 1
   let owed: Owed = NOTHING_OWED
   let previous: SealRecord | undefined
@@ -234,7 +208,7 @@ function createSumCheck(
   let keys = createKeyTree()
   // As they were at the end of the seal before.
   let before = { log: logState(log), keys: keyState(keys) }
-  return async (entry) => {
+  return async (entry: EntryRecord): Promise<void> => {
     seal ??= await seals.find(seq)
     const { leaves, unreadable } = readLeaves([entry])
     log.append(leaves)
@@ -248,11 +222,8 @@ function createSumCheck(
         report(`entry ${entry._id}: the sums of seal ${seq} do not follow`)
       if (entry.data['prev_seal'] !== undefined && entry.data['prev_seal'] !== data['prev_seal'])
         report(`entry ${entry._id}: seal ${seq} names another seal before it`)
-      for (const field of ['log', 'keys'])
-        if (
-          entry.data[field] !== undefined &&
-          canonicalJson(entry.data[field]) !== canonicalJson(data[field])
-        )
+      for (const field of ['log', 'keys'].filter((name) => entry.data[name] !== undefined))
+        if (canonicalJson(entry.data[field]) !== canonicalJson(data[field]))
           report(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
       owed = readOwed(entry)
       previous = seal

@@ -30,8 +30,8 @@ export const invoiceBody = z.object({
 })
 
 /**
- * The amount, in whole coins, that is shown for a coin that is not ready: more than anyone has. Whoever compares
- * prices would take 0 for the cheapest.
+ * The amount, in whole coins, that is shown for a coin that is not ready: more than anyone has. Whoever
+ * compares prices would take 0 for the cheapest.
  */
 const NO_PRICE = 999_999_999
 
@@ -87,11 +87,7 @@ type Menu = z.input<typeof currencyMenuView>
  * @param coins the coins that can be paid with now, with their rates
  * @throws Refusal `unavailable` if the database's time is unknown
  */
-export async function readCurrencies(
-  ctx: Context,
-  agentId: string | undefined,
-  coins: CoinMenu,
-): Promise<Menu> {
+export async function readCurrencies(ctx: Context, agentId: string | undefined, coins: CoinMenu) {
   const nowMs = ctx.databaseNow()
   const { freeUntilMs } = ctx.config
   const free = isFreePeriod(freeUntilMs, nowMs)
@@ -113,14 +109,10 @@ export async function readCurrencies(
     rate_source: describeRateSource(coins),
     accepted: [...COINS.map((coin) => describeCoin(coin, coins, centsPerDay)), describeWork(ctx)],
     not_accepted: [
-      {
-        coin: 'btc',
+      ...['btc', 'eth'].map((coin) => ({
+        coin,
         why: 'Its fees can exceed a day of pass, and its chain shows every payment to everybody.',
-      },
-      {
-        coin: 'eth',
-        why: 'Its fees can exceed a day of pass, and its chain shows every payment to everybody.',
-      },
+      })),
       {
         why: 'Cards and bank transfers need a person with an account, which an agent does not have.',
         add_how: 'Pay in a coin or by proof of work.',
@@ -159,10 +151,8 @@ function describeRateSource(coins: CoinMenu): string {
 /** The price of a day, as an invoice for one day would state it; NO_PRICE if the coin isn't ready. */
 function priceOfDay(coin: Coin, coins: CoinMenu, centsPerDay: number): string {
   const rate = coins[coin]
-  return formatPrice(
-    rate === undefined ? parseAmount(String(NO_PRICE), coin) : priceAt(centsPerDay, rate),
-    coin,
-  )
+  const amountRaw = rate === undefined ? parseAmount(String(NO_PRICE), coin) : priceAt(centsPerDay, rate)
+  return formatPrice(amountRaw, coin)
 }
 
 function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Menu['accepted'][number] {
@@ -196,7 +186,7 @@ function describeWork(ctx: Context): Menu['accepted'][number] {
 }
 
 /** A sentence that says what a day of pass costs in core-hours with each measured solver. */
-export function describeCost(hashesPerDay: number): string {
+function describeCost(hashesPerDay: number): string {
   const costs = SOLVERS.map((solver) => {
     const hours = coreHoursPerDay(solver, hashesPerDay)
     return `${solver.name}: ${round(hours)} core-hours, ${round((hours * 60) / 4)} minutes on 4 cores`
@@ -204,6 +194,5 @@ export function describeCost(hashesPerDay: number): string {
   return `A day of pass takes about ${hashesPerDay.toExponential(2)} hashes. ${costs.join('; ')}. A large GPU needs seconds. Rates as measured on one core of one machine; yours will differ.`
 }
 
-function round(value: number): string {
-  return value >= 10 ? value.toFixed(0) : value.toPrecision(2)
-}
+/** As text with two significant digits, or all digits before the point. */
+const round = (value: number): string => (value >= 10 ? value.toFixed(0) : value.toPrecision(2))

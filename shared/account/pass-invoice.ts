@@ -31,11 +31,7 @@ export interface MoneyChange {
  *   late money the higher of that and the price at its arrival
  * @throws TypeError if `priceRaw` is below the invoice's amount
  */
-export function applyMoney(
-  invoice: Money,
-  amountRaw: bigint,
-  priceRaw: bigint = BigInt(invoice.amount_raw),
-): MoneyChange {
+export function applyMoney(invoice: Money, amountRaw: bigint, priceRaw: bigint = BigInt(invoice.amount_raw)) {
   const amount = BigInt(invoice.amount_raw)
   if (priceRaw < amount)
     throw new TypeError(`"priceRaw" expected at least the amount ${amount}, got ${priceRaw}`)
@@ -71,16 +67,16 @@ export function settleMoney(
   const received = BigInt(invoice.received_raw) + BigInt(invoice.carried_raw) + amountRaw
   const daysLeft = BigInt(invoice.days - invoice.credited_days)
   const isShort = received < amount && missingRaw(invoice.coin, amount, received) === 0n
-  const lowered = daysLeft > 0n ? (BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)) / daysLeft : 0n
-  if (!isShort || priceRaw > amount || lowered === 0n)
+  const unspent = BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)
+  // The price at which what there is buys all days that are left.
+  const lowerRaw = daysLeft > 0n ? unspent / daysLeft : 0n
+  if (!isShort || priceRaw > amount || lowerRaw === 0n)
     return { ...applyMoney(invoice, amountRaw, priceRaw), priceRaw }
-  return { ...applyMoney({ ...invoice, amount_raw: String(lowered) }, amountRaw, lowered), priceRaw: lowered }
+  const lowered = { ...invoice, amount_raw: String(lowerRaw) }
+  return { ...applyMoney(lowered, amountRaw, lowerRaw), priceRaw: lowerRaw }
 }
 
-/**
- * The reason why an invoice's money changes: a payment, its expiry, or a remainder that was carried into
- * it.
- */
+/** Why an invoice's money changes: a payment, its expiry, or a remainder that was carried into it. */
 export interface Cause {
   /** Names the change in the journal. */
   source: string

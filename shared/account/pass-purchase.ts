@@ -3,11 +3,10 @@ import { isDuplicateKey, requireOwn, type Session } from '../servers/database.ts
 import { Refusal } from '../foundation/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { priceInCoin, type Coin } from '../payments/coin.ts'
-import { logInvoice } from '../payments/money-log.ts'
 import { remainderRaw, type InvoiceRecord, type PaymentRecord } from '../payments/invoice.ts'
-import { isUnderWay, prepareInvoice } from '../payments/invoice-service.ts'
+import { isUnderWay, logInvoice, prepareInvoice } from '../payments/invoice-service.ts'
 import { move } from '../payments/journal.ts'
-import { NOTHING_TO_DO, type Outcome, type Purpose } from '../payments/purpose.ts'
+import type { Purpose } from '../payments/purpose.ts'
 import { readFreshRate } from '../payments/rate.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { orderWork } from '../work/work-order.ts'
@@ -126,22 +125,15 @@ async function insertWithRemainders(ctx: Context, fresh: PassInvoice): Promise<I
       const left = remainderRaw(earlier)
       const moved = String(BigInt(earlier.moved_raw) + left)
       const unspent = String(BigInt(earlier.unspent) - left * BigInt(earlier.days ?? 0))
-      await requireOwn(
-        ctx.invoices.changeMoney(earlier, { moved_raw: moved, unspent, has_remainder: false }, [], session),
-        earlier._id,
-      )
+      const change = { moved_raw: moved, unspent, has_remainder: false }
+      await requireOwn(ctx.invoices.changeMoney(earlier, change, [], session), earlier._id)
       carried += left
     }
     const about = { coin, at, ids: { agent_id: agentId, invoice_id: _id } }
     const carriedLine = move(`${_id}/carried`, `remainder:${agentId}`, `invoice:${_id}`, carried, about)
     const invoice = { ...fresh, carried_raw: String(carried), unspent: String(carried * BigInt(fresh.days)) }
-    const { fields, entries, lines, priceRaw } = await buy(
-      ctx,
-      invoice,
-      { source: _id, at },
-      { source: `${_id}/credit`, record: { invoice_id: _id } },
-      session,
-    )
+    const credit = { source: `${_id}/credit`, record: { invoice_id: _id } }
+    const { fields, entries, lines, priceRaw } = await buy(ctx, invoice, { source: _id, at }, credit, session)
     const { has_remainder: hasRemainder, open, ...money } = fields
     const { open: _open, ...closed } = invoice
     const stored: InvoiceRecord = {
@@ -165,11 +157,9 @@ async function buy(
   cause: Cause,
   of: Pick<Credit, 'source' | 'record'>,
   session: Session,
-): Promise<
-  Required<Pick<Outcome, 'fields' | 'lines'>> & { entries: PendingEntry[]; days: number; priceRaw: bigint }
-> {
+) {
   const { addedDays: days, ...spent } = spend(invoice, cause)
-  const entries =
+  const entries: PendingEntry[] =
     days === 0 ? [] : [await creditPaidDays(ctx, invoice.agent_id, days, { ...of, means: 'coin' }, session)]
   return { ...spent, entries, days }
 }
@@ -179,7 +169,6 @@ async function buy(
  * expires. A payment that the chain reverses later changes no pass.
  */
 export const passPurpose: Purpose = {
-  ...NOTHING_TO_DO,
   inTurn: serializeByReferrer,
   async received(ctx, invoice, payment, session) {
     const price = await priceOf(ctx, invoice, payment)
@@ -202,32 +191,21 @@ export const passPurpose: Purpose = {
   async expired(ctx, invoice, session) {
     const source = `${invoice._id}/lapse`
     const lapsed = { ...requireDays(invoice), lapsed: true }
-    return buy(
-      ctx,
-      lapsed,
-      { source, at: unixSeconds(ctx.databaseNow()) },
-      { source, record: { invoice_id: invoice._id } },
-      session,
-    )
+    const cause = { source, at: unixSeconds(ctx.databaseNow()) }
+    return buy(ctx, lapsed, cause, { source, record: { invoice_id: invoice._id } }, session)
   },
 }
 
 /** Takes back the days that a payment bought; the other payments' money buys what it can without it. */
-async function takeBack(
-  ctx: Context,
-  found: InvoiceRecord,
-  payment: PaymentRecord,
-  session: Session,
-): Promise<Outcome> {
+async function takeBack(ctx: Context, found: InvoiceRecord, payment: PaymentRecord, session: Session) {
   const invoice = requireDays(found)
   const { credited_days: bought = 0, price_raw: price = invoice.amount_raw } = payment
   const amountRaw = BigInt(payment.amount_raw)
+  const spent = BigInt(bought) * BigInt(price)
   const before = {
     ...invoice,
     received_raw: String(BigInt(invoice.received_raw) - amountRaw),
-    unspent: String(
-      BigInt(invoice.unspent) + BigInt(bought) * BigInt(price) - amountRaw * BigInt(invoice.days),
-    ),
+    unspent: String(BigInt(invoice.unspent) + spent - amountRaw * BigInt(invoice.days)),
     credited_days: invoice.credited_days - bought,
   }
   if (BigInt(before.unspent) < 0n)
@@ -236,27 +214,14 @@ async function takeBack(
       "What it left over has gone into another of the agent's invoices, so it cannot be taken back.",
     )
   const source = `${payment._id}/undone`
-  const at = unixSeconds(ctx.databaseNow())
-  const { fields, lines } = toMoneySpent(invoice, settleMoney(before, 0n), {
-    source,
-    at,
-    amountRaw: -amountRaw,
-  })
+  const cause = { source, at: unixSeconds(ctx.databaseNow()), amountRaw: -amountRaw }
+  const { fields, lines } = toMoneySpent(invoice, settleMoney(before, 0n), cause)
   const lost = invoice.credited_days - (fields.credited_days ?? 0)
+  if (lost === 0) return { fields, lines }
   const record = { payment_id: payment._id, invoice_id: invoice._id }
-  const entries =
-    lost === 0
-      ? []
-      : [
-          await takeBackDays(
-            ctx,
-            invoice.agent_id,
-            lost,
-            { source: `${source}/days`, means: 'coin', record },
-            session,
-          ),
-        ]
-  return { fields, lines, entries }
+  const credit = { source: `${source}/days`, means: 'coin', record } as const
+  const entry = await takeBackDays(ctx, invoice.agent_id, lost, credit, session)
+  return { fields, lines, entries: [entry] }
 }
 
 function requireDays(invoice: InvoiceRecord): PassInvoice {

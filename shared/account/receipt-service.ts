@@ -10,6 +10,7 @@ import type { JsonValue } from '../crypto/canonical-json.ts'
 import { findOpeningContent } from '../crypto/commitment.ts'
 import type { Opening, Receipt, SealedReceiptEntry, WaitingReceiptEntry } from '../crypto/receipt.ts'
 import { tookTooLong, unavailable } from '../servers/database.ts'
+import { given } from '../foundation/given.ts'
 import { withDeadline } from '../foundation/deadline.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { throwIfOver } from '../foundation/scope.ts'
@@ -106,9 +107,8 @@ export async function makeReceipt(
     throw new Refusal('no_such_record', 'No record with this id has entries in the ledger.', { field: 'id' })
   const rest = listed.filter(({ _id }) => _id !== first._id)
   const entries = [first, ...rest.slice(0, MAX_RECEIPT_ENTRIES - 1)]
-  return inTurn(entries.length * ENTRY_COST, () =>
-    proveAll(ctx, id, entries, rest.length >= MAX_RECEIPT_ENTRIES),
-  )
+  const hasMore = rest.length >= MAX_RECEIPT_ENTRIES
+  return inTurn(entries.length * ENTRY_COST, () => proveAll(ctx, id, entries, hasMore))
 }
 
 async function proveAll(
@@ -166,17 +166,8 @@ async function prove(
   const proofs = await proveEntries(ctx, seal, entries)
   const inLog = await Promise.all(entries.map(proveInLog))
   return proofs.map(({ leaf, path, seq, index, entry }, place) => {
-    const tlogProof = inLog[place]
-    return {
-      sealed: true,
-      entry,
-      leaf,
-      seq,
-      index,
-      path,
-      seal: viewSeal(seal),
-      ...(tlogProof === undefined ? {} : { tlog_proof: tlogProof }),
-    }
+    const tlog = given({ tlog_proof: inLog[place] })
+    return { sealed: true, entry, leaf, seq, index, path, seal: viewSeal(seal), ...tlog }
   })
 }
 
@@ -210,9 +201,7 @@ async function untilNumbered(ctx: Context, id: string): Promise<void> {
       throw new Refusal(
         'unavailable',
         'The record is stored, but one of its ledger entries has no number yet; ask again in a moment.',
-        {
-          retryAfterSeconds: RETRY_AFTER_SECONDS,
-        },
+        { retryAfterSeconds: RETRY_AFTER_SECONDS },
       )
     await sleep(WAIT_STEP_MS)
   }
@@ -248,14 +237,9 @@ const OPENERS: Partial<Record<EntryKind, (ctx: Context, id: string) => Promise<O
   offer: (ctx, id) => openShown(ctx, ctx.offers.find(id), offerContent),
   async verdict(ctx, id) {
     const verdict = await ctx.claims.models.verdicts.findOne({ _id: id }).lean<VerdictRecord>()
-    return verdict === null
-      ? undefined
-      : {
-          field: 'evidence_hash',
-          salt: verdict.salt,
-          content: { evidence: verdict.evidence ?? null },
-          ...authorOf(verdict),
-        }
+    if (verdict === null) return undefined
+    const content = { evidence: verdict.evidence ?? null }
+    return { field: 'evidence_hash', salt: verdict.salt, content, ...authorOf(verdict) }
   },
 }
 
@@ -280,14 +264,9 @@ async function openEntries(ctx: Context, id: string, entries: readonly EntryReco
   for (const { _id, kind, data } of entries) {
     const opened = await OPENERS[kind]?.(ctx, id)
     if (opened === undefined) continue
-    const { field, salt, content } = opened
-    openings.push({
-      entry_id: _id,
-      field,
-      salt,
-      content: findOpeningContent(data[field], salt, id, content),
-      ...authorOf(opened),
-    })
+    const { field, salt } = opened
+    const content = findOpeningContent(data[field], salt, id, opened.content)
+    openings.push({ entry_id: _id, field, salt, content, ...authorOf(opened) })
   }
   return openings
 }

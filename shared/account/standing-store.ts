@@ -27,10 +27,7 @@ export interface Belongings {
  */
 const FETCHED = 1_000
 
-/**
- * For each kind: its collection, the field that names the owner, the filter of records that count, and how
- * far they are counted.
- */
+/** For each kind: collection, field that names the owner, filter of what counts, and how far it is counted. */
 const KINDS = {
   referred: { collection: 'agents', owner: 'ref', filter: {}, most: MAX_REFERRALS_COUNTED },
   unread: { collection: 'messages', owner: 'to', filter: UNREAD, most: MAX_UNREAD_COUNTED },
@@ -66,14 +63,10 @@ export function createStandingStore(connection: Connection) {
   }
   const read = createGroups(async (asked: string[]) => {
     const agentIds = [...new Set(asked)]
-    const fetched = await agents
-      .aggregate<Fetched>(
-        [{ $match: { _id: { $in: agentIds } } }, ...kinds.map((kind) => unionWith(kind, agentIds))],
-        {
-          batchSize: agentIds.length + kinds.length * FETCHED + 1,
-        },
-      )
-      .toArray()
+    const unions = kinds.map((kind) => unionWith(kind, agentIds))
+    const batchSize = agentIds.length + kinds.length * FETCHED + 1
+    const stages = [{ $match: { _id: { $in: agentIds } } }, ...unions]
+    const fetched = await agents.aggregate<Fetched>(stages, { batchSize }).toArray()
     const found = new Map(fetched.filter(isAgent).map((agent) => [agent._id, agent]))
     const counts = new Map(kinds.map((kind) => [kind, countOwners(kind, fetched)]))
     return asked.map((agentId) => ({
@@ -82,14 +75,12 @@ export function createStandingStore(connection: Connection) {
     }))
   })
   return {
-    /** Reads an agent and its counts; agents that are requested at the same time are read by one command. */
+    /** Reads an agent and its counts; agents requested at the same time are read by one command. */
     async read(agentId: string): Promise<{ agent: AgentRecord | undefined; belongings: Belongings }> {
       const { agent, countOf } = await read(agentId)
       const countAlone = (kind: keyof Belongings): Promise<number> => {
-        const { collection, owner, filter, most } = KINDS[kind]
-        return connection
-          .collection(collection)
-          .countDocuments({ [owner]: agentId, ...filter }, { limit: most })
+        const { collection, owner, filter, most: limit } = KINDS[kind]
+        return connection.collection(collection).countDocuments({ [owner]: agentId, ...filter }, { limit })
       }
       const belongings = {} as Belongings
       for (const kind of kinds)
@@ -101,14 +92,8 @@ export function createStandingStore(connection: Connection) {
 
 export type StandingStore = ReturnType<typeof createStandingStore>
 
-/**
- * Counts the fetched records of a kind by owner. The result gives undefined for every owner if there may be
- * more than were fetched.
- */
-function countOwners(
-  kind: keyof Belongings,
-  fetched: readonly Fetched[],
-): (agentId: string) => number | undefined {
+/** Counts the fetched records of a kind by owner; undefined for all if there may be more than were fetched. */
+function countOwners(kind: keyof Belongings, fetched: readonly Fetched[]) {
   const counts = new Map<string, number>()
   let total = 0
   for (const document of fetched) {
@@ -118,5 +103,5 @@ function countOwners(
     total++
     counts.set(owner, (counts.get(owner) ?? 0) + 1)
   }
-  return (agentId) => (total < FETCHED ? (counts.get(agentId) ?? 0) : undefined)
+  return (agentId: string): number | undefined => (total < FETCHED ? (counts.get(agentId) ?? 0) : undefined)
 }

@@ -40,7 +40,7 @@ export const cosignView = z.object({
 })
 
 /** The name that an agent's witness key must have in the log of this origin. */
-export const witnessName = (origin: string, agentId: string): string => `${origin}/w/${agentId}`
+const witnessName = (origin: string, agentId: string): string => `${origin}/w/${agentId}`
 
 /**
  * Sets the key that the agent cosigns with, in the vkey form of C2SP signed-note. The change is a ledger
@@ -54,9 +54,7 @@ export async function registerWitness(ctx: Context, agentId: string, vkey: strin
   const expected = witnessName(origin, agentId)
   const key = readField('vkey', () => parseVkey(vkey))
   if (key.type !== NOTE_KEY.cosigner || key.name !== expected)
-    throw new Refusal('invalid_field', `Expected a vkey of type 04 with the name ${expected}.`, {
-      field: 'vkey',
-    })
+    throw invalid('vkey', `Expected a vkey of type 04 with the name ${expected}.`)
   await spendAllowance(ctx, agentId, 'changes')
   await ctx.agents.setWitnessKey(agentId, vkey, {
     source: `${agentId}/witness-key/${newStepId()}`,
@@ -73,11 +71,7 @@ export async function registerWitness(ctx: Context, agentId: string, vkey: strin
  * @throws Refusal `wrong_state` if the agent has no witness key; `invalid_field`; `no_such_seal` before the
  *   first checkpoint
  */
-export async function cosignCheckpoint(
-  ctx: Context,
-  agentId: string,
-  line: string,
-): Promise<z.input<typeof cosignView>> {
+export async function cosignCheckpoint(ctx: Context, agentId: string, line: string) {
   await readCheckpoint(ctx)
   const agent = await ctx.agents.find(agentId)
   const vkey = agent?.witness_vkey
@@ -86,25 +80,17 @@ export async function cosignCheckpoint(
   const parsed = readField('line', () => parseSignatureLine(line))
   const found = await findCosigned(ctx, parsed, parseVkey(vkey))
   if (found === undefined)
-    throw new Refusal(
-      'invalid_field',
+    throw invalid(
+      'line',
       `The line is no cosignature of ${vkey} on one of the last ${RECENT_CHECKPOINTS} checkpoints.`,
-      {
-        field: 'line',
-      },
     )
   if (found.at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
-    throw new Refusal('invalid_field', 'The cosignature states a time that lies ahead; set your clock.', {
-      field: 'line',
-    })
+    throw invalid('line', 'The cosignature states a time that lies ahead; set your clock.')
   return { ...found, counted: await ctx.cosignatures.insert({ ...found, vkey, line, rank: 1 }) }
 }
 
-async function findCosigned(
-  ctx: Context,
-  line: NoteSignature,
-  key: NoteKey,
-): Promise<{ size: number; at: number } | undefined> {
+/** The size and the cosigned time of the recent checkpoint that the line is for, if it verifies. */
+async function findCosigned(ctx: Context, line: NoteSignature, key: NoteKey) {
   for (const seal of (await ctx.seals.listNewest(RECENT_CHECKPOINTS)).toReversed()) {
     const checkpoint = checkpointOf(seal)
     const at = checkpoint === undefined ? undefined : verifyCosignature(checkpoint.text, line, key)
@@ -113,11 +99,14 @@ async function findCosigned(
   return undefined
 }
 
+/** Turns a TypeError of parsing into a Refusal `invalid_field`. */
 function readField<T>(field: string, parse: () => T): T {
   try {
     return parse()
   } catch (error) {
     if (!(error instanceof TypeError)) throw error
-    throw new Refusal('invalid_field', `The field is not usable: ${error.message}.`, { field })
+    throw invalid(field, `The field is not usable: ${error.message}.`)
   }
 }
+
+const invalid = (field: string, message: string) => new Refusal('invalid_field', message, { field })

@@ -5,7 +5,7 @@ import type { PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from '../payments/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
 import { ANYWHERE, type PayoutState, type StoredPayout, type UnexplainedSend } from '../payments/payout.ts'
-import { NOTHING_TO_DO, type Outcome, type Purpose } from '../payments/purpose.ts'
+import type { OrderPurpose, Outcome } from '../payments/purpose.ts'
 import { nowSeconds } from '../foundation/time.ts'
 import { enqueueDeadline } from './order-schedule.ts'
 import { feeOf, stepRule } from './order-states.ts'
@@ -22,8 +22,8 @@ import { priceAtReceived, priceFields, stepChange, type OrderChange, type OrderR
  * What the market does when a payment or a payout of an order changes, in the transaction that changes it.
  * Each writes the order with its next version, so two at once conflict.
  */
-export const orderPurpose: Purpose = {
-  ...NOTHING_TO_DO,
+export const orderPurpose: OrderPurpose = {
+  inTurn: (_ctx, _agentId, transact) => transact(),
   async noted(ctx, payment, session) {
     if (payment.order_id !== undefined)
       await ctx.orders.notePaymentSeen(payment.order_id, payment.first_seen_at, session)

@@ -239,7 +239,7 @@ export async function readOrderDetails(
   const [invoice, payouts, unseen] = await Promise.all([
     agentId === order.buyer_id ? ctx.invoices.find(order.invoice_id) : undefined,
     ctx.payouts.listNewest(order._id, agentId, MAX_PAYOUTS_SHOWN + 1),
-    ctx.invoices.listUnseenOrders(order.coin, order._id),
+    ctx.invoices.listUnshownOrders(order.coin, order._id),
   ])
   return { invoice, payouts, isUnseen: unseen.length > 0, payoutActor: payoutActor(ctx) }
 }

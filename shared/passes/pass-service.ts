@@ -17,24 +17,15 @@ import { addFreeDays, addPaidDays } from './pass.ts'
  * @returns whole days added, which may be 0, and the pass's end in milliseconds since the epoch
  * @throws Refusal `no_such_agent`; `unavailable` if the database's time is unknown
  */
-export async function creditFreeDays(
-  ctx: Context,
-  agentId: string,
-  days: number,
-  freeUntilMs: number,
-): Promise<{ creditedDays: number; passUntilMs: number }> {
+export async function creditFreeDays(ctx: Context, agentId: string, days: number, freeUntilMs: number) {
   for (;;) {
     const agent = await ctx.agents.find(agentId)
     if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
     const nowMs = ctx.databaseNow()
     const { untilMs, creditedDays } = addFreeDays(agent.pass_until_ms, nowMs, days, freeUntilMs)
     if (untilMs === agent.pass_until_ms) return { creditedDays: 0, passUntilMs: untilMs }
-    const entry = {
-      source: `${agentId}/pass/${newStepId()}`,
-      at: unixSeconds(nowMs),
-      kind: 'pass_credit' as const,
-      data: { agent_id: agentId, means: 'free', days: creditedDays, pass_until: isoTime(untilMs) },
-    }
+    const credit = { source: `${agentId}/pass/${newStepId()}`, means: 'free', record: {} } as const
+    const entry = creditEntry(agentId, credit, creditedDays, nowMs, untilMs)
     if (await ctx.agents.movePassEnd(agentId, agent.pass_until_ms, untilMs, [entry]))
       return { creditedDays, passUntilMs: untilMs }
   }
@@ -44,9 +35,21 @@ export async function creditFreeDays(
 export interface Credit {
   /** Unique for ever; names the entry. */
   source: string
-  means: 'coin' | 'work' | 'proposal'
+  means: 'free' | 'coin' | 'work' | 'proposal'
   /** The ids of the records that the days were earned by. */
   record: { readonly [key: string]: JsonValue }
+}
+
+/** The ledger entry of a credit at `nowMs` that moves a pass's end to `untilMs`. */
+function creditEntry(
+  agentId: string,
+  { source, means, record }: Credit,
+  days: number,
+  nowMs: number,
+  untilMs: number,
+): PendingEntry {
+  const data = { agent_id: agentId, means, ...record, days, pass_until: isoTime(untilMs) }
+  return { source, at: unixSeconds(nowMs), kind: 'pass_credit', data }
 }
 
 /**
@@ -65,16 +68,9 @@ export async function creditDays(
 ): Promise<PendingEntry> {
   const nowMs = ctx.databaseNow()
   const untilMs = addPaidDays(agent.pass_until_ms, nowMs, days)
-  await requireOwn(
-    ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session),
-    `agent ${agent._id}`,
-  )
-  return {
-    source: credit.source,
-    at: unixSeconds(nowMs),
-    kind: 'pass_credit',
-    data: { agent_id: agent._id, means: credit.means, ...credit.record, days, pass_until: isoTime(untilMs) },
-  }
+  const moved = ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session)
+  await requireOwn(moved, `agent ${agent._id}`)
+  return creditEntry(agent._id, credit, days, nowMs, untilMs)
 }
 
 /**
@@ -99,22 +95,9 @@ export async function takeBackDays(
       'wrong_state',
       `Of the ${days} days that it bought some are used up, so they cannot be taken back.`,
     )
-  await requireOwn(
-    ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session),
-    `agent ${agentId}`,
-  )
-  return {
-    source: credit.source,
-    at: unixSeconds(nowMs),
-    kind: 'pass_credit',
-    data: {
-      agent_id: agentId,
-      means: credit.means,
-      ...credit.record,
-      days: -days,
-      pass_until: isoTime(untilMs),
-    },
-  }
+  const moved = ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session)
+  await requireOwn(moved, `agent ${agentId}`)
+  return creditEntry(agentId, credit, -days, nowMs, untilMs)
 }
 
 /**
@@ -122,11 +105,7 @@ export async function takeBackDays(
  * referrer's record, so concurrent first payments of agents with the same referrer are serialized within this
  * process: each conflict would cost a pause and the whole transaction.
  */
-export async function serializeByReferrer<T>(
-  ctx: Context,
-  agentId: string,
-  transact: () => Promise<T>,
-): Promise<T> {
+export async function serializeByReferrer<T>(ctx: Context, agentId: string, transact: () => Promise<T>) {
   const agent = await ctx.agents.find(agentId)
   return agent?.ref === undefined || agent.first_paid_at !== undefined
     ? transact()

@@ -47,8 +47,8 @@ export function isFreePeriod(freeUntilMs: number | undefined, nowMs: number): bo
 }
 
 /** The price of a day for an agent, in US cents; 0 in the free period. */
-export function priceCentsPerDay(payingReferrals: number, free: boolean): number {
-  if (free) return 0
+export function priceCentsPerDay(payingReferrals: number, isFree: boolean): number {
+  if (isFree) return 0
   return payingReferrals >= REFERRAL_THRESHOLD ? REFERRAL_PRICE_USD_CENTS_PER_DAY : PRICE_USD_CENTS_PER_DAY
 }
 

@@ -7,31 +7,31 @@ import { performStep, type WatchStep } from '../foundation/step.ts'
 import { ADDRESS_POOL } from '../foundation/limits.ts'
 import { nowSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
-import { isStopped, untilNodeFails } from './coin-round.ts'
+import { isStopped, runWalletRound } from './coin-round.ts'
 import type { AddressRecord, AddressStock } from './coin-store.ts'
 import type { CoinDriver } from './driver.ts'
 
 /**
- * The *pool* holds addresses made ahead, each for one process of the API, which alone gives it out, once, and
- * remembers that it has, even if the database is replaced beneath it.
+ * The *pool* holds addresses that a worker made ahead, each for one process of the API. That process alone
+ * gives it out, once, and remembers that it has, even if the database is restored beneath it.
  *
- * The *index file* lies beside the seed, so a restored database can't make it forget. `highest` is the
- * highest index ever put into a pool or left out. Database and index file may be from one backup, so a worker
- * that starts goes on behind all that the chain knows, that the asking process has given out, and that could
- * have been given out since the file was written. Indexes cost nothing.
+ * The *index file* lies beside the seed, so restoring the database doesn't reset it. `highest` is the highest
+ * index ever put into a pool or skipped; `at` is when that was written, in Unix seconds. Database and file
+ * may both be of an old backup, so a worker that starts continues above every index that the chain knows,
+ * that the asking process has given out, or that could have been given out since the file was written.
+ * Indexes cost nothing.
  */
 const indexFile = z.object({ highest: z.int().min(-1), at: z.int().min(0).optional() })
 type IndexFile = z.output<typeof indexFile>
 
-const NOTHING_YET: IndexFile = { highest: -1 }
+/** What this process wrote last to the index file, by the session of the wallet that the file belongs to. */
+const lastWritten = new WeakMap<object, IndexFile>()
 
-/** By the wallet that it has open. */
-const written = new WeakMap<object, IndexFile>()
-
-/** Left out in any case, and one more for so many seconds each since the file was written. */
-const LEFT_OUT = 500
-const SECONDS_AN_INDEX = 10
-const MOST_LEFT_OUT = 50_000
+/** Indexes that a worker skips when it starts: 500, and one for each 10 s since the file was written. */
+const LEAST_SKIPPED = 500
+const SECONDS_PER_INDEX = 10
+const MOST_SKIPPED = 50_000
+/** Addresses made for a process that has none; afterwards its stock is filled up to ADDRESS_POOL. */
 const FIRST_STOCK = 20
 
 export interface AddressSource {
@@ -39,19 +39,28 @@ export interface AddressSource {
   indexFile: string
   treasury(): Promise<string>
   firstIndex: number
-  /** Lives as long as this process has the wallet open. */
+  /** An object that lives as long as this process has the wallet open. */
   session: object
-  /** Behind all that the wallet's chain knows; and whether it knows anything of the wallet. */
+  /** The first index from `from` on above all that the chain knows, and whether it knows any. */
   skipUsed(from: number): Promise<{ from: number; isUsed: boolean }>
   /** `count` addresses with indexes of `from` or more, each higher than the one before. */
   derive(from: number, count: number): Promise<{ index: number; address: string }[]>
 }
 
-/** Only with the database that was in use. `asks`: who asks; other processes' stocks are filled too. */
-export async function fillCoinPool(ctx: Context, driver: CoinDriver, asks?: AddressStock, watch?: WatchStep) {
-  await untilNodeFails(ctx, driver.coin, async () => {
-    if (!(await driver.agrees())) return
-    await ctx.serialize(`pool of ${driver.coin}`, () => fillPool(ctx, driver.addresses, asks, watch))
+/**
+ * Fills the stocks of all API processes, if wallet and database agree.
+ *
+ * @param asker the process that asked for addresses: it gets a stock even if it has none yet
+ */
+export async function fillCoinPool(
+  ctx: Context,
+  driver: CoinDriver,
+  asker?: AddressStock,
+  watch?: WatchStep,
+) {
+  await runWalletRound(ctx, driver.coin, async () => {
+    if (!(await driver.checkAgreement())) return
+    await ctx.serialize(`pool of ${driver.coin}`, () => fillPool(ctx, driver.addresses, asker, watch))
     await ctx.coins.noteTreasury(driver.coin, { treasury_address: await driver.addresses.treasury() })
   })
 }
@@ -61,30 +70,28 @@ export async function fillCoinPool(ctx: Context, driver: CoinDriver, asks?: Addr
  *
  * @throws Error if the index file can't be read: a machine must not decide which addresses are new
  */
-async function fillPool(ctx: Context, source: AddressSource, asks?: AddressStock, watch?: WatchStep) {
+async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStock, watch?: WatchStep) {
   const { coin } = source
   fs.mkdirSync(path.dirname(source.indexFile), { recursive: true })
   if (await isStopped(ctx, coin)) return
   const stored = readIndexFile(source.indexFile)
-  const before = written.get(source.session)
-  const known = Math.max(stored.highest, before?.highest ?? -1, await ctx.coins.highestIndex(coin))
+  const before = lastWritten.get(source.session)
+  const highest = Math.max(stored.highest, before?.highest ?? -1, await ctx.coins.highestIndex(coin))
   const at = nowSeconds(ctx)
-  let from = Math.max(known, asks?.given ?? -1, source.firstIndex - 1) + 1
+  let from = Math.max(highest, asker?.given ?? -1, source.firstIndex - 1) + 1
   if (before === undefined) {
     const used = await source.skipUsed(from)
-    const unknown = LEFT_OUT + Math.max(0, Math.ceil((at - (stored.at ?? at)) / SECONDS_AN_INDEX))
-    from = used.from + (known < 0 && !used.isUsed ? 0 : Math.min(unknown, MOST_LEFT_OUT))
+    const isNewWallet = highest < 0 && !used.isUsed
+    const skipped = LEAST_SKIPPED + Math.max(0, Math.ceil((at - (stored.at ?? at)) / SECONDS_PER_INDEX))
+    from = used.from + (isNewWallet ? 0 : Math.min(skipped, MOST_SKIPPED))
     await ctx.database.transaction((session) => ctx.coins.retireFree(coin, session))
   }
-  const free = await ctx.coins.countFree(coin)
-  if (asks !== undefined && !free.has(asks.holder)) free.set(asks.holder, 0)
-  const lackOf = (count: number): number => (count === 0 ? FIRST_STOCK : Math.max(0, ADDRESS_POOL - count))
-  const lacks = [...free].flatMap(([holder, count]) => Array<string>(lackOf(count)).fill(holder))
-  const made = lacks.length === 0 ? [] : await source.derive(from, lacks.length)
+  const holders = listMissing(await ctx.coins.countFree(coin), asker)
+  const made = holders.length === 0 ? [] : await source.derive(from, holders.length)
   const next = { highest: made.at(-1)?.index ?? from - 1, at }
   await writeDurably(source.indexFile, `${JSON.stringify(next)}\n`, 'index', watch)
   const added = made.map(({ index, address }, place): AddressRecord => {
-    return { _id: `${coin}:${index}`, coin, index, address, state: 'free', holder: lacks[place] ?? '' }
+    return { _id: `${coin}:${index}`, coin, index, address, state: 'free', holder: holders[place] ?? '' }
   })
   await performStep(watch, 'addresses', () =>
     ctx.database.transaction(async (session) => {
@@ -92,11 +99,19 @@ async function fillPool(ctx: Context, source: AddressSource, asks?: AddressStock
       await ctx.coins.notePool(coin, at, session)
     }),
   )
-  written.set(source.session, next)
+  lastWritten.set(source.session, next)
 }
 
-/** @throws Error if it holds something else */
+/** The holder of each address to be made, given how many free ones each holder has. */
+function listMissing(free: ReadonlyMap<string, number>, asker: AddressStock | undefined): string[] {
+  const stocks = asker === undefined ? free : new Map([...free, [asker.holder, free.get(asker.holder) ?? 0]])
+  return [...stocks].flatMap(([holder, count]) =>
+    Array<string>(count === 0 ? FIRST_STOCK : Math.max(0, ADDRESS_POOL - count)).fill(holder),
+  )
+}
+
+/** Reads the index file; -1 if there is none. @throws Error if it isn't as it was written */
 export function readIndexFile(file: string): IndexFile {
   const broken = `The address index ${file} does not hold what was written there; restore it from where it was kept.`
-  return readJsonFile(file, indexFile, (cause) => new Error(broken, { cause })) ?? NOTHING_YET
+  return readJsonFile(file, indexFile, (cause) => new Error(broken, { cause })) ?? { highest: -1 }
 }

@@ -3,14 +3,17 @@ import type { Coin } from './coin.ts'
 import { MONERO_FACTS } from './monero/monero-facts.ts'
 import { NANO_FACTS } from './nano/nano-facts.ts'
 
-/** What is known of a coin without its node or its keys: pure, so that the API may import it. */
+/** What is known of a coin without its node or its keys, so the API may import it. */
 export interface CoinFacts {
   isSetUp(config: Config): boolean
-  /** Undefined if nobody has a key to it. Addresses whose money comes to one account share `account`. */
+  /**
+   * @returns undefined unless it is an address that somebody has a key to; addresses with the same `account`
+   *   pay into one account
+   */
   parseAddress(text: string): { address: string; account: string } | undefined
   paymentUri(address: string, amountRaw: bigint): string
   readonly addressForm: string
-  /** Of an invoice's payment. `base`: what the coin asks for, by itself or by its setting. */
+  /** Confirmations that an invoice's payment needs. @param base the coin's own number, or its setting's */
   requiredConfirmations(invoice: { order_id?: string }, base: number): number
   readonly menu: {
     anonymity: string
@@ -19,9 +22,9 @@ export interface CoinFacts {
     settlementIfOff: 'automatic' | 'manual'
   }
   readonly hasPublicAccounts: boolean
-  /** A transaction pays one address, so its hash says which payment it is. */
+  /** Whether a transaction pays one address alone, so that its hash says which payment it is. */
   readonly paysOneAddress: boolean
-  /** The transaction that one of ours of kind `receive` takes in. @param signed as it is stored */
+  /** The transaction whose money our transaction of kind `receive` takes in. @param signed as it is stored */
   sourceOf?(signed: string): string
   readonly queues: {
     readonly watch: 'watch-nano' | 'watch-monero'

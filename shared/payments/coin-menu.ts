@@ -9,39 +9,39 @@ import type { CoinRecord, RateRecord } from './coin-store.ts'
 import { isCoinReady } from './invoice-service.ts'
 import { isFresh } from './rate.ts'
 
+/** The coins that can be paid with now, with their rates. */
 export type CoinMenu = Readonly<Partial<Record<Coin, RateRecord>>>
 
-interface Read {
+interface Reading {
   atMs: number
-  coins: Promise<readonly [CoinRecord[], RateRecord[]]>
+  records: Promise<readonly [CoinRecord[], RateRecord[]]>
 }
 
-/** Reads once a second at most. Without MongoDB the last reading stands, until its own times are too old. */
+/**
+ * @returns a function that reads the menu from the database, once a second at most. While MongoDB doesn't
+ *   answer it goes on with the last reading, until the times in that are too old
+ */
 export function createCoinMenu(ctx: Context): () => Promise<CoinMenu> {
-  let last: Read | undefined
-  const read = (before: Read | undefined): Read => {
+  let last: Reading | undefined
+  const read = (before: Reading | undefined): Reading => {
     const fresh = runInScope({}, () => Promise.all([ctx.coins.listCoins(), ctx.coins.listRates()]))
-    const coins = withDeadline(fresh, COIN_READ_LIMIT_MS, () => unavailable()).catch((error: unknown) => {
-      if (before === undefined || !(error instanceof Refusal || isOutage(error))) {
-        last = undefined
-        throw error
-      }
-      return before.coins
+    const records = withDeadline(fresh, COIN_READ_LIMIT_MS, () => unavailable()).catch((error: unknown) => {
+      if (before !== undefined && (error instanceof Refusal || isOutage(error))) return before.records
+      last = undefined
+      throw error
     })
-    return { atMs: performance.now(), coins }
+    return { atMs: performance.now(), records }
   }
   return async () => {
     if (last === undefined || performance.now() - last.atMs >= COIN_CACHE_MS) last = read(last)
-    const [coins, rates] = await last.coins
-    return Object.fromEntries(
-      COINS.flatMap((coin) => {
-        const rate = rates.find(({ _id }) => _id === coin)
-        const isReady = isCoinReady(
-          ctx,
-          coins.find(({ _id }) => _id === coin),
-        )
-        return rate !== undefined && isReady && isFresh(rate, ctx.databaseNow()) ? [[coin, rate]] : []
-      }),
-    )
+    const [coins, rates] = await last.records
+    const menu: Partial<Record<Coin, RateRecord>> = {}
+    for (const coin of COINS) {
+      const record = coins.find(({ _id }) => _id === coin)
+      const rate = rates.find(({ _id }) => _id === coin)
+      if (rate !== undefined && isCoinReady(ctx, record) && isFresh(rate, ctx.databaseNow()))
+        menu[coin] = rate
+    }
+    return menu
   }
 }

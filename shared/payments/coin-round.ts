@@ -2,25 +2,25 @@ import type { Context } from '../context.ts'
 import { given } from '../foundation/given.ts'
 import { isCopy } from '../servers/copy.ts'
 import { StartError } from '../foundation/process.ts'
-import { nowSeconds } from '../foundation/time.ts'
+import { DAY_MS, nowSeconds, SECOND_MS } from '../foundation/time.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
-import type { CoinProblem, CoinRecord, CoinStore } from './coin-store.ts'
+import type { CoinProblem } from './coin-store.ts'
 import type { SeenPayment } from './invoice.ts'
 import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
 import type { CoinDriver } from './driver.ts'
-import { expireInvoices, recordPayment, settleWaiting } from './settlement.ts'
+import { isAlive } from './invoice-service.ts'
+import { expireInvoices, recordLoss, recordPayment, settleWaiting } from './settlement.ts'
 
-/** A restored copy of the database is stopped as a whole. */
+/** Whether the coin is halted; in a restored copy of the database all coins are. */
 export async function isStopped(ctx: Context, coin: Coin): Promise<boolean> {
   if (await isCopy(ctx.database.connection)) return true
   return (await ctx.coins.findCoin(coin))?.halted !== undefined
 }
 
-/** Stops payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
+/** Halts payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
 export async function stopCoin(ctx: Context, coin: Coin, reason: string): Promise<'stopped'> {
   if (await isStopped(ctx, coin)) return 'stopped'
-  // Said before it is stored: if the answer to the write is lost, it may be stored all the same, and
-  // nobody would say why.
+  // Logged before it is stored: if the write succeeds but its answer is lost, nobody would log it afterwards.
   ctx.log.error(
     { reason },
     `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`,
@@ -32,23 +32,26 @@ export async function stopCoin(ctx: Context, coin: Coin, reason: string): Promis
 
 const REACHED = { configured: true, reachable: true }
 
-/** A node that is away is written down, and is no error. */
+/**
+ * One round of a coin's watcher: looks at all its open addresses, stores how its node is, settles what waited
+ * and expires what is overdue. A node that can't be reached is stored as such, and is no error.
+ */
 export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void> {
   const { coin, confirmations } = driver
   const startedAt = nowSeconds(ctx)
   try {
     const before = await ctx.coins.findCoin(coin)
     const { troubles, seen } = await driver.look(startedAt)
-    const isWhole = troubles.length === 0
+    const isComplete = troubles.length === 0
     const now = nowSeconds(ctx)
-    const round_at = isWhole ? startedAt : undefined
+    const round_at = isComplete ? startedAt : undefined
     const reached = { ...REACHED, checked_at: now, required_confirmations: confirmations }
     await ctx.coins.report(coin, { ...reached, ...seen, ...given({ round_at }) }, now)
     if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
     await settleWaiting(ctx, coin)
-    // Nothing expires unless each address was looked at and all that was found was taken in.
-    tellTroubles(ctx, coin, troubles)
-    if (!isWhole) return
+    logTroubles(ctx, coin, troubles)
+    // Nothing expires unless each address was looked at and all that was found was recorded.
+    if (!isComplete) return
   } catch (error) {
     if (!isNodeTrouble(error)) throw error
     await noteUnreachable(ctx, coin, confirmations, error)
@@ -57,8 +60,8 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
   await expireInvoices(ctx, coin, startedAt)
 }
 
-/** A node that is away is no error: the round says so. */
-export async function checkCoin(ctx: Context, driver: CoinDriver, invoiceId: string): Promise<void> {
+/** Looks at one invoice's address. A node that can't be reached is no error: the watcher stores that. */
+export async function checkInvoiceAddress(ctx: Context, driver: CoinDriver, invoiceId: string) {
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice?.coin !== driver.coin) return
   try {
@@ -71,39 +74,29 @@ export async function checkCoin(ctx: Context, driver: CoinDriver, invoiceId: str
   }
 }
 
-/** undefined: nothing any more. It is said once. */
-export async function noteProblem(
-  ctx: Context,
-  coin: Coin,
-  about: CoinProblem,
-  sentence: string | undefined,
-): Promise<void> {
+/** Stores what keeps a coin from being ready, or with undefined that nothing does; logs a change. */
+export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, sentence?: string) {
   if (!(await ctx.coins.noteProblem(coin, about, sentence))) return
   if (sentence === undefined) ctx.log.info({ coin, about }, 'a problem of a coin is over')
   else ctx.log.error({ coin, about, problem: sentence }, 'a coin is not ready: nobody can pay with it')
 }
 
-/** What this process said last of something. */
-const said = new WeakMap<CoinStore, Map<string, string>>()
-
-/** undefined: nothing. @returns whether that is another sentence than the last */
-function isNews({ coins }: Context, about: string, sentence: string | undefined): boolean {
-  const last = said.get(coins) ?? new Map<string, string>()
-  said.set(coins, last)
-  const before = last.get(about)
-  if (sentence === undefined) last.delete(about)
-  else last.set(about, sentence)
+/** Remembers the last sentence about a subject. @returns whether there is one, and another than before */
+function isNews({ coins: { lastLogged } }: Context, about: string, sentence: string | undefined): boolean {
+  const before = lastLogged.get(about)
+  lastLogged.set(about, sentence)
   return sentence !== undefined && sentence !== before
 }
 
-/** Says what keeps a look from being whole, once until it is another: every round meets it again. */
-function tellTroubles(ctx: Context, coin: Coin, troubles: readonly string[]): void {
+/** Logs what kept a round from being complete, once until it changes: every round meets it again. */
+function logTroubles(ctx: Context, coin: Coin, troubles: readonly string[]): void {
   const [first] = troubles
   if (!isNews(ctx, `troubles of ${coin}`, first)) return
   const about = { coin, trouble: first, troubles: troubles.length }
   ctx.log.warn(about, 'a look at the chain was not whole: nothing expires by it')
 }
 
+/** Stores that the node can't be reached, and logs it when that is new to the database or to this process. */
 async function noteUnreachable(ctx: Context, coin: Coin, required_confirmations: number, error: Error) {
   const before = await ctx.coins.findCoin(coin)
   const fields = { configured: true, reachable: false, unreachable: error.message, required_confirmations }
@@ -113,26 +106,24 @@ async function noteUnreachable(ctx: Context, coin: Coin, required_confirmations:
     ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires meanwhile`)
 }
 
-/** Of a node that gives no news the watcher tells; what it refuses shows nowhere else. */
-export async function untilNodeFails(ctx: Context, coin: Coin, round: () => Promise<void>): Promise<void> {
+/**
+ * Runs a round of a coin's wallet. An error of the node ends the round early and is logged: at debug if the
+ * watcher has stored that the node can't be reached. A wallet that can't be opened is stored as a problem.
+ */
+export async function runWalletRound(ctx: Context, coin: Coin, round: () => Promise<void>): Promise<void> {
   try {
     await round()
   } catch (error) {
     if (error instanceof StartError) return noteProblem(ctx, coin, 'wallet', error.message)
     if (!isNodeTrouble(error)) throw error
-    const isTold = error instanceof NodeUnreachable && (await ctx.coins.findCoin(coin))?.reachable === false
-    ctx.log[isTold ? 'debug' : 'warn'](
-      { err: error },
-      `a round of the ${COIN_UNITS[coin].name} wallet ended early`,
-    )
+    const isKnown = error instanceof NodeUnreachable && (await ctx.coins.findCoin(coin))?.reachable === false
+    const level = isKnown ? 'debug' : 'warn'
+    ctx.log[level]({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
   }
 }
 
-/** @returns the coin as it is then, and why it was stopped */
-export async function stopToReconcile(
-  ctx: Context,
-  coin: Coin,
-): Promise<{ record: CoinRecord | undefined; reason: string }> {
+/** Halts a coin for a reconciliation. @returns the coin as it is then, and why it was halted first */
+export async function stopToReconcile(ctx: Context, coin: Coin) {
   ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
   const at = nowSeconds(ctx)
   await ctx.database.transaction((session) => ctx.coins.halt(coin, at, 'the operator reconciles it', session))
@@ -140,13 +131,13 @@ export async function stopToReconcile(
   return { record, reason: record?.halted?.reason ?? 'it was not halted' }
 }
 
-const AT_ONCE = 8
+const RECORDED_AT_ONCE = 8
 
-/** What can't be taken in is logged and holds nothing else up. @returns a sentence about each of those */
+/** Records payments; one that fails is logged and delays no other. @returns a sentence about each failure */
 export async function recordPayments(ctx: Context, found: readonly SeenPayment[]): Promise<string[]> {
   const troubles: string[] = []
-  for (let start = 0; start < found.length; start += AT_ONCE) {
-    const batch = found.slice(start, start + AT_ONCE)
+  for (let start = 0; start < found.length; start += RECORDED_AT_ONCE) {
+    const batch = found.slice(start, start + RECORDED_AT_ONCE)
     const ended = await Promise.allSettled(batch.map((payment) => recordPayment(ctx, payment)))
     for (const [index, outcome] of ended.entries()) {
       if (outcome.status === 'fulfilled') continue
@@ -159,4 +150,38 @@ export async function recordPayments(ctx: Context, found: readonly SeenPayment[]
     }
   }
   return troubles
+}
+
+/** Stores whom a transaction pays, for the operator who asked; not if the node can't be asked. */
+export async function answerLookUp(ctx: Context, driver: CoinDriver, tx: string) {
+  try {
+    const found = (await driver.findTransaction(tx))?.map(({ to, amountRaw, isConfirmed }) => {
+      return { to, amount_raw: String(amountRaw), is_confirmed: isConfirmed }
+    })
+    await ctx.coins.answerLookUp(driver.coin, tx, found)
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    ctx.log.warn({ err: error, tx }, 'a transaction could not be looked up for the operator')
+  }
+}
+
+/** A payment that was seen before its coin was switched off keeps its invoice from expiring for a day. */
+const HELD_SECONDS = DAY_MS / SECOND_MS
+
+/**
+ * Stores that a coin is switched off once no worker reports on it: then what isn't paid in time expires
+ * although nobody looks at the chain. Money that comes meanwhile is found when the coin is back.
+ */
+export async function switchOffIfSilent(ctx: Context, coin: Coin): Promise<void> {
+  const record = await ctx.coins.findCoin(coin)
+  if (record === undefined || isAlive(ctx, record.alive_at)) return
+  if (await ctx.coins.switchOff(record))
+    ctx.log.warn(
+      `${COIN_UNITS[coin].name} is switched off: what is not paid in time expires, and what is owed stays owed`,
+    )
+  const now = nowSeconds(ctx)
+  for (const payment of await ctx.invoices.listUnderWay(coin))
+    if (payment.waits_for_rate !== true && payment.first_seen_at < now - HELD_SECONDS)
+      await recordLoss(ctx, payment)
+  await expireInvoices(ctx, coin, now)
 }

@@ -46,7 +46,7 @@ export function parseAmount(text: string, coin: Coin): bigint {
   return parseDecimal(text, decimals, `an amount of ${name}`)
 }
 
-/** Digits before the point and after it; bounded, so that nobody's text becomes a number without end. */
+/** Digits before the point and after it; bounded, so that no text becomes an endless number. */
 const DECIMAL = /^(\d{1,20})(?:\.(\d{1,30}))?$/
 
 function parseDecimal(text: string, decimals: number, what: string): bigint {
@@ -56,10 +56,10 @@ function parseDecimal(text: string, decimals: number, what: string): bigint {
   return BigInt(whole + fraction.padEnd(decimals, '0'))
 }
 
-/** Decimals of a rate that are read; sources that give more are cut there. */
+/** Decimals of a rate; further ones that a source gives are cut off. */
 const RATE_DECIMALS = 12
 
-/** At most 12 decimals, cut. @throws TypeError for what is no plain decimal number, not below 10^9, or 0 */
+/** A rate cut to 12 decimals. @throws TypeError unless it is a plain decimal number above 0 and below 10^9 */
 export function normalizeRate(text: string): string {
   const [, whole, fraction = ''] = /^(\d{1,9})(?:\.(\d{1,60}))?$/.exec(text) ?? []
   if (whole === undefined) throw new TypeError('expected a rate in USD as a decimal number')
@@ -72,7 +72,12 @@ export function normalizeRate(text: string): string {
 /** A rate in units of 10^-12 USD. @throws TypeError if it is not a rate */
 export const parseRate = (usd: string): bigint => parseDecimal(usd, RATE_DECIMALS, 'a rate in USD')
 
-/** Rounded up at the decimals shown: what is shown is what is asked. `usdCents`: whole, above 0. */
+/**
+ * A price in the coin's smallest unit, rounded up at the decimals shown, so that exactly what is shown is
+ * asked.
+ *
+ * @param usdCents whole and above 0
+ */
 export function priceInCoin(usdCents: number, rateUsd: string, coin: Coin): bigint {
   if (!Number.isSafeInteger(usdCents) || usdCents <= 0)
     throw new TypeError(`"usdCents" expected a whole number above 0, got ${usdCents}`)

@@ -7,7 +7,7 @@ import type { Findings } from './reconcile.ts'
 
 /**
  * A coin, as the workers see it. A driver keeps no state: database and chain know everything. Each method
- * throws NodeUnreachable if there is no news and NodeRefused if the node says no; the next round goes on from
+ * throws NodeUnreachable or NodeRefused if the node doesn't answer or refuses; the next round goes on from
  * there.
  */
 export interface CoinDriver {
@@ -15,28 +15,24 @@ export interface CoinDriver {
   readonly confirmations: number
   /** @throws StartError if the wallet cannot be opened */
   readonly addresses: AddressSource
-  /** As far as it has anything there. */
+  /** The wallet's own addresses at these indexes, as far as it has any there. */
   addressesAt(indexes: readonly number[]): Promise<ReadonlyMap<number, string>>
 
-  /** Looks at every open address, and takes in what is there. @param startedAt Unix seconds */
+  /** Looks at every open address, and records the payments found. @param startedAt Unix seconds */
   look(startedAt: number): Promise<Look>
   lookAt(invoice: InvoiceRecord): Promise<void>
-  /** As far as this wallet or node can tell; undefined if it does not know the transaction. */
+  /** Whom a transaction pays, as far as wallet or node can tell; undefined if they don't know it. */
   findTransaction(tx: string): Promise<FoundPay[] | undefined>
 
-  /**
-   * Stops the coin for a transaction of ours nobody recorded, or another wallet.
-   *
-   * @returns false if stopped
-   */
-  agrees(): Promise<boolean>
+  /** Halts the coin if wallet and database disagree about our transactions or keys. @returns false then */
+  checkAgreement(): Promise<boolean>
   readonly bounds: PayBounds
-  /** Whether a transaction that pays somebody is on record and not confirmed. */
+  /** Whether a transaction that carries payouts is on record and not confirmed. */
   isUnderWay(): Promise<boolean>
-  /** Settles what is under way, then signs, stores and publishes; nothing before all of ours is confirmed. */
+  /** Completes our open transactions; once all are confirmed, signs, stores and publishes new ones. */
   pay(next: NextDue): Promise<void>
 
-  /** The coin is stopped meanwhile. */
+  /** Gives `findings` all that the chain holds. The coin is halted meanwhile. */
   reconcile(before: CoinRecord | undefined, findings: Findings): Promise<WalletState>
   /** What the chain holds now, for books.ts; undefined if it cannot be read at rest. */
   holdings(): Promise<Holdings | undefined>
@@ -44,14 +40,15 @@ export interface CoinDriver {
 
 export interface Holdings {
   readonly address: string
-  /** Without what isn't counted yet; with what our own transactions moved that may not be in the chain. */
+  /** Without payments not counted yet; with what our open transactions move, in the chain or not. */
   readonly heldRaw: bigint
-  /** Money that came in, for good, and is no payment of an invoice; also what is in the books already. */
+  /** Confirmed money that is no payment of an invoice, including what is in the books already. */
   readonly deposits: readonly { source: string; account: 'operator' | 'unassigned'; amountRaw: bigint }[]
-  /** Up to where the chain was looked through for those. */
+  /** The height up to which the chain was searched for deposits. */
   readonly height?: number
 }
 
+/** What a transaction pays to one address. */
 export interface FoundPay {
   readonly to: string
   readonly amountRaw: bigint
@@ -59,7 +56,7 @@ export interface FoundPay {
 }
 
 export interface Look {
-  /** Sentences about what was found and could not be taken in: nothing expires then. */
+  /** Sentences about payments that could not be recorded: nothing expires then. */
   readonly troubles: readonly string[]
   readonly seen: Partial<Pick<CoinRecord, 'height' | 'grown_at'>>
 }
@@ -68,16 +65,16 @@ export interface Funds {
   readonly address: string
   readonly totalRaw: bigint
   readonly spendableRaw: bigint
-  /** What is on its way to where it can be spent; asked for if there is too little. */
+  /** What is on its way to where it can be spent; called if there is too little. */
   readonly onItsWay?: () => Promise<bigint>
 }
 
-/** Their sum is at most what can be spent; a group is given once. */
+/** Gives groups to be paid, each once, whose sum is at most what can be spent. */
 export type NextDue = (funds: Funds) => Promise<DueGroup[]>
 
 export interface PayBounds extends GroupBounds {
   maxGroups: number
-  /** All groups are in one transaction, so no two have one payee; `goesAlone`: with no other beside it. */
+  /** If one transaction pays all groups: no two of them have one payee, and some go without any other. */
   oneTransaction?: { goesAlone(group: DueGroup): boolean }
 }
 

@@ -3,36 +3,39 @@ import type { Context } from '../context.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId } from '../foundation/ids.ts'
 import { ADDRESS_WAIT_MS, CHECK_EVERY_MS } from '../foundation/limits.ts'
+import type { Log } from '../foundation/log.ts'
 import { isCopy } from '../servers/copy.ts'
 import { SECOND_MS, nowSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import type { AddressRecord, CoinRecord, RateRecord } from './coin-store.ts'
 import { MAX_PAYMENTS_SHOWN, type CheckedInvoice, type InvoiceRecord } from './invoice.ts'
-import { findFreshRate, priceAt } from './rate.ts'
+import { requireFreshRate, priceAt } from './rate.ts'
 
-/** A coin whose worker has not written for so many polls is not ready, and never for less than this. */
+/** A coin's worker counts as dead after 3 polls without a report, but not within a minute. */
 const SILENT_POLLS = 3
 const LEAST_SILENCE_MS = 60 * SECOND_MS
 
-/** No longer ago than a living worker takes to write again. @param atSeconds Unix seconds */
-export function isLately(ctx: Context, atSeconds: number): boolean {
-  return (
-    ctx.databaseNow() - atSeconds * SECOND_MS <=
-    Math.max(LEAST_SILENCE_MS, SILENT_POLLS * ctx.config.paymentPollMs)
-  )
+/** Whether a worker that reported at this time counts as alive. @param reportedAt Unix seconds */
+export function isAlive(ctx: Context, reportedAt: number): boolean {
+  const silenceMs = ctx.databaseNow() - reportedAt * SECOND_MS
+  return silenceMs <= Math.max(LEAST_SILENCE_MS, SILENT_POLLS * ctx.config.paymentPollMs)
 }
 
 export const isChainReachable = (ctx: Context, coin: CoinRecord | undefined): boolean =>
-  coin !== undefined && coin.configured && coin.reachable && isLately(ctx, coin.alive_at)
+  coin !== undefined && coin.configured && coin.reachable && isAlive(ctx, coin.alive_at)
 
-/** Set up, in reach, neither stopped nor with a problem, its worker alive, its pool lately seen to. */
+/** Set up, its chain reachable, neither halted nor with a problem, its address pool lately filled. */
 export function isCoinReady(ctx: Context, coin: CoinRecord | undefined): boolean {
-  const isWell = coin?.halted === undefined && Object.keys(coin?.problems ?? {}).length === 0
-  return coin !== undefined && isChainReachable(ctx, coin) && isWell && isLately(ctx, coin.pool_at ?? 0)
+  if (coin === undefined || !isChainReachable(ctx, coin)) return false
+  return (
+    coin.halted === undefined &&
+    Object.keys(coin.problems ?? {}).length === 0 &&
+    isAlive(ctx, coin.pool_at ?? 0)
+  )
 }
 
-/** @throws Refusal `currency_not_configured` */
+/** @throws Refusal `currency_not_configured` unless the coin is ready */
 export async function requireReady(ctx: Context, coin: Coin): Promise<void> {
   const record = await ctx.coins.findCoin(coin)
   if (isCoinReady(ctx, record) && !(await isCopy(ctx.database.connection))) return
@@ -46,9 +49,9 @@ export async function requireReady(ctx: Context, coin: Coin): Promise<void> {
 }
 
 /**
- * Not stored: take it before the transaction of what it is for, insert it within. `expiresAt` in Unix
- * seconds.
+ * Makes an invoice without storing it: the caller does so in the transaction of what it pays for, after this.
  *
+ * @param asked `expiresAt` in Unix seconds
  * @throws Refusal `currency_not_configured`; `rate_unavailable`; `unavailable` if no address could be had
  */
 export async function prepareInvoice(
@@ -56,29 +59,28 @@ export async function prepareInvoice(
   asked: { agentId: string; coin: Coin; priceUsdCents: number; expiresAt: number },
 ): Promise<InvoiceRecord> {
   await requireReady(ctx, asked.coin)
-  const rate = await findFreshRate(ctx, asked.coin)
+  const rate = await requireFreshRate(ctx, asked.coin)
   const address = await takeAddress(ctx, asked.coin)
-  const { agentId, priceUsdCents: cents, expiresAt } = asked
-  return newInvoice({ agentId, at: nowSeconds(ctx), cents, rate, address, expiresAt })
+  return newInvoice({ ...asked, at: nowSeconds(ctx), rate, address })
 }
 
-/** Not stored. `cents` of USD; `at` and `expiresAt` in Unix seconds. */
+/** @param fields `at` and `expiresAt` in Unix seconds */
 export function newInvoice(fields: {
   agentId: string
   at: number
-  cents: number
+  priceUsdCents: number
   rate: RateRecord
   address: AddressRecord
   expiresAt: number
 }): InvoiceRecord {
-  const { agentId, at, cents, rate, address, expiresAt } = fields
+  const { agentId, at, priceUsdCents, rate, address, expiresAt } = fields
   return {
     _id: newId('invoice'),
     agent_id: agentId,
     at,
     coin: rate._id,
-    price_usd_cents: cents,
-    amount_raw: String(priceAt(cents, rate)),
+    price_usd_cents: priceUsdCents,
+    amount_raw: String(priceAt(priceUsdCents, rate)),
     rate: rate.usd,
     rate_source: rate.source,
     rate_at: rate.at,
@@ -95,22 +97,22 @@ export function newInvoice(fields: {
   }
 }
 
-const POOL_RETRY_MS = 50
-
-/** @returns false if Redis is away */
+/** Asks the workers to fill this process's stock of addresses. @returns false if Redis is away */
 function askForAddresses(ctx: Context, coin: Coin): Promise<boolean> {
   const stock = ctx.coins.stock(coin)
   return ctx.queues.enqueue(COIN_FACTS[coin].queues.fill, stock, { debounceId: stock.holder })
 }
 
-/** Asks the workers for a first stock of addresses for this process. */
+/** Asks for a first stock of addresses, of every coin that is set up. */
 export async function prepareAddresses(ctx: Context): Promise<void> {
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
   for (const { _id, configured } of await ctx.coins.listCoins())
     if (configured) await askForAddresses(ctx, _id)
 }
 
-/** A worker is asked for more if there is none, and waited for. */
+const POOL_RETRY_MS = 50
+
+/** Takes an address of this process's stock; if that is empty, asks a worker for more and waits. */
 async function takeAddress(ctx: Context, coin: Coin): Promise<AddressRecord> {
   const deadlineMs = performance.now() + ADDRESS_WAIT_MS
   for (let asked = false; ;) {
@@ -124,15 +126,13 @@ async function takeAddress(ctx: Context, coin: Coin): Promise<AddressRecord> {
 }
 
 /**
- * As stored; a worker is asked for a fresh look, at most once in 2 s (`isAsked` false if it couldn't be).
+ * Reads an agent's invoice with its payments as stored, and asks a worker to look at its address, at most
+ * once in 2 s.
  *
- * @throws Refusal `no_such_invoice`, for a stranger's too
+ * @returns `isAsked`: false if no worker could be asked
+ * @throws Refusal `no_such_invoice`, also for another agent's invoice
  */
-export async function checkInvoice(
-  ctx: Context,
-  agentId: string,
-  invoiceId: string,
-): Promise<{ checked: CheckedInvoice; isAsked: boolean }> {
+export async function checkInvoice(ctx: Context, agentId: string, invoiceId: string) {
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice === undefined || invoice.agent_id !== agentId)
     throw new Refusal('no_such_invoice', 'You have no invoice with this id.', { field: 'invoice_id' })
@@ -152,30 +152,28 @@ export async function checkInvoice(
   return { checked, isAsked }
 }
 
-const asking = new Map<string, Promise<boolean>>()
-
-/** Callers at once ask once, and one look at an invoice waits. @returns false if it could not be asked for */
-function askForLook(ctx: Context, invoice: InvoiceRecord, nowMs: number): Promise<boolean> {
-  const { _id, coin, check_asked_ms: askedMs } = invoice
-  if (askedMs !== undefined && Math.abs(nowMs - askedMs) < CHECK_EVERY_MS) return Promise.resolve(true)
-  const ask = async (): Promise<boolean> => {
-    if (!(await ctx.invoices.askForLook(_id, nowMs, CHECK_EVERY_MS))) return true
-    if (await ctx.queues.enqueue(COIN_FACTS[coin].queues.check, { invoice_id: _id }, { debounceId: _id }))
-      return true
-    await ctx.invoices.forgetLook(_id, nowMs)
-    return false
-  }
-  let asked = asking.get(_id)
-  if (asked === undefined) {
-    asked = ask().finally(() => asking.delete(_id))
-    asking.set(_id, asked)
-  }
+/** Asks a worker to look at the address; concurrent callers ask once. @returns false if Redis is away */
+async function askForLook(ctx: Context, invoice: InvoiceRecord, nowMs: number): Promise<boolean> {
+  const { _id, check_asked_ms: askedMs } = invoice
+  if (askedMs !== undefined && Math.abs(nowMs - askedMs) < CHECK_EVERY_MS) return true
+  const { looksBeingAsked } = ctx.invoices
+  const asked =
+    looksBeingAsked.get(_id) ?? enqueueLook(ctx, invoice, nowMs).finally(() => looksBeingAsked.delete(_id))
+  looksBeingAsked.set(_id, asked)
   return asked
 }
 
-const MONEY_READS = 5
+async function enqueueLook(ctx: Context, { _id, coin }: InvoiceRecord, nowMs: number): Promise<boolean> {
+  if (!(await ctx.invoices.askForLook(_id, nowMs, CHECK_EVERY_MS))) return true
+  const { check } = COIN_FACTS[coin].queues
+  if (await ctx.queues.enqueue(check, { invoice_id: _id }, { debounceId: _id })) return true
+  await ctx.invoices.forgetLook(_id, nowMs)
+  return false
+}
 
-/** As of one moment: the version counts with each payment that is noted or settled. */
+const MAX_MONEY_READS = 5
+
+/** Reads invoice and payments as of one moment: `version` changes with each payment noted or settled. */
 async function readMoney(ctx: Context, known: InvoiceRecord) {
   let invoice = known
   for (let reads = 1; ; reads++) {
@@ -185,7 +183,7 @@ async function readMoney(ctx: Context, known: InvoiceRecord) {
       isUnderWay(ctx, invoice),
       ctx.invoices.find(known._id),
     ])
-    if (after.version === invoice.version || reads === MONEY_READS)
+    if (after.version === invoice.version || reads === MAX_MONEY_READS)
       return {
         invoice,
         payments: newest.slice(-MAX_PAYMENTS_SHOWN),
@@ -196,13 +194,16 @@ async function readMoney(ctx: Context, known: InvoiceRecord) {
   }
 }
 
+/** Whether a payment of the invoice has been seen and is not settled. */
 export const isUnderWay = async (ctx: Context, invoice: InvoiceRecord): Promise<boolean> =>
   invoice.has_payments === true && ctx.invoices.isUnderWay(invoice._id)
 
-/** @param base as the coin's worker tells them */
-export function requiredConfirmations(
+/** @param base the coin's `required_confirmations`, as its worker reports them */
+export const requiredConfirmations = (
   invoice: Pick<InvoiceRecord, 'coin' | 'order_id'>,
   base: number,
-): number {
-  return COIN_FACTS[invoice.coin].requiredConfirmations(invoice, base)
+): number => COIN_FACTS[invoice.coin].requiredConfirmations(invoice, base)
+
+export function logInvoice(log: Log, { _id, agent_id, order_id, coin }: InvoiceRecord): void {
+  log.info({ money: 'invoice', invoice_id: _id, agent_id, order_id, coin }, 'an invoice was made')
 }

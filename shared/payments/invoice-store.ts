@@ -50,11 +50,13 @@ paymentSchema.index({ coin: 1, state: 1 }, only({ state: 'seen' }, 'under_way'))
 paymentSchema.index({ coin: 1, unlock_time: 1 }, only({ state: 'locked' }, 'locked'))
 paymentSchema.index({ coin: 1, height: 1 }, only({ state: 'settled', height: some }, 'settled_at_height'))
 paymentSchema.index({ coin: 1, swept_at: 1, _id: 1 }, only({ state: 'settled' }, 'unswept'))
-const UNSEEN = { by: 'operator', shown_at: none } as const
+/** Recorded by the operator, and not shown by the chain. */
+const UNSHOWN = { by: 'operator', shown_at: none } as const
 paymentSchema.index({ by: 1, coin: 1, order_id: 1 }, only({ by: 'operator' }))
 paymentSchema.index({ waits_for_rate: 1, coin: 1, _id: 1 }, only({ waits_for_rate: true }))
 paymentSchema.index(...PENDING_INDEX)
 
+/** What a change of an invoice's money sets; false removes `has_remainder` or `open`. */
 export type MoneyFields = Partial<
   Pick<
     InvoiceRecord,
@@ -62,15 +64,8 @@ export type MoneyFields = Partial<
   >
 > & { has_remainder?: boolean; open?: false }
 
-const PAYMENT_PROGRESS = {
-  _id: 0,
-  tx: 1,
-  amount_raw: 1,
-  state: 1,
-  waits_for_rate: 1,
-  reversed_at: 1,
-} as const
-export type PaymentProgress = Pick<PaymentRecord, Exclude<keyof typeof PAYMENT_PROGRESS, '_id'>>
+const PROGRESS = { tx: 1, amount_raw: 1, state: 1, waits_for_rate: 1, reversed_at: 1 } as const
+export type PaymentProgress = Pick<PaymentRecord, keyof typeof PROGRESS>
 
 export type UnsettledState = Exclude<PaymentState, 'settled'>
 
@@ -87,13 +82,16 @@ export function createInvoiceStore(connection: Connection) {
   const raw = () => invoices.model.collection as unknown as mongoose.mongo.Collection<InvoiceRecord>
   const rawPayments = () => payments.model.collection as unknown as mongoose.mongo.Collection<PaymentRecord>
   const findById = createIdLookUp(raw)
-  const listUnswept = (filter: object, after: string, limit: number): Promise<PaymentRecord[]> =>
+  const idIn = (ids: readonly string[]) => ({ _id: { $in: [...ids] } })
+  const listUnsweptOf = (filter: object, after: string, limit: number): Promise<PaymentRecord[]> =>
     payments.all(
       { ...filter, state: 'settled', swept_at: null, _id: { $gt: after } },
       { fields: { pending: 0 }, sort: { _id: 1 }, limit },
     )
   return {
     models: { invoices: invoices.model, payments: payments.model },
+    /** Requests for a look at an invoice that are being made, by its id; the result as of askForLook(). */
+    looksBeingAsked: new Map<string, Promise<boolean>>(),
     /** @throws a duplicate-key error if the agent has an open one in this coin, or the address is taken */
     insert: (invoice: InvoiceRecord, session?: Session) => invoices.insert([invoice], session),
     find: (invoiceId: string, session?: Session): Promise<InvoiceRecord | undefined> =>
@@ -103,6 +101,7 @@ export function createInvoiceStore(connection: Connection) {
       invoices.all({ address_index: { $in: [...indexes] }, coin }),
     listRemainders: (agentId: string, coin: Coin, session: Session) =>
       invoices.all({ agent_id: agentId, coin, has_remainder: true }, { session, sort: { _id: 1 } }),
+    /** @returns false if the invoice has changed since it was read */
     changeMoney(
       { _id, version }: InvoiceRecord,
       { has_remainder: hasRemainder, open, ...fields }: MoneyFields,
@@ -110,10 +109,10 @@ export function createInvoiceStore(connection: Connection) {
       session: Session,
       tells: readonly EventMark[] = [],
     ): Promise<boolean> {
-      const unset = {
-        ...(hasRemainder === false ? { has_remainder: 1 as const } : {}),
-        ...(open === false ? { open: 1 as const } : {}),
-      }
+      const unset = given({
+        has_remainder: hasRemainder === false ? (1 as const) : undefined,
+        open: open === false ? (1 as const) : undefined,
+      })
       const update = {
         $set: { ...fields, ...(hasRemainder === true ? { has_remainder: true as const } : {}) },
         $inc: { version: 1 },
@@ -122,20 +121,17 @@ export function createInvoiceStore(connection: Connection) {
       }
       return invoices.change({ _id, version }, update, session)
     },
+    /** Lets the agent have another open invoice in the coin. */
     close: (invoiceId: string) => invoices.change({ _id: invoiceId }, { $unset: { open: 1 } }),
-    listExpiredDue: (
-      coin: Coin,
-      nowSeconds: number,
-      after: string,
-      limit: number,
-    ): Promise<WatchedAddress[]> =>
-      invoices.all(
+    /** Expired invoices whose addresses are to be looked at now. */
+    listExpiredDue: (coin: Coin, nowSeconds: number, after: string, limit: number) =>
+      invoices.all<WatchedAddress>(
         { coin, lapsed: true, look_after: { $lte: nowSeconds }, _id: { $gt: after } },
         { fields: { address: 1, address_index: 1 }, sort: { _id: 1 }, limit },
       ),
-    /** Indexes alone, and the id to go on after; undefined if there are no more. */
+    /** Address indexes of unexpired invoices, and the id to go on after; undefined if there are no more. */
     async listOpenIndexes(coin: Coin, after: string, limit: number) {
-      // One document with all of them: a document each costs several times as much to send and to read.
+      // One document with all indexes: a document for each costs several times as much to send and to read.
       const [page] = await invoices.model.aggregate<{ indexes: number[]; last: string }>([
         { $match: { coin, lapsed: false, _id: { $gt: after } } },
         { $sort: { _id: 1 } },
@@ -144,9 +140,12 @@ export function createInvoiceStore(connection: Connection) {
       ])
       return page
     },
-    /** In Unix seconds; those that expired before `endedBefore` when their owners ask. */
+    /**
+     * Puts the next look at expired invoices off until `lookAfter`, or until their owners ask if they expired
+     * before `endedBefore`; both in Unix seconds.
+     */
     async lookLater(ids: readonly string[], lookAfter: number, endedBefore: number): Promise<void> {
-      const looked = { _id: { $in: [...ids] }, lapsed: true }
+      const looked = { ...idIn(ids), lapsed: true }
       const [young, old] = [{ $gte: endedBefore }, { $lt: endedBefore }]
       await invoices.changeAll({ ...looked, expires_at: young }, { $set: { look_after: lookAfter } })
       await invoices.changeAll({ ...looked, expires_at: old }, { $unset: { look_after: 1 } })
@@ -156,39 +155,31 @@ export function createInvoiceStore(connection: Connection) {
         { coin, lapsed: false, expires_at: { $lt: beforeSeconds } },
         { sort: { expires_at: 1 }, limit },
       ),
-    /** Of orders, and nobody can take what is paid there. */
+    /** Unexpired invoices of orders whose addresses are of a wallet that is in use no more. */
     listUnpayable: (coin: Coin) => invoices.all({ coin, foreign: true, lapsed: false, order_id: some }),
     listUnexpired: (coin: Coin, after: string, limit: number) =>
       invoices.all({ coin, lapsed: false, _id: { $gt: after } }, { sort: { _id: 1 }, limit }),
-    /** Their wallet is in use no more, or again. */
-    setForeign: (ids: readonly string[], isForeign: boolean) =>
-      invoices.changeAll(
-        { _id: { $in: [...ids] } },
-        { ...(isForeign ? { $set: { foreign: true } } : { $unset: { foreign: 1 } }), $inc: { version: 1 } },
-      ),
-    /** Due in the next round as well. @returns false if one was asked for less than `everyMs` ago */
+    /** Marks that their wallet is in use no more, or again. */
+    setForeign(changed: readonly InvoiceRecord[], isForeign: boolean) {
+      const foreign = isForeign ? { $set: { foreign: true as const } } : { $unset: { foreign: 1 as const } }
+      return invoices.changeAll(idIn(changed.map(({ _id }) => _id)), { ...foreign, $inc: { version: 1 } })
+    },
+    /** Makes a look due, in the next round too. @returns false if it was asked for within `everyMs` */
     askForLook(invoiceId: string, nowMs: number, everyMs: number): Promise<boolean> {
-      // Nobody waits for a time that lies ahead.
+      // A stored time that lies further ahead is of another clock.
       const times = [none, { $lte: nowMs - everyMs }, { $gte: nowMs + everyMs }]
       const asked = { $or: times.map((time) => ({ check_asked_ms: time })) }
       return invoices.change({ _id: invoiceId, ...asked }, { $set: { check_asked_ms: nowMs, look_after: 0 } })
     },
-    /** It could not be asked for after all. */
+    /** Undoes askForLook(), because no worker could be asked. */
     forgetLook: (invoiceId: string, askedMs: number) =>
       invoices.change({ _id: invoiceId, check_asked_ms: askedMs }, { $unset: { check_asked_ms: 1 } }),
-    /** Those at which nothing was ever seen. */
+    /** Expires those at whose addresses nothing was ever seen, and that pay no order. */
     async expireUntouched(ids: readonly string[], lookAfter: number, nowMs: number): Promise<void> {
       const fields = { state: 'expired' }
-      const expired = {
-        to: '$agent_id',
-        at_ms: nowMs,
-        kind: 'invoice',
-        id: '$_id',
-        fields,
-      } satisfies EventMark
-      const bare = { lapsed: false, has_payments: none, order_id: none, carried_raw: '0' }
-      const untouched = { _id: { $in: [...ids] }, ...bare }
-      await raw().updateMany(untouched, [
+      const expired: EventMark = { to: '$agent_id', at_ms: nowMs, kind: 'invoice', id: '$_id', fields }
+      const untouched = { lapsed: false, has_payments: none, order_id: none, carried_raw: '0' }
+      await raw().updateMany({ ...idIn(ids), ...untouched }, [
         {
           $set: {
             lapsed: true,
@@ -200,7 +191,7 @@ export function createInvoiceStore(connection: Connection) {
         { $unset: 'open' },
       ])
     },
-    /** Conflicts with the invoice's expiry. @returns the invoice as it was before */
+    /** Marks that a payment was seen; conflicts with the invoice's expiry. @returns the invoice as it was */
     markPayment: (invoiceId: string, session: Session, tells: readonly EventMark[] = []) =>
       invoices.swap(
         { _id: invoiceId },
@@ -208,15 +199,11 @@ export function createInvoiceStore(connection: Connection) {
         session,
       ),
     insertPayment: (payment: PaymentRecord, session: Session) => payments.insert([payment], session),
-    /** The oldest first; without a rate, that which needs none. */
-    async listWaitingForRate(
-      coin: Coin,
-      { hasRate, nowSeconds }: { hasRate: boolean; nowSeconds: number },
-      limit: number,
-    ): Promise<PaymentRecord[]> {
+    /** Confirmed payments that wait to be settled, the oldest first; without a rate, those that need none. */
+    async listWaitingForRate(coin: Coin, hasRate: boolean, nowSeconds: number, limit: number) {
       const needsNone = { $or: [{ order_id: some }, { arrival_rate: some }] }
       const pipeline = [{ $project: { lapsed: 1, expires_at: 1 } }]
-      // What waits for its invoice to expire, however much that is, takes no other's place in the batch.
+      // Those that wait for their invoice to expire must not fill the batch, however many they are.
       return payments.model.aggregate<PaymentRecord>([
         { $match: { waits_for_rate: true, coin, ...(hasRate ? {} : needsNone) } },
         { $sort: { _id: 1 } },
@@ -228,6 +215,7 @@ export function createInvoiceStore(connection: Connection) {
     },
     setWaitsForRate: (paymentId: string) =>
       payments.change({ _id: paymentId, state: 'seen' }, { $set: { waits_for_rate: true } }),
+    /** @returns false if it is settled, or its amount has changed */
     correctAmount: (paymentId: string, fromRaw: string, toRaw: string) =>
       payments.change(
         { _id: paymentId, state: { $ne: 'settled' }, amount_raw: fromRaw },
@@ -236,12 +224,12 @@ export function createInvoiceStore(connection: Connection) {
     findPayment: (coin: Coin, tx: string, addressIndex: number, session?: Session) =>
       payments.one({ tx, address_index: addressIndex, coin }, { session }),
     findPaymentById: (paymentId: string, session?: Session) => payments.one({ _id: paymentId }, { session }),
-    /** The newest, the oldest of them first, without those that the operator took back. */
+    /** The newest ones, in the order of their ids, without those that the operator took back. */
     async listPayments(invoiceId: string, limit = MAX_PAYMENTS_SHOWN): Promise<PaymentRecord[]> {
       const standing = { invoice_id: invoiceId, undone_at: none }
       return (await payments.all(standing, { fields: { pending: 0 }, sort: { _id: -1 }, limit })).reverse()
     },
-    /** Seen and not confirmed; with `inTime` those that aren't late. */
+    /** Whether the invoice has a payment in state `seen`, other than `butFor`; with `inTime` one not late. */
     async isUnderWay(
       invoiceId: string,
       { inTime = false, butFor }: { inTime?: boolean; butFor?: string } = {},
@@ -259,64 +247,55 @@ export function createInvoiceStore(connection: Connection) {
       payments.all({ invoice_id: invoiceId, reversed_at: some }, { session }),
     listPaymentsByTx: (coin: Coin, txs: readonly string[], session?: Session) =>
       payments.all({ tx: { $in: [...txs] }, coin }, { session }),
-    /** Without those that this round is the first to see. */
+    /** How far payments are, without those that the operator recorded and the chain has not shown. */
     listPaymentProgress: (coin: Coin, txs: readonly string[]): Promise<PaymentProgress[]> =>
       rawPayments()
         .find(
-          { tx: { $in: [...txs] }, coin, $nor: [UNSEEN] },
-          { projection: PAYMENT_PROGRESS, batchSize: txs.length + 1 },
+          { tx: { $in: [...txs] }, coin, $nor: [UNSHOWN] },
+          { projection: { _id: 0, ...PROGRESS }, batchSize: txs.length + 1 },
         )
         .toArray(),
+    /** In state `seen`. */
     listUnderWay: (coin: Coin) => payments.all({ coin, state: 'seen' }),
-    /** Orders with money that was recorded by hand and that the chain has not shown. */
-    async listUnseenOrders(coin: Coin, orderId?: string): Promise<string[]> {
+    /** Orders with money that the operator recorded and the chain has not shown. */
+    async listUnshownOrders(coin: Coin, orderId?: string): Promise<string[]> {
       const order = orderId === undefined ? some : { $eq: orderId }
-      return payments.model.distinct('order_id', { ...UNSEEN, coin, state: 'settled', order_id: order })
+      return payments.model.distinct('order_id', { ...UNSHOWN, coin, state: 'settled', order_id: order })
     },
-    /** The chain has shown what was recorded by hand. */
+    /** Notes that the chain has shown what the operator recorded. */
     setShown: (paymentId: string, at: number) =>
-      payments.change({ _id: paymentId, ...UNSEEN }, { $set: { shown_at: at } }),
-    /** At this height and time (Unix seconds). */
-    listUnlocked: (coin: Coin, height: number, nowSeconds: number, limit: number) =>
-      payments.all(
-        {
-          coin,
-          state: 'locked',
-          $or: [
-            { unlock_time: { $lte: height } },
-            { unlock_time: { $gte: FIRST_UNLOCK_SECONDS, $lte: nowSeconds } },
-          ],
-        },
-        { sort: { unlock_time: 1 }, limit },
-      ),
-    /** In a block, and not settled. */
+      payments.change({ _id: paymentId, ...UNSHOWN }, { $set: { shown_at: at } }),
+    /** Locked payments whose lock has ended at this height and time (Unix seconds). */
+    listUnlocked(coin: Coin, height: number, nowSeconds: number, limit: number) {
+      const ends = [{ $lte: height }, { $gte: FIRST_UNLOCK_SECONDS, $lte: nowSeconds }]
+      const ended = { $or: ends.map((end) => ({ unlock_time: end })) }
+      return payments.all({ coin, state: 'locked', ...ended }, { sort: { unlock_time: 1 }, limit })
+    },
+    /** Payments in a block that are not settled. */
     async listUncounted(coin: Coin): Promise<PaymentRecord[]> {
       const states = ['seen', 'locked'] as const
       return (await Promise.all(states.map((state) => payments.all({ coin, state, height: some })))).flat()
     },
-    /** Settled ones in blocks numbered `height` or more, and not taken back. */
+    /** Settled ones in blocks numbered `height` or more that the chain has not taken back. */
     listSettledSince: (coin: Coin, height: number) =>
       payments.all({ coin, state: 'settled', height: { $gte: height }, reversed_at: none }),
-    /** Still at their addresses; the oldest first. */
-    listUnswept: (coin: Coin, after: string, limit: number) => listUnswept({ coin }, after, limit),
-    /** What of them the chain has shown. */
+    /** Settled payments whose money is still at its address, the oldest first. */
+    listUnswept: (coin: Coin, after: string, limit: number) => listUnsweptOf({ coin }, after, limit),
+    /** The sum of those that the chain has shown. */
     async sumUnswept(coin: Coin): Promise<bigint> {
       const unswept = { coin, state: 'settled', swept_at: null, by: 'chain' }
       return (await sumByCoin(payments.model, unswept, 'amount_raw'))[coin]
     },
     async listUnsweptAt(coin: Coin, addressIndex: number, after: string, limit: number) {
       const invoice = await invoices.one({ address_index: addressIndex, coin }, { fields: { _id: 1 } })
-      return invoice === undefined ? [] : listUnswept({ invoice_id: invoice._id }, after, limit)
+      return invoice === undefined ? [] : listUnsweptOf({ invoice_id: invoice._id }, after, limit)
     },
-    /** undefined: they are at their addresses after all. */
+    /** Notes when their money was swept, or with undefined that it is at its address after all. */
     setSwept: (ids: readonly string[], at: number | undefined) =>
       at === undefined
-        ? payments.changeAll({ _id: { $in: [...ids] } }, { $unset: { swept_at: 1 } })
-        : payments.changeAll(
-            { _id: { $in: [...ids] }, state: 'settled', swept_at: null },
-            { $set: { swept_at: at } },
-          ),
-    /** A settled one keeps its state and gets the counts. */
+        ? payments.changeAll(idIn(ids), { $unset: { swept_at: 1 } })
+        : payments.changeAll({ ...idIn(ids), state: 'settled', swept_at: null }, { $set: { swept_at: at } }),
+    /** In any state. */
     noteConfirmations: (paymentId: string, confirmations: number, height: number | undefined) =>
       payments.change({ _id: paymentId }, { $set: { confirmations, ...given({ height }) } }),
     movePayment: (paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session) =>
@@ -325,7 +304,7 @@ export function createInvoiceStore(connection: Connection) {
         { $set: { state: to }, $unset: { waits_for_rate: 1 } },
         session,
       ),
-    /** Once. @returns false if it is not `seen` */
+    /** @returns false if it is not `seen`, so it settles once */
     settlePayment: (paymentId: string, settled: SettledFields, entries: PendingEntry[], session: Session) =>
       payments.change(
         { _id: paymentId, state: 'seen' },
@@ -336,15 +315,16 @@ export function createInvoiceStore(connection: Connection) {
         },
         session,
       ),
-    /** Its transaction may be recorded anew. @returns false if it is not of the operator's word alone */
+    /** Frees its transaction to be recorded anew. @returns false unless only the operator recorded it */
     undoPayment({ _id, tx }: PaymentRecord, at: number, entries: PendingEntry[], session: Session) {
       const update = {
         $set: { state: 'gone', undone_at: at, undone_tx: tx, tx: _id },
         $unset: { settled_at: 1, credited_days: 1, price_raw: 1, reversed_at: 1 },
         $push: { pending: { $each: entries } },
       }
-      return payments.change({ _id, ...UNSEEN, state: 'settled' }, update, session)
+      return payments.change({ _id, ...UNSHOWN, state: 'settled' }, update, session)
     },
+    /** Notes when the chain took it back; undefined: it has it again. @returns false if that was known */
     setReversed: (paymentId: string, at: number | undefined, session?: Session) =>
       payments.change(
         { _id: paymentId, state: 'settled', reversed_at: { $exists: at === undefined } },

@@ -10,13 +10,13 @@ import { COIN_FACTS } from './coin-facts.ts'
 
 /**
  * A *payment* is what one transaction sent to one address, all outputs together: `seen`, then `settled`, for
- * good; `gone` if it vanished before that. If the chain takes it back later it stays settled and has
+ * good; `gone` if it vanished before that. If the chain takes it back later, it stays settled and has
  * `reversed_at`. One that its payer has `locked` (Monero) counts for nothing and holds nothing open.
  *
- * An invoice has expired (`lapsed`) once its chain was looked at successfully after `expires_at` with nothing
- * under way that was in time. Money first seen after that is *late*, and so is money that a whole round after
- * `expires_at` did not find: else crumb after crumb would hold a price open. A node that is down makes
- * nothing expire, and nothing late.
+ * An invoice has expired (`lapsed`) once its chain was looked at successfully after `expires_at` and no
+ * payment in time was under way (`seen`). Money first seen after that is *late*, and so is money that a whole
+ * round after `expires_at` did not find: otherwise a price could be held open by one small payment after
+ * another. While a node is down, nothing expires and nothing becomes late.
  */
 export const INVOICE_STATUSES = ['awaiting_payment', 'confirming', 'underpaid', 'settled', 'expired'] as const
 export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
@@ -38,40 +38,38 @@ export const invoiceFields = {
   /** Nano: index of the derived account. Monero: minor index of the subaddress. */
   address_index: number,
   expires_at: number,
-  /** Present while it is its agent's one open unpaid pass invoice in its coin. */
+  /** Set while it is its agent's only open pass invoice in its coin. */
   open: maybe.flag,
   lapsed: flag,
-  /** Its address is of a seed or wallet that is in use no more: whoever has that has what is paid there. */
+  /** Its address is of a seed or wallet no longer in use: only whoever has that gets what is paid there. */
   foreign: maybe.flag,
-  /**
-   * Once it has expired: look at its address at this time (Unix seconds), or if absent, when its owner asks.
-   */
+  /** Once expired: when to look at its address next (Unix seconds); if absent, when its owner asks. */
   look_after: maybe.number,
   received_raw: text,
   /** Left over by earlier invoices and counted as paid here. */
   carried_raw: text,
+  /** Left over here and counted towards a later invoice. */
   moved_raw: text,
-  /** Money not yet turned into days, times `days`: so no fraction of the smallest unit is lost. */
+  /** Money not yet turned into days, times `days`, so that no fraction of the smallest unit is lost. */
   unspent: text,
   has_remainder: maybe.flag,
   credited_days: number,
-  /** Counts the changes of money above and the payments noted: an update names the one that it read. */
+  /** Counts changes of the money above and payments noted; an update requires the version that it read. */
   version: number,
-  /** Set with its first payment, in the same transaction: without it nothing was ever seen at the address. */
+  /** Set in the transaction that stores its first payment: absent if nothing was ever seen at the address. */
   has_payments: maybe.flag,
+  /** When a look at its address was last asked for, in milliseconds since the epoch. */
   check_asked_ms: maybe.number,
 }
 export type InvoiceRecord = RecordOf<typeof invoiceFields> & Ledgered & Telling
 
-/** The newest ones: anybody can pay an invoice in crumbs, tens of thousands of them. */
+/** Only the newest payments are shown: anybody can pay an invoice in tens of thousands of parts. */
 export const MAX_PAYMENTS_SHOWN = 200
 
 export const PAYMENT_STATES = ['seen', 'settled', 'gone', 'locked'] as const
 export type PaymentState = (typeof PAYMENT_STATES)[number]
 
-/**
- * Unlock times from here on are Unix seconds, below it block numbers (Monero's CRYPTONOTE_MAX_BLOCK_NUMBER).
- */
+/** Unlock times from here on are Unix seconds, lower ones block numbers (CRYPTONOTE_MAX_BLOCK_NUMBER). */
 export const FIRST_UNLOCK_SECONDS = 500_000_000
 
 export const paymentFields = {
@@ -102,21 +100,22 @@ export const paymentFields = {
   /** The chain took it back after it had been settled. */
   reversed_at: maybe.number,
   by: textOf<'chain' | 'operator'>(),
-  /** The account that had this money before the operator recorded it as this payment; absent: the chain. */
+  /** The account that had this money before the operator recorded the payment; absent: the chain. */
   taken_from: maybe.textOf<'unassigned' | 'operator'>(),
-  /** When the chain first showed what was recorded by hand. Until then no payout is made of it. */
+  /** When the chain first showed what the operator recorded. Until then no payout is made of it. */
   shown_at: maybe.number,
-  /** When the operator took back what was recorded by hand: `gone` for good, its own id in place of `tx`. */
+  /** When the operator took back what he had recorded: it is `gone` for good, and its `tx` is its own id. */
   undone_at: maybe.number,
+  /** The transaction that `tx` was before that. */
   undone_tx: maybe.text,
   /** Salt of the commitment to the transaction in the ledger. */
   salt: text,
-  /** Nano: when its sweep to the treasury was found confirmed. Absent: it is at the invoice's address. */
+  /** Nano: when its sweep to the treasury was confirmed. Absent: the money is at the invoice's address. */
   swept_at: maybe.number,
 }
 export type PaymentRecord = RecordOf<typeof paymentFields> & Ledgered
 
-/** Recorded by hand, and in the books by that alone. */
+/** Recorded by the operator, and in the books only because of that. */
 export const isByHandAlone = ({ by, state, taken_from: from }: PaymentRecord): boolean =>
   by === 'operator' && state === 'settled' && from === undefined
 
@@ -132,28 +131,26 @@ export interface SeenPayment {
   lockedUntil?: number
 }
 
-/** 0 below dust, which would never be counted. Whether something is paid is decided here alone. */
+/**
+ * What is missing of a price, in raw or piconero; 0 if less than dust, which would never be counted. Only
+ * this decides whether something is paid.
+ */
 export function missingRaw(coin: Coin, priceRaw: bigint, receivedRaw: bigint): bigint {
   const missing = priceRaw - receivedRaw
   return missing < dustThreshold(coin) ? 0n : missing
 }
 
-/** Left below a whole day, rounded down; 0 for an order. */
+/** What the invoice has left that buys no whole day, rounded down; 0 for an order. */
 export const remainderRaw = (invoice: Pick<InvoiceRecord, 'unspent' | 'days'>): bigint =>
   invoice.days === undefined ? 0n : BigInt(invoice.unspent) / BigInt(invoice.days)
 
-/** Still to be paid for the full price, in raw or piconero; 0 below dust. */
-export function remainingRaw(
-  invoice: Pick<InvoiceRecord, 'coin' | 'amount_raw' | 'received_raw' | 'carried_raw'>,
-): bigint {
-  return missingRaw(
-    invoice.coin,
-    BigInt(invoice.amount_raw),
-    BigInt(invoice.received_raw) + BigInt(invoice.carried_raw),
-  )
-}
+type Price = Pick<InvoiceRecord, 'coin' | 'amount_raw' | 'received_raw' | 'carried_raw'>
 
-export const isPaid = (invoice: Parameters<typeof remainingRaw>[0]): boolean => remainingRaw(invoice) === 0n
+/** What is still to be paid for the full price, as missingRaw(). */
+export const remainingRaw = ({ coin, amount_raw, received_raw, carried_raw }: Price): bigint =>
+  missingRaw(coin, BigInt(amount_raw), BigInt(received_raw) + BigInt(carried_raw))
+
+export const isPaid = (invoice: Price): boolean => remainingRaw(invoice) === 0n
 
 export function invoiceStatus(invoice: InvoiceRecord, isUnderWay: boolean): InvoiceStatus {
   if (isPaid(invoice)) return 'settled'
@@ -191,7 +188,7 @@ export const madeInvoiceView = passInvoiceView.extend({ invoice: passInvoiceView
 
 export const checkInvoiceBody = z.object({ invoice_id: idField('invoice') })
 
-export const paymentView = z.object({
+const paymentView = z.object({
   payment_id: idView('payment'),
   tx_hash: z.string(),
   amount: z.string(),
@@ -260,7 +257,7 @@ export function viewInvoice(invoice: InvoiceRecord, isUnderWay = false): z.input
   }
 }
 
-/** @throws TypeError for one that pays a market order */
+/** @throws TypeError for an invoice that pays a market order */
 export function viewMadeInvoice(
   invoice: InvoiceRecord,
   isUnderWay: boolean,
@@ -268,8 +265,8 @@ export function viewMadeInvoice(
   const { days } = invoice
   if (days === undefined)
     throw new TypeError(`"invoice" expected a pass invoice, got ${invoice._id}, which pays an order`)
-  const { order_id: _none, ...view } = viewInvoice(invoice, isUnderWay)
-  return { ...view, days, invoice: { ...view, days } }
+  const view = { ...viewInvoice(invoice, isUnderWay), days }
+  return { ...view, invoice: view }
 }
 
 export interface CheckedInvoice {
@@ -286,6 +283,7 @@ export interface CheckedInvoice {
 export function viewCheckedInvoice(checked: CheckedInvoice): z.input<typeof checkedInvoiceView> {
   const { invoice, payments } = checked
   const { coin } = invoice
+  const hasDays = invoice.days !== undefined && (isPaid(invoice) || invoice.credited_days > 0)
   return {
     ...viewInvoice(invoice, checked.isUnderWay),
     paid: formatAmount(BigInt(invoice.received_raw), coin),
@@ -300,25 +298,23 @@ export function viewCheckedInvoice(checked: CheckedInvoice): z.input<typeof chec
     chain: checked.isReachable ? 'reachable' : 'unreachable',
     checked_at: checked.checkedAt ?? null,
     payments_truncated: checked.isTruncated,
-    payments: payments.map((payment) => ({
-      payment_id: payment._id,
-      tx_hash: payment.tx,
-      amount: formatAmount(BigInt(payment.amount_raw), coin),
-      amount_raw: payment.amount_raw,
-      state: payment.state,
-      confirmations: payment.confirmations,
-      ...given({ unlock_time: payment.unlock_time }),
-      late: payment.late,
-      credited_days: payment.credited_days ?? 0,
-      ...(payment.late && payment.price_raw !== undefined ? { price_raw: payment.price_raw } : {}),
-      first_seen_at: payment.first_seen_at,
-      settlement: payment.by === 'operator' ? ('manual' as const) : ('automatic' as const),
-      salt: payment.salt,
-    })),
-    ...(invoice.days !== undefined &&
-    (isPaid(invoice) || invoice.credited_days > 0) &&
-    checked.passUntilMs !== undefined
-      ? { pass_until: isoTime(checked.passUntilMs) }
-      : {}),
+    payments: payments.map(viewPayment),
+    ...(hasDays && checked.passUntilMs !== undefined ? { pass_until: isoTime(checked.passUntilMs) } : {}),
   }
 }
+
+const viewPayment = (payment: PaymentRecord): z.input<typeof paymentView> => ({
+  payment_id: payment._id,
+  tx_hash: payment.tx,
+  amount: formatAmount(BigInt(payment.amount_raw), payment.coin),
+  amount_raw: payment.amount_raw,
+  state: payment.state,
+  confirmations: payment.confirmations,
+  ...given({ unlock_time: payment.unlock_time }),
+  late: payment.late,
+  credited_days: payment.credited_days ?? 0,
+  ...(payment.late ? given({ price_raw: payment.price_raw }) : {}),
+  first_seen_at: payment.first_seen_at,
+  settlement: payment.by === 'operator' ? 'manual' : 'automatic',
+  salt: payment.salt,
+})

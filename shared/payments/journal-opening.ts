@@ -16,9 +16,10 @@ import {
 import type { StoredPayout, TransferRecord } from './payout.ts'
 
 /*
- * Opens the books of a database that has none, from its records, before a process is ready. Every line has
- * the name that its move would have given it, and each batch is a transaction that writes the opening's mark,
- * so an interrupted one goes on. No process of older code may run beside it.
+ * Opens the books (journal.ts) of a database of an older version, which has none, from its records, before a
+ * process is ready. Every line has the name that its move would have given it, and each batch is a
+ * transaction that also changes the opening's mark, so an interrupted opening can go on. No process of older
+ * code may run beside it.
  */
 
 export const openingFields = { _id: textOf<'journal'>(), done: flag, batches: number, from_records: flag }
@@ -26,46 +27,50 @@ export type Opening = RecordOf<typeof openingFields>
 
 const BATCH = 200
 
-export const isOpenedFromRecords = async (connection: Connection): Promise<boolean> =>
-  (await connection.collection<Opening>('openings').findOne({ _id: 'journal' }))?.from_records === true
+const readMark = (connection: Connection) =>
+  connection.collection<Opening>('openings').findOne({ _id: 'journal' })
 
-/** Unless that was done; turns what an older version stored of payouts into what this one knows. */
+export const isOpenedFromRecords = async (connection: Connection): Promise<boolean> =>
+  (await readMark(connection))?.from_records === true
+
+/** Opens the books unless that was done, and turns the payouts' states of an older version into today's. */
 export async function openJournal(connection: Connection, log: Log): Promise<void> {
   const openings = connection.collection<Opening>('openings')
-  if ((await openings.findOne({ _id: 'journal' }))?.done === true) return
-  const hasRecords = (
-    await Promise.all(SOURCES.map(({ name }) => connection.collection(name).findOne({})))
-  ).some((one) => one !== null)
-  // After the look: whoever made records since then has found this mark, or made it.
+  if ((await readMark(connection))?.done === true) return
+  const found = await Promise.all(
+    Object.keys(LINES_OF).map((name) => connection.collection(name).findOne({})),
+  )
+  const hasRecords = found.some((record) => record !== null)
+  // After the look: whoever has made records since then has found this mark, or made it.
   const mark = { done: !hasRecords, batches: 0, from_records: hasRecords }
   try {
     await openings.updateOne({ _id: 'journal' }, { $setOnInsert: mark }, { upsert: true })
   } catch (error) {
     if (!isDuplicateKey(error)) throw error
   }
-  if ((await openings.findOne({ _id: 'journal' }))?.done === true) return
+  if ((await readMark(connection))?.done === true) return
   await renameStates(connection)
   let lines = 0
-  for (const { name, linesOf } of SOURCES) {
-    for (let after = ''; ;) {
-      const batch = await openBatch(connection, name, after, linesOf)
-      if (batch === undefined) break
-      after = batch.last
+  for (const [name, linesOf] of Object.entries(LINES_OF)) {
+    let batch = await openBatch(connection, name, '', linesOf)
+    while (batch !== undefined) {
       lines += batch.lines
+      batch = await openBatch(connection, name, batch.last, linesOf)
     }
   }
   await openings.updateOne({ _id: 'journal' }, { $set: { done: true } })
   log.warn({ lines }, 'the journal of money was opened from the records of an older version')
 }
 
-type LinesOf = (
-  records: Stored[],
-  connection: Connection,
-  session: Session,
-) => Promise<JournalLine[]> | JournalLine[]
 type Stored = { _id: string }
+type Lines = Promise<JournalLine[]> | JournalLine[]
+type LinesOf = (records: Stored[], connection: Connection, session: Session) => Lines
 
-/** @returns undefined if there are no more records, or another process has opened them */
+/**
+ * Writes the lines of the next records after an id.
+ *
+ * @returns undefined if there are no more records, or another process has finished the opening
+ */
 async function openBatch(connection: Connection, name: string, after: string, linesOf: LinesOf) {
   return connection.getClient().withSession((session) =>
     session.withTransaction(async () => {
@@ -93,7 +98,7 @@ async function openBatch(connection: Connection, name: string, after: string, li
   )
 }
 
-/** How far a payout in a transfer is, only the transfer says. */
+/** Older versions stored how far a payout in a transfer is; today only the transfer says that. */
 async function renameStates(connection: Connection): Promise<void> {
   const payouts = connection.collection<StoredPayout>('payouts')
   const older = ['signed', 'sent', 'confirmed', 'held'] as unknown as StoredPayout['state'][]
@@ -108,6 +113,23 @@ async function renameStates(connection: Connection): Promise<void> {
   }
 }
 
+/** By collection: the lines of some of its records. */
+const LINES_OF: Readonly<Record<string, LinesOf>> = {
+  payments: (records) => (records as PaymentRecord[]).flatMap(linesOfPayment),
+  invoices: (records) => (records as InvoiceRecord[]).flatMap(linesOfInvoice),
+  orders: (records) => (records as Order[]).flatMap(linesOfOrder),
+  payouts: (records) => (records as StoredPayout[]).flatMap(linesOfPayout),
+  transfers: (records, connection, session) =>
+    linesOfTransfers(records as TransferRecord[], connection, session),
+}
+
+function linesOfPayment(payment: PaymentRecord): JournalLine[] {
+  const { state, settled_at: at = payment.first_seen_at, reversed_at: lostAt } = payment
+  if (state !== 'settled') return []
+  const lost = lostAt === undefined ? [] : paymentLine(payment, 'lost/opening', lostAt)
+  return [...paymentLine(payment, 'received', at), ...lost]
+}
+
 interface Order {
   _id: string
   coin: Coin
@@ -117,58 +139,27 @@ interface Order {
   written_off_raw: string
 }
 
-const SOURCES: readonly { name: string; linesOf: LinesOf }[] = [
-  {
-    name: 'payments',
-    linesOf: (records) =>
-      (records as PaymentRecord[]).flatMap((payment) => {
-        const { state, settled_at: at = payment.first_seen_at, reversed_at: lostAt } = payment
-        if (state !== 'settled') return []
-        return [
-          ...paymentLine(payment, 'received', at),
-          ...(lostAt === undefined ? [] : paymentLine(payment, 'lost/opening', lostAt)),
-        ]
-      }),
-  },
-  { name: 'invoices', linesOf: (records) => (records as InvoiceRecord[]).flatMap(invoiceLines) },
-  {
-    name: 'orders',
-    linesOf: (records) =>
-      (records as Order[]).flatMap(
-        ({ _id, coin, at, fee_raw: fee, fee_taken: isTaken, written_off_raw: writtenOff }) => {
-          const about = { coin, at, ids: { order_id: _id } }
-          return [
-            ...(isTaken === true
-              ? move(`${_id}/fee/opening`, `order:${_id}`, 'fee', BigInt(fee), about)
-              : []),
-            ...move(`${_id}/written_off/opening`, `order:${_id}`, 'lost', BigInt(writtenOff), about),
-          ]
-        },
-      ),
-  },
-  {
-    name: 'payouts',
-    linesOf: (records) =>
-      (records as StoredPayout[]).flatMap((payout) => [
-        ...(payout.state === 'withdrawn' ? [] : payoutLine(payout, 'owed', payout.at)),
-        ...(payout.state === 'manual' ? payoutLine(payout, 'manual/opening', payout.changed_at) : []),
-      ]),
-  },
-  {
-    name: 'transfers',
-    linesOf: (records, connection, session) =>
-      linesOfTransfers(records as TransferRecord[], connection, session),
-  },
+function linesOfOrder({ _id, coin, at, fee_raw, fee_taken, written_off_raw }: Order): JournalLine[] {
+  const about = { coin, at, ids: { order_id: _id } }
+  const feeRaw = fee_taken === true ? BigInt(fee_raw) : 0n
+  return [
+    ...move(`${_id}/fee/opening`, `order:${_id}`, 'fee', feeRaw, about),
+    ...move(`${_id}/written_off/opening`, `order:${_id}`, 'lost', BigInt(written_off_raw), about),
+  ]
+}
+
+const linesOfPayout = (payout: StoredPayout): JournalLine[] => [
+  ...(payout.state === 'withdrawn' ? [] : payoutLine(payout, 'owed', payout.at)),
+  ...(payout.state === 'manual' ? payoutLine(payout, 'manual/opening', payout.changed_at) : []),
 ]
 
-function invoiceLines(invoice: InvoiceRecord): JournalLine[] {
+function linesOfInvoice(invoice: InvoiceRecord): JournalLine[] {
   const { _id, agent_id, coin, at, days } = invoice
   if (days === undefined) return []
   const { received_raw, carried_raw, moved_raw } = invoice
   const [received = 0n, carried = 0n, moved = 0n] = [received_raw, carried_raw, moved_raw].map(BigInt)
   const left = remainderRaw(invoice)
   const isOver = isPaid(invoice) || invoice.lapsed
-
   const own = `invoice:${_id}` as const
   const remainder = `remainder:${agent_id}` as const
   const about = { coin, at, ids: { agent_id, invoice_id: _id } }

@@ -5,6 +5,7 @@ import { recordsOf } from '../servers/records.ts'
 import type { Coin } from './coin.ts'
 import {
   heldRaw,
+  OUTSIDE,
   lineFields,
   type Account,
   type AccountKind,
@@ -28,6 +29,7 @@ const openingSchema = schemaOf<Opening>('openings', openingFields)
 
 export type LineFilter = Partial<LineIds> & { coin?: Coin; account?: Account }
 
+/** The sum of all moves from accounts of one kind to those of another. */
 export interface Flow {
   from: AccountKind
   to: AccountKind
@@ -37,17 +39,14 @@ export interface Flow {
 export function createJournalStore(connection: Connection) {
   connection.model<Opening>('Opening', openingSchema)
   const journal = recordsOf(connection.model<JournalLine>('JournalLine', journalSchema))
+  /** The balances of accounts over the lines that `matchOf` gives for each side of an account. */
   const sumUp = async (coin: Coin, matchOf: (side: 'from' | 'to') => object, session?: Session) => {
     const sums = new Map<Account, bigint>()
-    for (const side of ['from', 'to'] as const)
-      for (const { key, sum } of await sumBy<Account, JournalLine>(
-        journal.model,
-        { coin, ...matchOf(side) },
-        'amount_raw',
-        `$${side}`,
-        session,
-      ))
-        sums.set(key, (sums.get(key) ?? 0n) + (side === 'to' ? sum : -sum))
+    for (const side of ['from', 'to'] as const) {
+      const match = { coin, ...matchOf(side) }
+      const found = await sumBy<Account, JournalLine>(journal.model, match, 'amount_raw', `$${side}`, session)
+      for (const { key, sum } of found) sums.set(key, (sums.get(key) ?? 0n) + (side === 'to' ? sum : -sum))
+    }
     return sums
   }
   return {
@@ -67,18 +66,20 @@ export function createJournalStore(connection: Connection) {
       const found = await sumBy<Omit<Flow, 'sum'>, JournalLine>(journal.model, { coin }, 'amount_raw', key)
       return found.map(({ key: way, sum }) => ({ ...way, sum }))
     },
-    /** How money that was no payment came into the books. */
+    /** The line that booked a transaction's money which is no payment of an invoice. */
     findDeposit: (coin: Coin, tx: string, session: Session) =>
       journal.one({ _id: { $regex: `^${coin}/${tx}/` } }, { session }),
-    /** With what the books have begun, by wallet: see books.ts. */
+    /** What each wallet held before the books saw it: see books.ts. */
     listOpenings: (coin: Coin) => journal.all({ _id: { $regex: `^opening/${coin}/` } }, { sort: { at: 1 } }),
+    /** Which of these lines are written. */
     async listKnown(ids: readonly string[]): Promise<string[]> {
       return (await journal.all({ _id: { $in: [...ids] } }, { fields: { _id: 1 } })).map(({ _id }) => _id)
     },
+    /** Whether the books were opened from the records of an older version. */
     isMigrated: (): Promise<boolean> => isOpenedFromRecords(connection),
+    /** What the venue holds by the books, in the smallest unit. */
     async held(coin: Coin, session?: Session): Promise<bigint> {
-      const outside: Account[] = ['chain', 'paid', 'network_fee']
-      return heldRaw(await sumUp(coin, (side) => ({ [side]: { $in: outside } }), session))
+      return heldRaw(await sumUp(coin, (side) => ({ [side]: { $in: OUTSIDE } }), session))
     },
   }
 }

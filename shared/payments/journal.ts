@@ -44,60 +44,49 @@ interface About {
   ids?: LineIds
 }
 
-/** The line of a move: none for nothing, and the other way round for less. */
-export function move(
-  source: string,
-  from: Account,
-  to: Account,
-  amountRaw: bigint,
-  { coin, at, ids }: About,
-): JournalLine[] {
+/** The line of a move of money: none if `amountRaw` is 0, in the other direction if it is negative. */
+export function move(id: string, from: Account, to: Account, amountRaw: bigint, { coin, at, ids }: About) {
   if (amountRaw === 0n) return []
   const [payer, payee] = amountRaw > 0n ? [from, to] : [to, from]
   const amount_raw = String(amountRaw > 0n ? amountRaw : -amountRaw)
-  return [{ _id: source, at, coin, from: payer, to: payee, amount_raw, ...ids }]
+  return [{ _id: id, at, coin, from: payer, to: payee, amount_raw, ...ids }]
 }
 
-/** The same sum the other way. @param step makes its name another one */
+/** The same sum in the other direction. @param step is appended to the line's name */
 export function reverse(line: JournalLine, step: string, at: number): JournalLine {
   return { ...line, _id: `${line._id}/${step}`, at, from: line.to, to: line.from }
 }
 
-export const accountOf = ({
-  order_id: orderId,
-  invoice_id: invoiceId,
-}: Pick<PaymentRecord, 'order_id' | 'invoice_id'>): Account =>
-  orderId === undefined ? `invoice:${invoiceId}` : `order:${orderId}`
-
-type Arrival = Pick<
+type Received = Pick<
   PaymentRecord,
   '_id' | 'coin' | 'amount_raw' | 'agent_id' | 'order_id' | 'invoice_id' | 'taken_from'
 >
 
-const idsOf = ({ _id: payment_id, agent_id, order_id, invoice_id }: Arrival): LineIds =>
-  given({ agent_id, invoice_id, payment_id, order_id })
-
-/** `step` tells apart a payment that the chain takes back and has again, to and fro. */
+/** The line of a payment's step. `lost` and `restored`, which may happen again, end in an id. */
 export function paymentLine(
-  payment: Arrival,
+  payment: Received,
   step: 'received' | 'undone' | `${'lost' | 'restored'}/${string}`,
   at: number,
 ): JournalLine[] {
-  const amountRaw = BigInt(payment.amount_raw)
+  const { _id: payment_id, agent_id, order_id, invoice_id, coin } = payment
+  const about = { coin, at, ids: given({ agent_id, invoice_id, payment_id, order_id }) }
   const isOwn = step === 'received' || step === 'undone'
-  const [from, to]: [Account, Account] = isOwn
-    ? [payment.taken_from ?? 'chain', accountOf(payment)]
-    : ['chain', 'lost']
-  const signedRaw = step.startsWith('lost') || step === 'undone' ? -amountRaw : amountRaw
-  return move(`${payment._id}/${step}`, from, to, signedRaw, { coin: payment.coin, at, ids: idsOf(payment) })
+  const from = isOwn ? (payment.taken_from ?? 'chain') : 'chain'
+  const payee: Account = order_id === undefined ? `invoice:${invoice_id}` : `order:${order_id}`
+  const isBack = step === 'undone' || step.startsWith('lost')
+  const amountRaw = BigInt(payment.amount_raw)
+  return move(`${payment_id}/${step}`, from, isOwn ? payee : 'lost', isBack ? -amountRaw : amountRaw, about)
 }
 
 type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'amount_raw'>
 
-/** `manual`, `unpaid`: paid by hand, or not after all. `paid/<transfer>`: it is in the chain. */
+/**
+ * The line of a payout's step: `owed`, `withdrawn`, `manual/…` (paid by hand), `unpaid/…` (not paid)
+ * or `paid/<transfer>` (the chain has it).
+ */
 export function payoutLine(payout: Owed, step: string, at: number): JournalLine[] {
   const owed: Account = `owed:${payout.agent_id}`
-  // What is owed for no order is the operator's.
+  // A payout for no order is the operator's.
   const order: Account = payout.order_id === undefined ? 'operator' : `order:${payout.order_id}`
   const ways: Readonly<Record<string, readonly [Account, Account]>> = {
     owed: [order, owed],
@@ -113,7 +102,9 @@ export function payoutLine(payout: Owed, step: string, at: number): JournalLine[
 }
 
 /**
- * What it sends beyond its payouts, or costs, is the operator's. `step`: if it was thought to be replaced.
+ * The lines of a transfer in the chain. What it sends beyond its payouts, and its fee, is the operator's.
+ *
+ * @param step is appended to the lines' names, if they were written and reversed before
  */
 export function transferLines(
   transfer: Pick<TransferRecord, '_id' | 'coin' | 'kind' | 'amount_raw' | 'fee_raw' | 'brings'>,
@@ -142,7 +133,7 @@ export function transferLines(
   ]
 }
 
-/** The source of the money that a transfer of ours takes in, if that is no payment. */
+/** The transaction whose money a transfer of ours takes in, if that money is no payment. */
 export const sourceOf = ({
   coin,
   kind,
@@ -151,7 +142,7 @@ export const sourceOf = ({
 }: TransferRecord): string | undefined =>
   kind === 'receive' && payments.length === 0 ? COIN_FACTS[coin].sourceOf?.(signed) : undefined
 
-/** Whose it is, unless one of our own transactions sent it. */
+/** Whose that money is, and its source; neither if `own` has the source, as one of our own transactions. */
 export function broughtBy(
   transfer: TransferRecord,
   own: ReadonlySet<string>,
@@ -163,10 +154,9 @@ export function broughtBy(
 
 export type Balances = ReadonlyMap<Account, bigint>
 
+/** The accounts outside the venue. */
+export const OUTSIDE = ['chain', 'paid', 'network_fee'] as const
+
 /** What the venue holds by the books: what came in and has not left. */
-export function heldRaw(balances: ReadonlyMap<AccountKind | Account, bigint>): bigint {
-  return -(['chain', 'paid', 'network_fee'] as const).reduce(
-    (sum, account) => sum + (balances.get(account) ?? 0n),
-    0n,
-  )
-}
+export const heldRaw = (balances: ReadonlyMap<AccountKind | Account, bigint>): bigint =>
+  -OUTSIDE.reduce((sum, account) => sum + (balances.get(account) ?? 0n), 0n)

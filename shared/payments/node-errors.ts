@@ -1,9 +1,9 @@
-/** No news: not reached, late, cut, or not an answer. What was asked for may or may not have been done. */
+/** The node gave no usable answer in time. What was asked for may or may not have been done. */
 export class NodeUnreachable extends Error {
   override name = 'NodeUnreachable'
 }
 
-/** The answer has more bytes than are read: a narrower question may have one. */
+/** The answer has more bytes than are read; a narrower question may do. */
 export class AnswerTooLong extends NodeUnreachable {}
 
 /** The node answered in its own form and said no. */

@@ -3,7 +3,7 @@ import { Refusal } from '../foundation/errors.ts'
 import { COIN_FACTS } from './coin-facts.ts'
 import type { Coin } from './coin.ts'
 
-/** A payout to the venue itself would arrive as late money, be owed again, and so on without end. */
+/** Whether an address is the venue's own: a payout to it would arrive as late money and be owed again. */
 export async function isOwnAddress(ctx: Context, coin: Coin, text: string): Promise<boolean> {
   const { parseAddress } = COIN_FACTS[coin]
   const { address = text, account = text } = parseAddress(text) ?? {}
@@ -11,16 +11,12 @@ export async function isOwnAddress(ctx: Context, coin: Coin, text: string): Prom
     ctx.coins.findAddresses(coin, [address]),
     ctx.coins.findCoin(coin),
   ])
-  const treasuries = [
-    ...(record?.treasuries ?? []),
-    ...(record?.treasury_address === undefined ? [] : [record.treasury_address]),
-  ]
-  return (
-    made.length > 0 || treasuries.some((own) => own === address || parseAddress(own)?.account === account)
-  )
+  const treasuries = [...(record?.treasuries ?? []), record?.treasury_address ?? []].flat()
+  const isTreasury = (own: string) => own === address || parseAddress(own)?.account === account
+  return made.length > 0 || treasuries.some(isTreasury)
 }
 
-/** @throws Refusal `invalid_field` naming `field` if no payout in this coin can be sent to the address */
+/** @returns the address in canonical form. @throws Refusal `invalid_field` if no payout can go there */
 export async function requireAddress(ctx: Context, coin: Coin, text: string, field: string): Promise<string> {
   const refuse = (why: string) =>
     new Refusal('invalid_field', `The field "${field}" is not usable: ${why}.`, { field })

@@ -4,17 +4,17 @@ import { commitRecord } from '../crypto/commitment.ts'
 import { isDuplicateKey, isOutage, Overtaken, requireOwn, type Session } from '../servers/database.ts'
 import { LeaseLost } from '../servers/lease-store.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
+import type { Log } from '../foundation/log.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { nowSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
 import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
-import { logTransfer } from './money-log.ts'
 import { payoutMark, type PayoutChange, type PayoutFrom } from './payout-store.ts'
 import { isRefusedForLong, OPEN_TRANSFERS, refuse } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
 import { purposeOf } from './purpose.ts'
 
-/** With its ledger entry; store it in the transaction of what it is owed for. */
+/** Makes a payout with its ledger entry; the caller stores it in the transaction of what it is owed for. */
 export function newPayout(fields: {
   source: string
   coin: Coin
@@ -43,14 +43,21 @@ export function newPayout(fields: {
   return { ...payout, tells: [payoutMark(payout, entry)], pending: [entry] }
 }
 
-/** The amount is in the clear, since sums owed are public. `attempt` tells apart a step taken twice. */
+interface StepDetails {
+  /** The transaction that the step is about; the entry only commits to it. */
+  tx?: string | undefined
+  /** Tells apart a step that is taken more than once. */
+  attempt?: string | undefined
+  /** The step of an earlier entry that is no longer true. */
+  undoes?: 'manual' | 'confirmed' | undefined
+}
+
+/** The ledger entry of a payout's step. The amount is in the clear, since sums owed are public. */
 function payoutEntry(
   payout: StoredPayout | PayoutRecord,
   step: PayoutState,
   at: number,
-  tx?: string,
-  attempt?: string,
-  undoes?: 'manual' | 'confirmed',
+  { tx, attempt, undoes }: StepDetails = {},
 ): PendingEntry {
   return {
     source: `${payout._id}/${step}${attempt === undefined ? '' : `/${attempt}`}`,
@@ -70,10 +77,11 @@ function payoutEntry(
 
 /**
  * Stores signed transfers with the payouts that they carry, in one transaction, before they may be broadcast.
- * `listed`: the payouts as they were when the transfers were signed.
  *
- * @throws a duplicate-key error if a place is taken
- * @throws Overtaken if the block below was replaced
+ * @param listed the payouts as they were when the transfers were signed
+ * @throws a duplicate-key error if another transfer has the place of one in its account's chain, or is in
+ *   flight
+ * @throws Overtaken if the block that they are built on was replaced
  * @throws Error if a payout is no longer free, or no longer to the address that was signed for
  */
 export async function storeTransfers(
@@ -83,8 +91,8 @@ export async function storeTransfers(
 ): Promise<void> {
   const addresses = new Map(listed.map(({ _id, address }) => [_id, address]))
   await ctx.database.transaction(async (session) => {
-    await buildOnConfirmed(ctx, transfers, session)
-    await insertNamed(ctx, transfers, session)
+    await requireConfirmedBelow(ctx, transfers, session)
+    await insertTransfers(ctx, transfers, session)
     for (const transfer of transfers)
       for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
         if (addresses.has(payout._id) && addresses.get(payout._id) !== payout.address)
@@ -95,16 +103,23 @@ export async function storeTransfers(
   for (const transfer of transfers) logTransfer(ctx.log, transfer, transfer.state)
 }
 
-/** A block built on a replaced one can never be published, and nothing would ever take its place. */
-async function buildOnConfirmed(ctx: Context, [first]: readonly TransferRecord[], session: Session) {
+/** Ids alone; ledger entries are logged with their numbers. */
+function logTransfer(log: Log, transfer: TransferRecord, state: TransferState): void {
+  const { _id, coin, kind, payout_ids, payment_ids } = transfer
+  const about = { money: 'transfer', transfer_id: _id, coin, kind, state, payout_ids, payment_ids }
+  log.info(about, `a transaction of ours is ${state}`)
+}
+
+/** A block built on a replaced one can never be published, and would keep its place for ever. */
+async function requireConfirmedBelow(ctx: Context, [first]: readonly TransferRecord[], session: Session) {
   if (first?.account_index === undefined || first.previous === undefined) return
   const before = await ctx.payouts.noteSuccessor(first.coin, first.previous, first.tx, session)
   if (before !== undefined && before.state !== 'confirmed')
     throw new Overtaken(`transfer ${first._id} is built on ${before.tx}, which is ${before.state}`)
 }
 
-/** Those that take in money which is under no payment and comes from none of ours say whose it is. */
-async function insertNamed(ctx: Context, transfers: readonly TransferRecord[], session: Session) {
+/** Stores transfers; those that take in money which is neither a payment nor our own get whose it is. */
+async function insertTransfers(ctx: Context, transfers: readonly TransferRecord[], session: Session) {
   const sources = transfers.flatMap((transfer) => sourceOf(transfer) ?? [])
   const own = new Set(transfers.map(({ tx }) => tx))
   const [first] = transfers
@@ -115,17 +130,12 @@ async function insertNamed(ctx: Context, transfers: readonly TransferRecord[], s
     for (const { tx, state } of await ctx.invoices.listPaymentsByTx(first.coin, others, session))
       if (state === 'settled') own.add(tx)
   }
-  const named = transfers.map((transfer): TransferRecord => ({ ...transfer, ...broughtBy(transfer, own) }))
-  await ctx.payouts.insertTransfers(named, session)
-  return named
+  const stored = transfers.map((transfer): TransferRecord => ({ ...transfer, ...broughtBy(transfer, own) }))
+  await ctx.payouts.insertTransfers(stored, session)
+  return stored
 }
 
-/**
- * Stores transfers signed just now.
- *
- * @returns false, with nothing stored, if a place is taken, the block below was replaced, or a payout has
- *   changed
- */
+/** As storeTransfers(). @returns false, with nothing stored, if that throws because something has changed */
 export async function storeOrDrop(...[ctx, transfers, listed]: Parameters<typeof storeTransfers>) {
   try {
     await storeTransfers(ctx, transfers, listed)
@@ -142,7 +152,7 @@ export async function storeOrDrop(...[ctx, transfers, listed]: Parameters<typeof
   }
 }
 
-/** @throws Error if the payout is not `from`, or no longer */
+/** Puts a payout into a transfer. @throws Error if the payout is not, or no longer, as `from` says */
 async function carry(
   ctx: Context,
   transfer: TransferRecord,
@@ -150,13 +160,11 @@ async function carry(
   { from, step, attempt }: { from: PayoutFrom; step: PayoutState; attempt: string },
   session: Session,
 ): Promise<void> {
-  const at = nowSeconds(ctx)
-  const change = { state: 'in_transfer' as const, changed_at: at, transfer_id: transfer._id, held_by: null }
-  const entry = payoutEntry(payout, step, at, transfer.tx, attempt)
-  if (!(await ctx.payouts.move(payout, from, change, entry, session)))
-    throw new Error(
-      `payout ${payout._id} is ${payout.state}${payout.frozen ? ' and frozen' : ''}, so it cannot go into a transfer`,
-    )
+  const change = { state: 'in_transfer', transfer_id: transfer._id, held_by: null } as const
+  const entry = payoutEntry(payout, step, nowSeconds(ctx), { tx: transfer.tx, attempt })
+  if (await ctx.payouts.move(payout, from, change, entry, session)) return
+  const state = `${payout.state}${payout.frozen ? ' and frozen' : ''}`
+  throw new Error(`payout ${payout._id} is ${state}, so it cannot go into a transfer`)
 }
 
 /** Moves transfers in one of the states `from`, with their payouts' steps. @returns how many were moved */
@@ -169,15 +177,11 @@ export async function moveTransfers(
 ): Promise<number> {
   if (transfers.length === 0) return 0
   const moved = await ctx.database.transaction(async (session) => {
-    const change = {
-      state: to,
-      changed_at: nowSeconds(ctx),
-      ...given({ reason }),
-    }
+    const change = { state: to, changed_at: nowSeconds(ctx), ...given({ reason }) }
     const changed: TransferRecord[] = []
     for (const transfer of transfers) {
       if (!(await ctx.payouts.moveTransfer(transfer._id, from, change, session))) continue
-      await movePayouts(ctx, transfer, to, session)
+      await followTransfer(ctx, transfer, to, session)
       changed.push(transfer)
     }
     return changed
@@ -195,91 +199,95 @@ export const moveTransfer = async (
   reason?: string,
 ): Promise<boolean> => (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
 
-/** @returns false if one on record is built on it, which has to go first, or it is replaced */
+/**
+ * Notes that another transaction has the transfer's place in the chain: its payouts are owed again.
+ *
+ * @returns false if it was replaced before, or a transfer on record is built on it: that has to go first
+ */
 export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: string): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const { _id, account_index: index, tx } = transfer
     if (index !== undefined && (await ctx.payouts.findSuccessor(index, tx, session)) !== undefined)
       return false
-    const change = { state: 'replaced' as const, changed_at: nowSeconds(ctx), reason }
+    const change = { state: 'replaced', changed_at: nowSeconds(ctx), reason } as const
     if (!(await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session)))
       return false
-    await movePayouts(ctx, transfer, 'replaced', session)
+    await followTransfer(ctx, transfer, 'replaced', session)
     return true
   })
 }
 
-async function movePayouts(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session) {
+/** Follows up a transfer's new state: in the books, and in the entries and orders of its payouts. */
+async function followTransfer(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session) {
   const at = nowSeconds(ctx)
   const carried =
     transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findMany(transfer.payout_ids, session)
   const undoes = transfer.state === 'confirmed' && to !== 'confirmed' ? 'confirmed' : undefined
-  const own = carried.filter(({ transfer_id: id, state }) => state === 'in_transfer' && id === transfer._id)
-  const others = carried.filter((payout) => !own.includes(payout))
-  if (to === 'confirmed') await enterChain(ctx, transfer, { own, others }, session)
+  const isOwn = ({ transfer_id: id, state }: StoredPayout) => state === 'in_transfer' && id === transfer._id
+  const [own, others] = [carried.filter(isOwn), carried.filter((payout) => !isOwn(payout))]
+  if (to === 'confirmed') await bookTransfer(ctx, transfer, { own, others }, session)
   if (to === 'replaced') {
-    await leaveChain(ctx, transfer, session)
+    await unbookTransfer(ctx, transfer, session)
     for (const payout of own) {
-      const change = { state: 'owed' as const, changed_at: at, transfer_id: null }
-      const entry = payoutEntry(payout, 'owed', at, undefined, `${transfer._id}/${newStepId()}`, undoes)
+      const change = { state: 'owed', transfer_id: null } as const
+      const entry = payoutEntry(payout, 'owed', at, { attempt: `${transfer._id}/${newStepId()}`, undoes })
       const moved = ctx.payouts.move(payout, { transferId: transfer._id }, change, entry, session)
       await requireOwn(moved, `payout ${payout._id}`)
     }
   } else {
-    // A transfer may be held, and lack in the chain, more than once.
-    const attempt =
-      to === 'held' || transfer.state === 'held' ? `${transfer._id}/${newStepId()}` : transfer._id
-    const entryOf = (payout: StoredPayout) => payoutEntry(payout, to, at, transfer.tx, attempt, undoes)
+    // A transfer may be held, or be missing from the chain again, more than once.
+    const isRepeatable = to === 'held' || transfer.state === 'held'
+    const attempt = isRepeatable ? `${transfer._id}/${newStepId()}` : transfer._id
+    const entryOf = (payout: StoredPayout) =>
+      payoutEntry(payout, to, at, { tx: transfer.tx, attempt, undoes })
     await ctx.payouts.addEntries(new Map(own.map((payout) => [payout, entryOf(payout)])), session)
   }
   for (const payout of own)
-    await purposeOf(ctx, payout).payoutMoved(ctx, payout, to === 'replaced' ? 'owed' : to, session)
+    await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to === 'replaced' ? 'owed' : to, session)
 }
 
-async function enterChain(
+/** Books a transfer that is in the chain. `others` of its payouts were paid otherwise; `step`: booked before. */
+async function bookTransfer(
   ctx: Context,
   transfer: TransferRecord,
-  { own, others, step }: { own: readonly StoredPayout[]; others: readonly StoredPayout[]; step?: string },
+  payouts: { own: readonly StoredPayout[]; others: readonly StoredPayout[]; step?: string },
   session: Session,
 ): Promise<void> {
-  noteTwicePaid(ctx, transfer, others)
-  // What it brings was found out when it was stored: whoever signed it has it without.
+  const { own, others, step } = payouts
+  for (const { _id, state, transfer_id: other, tx } of others)
+    ctx.log.error(
+      { payout_id: _id, transfer_id: transfer._id, paid_by: other ?? tx, payout_state: state },
+      'a payout was paid otherwise, and the transfer that carried it is in the chain after all: it may have been paid twice',
+    )
+  // Only the stored record says whose money it takes in: see insertTransfers().
   const stored =
     sourceOf(transfer) === undefined ? transfer : await ctx.payouts.findTransfer(transfer._id, session)
   const lines = transferLines(stored ?? transfer, own, nowSeconds(ctx), step)
   await ctx.journal.write(lines, session)
 }
 
-/** That the chain has and the database did not know. @throws as storeTransfers() */
+/** Stores and books transfers that only the chain knew. @throws as storeTransfers() */
 export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
-    for (const transfer of await insertNamed(ctx, transfers, session)) {
-      await enterChain(ctx, transfer, { own: [], others: [] }, session)
-      // What it sent to another account of ours may have been found there before.
+    for (const transfer of await insertTransfers(ctx, transfers, session)) {
+      await bookTransfer(ctx, transfer, { own: [], others: [] }, session)
+      // If it sent money to another account of ours, that may have been booked as somebody's before.
       const taker = await ctx.payouts.claimBrought(transfer.coin, transfer.tx, session)
-      if (taker !== undefined) await leaveChain(ctx, taker, session)
+      if (taker !== undefined) await unbookTransfer(ctx, taker, session)
     }
   })
 }
 
-async function leaveChain(ctx: Context, transfer: TransferRecord, session: Session): Promise<void> {
+/** Reverses the journal lines of a transfer that are not reversed yet. */
+async function unbookTransfer(ctx: Context, transfer: TransferRecord, session: Session): Promise<void> {
   const lines = await ctx.journal.list({ transfer_id: transfer._id }, Number.MAX_SAFE_INTEGER, session)
-  // What was taken back before, and its lines anew, come to nothing together but for the last time.
   const ids = new Set(lines.map(({ _id }) => _id))
   const standing = lines.filter(({ _id }) => !_id.endsWith('/undone') && !ids.has(`${_id}/undone`))
   const reversed = standing.map((line) => reverse(line, 'undone', nowSeconds(ctx)))
   await ctx.journal.write(reversed, session)
 }
 
-function noteTwicePaid(ctx: Context, transfer: TransferRecord, payouts: readonly StoredPayout[]): void {
-  for (const { _id, state, transfer_id: other, tx } of payouts)
-    ctx.log.error(
-      { payout_id: _id, transfer_id: transfer._id, paid_by: other ?? tx, payout_state: state },
-      'a payout was paid otherwise, and the transfer that carried it is in the chain after all: it may have been paid twice',
-    )
-}
-
-/** After long refusal a transfer is held: still offered, and the operator is told. */
+/** Stores that the node refused a transfer. After 10 minutes of refusals it is held: offered, but rarely. */
 export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason: string): Promise<void> {
   const at = nowSeconds(ctx)
   const refused = refuse(transfer, reason, at)
@@ -293,110 +301,105 @@ export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason
 }
 
 /**
- * Nothing may stand at `place`. Payouts that something else has stay there.
+ * Notes that a replaced transfer is in the chain after all, with those of its payouts that are still owed.
  *
- * @returns false if not replaced
+ * @param place in its account's chain, which no other transfer on record may have
+ * @returns false if it was not replaced
  */
-export async function takeBack(
+export async function reinstateTransfer(
   ctx: Context,
   transfer: TransferRecord,
   place?: Pick<TransferRecord, 'account_index' | 'previous'>,
 ): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
-    const at = nowSeconds(ctx)
-    const change = {
-      state: 'confirmed' as const,
-      changed_at: at,
-      reason: 'it is in the chain after all',
-      ...(place && { place }),
-    }
+    const reason = 'it is in the chain after all'
+    const change = { state: 'confirmed', changed_at: nowSeconds(ctx), reason, ...given({ place }) } as const
     if (!(await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session))) return false
     const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
     const own = carried.filter(({ state }) => state === 'owed')
     for (const payout of own) {
       const attempt = `${transfer._id}/${newStepId()}`
       await carry(ctx, transfer, payout, { from: 'owed', step: 'confirmed', attempt }, session)
-      await purposeOf(ctx, payout).payoutMoved(ctx, payout, 'confirmed', session)
+      await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, 'confirmed', session)
     }
     const others = carried.filter(({ state }) => state !== 'owed')
-    await enterChain(ctx, transfer, { own, others, step: newStepId() }, session)
+    await bookTransfer(ctx, transfer, { own, others, step: newStepId() }, session)
     return true
   })
 }
 
 /**
- * An unexplained transaction may have paid them; only free ones are held. `because` goes into the entry's
- * source.
+ * Holds those of the payouts that are free, because the unexplained transfer `heldBy` may have paid them.
  *
+ * @param because goes into the source of the ledger entries
  * @returns the ids of those held now
  */
-export async function holdPayouts(
-  ctx: Context,
-  payoutIds: readonly string[],
-  heldBy: string,
-  because = heldBy,
-): Promise<string[]> {
+export async function holdPayouts(ctx: Context, ids: readonly string[], heldBy: string, because = heldBy) {
   const held: string[] = []
-  for (const payoutId of payoutIds) {
-    // Out here, so that a transaction that is run again makes the same entry.
+  for (const payoutId of ids) {
+    // Outside the transaction, so that a transaction that is run again makes the same entry.
     const attempt = `${because}/${newStepId()}`
     const change = { state: 'owed', held_by: heldBy } as const
-    if (await moveOne(ctx, payoutId, { from: 'free', change, to: 'held', attempt })) held.push(payoutId)
+    if (await movePayout(ctx, payoutId, { from: 'free', change, to: 'held', attempt })) held.push(payoutId)
   }
   return held
 }
 
-/** In a transaction. @returns false if it is not in the expected state */
-function moveOne(ctx: Context, payoutId: string, step: OwnStep): Promise<boolean> {
+/** A step of a payout that no transfer takes. */
+interface PayoutStep extends StepDetails {
+  from: PayoutFrom
+  change: PayoutChange
+  to: PayoutState
+  /** The step of its journal line, if money moves. */
+  line?: 'manual' | 'unpaid'
+}
+
+/** Takes a step in a transaction of its own. @returns false if the payout is not as `from` says */
+function movePayout(ctx: Context, payoutId: string, step: PayoutStep): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const [payout] = await ctx.payouts.findMany([payoutId], session)
-    return payout !== undefined && takeOwnStep(ctx, payout, step, session)
+    return payout !== undefined && takeStep(ctx, payout, step, session)
   })
 }
 
-interface OwnStep {
-  from: PayoutFrom
-  change: Omit<PayoutChange, 'changed_at'>
-  to: PayoutState
-  tx?: string
-  attempt?: string
-  /** How it moves money. */
-  line?: 'manual' | 'unpaid'
-  /** The step that an earlier entry said, and that is true no more. */
-  undoes?: 'manual'
-}
-
-async function takeOwnStep(
+async function takeStep(
   ctx: Context,
   payout: StoredPayout,
-  { from, change, to, tx, attempt, line, undoes }: OwnStep,
+  { from, change, to, line, ...details }: PayoutStep,
   session: Session,
 ): Promise<boolean> {
   const at = nowSeconds(ctx)
-  const entry = payoutEntry(payout, to, at, tx, attempt, undoes)
-  if (!(await ctx.payouts.move(payout, from, { ...change, changed_at: at }, entry, session))) return false
-  if (line !== undefined) await ctx.journal.write(payoutLine(payout, `${line}/${attempt}`, at), session)
-  await purposeOf(ctx, payout).payoutMoved(ctx, payout, to, session)
+  const entry = payoutEntry(payout, to, at, details)
+  if (!(await ctx.payouts.move(payout, from, change, entry, session))) return false
+  if (line !== undefined)
+    await ctx.journal.write(payoutLine(payout, `${line}/${details.attempt}`, at), session)
+  await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to, session)
   return true
 }
 
-/** All that a transfer of another wallet carried is owed again. @returns false if it is not held so */
+/**
+ * Makes a held payout owed again, because the operator found it unpaid; if a transfer of another wallet
+ * carries it, all payouts in that.
+ *
+ * @returns false if it is not held
+ */
 export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean> {
   const [payout] = await ctx.payouts.findMany([payoutId])
-  const transfer =
-    payout?.transfer_id === undefined ? undefined : await ctx.payouts.findTransfer(payout.transfer_id)
+  const transfer = await ctx.payouts.findTransfer(payout?.transfer_id ?? '')
   if (transfer?.foreign === true)
     return moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'replaced', 'the operator found that it paid nobody')
   const change = { state: 'owed', held_by: null } as const
-  return moveOne(ctx, payoutId, { from: 'held', change, to: 'owed', attempt: newStepId() })
+  return movePayout(ctx, payoutId, { from: 'held', change, to: 'owed', attempt: newStepId() })
 }
 
-/** @returns false if it does not wait to be accounted for, or the coin was never reconciled to the end */
+/**
+ * Stores that the operator has accounted for a transaction which the database did not know.
+ *
+ * @returns false if it needs no explanation, or the coin was never reconciled to the end
+ */
 export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Promise<boolean> {
-  const [transfer, reconciliation] = await Promise.all([
-    ctx.payouts.findTransferByTx(coin, tx),
-    ctx.reconciliations.last(coin),
-  ])
+  const transfer = await ctx.payouts.findTransferByTx(coin, tx)
+  const reconciliation = await ctx.reconciliations.last(coin)
   if (transfer === undefined || reconciliation === undefined) return false
   const entry: PendingEntry = {
     source: `${reconciliation._id}/explained/${transfer._id}`,
@@ -411,36 +414,32 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
   })
 }
 
-/** Only a transfer of another wallet gives its payouts up. @returns false if it can't be paid by hand */
+/**
+ * Records that the operator paid a payout by hand.
+ *
+ * @returns false if it can't be: frozen, say, or in a transfer, unless that is of another wallet
+ */
 export async function markPaidByHand(ctx: Context, payoutId: string, tx: string, isAddressNamed = false) {
   return ctx.database.transaction(async (session) => {
     const [payout] = await ctx.payouts.findMany([payoutId], session)
     if (payout?.address === undefined || payout.frozen === true) return false
-    const transfer =
-      payout.transfer_id === undefined
-        ? undefined
-        : await ctx.payouts.findTransfer(payout.transfer_id, session)
+    const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '', session)
     const isGivenUp = transfer?.foreign === true && transfer.state !== 'confirmed'
     const from: PayoutFrom = isGivenUp ? { transferId: transfer._id } : 'owed'
     const named_address = isAddressNamed ? (true as const) : null
     const change = { state: 'manual' as const, tx, held_by: null, transfer_id: null, named_address }
-    // It may have been paid so before, and that taken back.
+    // It may have been paid by hand before, and that taken back.
     const step = { from, change, to: 'manual', tx, attempt: newStepId(), line: 'manual' } as const
-    return takeOwnStep(ctx, payout, step, session)
+    return takeStep(ctx, payout, step, session)
   })
 }
 
 /**
- * A transaction has paid a part of it: two payouts take its place, the part, paid by hand, and the rest.
+ * Splits a payout of which the operator has paid a part by hand into that part and the rest, which is owed.
  *
  * @returns undefined if it can't be paid by hand
  */
-export async function markPartPaid(
-  ctx: Context,
-  payoutId: string,
-  tx: string,
-  paidRaw: bigint,
-): Promise<{ part: PayoutRecord; rest: PayoutRecord } | undefined> {
+export async function markPartPaid(ctx: Context, payoutId: string, tx: string, paidRaw: bigint) {
   const whole = await ctx.payouts.find(payoutId)
   if (whole?.order_id === undefined || whole.address === undefined) return undefined
   const { source, coin, agent_id: agentId, order_id: orderId, address } = whole
@@ -455,33 +454,27 @@ export async function markPartPaid(
     if (now?.state !== 'owed' || now.frozen === true) return undefined
     await withdrawPayout(ctx, whole, session)
     await ctx.payouts.insert([part, rest], session)
-    await ctx.journal.write(
-      [part, rest].flatMap((payout) => payoutLine(payout, 'owed', at)),
-      session,
-    )
-    const change = { state: 'manual' as const, tx }
-    const step: OwnStep = { from: 'owed', change, to: 'manual', tx, attempt, line: 'manual' }
-    await requireOwn(takeOwnStep(ctx, { ...part, state: 'owed' }, step, session), `payout ${part._id}`)
+    const lines = [part, rest].flatMap((payout) => payoutLine(payout, 'owed', at))
+    await ctx.journal.write(lines, session)
+    const change = { state: 'manual', tx } as const
+    const step: PayoutStep = { from: 'owed', change, to: 'manual', tx, attempt, line: 'manual' }
+    await requireOwn(takeStep(ctx, { ...part, state: 'owed' }, step, session), `payout ${part._id}`)
     return { part, rest }
   })
 }
 
-/** @returns false if it was not recorded so */
-export const undoPaidByHand = (ctx: Context, payoutId: string): Promise<boolean> =>
-  moveOne(ctx, payoutId, {
-    from: 'manual',
-    change: { state: 'owed', tx: null, named_address: null },
-    to: 'owed',
-    attempt: newStepId(),
-    line: 'unpaid',
-    undoes: 'manual',
-  })
+/** A payout recorded as paid by hand is owed again. @returns false if it was not recorded so */
+export function undoPaidByHand(ctx: Context, payoutId: string): Promise<boolean> {
+  const change = { state: 'owed', tx: null, named_address: null } as const
+  const details = { attempt: newStepId(), line: 'unpaid', undoes: 'manual' } as const
+  return movePayout(ctx, payoutId, { from: 'manual', change, to: 'owed', ...details })
+}
 
-/** @throws Error if it is not owed any more */
+/** Cancels an owed payout, because the money is for somebody else. @throws Error if it is no longer owed */
 export async function withdrawPayout(ctx: Context, payout: PayoutRecord, session: Session): Promise<void> {
   const at = nowSeconds(ctx)
-  const change = { state: 'withdrawn' as const, changed_at: at }
-  if (!(await ctx.payouts.move(payout, 'owed', change, payoutEntry(payout, 'withdrawn', at), session)))
+  const entry = payoutEntry(payout, 'withdrawn', at)
+  if (!(await ctx.payouts.move(payout, 'owed', { state: 'withdrawn' }, entry, session)))
     throw new Error(`payout ${payout._id} is not owed, so it cannot be withdrawn`)
   await ctx.journal.write(payoutLine(payout, 'withdrawn', at), session)
 }

@@ -40,29 +40,33 @@ transferSchema.index({ coin: 1, state: 1, changed_at: 1 })
 transferSchema.index({ unexplained_to: 1, coin: 1 }, only({ unexplained_to: some }))
 transferSchema.index({ brought_by: 1, coin: 1 }, only({ brought_by: some }))
 
-/** Owed, and may not have arrived: for one in a transfer that says. */
+/** Filter of payouts that may not have arrived; how far one in a transfer is, only the transfer says. */
 export const MAY_BE_UNPAID: { state: { $in: StoredPayout['state'][] } } = {
   state: { $in: ['owed', 'in_transfer'] },
 }
 
+const BY_STATE = { coin: '$coin', state: '$state' }
 const CARRYING = TRANSFER_STATES.filter((state) => state !== 'replaced')
 
 /** A primary that is cut off from the others steps down by then. */
 const SURELY_WITHIN_MS = 15 * SECOND_MS
 
-/** `free`: owed, not frozen, not held by an unexplained transfer, not to an address of the venue's own. */
+/**
+ * The state that a payout must be in. `free`: owed, not frozen, not held by an unexplained transfer, not to
+ * an address of the venue's own.
+ */
 export type PayoutFrom = 'free' | 'owed' | 'held' | 'manual' | { transferId: string }
 
+/** null removes a field. */
 export interface PayoutChange {
   state: StoredPayout['state']
-  changed_at: number
   held_by?: string | null
   transfer_id?: string | null
   tx?: string | null
   named_address?: true | null
 }
 
-/** `place` of the chain of an account that it has again. */
+/** `place`: where it stands in its account's chain after all. */
 export interface TransferChange {
   state: TransferState
   changed_at: number
@@ -79,42 +83,45 @@ function filterOf(from: PayoutFrom) {
   return { state: 'owed' as const, ...(from === 'free' ? FREE : {}) }
 }
 
-/** A payout may leave its transfer between the two reads, but hardly before every look again. */
-const MOST_LOOKS = 5
+/** A payout may leave its transfer between the reads of both, but hardly each time. */
+const MAX_READS = 5
 
 type Payee = Pick<StoredPayout, '_id' | 'agent_id' | 'order_id'>
 
-/** Tells the payee of the step that an entry of its payout stands for. */
+/** The event that tells the payee of a step of its payout. */
 export const payoutMark = ({ _id, agent_id: payee, order_id }: Payee, { data }: PendingEntry): EventMark =>
   tell(payee, 'payout', _id, { state: String(data['step']), ...given({ order_id }) })
 
 export type PayoutStore = ReturnType<typeof createPayoutStore>
 
 export function createPayoutStore(connection: Connection) {
+  const idIn = (ids: readonly string[]) => ({ _id: { $in: [...ids] } })
   const payouts = recordsOf(connection.model<StoredPayout>('Payout', payoutSchema))
   const transfers = recordsOf(connection.model<TransferRecord>('Transfer', transferSchema))
-  const transfersOf = async (found: readonly StoredPayout[], session?: Session) => {
+  const findTransfersOf = async (found: readonly StoredPayout[], session?: Session) => {
     const ids = new Set(
       found.flatMap(({ state, transfer_id: id = '' }) => (state === 'in_transfer' ? [id] : [])),
     )
-    const carrying = ids.size === 0 ? [] : await transfers.all({ _id: { $in: [...ids] } }, { session })
+    const carrying = ids.size === 0 ? [] : await transfers.all(idIn([...ids]), { session })
     return new Map(carrying.map((transfer) => [transfer._id, transfer]))
   }
-  const show = async (found: readonly StoredPayout[], session?: Session, looks = 1) => {
-    const byId = await transfersOf(found, session)
-    const transferOf = ({ transfer_id: id = '' }: StoredPayout) => byId.get(id)
-    const overtaken = found.filter((payout) => payout.state === 'in_transfer' && !carries(transferOf(payout)))
-    if (overtaken.length === 0 || looks === MOST_LOOKS)
-      return found.map((payout) => showPayout(payout, transferOf(payout)))
-    const ids = overtaken.map(({ _id }) => _id)
-    const again = await payouts.all({ _id: { $in: ids } }, { session })
-    const fresh = new Map(again.map((payout) => [payout._id, payout]))
-    return show(
-      found.map((payout) => fresh.get(payout._id) ?? payout),
-      session,
-      looks + 1,
-    )
+  /** Joins stored payouts with their transfers; reads those again whose transfer was replaced meanwhile. */
+  const withTransfers = async (stored: readonly StoredPayout[], session?: Session) => {
+    let found = stored
+    for (let reads = 1; ; reads++) {
+      const byId = await findTransfersOf(found, session)
+      const transferOf = ({ transfer_id: id = '' }: StoredPayout) => byId.get(id)
+      const outdated = found.filter(
+        (payout) => payout.state === 'in_transfer' && !carries(transferOf(payout)),
+      )
+      if (outdated.length === 0 || reads === MAX_READS)
+        return found.map((payout) => showPayout(payout, transferOf(payout)))
+      const again = await payouts.all(idIn(outdated.map(({ _id }) => _id)), { session })
+      const fresh = new Map(again.map((payout) => [payout._id, payout]))
+      found = found.map((payout) => fresh.get(payout._id) ?? payout)
+    }
   }
+  /** Sums what is in open transfers. */
   const sumOpen = async (filter: object) => {
     const open = await transfers.all({ state: { $in: [...OPEN_TRANSFERS] } }, { fields: { payout_ids: 1 } })
     const ids = open.flatMap(({ payout_ids: carried }) => carried)
@@ -134,31 +141,23 @@ export function createPayoutStore(connection: Connection) {
       payouts.insert(records as StoredPayout[], session),
     async find(payoutId: string, session?: Session): Promise<PayoutRecord | undefined> {
       const found = await payouts.one({ _id: payoutId }, { session })
-      return found && (await show([found], session))[0]
+      return found && (await withTransfers([found], session))[0]
     },
-    findMany: (ids: readonly string[], session?: Session) =>
-      payouts.all({ _id: { $in: [...ids] } }, { session }),
-    /** The oldest of them first. */
+    findMany: (ids: readonly string[], session?: Session) => payouts.all(idIn(ids), { session }),
+    /** An agent's newest payouts of an order, the oldest of them first. */
     async listNewest(orderId: string, agentId: string, limit: number): Promise<PayoutRecord[]> {
       const newest = await payouts.all({ order_id: orderId, agent_id: agentId }, { sort: { _id: -1 }, limit })
-      return show(newest.reverse())
+      return withTransfers(newest.reverse())
     },
     async listByOrder(orderId: string, session?: Session): Promise<PayoutRecord[]> {
-      return show(await payouts.all({ order_id: orderId }, { session, sort: { _id: 1 } }), session)
+      return withTransfers(await payouts.all({ order_id: orderId }, { session, sort: { _id: 1 } }), session)
     },
-    /** The oldest first; for `owed` those that walkSendable() does not give. */
+    /** Payouts in a state, the oldest first; for `owed` only those that walkSendable() leaves out. */
     async listUnsendable(coin: Coin, state: PayoutState, limit: number): Promise<PayoutRecord[]> {
-      const filter =
-        state === 'owed'
-          ? { state, held_by: none, $or: [{ address: none }, { frozen: some }, { to_self: some }] }
-          : state === 'held'
-            ? { $or: [filterOf('held'), await carriedBy(coin, state)] }
-            : state === 'manual' || state === 'withdrawn'
-              ? { state }
-              : await carriedBy(coin, state)
-      return show(await payouts.all({ coin, ...filter }, { fields: { pending: 0 }, sort: { _id: 1 }, limit }))
+      const filter = { coin, ...(await unsendable(coin, state)) }
+      return withTransfers(await payouts.all(filter, { fields: { pending: 0 }, sort: { _id: 1 }, limit }))
     },
-    /** In the order of their addresses. */
+    /** Payouts that may be sent, by address; with `isAsked` only those that the operator asked for. */
     walkSendable(coin: Coin, isAsked = false): AsyncIterable<PayoutRecord> {
       const filter = { coin, ...filterOf('free'), address: some, ...(isAsked ? { asked_at: some } : {}) }
       return payouts.model
@@ -169,17 +168,14 @@ export function createPayoutStore(connection: Connection) {
     },
     /** @returns how many were not so before */
     mark: (ids: readonly string[], field: 'due_at' | 'asked_at', at: number) =>
-      payouts.changeAll({ _id: { $in: [...ids] }, state: 'owed', [field]: none }, { $set: { [field]: at } }),
-    /** @returns how many were not known to be */
+      payouts.changeAll({ ...idIn(ids), state: 'owed', [field]: none }, { $set: { [field]: at } }),
+    /** Marks that they go to an address of the venue's own. @returns how many were not marked before */
     markToSelf: (ids: readonly string[]) =>
-      payouts.changeAll(
-        { _id: { $in: [...ids] }, state: 'owed', to_self: none },
-        { $set: { to_self: true } },
-      ),
+      payouts.changeAll({ ...idIn(ids), state: 'owed', to_self: none }, { $set: { to_self: true } }),
     async hasAsked(coin: Coin): Promise<boolean> {
       return (await payouts.model.exists({ coin, ...filterOf('free'), asked_at: some })) !== null
     },
-    /** How many are owed and kept back: for one of these orders, and to an address of the venue's own. */
+    /** How many owed payouts are not sent: for these orders, and to an address of the venue's own. */
     async countKeptBack(coin: Coin, orderIds: readonly string[]) {
       const owed = { coin, state: 'owed' as const }
       const [waitsForChain, toSelf] = await Promise.all([
@@ -189,14 +185,13 @@ export function createPayoutStore(connection: Connection) {
       return { waitsForChain, toSelf }
     },
     async countByState(): Promise<{ coin: Coin; state: PayoutState; count: number }[]> {
-      const group = (count: object) => ({ $group: { _id: { coin: '$coin', state: '$state' }, count } })
-      const isHeld = { $and: [{ $eq: ['$state', 'owed'] }, { $ne: [{ $type: '$held_by' }, 'missing'] }] }
-      const shown = { $cond: [isHeld, 'held', '$state'] }
       type Group = { _id: { coin: Coin; state: PayoutState }; count: number }
+      const group = (count: object) => ({ $group: { _id: BY_STATE, count } })
+      const isHeld = { $and: [{ $eq: ['$state', 'owed'] }, { $ne: [{ $type: '$held_by' }, 'missing'] }] }
       const [own, carried] = await Promise.all([
         payouts.model.aggregate<Group>([
           { $match: { state: { $ne: 'in_transfer' } } },
-          { $set: { state: shown } },
+          { $set: { state: { $cond: [isHeld, 'held', '$state'] } } },
           group({ $sum: 1 }),
         ]),
         transfers.model.aggregate<Group>([
@@ -214,10 +209,11 @@ export function createPayoutStore(connection: Connection) {
       type Group = { _id: { coin: Coin; state: TransferState }; count: number }
       const groups = await transfers.model.aggregate<Group>([
         { $match: { state: { $in: [...OPEN_TRANSFERS] }, foreign: none } },
-        { $group: { _id: { coin: '$coin', state: '$state' }, count: { $sum: 1 } } },
+        { $group: { _id: BY_STATE, count: { $sum: 1 } } },
       ])
       return groups.map(({ _id, count }) => ({ ..._id, count }))
     },
+    /** Gives the agent's payouts of an order that have no address this one. */
     setAddress: (orderId: string, agentId: string, address: string, session?: Session) =>
       payouts.changeAll(
         { order_id: orderId, agent_id: agentId, address: none, state: 'owed' },
@@ -230,19 +226,17 @@ export function createPayoutStore(connection: Connection) {
         { $unset: { address: 1 } },
         session,
       ),
-    setFrozen: (orderId: string, isFrozen: boolean, session: Session) =>
-      payouts.changeAll(
-        { order_id: orderId, state: 'owed' },
-        isFrozen ? { $set: { frozen: true } } : { $unset: { frozen: 1 } },
-        session,
-      ),
-    /** Frozen or held ones can be withdrawn, held ones paid by hand. @returns false in any other state */
+    setFrozen(orderId: string, isFrozen: boolean, session: Session) {
+      const update = isFrozen ? { $set: { frozen: true as const } } : { $unset: { frozen: 1 as const } }
+      return payouts.changeAll({ order_id: orderId, state: 'owed' }, update, session)
+    },
+    /** Changes a payout as of its entry's time. @returns false if it is not as `from` says */
     move(payout: Payee, from: PayoutFrom, change: PayoutChange, entry: PendingEntry, session: Session) {
       const set = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== null))
       const gone = Object.entries(change).filter(([, value]) => value === null)
       const unset = Object.fromEntries(gone.map(([name]) => [name, 1]))
       const update = {
-        $set: set,
+        $set: { ...set, changed_at: entry.at },
         ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }),
         $push: { pending: entry, tells: payoutMark(payout, entry) },
       }
@@ -256,7 +250,7 @@ export function createPayoutStore(connection: Connection) {
       if (writes.length > 0) await payouts.model.bulkWrite(writes, { session })
     },
     sumUnpaid: (): Promise<Record<Coin, bigint>> => sumUnpaid({}),
-    /** What an agent is owed and has not been paid, and how much of it has no address yet, per coin. */
+    /** What an agent is owed and has not been paid, per coin, and how much of that has no address yet. */
     async sumOwed(agentId: string) {
       const nameless = { agent_id: agentId, state: 'owed' as const, address: none }
       const [all, withoutAddress] = await Promise.all([
@@ -271,39 +265,36 @@ export function createPayoutStore(connection: Connection) {
     /** `surely`: from a primary that isn't cut off. @throws an outage if that cannot be had */
     async findTransferByTx(coin: Coin, tx: string, { surely = false }: { surely?: boolean } = {}) {
       if (!surely) return transfers.one({ tx, coin })
-      const query = transfers.model
-        .findOne({ tx, coin })
-        .read('primary')
-        .readConcern('linearizable')
-        .maxTimeMS(SURELY_WITHIN_MS)
-      return (await query.lean<TransferRecord>()) ?? undefined
+      const query = transfers.model.findOne({ tx, coin }).read('primary').readConcern('linearizable')
+      return (await query.maxTimeMS(SURELY_WITHIN_MS).lean<TransferRecord>()) ?? undefined
     },
     listTransfersByTx: (coin: Coin, txs: readonly string[], session?: Session) =>
       transfers.all({ tx: { $in: [...txs] }, coin }, { session }),
-    /** None of another wallet. */
+    /** Without those of another wallet. */
     listTransfers: (coin: Coin, states: readonly TransferState[], limit: number) =>
       transfers.all(
         { coin, state: { $in: [...states] }, foreign: none },
         { isLasting: true, sort: { _id: 1 }, limit },
       ),
-    /** In the order of its chain, which is that of the ids. */
+    /** An account's open transfers in the order of their ids, which is that of its chain. */
     listOpenTransfers: (coin: Coin, accountIndex: number) =>
       transfers.all(
         { coin, state: { $in: [...OPEN_TRANSFERS] }, account_index: accountIndex },
         { isLasting: true, sort: { _id: 1 } },
       ),
-    /** Conflicts with whatever replaces this block. @returns this block, if it is on record */
+    /** Notes the block built on this one; conflicts with its replacement. @returns this one, if on record */
     noteSuccessor: (coin: Coin, tx: string, successor: string, session: Session) =>
       transfers.swap({ coin, tx }, { $set: { successor } }, session),
     findSuccessor: (accountIndex: number, previous: string, session?: Session) =>
       // A transaction has a read concern of its own.
       transfers.one({ account_index: accountIndex, previous }, { session, isLasting: session === undefined }),
-    /** What the operator said that this transaction paid by hand. */
+    /** Payouts that this transaction paid by hand, as the operator recorded. */
     listPaidByHand: (coin: Coin, tx: string) =>
       payouts.all({ coin, state: 'manual', tx }, { fields: { pending: 0 } }),
+    /** Transactions that sent money away and that the operator has not accounted for. */
     listUnexplained: async (coin: Coin) =>
       (await transfers.all({ coin, unexplained_to: some }, { sort: { _id: 1 } })) as UnexplainedSend[],
-    /** @returns false if it is not one of those */
+    /** @returns false if it was not unexplained */
     setExplained: (coin: Coin, tx: string, session?: Session) =>
       transfers.change({ coin, tx, unexplained_to: some }, { $unset: { unexplained_to: 1 } }, session),
     /** @returns false if it is in none of the expected states */
@@ -327,10 +318,10 @@ export function createPayoutStore(connection: Connection) {
         session,
       )
     },
-    /** It was our own after all. @returns the transfer that takes it in and did not know */
+    /** Notes that `tx` is our own, so the transfer that takes it in brings nothing. @returns that transfer */
     claimBrought: (coin: Coin, tx: string, session: Session) =>
       transfers.swap({ coin, brought_by: tx }, { $unset: { brings: 1, brought_by: 1 } }, session),
-    /** That takes in what is no payment. */
+    /** The transfer that takes in `tx`, which is neither a payment nor of our own. */
     findTaker: (coin: Coin, tx: string, session: Session) =>
       transfers.one({ coin, brought_by: tx }, { session }),
     setRefused: (transferId: string, refused: TransferRecord['refused'] | null) =>
@@ -338,7 +329,7 @@ export function createPayoutStore(connection: Connection) {
         { _id: transferId, state: { $in: [...OPEN_TRANSFERS, 'confirmed'] } },
         refused === null ? { $unset: { refused: 1 } } : { $set: { refused } },
       ),
-    /** As of this time (Unix seconds) or later; none of another wallet. */
+    /** Confirmed at this time (Unix seconds) or later; without those of another wallet. */
     listConfirmedSince: (coin: Coin, changedAt: number) =>
       transfers.all(
         { coin, state: 'confirmed', changed_at: { $gte: changedAt }, foreign: none },
@@ -352,8 +343,13 @@ export function createPayoutStore(connection: Connection) {
       ),
   }
 
-  async function carriedBy(coin: Coin, state: TransferState) {
+  async function unsendable(coin: Coin, state: PayoutState) {
+    if (state === 'manual' || state === 'withdrawn') return { state }
+    if (state === 'owed')
+      return { state, held_by: none, $or: [{ address: none }, { frozen: some }, { to_self: some }] }
     const carrying = await transfers.all({ coin, state, 'payout_ids.0': some }, { fields: { payout_ids: 1 } })
-    return { _id: { $in: carrying.flatMap(({ payout_ids: ids }) => ids) }, state: 'in_transfer' as const }
+    const ids = carrying.flatMap(({ payout_ids: carried }) => carried)
+    const carried = { ...idIn(ids), state: 'in_transfer' as const }
+    return state === 'held' ? { $or: [filterOf('held'), carried] } : carried
   }
 }

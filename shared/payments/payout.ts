@@ -44,10 +44,10 @@ export const payoutFields = {
 }
 export type StoredPayout = RecordOf<typeof payoutFields> & Ledgered & Telling
 
-/** With its transfer's state, transaction and time of change while it is in one. */
+/** A payout as shown: in a transfer, it has that transfer's state, transaction and time of change. */
 export type PayoutRecord = Omit<StoredPayout, 'state'> & { state: PayoutState }
 
-/** What is replaced carries nothing any more: its payouts are owed as of the same transaction. */
+/** A replaced transfer carries nothing: its payouts became owed in the transaction that replaced it. */
 export const carries = (
   transfer: TransferRecord | undefined,
 ): transfer is TransferRecord & { state: Exclude<TransferState, 'replaced'> } =>
@@ -76,17 +76,17 @@ export function showPayout(payout: StoredPayout, transfer: TransferRecord | unde
 export const TRANSFER_STATES = ['signed', 'sent', 'confirmed', 'held', 'replaced'] as const
 export type TransferState = (typeof TRANSFER_STATES)[number]
 
-/** Of the account that swept money comes together at, and payouts go out from. */
+/** Index of the account that swept money goes to and payouts are sent from. */
 export const TREASURY_INDEX = 0
 
 export const transferFields = {
   _id: text,
   coin: textOf<Coin>(),
-  /** `receive` and `sweep` move Nano into the treasury. `other` moves nothing. */
+  /** `receive` and `sweep` take Nano in and move it to the treasury. `other` moves nothing. */
   kind: textOf<'receive' | 'sweep' | 'payout' | 'other'>(),
   /**
-   * Nano: the account (0: the treasury) and the block before; for its first block the account's public key,
-   * since another seed's account has another place, or zeros on an older record.
+   * Nano: the place in an account's chain, which is the account's index (0: the treasury) and the block
+   * before. Instead of that the first block has the account's public key, or zeros on an older record.
    */
   account_index: maybe.number,
   previous: maybe.text,
@@ -107,11 +107,11 @@ export const transferFields = {
   reason: maybe.text,
   /** While the node refuses it: times of the first refusal and of the next offer, in Unix seconds. */
   refused: maybe.nested({ at: number, count: number, next_at: number, reason: text }),
-  /** Of a seed or wallet that is in use no more: nobody here can see to it. */
+  /** Of a seed or wallet no longer in use: nobody here can complete it. */
   foreign: maybe.flag,
-  /** What is owed there may have been paid by it, and waits until the operator has accounted for it. */
+  /** Addresses that it may have paid: what is owed there is held until the operator has accounted for it. */
   unexplained_to: maybe.list(text),
-  /** If it takes in money that is neither a payment nor ours: the account it is booked to, and its source. */
+  /** If it takes in money that is neither a payment nor our own: the account that gets it, and its source. */
   brings: maybe.textOf<'operator' | 'unassigned'>(),
   brought_by: maybe.text,
 }
@@ -120,21 +120,17 @@ export type UnexplainedSend = TransferRecord & Required<Pick<TransferRecord, 'un
 /** The destination of a transaction whose destination nobody knows any more. */
 export const ANYWHERE = '*'
 
-/** Not known to be in the chain. */
+/** States of a transfer that is not known to be in the chain and may yet get there. */
 export const OPEN_TRANSFERS = ['signed', 'sent', 'held'] as const satisfies readonly TransferState[]
 
-/** A transfer that is refused for so long since it was first refused is held. */
+/** A transfer is held when the node has refused it for so long. */
 const HOLD_AFTER_SECONDS = 600
 /** Between two offers; each pause is twice the one before. */
 const FIRST_PAUSE_SECONDS = 5
 const LONGEST_PAUSE_SECONDS = 300
 
-/** In Unix seconds. */
-export function refuse(
-  { refused }: Pick<TransferRecord, 'refused'>,
-  reason: string,
-  at: number,
-): Required<TransferRecord>['refused'] {
+/** A transfer's `refused` after one more refusal, at a time in Unix seconds. */
+export function refuse({ refused }: Pick<TransferRecord, 'refused'>, reason: string, at: number) {
   const count = (refused?.count ?? 0) + 1
   const pause = Math.min(FIRST_PAUSE_SECONDS * 2 ** Math.min(count - 1, 10), LONGEST_PAUSE_SECONDS)
   return { at: refused?.at ?? at, count, next_at: at + pause, reason }
@@ -143,6 +139,6 @@ export function refuse(
 export const isRefusedForLong = ({ refused }: Pick<TransferRecord, 'refused'>, at: number): boolean =>
   refused !== undefined && at - refused.at >= HOLD_AFTER_SECONDS
 
-/** Nobody waits for a time further ahead than any pause. */
+/** Whether to offer it to the node again. A `next_at` further ahead than any pause is of another clock. */
 export const isToBeOffered = ({ refused }: Pick<TransferRecord, 'refused'>, at: number): boolean =>
   refused === undefined || at >= refused.next_at || refused.next_at - at > LONGEST_PAUSE_SECONDS

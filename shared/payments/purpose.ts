@@ -7,24 +7,29 @@ import type { Coin } from './coin.ts'
 import type { JournalLine } from './journal.ts'
 import type { PayoutState, StoredPayout, UnexplainedSend } from './payout.ts'
 
-/** The entries are carried by what brought the change. */
+/** What a purpose makes of a change of money: stored in the transaction of that change. */
 export interface Outcome {
+  /** Changes of the invoice. */
   fields?: MoneyFields
-  /** Of the payment. */
+  /** Fields of the payment, if one is settled. */
   settled?: Partial<SettledFields>
   entries?: readonly PendingEntry[]
   lines?: readonly JournalLine[]
 }
 
-/** Each function with a session is called inside the transaction that makes the change. */
+/**
+ * What an invoice is paid for (pass days, an order) is told here what becomes of its money. Each function
+ * with a session is called inside the transaction that makes the change.
+ */
 export interface Purpose {
-  /** In turn with those that it would conflict with. */
+  /** Runs a settlement or an expiry after those of this process that it would conflict with. */
   inTurn<T>(ctx: Context, agentId: string, transact: () => Promise<T>): Promise<T>
-  /** A payment that holds its invoice open was seen for the first time, or again. */
-  noted(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
-  dropped(ctx: Context, payment: PaymentRecord): Promise<void>
+  /** A payment that keeps its invoice from expiring was seen for the first time, or again. */
+  noted?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
+  /** A payment that was seen vanished before it was settled. */
+  dropped?(ctx: Context, payment: PaymentRecord): Promise<void>
   /**
-   * `invoice` doesn't count the payment yet.
+   * A payment is confirmed; `invoice` doesn't count it yet.
    *
    * @returns undefined if it has to wait: then nothing may change
    */
@@ -34,15 +39,21 @@ export interface Purpose {
     payment: PaymentRecord,
     session: Session,
   ): Promise<Outcome | undefined>
-  lost(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
-  restored(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
-  /** By the operator; `invoice` still counts it. @throws Refusal `wrong_state` if that can't be */
+  /** The chain took a settled payment back. */
+  lost?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
+  /** The chain has such a payment again. */
+  restored?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
+  /** The operator takes a payment back; `invoice` still counts it. @throws Refusal `wrong_state` */
   undone(ctx: Context, invoice: InvoiceRecord, payment: PaymentRecord, session: Session): Promise<Outcome>
   expired(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome>
+  payoutMoved?(ctx: Context, payout: StoredPayout, to: PayoutState, session: Session): Promise<void>
+}
+
+export interface OrderPurpose extends Purpose {
   /**
-   * Sends that nobody has accounted for may have paid for what is open, or for `orderIds`, open or not.
+   * Sends that nobody has accounted for may have paid for open orders, or for `orderIds`, open or not.
    *
-   * @returns ids of what waits for the operator because of it
+   * @returns ids of the orders that wait for the operator because of it
    */
   suspected(
     ctx: Context,
@@ -50,25 +61,12 @@ export interface Purpose {
     sends: readonly UnexplainedSend[],
     orderIds?: readonly string[],
   ): Promise<string[]>
-  payoutMoved(ctx: Context, payout: StoredPayout, to: PayoutState, session: Session): Promise<void>
 }
 
 export interface Purposes {
   readonly pass: Purpose
-  readonly order: Purpose
+  readonly order: OrderPurpose
 }
 
 export const purposeOf = ({ purposes }: Context, { order_id: orderId }: { order_id?: string }): Purpose =>
   orderId === undefined ? purposes.pass : purposes.order
-
-const nothing = () => Promise.resolve()
-
-export const NOTHING_TO_DO: Omit<Purpose, 'received' | 'undone' | 'expired'> = {
-  inTurn: (_ctx, _agentId, transact) => transact(),
-  noted: nothing,
-  dropped: nothing,
-  lost: nothing,
-  restored: nothing,
-  suspected: () => Promise.resolve([]),
-  payoutMoved: nothing,
-}

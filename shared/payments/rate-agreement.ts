@@ -4,7 +4,7 @@ export interface Quote {
   source: string
   /** USD per coin, decimal text as normalizeRate() gives it. */
   usd: string
-  /** In a dollar token, whose worth is somebody's promise. */
+  /** Present if it is in a dollar token, whose worth is somebody's promise. */
   inToken?: true
 }
 
@@ -13,15 +13,14 @@ export interface AgreedRate {
   sources: string[]
 }
 
-/** Sources agree whose quotes lie within so many percent of the lowest among them. */
+/** Sources agree if their quotes are at most 5 % above the lowest among them. */
 export const AGREEMENT_PERCENT = 5n
-/** One source alone agrees with nobody. */
 export const LEAST_SOURCES = 2
 
 /**
- * The median (the lower of two) of the largest group within 5 percent, among equals the closest. So a single
- * lying source can neither set the rate nor move it past the quotes of two that agree. Quotes in a dollar
- * token count only beside one in USD.
+ * The median (the lower of two) of the largest group of agreeing quotes; among groups of one size, of the
+ * closest. So a single lying source can neither set the rate nor move it past the quotes of two that agree.
+ * Quotes in a dollar token count only beside one in USD.
  *
  * @returns undefined if no two agree
  */

@@ -1,3 +1,4 @@
+import { given } from '../foundation/given.ts'
 import { readBounded } from '../foundation/http.ts'
 import { RATE_TIMEOUT_MS, MAX_RATE_ANSWER_BYTES } from '../foundation/limits.ts'
 import { normalizeRate, type Coin } from './coin.ts'
@@ -6,29 +7,18 @@ import type { Quote } from './rate-agreement.ts'
 export interface RateSource {
   name: string
   url: string
-  /** Present if it quotes a dollar token in place of USD, as most exchanges do. */
+  /** Present if it quotes a dollar token instead of USD, as most exchanges do. */
   inToken?: true
   /** Where the price stands in the JSON: names and places in turn. */
   path: readonly (string | number)[]
 }
 
-/** None is agreed on without one of the two that quote USD: USDT that loses its dollar moves no price. */
+/** Two of each three quote USD: if USDT is no longer worth a dollar, that alone can't set a price. */
 const BUILT_IN: Readonly<Record<Coin, readonly RateSource[]>> = {
   xno: [
-    // {"error":[],"result":{"NANOUSD":{"c":["0.95000000","12.3"],…}}}: c is the last trade, its price and its
-    // volume.
-    {
-      name: 'Kraken',
-      url: 'https://api.kraken.com/0/public/Ticker?pair=NANOUSD',
-      path: ['result', 'NANOUSD', 'c', 0],
-    },
-    // {"code":"200000","data":{"price":"0.95",…}}
-    {
-      name: 'KuCoin',
-      url: 'https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=XNO-USDT',
-      path: ['data', 'price'],
-      inToken: true,
-    },
+    // {"error":[],"result":{"NANOUSD":{"c":["0.95000000","12.3"],…}}}: c is price and volume of the last trade.
+    kraken('NANOUSD', 'NANOUSD'),
+    kuCoin('XNO-USDT'),
     // {"nano":{"usd":0.95}}: over the exchanges that it knows, in USD.
     {
       name: 'CoinGecko',
@@ -37,24 +27,25 @@ const BUILT_IN: Readonly<Record<Coin, readonly RateSource[]>> = {
     },
   ],
   xmr: [
-    {
-      name: 'Kraken',
-      url: 'https://api.kraken.com/0/public/Ticker?pair=XMRUSD',
-      path: ['result', 'XXMRZUSD', 'c', 0],
-    },
-    {
-      name: 'KuCoin',
-      url: 'https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=XMR-USDT',
-      path: ['data', 'price'],
-      inToken: true,
-    },
-    // [BID, BID_SIZE, ASK, ASK_SIZE, DAILY_CHANGE, DAILY_CHANGE_RELATIVE, LAST_PRICE, VOLUME, HIGH, LOW], all
-    // numbers.
+    kraken('XMRUSD', 'XXMRZUSD'),
+    kuCoin('XMR-USDT'),
+    // [BID, BID_SIZE, ASK, ASK_SIZE, DAILY_CHANGE, DAILY_CHANGE_RELATIVE, LAST_PRICE, VOLUME, HIGH, LOW]: numbers
     { name: 'Bitfinex', url: 'https://api-pub.bitfinex.com/v2/ticker/tXMRUSD', path: [6] },
   ],
 }
 
-/** Those that RATE_SOURCES (`coin=URL#json.path`, comma-separated) names for it, else the built-in ones. */
+function kraken(pair: string, field: string): RateSource {
+  const url = `https://api.kraken.com/0/public/Ticker?pair=${pair}`
+  return { name: 'Kraken', url, path: ['result', field, 'c', 0] }
+}
+
+/** {"code":"200000","data":{"price":"0.95",…}} */
+function kuCoin(symbol: string): RateSource {
+  const url = `https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=${symbol}`
+  return { name: 'KuCoin', url, path: ['data', 'price'], inToken: true }
+}
+
+/** A coin's sources in the setting RATE_SOURCES (`coin=URL#json.path`, …), or else the built-in ones. */
 export function listRateSources(setting: string | undefined, coin: Coin): readonly RateSource[] {
   const named = (setting ?? '').split(',').flatMap((text) => {
     const [, of, url, path] = /^(xno|xmr)=([^#]+)#(.+)$/.exec(text.trim()) ?? []
@@ -72,27 +63,20 @@ function parsePath(text: string): (string | number)[] {
   )
 }
 
-/** Within bounds of time and size. @throws Error; nothing of what was sent is repeated in it */
+/** Asks a source, within bounds of time and size. @throws Error, which repeats nothing of the answer */
 export async function fetchQuote(source: RateSource): Promise<Quote> {
   const response = await fetch(source.url, {
     headers: { accept: 'application/json' },
     redirect: 'error',
     signal: AbortSignal.timeout(RATE_TIMEOUT_MS),
   })
-  const text = await readBounded(
-    response,
-    MAX_RATE_ANSWER_BYTES,
-    () => new Error(`the answer is longer than ${MAX_RATE_ANSWER_BYTES} bytes`),
-  )
+  const tooLong = () => new Error(`the answer is longer than ${MAX_RATE_ANSWER_BYTES} bytes`)
+  const text = await readBounded(response, MAX_RATE_ANSWER_BYTES, tooLong)
   if (response.status !== 200) throw new Error(`${source.name} answered with HTTP status ${response.status}`)
-  return {
-    source: source.name,
-    usd: readQuote(text, source),
-    ...(source.inToken === true ? { inToken: true } : {}),
-  }
+  return { source: source.name, usd: readQuote(text, source), ...given({ inToken: source.inToken }) }
 }
 
-/** Decimal text. @throws Error if it is not JSON, or no number above 0 stands there */
+/** @returns the price as decimal text. @throws Error if it is not JSON, or no number above 0 stands there */
 export function readQuote(text: string, source: Pick<RateSource, 'name' | 'path'>): string {
   let value: unknown
   try {
@@ -101,10 +85,8 @@ export function readQuote(text: string, source: Pick<RateSource, 'name' | 'path'
     throw new Error(`${source.name} did not answer with JSON`)
   }
   for (const step of source.path) {
-    value =
-      typeof value === 'object' && value !== null && Object.hasOwn(value, step)
-        ? (value as Record<string | number, unknown>)[step]
-        : undefined
+    const isThere = typeof value === 'object' && value !== null && Object.hasOwn(value, step)
+    value = isThere ? (value as Record<string | number, unknown>)[step] : undefined
   }
   try {
     if (typeof value !== 'string') throw new TypeError('there is neither text nor a number')

@@ -11,13 +11,14 @@ import { fetchQuote, listRateSources } from './rate-sources.ts'
 export const isFresh = ({ at }: RateRecord, nowMs: number): boolean =>
   Math.abs(nowMs - at * SECOND_MS) <= MAX_RATE_AGE_MS
 
+/** The coin's stored rate, or undefined if it is too old. */
 export async function readFreshRate(ctx: Context, coin: Coin): Promise<RateRecord | undefined> {
   const rate = await ctx.coins.findRate(coin)
   return rate !== undefined && isFresh(rate, ctx.databaseNow()) ? rate : undefined
 }
 
-/** @throws Refusal `rate_unavailable` */
-export async function findFreshRate(ctx: Context, coin: Coin): Promise<RateRecord> {
+/** @throws Refusal `rate_unavailable` if the stored rate is too old */
+export async function requireFreshRate(ctx: Context, coin: Coin): Promise<RateRecord> {
   const rate = await readFreshRate(ctx, coin)
   if (rate === undefined)
     throw new Refusal(
@@ -31,7 +32,7 @@ export async function findFreshRate(ctx: Context, coin: Coin): Promise<RateRecor
 export const priceAt = (usdCents: number, rate: RateRecord): bigint =>
   priceInCoin(usdCents, rate.usd, rate._id)
 
-/** Set up here or elsewhere, or something in them is owed or waits. */
+/** The coins that are set up here or elsewhere, or in which something is owed or a payment is under way. */
 export async function listCoinsInUse(ctx: Context): Promise<Coin[]> {
   const inUse = new Set(COINS.filter((coin) => COIN_FACTS[coin].isSetUp(ctx.config)))
   for (const { _id: coin, configured } of await ctx.coins.listCoins())
@@ -46,7 +47,7 @@ export async function listCoinsInUse(ctx: Context): Promise<Coin[]> {
 
 export const FIXED_RATE_SOURCE = 'fixed by the operator'
 
-/** Without agreement the rate before goes on ageing. @returns whether there is a new rate */
+/** Stores the rate that the sources agree on, if they do. @returns whether there is a new rate */
 export async function refreshRate(ctx: Context, coin: Coin): Promise<boolean> {
   const agreed = await findRateNow(ctx, coin)
   if (agreed === undefined) return false
@@ -55,6 +56,7 @@ export async function refreshRate(ctx: Context, coin: Coin): Promise<boolean> {
   return true
 }
 
+/** The operator's fixed rate, or what the sources agree on now. */
 async function findRateNow(ctx: Context, coin: Coin): Promise<AgreedRate | undefined> {
   const fixed = ctx.config.fixedRates[coin]
   if (fixed !== undefined) return { usd: normalizeRate(fixed), sources: [FIXED_RATE_SOURCE] }

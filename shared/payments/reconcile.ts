@@ -1,3 +1,4 @@
+import { given } from '../foundation/given.ts'
 import { isDuplicateKey } from '../servers/database.ts'
 import { pagesOf } from '../servers/records.ts'
 import type { Context } from '../context.ts'
@@ -14,10 +15,10 @@ import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
 import { recordPayment } from './settlement.ts'
 
 /*
- * After a database was restored, or the wallet was used elsewhere or replaced: what its chain holds is put on
- * record, with the coin stopped. Whatever is owed to the recipient of a transaction that the database did not
- * know is held, now and later, until the operator has explained it: so no forgotten payout is made twice in
- * silence. Money that came to an invoice is counted, once.
+ * A reconciliation follows after a database was restored, or the wallet was used elsewhere or replaced. With
+ * the coin halted, it puts on record what the chain holds. Money that came to an invoice is counted, once.
+ * What is owed to the recipient of a transaction that the database did not know is held, now and later, until
+ * the operator has explained that transaction: so no forgotten payout is silently made twice.
  */
 
 /** A transaction of ours that the database does not know, as the chain has it. */
@@ -26,21 +27,24 @@ export interface FoundTransaction extends Pick<
   'kind' | 'account_index' | 'previous' | 'tx' | 'signed' | 'fee_raw'
 > {
   readonly amountRaw: bigint
-  /** Where it sent money to outside the wallet; empty if nowhere. */
+  /** Addresses outside the wallet that it sent money to. */
   readonly to: readonly string[]
-  /** How much to each, if the wallet knows. */
+  /** How much it sent to each, if the wallet knows. */
   readonly sent?: readonly { readonly address: string; readonly amountRaw: bigint }[]
   readonly paymentIds?: readonly string[]
 }
 
+/** Takes what a driver finds in the chain. */
 export interface Findings {
+  /** Stores a transaction of ours, unless it is on record. */
   adopt(found: FoundTransaction): Promise<void>
-  /** Counts a payment, once. @returns its id; undefined if no invoice has the address */
+  /** Records a payment, which counts once. @returns its id; undefined if no invoice has the address */
   count(payment: SeenPayment): Promise<string | undefined>
+  /** Notes money at an address of ours that belongs to no invoice. */
   stray(money: StrayMoney): void
 }
 
-/** @param reason why it is on record */
+/** @returns `found` sums up what `findings` was given. @param reason why the transactions are on record */
 export function startFindings(ctx: Context, coin: Coin, reason: string) {
   const found = { transactions: 0, payments: 0, sends: [] as FoundSend[], stray: [] as StrayMoney[] }
   const findings: Findings = {
@@ -65,9 +69,11 @@ export function startFindings(ctx: Context, coin: Coin, reason: string) {
 }
 
 /**
- * @param takeOver the treasury that the operator has named, if it is not to be the known one
- * @throws Error for the wallet of another treasury: nothing is changed
- * @throws NodeUnreachable: the coin stays stopped, and what was put on record stays; it may be run again
+ * Reconciles a coin: puts on record what its chain holds, holds suspect payouts, and resumes the coin.
+ *
+ * @param takeOver the wallet's treasury, named by the operator if it is not the known one
+ * @throws Error if the wallet has another treasury: nothing is changed
+ * @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again
  */
 export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?: string): Promise<void> {
   const { coin } = driver
@@ -89,23 +95,16 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?:
   const at = nowSeconds(ctx)
   await ctx.coins.report(coin, { height, grown_at: at }, at)
   const before = record?.treasury_address
-  const treasury = {
-    treasury_address: address,
-    ...(totalRaw === undefined ? {} : { treasury_raw: String(totalRaw) }),
-  }
-  const reconciliation = { _id, coin, at, reason, ...found, held_payout_ids: held, treasury: address }
+  const treasury = { treasury_address: address, ...given({ treasury_raw: totalRaw?.toString() }) }
+  const result = { _id, coin, at, reason, ...found, held_payout_ids: held, treasury: address }
   await ctx.database.transaction(async (session) => {
-    await ctx.reconciliations.insert(
-      { ...reconciliation, ...(before === undefined ? {} : { treasury_before: before }) },
-      session,
-    )
+    await ctx.reconciliations.insert({ ...result, ...given({ treasury_before: before }) }, session)
     await ctx.coins.noteTreasury(coin, treasury, session)
     await ctx.coins.resume(coin, { session })
   })
   if (before !== address) ctx.log.warn({ coin, before, treasury: address }, 'this wallet is taken over')
   const { transactions, payments, sends, stray } = found
   const about = { reconciliation_id: _id, transactions, payments }
-
   ctx.log.warn(
     { ...about, sends: sends.length, held: held.length, stray: stray.length, foreign },
     `${COIN_UNITS[coin].name} is reconciled and goes on`,
@@ -114,7 +113,7 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?:
 
 const MARKED_AT_ONCE = 100
 
-/** Or whose wallet is back. @returns how many are marked */
+/** Marks the unexpired invoices whose address is not of this wallet, and no others. @returns how many */
 async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
   let count = 0
   const readPage = (after: string) => ctx.invoices.listUnexpired(driver.coin, after, MARKED_AT_ONCE)
@@ -122,29 +121,22 @@ async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
     const own = await driver.addressesAt(page.map(({ address_index: index }) => index))
     const isForeign = ({ address, address_index: index }: InvoiceRecord): boolean =>
       own.get(index) !== address
-    for (const is of [true, false]) {
-      const changed = page.filter((invoice) => isForeign(invoice) === is && (invoice.foreign === true) !== is)
-      await ctx.invoices.setForeign(
-        changed.map(({ _id }) => _id),
-        is,
-      )
-    }
+    const changed = page.filter((invoice) => isForeign(invoice) !== (invoice.foreign === true))
+    const [foreign, back] = [changed.filter(isForeign), changed.filter((invoice) => !isForeign(invoice))]
+    await ctx.invoices.setForeign(foreign, true)
+    await ctx.invoices.setForeign(back, false)
     count += page.filter(isForeign).length
   }
   return count
 }
 
 /**
- * One that sent money away stays unexplained until the operator accounts for it.
+ * Stores a transaction of ours that the database did not know, as confirmed. One that sent money away stays
+ * unexplained until the operator accounts for it.
  *
  * @returns undefined if it is on record
  */
-export async function adoptTransaction(
-  ctx: Context,
-  coin: Coin,
-  found: FoundTransaction,
-  reason: string,
-): Promise<TransferRecord | undefined> {
+export async function adoptTransaction(ctx: Context, coin: Coin, found: FoundTransaction, reason: string) {
   const { amountRaw, to: _to, sent: _sent, paymentIds = [], ...transaction } = found
   const unexplained = await listUnexplained(ctx, coin, found)
   const at = nowSeconds(ctx)
@@ -170,22 +162,23 @@ export async function adoptTransaction(
   }
 }
 
-/** All of it to each address, if the wallet knows how much that is. */
+type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
+
+/**
+ * The recipients who got another sum than the payouts that the operator recorded as paid with this
+ * transaction; all recipients or none if the wallet doesn't know how much each got.
+ */
 export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending) {
   const paid = await ctx.payouts.listPaidByHand(coin, tx)
   const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
-  const paidTo = (is: (address: string | undefined) => boolean): bigint =>
-    sum(paid.flatMap(({ address, amount_raw: raw }) => (is(address) ? [BigInt(raw)] : [])))
-  if (sent === undefined) return paidTo(() => true) === amountRaw ? [] : [...to]
-  return to.filter(
-    (one) =>
-      sum(sent.flatMap(({ address, amountRaw: raw }) => (address === one ? [raw] : []))) !==
-      paidTo((address) => address === one),
-  )
+  const paidRaw = (payouts: typeof paid) => sum(payouts.map(({ amount_raw: raw }) => BigInt(raw)))
+  if (sent === undefined) return paidRaw(paid) === amountRaw ? [] : [...to]
+  return to.filter((recipient) => {
+    const sentRaw = sum(sent.filter(({ address }) => address === recipient).map((one) => one.amountRaw))
+    return sentRaw !== paidRaw(paid.filter(({ address }) => address === recipient))
+  })
 }
 
-type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
-
-/** And they sum up to what it sent. */
+/** Whether payouts that the operator recorded as paid with this transaction add up to its amount. */
 export const isPaidByHand = async (ctx: Context, coin: Coin, tx: string, amountRaw: bigint) =>
   (await listUnexplained(ctx, coin, { tx, amountRaw, to: ['its one recipient'] })).length === 0

@@ -6,21 +6,17 @@ import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from '.
 import type { Coin } from './coin.ts'
 
 /** A transaction of ours that the database did not know and that sent money away. */
-const sendFields = {
-  tx: text,
-  to: list(text),
-  amount_raw: text,
-}
+const sendFields = { tx: text, to: list(text), amount_raw: text }
 export type FoundSend = RecordOf<typeof sendFields>
 
-/** It was paid to an invoice that the database has forgotten. */
+/** Money at an address of ours that belongs to no invoice on record. */
 const strayFields = {
   address: text,
   address_index: number,
   amount_raw: text,
   /** It has left the address, for the treasury or elsewhere. */
   gone: maybe.flag,
-  /** Whom it came from: all that may tell whose it is. */
+  /** Whom it came from: perhaps all that tells whose it is. */
   senders: maybe.list(text),
 }
 export type StrayMoney = RecordOf<typeof strayFields>
@@ -61,7 +57,7 @@ export function createReconciliationStore(connection: Connection) {
       return reconciliations.insert([{ ...reconciliation, pending }], session)
     },
     last: (coin: Coin) => reconciliations.one({ coin }, { fields: { pending: 0 }, sort: { _id: -1 } }),
-    /** A later step in the ledger. @throws Error if there is no such record */
+    /** Adds the ledger entry of a later step. @throws Error if there is no such record */
     async addEntry(id: string, entry: PendingEntry, session: Session): Promise<void> {
       if (!(await reconciliations.change({ _id: id }, { $push: { pending: entry } }, session)))
         throw new Error(`there is no reconciliation ${id}`)

@@ -3,6 +3,7 @@ import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { hint, tell, type EventMark } from '../events/mark.ts'
 import { isDuplicateKey, requireOwn, unavailable, type Session } from '../servers/database.ts'
+import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { LAPSED_LOOK_EVERY_MS } from '../foundation/limits.ts'
@@ -13,36 +14,35 @@ import { paymentLine } from './journal.ts'
 import { purposeOf, type Outcome } from './purpose.ts'
 import { readFreshRate } from './rate.ts'
 
-/** Payments to one agent change one pass: serialized, so that their transactions don't conflict. */
-const keyOf = (agentId: string): string => `payments ${agentId}`
+/** Who says that a payment was made. */
+type Reporter = PaymentRecord['by']
+
+/** Payments of one agent, which change one pass, are serialized by this key: else they would conflict. */
+const serialKey = (agentId: string): string => `payments ${agentId}`
 
 /**
  * Records a payment that was found on the chain or named by the operator. Any number of workers may report
  * the same payment, at any time and repeatedly: it counts once. First the payment is stored, unique by coin,
  * transaction and address. Once it is confirmed, one transaction makes it `settled` and changes invoice,
  * pass, referral and ledger. A confirmed late payment stays `seen` until its invoice has expired and there is
- * a fresh rate (settleWaiting).
+ * a fresh rate: see settleWaiting().
  *
  * @returns the invoice's id; undefined if no invoice has this address, or the amount is dust
  */
-export async function recordPayment(
-  ctx: Context,
-  found: SeenPayment,
-  by: PaymentRecord['by'] = 'chain',
-): Promise<string | undefined> {
+export async function recordPayment(ctx: Context, found: SeenPayment, by: Reporter = 'chain') {
   if (found.amountRaw < dustThreshold(found.coin)) return undefined
   const [invoice] = await ctx.invoices.findByAddresses(found.coin, [found.addressIndex])
   if (invoice === undefined) return undefined
-  await ctx.serialize(keyOf(invoice.agent_id), () => takeIn(ctx, invoice, found, by))
+  await ctx.serialize(serialKey(invoice.agent_id), () => recordAt(ctx, invoice, found, by))
   return invoice._id
 }
 
-async function takeIn(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: PaymentRecord['by']) {
+async function recordAt(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
   const payment = await notePayment(ctx, invoice, found, by)
   if (BigInt(payment.amount_raw) !== found.amountRaw && !(await correctAmount(ctx, payment, found.amountRaw)))
     return
   if (payment.state === 'gone' || payment.state === 'locked') {
-    if (found.lockedUntil === undefined) await bringBack(ctx, payment, payment.state)
+    if (found.lockedUntil === undefined) await makeSeen(ctx, payment, payment.state)
     else if (payment.state === 'gone') await ctx.invoices.movePayment(payment._id, 'gone', 'locked')
   }
   if (by === 'chain' && found.isConfirmed) await noteShown(ctx, payment)
@@ -53,7 +53,7 @@ async function takeIn(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, 
     await settlePayment(ctx, payment, found.confirmations, by)
 }
 
-/** The chain has shown what was recorded by hand: its payouts may be sent. */
+/** Notes that the chain shows a payment; if the operator had recorded it, payouts of it may now be sent. */
 export async function noteShown(ctx: Context, { _id, by, shown_at: at }: PaymentRecord): Promise<void> {
   if (by === 'operator' && at === undefined) await ctx.invoices.setShown(_id, nowSeconds(ctx))
 }
@@ -63,19 +63,13 @@ const invoiceMark = (
   state: 'seen' | 'confirmed' | 'expired',
 ): EventMark => tell(payer, 'invoice', _id, { state, ...given({ order_id: orderId }) })
 
-async function notePayment(
-  ctx: Context,
-  invoice: InvoiceRecord,
-  found: SeenPayment,
-  by: PaymentRecord['by'],
-): Promise<PaymentRecord> {
+/** Stores a payment unless it is on record. @returns it as it is on record */
+async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
   const { coin, tx, addressIndex, amountRaw } = found
   const known = await ctx.invoices.findPayment(coin, tx, addressIndex)
   if (known !== undefined) return known
-  const [rate, roundAt] = await Promise.all([
-    readFreshRate(ctx, coin),
-    ctx.coins.findCoin(coin).then((state) => state?.round_at ?? 0),
-  ])
+  const [rate, record] = await Promise.all([readFreshRate(ctx, coin), ctx.coins.findCoin(coin)])
+  const roundAt = record?.round_at ?? 0
   const ids = { _id: newId('payment'), salt: newSalt() }
   try {
     const noted = await ctx.database.transaction(async (session): Promise<PaymentRecord> => {
@@ -83,13 +77,9 @@ async function notePayment(
       const current = await ctx.invoices.markPayment(invoice._id, session, tells)
       if (current === undefined) throw new Error(`invoice ${invoice._id} was there and is gone`)
       const at = nowSeconds(ctx)
-      // A whole round after its time did not find it: another payment under way holds the invoice open, and
-      // not for this one.
-      const isLate =
-        current.lapsed ||
-        current.foreign === true ||
-        (by === 'chain' && Math.min(roundAt, at) > current.expires_at)
-      const isLateForPass = isLate && current.days !== undefined
+      // A whole round after `expires_at` did not find it: only another payment under way keeps the invoice open.
+      const isMissedByRound = by === 'chain' && Math.min(roundAt, at) > current.expires_at
+      const isLate = current.lapsed || current.foreign === true || isMissedByRound
       const payment: PaymentRecord = {
         ...ids,
         coin,
@@ -104,11 +94,11 @@ async function notePayment(
         ...given({ height: found.height, unlock_time: found.lockedUntil }),
         first_seen_at: at,
         late: isLate,
-        ...(isLateForPass && rate !== undefined ? { arrival_rate: rate.usd } : {}),
+        ...(isLate && current.days !== undefined ? given({ arrival_rate: rate?.usd }) : {}),
         by,
       }
       await ctx.invoices.insertPayment(payment, session)
-      if (holdsOpen(payment)) await purposeOf(ctx, payment).noted(ctx, payment, session)
+      if (holdsOpen(payment)) await purposeOf(ctx, payment).noted?.(ctx, payment, session)
       return payment
     })
     const { _id: payment_id, invoice_id, order_id, state } = noted
@@ -117,16 +107,16 @@ async function notePayment(
   } catch (error) {
     if (!isDuplicateKey(error)) throw error
     const other = await ctx.invoices.findPayment(coin, tx, addressIndex)
-    // What stood there was taken back by an election.
+    // The record that was in the way has been rolled back by an election.
     if (other === undefined) throw unavailable(error)
     return other
   }
 }
 
 /**
- * The hash covers the amount, so one look was wrong. What is settled stays.
+ * A transaction's hash covers its amount, so one of two looks was wrong. A settled payment keeps its amount.
  *
- * @returns whether it is right now
+ * @returns whether the amount on record is now the one that was found
  */
 async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bigint): Promise<boolean> {
   const { _id: payment_id, coin, amount_raw: recorded_raw } = payment
@@ -142,21 +132,18 @@ async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bi
   return false
 }
 
-async function bringBack(ctx: Context, payment: PaymentRecord, from: 'gone' | 'locked'): Promise<void> {
+/** Makes a payment `seen` that has returned or whose lock has ended. */
+async function makeSeen(ctx: Context, payment: PaymentRecord, from: 'gone' | 'locked'): Promise<void> {
   await ctx.database.transaction(async (session) => {
     if (!(await ctx.invoices.movePayment(payment._id, from, 'seen', session))) return
     const told = { ...payment, _id: payment.invoice_id }
     await ctx.invoices.markPayment(told._id, session, from === 'locked' ? [invoiceMark(told, 'seen')] : [])
-    if (!payment.late) await purposeOf(ctx, payment).noted(ctx, { ...payment, state: 'seen' }, session)
+    if (!payment.late) await purposeOf(ctx, payment).noted?.(ctx, { ...payment, state: 'seen' }, session)
   })
 }
 
-async function settlePayment(
-  ctx: Context,
-  payment: PaymentRecord,
-  confirmations: number,
-  by: PaymentRecord['by'],
-): Promise<void> {
+/** Settles a confirmed payment, or marks that it waits. */
+async function settlePayment(ctx: Context, payment: PaymentRecord, confirmations: number, by: Reporter) {
   const { _id: paymentId, agent_id: agentId } = payment
   const settle = () => transactSettlement(ctx, paymentId, confirmations, by)
   const isWaiting = await purposeOf(ctx, payment).inTurn(ctx, agentId, settle)
@@ -164,7 +151,7 @@ async function settlePayment(
 }
 
 /** @returns true if it waits, and nothing was changed */
-function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: PaymentRecord['by']) {
+function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: Reporter) {
   return ctx.database.transaction(async (session) => {
     const noted = await ctx.invoices.findPaymentById(paymentId, session)
     if (noted === undefined) throw new Error(`payment ${paymentId} was there and is gone`)
@@ -172,20 +159,18 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
     const invoice = await ctx.invoices.find(noted.invoice_id, session)
     if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
     const at = nowSeconds(ctx)
-    // Before the time is over nothing is late, whatever was said.
-    const payment = {
-      ...noted,
-      late: noted.late && (invoice.lapsed || invoice.foreign === true || at >= invoice.expires_at),
-    }
-    // What was in time buys first, at the invoice's own rate.
+    // Before `expires_at` nothing is late, even if it was noted so.
+    const isOver = invoice.lapsed || invoice.foreign === true || at >= invoice.expires_at
+    const payment = { ...noted, late: noted.late && isOver }
+    // Payments that were in time buy first, at the invoice's own rate.
     if (payment.late && !invoice.lapsed) return true
     const bought = await purposeOf(ctx, invoice).received(ctx, invoice, payment, session)
     if (bought === undefined) return true
-    const from = by === 'operator' ? await readHolder(ctx, payment, session) : undefined
-    const taken = from === undefined ? {} : { taken_from: from }
+    const holder = by === 'operator' ? await readHolder(ctx, payment, session) : undefined
+    const taken = given({ taken_from: holder })
     const lines = [...paymentLine({ ...payment, ...taken }, 'received', at), ...(bought.lines ?? [])]
-    const mark = invoiceMark(invoice, 'confirmed')
-    await changeInvoice(ctx, invoice, { ...bought, entries: [], lines }, session, mark)
+    const marks = [invoiceMark(invoice, 'confirmed')]
+    await changeInvoice(ctx, invoice, { ...bought, entries: [], lines }, session, marks)
     const settled = {
       settled_at: at,
       confirmations,
@@ -200,17 +185,18 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
   })
 }
 
-/** Which account has the money that the operator records as a payment, if it is in the books already. */
+/**
+ * The account that already has the money which the operator records as a payment, if any. A transfer of ours
+ * that has yet to take it in will bring nothing.
+ */
 async function readHolder(ctx: Context, { coin, tx, amount_raw: raw }: PaymentRecord, session: Session) {
   await ctx.coins.claim(coin, [tx], session)
   const taker = await ctx.payouts.findTaker(coin, tx, session)
-  // One that is not in the chain yet brings nothing any more.
   if (taker !== undefined && taker.state !== 'confirmed') await ctx.payouts.claimBrought(coin, tx, session)
   if (taker?.state === 'confirmed' && taker.amount_raw === raw) return taker.brings
   const deposit = await ctx.journal.findDeposit(coin, tx, session)
-  return deposit?.amount_raw === raw && (deposit.to === 'unassigned' || deposit.to === 'operator')
-    ? deposit.to
-    : undefined
+  const to = deposit?.amount_raw === raw ? deposit.to : undefined
+  return to === 'unassigned' || to === 'operator' ? to : undefined
 }
 
 async function changeInvoice(
@@ -218,23 +204,23 @@ async function changeInvoice(
   invoice: InvoiceRecord,
   { fields = {}, entries = [], lines = [] }: Outcome,
   session: Session,
-  tells: EventMark,
+  marks: readonly EventMark[] = [],
 ): Promise<void> {
-  const changed = ctx.invoices.changeMoney(invoice, fields, entries, session, [tells])
+  const changed = ctx.invoices.changeMoney(invoice, fields, entries, session, marks)
   await requireOwn(changed, `invoice ${invoice._id}`)
   await ctx.journal.write(lines, session)
 }
 
 const WAITING_BATCH = 500
 
-/** What needs a rate is passed over while there is none, and holds up nothing else. */
+/** Settles confirmed late payments whose invoice has expired; without a fresh rate, those that need none. */
 export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
   const hasRate = (await readFreshRate(ctx, coin)) !== undefined
-  const asked = { hasRate, nowSeconds: nowSeconds(ctx) }
-  for (const payment of await ctx.invoices.listWaitingForRate(coin, asked, WAITING_BATCH)) {
+  const waiting = await ctx.invoices.listWaitingForRate(coin, hasRate, nowSeconds(ctx), WAITING_BATCH)
+  for (const payment of waiting) {
     try {
       const settle = () => settlePayment(ctx, payment, payment.confirmations, payment.by)
-      await ctx.serialize(keyOf(payment.agent_id), settle)
+      await ctx.serialize(serialKey(payment.agent_id), settle)
     } catch (error) {
       ctx.log.error(
         { err: error, payment_id: payment._id },
@@ -261,12 +247,12 @@ export function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
   }
 }
 
-/** A settled pass stands, a market order doesn't. What only the operator recorded isn't lost by absence. */
+/** Notes that the chain lacks a payment. What only the operator recorded needn't be in the chain. */
 export async function recordLoss(ctx: Context, payment: PaymentRecord): Promise<void> {
   if (payment.by === 'operator' && payment.shown_at === undefined) return
   if (payment.state === 'seen' || payment.state === 'locked') {
     if ((await ctx.invoices.movePayment(payment._id, payment.state, 'gone')) && payment.state === 'seen')
-      await purposeOf(ctx, payment).dropped(ctx, payment)
+      await purposeOf(ctx, payment).dropped?.(ctx, payment)
     return
   }
   if (payment.state !== 'settled' || payment.reversed_at !== undefined) return
@@ -274,13 +260,14 @@ export async function recordLoss(ctx: Context, payment: PaymentRecord): Promise<
     ctx.log.error({ payment_id: payment._id, coin: payment.coin }, 'the chain took back a settled payment')
 }
 
+/** Books a settled payment as lost, or as restored. @returns false if it was so before */
 function setLost(ctx: Context, payment: PaymentRecord, isLost: boolean): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const at = nowSeconds(ctx)
     if (!(await ctx.invoices.setReversed(payment._id, isLost ? at : undefined, session))) return false
     const step = isLost ? 'lost' : 'restored'
     await ctx.journal.write(paymentLine(payment, `${step}/${newStepId()}`, at), session)
-    await purposeOf(ctx, payment)[step](ctx, payment, session)
+    await purposeOf(ctx, payment)[step]?.(ctx, payment, session)
     return true
   })
 }
@@ -293,15 +280,18 @@ async function restorePayment(ctx: Context, payment: PaymentRecord): Promise<voi
     )
 }
 
-/** Invoices that expire at once, and at most in one round: what is left over expires after the next. */
+/** One round expires at most 100 batches of 500 invoices. */
 const EXPIRE_BATCH = 500
 const EXPIRE_BATCHES = 100
 
-/** After a whole round begun at `roundAt`. @throws AggregateError at its end, of those that failed */
+/**
+ * Expires unpayable invoices, and overdue ones after a complete round that began at `roundAt` (Unix seconds).
+ *
+ * @throws AggregateError at the end, of those that failed
+ */
 export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number): Promise<void> {
-  const passedOver = new Set(
-    (await ctx.invoices.listUnderWay(coin)).filter(holdsOpen).map(({ invoice_id }) => invoice_id),
-  )
+  const heldOpen = (await ctx.invoices.listUnderWay(coin)).filter(holdsOpen)
+  const passedOver = new Set(heldOpen.map(({ invoice_id: id }) => id))
   const lookAfter = unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS)
   const errors: unknown[] = []
   for (let batch = 0; batch < EXPIRE_BATCHES; batch++) {
@@ -312,32 +302,31 @@ export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number):
     await ctx.invoices.expireUntouched(untouched, lookAfter, ctx.databaseNow())
     for (const { agent_id: agentId } of overdue) hint(agentId)
     for (const invoice of overdue.filter(hasMoney)) {
-      // Whatever comes of it, this call doesn't look at it again.
+      // Even if it fails, this call doesn't list it again.
       passedOver.add(invoice._id)
       try {
         const end = () => expire(ctx, invoice, lookAfter)
         const inTurn = () => purposeOf(ctx, invoice).inTurn(ctx, invoice.agent_id, end)
-        await ctx.serialize(keyOf(invoice.agent_id), inTurn)
+        await ctx.serialize(serialKey(invoice.agent_id), inTurn)
       } catch (error) {
         errors.push(error)
       }
     }
     if (overdue.length < EXPIRE_BATCH) break
   }
+  const failed = `${errors.length} invoices in ${coin} could not be lapsed`
   if (errors.length > 0)
-    throw new AggregateError(
-      errors,
-      `${errors.length} invoices in ${coin} could not be lapsed, the first because of: ${String(errors[0])}`,
-    )
+    throw new AggregateError(errors, `${failed}, the first because of: ${String(errors[0])}`)
 }
 
-/** It keeps its invoice from lapsing, and its order from expiring. */
+/** Whether a payment keeps its invoice, and the order that it pays, from expiring. */
 const holdsOpen = ({ state, late }: PaymentRecord): boolean => state === 'seen' && !late
 
-/** Lapsing it may take more than a mark on the invoice. */
+/** Whether expiring the invoice may take more than a mark on it. */
 const hasMoney = ({ has_payments, order_id, carried_raw }: InvoiceRecord): boolean =>
   has_payments === true || order_id !== undefined || carried_raw !== '0'
 
+/** Expires an invoice, unless it has changed or a payment in time is under way. */
 async function expire(ctx: Context, invoice: InvoiceRecord, look_after: number): Promise<void> {
   await ctx.database.transaction(async (session) => {
     const current = await ctx.invoices.find(invoice._id, session)
@@ -347,6 +336,37 @@ async function expire(ctx: Context, invoice: InvoiceRecord, look_after: number):
     if (await ctx.invoices.isUnderWay(current._id, { inTime: true }, session)) return
     const outcome = await purposeOf(ctx, current).expired(ctx, current, session)
     const fields = { ...outcome.fields, look_after, lapsed: true, open: false as const }
-    await changeInvoice(ctx, current, { ...outcome, fields }, session, invoiceMark(current, 'expired'))
+    await changeInvoice(ctx, current, { ...outcome, fields }, session, [invoiceMark(current, 'expired')])
   })
+}
+
+/**
+ * The operator takes back a payment that he had recorded, and all that it bought.
+ *
+ * @throws Refusal `no_such_record`; `wrong_state` if the chain has shown it, or what it bought is used up
+ */
+export async function undoPayment(ctx: Context, paymentId: string): Promise<PaymentRecord> {
+  return ctx.database.transaction(async (session) => {
+    const payment = await ctx.invoices.findPaymentById(paymentId, session)
+    if (payment === undefined) throw new Refusal('no_such_record', 'There is no payment with this id.')
+    if (payment.state !== 'settled')
+      throw new Refusal('wrong_state', `The payment is ${payment.state}, so it bought nothing.`)
+    if (payment.by !== 'operator' || payment.shown_at !== undefined)
+      throw new Refusal('wrong_state', 'The chain has shown this payment, so it stays.')
+    const invoice = await ctx.invoices.find(payment.invoice_id, session)
+    if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
+    const at = nowSeconds(ctx)
+    const undone = await purposeOf(ctx, payment).undone(ctx, invoice, payment, session)
+    const { entries = [], lines = [], ...outcome } = undone
+    const reversed = [...paymentLine(payment, 'undone', at), ...lines]
+    await changeInvoice(ctx, invoice, { ...outcome, lines: reversed }, session)
+    const stored = ctx.invoices.undoPayment(payment, at, [undoneEntry(payment, at), ...entries], session)
+    await requireOwn(stored, `payment ${paymentId}`)
+    return payment
+  })
+}
+
+function undoneEntry({ _id, invoice_id, order_id, coin, amount_raw }: PaymentRecord, at: number) {
+  const data = { step: 'undone', payment_id: _id, invoice_id, ...given({ order_id }), coin, amount_raw }
+  return { source: `${_id}/undone`, at, kind: 'payment' as const, data }
 }

@@ -2,7 +2,7 @@ import type { Model, PipelineStage } from 'mongoose'
 import { within, type Session } from '../servers/database.ts'
 import { COINS, type Coin } from './coin.ts'
 
-/** Digits of a limb, and limbs: 45 digits hold any amount of any coin. */
+/** Amounts are summed in 3 limbs of 15 digits: 45 digits hold any amount of any coin. */
 const LIMB_DIGITS = 15
 const LIMBS = 3
 const PAD = '0'.repeat(LIMB_DIGITS * LIMBS)
@@ -10,7 +10,7 @@ const PAD = '0'.repeat(LIMB_DIGITS * LIMBS)
 export const eachCoin = <T>(valueOf: (coin: Coin) => T): Record<Coin, T> =>
   Object.fromEntries(COINS.map((coin) => [coin, valueOf(coin)])) as Record<Coin, T>
 
-/** Exact sums of decimal text, in parts of 15 digits: none of MongoDB's numbers holds an amount of Nano. */
+/** Exact sums of a field of decimal text by `key`: none of MongoDB's numbers holds an amount of Nano. */
 export async function sumBy<Key, T>(
   model: Model<T>,
   match: PipelineStage.Match['$match'],
@@ -37,12 +37,8 @@ export async function sumBy<Key, T>(
   }))
 }
 
-/** Exact, in the smallest unit; 0 for a coin without any. */
-export async function sumByCoin<T>(
-  model: Model<T>,
-  match: PipelineStage.Match['$match'],
-  field: string,
-): Promise<Record<Coin, bigint>> {
+/** Sums a field of decimal text exactly, by coin; 0 for a coin without any. */
+export async function sumByCoin<T>(model: Model<T>, match: PipelineStage.Match['$match'], field: string) {
   const sums = eachCoin(() => 0n)
   for (const { key, sum } of await sumBy<Coin, T>(model, match, field, '$coin')) sums[key] = sum
   return sums

@@ -1,6 +1,6 @@
 import type { WatchStep } from '../../shared/foundation/step.ts'
 import { fillCoinPool } from '../../shared/payments/address-pool.ts'
-import { checkCoin, watchCoin } from '../../shared/payments/coin-round.ts'
+import { checkInvoiceAddress, watchCoin } from '../../shared/payments/coin-round.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import type { NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
 import { payoutRound } from '../../shared/payments/payout-round.ts'
@@ -9,7 +9,7 @@ import { reconcileCoin } from '../../shared/payments/reconcile.ts'
 /** What the jobs of Nano's queues do, each by itself. */
 export const watchNano = (ctx: NanoContext): Promise<void> => watchCoin(ctx, nanoDriver(ctx))
 export const checkNanoInvoice = (ctx: NanoContext, invoiceId: string): Promise<void> =>
-  checkCoin(ctx, nanoDriver(ctx), invoiceId)
+  checkInvoiceAddress(ctx, nanoDriver(ctx), invoiceId)
 export const fillNanoPool = (ctx: NanoContext, watch?: WatchStep): Promise<void> =>
   fillCoinPool(ctx, nanoDriver(ctx), ctx.coins.stock('xno'), watch)
 export const sendNano = (ctx: NanoContext): Promise<void> => payoutRound(ctx, nanoDriver(ctx))

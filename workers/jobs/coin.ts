@@ -1,10 +1,9 @@
 import { compareBooks } from '../../shared/payments/books.ts'
 import { fillCoinPool } from '../../shared/payments/address-pool.ts'
-import { checkCoin, watchCoin } from '../../shared/payments/coin-round.ts'
+import { answerLookUp, checkInvoiceAddress, watchCoin } from '../../shared/payments/coin-round.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
 import { moneroDriver } from '../../shared/payments/monero/monero-driver.ts'
 import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
-import { answerLookUp } from '../../shared/payments/look-up.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { requireNano } from '../../shared/payments/nano/nano-gateway.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
@@ -32,7 +31,7 @@ const jobsOf = (open: (ctx: WorkerContext) => CoinDriver): CoinJobs => ({
   },
   async check(ctx, { invoice_id: invoiceId, tx }) {
     if (tx !== undefined) await answerLookUp(ctx, open(ctx), tx)
-    if (invoiceId !== undefined) await checkCoin(ctx, open(ctx), invoiceId)
+    if (invoiceId !== undefined) await checkInvoiceAddress(ctx, open(ctx), invoiceId)
   },
   fill: (ctx, { holder, given = -1 }) =>
     fillCoinPool(ctx, open(ctx), holder === undefined ? undefined : { holder, given }),

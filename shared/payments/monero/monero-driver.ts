@@ -28,7 +28,7 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     look: () => shareLook(ctx),
     lookAt: async () => void (await shareLook(ctx)),
     findTransaction: (tx) => findTransaction(ctx, tx),
-    async agrees() {
+    async checkAgreement() {
       const coin = await ctx.coins.findCoin('xmr')
       return (
         (await compareOutgoing(ctx, coin, await readHeight(ctx, coin))) !== undefined &&

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { unixSeconds, nowSeconds } from '../../foundation/time.ts'
 import { NodeRefused } from '../node-errors.ts'
-import { moveTransfer, noteRefusal, takeBack } from '../payout-service.ts'
+import { moveTransfer, noteRefusal, reinstateTransfer } from '../payout-service.ts'
 import { isToBeOffered, OPEN_TRANSFERS, type TransferRecord } from '../payout.ts'
 import { FINAL_AFTER_MS, isDeep, readSent, type Sent } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
@@ -39,7 +39,7 @@ async function noteInChain(ctx: MoneroContext, transfer: TransferRecord, isFinal
   if (transfer.state !== 'replaced') {
     await noteTaken(ctx, transfer)
     if (isFinal) await moveTransfer(ctx, transfer, ['sent'], 'confirmed')
-  } else if (isFinal && (await takeBack(ctx, transfer)))
+  } else if (isFinal && (await reinstateTransfer(ctx, transfer)))
     ctx.log.warn(about, 'a transaction that was replaced is in the chain after all')
 }
 

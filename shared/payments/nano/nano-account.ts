@@ -1,5 +1,5 @@
 import { NodeUnreachable } from '../node-errors.ts'
-import { moveTransfers, replaceTransfer, takeBack } from '../payout-service.ts'
+import { moveTransfers, replaceTransfer, reinstateTransfer } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import type { Findings } from '../reconcile.ts'
 import { encodeNanoAddress } from '../../crypto/nano-address.ts'
@@ -156,7 +156,7 @@ async function findLastBuiltOn(ctx: NanoContext, account: OwnAccount, place: str
 
 async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, record: TransferRecord) {
   if (record.state === 'replaced')
-    await takeBack(ctx, record, { account_index: account.index, previous: placeOf(block) })
+    await reinstateTransfer(ctx, record, { account_index: account.index, previous: placeOf(block) })
   else {
     // Whoever published it may have died before that was known.
     await moveTransfers(ctx, [record], ['signed', 'held'], 'sent')

@@ -27,7 +27,7 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     look: (startedAt) => lookAtRound(ctx, startedAt),
     lookAt: (invoice) => lookAtOne(ctx, invoice),
     findTransaction: (tx) => findSend(ctx, tx),
-    async agrees() {
+    async checkAgreement() {
       const { treasury } = ctx.nano.wallet()
       await noteProblem(ctx, 'xno', 'wallet', undefined)
       if (!(await isSeedKnown(ctx)) || (await settleOrStop(ctx, treasury)) === 'stopped') return false

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS, nowSeconds } from '../../foundation/time.ts'
 import { pagesOf } from '../../servers/records.ts'
 import { dustThreshold } from '../coin.ts'
-import { isStopped, untilNodeFails } from '../coin-round.ts'
+import { isStopped, runWalletRound } from '../coin-round.ts'
 import type { PaymentRecord } from '../invoice.ts'
 import { isNodeTrouble } from '../node-errors.ts'
 import { nextDue } from '../payout-round.ts'
@@ -43,7 +43,7 @@ const ACCOUNT_PAGE = 100
 /** Compares the treasury's chain with what is stored even if there is nothing to do. */
 export async function sweepNano(ctx: NanoContext): Promise<void> {
   if (await isStopped(ctx, 'xno')) return
-  await untilNodeFails(ctx, 'xno', () => sweepRound(ctx))
+  await runWalletRound(ctx, 'xno', () => sweepRound(ctx))
 }
 
 async function sweepRound(ctx: NanoContext): Promise<void> {
