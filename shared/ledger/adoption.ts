@@ -6,7 +6,7 @@ import type { Context } from '../context.ts'
 import { readJsonFile, replaceFile, syncFolder } from '../foundation/durable-file.ts'
 import { newStepId } from '../foundation/ids.ts'
 import { SealError } from './seal.ts'
-import { headOf, memoryFileIn, NOTHING_SIGNED, readMemory, type Remembered } from './seal-memory.ts'
+import { headOf, memoryFileOf, NOTHING_SIGNED, readMemory, type Remembered } from './seal-memory.ts'
 
 /**
  * An operator's decision that the database is the one to go on from, although the seal memory knows another
@@ -49,7 +49,7 @@ export async function adoptSeal(
   seq: number,
   payloadHash: string,
 ): Promise<{ file: string; remembered: Adoption['remembered'] }> {
-  await expectLastSigned(ctx, seq, payloadHash)
+  await requireLastSigned(ctx, seq, payloadHash)
   const memoryFile = findMemoryFile(ctx.config)
   const remembered = readIfWhole(memoryFile)
   const file = adoptionFileOf(memoryFile)
@@ -61,7 +61,7 @@ export async function adoptSeal(
 }
 
 /** @throws SealError if the last signed seal of the database is another */
-export async function expectLastSigned(
+export async function requireLastSigned(
   ctx: Pick<Context, 'seals'>,
   seq: number,
   payloadHash: string,
@@ -75,7 +75,7 @@ export async function expectLastSigned(
 }
 
 function findMemoryFile({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'>): string {
-  const file = memoryFileIn({ secrets, dataDir })
+  const file = memoryFileOf({ secrets, dataDir })
   const isHere =
     secrets.sealMemoryFile === undefined
       ? fs.existsSync(file) || fs.existsSync(path.join(dataDir, 'seal-key'))

@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import type { Session } from '../servers/database.ts'
 import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
 import { unixSeconds } from '../foundation/time.ts'
-import { readLeaves } from './entry.ts'
+import { computeLeaves } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { sealFields, sealSignature, type SealRecord } from './seal.ts'
 import type { ChainStatus } from './seal-store.ts'
@@ -19,7 +19,7 @@ const PAGE_SEALS = 500
  * @param known a seal whose root was computed from the stored entries just now, so that they are not read
  *   once more
  */
-export async function extendChain(
+export async function verifyNewSeals(
   ctx: ChainContext,
   known?: { seq: number; root: string },
 ): Promise<ChainStatus> {
@@ -43,7 +43,7 @@ export async function findChainFault(ctx: ChainContext): Promise<string | undefi
 }
 
 /** Verifies every seal from the first on, with all entries read again, and stores what it found. */
-export async function walkChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
+export async function verifyWholeChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
   const walked = await ctx.database.inOrder((session) =>
     verifyOn(ctx, { ...START, open: [] }, undefined, session),
   )
@@ -52,7 +52,7 @@ export async function walkChain(ctx: ChainContext & Pick<Context, 'now'>): Promi
     // it began at the first.
     const { revision } = await ctx.seals.readStatus()
     const after = { ...walked, revision, walked_at: unixSeconds(ctx.now()) }
-    if (await ctx.seals.writeStatus(after)) return after.intact ? extendChain(ctx) : after
+    if (await ctx.seals.writeStatus(after)) return after.intact ? verifyNewSeals(ctx) : after
   }
 }
 
@@ -166,7 +166,7 @@ async function findRootFault(
   let due = seal.from_id
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id, session)) {
     for (const entry of page) if (entry._id !== due++) return `entry ${due - 1} is missing from the ledger`
-    tree.add(readLeaves(page).leaves)
+    tree.add(computeLeaves(page).leaves)
   }
   if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`
   const { root } = tree.finish()

@@ -2,7 +2,7 @@ import mongoose, { Schema, type Connection, type Model, type PipelineStage } fro
 import { isDuplicateKey, within, type Session } from '../servers/database.ts'
 import type { EntryRecord } from './entry.ts'
 import { KEY_CHANGES } from './agent-keys.ts'
-import { isLedgered, type EntryKind, type PendingEntry } from './pending.ts'
+import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
@@ -161,7 +161,7 @@ export function createEntryStore(connection: Connection) {
         { $project: { _id: 1 } },
       ] satisfies PipelineStage[]
       const names = Object.values(connection.models)
-        .filter(({ schema }) => isLedgered(schema))
+        .filter(({ schema }) => carriesPendingEntries(schema))
         .map(({ collection }) => collection.collectionName)
       const others = names.slice(1).map((coll) => ({ $unionWith: { coll, pipeline: first } }))
       const found = await connection
@@ -173,7 +173,7 @@ export function createEntryStore(connection: Connection) {
     /** Every collection of this connection whose records carry pending entries, whoever added it. */
     pendingCollections: (): PendingCollection[] =>
       Object.values(connection.models)
-        .filter(({ schema }) => isLedgered(schema))
+        .filter(({ schema }) => carriesPendingEntries(schema))
         .map(openPending),
   }
 }

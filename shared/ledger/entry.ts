@@ -58,7 +58,7 @@ export const isReadable = (entry: MaybeEntry): boolean => readContent(entry) !==
  * The leaves of entries side by side, of what viewEntry() gives of each; and those that are published as
  * `unreadable`.
  */
-export function readLeaves(entries: readonly EntryRecord[]): {
+export function computeLeaves(entries: readonly EntryRecord[]): {
   leaves: Buffer
   unreadable: ReadonlySet<EntryRecord>
 } {

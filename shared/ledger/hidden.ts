@@ -25,7 +25,7 @@ export type SetHidden = (
 ) => Promise<boolean>
 
 /** Hides a record with its entry, or shows it again where it is hidden for this rule. */
-export function setHiddenIn<Stored extends Hideable & { _id: string }>(model: Model<Stored>): SetHidden {
+export function createSetHidden<Stored extends Hideable & { _id: string }>(model: Model<Stored>): SetHidden {
   return async (id, hiddenAt, rule, entry, pushed) => {
     const filter =
       hiddenAt === undefined

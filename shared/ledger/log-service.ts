@@ -141,7 +141,7 @@ export async function readConsistency(
  * Writes the text of C2SP tlog-proof for entries up to the last checkpoint; undefined for later ones, and
  * before there is a checkpoint.
  */
-export async function openProofs(
+export async function createLogProofWriter(
   ctx: LogContext,
 ): Promise<(entry: EntryRecord) => Promise<string | undefined>> {
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
@@ -205,7 +205,7 @@ export async function readKeys(ctx: LogContext, agentId: string): Promise<z.inpu
   if (keyState(tree).root !== root)
     throw new Error(`the keys up to entry ${upTo} have another root than entry ${seal.to_id} states`)
   const proof: KeyProof = tree.prove(agentId)
-  const prove = await openProofs(ctx)
+  const prove = await createLogProofWriter(ctx)
   const tlogProof = await prove(closing)
   if (tlogProof === undefined) throw new Error(`entry ${seal.to_id} is not in the log of its own checkpoint`)
   return {

@@ -10,7 +10,7 @@ import {
   type ReadTile,
 } from '../crypto/log-tree.ts'
 import { HASH_BYTES, type Tile, type TileAddress } from '../crypto/merkle.ts'
-import { readLeaves } from './entry.ts'
+import { computeLeaves } from './entry.ts'
 import type { LogStore } from './log-store.ts'
 import { SealError } from './seal.ts'
 
@@ -31,7 +31,7 @@ type LogContext = Pick<Context, 'entries' | 'logTiles'>
 export const logState = (tree: LogTree): LogState => ({ size: tree.size, root: tree.root().toString('hex') })
 
 /** The log of the first `size` entries as its stored tiles have it; undefined if some are missing. */
-export async function readLog(
+export async function readLogFromTiles(
   { logTiles }: Pick<Context, 'logTiles'>,
   size: number,
 ): Promise<LogTree | undefined> {
@@ -49,7 +49,7 @@ export async function readLog(
  * @param put takes the tiles
  * @throws SealError if an entry is missing
  */
-export async function rebuildLog(
+export async function buildLogFromEntries(
   { entries }: Pick<Context, 'entries'>,
   size: number,
   put?: (tiles: Tile[]) => Promise<void>,
@@ -60,7 +60,7 @@ export async function rebuildLog(
   for await (const page of entries.pages(1, size)) {
     for (const { _id } of page)
       if (_id !== due++) throw new SealError(`entry ${due - 1} is missing from the ledger`)
-    const tiles = tree.append(readLeaves(page).leaves)
+    const tiles = tree.append(computeLeaves(page).leaves)
     await put?.(tiles)
   }
   if (tree.size !== size) throw new SealError(`entry ${due} is missing from the ledger`)

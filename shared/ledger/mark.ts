@@ -22,7 +22,7 @@ const OWN_SOURCE = /^seal_/
  *
  * @param collection where the record lies
  */
-export function asMark(collection: string, element: unknown): PendingEntry | string {
+export function parsePendingEntry(collection: string, element: unknown): PendingEntry | string {
   if (typeof element !== 'object' || element === null) return 'it is not an object'
   const mark = element as PendingEntry
   if (typeof mark.source !== 'string' || !/^[^/]+\/./.test(mark.source))

@@ -84,7 +84,7 @@ export const PENDING_INDEX = [
 ] as const
 
 /** True for a collection whose records carry pending entries: those that the sequencer reads. */
-export function isLedgered(schema: Schema): boolean {
+export function carriesPendingEntries(schema: Schema): boolean {
   return schema.path('pending') !== undefined
 }
 

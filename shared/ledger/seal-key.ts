@@ -32,7 +32,7 @@ export function readSealKey(file: string): Uint8Array | undefined {
 const NOTHING_REMEMBERED = { seq: 0, payload_hash: NO_PAYLOAD_HASH }
 
 /** Where the memory of a key lies unless something else is said. */
-export const memoryBeside = (keyFile: string): string => path.join(path.dirname(keyFile), 'seal-memory')
+export const defaultMemoryFile = (keyFile: string): string => path.join(path.dirname(keyFile), 'seal-memory')
 
 /**
  * Makes a seal key if there is no file yet, mode 600, and its memory, which says that nothing was signed with
@@ -40,7 +40,7 @@ export const memoryBeside = (keyFile: string): string => path.join(path.dirname(
  * first: one without its key has signed nothing and is replaced, and a key without its memory is not signed
  * with.
  */
-export function ensureSealKey(file: string, memoryFile: string = memoryBeside(file)): void {
+export function ensureSealKey(file: string, memoryFile: string = defaultMemoryFile(file)): void {
   if (fs.existsSync(file)) return
   const key = randomBytes(32)
   // A memory of signatures belongs to a key that is gone, and goes on forbidding what it forbids.

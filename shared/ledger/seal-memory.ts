@@ -47,7 +47,7 @@ const rememberedFile = z.object({
 export const memoryText = (remembered: Remembered): string => `${JSON.stringify(remembered)}\n`
 
 /** Where the memory lies: under `npm start` in DATA_DIR, unless the setting names another place. */
-export function memoryFileIn({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'>): string {
+export function memoryFileOf({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'>): string {
   return secrets.sealMemoryFile ?? path.join(dataDir, 'seal-memory')
 }
 

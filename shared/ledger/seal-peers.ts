@@ -79,7 +79,7 @@ async function readText(url: string): Promise<string> {
  *
  * @param ours the payload hash on record for a seq
  */
-export function findStrangeSeals(
+export function findUnknownSeals(
   theirs: readonly Seal[],
   ours: (seq: number) => string | undefined,
   pubkey: string,

@@ -5,19 +5,19 @@ import type { Tile } from '../crypto/merkle.ts'
 import { sealPayloadHash, verifySealFollows } from '../crypto/seal-payload.ts'
 import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
 import { unixSeconds } from '../foundation/time.ts'
-import { extendChain } from './chain-check.ts'
-import { numberEntry, readLeaves, type EntryRecord } from './entry.ts'
+import { verifyNewSeals } from './chain-check.ts'
+import { numberEntry, computeLeaves, type EntryRecord } from './entry.ts'
 import { keyState } from './agent-keys.ts'
 import { createEntryTree } from './entry-tree.ts'
 import type { Lease } from '../servers/lease-store.ts'
-import { logState, readLog, rebuildLog } from './log.ts'
+import { logState, readLogFromTiles, buildLogFromEntries } from './log.ts'
 import { closingSource, sealFields, SealError, type SealRecord } from './seal.ts'
 import {
   closesSeal,
   closingEntry,
-  countOwed,
+  tryAddToOwed,
   NOTHING_OWED,
-  readOwed,
+  parseOwed,
   type Before,
   type Owed,
 } from './solvency.ts'
@@ -153,7 +153,7 @@ async function sealEntries(
   if (!verdict.ok) throw new SealError(`seal ${seq} cannot follow the seal before it: ${verdict.message}`)
   const isNew = await performStep(watch, 'seal', () => ctx.seals.insert(seal))
   if (!isNew) await compareWithStored(ctx, seal)
-  await performStep(watch, 'status', () => extendChain(ctx, { seq, root }))
+  await performStep(watch, 'status', () => verifyNewSeals(ctx, { seq, root }))
   await traceSeal(ctx, seal, startedAtMs)
   return seal
 }
@@ -197,13 +197,13 @@ async function openLog(
   put: (tiles: readonly Tile[]) => Promise<void>,
 ): Promise<LogTree> {
   const size = previous?.to_id ?? 0
-  const stored = await readLog(ctx, size)
+  const stored = await readLogFromTiles(ctx, size)
   if (
     stored !== undefined &&
     (previous?.log_root === undefined || logState(stored).root === previous.log_root)
   )
     return stored
-  return rebuildLog(ctx, size, put)
+  return buildLogFromEntries(ctx, size, put)
 }
 
 /** Another sealer made this seal: then it made the same. */
@@ -246,7 +246,7 @@ async function* readUntilClosed(
       for await (const page of ctx.entries.pages(due)) {
         const end = page.findIndex((entry) => closesSeal(entry, seq))
         const part = end === -1 ? page : page.slice(0, end + 1)
-        const { leaves, unreadable } = readLeaves(part)
+        const { leaves, unreadable } = computeLeaves(part)
         for (const entry of part) {
           if (entry._id !== due)
             throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`)
@@ -289,7 +289,7 @@ async function findClosingSource(ctx: SealerContext, seq: number, due: number): 
 
 /** The sums after an entry; what can't be counted is said, once for each seal that is made over it. */
 function countEntry(ctx: SealerContext, owed: Owed, entry: EntryRecord, canRead: boolean): Owed {
-  const counted = countOwed(owed, entry, canRead)
+  const counted = tryAddToOwed(owed, entry, canRead)
   if (counted.anomaly !== undefined) {
     ctx.metrics.countAnomaly('entry')
     ctx.log.error({ entry: entry._id }, `an entry is sealed that says nothing: ${counted.anomaly}`)
@@ -319,5 +319,5 @@ async function readPreviousOwed(ctx: SealerContext, previous: SealRecord): Promi
     )
   if (!closesSeal(entry, previous._id))
     throw new SealError(`entry ${previous.to_id} does not close seal ${previous._id}`)
-  return readOwed(entry)
+  return parseOwed(entry)
 }

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts'
 import { numberEntry, type EntryRecord } from './entry.ts'
 import type { PendingCollection, PendingRecord } from './entry-store.ts'
 import type { Lease } from '../servers/lease-store.ts'
-import { asMark } from './mark.ts'
+import { parsePendingEntry } from './mark.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
 import { SealError } from './seal.ts'
 import { traceEntries } from './traced.ts'
@@ -180,7 +180,7 @@ function readMarks(
 ): PendingEntry[] {
   const elements: unknown[] = Array.isArray(pending) ? pending : [undefined]
   return elements.flatMap((element) => {
-    const mark = asMark(name, element)
+    const mark = parsePendingEntry(name, element)
     if (typeof mark !== 'string') return [mark]
     ctx.metrics.countAnomaly('mark')
     ctx.log.error({ collection: name, record: _id }, `a pending entry is not numbered: ${mark}`)

@@ -8,13 +8,13 @@ import { sealPayloadHash, signSeal, verifySealFollows, verifySealSignature } fro
 import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { refuseCopy } from '../servers/copy.ts'
-import { endAdoption, expectLastSigned, readAdoption, type Adoption } from './adoption.ts'
-import { extendChain, walkChain } from './chain-check.ts'
-import { readLeaves, type EntryRecord } from './entry.ts'
+import { endAdoption, requireLastSigned, readAdoption, type Adoption } from './adoption.ts'
+import { verifyNewSeals, verifyWholeChain } from './chain-check.ts'
+import { computeLeaves, type EntryRecord } from './entry.ts'
 import { applyKeyChange, keyState } from './agent-keys.ts'
 import { checkpointOf, findLogConflict, originOf, signCheckpoint } from './checkpoint.ts'
 import { createEntryTree } from './entry-tree.ts'
-import { logState, readLog, rebuildLog, type LogState } from './log.ts'
+import { logState, readLogFromTiles, buildLogFromEntries, type LogState } from './log.ts'
 import { proveEntries } from './proofs.ts'
 import { sealFields, sealRecordId, SealError, type SealRecord } from './seal.ts'
 import { readSealKey } from './seal-key.ts'
@@ -26,14 +26,14 @@ import {
   type Remembered,
   type SealMemory,
 } from './seal-memory.ts'
-import { findStrangeSeals, type SealPeer } from './seal-peers.ts'
+import { findUnknownSeals, type SealPeer } from './seal-peers.ts'
 import {
   allowedClosings,
   closesSeal,
   closingEntry,
-  countOwed,
+  tryAddToOwed,
   NOTHING_OWED,
-  readOwed,
+  parseOwed,
   type Owed,
 } from './solvency.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
@@ -123,9 +123,9 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
     await takeAdoption(ctx, signer)
     let signed = 0
     for (;;) {
-      const { last, firstUnsigned, next } = await readFront(ctx)
+      const { last, firstUnsigned, next } = await readSigningPosition(ctx)
       if (signed > 0 && (signed % NOTE_EVERY === 0 || firstUnsigned === undefined))
-        await performStep(options.watch, 'status', () => extendChain(ctx))
+        await performStep(options.watch, 'status', () => verifyNewSeals(ctx))
       if (firstUnsigned === undefined) return signed
       if (last !== undefined && firstUnsigned < last._id)
         throw new SealError(
@@ -150,7 +150,7 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
  * @throws SealError if the memory is missing, or somebody remembers another chain
  */
 async function mayBegin(ctx: SigningContext, signer: Signer, last: SealRecord | undefined): Promise<boolean> {
-  const remembered = expectMemory(signer)
+  const remembered = requireMemory(signer)
   const { intact, fault } = await ctx.seals.readStatus()
   if (!intact) {
     ctx.log.error({ fault }, 'nothing is signed while the chain of seals does not hold')
@@ -167,7 +167,7 @@ async function mayBegin(ctx: SigningContext, signer: Signer, last: SealRecord | 
  *
  * @throws SealError
  */
-export function expectMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'memoryFile'>): Remembered {
+export function requireMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'memoryFile'>): Remembered {
   const remembered = memory.read()
   if (remembered !== undefined) return remembered
   throw new SealError(
@@ -236,7 +236,7 @@ async function findStrange(
     const hashes = new Map(stored.map((seal) => [seal._id, headOf(seal).payloadHash]))
     const ours = (seq: number) =>
       hashes.get(seq) ?? (seq === remembered.seq ? remembered.payload_hash : undefined)
-    return findStrangeSeals(theirs, ours, pubkey)
+    return findUnknownSeals(theirs, ours, pubkey)
   } catch (error) {
     ctx.metrics.countAnomaly('peer')
     ctx.log.error({ err: error, peer: peer.url }, 'a peer could not be asked what it remembers of the seals')
@@ -249,7 +249,7 @@ async function findStrange(
  * signed one, all as of one moment. Reads that come one after the other may come from one primary and from
  * its successor, which knows less at first.
  */
-export function readFront(ctx: Pick<Context, 'database' | 'seals'>) {
+export function readSigningPosition(ctx: Pick<Context, 'database' | 'seals'>) {
   return ctx.database.transaction(async (session) => {
     const last = await ctx.seals.lastSigned(session)
     const [firstUnsigned] = await ctx.seals.listUnsigned(1, session)
@@ -287,7 +287,7 @@ async function signOne(
   const { key, pubkey, memory, watch } = signer
   const seq = seal._id
   const fields = sealFields(seal)
-  const remembered = expectMemory(signer)
+  const remembered = requireMemory(signer)
   const origin = originOf(ctx.config, remembered, last)
   const head = headOf(seal)
   const expectNone = (conflict: string | undefined): void => {
@@ -393,16 +393,16 @@ async function readAgain(
   const logBefore = logState(log)
   let keys = base.keys
   const before = await readClosing(ctx, previous, refuse)
-  let owed = before === undefined ? NOTHING_OWED : readOwed(before)
+  let owed = before === undefined ? NOTHING_OWED : parseOwed(before)
   let owedBelow: Owed = owed
   let due = seal.from_id
   let last: EntryRecord | undefined
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
-    const { leaves, unreadable } = readLeaves(page)
+    const { leaves, unreadable } = computeLeaves(page)
     for (const entry of page) {
       if (entry._id !== due++) throw refuse(`entry ${due - 1} is missing from the ledger`)
       owedBelow = owed
-      owed = countOwed(owed, entry, !unreadable.has(entry)).owed
+      owed = tryAddToOwed(owed, entry, !unreadable.has(entry)).owed
       keys = applyKeyChange(keys, entry)
     }
     last = page.at(-1)
@@ -479,13 +479,13 @@ async function openBefore(
   const isAgain = remembered.seq === seal._id
   const isKnown = remembered.log !== undefined && (isAgain || remembered.log.size === size)
   if (!isKnown && size > 0) {
-    const { intact, fault } = await walkChain(ctx)
+    const { intact, fault } = await verifyWholeChain(ctx)
     if (!intact) throw refuse(`the chain does not hold: ${fault ?? 'no reason is stored'}`)
   }
   const isRight = (log: LogTree): boolean =>
     isAgain || !isKnown || logState(log).root === remembered.log?.root
-  const stored = isKnown ? await readLog(ctx, size) : undefined
-  const log = stored !== undefined && isRight(stored) ? stored : await rebuildLog(ctx, size)
+  const stored = isKnown ? await readLogFromTiles(ctx, size) : undefined
+  const log = stored !== undefined && isRight(stored) ? stored : await buildLogFromEntries(ctx, size)
   if (!isRight(log))
     throw refuse(
       `the entries up to ${size} give a log with the root ${logState(log).root}, and the root ${remembered.log?.root ?? ''} was signed`,
@@ -588,8 +588,8 @@ async function adopt(ctx: SigningContext, signer: Signer, adoption: Adoption): P
     remembered?.seq === seq && remembered.payload_hash === payload_hash && remembered.pubkey === pubkey
   if (!isTaken || !(await isOnRecord(ctx, adoption))) {
     expectDecidedOn(adoption, remembered)
-    await expectLastSigned(ctx, seq, payload_hash)
-    const status = await walkChain(ctx)
+    await requireLastSigned(ctx, seq, payload_hash)
+    const status = await verifyWholeChain(ctx)
     if (!status.intact)
       throw new SealError(
         `Seal ${seq} is not adopted, because the chain in the database does not hold: ${status.fault ?? 'no reason is stored'}.`,

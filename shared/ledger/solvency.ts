@@ -58,7 +58,7 @@ function owedChange({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'dat
  * The same for a ledger as it is stored: an entry without a readable amount or coin changes nothing, and is
  * an anomaly to be counted. Every verifier of the sums follows this rule.
  */
-export function countOwed(
+export function tryAddToOwed(
   owed: Owed,
   entry: EntryRecord,
   canRead: boolean = isReadable(entry),
@@ -73,7 +73,7 @@ export function countOwed(
 }
 
 /** The sums that a solvency entry states. */
-export function readOwed(entry: EntryRecord): Owed {
+export function parseOwed(entry: EntryRecord): Owed {
   const { owed } = entry.data as { owed?: { xno?: unknown; xmr?: unknown } }
   if (!isSum(owed?.xno) || !isSum(owed.xmr))
     throw new TypeError(`entry ${entry._id} expected data.owed with the sums of xno and xmr`)
@@ -144,7 +144,7 @@ export function closesSeal(entry: EntryRecord, seq: number): boolean {
     return false
   if (entry.source !== closingSource(seq) && !entry.source.startsWith(`${closingSource(seq)}/`)) return false
   try {
-    readOwed(entry)
+    parseOwed(entry)
     return true
   } catch {
     return false
@@ -155,4 +155,4 @@ export function closesSeal(entry: EntryRecord, seq: number): boolean {
  * The sums that the last entry of seal `seq` states; undefined if it is missing, or doesn't close that seal.
  */
 export const closingSums = (last: EntryRecord | undefined, seq: number): Owed | undefined =>
-  last !== undefined && closesSeal(last, seq) ? readOwed(last) : undefined
+  last !== undefined && closesSeal(last, seq) ? parseOwed(last) : undefined

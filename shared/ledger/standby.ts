@@ -29,7 +29,7 @@ export function ownSealKey({ config }: Pick<Context, 'config'>): string {
   return keyToHex(ed25519PublicKey(key))
 }
 
-export const knownSealKey = async ({ seals }: Pick<Context, 'seals'>): Promise<string | undefined> =>
+export const lastSealKey = async ({ seals }: Pick<Context, 'seals'>): Promise<string | undefined> =>
   (await seals.lastSigned())?.pubkey
 
 /** An adoption lies here, or was taken here and nothing was signed since: by the operator, on this host. */
@@ -47,7 +47,7 @@ export async function isAdoptedHere(ctx: Pick<Context, 'config' | 'seals'>): Pro
 }
 
 /** @returns up to which seal the memory goes now; undefined if it cannot follow */
-export async function followSignedSeals(ctx: Context): Promise<number | undefined> {
+export async function updateSealMemory(ctx: Context): Promise<number | undefined> {
   const signer = openSigner(ctx)
   if (signer === undefined) return undefined
   try {

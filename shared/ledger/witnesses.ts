@@ -36,7 +36,7 @@ export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): Outsi
 type WitnessContext = Pick<Context, 'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log'>
 
 /** Offers the last checkpoint to every witness that has not cosigned it. */
-export async function cosignOutside(ctx: WitnessContext): Promise<void> {
+export async function requestCosignatures(ctx: WitnessContext): Promise<void> {
   if (ctx.witnesses.length === 0) return
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
   if (checkpoint === undefined) return
