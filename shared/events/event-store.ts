@@ -1,6 +1,6 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
-import { Overtaken, type Session } from '../servers/database.ts'
+import { MAJORITY, Overtaken, type Session } from '../servers/database.ts'
 import { createGroups } from '../servers/group-commit.ts'
 import { EVENTS_KEPT } from '../foundation/limits.ts'
 import { DAY_MS, unixSeconds } from '../foundation/time.ts'
@@ -49,9 +49,6 @@ export interface MarkPlace {
   at: number
   after: string
 }
-
-/** What an election may take back must not have been given to anybody. */
-const MAJORITY = { readConcern: { level: 'majority' } } as const
 
 type TellingRecord = { _id: string; tells: EventMark[] }
 

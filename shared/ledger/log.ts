@@ -26,15 +26,12 @@ export interface LogState {
   root: string
 }
 
-type LogContext = Pick<Context, 'entries' | 'logTiles'>
+type LogContext = Pick<Context, 'logTiles'>
 
 export const logState = (tree: LogTree): LogState => ({ size: tree.size, root: tree.root().toString('hex') })
 
-/** The log of the first `size` entries as its stored tiles have it; undefined if some are missing. */
-export async function readLogFromTiles(
-  { logTiles }: Pick<Context, 'logTiles'>,
-  size: number,
-): Promise<LogTree | undefined> {
+/** The log of the first `size` entries by its stored tiles; undefined if some are missing. */
+export async function readLogFromTiles({ logTiles }: LogContext, size: number): Promise<LogTree | undefined> {
   const edge = edgeTiles(size)
   const stored = await logTiles.findTiles(edge)
   const hashes = edge.map(({ width }, place) => stored[place]?.subarray(0, width * HASH_BYTES))
@@ -44,9 +41,9 @@ export async function readLogFromTiles(
 }
 
 /**
- * The same from the entries, read from the first on.
+ * Builds the log from the first `size` entries.
  *
- * @param put takes the tiles
+ * @param put stores the tiles
  * @throws SealError if an entry is missing
  */
 export async function buildLogFromEntries(
@@ -69,34 +66,27 @@ export async function buildLogFromEntries(
 }
 
 /** The hashes that prove that entry `id` is in the log of the first `size` entries. */
-export function proveInLog(
-  { logTiles }: Pick<LogContext, 'logTiles'>,
-  id: number,
-  size: number,
-): Promise<Buffer[]> {
-  return withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) =>
-    logInclusion(id - 1, size, readTile),
-  )
-}
+export const proveInLog = ({ logTiles }: LogContext, id: number, size: number): Promise<Buffer[]> =>
+  withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) => logInclusion(id - 1, size, readTile))
 
 /** The hashes that prove that the log of `size` entries begins with that of `oldSize`. */
-export function proveConsistency(
-  { logTiles }: Pick<LogContext, 'logTiles'>,
+export const proveConsistency = (
+  { logTiles }: LogContext,
   oldSize: number,
   size: number,
-): Promise<Buffer[]> {
-  return withTiles(logTiles, tilesForConsistency(oldSize, size), (readTile) =>
+): Promise<Buffer[]> =>
+  withTiles(logTiles, tilesForConsistency(oldSize, size), (readTile) =>
     logConsistency(oldSize, size, readTile),
   )
-}
 
+/** Reads these tiles, then runs a computation that looks tiles up by their address. */
 async function withTiles<T>(
   logTiles: LogStore,
   addresses: TileAddress[],
   work: (readTile: ReadTile) => T,
 ): Promise<T> {
   const found = await logTiles.findTiles(addresses)
-  const placeOf = ({ level, index }: TileAddress): string => `${level}/${index}`
-  const tiles = new Map(addresses.map((address, place) => [placeOf(address), found[place]]))
-  return work((address) => tiles.get(placeOf(address)))
+  const keyOf = ({ level, index }: TileAddress): string => `${level}/${index}`
+  const tiles = new Map(addresses.map((address, place) => [keyOf(address), found[place]]))
+  return work((address) => tiles.get(keyOf(address)))
 }
