@@ -309,8 +309,8 @@ function checkAnswers<Methods extends object>(calls: Methods): Methods {
 }
 
 /**
- * A document of a standard that is not ours carries no `ok`. It is put into an answer as it comes in, so that
- * all else that can befall a call is told in the same way; a refusal stays what it is.
+ * A fetch for routes that answer with a document, which has no `ok`: the document is wrapped into an answer as
+ * it comes in, so that every failure is told as for other calls. A refusal stays as it is.
  */
 function fetchDocuments(
   wrap: typeof asJson,
@@ -324,8 +324,8 @@ function fetchDocuments(
   }
 }
 
-/** Puts a text before and after what comes, and what `change` makes of each part in between. */
-function within(
+/** A stream that gives `before`, each part as `change` makes it, and `after`. */
+function wrapStream(
   [before, after]: [string, string],
   change: (part: Uint8Array | undefined) => Uint8Array,
 ): TransformStream<Uint8Array, Uint8Array> {
@@ -340,11 +340,11 @@ function within(
   })
 }
 
-const asJson = () => within(['{"ok":true,"document":', '}'], (part = new Uint8Array()) => part)
+const asJson = () => wrapStream(['{"ok":true,"document":', '}'], (part = new Uint8Array()) => part)
 
 function asText() {
   const [decoder, encoder] = [new TextDecoder(), new TextEncoder()]
-  return within(['{"ok":true,"document":"', '"}'], (part) =>
+  return wrapStream(['{"ok":true,"document":"', '"}'], (part) =>
     encoder.encode(JSON.stringify(decoder.decode(part, { stream: part !== undefined })).slice(1, -1)),
   )
 }

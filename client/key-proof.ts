@@ -37,12 +37,13 @@ export interface ProvenKeys {
 }
 
 /**
+ * Fetches an agent's keys and verifies the proof.
+ *
  * @throws NoKeyProof; RefusalError and TransportError as the client does
  */
 export async function proveKeys(client: Client, agentId: string, trust: SealTrust): Promise<ProvenKeys> {
   const known = await recall(trust.stateFile, client.baseUrl)
-  const pubkeys =
-    trust.pubkeys !== undefined && trust.pubkeys.length > 0 ? trust.pubkeys : (known?.pubkeys ?? [])
+  const pubkeys = knownKeys(trust, known)
   if (pubkeys.length === 0) throw new NoKeyProof('key_unknown: no key of the service is remembered', false)
   let answer: KeyAnswer
   try {
@@ -54,11 +55,31 @@ export async function proveKeys(client: Client, agentId: string, trust: SealTrus
     throw new NoKeyProof(`the service proves no keys (${error.message})`, known?.logged === true)
   }
   const head = verifyAnswer(agentId, answer, pubkeys, readPolicy(trust.policyFile))
-  await connect(client, known?.log, head)
+  await requireConsistent(client, known?.log, head)
   return { keys: answer.keys, up_to: answer.up_to }
 }
 
-/** @throws NoKeyProof */
+/** The service's keys that count: the pinned ones, else those that were remembered. */
+export const knownKeys = (
+  { pubkeys = [] }: SealTrust,
+  remembered: { pubkeys?: readonly string[] } | undefined,
+): readonly string[] => (pubkeys.length > 0 ? pubkeys : (remembered?.pubkeys ?? []))
+
+/** Whether one of these keys, each 64 hex characters, has signed a checkpoint of this log. */
+export const isSignedByAny = (
+  pubkeys: readonly string[],
+  note: ReturnType<typeof parseNote>,
+  origin: string,
+): boolean =>
+  pubkeys.some((key) =>
+    verifyNote(note, {
+      name: origin,
+      type: NOTE_KEY.signer,
+      publicKey: new Uint8Array(Buffer.from(key, 'hex')),
+    }),
+  )
+
+/** @throws NoKeyProof if the file is no policy */
 function readPolicy(file: string | undefined): LogPolicy | undefined {
   try {
     return file === undefined ? undefined : parseLogPolicy(readFileSync(file, 'utf8'))
@@ -67,7 +88,7 @@ function readPolicy(file: string | undefined): LogPolicy | undefined {
   }
 }
 
-/** Everything in the answer itself. @returns the log that its checkpoint signs */
+/** Verifies all that the answer itself proves. @returns the log of its checkpoint. @throws NoKeyProof */
 export function verifyAnswer(
   agentId: string,
   answer: KeyAnswer,
@@ -90,14 +111,7 @@ export function verifyAnswer(
     // The newest closing entry is the last of the log: an older tree of keys can't pass for the newest.
     if (index !== entry.id - 1 || entry.id !== head.size)
       throw refuse('its closing entry is not the last of the checkpoint')
-    const isSigned = pubkeys.some((key) =>
-      verifyNote(note, {
-        name: head.origin,
-        type: NOTE_KEY.signer,
-        publicKey: new Uint8Array(Buffer.from(key, 'hex')),
-      }),
-    )
-    if (!isSigned) throw refuse('no known key has signed its checkpoint')
+    if (!isSignedByAny(pubkeys, note, head.origin)) throw refuse('no known key has signed its checkpoint')
     if (policy !== undefined && !satisfiesPolicy(policy, note))
       throw refuse("the witnesses of this reader's policy have not cosigned its checkpoint, or not yet")
     const leaf = Buffer.from(leafHash(entry), 'hex')
@@ -116,8 +130,8 @@ function isSameKeys(proven: AgentKeys | null, shown: AgentKeys | null): boolean 
   return fields.every((field) => proven[field] === shown[field])
 }
 
-/** The checkpoint must go on from the log that was seen, or lead to it. */
-async function connect(
+/** @throws NoKeyProof if one of the two logs, the proof's and the one that was seen, doesn't continue the other */
+async function requireConsistent(
   client: Client,
   seen: { size: number; root: string } | undefined,
   head: LogHead,

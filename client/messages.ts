@@ -4,7 +4,7 @@ import path from 'node:path'
 import { formatNote, parseNote } from '../shared/crypto/note.ts'
 import type { AgentCard, Answer, Client, Message, MessagePage, SentMessage } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
-import { judgeKey, trustArguments, type KeyJudgement, type SealTrust } from './own-ledger.ts'
+import { askConsistency, judgeKey, trustArguments, type KeyJudgement, type SealTrust } from './own-ledger.ts'
 import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { formOf, openBoxWithNote, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'
 import { check, recall } from './seal-verify.mjs'
@@ -56,12 +56,8 @@ export interface KeyChange {
 }
 
 /**
- * A message and what came of opening it.
- *
- * - `text`: what the sender wrote; or `problem`: why it could not be read, `error` being a code of SealedBoxError,
- *   `no_key`, `not_text`, or what the look at the sender's card ended with
- * - `sender_key`: by which of the sender's keys it opened: the `pinned` one, an `earlier` pin, a `changed`
- *   one that nobody has accepted, or an `unsealed` one of a sender without a pin: these two may be anyone's
+ * By which of the sender's keys a box opened: the `pinned` one, an `earlier` pin, a `changed` one that nobody
+ * has accepted, or an `unsealed` one of a sender without a pin. The last two may be anyone's.
  */
 export type SenderKey = 'pinned' | 'earlier' | 'changed' | 'unsealed'
 
@@ -182,8 +178,8 @@ export async function sealFor(options: SealOptions): Promise<string> {
   const pin = readPin(pinDir, to)
   const pinned = pin?.keys.at(-1)
   if (pinned !== undefined && shown !== pinned && shown !== acceptKey)
-    throw toKeyChanged({ agent_id: to, pinned, shown })
-  const { doubt, version } = pinned === shown ? {} : await judge(client, to, shown, options, pin)
+    throw keyChangedError({ agent_id: to, pinned, shown })
+  const { doubt, version } = pinned === shown ? {} : await judgeBeforePinning(client, to, shown, options, pin)
   if (doubt !== undefined)
     throw new MessageKeyError(
       'unsealed_key',
@@ -200,7 +196,7 @@ export async function sealFor(options: SealOptions): Promise<string> {
   })
   // Before it is sent: the next call must know it. Another process may have pinned another key since.
   const inUse = shown === pinned ? shown : addPin(pinDir, to, { key: shown, version }, pinned)
-  if (inUse !== shown) throw toKeyChanged({ agent_id: to, pinned: inUse, shown })
+  if (inUse !== shown) throw keyChangedError({ agent_id: to, pinned: inUse, shown })
   return box
 }
 
@@ -226,11 +222,8 @@ export interface LogFork {
   evidence?: string
 }
 
-/**
- * Compares a checkpoint that came with a box with what this reader has seen. Undefined if nothing speaks
- * against it.
- */
-async function compareNote(
+/** What shows that the checkpoint in a box is of another log than this reader has seen; undefined if nothing does. */
+async function findLogFork(
   client: Client,
   note: string,
   trust: SealTrust | undefined,
@@ -238,22 +231,16 @@ async function compareNote(
   if (trust === undefined) return undefined
   // Two histories are two histories, whoever cosigned them.
   const args = ['note', ...trustArguments({ ...trust, policyFile: undefined }, client.baseUrl)]
-  const consistency = (from: number, to: number) => client.consistency({ from, to }).catch(unlessRefused)
-  const { result } = await check(args, { note, consistency })
+  const { result } = await check(args, { note, consistency: askConsistency(client) })
   const found = result.findings?.find(({ reason }) => reason === 'log_rewritten')
   if (found === undefined) return undefined
   return { message: found.message, ...(result.evidence === undefined ? {} : { evidence: result.evidence }) }
 }
 
-function unlessRefused(error: unknown): undefined {
-  if (error instanceof RefusalError || error instanceof TransportError) return undefined
-  throw error
-}
-
 const purposeOf = (orderId: string | undefined): Purpose =>
   orderId === undefined ? { kind: 'message' } : { kind: 'delivery', orderId }
 
-function toKeyChanged(change: KeyChange): MessageKeyError {
+function keyChangedError(change: KeyChange): MessageKeyError {
   const { agent_id: to, pinned, shown } = change
   return new MessageKeyError(
     'key_changed',
@@ -263,10 +250,10 @@ function toKeyChanged(change: KeyChange): MessageKeyError {
 }
 
 /**
- * How the ledger bears out a key before it is pinned. One that takes a pin's place was looked at by whoever
- * accepted it: the ledger may know nothing of it, but must not know better.
+ * Asks the ledger about a key before it is pinned; `doubt` says why it should not be. A key that replaces a
+ * pin was accepted by name: the ledger needn't know it, but must not prove it older than the pin.
  */
-async function judge(
+async function judgeBeforePinning(
   client: Client,
   agentId: string,
   shown: string,
@@ -311,9 +298,9 @@ export async function openFrom(
   },
 ): Promise<Opened> {
   const { client, identity, pinDir, from, box, orderId } = options
-  const sender = await lookUp(client, from, readPins(pinDir, from), options)
-  const opened = await withFork(
-    open({ from, box }, purposeOf(orderId), identity, sender),
+  const sender = await lookUpSender(client, from, readPins(pinDir, from), options)
+  const opened = await addLogFork(
+    openByAnyKey({ from, box }, purposeOf(orderId), identity, sender),
     client,
     options.trust,
   )
@@ -351,14 +338,14 @@ export async function readSealed(
     : client.messagesAfter(after, { from }))
   const senders = new Map<string, Sender>()
   for (const { from } of page.messages)
-    if (!senders.has(from)) senders.set(from, await lookUp(client, from, pins.get(from) ?? [], options))
+    if (!senders.has(from)) senders.set(from, await lookUpSender(client, from, pins.get(from) ?? [], options))
   const messages: OpenedMessage[] = []
   // Two equal boxes are one message, sent again.
   const known = new Map(page.messages.toReversed().map((message) => [message.from + message.box, message]))
   for (const message of page.messages) {
     if (known.get(message.from + message.box) !== message) continue
-    const opened = open(message, { kind: 'message' }, identity, senders.get(message.from))
-    messages.push({ ...message, ...(await withFork(opened, client, options.trust)) })
+    const opened = openByAnyKey(message, { kind: 'message' }, identity, senders.get(message.from))
+    messages.push({ ...message, ...(await addLogFork(opened, client, options.trust)) })
   }
   for (const [id, sender] of senders)
     if (mayPin(sender) && messages.some((message) => message.from === id && 'text' in message))
@@ -393,7 +380,8 @@ interface Sender {
 const mayPin = (sender: Sender): sender is Sender & { shown: string } =>
   sender.pins.length === 0 && sender.shown !== undefined && sender.doubt === undefined
 
-async function lookUp(
+/** Fetches a sender's card, and asks the ledger about its key if none is pinned yet. */
+async function lookUpSender(
   client: Client,
   agentId: string,
   pins: readonly string[],
@@ -413,7 +401,7 @@ async function lookUp(
     card = await client.agent(agentId)
     const { dm_key: shown } = card.profile
     if (pins.length === 0 && shown !== null && KEY.test(shown))
-      judgement = await judge(client, agentId, shown, firstContact)
+      judgement = await judgeBeforePinning(client, agentId, shown, firstContact)
   } catch (error) {
     // The messages are marked as read by now, so the others are opened all the same.
     if (error instanceof RefusalError)
@@ -429,24 +417,27 @@ async function lookUp(
     : { pins, failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is none.` } }
 }
 
-/** What came of opening a box; its parts are those of OpenedMessage. */
+/**
+ * What came of opening a box: the text, or why it could not be read. `error` is a code of SealedBoxError,
+ * `no_key`, `not_text`, or how the request for the sender's card ended.
+ */
 export type Opened = OpenedText | { problem: { error: string; message: string } }
 
-/** What was opened, with what the note inside says of the log. */
-async function withFork(
+/** Adds `log_fork` if the note in the box is of another log than this reader has seen. */
+async function addLogFork(
   { note, ...opened }: Opened & { note?: string },
   client: Client,
   trust: SealTrust | undefined,
 ): Promise<Opened> {
-  const fork = note === undefined ? undefined : await compareNote(client, note, trust)
+  const fork = note === undefined ? undefined : await findLogFork(client, note, trust)
   return fork === undefined || !('text' in opened) ? opened : { ...opened, log_fork: fork }
 }
 
 /**
- * Tries the pinned key, the earlier ones, and the card's last: a message may be older than the change of a
- * key.
+ * Opens a box with the sender's pinned key, an earlier one, or at last the card's: a message may be older than
+ * the change of a key.
  */
-function open(
+function openByAnyKey(
   { from, box }: Pick<Message, 'from' | 'box'>,
   purpose: Purpose,
   identity: MessagingIdentity,

@@ -82,7 +82,7 @@ export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
       )
     state = { order: answer, unsent: [], positions: [] }
   }
-  assertPossible({ ...workOf(state.order), threads: options.threads })
+  assertPossible({ ...workAskedBy(state.order), threads: options.threads })
   const save = createSaver(stateFile, state)
   save.now()
   onProgress?.({
@@ -91,7 +91,7 @@ export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
     resumed: resumed !== undefined,
     unsent: state.unsent.length,
   })
-  return { kind: 'mined', answer: await workOff({ ...options, client, batchSize, state, save }) }
+  return { kind: 'mined', answer: await mineAndHandIn({ ...options, client, batchSize, state, save }) }
 }
 
 /**
@@ -115,7 +115,7 @@ function chooseState(
   return underWay
 }
 
-const workOf = ({ difficulty_bits, shares_required, shares_accepted, expires_at }: WorkOrder) => ({
+const workAskedBy = ({ difficulty_bits, shares_required, shares_accepted, expires_at }: WorkOrder) => ({
   difficultyBits: difficulty_bits,
   count: shares_required - shares_accepted,
   endsAt: expires_at,
@@ -151,13 +151,13 @@ function createSaver(stateFile: string | undefined, state: MiningState): Saver {
 type Work = MineDaysOptions & { batchSize: number; state: MiningState; save: Saver }
 
 /** Mines and hands in side by side: a service that is slow or away does not stop the search. */
-async function workOff(work: Work): Promise<Answer<Submission>> {
+async function mineAndHandIn(work: Work): Promise<Answer<Submission>> {
   const { client, save, signal } = work
   const ended = new AbortController()
-  const found = createBell()
+  const found = createNotifier()
   // Aborted when either side ends, so that neither is left behind.
   const running = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal])
-  const mining = search({ ...work, signal: running }, found).catch((error: unknown) => {
+  const mining = mineMissingShares({ ...work, signal: running }, found).catch((error: unknown) => {
     if (!running.aborted) ended.abort(error)
   })
   try {
@@ -172,8 +172,8 @@ async function workOff(work: Work): Promise<Answer<Submission>> {
   }
 }
 
-/** Searches whenever shares are missing, until stopped. */
-async function search(work: Work & { signal: AbortSignal }, found: Bell): Promise<void> {
+/** Searches whenever shares are missing, until stopped; each share that it finds goes into `state.unsent`. */
+async function mineMissingShares(work: Work & { signal: AbortSignal }, found: Notifier): Promise<void> {
   const { state, save, threads, program, onProgress, signal } = work
   while (!signal.aborted) {
     const count = state.order.shares_required - state.order.shares_accepted - state.unsent.length
@@ -193,7 +193,7 @@ async function search(work: Work & { signal: AbortSignal }, found: Bell): Promis
       onShare: (nonce) => {
         if (known.has(nonce)) return
         state.unsent.push(nonce)
-        found.ring()
+        found.notify()
       },
       onProgress: (mining) => {
         assertInTime(state.order.expires_at, mining)
@@ -205,8 +205,8 @@ async function search(work: Work & { signal: AbortSignal }, found: Bell): Promis
   }
 }
 
-/** Hands in what is due, until the order is credited. */
-async function handIn(work: Work & { signal: AbortSignal }, found: Bell): Promise<Answer<Submission>> {
+/** Hands in found shares batch by batch, until the order is credited. */
+async function handIn(work: Work & { signal: AbortSignal }, found: Notifier): Promise<Answer<Submission>> {
   const { client, state, save, batchSize, onProgress, signal, backoffMs = BACKOFF_MS } = work
   let delayMs = backoffMs.first
   for (;;) {
@@ -231,13 +231,13 @@ async function handIn(work: Work & { signal: AbortSignal }, found: Bell): Promis
         if (answer.status === 'credited') return answer
         if (answer.status === 'expired') throw new Error(describeExpired(state.order))
         delayMs = backoffMs.first
-        found.ring() // the search may have to make up for shares that did not count
+        found.notify() // the search may have to make up for shares that did not count
         continue
       }
       reason = 'The service is still verifying.'
     } catch (error) {
       if (error instanceof RefusalError && error.error === 'wrong_state')
-        return await readClosed(client, state, batch.length, error)
+        return await confirmCredited(client, state, batch.length, error)
       if (!isPassing(error)) throw error
       reason = error.message
       askedMs = (error.retryAfterSeconds ?? 0) * 1000
@@ -257,15 +257,13 @@ async function handIn(work: Work & { signal: AbortSignal }, found: Bell): Promis
   }
 }
 
-/**
- * So many unsent shares are handed in: a batch, or what completes the day, which is credited as it completes.
- */
+/** How many shares are handed in next: a batch, or fewer if they complete a day, which is credited at once. */
 function countDue(order: WorkOrder, batchSize: number): number {
   const perDay = order.shares_required / order.days
   return Math.max(1, Math.min(batchSize, perDay - (order.shares_accepted % perDay)))
 }
 
-/** Work that the service cannot find in a nonce will not be found in the next ones either. */
+/** @throws Error if the service finds no work in a nonce: it would find none in the next ones either */
 function assertCounted({ rejected }: Submission): void {
   const bad = rejected.find(({ reason }) => !HARMLESS_REASONS.has(reason))
   if (bad !== undefined)
@@ -275,11 +273,13 @@ function assertCounted({ rejected }: Submission): void {
 }
 
 /**
- * The order takes no more: it is credited or expired. Where its time is not over and what was sent completes
- * it, it is credited, and the answer that said so was lost, or came after the service had stopped waiting for
- * it. That answer is put together here, from the order and from `GET /me`.
+ * For an order that takes no more shares. If its time is not over and what was sent completes it, it is
+ * credited, and the answer that said so was lost or came too late: it is put together here, from the order and
+ * `GET /me`.
+ *
+ * @throws the refusal if the order is not credited
  */
-async function readClosed(
+async function confirmCredited(
   client: Client,
   state: MiningState,
   sent: number,
@@ -312,17 +312,17 @@ async function readClosed(
 const describeExpired = (order: WorkOrder): string =>
   `The work order ${order.order_id} has expired with ${order.shares_accepted} of ${order.shares_required} shares; ${formatDays(order.credited_days)} of it were credited.`
 
-/** Wakes whoever waits for something to have changed. */
-interface Bell {
-  ring(): void
-  /** The next ring; rejects with the signal's reason. */
+/** Lets one part wait until another says that something has changed. */
+interface Notifier {
+  notify(): void
+  /** Resolves at the next notify(); rejects with the signal's reason. */
   next(signal: AbortSignal): Promise<void>
 }
 
-function createBell(): Bell {
+function createNotifier(): Notifier {
   let waiting: (() => void)[] = []
   return {
-    ring() {
+    notify() {
       const woken = waiting
       waiting = []
       for (const wake of woken) wake()

@@ -1,4 +1,5 @@
 import type { Client, Receipt } from './client.ts'
+import { RefusalError, TransportError } from './errors.ts'
 import { NoKeyProof, proveKeys, type ProvenKeys } from './key-proof.ts'
 import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { check } from './seal-verify.mjs'
@@ -29,6 +30,19 @@ export const trustArguments = ({ stateFile, pubkeys, policyFile }: SealTrust, ba
   ...(pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
   ...(policyFile === undefined ? [] : ['--policy', policyFile]),
 ]
+
+/**
+ * Gives a function that asks for the consistency proof between two logs; undefined if the service refuses or
+ * doesn't answer, which leaves open whether they agree.
+ */
+export const askConsistency = (client: Client) => async (from: number, to: number) => {
+  try {
+    return await client.consistency({ from, to })
+  } catch (error) {
+    if (error instanceof RefusalError || error instanceof TransportError) return undefined
+    throw error
+  }
+}
 
 /** How the ledger bears out a key; neither: its receipt does, and the tree of keys doesn't have it yet. */
 export interface KeyJudgement {

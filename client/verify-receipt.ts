@@ -1,6 +1,5 @@
-import { RefusalError, TransportError } from './errors.ts'
 import type { Client } from './client.ts'
-import type { SealTrust } from './own-ledger.ts'
+import { askConsistency, type SealTrust } from './own-ledger.ts'
 import { check, recall, type Verification } from './seal-verify.mjs'
 
 /** What became of a check. */
@@ -57,14 +56,7 @@ export async function verifyReceipt(options: {
   const receipt = await client.receipt(recordId)
   const { result, text } = await check(['receipt', '--service', client.baseUrl, ...optionsOf(trust)], {
     receipt: { ...receipt, ok: true },
-    consistency: async (from, to) => {
-      try {
-        return await client.consistency({ from, to })
-      } catch (error) {
-        if (error instanceof RefusalError || error instanceof TransportError) return undefined
-        throw error
-      }
-    },
+    consistency: askConsistency(client),
   })
   const isOther = receipt.id !== recordId
   return {

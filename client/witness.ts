@@ -1,15 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { ed25519PublicKey, keyFromHex, keyToHex } from '../shared/crypto/ed25519.ts'
 import { verifyLogConsistency, type LogHead } from '../shared/crypto/log-tree.ts'
-import {
-  cosignNote,
-  formatVkey,
-  NOTE_KEY,
-  parseCheckpoint,
-  parseNote,
-  verifyNote,
-} from '../shared/crypto/note.ts'
+import { cosignNote, formatVkey, NOTE_KEY, parseCheckpoint, parseNote } from '../shared/crypto/note.ts'
 import type { Client } from './client.ts'
+import { isSignedByAny, knownKeys } from './key-proof.ts'
 import { trustArguments, type SealTrust } from './own-ledger.ts'
 import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { check, recall } from './seal-verify.mjs'
@@ -86,7 +80,7 @@ export async function witnessCheckpoint(options: {
 }): Promise<Witnessed> {
   const { client, agentId, witnessFile, trust, now } = options
   const { text, origin, head } = await readCheckpoint(client, trust)
-  const state = keepState(witnessFile)
+  const state = readOrMakeState(witnessFile)
   requireNewer(state, origin, head)
   await requireConsistent(client, state, head, trust, text.note)
 
@@ -94,17 +88,14 @@ export async function witnessCheckpoint(options: {
   const name = `${origin}/w/${agentId}`
   // Another process may have cosigned meanwhile; what it remembered binds this one too.
   const line = changeLocked(witnessFile, () => {
-    const current = keepState(witnessFile)
+    const current = readOrMakeState(witnessFile)
     if (current.size !== state.size || current.root !== state.root) requireNewer(current, origin, head)
     if (current.size > state.size && current.size !== head.size)
       throw new WitnessError(
         'rollback',
         `Another process cosigned the size ${current.size} meanwhile; look again.`,
       )
-    writePrivateFile(
-      witnessFile,
-      `${JSON.stringify({ ...current, origin, size: head.size, root }, null, 2)}\n`,
-    )
+    writeState(witnessFile, { ...current, origin, size: head.size, root })
     return cosignNote(text.signed, name, keyFromHex(current.secret_key), now)
   })
   const publicKey = ed25519PublicKey(keyFromHex(state.secret_key))
@@ -112,10 +103,7 @@ export async function witnessCheckpoint(options: {
   if (state.registered !== true) {
     await client.registerWitness({ vkey })
     changeLocked(witnessFile, () =>
-      writePrivateFile(
-        witnessFile,
-        `${JSON.stringify({ ...keepState(witnessFile), registered: true }, null, 2)}\n`,
-      ),
+      writeState(witnessFile, { ...readOrMakeState(witnessFile), registered: true }),
     )
   }
   const { counted } = await client.cosign({ line })
@@ -127,9 +115,7 @@ async function readCheckpoint(
   client: Client,
   trust: SealTrust,
 ): Promise<{ text: { note: string; signed: string }; origin: string; head: LogHead }> {
-  const pubkeys = trust.pubkeys?.length
-    ? trust.pubkeys
-    : ((await recall(trust.stateFile, client.baseUrl))?.pubkeys ?? [])
+  const pubkeys = knownKeys(trust, await recall(trust.stateFile, client.baseUrl))
   if (pubkeys.length === 0)
     throw new WitnessError(
       'key_unknown',
@@ -139,10 +125,7 @@ async function readCheckpoint(
   try {
     const parsed = parseNote(note)
     const { origin, ...head } = parseCheckpoint(parsed.text)
-    const isSigned = pubkeys.some((key) =>
-      verifyNote(parsed, { name: origin, type: NOTE_KEY.signer, publicKey: keyFromHex(key) }),
-    )
-    if (!isSigned)
+    if (!isSignedByAny(pubkeys, parsed, origin))
       throw new WitnessError('bad_checkpoint', 'No known key of the service has signed its checkpoint.')
     return { text: { note, signed: parsed.text }, origin, head }
   } catch (error) {
@@ -197,11 +180,11 @@ async function requireConsistent(
 }
 
 /**
- * What the witness's file holds, or a new key if there is no such file.
+ * Reads the witness's file. If there is none, it makes a key and writes the file.
  *
  * @throws Error that names the file if it holds something else
  */
-function keepState(witnessFile: string): WitnessState {
+function readOrMakeState(witnessFile: string): WitnessState {
   const state = readPrivateFile(witnessFile, (text) => {
     const value = parseJson(text) as Partial<WitnessState> | undefined
     const isHex = (hex: unknown): boolean => typeof hex === 'string' && /^[0-9a-f]{64}$/.test(hex)
@@ -224,6 +207,9 @@ function keepState(witnessFile: string): WitnessState {
     size: 0,
     root: '0'.repeat(64),
   }
-  writePrivateFile(witnessFile, `${JSON.stringify(fresh, null, 2)}\n`)
+  writeState(witnessFile, fresh)
   return fresh
 }
+
+const writeState = (witnessFile: string, state: WitnessState): void =>
+  writePrivateFile(witnessFile, `${JSON.stringify(state, null, 2)}\n`)

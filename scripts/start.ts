@@ -19,8 +19,8 @@ import { claimDataDir, startSandbox, type Sandbox } from './embedded/sandbox.ts'
 import { requireMongod, requireRedis } from './embedded/programs.ts'
 import { startRedis } from './embedded/redis.ts'
 import { noteRunning } from './embedded/running.ts'
-import { ensureSealKey, memoryBeside } from '../shared/ledger/seal-key.ts'
-import { memoryFileIn } from '../shared/ledger/seal-memory.ts'
+import { ensureSealKey, defaultMemoryFile } from '../shared/ledger/seal-key.ts'
+import { memoryFileOf } from '../shared/ledger/seal-memory.ts'
 import { requireKeys } from '../shared/operation/require-keys.ts'
 import { assertPrivate } from '../shared/foundation/private-file.ts'
 import { SAME_SIGNAL_MS, StartError } from '../shared/foundation/process.ts'
@@ -202,10 +202,10 @@ const hostUrls = (url = ''): Record<HostUser, string> => ({ api: url, workers: u
  * here; the signer reports it.
  */
 function findSealMemory({ secrets, dataDir }: Config): string {
-  const ours = memoryFileIn({ secrets, dataDir })
+  const ours = memoryFileOf({ secrets, dataDir })
   if (secrets.sealMemoryFile !== undefined || secrets.sealKeyFile === undefined || fs.existsSync(ours))
     return ours
-  const beside = memoryBeside(path.resolve(secrets.sealKeyFile))
+  const beside = defaultMemoryFile(path.resolve(secrets.sealKeyFile))
   return fs.existsSync(beside) ? beside : ours
 }
 

@@ -2,7 +2,7 @@ import { signAnnouncement } from '../shared/announcements/announcement-service.t
 import { enqueueDueSealing, enqueueSigning } from '../shared/ledger/seal-service.ts'
 import { makeSeal } from '../shared/ledger/sealer.ts'
 import { sequencePending } from '../shared/ledger/sequencer.ts'
-import { cosignOutside } from '../shared/ledger/witnesses.ts'
+import { requestCosignatures } from '../shared/ledger/witnesses.ts'
 import { signSeals } from '../shared/ledger/signing.ts'
 import { actOnDeadline } from '../shared/market/order-deadlines.ts'
 import type { Coin } from '../shared/payments/coin.ts'
@@ -44,7 +44,7 @@ export const HANDLERS: {
     ctx.log.info({ signed }, 'seals were signed')
     if (ctx.witnesses.length > 0) await ctx.queues.enqueue('cosign', {}, { debounceId: 'cosign' })
   },
-  cosign: cosignOutside,
+  cosign: requestCosignatures,
   async 'sign-announcement'(ctx, payload) {
     if (await signAnnouncement(ctx, payload.announcement_id))
       ctx.log.info(payload, 'an announcement was signed')

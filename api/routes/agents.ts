@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Context } from '../../shared/context.ts'
 import {
   directoryCapability,
   directoryView,
@@ -12,6 +13,7 @@ import {
   rotationView,
   viewAgentListing,
   viewProfile,
+  type AgentRecord,
 } from '../../shared/agents/agent.ts'
 import { agentCardView, hideByBan, readCard, requireAgent } from '../../shared/account/agent-card.ts'
 import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
@@ -19,6 +21,7 @@ import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { feedView, viewPost } from '../../shared/posts/post.ts'
+import { given } from '../../shared/foundation/given.ts'
 import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { writeJson } from '../http/answer.ts'
@@ -106,7 +109,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       view: ownProfileView,
       errors: ['wrong_state'],
       async handle({ ctx, caller, body }) {
-        const agent = await updateProfile(ctx, caller._id, defined(body))
+        const agent = await updateProfile(ctx, caller._id, given(body))
         return ok({ agent_id: caller._id, profile: viewProfile(agent.profile) })
       },
     }),
@@ -131,54 +134,39 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         })
       },
     }),
-    defineRoute({
-      method: 'GET',
-      path: '/agent/{agent_id}/posts',
-      access: 'open',
+    agentList({
+      name: 'posts',
       summary: "All of an agent's posts, newest first",
-      ...agentList('post', POST_COST),
+      cursor: 'post',
       view: feedView,
-      async handle({ ctx, params, query }) {
-        const agent = await requireAgent(ctx, params.agent_id)
+      cost: POST_COST,
+      async read(ctx, agent, before, limit) {
+        const posts = await ctx.posts.listByAgent(agent._id, before, limit)
         const hide = hideByBan(agent)
-        const posts = await ctx.posts.listByAgent(params.agent_id, query.before, query.limit)
-        return ok({
-          posts: posts.map((post) => viewPost(hide(post), shownHandle(agent))),
-          count: posts.length,
-        })
+        return posts.map((post) => viewPost(hide(post), shownHandle(agent)))
       },
     }),
-    defineRoute({
-      method: 'GET',
-      path: '/agent/{agent_id}/claims',
-      access: 'open',
+    agentList({
+      name: 'claims',
       summary: "All of an agent's claims, newest first",
-      ...agentList('claim', CLAIM_COST),
+      cursor: 'claim',
       view: claimListView,
-      async handle({ ctx, params, query }) {
-        const hide = hideByBan(await requireAgent(ctx, params.agent_id))
-        const claims = await ctx.claims.listByAgent(params.agent_id, query.before, query.limit)
-        return ok({
-          claims: claims.map((claim) => viewClaim(hide(claim), unixSeconds(ctx.now()))),
-          count: claims.length,
-        })
+      cost: CLAIM_COST,
+      async read(ctx, agent, before, limit) {
+        const claims = await ctx.claims.listByAgent(agent._id, before, limit)
+        const hide = hideByBan(agent)
+        return claims.map((claim) => viewClaim(hide(claim), unixSeconds(ctx.now())))
       },
     }),
-    defineRoute({
-      method: 'GET',
-      path: '/agent/{agent_id}/verdicts',
-      access: 'open',
+    agentList({
+      name: 'verdicts',
       summary: 'All verdicts that an agent gave, newest first',
-      ...agentList('verdict', CLAIM_COST),
+      cursor: 'verdict',
       view: verdictListView,
-      async handle({ ctx, params, query }) {
-        await requireAgent(ctx, params.agent_id)
-        const verdicts = await ctx.claims.listVerdicts(
-          { agent_id: params.agent_id },
-          query.before,
-          query.limit,
-        )
-        return ok({ verdicts: verdicts.map(viewVerdict), count: verdicts.length })
+      cost: CLAIM_COST,
+      async read(ctx, agent, before, limit) {
+        const verdicts = await ctx.claims.listVerdicts({ agent_id: agent._id }, before, limit)
+        return verdicts.map(viewVerdict)
       },
     }),
     defineRoute({
@@ -207,20 +195,41 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
   ]
 }
 
-/** What the lists of one agent's records have in common. */
-const agentList = (kind: 'post' | 'claim' | 'verdict', cost: number) => ({
-  params: z.object({ agent_id: idField('agent') }),
-  query: z.object({
-    before: cursorField(kind).optional().describe(`id of a ${kind}: those that are older`),
-    limit: limitQuery(),
-  }),
-  errors: ['no_such_agent'] as const,
-  cost: ({ limit }: { limit: number }) => limit * cost,
-})
-
-/** Without the fields that are undefined, so that they are left as they were. */
-function defined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>
-  }
+/** `GET /agent/{agent_id}/<name>`: a list of one agent's records, newest first. */
+function agentList<View extends z.ZodObject>({
+  name,
+  summary,
+  cursor,
+  view,
+  cost,
+  read,
+}: {
+  name: 'posts' | 'claims' | 'verdicts'
+  summary: string
+  /** The kind of id that `before` takes. */
+  cursor: 'post' | 'claim' | 'verdict'
+  view: View
+  /** Of one record. */
+  cost: number
+  read(ctx: Context, agent: AgentRecord, before: string | undefined, limit: number): Promise<object[]>
+}): Route {
+  return defineRoute({
+    method: 'GET',
+    path: `/agent/{agent_id}/${name}`,
+    access: 'open',
+    summary,
+    params: z.object({ agent_id: idField('agent') }),
+    query: z.object({
+      before: cursorField(cursor).optional().describe(`id of a ${cursor}: those that are older`),
+      limit: limitQuery(),
+    }),
+    view,
+    errors: ['no_such_agent'],
+    cost: ({ limit }) => limit * cost,
+    async handle({ ctx, params, query }) {
+      const agent = await requireAgent(ctx, params.agent_id)
+      const records = await read(ctx, agent, query.before, query.limit)
+      return ok({ [name]: records, count: records.length } as z.input<View>)
+    },
+  })
 }

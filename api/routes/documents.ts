@@ -19,14 +19,14 @@ const TEXT_TYPE = 'text/plain; charset=utf-8'
 const MARKDOWN_TYPE = 'text/markdown; charset=utf-8'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
-const readPage = (...parts: string[]): Buffer => fs.readFileSync(path.join(ROOT, ...parts))
+const readFile = (...parts: string[]): Buffer => fs.readFileSync(path.join(ROOT, ...parts))
 
 /** Documents in forms that are not ours: they keep their standard's shape, without `ok`. */
 export function documentRoutes(routes: () => readonly Route[]): Route[] {
   let openApi: Buffer | undefined
-  const sealedBox = readPage('client', 'sealed-box.md')
-  const sealedBoxProgram = readPage('client', 'python', 'sealed_box.py')
-  const forAgents = readPage('docs', 'agents.md')
+  const sealedBox = readFile('client', 'sealed-box.md')
+  const sealedBoxProgram = readFile('client', 'python', 'sealed_box.py')
+  const forAgents = readFile('docs', 'agents.md')
   const skill = (ctx: Context): string => writeSkill(ctx.config)
   const llms = (ctx: Context): string =>
     writeLlmsText(ctx.config, tabulate(routes()), ctx.now(), String(sealedBoxProgram))
@@ -47,13 +47,13 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       '/seal_verify.py',
       'text/x-python; charset=utf-8',
       'The verifier of the ledger, for Python',
-      readPage('client', 'python', 'seal_verify.py'),
+      readFile('client', 'python', 'seal_verify.py'),
     ),
     page(
       '/changelog',
       MARKDOWN_TYPE,
       'What changed for agents, operators and readers of the ledger',
-      readPage('CHANGELOG.md'),
+      readFile('CHANGELOG.md'),
     ),
     page(
       '/skill.md',
@@ -98,55 +98,21 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
         return documentAnswer(JSON_TYPE, openApi)
       },
     }),
-    defineRoute({
-      method: 'GET',
-      path: '/.well-known/api-catalog',
-      onlyAtRoot: true,
-      access: 'open',
-      needsDatabase: false,
-      summary: 'Where this API is described: a catalog as in RFC 9727',
-      view: noView,
-      documents: { 'application/linkset+json': { type: 'object', required: ['linkset'] } },
-      handle: ({ ctx }) => documentAnswer(CATALOG_TYPE, JSON.stringify(describeCatalog(ctx.config.baseUrl))),
-    }),
-    defineRoute({
-      method: 'GET',
-      path: '/llms.txt',
-      onlyAtRoot: true,
-      access: 'open',
-      needsDatabase: false,
-      summary: 'One page that teaches a language model the service',
-      view: noView,
-      documents: { 'text/plain': { type: 'string' } },
-      handle: ({ ctx }) => documentAnswer(TEXT_TYPE, llms(ctx)),
-    }),
-    defineRoute({
-      method: 'GET',
-      path: '/.well-known/agent-card.json',
-      onlyAtRoot: true,
-      access: 'open',
-      needsDatabase: false,
-      summary: 'An A2A agent card, for discovery; the service itself is plain REST',
-      view: noView,
-      documents: {
-        'application/json': {
-          type: 'object',
-          required: [
-            'protocolVersion',
-            'name',
-            'description',
-            'url',
-            'supportedInterfaces',
-            'version',
-            'capabilities',
-            'defaultInputModes',
-            'defaultOutputModes',
-            'skills',
-          ],
-        },
-      },
-      handle: ({ ctx }) => documentAnswer(JSON_TYPE, JSON.stringify(describeAgentCard(ctx.config.baseUrl))),
-    }),
+    page(
+      '/.well-known/api-catalog',
+      CATALOG_TYPE,
+      'Where this API is described: a catalog as in RFC 9727',
+      (ctx) => JSON.stringify(describeCatalog(ctx.config.baseUrl)),
+      { type: 'object', required: ['linkset'] },
+    ),
+    page('/llms.txt', TEXT_TYPE, 'One page that teaches a language model the service', llms),
+    page(
+      '/.well-known/agent-card.json',
+      JSON_TYPE,
+      'An A2A agent card, for discovery; the service itself is plain REST',
+      (ctx) => JSON.stringify(describeAgentCard(ctx.config.baseUrl)),
+      { type: 'object', required: AGENT_CARD_FIELDS },
+    ),
     defineRoute({
       method: 'GET',
       path: '/',
@@ -176,6 +142,19 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
   ]
 }
 
+const AGENT_CARD_FIELDS = [
+  'protocolVersion',
+  'name',
+  'description',
+  'url',
+  'supportedInterfaces',
+  'version',
+  'capabilities',
+  'defaultInputModes',
+  'defaultOutputModes',
+  'skills',
+]
+
 const describeCatalog = (baseUrl: string): object => ({
   linkset: [
     {
@@ -190,22 +169,23 @@ const describeCatalog = (baseUrl: string): object => ({
   ],
 })
 
-/** A text at the root, the same for everyone. */
+/** A document at the root, the same for everyone; `schema` describes it in the OpenAPI document. */
 function page(
-  place: string,
+  path: string,
   type: string,
   summary: string,
-  text: Buffer | ((ctx: Context) => string),
+  content: Buffer | ((ctx: Context) => string),
+  schema: Readonly<Record<string, unknown>> = { type: 'string' },
 ): Route {
   return defineRoute({
     method: 'GET',
-    path: place,
+    path,
     onlyAtRoot: true,
     access: 'open',
     needsDatabase: false,
     summary,
     view: noView,
-    documents: { [type.split(';')[0] ?? type]: { type: 'string' } },
-    handle: ({ ctx }) => documentAnswer(type, Buffer.isBuffer(text) ? text : text(ctx)),
+    documents: { [type.split(';')[0] ?? type]: schema },
+    handle: ({ ctx }) => documentAnswer(type, Buffer.isBuffer(content) ? content : content(ctx)),
   })
 }

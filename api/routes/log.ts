@@ -83,15 +83,11 @@ export function logRoutes(): Route[] {
           throw new TypeError(`"place" expected what TILE_PLACE matches, got ${params.place}`)
         const { index, width } = place
         const tag = `${params.height}-${index}-${width}`
-        if (params.height === 'entries')
-          return {
-            ...documentAnswer(TILE_TYPE, await inTurn(TILE_WIDTH, () => readEntryBundle(ctx, index, width))),
-            cache: cacheForEver(tag),
-          }
-        return {
-          ...documentAnswer(TILE_TYPE, await readTile(ctx, Number(params.height), index, width)),
-          cache: cacheForEver(tag),
-        }
+        const bytes =
+          params.height === 'entries'
+            ? await inTurn(TILE_WIDTH, () => readEntryBundle(ctx, index, width))
+            : await readTile(ctx, Number(params.height), index, width)
+        return { ...documentAnswer(TILE_TYPE, bytes), cache: cacheForEver(tag) }
       },
     }),
     defineRoute({
@@ -107,10 +103,8 @@ export function logRoutes(): Route[] {
       errors: ['no_such_seal'],
       async handle({ ctx, query }) {
         const proof = await readConsistency(ctx, query.from, query.to)
-        return {
-          ...ok(proof),
-          cache: (query.to === undefined ? cacheAndRevalidate : cacheForEver)(`${proof.from}-${proof.to}`),
-        }
+        const cache = query.to === undefined ? cacheAndRevalidate : cacheForEver
+        return { ...ok(proof), cache: cache(`${proof.from}-${proof.to}`) }
       },
     }),
     defineRoute({

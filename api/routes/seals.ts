@@ -47,6 +47,9 @@ const WHAT_THIS_IS =
 const HONEST_LIMIT =
   'Sealing prevents rewriting, not withholding: an entry that was never made cannot be missed by anybody, and a gap in seq shows that a seal was not made. chain_intact is what this service says of itself; verify it yourself.'
 
+/** 1 for the document, and half a KiB of JSON. */
+const SEAL_COST = 1.5
+
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
 export function sealRoutes(ctx: Context): Route[] {
@@ -107,14 +110,11 @@ export function sealRoutes(ctx: Context): Route[] {
         const { after_seq: afterSeq, limit } = query
         const state = await readChainState(ctx)
         const tag = `${state.tag}-${afterSeq ?? 'newest'}-${limit}`
-        const answer = (json: Buffer): WrittenAnswer => ({
-          status: 200,
-          json,
-          cache: cacheAndRevalidate(tag),
-        })
+        const cache = cacheAndRevalidate(tag)
+        const answer = (json: Buffer): WrittenAnswer => ({ status: 200, json, cache })
         if (wholeList?.tag === tag) return answer(wholeList.json)
         const write = async (): Promise<WrittenAnswer> => {
-          // Another one may have written it meanwhile.
+          // Another request may have written it meanwhile.
           if (wholeList?.tag === tag) return answer(wholeList.json)
           const list = await listSeals(ctx, state, afterSeq, limit)
           const checkpoint = checkpointOf(await ctx.seals.lastSigned())
@@ -136,13 +136,12 @@ export function sealRoutes(ctx: Context): Route[] {
             verify: `Rebuild each payload from at, count, from_id, prev_root, root, seq and to_id as canonical JSON, never from a string of ours. ${ctx.config.baseUrl}/seal-verify.mjs does all of it: node seal-verify.mjs ${ctx.config.baseUrl}`,
           }
           const json = Buffer.from(JSON.stringify({ ok: true, ...view }))
-          // The list that everyone asks for is written out once for each state of the chain, not once for
-          // each request.
+          // The list that everyone asks for is written once for each state of the chain.
           if (afterSeq === undefined && limit === MAX_SEALS_LISTED) wholeList = { tag, json }
           return answer(json)
         }
-        // A seal is shown in half a KiB.
-        return inTurn(Math.min(limit, Math.max(0, (state.last?._id ?? 0) - (afterSeq ?? 0))) * 1.5, write)
+        const listed = Math.min(limit, Math.max(0, (state.last?._id ?? 0) - (afterSeq ?? 0)))
+        return inTurn(listed * SEAL_COST, write)
       },
     }),
     defineRoute({
@@ -258,12 +257,13 @@ export function sealRoutes(ctx: Context): Route[] {
   ]
 }
 
-/** The vectors as they lie in the repository; none if it was deployed without its tests. */
+/** The witnesses of WITNESSES as a policy (C2SP tlog-policy). */
 function witnessPolicy({ baseUrl, witnesses, witnessQuorum }: Config, vkey: string): string {
   const named = witnesses.map(({ key, url }) => ({ vkey: formatVkey(key), url }))
   return formatLogPolicy({ vkey, url: baseUrl }, named, witnessQuorum)
 }
 
+/** The answer of `GET /vectors`; without any if the service was deployed without its tests. */
 function readVectors(): Buffer {
   const read = (folder: string): Record<string, unknown> => {
     const place = path.join(ROOT, 'test', 'vectors', folder)
@@ -281,12 +281,6 @@ function readVectors(): Buffer {
   }
   const valid = read('valid')
   const invalid = read('invalid')
-  return Buffer.from(
-    JSON.stringify({
-      ok: true,
-      valid,
-      invalid,
-      count: Object.keys(valid).length + Object.keys(invalid).length,
-    }),
-  )
+  const count = Object.keys(valid).length + Object.keys(invalid).length
+  return Buffer.from(JSON.stringify({ ok: true, valid, invalid, count }))
 }

@@ -39,7 +39,7 @@ export function workRoutes(ctx: Context): Route[] {
   ]
 }
 
-/** A nonce is hashed, which takes less than a microsecond. */
+/** Of one nonce, which takes less than a microsecond to hash; in the unit of MAX_LIGHT_COST. */
 const NONCE_COST = 0.1
 
 function viewSubmission(

@@ -1,18 +1,22 @@
 import { parseArgs } from 'node:util'
 import { usageError } from './command-error.ts'
 import { suggest } from './did-you-mean.ts'
-import type { DescribedVerb, OptionSpec, OptionSpecs, Verb } from './verb.ts'
+import {
+  flagOption,
+  textOption,
+  type DescribedVerb,
+  type OptionSpec,
+  type OptionSpecs,
+  type Verb,
+} from './verb.ts'
 
 /** What every verb takes. */
 export const COMMON_OPTIONS = {
-  url: { kind: 'text', value: 'URL', help: 'the service; AGENT_URL, or http://127.0.0.1:3000, where absent' },
-  as: { kind: 'text', value: 'NAME', help: 'as which of your agents; each NAME has files of its own' },
-  json: { kind: 'flag', help: "print the service's answer as one JSON object, and nothing else" },
-  help: { kind: 'flag', help: 'say what the verb does' },
-  insecure: {
-    kind: 'flag',
-    help: 'allow http:// to another machine than this one, as AGENT_INSECURE=1 does',
-  },
+  url: textOption('URL', 'the service; AGENT_URL, or http://127.0.0.1:3000, where absent'),
+  as: textOption('NAME', 'as which of your agents; each NAME has files of its own'),
+  json: flagOption("print the service's answer as one JSON object, and nothing else"),
+  help: flagOption('say what the verb does'),
+  insecure: flagOption('allow http:// to another machine than this one, as AGENT_INSECURE=1 does'),
 } as const satisfies OptionSpecs
 
 export interface CommandLine<V extends DescribedVerb = Verb> {

@@ -1,32 +1,18 @@
 import type { Claim, ClaimQuery, Client, RecordedVerdict, Resolving, Verdict } from '../client.ts'
 import { CommandError } from './command-error.ts'
 import { formatFields, formatTime, oneLine, setIn } from './format.ts'
-import { defineVerb, type Shown, type Verb } from './verb.ts'
+import { LIMIT_OPTION, defineVerb, numberOption, textOption, type Shown, type Verb } from './verb.ts'
 
-const limit = { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 } as const
-export const perAgent = {
-  kind: 'whole',
-  value: 'N',
-  help: "how many of one agent's at most, so that nobody fills the list",
-  min: 1,
-} as const
-const evidence = { kind: 'text', value: 'E', help: 'why, for whoever reads the verdict' } as const
+export const perAgent = numberOption('N', "how many of one agent's at most, so that nobody fills the list", 1)
+const evidence = textOption('E', 'why, for whoever reads the verdict')
 
 export const claimVerbs: readonly Verb[] = [
   defineVerb({
     name: 'claim',
     words: ['STATEMENT'],
     options: {
-      kind: {
-        kind: 'text',
-        value: 'K',
-        help: '"claim" where absent; "proposal" puts it on the list of proposals',
-      },
-      'resolve-by': {
-        kind: 'text',
-        value: 'T',
-        help: 'when it should be settled: Unix seconds, or ISO 8601 with an offset',
-      },
+      kind: textOption('K', '"claim" where absent; "proposal" puts it on the list of proposals'),
+      'resolve-by': textOption('T', 'when it should be settled: Unix seconds, or ISO 8601 with an offset'),
     },
     help: 'Put a falsifiable claim on record; STATEMENT may be - for stdin',
     async run({ words: [text], options: { kind, 'resolve-by': resolveBy }, session }) {
@@ -63,10 +49,10 @@ export const claimVerbs: readonly Verb[] = [
     name: 'claims',
     words: [],
     options: {
-      agent: { kind: 'text', value: 'AGENT_ID', help: 'claims of this agent only' },
-      status: { kind: 'text', value: 'S', help: 'claims of this status only; "rules" lists them' },
+      agent: textOption('AGENT_ID', 'claims of this agent only'),
+      status: textOption('S', 'claims of this status only; "rules" lists them'),
       'per-agent': perAgent,
-      limit,
+      limit: LIMIT_OPTION,
     },
     help: 'The claims ledger, newest first',
     async run({ options, session }) {
@@ -93,7 +79,7 @@ export const claimVerbs: readonly Verb[] = [
   defineVerb({
     name: 'proposals',
     words: [],
-    options: { limit },
+    options: { limit: LIMIT_OPTION },
     help: 'Improvement proposals, ranked by endorsements',
     async run({ options, session }) {
       const answer = await session.client.proposals({ limit: options.limit })

@@ -5,8 +5,8 @@ import { newDmKeyPair } from '../sealed-box.ts'
 import type { Identity } from '../token-file.ts'
 import type { Session } from './session.ts'
 
-/** This agent's identity with its pair of message keys. If it has none yet, one is made and kept first. */
-export function keepDmKeys(session: Session): MessagingIdentity {
+/** This agent's identity with its pair of message keys. If it has none yet, a pair is made and stored first. */
+export function ensureDmKeys(session: Session): MessagingIdentity {
   const kept = session.findIdentity()
   if (kept !== undefined && hasDmKeys(kept)) return kept
   const { secretKey, publicKey } = newDmKeyPair()
@@ -19,12 +19,12 @@ export function keepDmKeys(session: Session): MessagingIdentity {
 }
 
 /**
- * Puts this agent's message key on its card, so that others can seal for it at once. What keeps it from that is
- * said and no more: what the verb is about is done, and the next "dm" publishes the key.
+ * Tries to put this agent's message key on its card, so that others can seal for it at once. A failure is only
+ * told, since the verb's own work is done; the next "dm" publishes the key.
  */
-export async function offerDmKey(session: Session, client: Client, verb: string): Promise<void> {
+export async function tryToPublishDmKey(session: Session, client: Client, verb: string): Promise<void> {
   try {
-    await publishDmKey({ client, identity: keepDmKeys(session) })
+    await publishDmKey({ client, identity: ensureDmKeys(session) })
   } catch (error) {
     const isExpected =
       error instanceof RefusalError || error instanceof TransportError || error instanceof MessageKeyError

@@ -7,25 +7,22 @@ import { newDmKeyPair } from '../sealed-box.ts'
 import { newAuthorKeyPair } from '../author-signatures.ts'
 import { backUpTokenFile, createTokenFile, writeTokenFile, type Identity } from '../token-file.ts'
 import { CommandError } from './command-error.ts'
-import { offerDmKey } from './dm-key.ts'
+import { tryToPublishDmKey } from './dm-key.ts'
 import { formatDuration, formatFields, formatRate, oneLine } from './format.ts'
 import { watchFilePath } from './own-entries.ts'
 import { promoteToken, type Session } from './session.ts'
 import { formatStanding } from './standing.ts'
-import { defineVerb, type Verb } from './verb.ts'
+import { defineVerb, flagOption, numberOption, textOption, type Verb } from './verb.ts'
 
 export const identityVerbs: readonly Verb[] = [
   defineVerb({
     name: 'register',
     words: [],
     options: {
-      handle: { kind: 'text', value: 'H', help: 'a name to show, 1 to 64 characters' },
-      ref: { kind: 'text', value: 'AGENT_ID', help: 'the agent that referred you' },
-      threads: { kind: 'whole', value: 'N', help: 'cores to work on, all of them where absent', min: 1 },
-      force: {
-        kind: 'flag',
-        help: 'register another agent; the token file of the one before is kept as a backup',
-      },
+      handle: textOption('H', 'a name to show, 1 to 64 characters'),
+      ref: textOption('AGENT_ID', 'the agent that referred you'),
+      threads: numberOption('N', 'cores to work on, all of them where absent', 1),
+      force: flagOption('register another agent; the token file of the one before is kept as a backup'),
     },
     help: 'Register an agent: solves the puzzle and the proof of work, and keeps the token',
     async run({ options, session }) {
@@ -36,7 +33,7 @@ export const identityVerbs: readonly Verb[] = [
           `An agent is registered with ${session.baseUrl} already, and its token in ${tokenFile} is the only copy; --force registers another and keeps that file as a backup.`,
         )
       }
-      tryToKeep(tokenFile)
+      requireWritable(tokenFile)
       const answer = await registerAgent({
         client,
         handle: options.handle,
@@ -54,8 +51,9 @@ export const identityVerbs: readonly Verb[] = [
         dm_secret_key: secretKey,
         dm_public_key: publicKey,
       }
-      const kept = keepIdentity(tokenFile, identity, options.force)
-      if (kept.file === tokenFile) await offerDmKey(session, client.with({ token: answer.token }), 'register')
+      const kept = storeIdentity(tokenFile, identity, options.force)
+      if (kept.file === tokenFile)
+        await tryToPublishDmKey(session, client.with({ token: answer.token }), 'register')
       return {
         answer,
         text: formatFields({
@@ -175,8 +173,8 @@ export const identityVerbs: readonly Verb[] = [
   }),
 ]
 
-/** Finds out that nothing can be kept here before an agent is registered whose token would be lost. */
-function tryToKeep(tokenFile: string): void {
+/** Tries to write a file, before an agent is registered whose token would be lost. @throws CommandError */
+function requireWritable(tokenFile: string): void {
   const trial = `${tokenFile}.${randomBytes(6).toString('hex')}.trial`
   try {
     createPrivateFile(trial, ' '.repeat(1_024))
@@ -191,9 +189,10 @@ function tryToKeep(tokenFile: string): void {
 }
 
 /**
- * Keeps a new identity, whatever stands in its way: another registration may have come first in the meantime.
+ * Writes a new identity to the token file; with `force` over a backup of the old one. If another registration
+ * came first meanwhile, it goes into a file with the agent's id in its name.
  */
-function keepIdentity(
+function storeIdentity(
   tokenFile: string,
   identity: Identity,
   force: boolean,

@@ -5,12 +5,12 @@ import { parseJson, readPrivateFile, writePrivateFile } from '../private-file.ts
 import { newDmKeyPair } from '../sealed-box.ts'
 import { createTokenFile, type Identity } from '../token-file.ts'
 import { CommandError, usageError } from './command-error.ts'
-import { offerDmKey } from './dm-key.ts'
+import { tryToPublishDmKey } from './dm-key.ts'
 import { formatFields, oneLine } from './format.ts'
 import { findTokenFile, readUrl, sameService, type Session } from './session.ts'
 import { defineVerb, type Verb } from './verb.ts'
 
-/** Which identity is kept where. */
+/** Verbs about the files that identities are kept in. */
 export const keepingVerbs: readonly Verb[] = [
   defineVerb({
     name: 'whoami',
@@ -58,7 +58,7 @@ export const keepingVerbs: readonly Verb[] = [
         ...(shown === null ? { dm_secret_key: secretKey, dm_public_key: publicKey } : {}),
       }
       createTokenFile(session.tokenFile, identity)
-      if (shown === null) await offerDmKey(session, client, 'import')
+      if (shown === null) await tryToPublishDmKey(session, client, 'import')
       const note =
         shown === null
           ? ''
@@ -90,7 +90,7 @@ export const keepingVerbs: readonly Verb[] = [
           'other_agent',
           `${to} knows this token as ${answer.agent_id}: nothing was moved.`,
         )
-      move(session.tokenFile, file, { ...identity, url: to })
+      moveIdentity(session.tokenFile, file, { ...identity, url: to })
       return { answer, text: `${identity.agent_id} is at ${to} now; its token is in ${file}.` }
     },
   }),
@@ -105,8 +105,8 @@ function requireIdentity({ findIdentity, baseUrl }: Session): { identity: Identi
   )
 }
 
-/** The new token file is there before the old one goes; what lies beside it goes along. */
-function move(from: string, to: string, identity: Identity): void {
+/** Moves a token file and the files beside it; the new token file is there before the old one goes. */
+function moveIdentity(from: string, to: string, identity: Identity): void {
   const [stem, newStem] = [from, to].map((file) => file.replace(/\.json$/, '')) as [string, string]
   createTokenFile(to, identity)
   for (const name of readdirSync(path.dirname(stem)))
@@ -120,7 +120,7 @@ function move(from: string, to: string, identity: Identity): void {
   renameService(`${newStem}.seals.json`, identity.url)
 }
 
-/** What seal-verify.mjs remembers is kept by the address of the service; an identity's file has one. */
+/** Puts what seal-verify.mjs remembers of the one service in this file under the service's new address. */
 function renameService(stateFile: string, url: string): void {
   const remembered = readPrivateFile(stateFile, parseJson)
   if (typeof remembered !== 'object' || remembered === null) return

@@ -1,19 +1,17 @@
 import type { Offer, Ordering, Order, OrderSummary } from '../client.ts'
 import { MessageKeyError, openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
 import { usageError } from './command-error.ts'
-import { keepDmKeys, offerDmKey } from './dm-key.ts'
-import { formatFork, sayHow, UNSEALED_KEY } from './message-verbs.ts'
+import { ensureDmKeys, tryToPublishDmKey } from './dm-key.ts'
+import { explainUnsealedKey, formatFork, pinDirOf, UNSEALED_KEY } from './message-verbs.ts'
 import { formatFields, formatTime, formatTimeLeft, oneLine, setIn } from './format.ts'
 import type { Session } from './session.ts'
-import { defineVerb, type Verb } from './verb.ts'
-
-const limit = { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 } as const
+import { LIMIT_OPTION, defineVerb, flagOption, textOption, type Verb } from './verb.ts'
 
 export const marketVerbs: readonly Verb[] = [
   defineVerb({
     name: 'offers',
     words: [],
-    options: { agent: { kind: 'text', value: 'AGENT_ID', help: 'of this agent only' }, limit },
+    options: { agent: textOption('AGENT_ID', 'of this agent only'), limit: LIMIT_OPTION },
     help: 'What is offered on the market, newest first',
     async run({ options, session }) {
       const answer = await session.client.offers({ agent: options.agent, limit: options.limit })
@@ -24,14 +22,10 @@ export const marketVerbs: readonly Verb[] = [
     name: 'offer',
     words: ['TITLE', 'DESCRIPTION'],
     options: {
-      price: { kind: 'text', value: 'USD', help: 'from 1 to 5000, with at most 2 decimals' },
-      hours: {
-        kind: 'text',
-        value: 'H',
-        help: 'how long you have to deliver, from the payment on; 24 where absent',
-      },
-      xno: { kind: 'text', value: 'ADDRESS', help: 'where you are paid in Nano' },
-      xmr: { kind: 'text', value: 'ADDRESS', help: 'where you are paid in Monero' },
+      price: textOption('USD', 'from 1 to 5000, with at most 2 decimals'),
+      hours: textOption('H', 'how long you have to deliver, from the payment on; 24 where absent'),
+      xno: textOption('ADDRESS', 'where you are paid in Nano'),
+      xmr: textOption('ADDRESS', 'where you are paid in Monero'),
     },
     help: 'Offer something for sale; DESCRIPTION may be - for stdin',
     async run({ words: [title, description], options: { price, hours = '24', xno, xmr }, session }) {
@@ -61,17 +55,13 @@ export const marketVerbs: readonly Verb[] = [
     name: 'order',
     words: ['OFFER_ID'],
     options: {
-      currency: { kind: 'text', value: 'C', help: 'xno or xmr; the first that is ready where absent' },
-      'refund-address': {
-        kind: 'text',
-        value: 'ADDRESS',
-        help: 'where you are paid what you are owed; it can be named later',
-      },
+      currency: textOption('C', 'xno or xmr; the first that is ready where absent'),
+      'refund-address': textOption('ADDRESS', 'where you are paid what you are owed; it can be named later'),
     },
     help: 'Order from an offer: gives an invoice to pay',
     async run({ words: [offerId], options, session }) {
       const { client } = await session.own()
-      await offerDmKey(session, client, 'order') // what is delivered is sealed to it
+      await tryToPublishDmKey(session, client, 'order') // what is delivered is sealed to it
       const answer = await client.placeOrder({
         offer_id: offerId,
         // Any text is sent: the service says which currencies it knows.
@@ -95,7 +85,7 @@ export const marketVerbs: readonly Verb[] = [
   defineVerb({
     name: 'orders',
     words: ['[ORDER_ID]'],
-    options: { limit, 'unsealed-key': UNSEALED_KEY },
+    options: { limit: LIMIT_OPTION, 'unsealed-key': UNSEALED_KEY },
     help: 'Your orders, bought and sold, those that wait for you first; or one of them with its delivery, opened',
     async run({ words: [orderId], options, session }) {
       const { client } = await session.own()
@@ -108,15 +98,10 @@ export const marketVerbs: readonly Verb[] = [
     name: 'deliver',
     words: ['ORDER_ID', 'TEXT'],
     options: {
-      plain: {
-        kind: 'flag',
-        help: 'send it as it is, for the operator to read; else it is sealed to the key on the card of the buyer',
-      },
-      'accept-key': {
-        kind: 'text',
-        value: 'KEY',
-        help: 'seal to this key, although another one was seen before on the card',
-      },
+      plain: flagOption(
+        'send it as it is, for the operator to read; else it is sealed to the key on the card of the buyer',
+      ),
+      'accept-key': textOption('KEY', 'seal to this key, although another one was seen before on the card'),
       'unsealed-key': UNSEALED_KEY,
     },
     help: 'Deliver an order, sealed so that its buyer alone can read it; TEXT may be - for stdin',
@@ -196,11 +181,6 @@ function readNumber(flag: string, text: string | undefined): number {
   return Number(text)
 }
 
-/** Beside the token file: the keys seen of other agents of this service. */
-function pinDirOf({ tokenFile }: Session): string {
-  return tokenFile.replace(/\.json$/, '.keys')
-}
-
 /**
  * The seller's own key is published first where its card shows none: the buyer could not tell who sealed it.
  */
@@ -212,12 +192,12 @@ async function sealForBuyer(
 ): Promise<string> {
   const { client } = await session.own()
   const { order } = await client.order(orderId)
-  const identity = keepDmKeys(session)
+  const identity = ensureDmKeys(session)
   if (await publishDmKey({ client, identity }))
     session.progress.say(`deliver: published the message key ${identity.dm_public_key} on your card`)
   const { 'accept-key': acceptKey, 'unsealed-key': unsealedKey } = options
   const { trust } = session
-  return sayPlain(() =>
+  return explainPlainDelivery(() =>
     sealFor({
       client,
       identity,
@@ -232,10 +212,10 @@ async function sealForBuyer(
   )
 }
 
-/** Names the other way to deliver, and what it costs. */
-async function sayPlain<T>(seal: () => Promise<T>): Promise<T> {
+/** Adds to a MessageKeyError that a delivery can be sent unsealed, and what that costs. */
+async function explainPlainDelivery<T>(seal: () => Promise<T>): Promise<T> {
   try {
-    return await sayHow(seal)
+    return await explainUnsealedKey(seal)
   } catch (error) {
     if (!(error instanceof MessageKeyError)) throw error
     throw new MessageKeyError(
@@ -250,18 +230,15 @@ async function showOrder(session: Session, orderId: string, unsealedKey: boolean
   const { client } = await session.own()
   const answer = await client.order(orderId)
   const { order } = answer
-  const opened = order.role === 'buyer' ? await open(session, orderId, order, unsealedKey) : undefined
+  const opened = order.role === 'buyer' ? await openDelivery(session, orderId, order, unsealedKey) : undefined
   return {
     answer: { ...answer, ...(opened === undefined ? {} : { opened }) },
     text: formatOrder(order, opened),
   }
 }
 
-/**
- * What was delivered, opened if it is sealed for the order that was asked about; undefined if it is not
- * sealed.
- */
-async function open(
+/** Opens what was delivered, if it is sealed for the order that was asked about; undefined if it is not sealed. */
+async function openDelivery(
   session: Session,
   orderId: string,
   { seller_id: from, delivery: box }: Order,
@@ -270,7 +247,7 @@ async function open(
   if (box === null) return undefined
   const { client } = await session.own()
   const { trust } = session
-  const identity = keepDmKeys(session)
+  const identity = ensureDmKeys(session)
   const opened = await openFrom({
     client,
     identity,
@@ -305,16 +282,18 @@ const TURNS: Readonly<Partial<Record<OrderSummary['status'], OrderSummary['role'
   delivered: 'buyer',
 }
 
-/** Your own turn first, by the time that is left, then others', then what is over. */
+/** The orders that wait for you first, then those that wait for others, then what is over; the most urgent first. */
 function formatByTurn(orders: readonly OrderSummary[]): string {
-  const rank = ({ role, status, next_transition: next }: OrderSummary): number =>
-    next === null ? 2 : TURNS[status] === role ? 0 : 1
+  const groupOf = ({ role, status, next_transition: next }: OrderSummary): string => {
+    if (next === null) return 'Over:'
+    return TURNS[status] === role ? 'Your turn:' : 'The turn of others:'
+  }
   const endOf = ({ next_transition: next }: OrderSummary): number => next?.at ?? Number.MAX_SAFE_INTEGER
   const sorted = orders.toSorted((a, b) => endOf(a) - endOf(b))
   return ['Your turn:', 'The turn of others:', 'Over:']
-    .flatMap((title, place) => {
-      const own = sorted.filter((order) => rank(order) === place)
-      return own.length === 0 ? [] : [title, ...own.map((order) => `  ${formatSummary(order)}`)]
+    .flatMap((group) => {
+      const members = sorted.filter((order) => groupOf(order) === group)
+      return members.length === 0 ? [] : [group, ...members.map((order) => `  ${formatSummary(order)}`)]
     })
     .join('\n')
 }

@@ -11,26 +11,21 @@ import {
 } from '../messages.ts'
 import { newDmKeyPair } from '../sealed-box.ts'
 import { usageError } from './command-error.ts'
-import { keepDmKeys } from './dm-key.ts'
+import { ensureDmKeys } from './dm-key.ts'
 import { formatCount, formatTime, oneLine, setIn } from './format.ts'
 import type { Session } from './session.ts'
-import { defineVerb, type Shown, type Verb } from './verb.ts'
+import { defineVerb, flagOption, textOption, type Shown, type Verb } from './verb.ts'
 
-export const UNSEALED_KEY = {
-  kind: 'flag',
-  help: 'trust a key that is seen for the first time, although no signed seal of a known key bears it out',
-} as const
+export const UNSEALED_KEY = flagOption(
+  'trust a key that is seen for the first time, although no signed seal of a known key bears it out',
+)
 
 export const messageVerbs: readonly Verb[] = [
   defineVerb({
     name: 'dm send',
     words: ['AGENT_ID', 'TEXT'],
     options: {
-      'accept-key': {
-        kind: 'text',
-        value: 'KEY',
-        help: 'seal to this key, although another one was seen before on the card',
-      },
+      'accept-key': textOption('KEY', 'seal to this key, although another one was seen before on the card'),
       'unsealed-key': UNSEALED_KEY,
     },
     help: 'Send a message that its reader alone can open; TEXT may be - for stdin',
@@ -44,7 +39,7 @@ export const messageVerbs: readonly Verb[] = [
       const plaintext = await session.readText(text)
       const { client, identity } = await openMessaging(session)
       const { trust } = session
-      const answer = await sayHow(() =>
+      const answer = await explainUnsealedKey(() =>
         sendSealed({
           client,
           identity,
@@ -63,12 +58,8 @@ export const messageVerbs: readonly Verb[] = [
     name: 'dm read',
     words: [],
     options: {
-      after: {
-        kind: 'text',
-        value: 'ID',
-        help: 'what came after this message, read or not; 0 for the beginning',
-      },
-      from: { kind: 'text', value: 'AGENT_ID', help: "one sender's alone" },
+      after: textOption('ID', 'what came after this message, read or not; 0 for the beginning'),
+      from: textOption('AGENT_ID', "one sender's alone"),
       'unsealed-key': UNSEALED_KEY,
     },
     help: 'Read and open the unread messages, 100 at a time, or those after one',
@@ -101,7 +92,7 @@ export const messageVerbs: readonly Verb[] = [
     name: 'dm rekey',
     words: [],
     options: {
-      'forget-old': { kind: 'flag', help: 'make no new pair, and destroy the secret halves of the old ones' },
+      'forget-old': flagOption('make no new pair, and destroy the secret halves of the old ones'),
     },
     help: 'Make and publish a new pair of message keys; what was sealed to the old one still opens',
     async run({ options, session }) {
@@ -146,7 +137,7 @@ export const messageVerbs: readonly Verb[] = [
  */
 async function rekey(session: Session): Promise<Shown> {
   const { client } = await session.own()
-  keepDmKeys(session)
+  ensureDmKeys(session)
   const { secretKey, publicKey } = newDmKeyPair()
   session.changeIdentity(
     ({
@@ -185,7 +176,7 @@ function forgetOldKeys(session: Session): Shown {
 }
 
 /** Says how to go on if the ledger doesn't prove a key. */
-export async function sayHow<T>(send: () => Promise<T>): Promise<T> {
+export async function explainUnsealedKey<T>(send: () => Promise<T>): Promise<T> {
   try {
     return await send()
   } catch (error) {
@@ -200,14 +191,14 @@ export async function sayHow<T>(send: () => Promise<T>): Promise<T> {
 /** The agent's identity for messages. If its card shows no public key yet, the key is published first. */
 async function openMessaging(session: Session): Promise<{ client: Client; identity: MessagingIdentity }> {
   const { client } = await session.own()
-  const identity = keepDmKeys(session)
+  const identity = ensureDmKeys(session)
   if (await publishDmKey({ client, identity }))
     session.progress.say(`dm: published the message key ${identity.dm_public_key} on your card`)
   return { client, identity }
 }
 
 /** Beside the token file: the keys seen of other agents of this service. */
-function pinDirOf({ tokenFile }: Session): string {
+export function pinDirOf({ tokenFile }: Session): string {
   return tokenFile.replace(/\.json$/, '.keys')
 }
 
@@ -225,7 +216,7 @@ function formatMessage(message: OpenedMessage): string {
   return `${head}${KEY_NOTES[message.sender_key]}\n${formatFork(message)}${setIn(message.text)}`
 }
 
-/** Two histories, both signed: worth more than the message. */
+/** A warning if the sender was shown another log than this reader, to be read before the message. */
 export function formatFork({ log_fork: fork }: { log_fork?: LogFork }): string {
   if (fork === undefined) return ''
   const proof =

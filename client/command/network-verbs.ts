@@ -1,21 +1,19 @@
 import type { AgentCard, AgentListing, Post, Reporting } from '../client.ts'
 import { formatClaim, perAgent } from './claim-verbs.ts'
-import { keepDmKeys } from './dm-key.ts'
+import { ensureDmKeys } from './dm-key.ts'
 import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'
-import { defineVerb, type Verb } from './verb.ts'
-
-const limit = { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 } as const
+import { LIMIT_OPTION, defineVerb, flagOption, listOption, textOption, type Verb } from './verb.ts'
 
 export const networkVerbs: readonly Verb[] = [
   defineVerb({
     name: 'profile',
     words: [],
     options: {
-      name: { kind: 'text', value: 'TEXT', help: 'a name' },
-      purpose: { kind: 'text', value: 'TEXT', help: 'what you are for' },
-      capability: { kind: 'list', value: 'C', help: 'what you can do; give it once for each' },
-      'no-capabilities': { kind: 'flag', help: 'empty the list of capabilities' },
-      'dm-key': { kind: 'flag', help: 'publish your key, so that messages can be sealed for you' },
+      name: textOption('TEXT', 'a name'),
+      purpose: textOption('TEXT', 'what you are for'),
+      capability: listOption('C', 'what you can do; give it once for each'),
+      'no-capabilities': flagOption('empty the list of capabilities'),
+      'dm-key': flagOption('publish your key, so that messages can be sealed for you'),
     },
     help: 'Set your public profile; what is not given stays as it was',
     async run({ options, session }) {
@@ -25,7 +23,7 @@ export const networkVerbs: readonly Verb[] = [
         ...(options.name === undefined ? {} : { name: options.name }),
         ...(options.purpose === undefined ? {} : { purpose: options.purpose }),
         ...(capabilities === undefined ? {} : { capabilities }),
-        ...(options['dm-key'] ? { dm_key: keepDmKeys(session).dm_public_key } : {}),
+        ...(options['dm-key'] ? { dm_key: ensureDmKeys(session).dm_public_key } : {}),
       })
       return { answer, text: formatProfile(answer) }
     },
@@ -43,7 +41,7 @@ export const networkVerbs: readonly Verb[] = [
   defineVerb({
     name: 'directory',
     words: ['[CAPABILITY]'],
-    options: { limit },
+    options: { limit: LIMIT_OPTION },
     help: 'Agents that declare a capability, or any at all',
     async run({ words: [capability], options, session }) {
       const answer = await session.client.directory({ capability, limit: options.limit })
@@ -53,7 +51,7 @@ export const networkVerbs: readonly Verb[] = [
   defineVerb({
     name: 'post',
     words: ['TEXT'],
-    options: { topic: { kind: 'text', value: 'T', help: 'what the feed can be filtered by' } },
+    options: { topic: textOption('T', 'what the feed can be filtered by') },
     help: 'Publish a post; TEXT may be - for stdin',
     async run({ words: [text], options: { topic }, session }) {
       const { client } = await session.own()
@@ -68,9 +66,9 @@ export const networkVerbs: readonly Verb[] = [
     name: 'feed',
     words: [],
     options: {
-      topic: { kind: 'text', value: 'T', help: 'posts on this topic only' },
+      topic: textOption('T', 'posts on this topic only'),
       'per-agent': perAgent,
-      limit,
+      limit: LIMIT_OPTION,
     },
     help: 'Public posts, newest first',
     async run({ options, session }) {

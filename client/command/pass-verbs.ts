@@ -24,7 +24,7 @@ import {
   oneLine,
 } from './format.ts'
 import type { Session } from './session.ts'
-import { defineVerb, type Verb } from './verb.ts'
+import { defineVerb, flagOption, numberOption, type Verb } from './verb.ts'
 
 export const passVerbs: readonly Verb[] = [
   defineVerb({
@@ -54,7 +54,7 @@ export const passVerbs: readonly Verb[] = [
   defineVerb({
     name: 'invoice',
     words: ['CURRENCY'],
-    options: { days: { kind: 'whole', value: 'N', help: 'pass days to buy, 1 where absent', min: 1 } },
+    options: { days: numberOption('N', 'pass days to buy, 1 where absent', 1) },
     help: 'Ask for pass days with xno, xmr or pow: credited at once in the free period, else an invoice or a work order',
     async run({ words: [currency], options: { days }, session }) {
       const { client, identity } = await session.own()
@@ -73,7 +73,7 @@ export const passVerbs: readonly Verb[] = [
     name: 'check',
     words: ['INVOICE_ID'],
     options: {
-      wait: { kind: 'flag', help: 'ask again until it is settled or has expired; stop it at any time' },
+      wait: flagOption('ask again until it is settled or has expired; stop it at any time'),
     },
     help: 'Where an invoice in a coin stands, and what was paid',
     async run({ words: [invoiceId], options: { wait }, session }) {
@@ -108,10 +108,10 @@ export const passVerbs: readonly Verb[] = [
     name: 'mine',
     words: [],
     options: {
-      days: { kind: 'whole', value: 'N', help: 'pass days to buy, 1 where absent', min: 1 },
-      threads: { kind: 'whole', value: 'N', help: 'cores to work on, all of them where absent', min: 1 },
-      'no-native': { kind: 'flag', help: 'no code compiled for this processor, WebAssembly alone' },
-      new: { kind: 'flag', help: 'leave the work order that is under way, and begin another' },
+      days: numberOption('N', 'pass days to buy, 1 where absent', 1),
+      threads: numberOption('N', 'cores to work on, all of them where absent', 1),
+      'no-native': flagOption('no code compiled for this processor, WebAssembly alone'),
+      new: flagOption('leave the work order that is under way, and begin another'),
     },
     help: 'Buy pass days by proof of work; stop it at any time, it goes on where it was',
     async run({ options: { days, threads, new: beginAnew, 'no-native': withoutNative }, session }) {

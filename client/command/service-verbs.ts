@@ -13,7 +13,16 @@ import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.
 import { parseJson } from '../private-file.ts'
 import { CommandError } from './command-error.ts'
 import type { Session } from './session.ts'
-import { defineVerb, type Shown, type Verb } from './verb.ts'
+import {
+  LIMIT_OPTION,
+  defineVerb,
+  flagOption,
+  listOption,
+  numberOption,
+  textOption,
+  type Shown,
+  type Verb,
+} from './verb.ts'
 import { verify, VERIFY_OPTIONS, withVerdict, type VerifyOptions } from './verification.ts'
 
 export const serviceVerbs: readonly Verb[] = [
@@ -75,7 +84,7 @@ export const serviceVerbs: readonly Verb[] = [
     name: 'verify',
     words: ['[RECEIPT]'],
     options: {
-      limit: { kind: 'whole', value: 'N', help: 'how many at most, 50 where absent', min: 1 },
+      limit: LIMIT_OPTION,
       ...VERIFY_OPTIONS,
     },
     help: 'Verify a receipt here, by the id of a record or in a file; without one, the announcements of changes',
@@ -105,25 +114,11 @@ export const serviceVerbs: readonly Verb[] = [
     name: 'seals',
     words: [],
     options: {
-      'after-seq': {
-        kind: 'whole',
-        value: 'SEQ',
-        help: 'the seals after this one; the newest where absent',
-        min: 0,
-      },
-      limit: { kind: 'whole', value: 'N', help: 'how many at most, 10000 where absent', min: 1 },
-      full: { kind: 'flag', help: 'verify the whole ledger again, not only what is new' },
-      expect: {
-        kind: 'list',
-        value: 'SEQ:HISTORY',
-        help: 'compare with the history that another reader saw',
-      },
-      'max-age': {
-        kind: 'whole',
-        value: 'SECONDS',
-        help: 'how old the newest signed seal may be, 1800 where absent',
-        min: 0,
-      },
+      'after-seq': numberOption('SEQ', 'the seals after this one; the newest where absent', 0),
+      limit: numberOption('N', 'how many at most, 10000 where absent', 1),
+      full: flagOption('verify the whole ledger again, not only what is new'),
+      expect: listOption('SEQ:HISTORY', 'compare with the history that another reader saw'),
+      'max-age': numberOption('SECONDS', 'how old the newest signed seal may be, 1800 where absent', 0),
       ...VERIFY_OPTIONS,
     },
     help: 'The chain of signed seals over the ledger, verified here; exit code as of seal-verify.mjs',
@@ -148,10 +143,10 @@ export const serviceVerbs: readonly Verb[] = [
     name: 'ledger',
     words: [],
     options: {
-      from: { kind: 'whole', value: 'ENTRY', help: 'the entries from this one on, 1 where absent', min: 1 },
-      kind: { kind: 'text', value: 'KIND', help: 'of this kind alone' },
-      agent: { kind: 'text', value: 'AGENT_ID', help: 'that name this agent alone' },
-      limit: { kind: 'whole', value: 'N', help: 'how many at most, 1000 where absent', min: 1 },
+      from: numberOption('ENTRY', 'the entries from this one on, 1 where absent', 1),
+      kind: textOption('KIND', 'of this kind alone'),
+      agent: textOption('AGENT_ID', 'that name this agent alone'),
+      limit: numberOption('N', 'how many at most, 1000 where absent', 1),
     },
     help: 'The entries of the ledger, oldest first; "seals" verifies them',
     async run({ options: { from, kind, agent, limit }, session }) {
@@ -168,12 +163,7 @@ export const serviceVerbs: readonly Verb[] = [
     name: 'receipt',
     words: ['ID'],
     options: {
-      after: {
-        kind: 'whole',
-        value: 'ENTRY',
-        help: "of a record with very many, the entries after this one's number",
-        min: 0,
-      },
+      after: numberOption('ENTRY', "of a record with very many, the entries after this one's number", 0),
       ...VERIFY_OPTIONS,
     },
     help: 'Every ledger entry of a record with its proof, verified here; kept with --json, it can be checked offline',

@@ -17,7 +17,7 @@ const DEFAULT_URL = 'http://127.0.0.1:3000'
 /** What a verb works with: one service, and this agent's identity there. */
 export interface Session {
   readonly baseUrl: string
-  /** Where all that is kept lies, as `--as` says. */
+  /** The folder of this agent's files: AGENT_HOME, or the folder of `--as` in it. */
   readonly home: string
   readonly tokenFile: string
   /** Plain HTTP to another machine was allowed. */
@@ -32,14 +32,11 @@ export interface Session {
   requireIdentity(): Identity
   /** Where seal-verify.mjs remembers the keys and seals of this service. */
   readonly trust: SealTrust
-  /** With this agent's token. @throws CommandError `not_registered` */
+  /** This agent's identity, and a client with its token. @throws CommandError `not_registered` */
   own(): Promise<{ client: Client; identity: Identity }>
   /** Changes the token file as it stands now, while no other process does. */
   changeIdentity(change: (identity: Identity) => Identity): Identity
-  /**
-   * After a verb that used this agent's identity: what the ledger says anew of the agent, and this command
-   * did not do.
-   */
+  /** What the ledger newly says of this agent that this command did not do; nothing unless own() was called. */
   lookAtOwnEntries(): Promise<string[]>
   /** Writes a line of the verb's own, before what it has to show. */
   print(line: string): void
@@ -63,7 +60,7 @@ export function openSession(options: {
   const home = homeOf(env, options.as)
   const tokenFile = findTokenFile(home, asked)
   // The spelling that the identity was made with is the one under which everything is remembered.
-  const kept = readKept(tokenFile)
+  const kept = readTokenUrl(tokenFile)
   const baseUrl = kept !== undefined && sameService(kept, asked) ? kept : asked
   const insecure = options.insecure || env['AGENT_INSECURE'] === '1'
   const client = createClient({ baseUrl, signal, insecure })
@@ -98,7 +95,7 @@ export function openSession(options: {
     stateFile: tokenFile.replace(/\.json$/, '.seals.json'),
     policyFile: env['WITNESS_POLICY'] || undefined,
   }
-  /** Who signs: with all that it signs it says which log it has seen. */
+  /** By what this agent signs what it writes, if it has an author key. */
   const authorOf = async ({
     agent_id,
     author_secret_key: secretKey,
@@ -107,7 +104,7 @@ export function openSession(options: {
       ? undefined
       : { agent_id, secret_key: secretKey, seen: (await recall(trust.stateFile, baseUrl))?.log }
 
-  let isAsItself = false
+  let usedIdentity = false
   return {
     baseUrl,
     home,
@@ -123,13 +120,13 @@ export function openSession(options: {
     async own() {
       let identity = requireIdentity()
       const { next_token: nextToken } = identity
-      if (nextToken !== undefined && (await isGood(client.with({ token: nextToken }))))
+      if (nextToken !== undefined && (await isTokenValid(client.with({ token: nextToken }))))
         identity = changeIdentity((current) => promoteToken(current, nextToken))
-      isAsItself = true
+      usedIdentity = true
       return { identity, client: client.with({ token: identity.token, author: await authorOf(identity) }) }
     },
     async lookAtOwnEntries() {
-      return isAsItself ? describeOwnEntries(client, requireIdentity(), tokenFile) : []
+      return usedIdentity ? describeOwnEntries(client, requireIdentity(), tokenFile) : []
     },
     print: (line) => void stdout.write(`${line}\n`),
     async readText(text) {
@@ -149,7 +146,7 @@ export function openSession(options: {
   }
 }
 
-/** Once a token is known to be good, the one before it is dead for ever. */
+/** The identity with a token that is known to be good, in place of the one before, which the service refuses. */
 export function promoteToken({ next_token: nextToken, ...identity }: Identity, token: string): Identity {
   return {
     ...identity,
@@ -158,7 +155,7 @@ export function promoteToken({ next_token: nextToken, ...identity }: Identity, t
   }
 }
 
-async function isGood(client: Client): Promise<boolean> {
+async function isTokenValid(client: Client): Promise<boolean> {
   try {
     await client.me()
     return true
@@ -168,7 +165,7 @@ async function isGood(client: Client): Promise<boolean> {
   }
 }
 
-/** Each name has a folder of its own; what is kept without a name lies beside those. */
+/** The folder of an agent's files: each name of `--as` has its own within the one without a name. */
 export function homeOf(env: NodeJS.ProcessEnv, as: string | undefined): string {
   const home = env['AGENT_HOME'] || path.join(homedir(), '.agent-network')
   if (as === undefined) return home
@@ -193,8 +190,8 @@ export function findTokenFile(home: string, baseUrl: string): string {
   return files.find((file) => existsSync(file)) ?? tokenFilePath(home, baseUrl)
 }
 
-/** The service that a token file names. What else is wrong with the file, the verb that reads it says. */
-function readKept(tokenFile: string): string | undefined {
+/** The URL in a token file; undefined if it can't be read, which the verb that uses the file will say. */
+function readTokenUrl(tokenFile: string): string | undefined {
   try {
     return readTokenFile(tokenFile)?.url
   } catch {

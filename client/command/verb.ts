@@ -9,6 +9,15 @@ export type OptionSpec =
 
 export type OptionSpecs = Readonly<Record<string, OptionSpec>>
 
+export const flagOption = (help: string) => ({ kind: 'flag', help }) as const
+export const textOption = (value: string, help: string) => ({ kind: 'text', value, help }) as const
+/** May be given more than once. */
+export const listOption = (value: string, help: string) => ({ kind: 'list', value, help }) as const
+/** A whole number. */
+export const numberOption = (value: string, help: string, min: number) =>
+  ({ kind: 'whole', value, help, min }) as const
+export const LIMIT_OPTION = numberOption('N', 'how many at most, 50 where absent', 1)
+
 export type OptionValue<S extends OptionSpec> = S extends { kind: 'flag' }
   ? boolean
   : S extends { kind: 'list' }

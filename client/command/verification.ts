@@ -1,22 +1,16 @@
 import { check, type Verification } from '../seal-verify.mjs'
-import { RefusalError, TransportError, type Client } from '../client.ts'
-import { trustArguments } from '../own-ledger.ts'
+import { askConsistency, trustArguments } from '../own-ledger.ts'
 import { setIn } from './format.ts'
 import type { Session } from './session.ts'
-import type { Shown } from './verb.ts'
+import { listOption, textOption, type Shown } from './verb.ts'
 
 /** What the verbs that verify take beside their own. */
 export const VERIFY_OPTIONS = {
-  pubkey: {
-    kind: 'list',
-    value: 'KEY',
-    help: "the service's seal key, from a source that you trust; no other is accepted",
-  },
-  policy: {
-    kind: 'text',
-    value: 'FILE',
-    help: "whose cosignatures a checkpoint must have (C2SP tlog-policy); WITNESS_POLICY, or nobody's, where absent",
-  },
+  pubkey: listOption('KEY', "the service's seal key, from a source that you trust; no other is accepted"),
+  policy: textOption(
+    'FILE',
+    "whose cosignatures a checkpoint must have (C2SP tlog-policy); WITNESS_POLICY, or nobody's, where absent",
+  ),
 } as const
 
 /** The options as they are given to a verb. */
@@ -25,7 +19,7 @@ export interface VerifyOptions {
   policy: string | undefined
 }
 
-/** What is through sooner shows no progress. */
+/** A verification that ends sooner shows no progress. */
 const QUIET_MS = 2_000
 
 /** Runs this command's own copy of seal-verify.mjs on what this agent remembers of the service. */
@@ -43,19 +37,9 @@ export function verify(
   }
   return check([...args, ...options], {
     progress,
-    consistency: consistencyBy(session.client),
+    consistency: askConsistency(session.client),
     ...(receipt === undefined ? {} : { receipt }),
   })
-}
-
-/** Asks for the proof between two logs; a service that has none leaves it open. */
-const consistencyBy = (client: Client) => async (from: number, to: number) => {
-  try {
-    return await client.consistency({ from, to })
-  } catch (error) {
-    if (error instanceof RefusalError || error instanceof TransportError) return undefined
-    throw error
-  }
 }
 
 /**

@@ -5,7 +5,7 @@ import { readPrivateFile, writePrivateFile } from '../private-file.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatJson } from './format.ts'
 import type { Session } from './session.ts'
-import { defineVerb, type Verb } from './verb.ts'
+import { defineVerb, flagOption, textOption, type Verb } from './verb.ts'
 
 /** Less than the client waits for an answer. */
 const WAIT_SECONDS = 25
@@ -15,9 +15,9 @@ export const watchVerb: Verb = defineVerb({
   name: 'watch',
   words: [],
   options: {
-    exec: { kind: 'text', value: 'CMD', help: 'run CMD for each event, which it gets on stdin' },
-    once: { kind: 'flag', help: 'end when there are no more, instead of waiting for the next' },
-    'from-start': { kind: 'flag', help: 'begin with the oldest event that is kept' },
+    exec: textOption('CMD', 'run CMD for each event, which it gets on stdin'),
+    once: flagOption('end when there are no more, instead of waiting for the next'),
+    'from-start': flagOption('begin with the oldest event that is kept'),
   },
   help: 'Print what concerns you as JSON lines, from where the last run ended',
   async run({ options, session }) {
@@ -32,10 +32,10 @@ export const watchVerb: Verb = defineVerb({
       const page = await readPage(session, after, options.once ? 0 : WAIT_SECONDS)
       if (page.truncated) session.progress.say('watch: some events are no longer kept; what follows is newer')
       for (const event of page.events) {
-        if (options.exec !== undefined) await hand(session, event, options.exec)
+        if (options.exec !== undefined) await runCommand(session, event, options.exec)
         else if (!options.once) session.print(formatJson(event))
         seen.push(event)
-        // Not before: a run that is stopped here tells of this event again.
+        // Kept only now: a run that is stopped before this tells of the event again.
         if (options.exec !== undefined || !options.once) keep(event.cursor)
       }
       after = page.next
@@ -54,7 +54,7 @@ export const watchVerb: Verb = defineVerb({
   },
 })
 
-/** A service that is away is asked again, for as long as it takes. */
+/** The next events. A service that doesn't answer is asked again until it does, unless `wait` is 0. */
 async function readPage(session: Session, after: string | undefined, wait: number): Promise<EventPage> {
   const { client } = await session.own()
   for (let pauseMs: number = RETRY_MS.first; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS.longest)) {
@@ -70,7 +70,8 @@ async function readPage(session: Session, after: string | undefined, wait: numbe
   }
 }
 
-async function hand(session: Session, event: Event, command: string): Promise<void> {
+/** Runs a command with the event on its stdin. @throws CommandError unless it ends with 0 */
+async function runCommand(session: Session, event: Event, command: string): Promise<void> {
   const code = await new Promise<number | null>((resolve, reject) => {
     const child = spawn(command, {
       shell: true,

@@ -4,7 +4,7 @@ import { witnessCheckpoint, WitnessError, type Witnessed } from '../witness.ts'
 import { CommandError } from './command-error.ts'
 import { formatFields } from './format.ts'
 import type { Session } from './session.ts'
-import { defineVerb, type Verb } from './verb.ts'
+import { defineVerb, flagOption, type Verb } from './verb.ts'
 import { VERIFY_OPTIONS } from './verification.ts'
 
 const WATCH_EVERY_SECONDS = 60
@@ -14,7 +14,7 @@ export const witnessVerbs: readonly Verb[] = [
     name: 'witness',
     words: [],
     options: {
-      watch: { kind: 'flag', help: 'look again every minute until it is stopped' },
+      watch: flagOption('look again every minute until it is stopped'),
       pubkey: VERIFY_OPTIONS.pubkey,
     },
     help: 'Cosign the newest checkpoint of the ledger, if it goes on from what you cosigned before',

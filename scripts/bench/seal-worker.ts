@@ -10,6 +10,7 @@ import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { createLog } from '../../shared/foundation/log.ts'
+import { MAJORITY } from '../../shared/servers/database.ts'
 
 export interface SealRun {
   entries: number
@@ -23,7 +24,6 @@ export interface SealRun {
 
 const BATCH_ENTRIES = 2_000
 const PAGE_ENTRIES = 5_000
-const MAJORITY = { readConcern: { level: 'majority' } } as const
 
 async function runOurs(): Promise<SealRun> {
   const ctx = openContext(readConfig(process.env, 'workers'), createLog('bench', 'silent'), {

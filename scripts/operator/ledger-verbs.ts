@@ -7,8 +7,8 @@ import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { adoptionFileOf, adoptSeal } from '../../shared/ledger/adoption.ts'
 import { exportLog } from '../../shared/ledger/log-export.ts'
-import { ensureSealKey, memoryBeside, readSealKey } from '../../shared/ledger/seal-key.ts'
-import { headOf, memoryFileIn, NOTHING_SIGNED } from '../../shared/ledger/seal-memory.ts'
+import { ensureSealKey, defaultMemoryFile, readSealKey } from '../../shared/ledger/seal-key.ts'
+import { headOf, memoryFileOf, NOTHING_SIGNED } from '../../shared/ledger/seal-memory.ts'
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'
 import { SealError } from '../../shared/ledger/seal.ts'
 import { enqueueJob } from './job.ts'
@@ -65,7 +65,9 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
     changes: true,
     runHere({ words: [name], dryRun, env }) {
       const file = path.resolve(name)
-      const memoryFile = path.resolve(readConfig(env, 'start').secrets.sealMemoryFile ?? memoryBeside(file))
+      const memoryFile = path.resolve(
+        readConfig(env, 'start').secrets.sealMemoryFile ?? defaultMemoryFile(file),
+      )
       if (fs.existsSync(file))
         throw new CommandError(
           'exists',
@@ -109,7 +111,7 @@ async function adoptLast(
       `The last signed seal of the database is ${head.seq}, and the SHA-256 of its payload ${head.payloadHash}.`,
     )
   const shown = { seq: Number(seq), payload_hash: hash, ledger_entry: 'seal_adoption' }
-  if (dryRun) return showDone({ adoption_file: adoptionFileOf(memoryFileIn(ctx.config)), ...shown }, true)
+  if (dryRun) return showDone({ adoption_file: adoptionFileOf(memoryFileOf(ctx.config)), ...shown }, true)
   const { file, remembered } = await adoptSeal(ctx, Number(seq), hash).catch((error: unknown) => {
     throw error instanceof SealError ? new CommandError('not_adopted', error.message) : error
   })

@@ -40,6 +40,7 @@ import {
 import { ORDER_STATUS_MEANINGS, ORDER_STATUSES, ORDER_STEP_NAMES, stepRule } from '../market/order-states.ts'
 
 const statements = z.array(z.string())
+const meanings = z.array(z.object({ status: z.string(), meaning: z.string() }))
 
 export const rulesView = z.object({
   rules: z.array(
@@ -63,12 +64,12 @@ export const rulesView = z.object({
     statements,
   }),
   pass: z.object({
-    invoice_statuses: z.array(z.object({ status: z.string(), meaning: z.string() })),
+    invoice_statuses: meanings,
     payment_states: z.array(z.object({ state: z.string(), meaning: z.string() })),
     statements,
   }),
   claims: z.object({
-    statuses: z.array(z.object({ status: z.string(), meaning: z.string() })),
+    statuses: meanings,
     outcomes: z.array(z.string()),
     statements,
   }),
@@ -93,7 +94,7 @@ export const rulesView = z.object({
     fee_percent: z.int(),
     min_order_usd: z.number(),
     max_order_usd: z.number(),
-    statuses: z.array(z.object({ status: z.string(), meaning: z.string() })),
+    statuses: meanings,
     steps: z.array(
       z.object({
         step: z.string(),
@@ -140,11 +141,7 @@ export function describeRules(
       statements: CLAIMS,
     },
     ledger: {
-      entry_kinds: Object.entries(ENTRIES).map(([kind, entry]) => ({
-        kind,
-        records: entry.records,
-        commitments: [...entry.commitments],
-      })),
+      entry_kinds: Object.entries(ENTRIES).map(([kind, described]) => ({ kind, ...described })),
       verifiers: VERIFIERS,
       statements: LEDGER,
     },
@@ -173,13 +170,15 @@ export function describeRules(
   }
 }
 
-/** A share that anybody can check by hand: few bits, so that it costs next to nothing to find. */
+type ProofOfWork = z.input<typeof rulesView>['proof_of_work']
+
+/** Few bits, so that the example costs next to nothing to find. */
 const EXAMPLE_PREFIX = '00112233445566778899aabbccddeeff'
 const EXAMPLE_BITS = 12
-let example: { prefix: string; nonce: string; sha256: string; zero_bits: number } | undefined
+let example: ProofOfWork['example'] | undefined
 
-/** The worked example of the one rule for all proof of work: the first decimal nonce that reaches 12 bits. */
-export function workedExample(): { prefix: string; nonce: string; sha256: string; zero_bits: number } {
+/** A share that anybody can check by hand: the first decimal nonce that reaches 12 bits. */
+export function workedExample(): ProofOfWork['example'] {
   for (let nonce = 0; example === undefined; nonce++) {
     if (!isShare(EXAMPLE_PREFIX, String(nonce), EXAMPLE_BITS)) continue
     const sha256 = hash('sha256', `${EXAMPLE_PREFIX}:${nonce}`, 'hex')
@@ -195,7 +194,7 @@ export function workedExample(): { prefix: string; nonce: string; sha256: string
 
 function describeProofOfWork(
   config: Pick<Config, 'registerBits' | 'shareBits' | 'sharesPerDay'>,
-): z.input<typeof rulesView>['proof_of_work'] {
+): ProofOfWork {
   return {
     algorithm: 'sha256',
     preimage: 'prefix:nonce',
@@ -278,196 +277,134 @@ const CLAIMS = [
   "The operator accepts a proposal with a number of days, which are credited to its author's pass.",
 ]
 
-interface Entry {
-  records: string
-  /** Of a commitment: the key in the entry's `data`, the content committed to, and where the salt stands. */
-  commitments: readonly { field: string; content: string; salt: string }[]
-}
+type Commitment = z.input<typeof rulesView>['ledger']['entry_kinds'][number]['commitments'][number]
+
+/** @param field the key in the entry's `data` @param content what is committed to @param salt where it is shown */
+const commitment = (field: string, content: string, salt: string): Commitment => ({ field, content, salt })
+
+const entry = (records: string, ...commitments: Commitment[]) => ({ records, commitments })
 
 /** One row for each kind of entry, so that a kind without its rule does not compile. */
-const ENTRIES: Record<EntryKind, Entry> = {
-  registration: {
-    records: 'an agent registered, for the work in `prefix`, `nonce` and `bits`',
-    commitments: [
-      {
-        field: 'handle_hash',
-        content: '{"handle": handle or null, "id": agent_id}',
-        salt: "`salt` of the agent's card",
-      },
-    ],
-  },
-  token_rotation: { records: 'an agent replaced its token', commitments: [] },
-  dm_key_change: {
-    records:
-      'an agent set or changed the public key that its messages are sealed to, which stands in the clear, or took it away: then it is null',
-    commitments: [],
-  },
-  author_key_change: {
-    records:
-      'an agent set or changed the public key by which what it signs is verified; both kinds of change carry `author`, its signature by the key before, once there was one',
-    commitments: [],
-  },
-  witness_key: {
-    records: 'an agent named the key that it cosigns checkpoints of the log with, as a vkey',
-    commitments: [],
-  },
-  pass_credit: { records: 'days were credited to a pass, and by what means', commitments: [] },
-  claim: {
-    records: 'a claim was made',
-    commitments: [
-      {
-        field: 'content_hash',
-        content: '{"id": id, "kind": kind, "statement": statement}',
-        salt: '`salt` of the claim; hidden with it',
-      },
-    ],
-  },
-  verdict: {
-    records: 'a verdict was given on a claim',
-    commitments: [
-      {
-        field: 'evidence_hash',
-        content: '{"evidence": evidence or null, "id": id}',
-        salt: '`salt` of the verdict',
-      },
-    ],
-  },
-  proposal_accepted: { records: 'the operator took up a proposal', commitments: [] },
-  post: {
-    records: 'a post was published',
-    commitments: [
-      {
-        field: 'content_hash',
-        content: '{"body": body, "id": id, "topic": topic or null}',
-        salt: '`salt` of the post; hidden with it',
-      },
-    ],
-  },
-  hide: {
-    records:
-      'the operator hid a post, a claim, an offer, or the handle and profile of an agent; `rule` names what it breaks',
-    commitments: [],
-  },
-  unhide: { records: 'the operator showed again what was hidden for `rule`', commitments: [] },
-  ban: {
-    records:
-      'the operator banned an agent; with `hides`, all that it wrote is hidden until the ban is lifted',
-    commitments: [],
-  },
-  unban: { records: 'the operator lifted a ban', commitments: [] },
-  announcement: {
-    records: 'the operator announced something; GET /verify lists it once it is signed',
-    commitments: [
-      {
-        field: 'content_hash',
-        content: '{"id": id, "kind": kind, "text": text}',
-        salt: "the announcement's receipt",
-      },
-    ],
-  },
-  payment: {
-    records: 'a payment in a coin was confirmed and counted, once, for an invoice or a market order',
-    commitments: [
-      {
-        field: 'tx_hash',
-        content: '{"id": payment_id, "tx": transaction or block hash}',
-        salt: '`salt` of the payment in `POST /invoice/check`',
-      },
-    ],
-  },
-  offer: {
-    records: 'an offer was made',
-    commitments: [
-      {
-        field: 'content_hash',
-        content: '{"description": description, "id": offer_id, "title": title}',
-        salt: '`salt` of the offer',
-      },
-      {
-        field: 'addresses_hash',
-        content: '{"id": offer_id, "payout_addresses": {coin: address}}',
-        salt: '`addresses_salt`, which `POST /market/offer` shows to the seller',
-      },
-    ],
-  },
-  offer_closed: { records: 'an offer was closed', commitments: [] },
-  order: {
-    records:
-      'a market order took a step; `step` names it, and `status` the state that it led to, if it changed',
-    commitments: [
-      {
-        field: 'payout_address_hash',
-        content: '{"address": address, "id": order_id}',
-        salt: '`salts.payout_address` of the order, for the seller',
-      },
-      {
-        field: 'refund_address_hash',
-        content: '{"address": address, "id": order_id}',
-        salt: '`salts.refund_address` of the order, for the buyer',
-      },
-      {
-        field: 'delivery_hash',
-        content: '{"delivery": delivery, "id": order_id}',
-        salt: '`salts.delivery` of the order, for both sides',
-      },
-    ],
-  },
-  fee: {
-    records:
-      'the venue took its fee of a released order, or returned it because the order was refunded after all',
-    commitments: [],
-  },
-  dispute: {
-    records:
-      'a buyer disputed a delivery, or a reorganisation of the chain took a settled payment of an order away',
-    commitments: [
-      {
-        field: 'reason_hash',
-        content: '{"id": order_id, "reason": reason}',
-        salt: '`salts.dispute` of the order, for both sides',
-      },
-    ],
-  },
-  dispute_outcome: {
-    records:
-      'the operator decided a dispute; `written_off_raw` is what the chain had taken back and nobody is owed any more',
-    commitments: [],
-  },
-  payout: {
-    records: 'a sum became owed to a payee, or its payout took a step',
-    commitments: [
-      {
-        field: 'tx_hash',
-        content: '{"id": payout_id, "tx": transaction or block hash}',
-        salt: '`salt` of the payout in the order, for its payee',
-      },
-    ],
-  },
-  reconcile: {
-    records:
-      "the operator accepted a wallet's chain that the database did not know; or, if `step` is explained, accounted for a transaction of it that had sent money away, `transfer_id`, under `reconciliation_id`",
-    commitments: [],
-  },
-  solvency: {
-    records:
-      'the sums owed per coin, computed from the entries below it, and `prev_seal`, the SHA-256 of the payload of the seal before; the last entry of every seal',
-    commitments: [],
-  },
-  operator_act: {
-    records:
-      "the operator pressed a button of its board of queues: `act`, on the queue `queue` or on all; it puts jobs off or back, and no record's content changes by it",
-    commitments: [
-      {
-        field: 'content_hash',
-        content: '{"by": user, "id": act_id, "path": what was asked for}',
-        salt: 'with the operator',
-      },
-    ],
-  },
-  seal_adoption: {
-    records: 'the operator told a sealer without its memory which seal is the last',
-    commitments: [],
-  },
+const ENTRIES: Record<EntryKind, ReturnType<typeof entry>> = {
+  registration: entry(
+    'an agent registered, for the work in `prefix`, `nonce` and `bits`',
+    commitment('handle_hash', '{"handle": handle or null, "id": agent_id}', "`salt` of the agent's card"),
+  ),
+  token_rotation: entry('an agent replaced its token'),
+  dm_key_change: entry(
+    'an agent set or changed the public key that its messages are sealed to, which stands in the clear, or took it away: then it is null',
+  ),
+  author_key_change: entry(
+    'an agent set or changed the public key by which what it signs is verified; both kinds of change carry `author`, its signature by the key before, once there was one',
+  ),
+  witness_key: entry('an agent named the key that it cosigns checkpoints of the log with, as a vkey'),
+  pass_credit: entry('days were credited to a pass, and by what means'),
+  claim: entry(
+    'a claim was made',
+    commitment(
+      'content_hash',
+      '{"id": id, "kind": kind, "statement": statement}',
+      '`salt` of the claim; hidden with it',
+    ),
+  ),
+  verdict: entry(
+    'a verdict was given on a claim',
+    commitment('evidence_hash', '{"evidence": evidence or null, "id": id}', '`salt` of the verdict'),
+  ),
+  proposal_accepted: entry('the operator took up a proposal'),
+  post: entry(
+    'a post was published',
+    commitment(
+      'content_hash',
+      '{"body": body, "id": id, "topic": topic or null}',
+      '`salt` of the post; hidden with it',
+    ),
+  ),
+  hide: entry(
+    'the operator hid a post, a claim, an offer, or the handle and profile of an agent; `rule` names what it breaks',
+  ),
+  unhide: entry('the operator showed again what was hidden for `rule`'),
+  ban: entry(
+    'the operator banned an agent; with `hides`, all that it wrote is hidden until the ban is lifted',
+  ),
+  unban: entry('the operator lifted a ban'),
+  announcement: entry(
+    'the operator announced something; GET /verify lists it once it is signed',
+    commitment('content_hash', '{"id": id, "kind": kind, "text": text}', "the announcement's receipt"),
+  ),
+  payment: entry(
+    'a payment in a coin was confirmed and counted, once, for an invoice or a market order',
+    commitment(
+      'tx_hash',
+      '{"id": payment_id, "tx": transaction or block hash}',
+      '`salt` of the payment in `POST /invoice/check`',
+    ),
+  ),
+  offer: entry(
+    'an offer was made',
+    commitment(
+      'content_hash',
+      '{"description": description, "id": offer_id, "title": title}',
+      '`salt` of the offer',
+    ),
+    commitment(
+      'addresses_hash',
+      '{"id": offer_id, "payout_addresses": {coin: address}}',
+      '`addresses_salt`, which `POST /market/offer` shows to the seller',
+    ),
+  ),
+  offer_closed: entry('an offer was closed'),
+  order: entry(
+    'a market order took a step; `step` names it, and `status` the state that it led to, if it changed',
+    commitment(
+      'payout_address_hash',
+      '{"address": address, "id": order_id}',
+      '`salts.payout_address` of the order, for the seller',
+    ),
+    commitment(
+      'refund_address_hash',
+      '{"address": address, "id": order_id}',
+      '`salts.refund_address` of the order, for the buyer',
+    ),
+    commitment(
+      'delivery_hash',
+      '{"delivery": delivery, "id": order_id}',
+      '`salts.delivery` of the order, for both sides',
+    ),
+  ),
+  fee: entry(
+    'the venue took its fee of a released order, or returned it because the order was refunded after all',
+  ),
+  dispute: entry(
+    'a buyer disputed a delivery, or a reorganisation of the chain took a settled payment of an order away',
+    commitment(
+      'reason_hash',
+      '{"id": order_id, "reason": reason}',
+      '`salts.dispute` of the order, for both sides',
+    ),
+  ),
+  dispute_outcome: entry(
+    'the operator decided a dispute; `written_off_raw` is what the chain had taken back and nobody is owed any more',
+  ),
+  payout: entry(
+    'a sum became owed to a payee, or its payout took a step',
+    commitment(
+      'tx_hash',
+      '{"id": payout_id, "tx": transaction or block hash}',
+      '`salt` of the payout in the order, for its payee',
+    ),
+  ),
+  reconcile: entry(
+    "the operator accepted a wallet's chain that the database did not know; or, if `step` is explained, accounted for a transaction of it that had sent money away, `transfer_id`, under `reconciliation_id`",
+  ),
+  solvency: entry(
+    'the sums owed per coin, computed from the entries below it, and `prev_seal`, the SHA-256 of the payload of the seal before; the last entry of every seal',
+  ),
+  operator_act: entry(
+    "the operator pressed a button of its board of queues: `act`, on the queue `queue` or on all; it puts jobs off or back, and no record's content changes by it",
+    commitment('content_hash', '{"by": user, "id": act_id, "path": what was asked for}', 'with the operator'),
+  ),
+  seal_adoption: entry('the operator told a sealer without its memory which seal is the last'),
 }
 
 /** The list that sha256sum checks: `HASH  FILE` a line. */

@@ -8,7 +8,7 @@ import { offerContent, type OfferRecord } from '../market/offer.ts'
 import type { OrderRecord } from '../market/order.ts'
 import type { PaymentRecord } from '../payments/invoice.ts'
 import { postContent } from '../posts/post.ts'
-import { readLeaves, type EntryRecord } from '../ledger/entry.ts'
+import { computeLeaves, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
 import type { SealRecord } from '../ledger/seal.ts'
 import { headOf } from '../ledger/seal-memory.ts'
@@ -16,7 +16,14 @@ import { applyKeyChange, keyState } from '../ledger/agent-keys.ts'
 import { createKeyTree } from '../crypto/key-tree.ts'
 import { createLogTree } from '../crypto/log-tree.ts'
 import { logState } from '../ledger/log.ts'
-import { closesSeal, closingEntry, countOwed, NOTHING_OWED, readOwed, type Owed } from '../ledger/solvency.ts'
+import {
+  closesSeal,
+  closingEntry,
+  tryAddToOwed,
+  NOTHING_OWED,
+  parseOwed,
+  type Owed,
+} from '../ledger/solvency.ts'
 
 /*
  * The chain of seals proves that entries are unchanged since they were sealed. This checks, with each walk
@@ -210,7 +217,7 @@ function createSumCheck({ seals }: CheckContext, report: (sentence: string) => v
   let before = { log: logState(log), keys: keyState(keys) }
   return async (entry: EntryRecord): Promise<void> => {
     seal ??= await seals.find(seq)
-    const { leaves, unreadable } = readLeaves([entry])
+    const { leaves, unreadable } = computeLeaves([entry])
     log.append(leaves)
     keys = applyKeyChange(keys, entry)
     if (seal?.to_id === entry._id) {
@@ -225,7 +232,7 @@ function createSumCheck({ seals }: CheckContext, report: (sentence: string) => v
       for (const field of ['log', 'keys'].filter((name) => entry.data[name] !== undefined))
         if (canonicalJson(entry.data[field]) !== canonicalJson(data[field]))
           report(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
-      owed = readOwed(entry)
+      owed = parseOwed(entry)
       previous = seal
       before = { log: logState(log), keys: keyState(keys) }
       if (seal.log_root !== undefined && seal.log_root !== before.log.root)
@@ -234,7 +241,7 @@ function createSumCheck({ seals }: CheckContext, report: (sentence: string) => v
       seq++
       return
     }
-    const counted = countOwed(owed, entry, !unreadable.has(entry))
+    const counted = tryAddToOwed(owed, entry, !unreadable.has(entry))
     if (counted.anomaly !== undefined) report(counted.anomaly)
     owed = counted.owed
   }

@@ -2,7 +2,7 @@ import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
 import { type Session, within } from '../servers/database.ts'
 import { createIdLookUp, createLookUp } from '../servers/group-commit.ts'
-import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
+import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { tell, TELLS_INDEX, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { shownHandle, type AgentListed, type AgentRecord, type ProfileChange } from './agent.ts'
@@ -208,7 +208,7 @@ export function createAgentStore(connection: Connection) {
      *
      * @returns false if the agent was in that state already, or doesn't exist
      */
-    setHidden: setHiddenIn(agents),
+    setHidden: createSetHidden(agents),
     /** @returns false if the agent's token is no longer the one expected, or the agent is banned */
     async replaceToken(
       agentId: string,

@@ -9,7 +9,7 @@ import type { EntryRecord } from '../ledger/entry.ts'
 import { newSalt } from '../ledger/pending.ts'
 import { refuseCopy } from '../servers/copy.ts'
 import { SealError } from '../ledger/seal.ts'
-import { expectMemory, findTimeFault, openSigner } from '../ledger/signing.ts'
+import { requireMemory, findTimeFault, openSigner } from '../ledger/signing.ts'
 import { rememberStatement } from '../ledger/statements.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
 import {
@@ -111,7 +111,7 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
   if (signer === undefined) return false
   try {
     await refuseCopy(ctx.database.connection, `${id} is not signed`)
-    expectMemory(signer)
+    requireMemory(signer)
     expectCommitted(announcement, entry)
     const fault = findTimeFault(ctx, announcement.at)
     if (fault !== undefined) throw new SealError(`${id} is not signed: ${fault.sentence}`)

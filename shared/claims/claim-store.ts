@@ -4,7 +4,7 @@ import { authorField } from '../agents/authorship.ts'
 import type { Past } from '../agents/unbanned.ts'
 import { type Session, within } from '../servers/database.ts'
 import { createIdLookUp } from '../servers/group-commit.ts'
-import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
+import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { pushing, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
 import { MAX_UNENDORSED_PROPOSALS } from '../foundation/limits.ts'
@@ -192,7 +192,7 @@ export function createClaimStore(connection: Connection) {
       return counts
     },
     /** @returns false if the claim was in that state already, or doesn't exist */
-    setHidden: setHiddenIn(claims),
+    setHidden: createSetHidden(claims),
     /** Claims that are not hidden, newest first. The filter's `status` is that at `nowSeconds`. */
     async list(
       filter: ClaimFilter,

@@ -1,6 +1,6 @@
 import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
-import { Overtaken, type Session } from '../servers/database.ts'
+import { MAJORITY, Overtaken, type Session } from '../servers/database.ts'
 import { schemaOf } from '../servers/fields.ts'
 import { createGroups } from '../servers/group-commit.ts'
 import { EVENTS_KEPT } from '../foundation/limits.ts'
@@ -37,9 +37,6 @@ export interface MarkPlace {
   at: number
   after: string
 }
-
-/** What an election may take back must not have been given to anybody. */
-const MAJORITY = { readConcern: { level: 'majority' } } as const
 
 type TellingRecord = { _id: string; tells: EventMark[] }
 

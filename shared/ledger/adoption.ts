@@ -5,39 +5,34 @@ import type { Config } from '../foundation/config.ts'
 import type { Context } from '../context.ts'
 import { readJsonFile, replaceFile, syncFolder } from '../foundation/durable-file.ts'
 import { newStepId } from '../foundation/ids.ts'
+import { hex } from '../foundation/schema.ts'
 import { SealError } from './seal.ts'
-import { headOf, memoryFileIn, NOTHING_SIGNED, readMemory, type Remembered } from './seal-memory.ts'
+import { headOf, memoryFileOf, NOTHING_SIGNED, readMemoryUnlessDamaged } from './seal-memory.ts'
 
 /**
- * An operator's decision that the database is the one to go on from, although the seal memory knows another
- * or nothing: it lies in a file beside the memory, written on the signing host, and the signer takes it when
- * it runs next. No job and no document can say the same: whoever reaches the database and the queues alone
+ * An operator's decision that signing goes on from this database, although the seal memory remembers another
+ * last seal or none. It is a file beside the memory, written on the signing host, and the signer applies it at
+ * its next run. No job and no document can say the same: whoever reaches only the database and the queues
  * can't have history signed anew.
  */
-export interface Adoption {
-  /** Names the act, which is on record once however often its taking is tried. */
-  id: string
-  /** The last signed seal of the database; 0 if it has none. */
-  seq: number
-  /** SHA-256 of its payload, as hex; zeros for seq 0. */
-  payload_hash: string
-  /** What the memory held when the operator decided; null if there was none, or none that could be read. */
-  remembered: Pick<Remembered, 'seq' | 'payload_hash'> | null
-}
+export type Adoption = z.infer<typeof adoptionFile>
 
-const hash = z.string().regex(/^[0-9a-f]{64}$/)
 const adoptionFile = z.object({
+  /** Names the act, so that it is recorded once however often it is tried. */
   id: z.string().regex(/^[0-9a-hjkmnp-tv-z]{26}$/),
+  /** The last signed seal of the database; 0 if it has none. */
   seq: z.int().min(0),
-  payload_hash: hash,
-  remembered: z.object({ seq: z.int().min(0), payload_hash: hash }).nullable(),
+  /** SHA-256 of its payload, as hex; zeros for seq 0. */
+  payload_hash: hex(64),
+  /** What the memory held when the operator decided; null if there was none, or a damaged one. */
+  remembered: z.object({ seq: z.int().min(0), payload_hash: hex(64) }).nullable(),
 })
 
 export const adoptionFileOf = (memoryFile: string): string => `${memoryFile}.adoption`
 
 /**
- * Writes down that the seal memory shall take over the last signed seal of the database. To be run on the
- * signing host.
+ * Writes the adoption of the database's last signed seal, for the signer to apply. To be run on the signing
+ * host.
  *
  * @param seq the last signed seal of the database; 0 if it has none
  * @param payloadHash SHA-256 of its payload, as hex; 64 zeros for seq 0
@@ -49,19 +44,18 @@ export async function adoptSeal(
   seq: number,
   payloadHash: string,
 ): Promise<{ file: string; remembered: Adoption['remembered'] }> {
-  await expectLastSigned(ctx, seq, payloadHash)
-  const memoryFile = findMemoryFile(ctx.config)
-  const remembered = readIfWhole(memoryFile)
+  await requireLastSigned(ctx, seq, payloadHash)
+  const memoryFile = requireMemoryFile(ctx.config)
+  const held = readMemoryUnlessDamaged(memoryFile)
+  const remembered = held === undefined ? null : { seq: held.seq, payload_hash: held.payload_hash }
+  const adoption: Adoption = { id: newStepId(), seq, payload_hash: payloadHash, remembered }
   const file = adoptionFileOf(memoryFile)
-  replaceFile(
-    file,
-    `${JSON.stringify({ id: newStepId(), seq, payload_hash: payloadHash, remembered } satisfies Adoption)}\n`,
-  )
+  replaceFile(file, `${JSON.stringify(adoption)}\n`)
   return { file, remembered }
 }
 
 /** @throws SealError if the last signed seal of the database is another */
-export async function expectLastSigned(
+export async function requireLastSigned(
   ctx: Pick<Context, 'seals'>,
   seq: number,
   payloadHash: string,
@@ -74,8 +68,9 @@ export async function expectLastSigned(
     )
 }
 
-function findMemoryFile({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'>): string {
-  const file = memoryFileIn({ secrets, dataDir })
+/** @throws SealError if this host has no place for a seal memory */
+function requireMemoryFile({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'>): string {
+  const file = memoryFileOf({ secrets, dataDir })
   const isHere =
     secrets.sealMemoryFile === undefined
       ? fs.existsSync(file) || fs.existsSync(path.join(dataDir, 'seal-key'))
@@ -96,21 +91,10 @@ export function readAdoption(memoryFile: string): Adoption | undefined {
   )
 }
 
-/** Ends an adoption that was taken, or puts one aside that was refused. */
-export function endAdoption(memoryFile: string, isTaken: boolean): void {
+/** Removes an adoption that was applied, or renames one that was refused to `….refused`. */
+export function endAdoption(memoryFile: string, isApplied: boolean): void {
   const file = adoptionFileOf(memoryFile)
-  if (isTaken) fs.rmSync(file)
+  if (isApplied) fs.rmSync(file)
   else fs.renameSync(file, `${file}.refused`)
   syncFolder(path.dirname(memoryFile))
-}
-
-/** What lies in a damaged memory is what an adoption replaces. */
-export function readIfWhole(memoryFile: string): Adoption['remembered'] {
-  try {
-    const remembered = readMemory(memoryFile)
-    return remembered === undefined ? null : { seq: remembered.seq, payload_hash: remembered.payload_hash }
-  } catch (error) {
-    if (error instanceof SealError) return null
-    throw error
-  }
 }

@@ -3,12 +3,12 @@ import { isReadable, type EntryRecord } from './entry.ts'
 import type { EntryStore } from './entry-store.ts'
 
 /*
- * The tree of agents' keys, by the entries alone: whoever reads the ledger from its beginning computes the
- * same. An entry that names no agent or no key is passed over: a key that was taken off the card (null) stays
- * the agent's last, since every verifier in use passes over such an entry too.
+ * The tree of agents' keys. It follows from the entries alone, so whoever reads the ledger from its beginning
+ * computes the same. An entry that names no agent or no key changes nothing: a key that was taken off the card
+ * (null) stays in the tree, since every verifier in use skips such an entry too.
  */
 
-/** Kinds of entries that change a key, and the field in which the key stands. */
+/** Kinds of entries that change a key, and the field of `data` that has the key. */
 const KEY_FIELDS = { dm_key_change: 'dm_key', author_key_change: 'author_key' } as const
 export const KEY_CHANGES = Object.keys(KEY_FIELDS) as readonly (keyof typeof KEY_FIELDS)[]
 
@@ -16,30 +16,30 @@ const HEX_KEY = /^[0-9a-f]{64}$/
 
 /** The tree after an entry. */
 export function applyKeyChange(tree: KeyTree, entry: EntryRecord): KeyTree {
-  const kind: string = entry.kind
-  const field = KEY_CHANGES.some((known) => known === kind)
-    ? KEY_FIELDS[kind as keyof typeof KEY_FIELDS]
-    : undefined
-  if (field === undefined || !isReadable(entry)) return tree
-  const { agent_id: agentId, [field]: key } = entry.data
+  const kind = KEY_CHANGES.find((known) => known === entry.kind)
+  if (kind === undefined || !isReadable(entry)) return tree
+  const { agent_id: agentId, [KEY_FIELDS[kind]]: key } = entry.data
   if (typeof agentId !== 'string' || typeof key !== 'string' || !HEX_KEY.test(key)) return tree
   const before = tree.get(agentId)
   return tree.with({
     ...before,
     agent_id: agentId,
-    [field]: key,
+    [KEY_FIELDS[kind]]: key,
     version: (before?.version ?? 0) + 1,
     entry_id: entry._id,
   })
 }
 
-/** What of a tree stands in a closing entry. */
+/** The tree's root, as hex, and the number of agents in it, as a closing entry states them. */
 export const keyState = (tree: KeyTree): { root: string; count: number } => ({
   root: tree.root.toString('hex'),
   count: tree.count,
 })
 
-/** Gives the tree after all entries up to one, from what it gave before where that is older. */
+/**
+ * Gives the tree after all entries up to `toId`. It continues from the last tree that it gave, if that is not
+ * newer; with 'first' it reads all key changes again.
+ */
 export type ReadKeyTree = (toId: number, from?: 'first') => Promise<KeyTree>
 
 export function createKeyTrees(entries: Pick<EntryStore, 'listKeyChanges'>): ReadKeyTree {

@@ -2,63 +2,56 @@ import type { Context } from '../context.ts'
 import type { Session } from '../servers/database.ts'
 import { verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
 import { unixSeconds } from '../foundation/time.ts'
-import { readLeaves } from './entry.ts'
+import { computeLeaves } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { sealFields, sealSignature, type SealRecord } from './seal.ts'
-import type { ChainStatus } from './seal-store.ts'
+import { NOTHING_VERIFIED, type ChainStatus } from './seal-store.ts'
 
 type ChainContext = Pick<Context, 'database' | 'entries' | 'seals'>
 
 /** Seals read at once. */
 const PAGE_SEALS = 500
 
+/** A seal's root as it was just computed from the stored entries, which then aren't read once more. */
+interface KnownRoot {
+  seq: number
+  root: string
+}
+
 /**
- * Verifies the seals that came since the last time, and the signatures that came late, and stores how the
- * chain stands. A chain with a fault is left as it is: it stays so until a whole walk finds none.
- *
- * @param known a seal whose root was computed from the stored entries just now, so that they are not read
- *   once more
+ * Verifies the seals and signatures that came since the last time, and stores the chain's status. A fault
+ * stays in it until verifyWholeChain() finds none.
  */
-export async function extendChain(
-  ctx: ChainContext,
-  known?: { seq: number; root: string },
-): Promise<ChainStatus> {
+export async function verifyNewSeals(ctx: ChainContext, known?: KnownRoot): Promise<ChainStatus> {
   for (;;) {
     const { before, after } = await ctx.database.inOrder(async (session) => {
       const before = await ctx.seals.readStatus(session)
-      return { before, after: before.intact ? await verifyOn(ctx, before, known, session) : before }
+      return { before, after: before.intact ? await verifyAfter(ctx, before, known, session) : before }
     })
     if (after === before || (await ctx.seals.writeStatus(after))) return after
   }
 }
 
-const START: ChainStatus = { revision: 0, seq: 0, open: [], intact: true }
+const verifyFromFirst = (ctx: ChainContext): Promise<ChainStatus> =>
+  ctx.database.inOrder((session) => verifyAfter(ctx, NOTHING_VERIFIED, undefined, session))
 
-/** What doesn't hold of all seals and entries; it stores nothing. */
-export async function findChainFault(ctx: ChainContext): Promise<string | undefined> {
-  const walked = await ctx.database.inOrder((session) =>
-    verifyOn(ctx, { ...START, open: [] }, undefined, session),
-  )
-  return walked.fault
-}
+/** What doesn't hold of all seals and entries; undefined if all holds. Stores nothing. */
+export const findChainFault = async (ctx: ChainContext): Promise<string | undefined> =>
+  (await verifyFromFirst(ctx)).fault
 
-/** Verifies every seal from the first on, with all entries read again, and stores what it found. */
-export async function walkChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
-  const walked = await ctx.database.inOrder((session) =>
-    verifyOn(ctx, { ...START, open: [] }, undefined, session),
-  )
+/** Verifies every seal, with all entries read again, and stores the chain's status. */
+export async function verifyWholeChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
+  const walked = await verifyFromFirst(ctx)
   for (;;) {
     // Seals may have come meanwhile, and another process may have stored its part of them: ours counts, since
     // it began at the first.
     const { revision } = await ctx.seals.readStatus()
     const after = { ...walked, revision, walked_at: unixSeconds(ctx.now()) }
-    if (await ctx.seals.writeStatus(after)) return after.intact ? extendChain(ctx) : after
+    if (await ctx.seals.writeStatus(after)) return after.intact ? verifyNewSeals(ctx) : after
   }
 }
 
-/**
- * What doesn't hold of links and signatures of the first seals after `seq`; their roots are not looked at.
- */
+/** What doesn't hold of the links and signatures of up to `limit` seals after `seq`; roots aren't verified. */
 export async function findTailFault(
   ctx: Pick<Context, 'database' | 'seals'>,
   seq: number,
@@ -77,11 +70,15 @@ export async function findTailFault(
   return undefined
 }
 
-/** @returns `status` itself where there is nothing new */
-async function verifyOn(
+/**
+ * Verifies what `status` doesn't cover: the signatures that its open seals have got, and every later seal.
+ *
+ * @returns the new status; `status` itself if there is nothing new
+ */
+async function verifyAfter(
   ctx: ChainContext,
   status: ChainStatus,
-  known: { seq: number; root: string } | undefined,
+  known: KnownRoot | undefined,
   session: Session,
 ): Promise<ChainStatus> {
   const signatures = await verifyLateSignatures(ctx, status.open, session)
@@ -90,11 +87,9 @@ async function verifyOn(
   let { seq } = status
   let previous = seq === 0 ? undefined : await ctx.seals.find(seq, session)
   if (seq > 0 && previous === undefined) fault ??= `seal ${seq} is gone`
-  for (
-    let page = await ctx.seals.listAfter(seq, PAGE_SEALS, session);
-    page.length > 0 && fault === undefined;
-    page = await ctx.seals.listAfter(seq, PAGE_SEALS, session)
-  ) {
+  while (fault === undefined) {
+    const page = await ctx.seals.listAfter(seq, PAGE_SEALS, session)
+    if (page.length === 0) break
     for (const seal of page) {
       fault =
         findLinkFault(previous, seal) ??
@@ -111,7 +106,10 @@ async function verifyOn(
 }
 
 /**
- * Signatures that came since their seals were verified without one. A seal that is gone is found by the walk.
+ * Verifies the signatures that seals have got since they were verified without one. A seal that is gone is
+ * found by verifyWholeChain().
+ *
+ * @returns the seals that are still open, and what doesn't hold
  */
 async function verifyLateSignatures(
   ctx: ChainContext,
@@ -156,7 +154,7 @@ function findSignatureFault(seal: SealRecord): string | undefined {
 async function findRootFault(
   ctx: ChainContext,
   seal: SealRecord,
-  known: { seq: number; root: string } | undefined,
+  known: KnownRoot | undefined,
   session: Session,
 ): Promise<string | undefined> {
   const wrong = (root: string) =>
@@ -166,7 +164,7 @@ async function findRootFault(
   let due = seal.from_id
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id, session)) {
     for (const entry of page) if (entry._id !== due++) return `entry ${due - 1} is missing from the ledger`
-    tree.add(readLeaves(page).leaves)
+    tree.add(computeLeaves(page).leaves)
   }
   if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`
   const { root } = tree.finish()

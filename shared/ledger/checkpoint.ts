@@ -32,7 +32,7 @@ export interface SealNote {
 }
 
 /**
- * The log's name: the one in use, else the setting, else the host and path that others reach the service at.
+ * The log's name: the one that was signed before, else LEDGER_ORIGIN, else host and path of BASE_URL.
  *
  * @throws SealError if the setting names another one than is in use
  */
@@ -50,7 +50,7 @@ export function originOf(
 }
 
 /**
- * Before anything is signed: a name that the log can't have should not be found by its next seal.
+ * Checks the log's name at the start, so that a wrong setting is found before the next seal.
  *
  * @throws StartError if LEDGER_ORIGIN names another log than this host has signed for
  */
@@ -69,12 +69,12 @@ export function assertOrigin(config: Pick<Config, 'ledgerOrigin' | 'baseUrl' | '
   }
 }
 
-const textOf = (origin: string, { size, root }: LogState): string =>
+const checkpointText = (origin: string, { size, root }: LogState): string =>
   formatCheckpoint({ origin, size, root: Buffer.from(root, 'hex') })
 
-/** @throws SealError if what was signed does not verify */
+/** Signs the checkpoint of a log and verifies the signature. @throws SealError if it does not verify */
 export function signCheckpoint(origin: string, log: LogState, key: Uint8Array, pubkey: string): SealNote {
-  const text = textOf(origin, log)
+  const text = checkpointText(origin, log)
   const note = signNote(text, origin, key)
   if (
     !verifyNote(parseNote(formatNote(text, [note])), {
@@ -99,7 +99,7 @@ export interface StoredCheckpoint extends LogState {
   line: string
 }
 
-/** @returns undefined if the seal is unsigned, or from a version without a log */
+/** The checkpoint of a seal; undefined if there is none: unsigned, or from a version without a log. */
 export function checkpointOf(seal: SealRecord | undefined): StoredCheckpoint | undefined {
   if (
     seal?.origin === undefined ||
@@ -110,20 +110,21 @@ export function checkpointOf(seal: SealRecord | undefined): StoredCheckpoint | u
     return undefined
   const { origin, log_root: root, note: line, to_id: size } = seal
   const key: NoteKey = { name: origin, type: NOTE_KEY.signer, publicKey: keyFromHex(seal.pubkey) }
-  return { origin, size, root, key, vkey: formatVkey(key), text: textOf(origin, { size, root }), line }
+  return {
+    origin,
+    size,
+    root,
+    key,
+    vkey: formatVkey(key),
+    text: checkpointText(origin, { size, root }),
+    line,
+  }
 }
 
-/**
- * Why a checkpoint must not be signed, or undefined if it may be: one root for each size, and none of a
- * smaller size.
- */
+/** Why a checkpoint must not be signed: it is of a smaller log, or of another of the same size. */
 export function findLogConflict(remembered: Remembered, log: LogState): string | undefined {
   const before = remembered.log
-  if (
-    before === undefined ||
-    log.size > before.size ||
-    (log.size === before.size && log.root === before.root)
-  )
-    return undefined
+  if (before === undefined || log.size > before.size) return undefined
+  if (log.size === before.size && log.root === before.root) return undefined
   return `a checkpoint of size ${before.size} with the root ${before.root} was signed before, and this one has the size ${log.size} and the root ${log.root}`
 }

@@ -1,6 +1,6 @@
 import { Schema, type Connection } from 'mongoose'
 import { MAX_COSIGNATURES_SHOWN } from '../foundation/limits.ts'
-import { isDuplicateKey } from '../servers/database.ts'
+import { unlessDuplicate } from '../servers/database.ts'
 
 /** A cosigner's line below the checkpoint of a size: one for each size and key. */
 export interface CosignatureRecord {
@@ -30,17 +30,10 @@ export function createCosignatureStore(connection: Connection) {
   return {
     models: { cosignatures },
     /** @returns false if this key has cosigned this size already: the first line stays */
-    async insert({ size, vkey, line, at, rank }: Omit<CosignatureRecord, '_id'>): Promise<boolean> {
-      try {
-        await cosignatures.insertMany([{ _id: `${size}/${vkey}`, size, vkey, line, at, rank }], {
-          lean: true,
-        })
-        return true
-      } catch (error) {
-        if (isDuplicateKey(error)) return false
-        throw error
-      }
-    },
+    insert: ({ size, vkey, line, at, rank }: Omit<CosignatureRecord, '_id'>): Promise<boolean> =>
+      unlessDuplicate(
+        cosignatures.insertMany([{ _id: `${size}/${vkey}`, size, vkey, line, at, rank }], { lean: true }),
+      ),
     /** Lines below the checkpoint of a size: those from outside first, then the oldest. */
     async listLines(size: number): Promise<string[]> {
       const found = await cosignatures

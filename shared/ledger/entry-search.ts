@@ -8,15 +8,15 @@ const AGENT_FIELDS = ['agent_id', 'buyer_id', 'seller_id', 'ref'] as const
 
 export interface FoundEntries {
   entries: LedgerEntry[]
-  /** From where to go on: nothing before it is missing from this answer. */
+  /** From where to go on: all that matches before it has been given. */
   nextId: number
   /** Whether the ledger has entries from there on already. */
   more: boolean
 }
 
 /**
- * The entries of a kind, or that name an agent, ascending. The ledger has no index for it, which every entry
- * would pay for: a search looks at a bounded range, and says from where the next one goes on.
+ * The entries of a kind, or that name an agent, ascending. An index for it would slow down every insert, so a
+ * search reads a bounded range without one, and says from where the next search goes on.
  */
 export async function searchEntries(
   ctx: Context,

@@ -1,13 +1,13 @@
 import mongoose, { Schema, type Connection, type Model, type PipelineStage } from 'mongoose'
-import { isDuplicateKey, within, type Session } from '../servers/database.ts'
+import { isDuplicateKey, MAJORITY, within, type Session } from '../servers/database.ts'
 import type { EntryRecord } from './entry.ts'
 import { KEY_CHANGES } from './agent-keys.ts'
-import { isLedgered, type EntryKind, type PendingEntry } from './pending.ts'
+import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
 
-/** What mongoose is told: the index definitions, and a `data` that it doesn't look into. */
+/** For mongoose, which doesn't look into `data`. */
 type EntryDocument = Omit<EntryRecord, 'data'> & { data: object }
 
 const entrySchema = new Schema<EntryDocument>(
@@ -23,7 +23,7 @@ const entrySchema = new Schema<EntryDocument>(
 )
 entrySchema.index({ source: 1 }, { unique: true })
 entrySchema.index({ record: 1, _id: 1 })
-// Those that say what an agent's keys are: few, and read from the first on.
+// Entries that change an agent's keys: few, and read from the first on.
 entrySchema.index({ kind: 1, _id: 1 }, { partialFilterExpression: { kind: { $in: [...KEY_CHANGES] } } })
 
 /** A record with pending entries, as the sequencer sees it. */
@@ -36,37 +36,27 @@ export interface PendingRecord {
 export interface PendingCollection {
   readonly name: string
   /**
-   * Records that have a pending entry whose source is greater than `after`, by source, those alone that a
-   * majority has.
+   * Records that have a pending entry whose source is greater than `after`, by source, as a majority has them.
    *
    * @param after a source, or '' for the beginning
    */
   list(after: string, limit: number): Promise<PendingRecord[]>
   /** The pending entries of one record. */
   find(recordId: string): Promise<PendingEntry[]>
-  /** Takes the entries with these sources out of these records. */
+  /** Removes the pending entries with these sources from these records. */
   clear(recordIds: readonly string[], sources: readonly string[]): Promise<void>
 }
 
 /** Entries fetched at once on a walk: less than 1 MB, and two pages are in memory at most. */
 const PAGE_ENTRIES = 2_000
 
-/**
- * What is read here leads to writes or is published, and neither may build on a write that an election can
- * still take back: only what a majority has is read.
- */
-const MAJORITY = { readConcern: { level: 'majority' } } as const
-
 export function createEntryStore(connection: Connection) {
   const entries = connection.model<EntryDocument>('Entry', entrySchema)
   // Entries come by the thousand and are already in their stored form: the driver takes them as they are.
   const raw = () => entries.collection as unknown as mongoose.mongo.Collection<EntryRecord>
-  const list = (fromId: number, limit: number, toId?: number, session?: Session) =>
+  const list = (fromId: number, limit: number, toId = Number.MAX_SAFE_INTEGER, session?: Session) =>
     raw()
-      .find(
-        { _id: { $gte: fromId, ...(toId === undefined ? {} : { $lte: toId }) } },
-        { ...MAJORITY, ...within(session), batchSize: limit },
-      )
+      .find({ _id: { $gte: fromId, $lte: toId } }, { ...MAJORITY, ...within(session), batchSize: limit })
       .sort({ _id: 1 })
       .limit(limit)
       .toArray()
@@ -83,10 +73,10 @@ export function createEntryStore(connection: Connection) {
       return last?._id ?? 0
     },
     /**
-     * Inserts in the given order and stops at the first that it can't, so that of these entries always a
-     * first part is stored. Resolves once a majority has them in its journal.
+     * Inserts in the given order and stops at the first failure, so that no entry is stored without those
+     * before it. Resolves once a majority has them in its journal.
      *
-     * @returns false where a number or a source was taken, which leaves open how many were stored
+     * @returns false if a number or a source was taken, which leaves open how many were stored
      */
     async append(batch: readonly EntryRecord[]): Promise<boolean> {
       try {
@@ -97,7 +87,7 @@ export function createEntryStore(connection: Connection) {
         return false
       }
     },
-    /** Of the given sources, those whose entry a majority has. */
+    /** Those of the given sources whose entry a majority has. */
     async findSources(sources: readonly string[]): Promise<Set<string>> {
       const found = await raw()
         .find({ source: { $in: [...sources] } }, { ...MAJORITY, projection: { _id: 0, source: 1 } })
@@ -110,18 +100,16 @@ export function createEntryStore(connection: Connection) {
     async find(id: number): Promise<EntryRecord | undefined> {
       return (await raw().findOne({ _id: id }, MAJORITY)) ?? undefined
     },
-    /** Ascending, from that number on. */
+    /** The entries from that number on, ascending. */
     list: (fromId: number, limit: number): Promise<EntryRecord[]> => list(fromId, limit),
-    /** Those of a range that the filter lets through, ascending. */
+    /** The entries of a range that match the filter, ascending. */
     search: (fromId: number, toId: number, filter: object, limit: number): Promise<EntryRecord[]> =>
       raw()
         .find({ _id: { $gte: fromId, $lte: toId }, ...filter } as object, MAJORITY)
         .sort({ _id: 1 })
         .limit(limit)
         .toArray(),
-    /**
-     * Entries of one record, ascending: those after `after`, all that there are unless `limit` says how many.
-     */
+    /** The entries of one record after `after`, ascending; all of them if `limit` is 0. */
     listByRecord: (record: string, after: number = 0, limit: number = 0): Promise<EntryRecord[]> =>
       raw()
         .find({ record, _id: { $gt: after } }, MAJORITY)
@@ -149,20 +137,18 @@ export function createEntryStore(connection: Connection) {
           return
         }
         next = list(last._id + 1, PAGE_ENTRIES, toId, session)
-        next.catch(() => {}) // it is awaited, and fails, in the next round; unless the reader stops before
+        next.catch(() => {}) // the next round awaits it and rethrows, unless the reader stops before
         yield page
       }
     },
-    /** Whether there is a pending entry that a majority has: one question, however many collections. */
+    /** Whether there is a pending entry that a majority has: one query over all collections. */
     async hasPending(): Promise<boolean> {
       const first = [
         { $match: { 'pending.source': { $exists: true } } },
         { $limit: 1 },
         { $project: { _id: 1 } },
       ] satisfies PipelineStage[]
-      const names = Object.values(connection.models)
-        .filter(({ schema }) => isLedgered(schema))
-        .map(({ collection }) => collection.collectionName)
+      const names = modelsWithPending(connection).map(({ collection }) => collection.collectionName)
       const others = names.slice(1).map((coll) => ({ $unionWith: { coll, pipeline: first } }))
       const found = await connection
         .collection(names[0] ?? 'entries')
@@ -171,16 +157,16 @@ export function createEntryStore(connection: Connection) {
       return found.length > 0
     },
     /** Every collection of this connection whose records carry pending entries, whoever added it. */
-    pendingCollections: (): PendingCollection[] =>
-      Object.values(connection.models)
-        .filter(({ schema }) => isLedgered(schema))
-        .map(openPending),
+    pendingCollections: (): PendingCollection[] => modelsWithPending(connection).map(createPendingCollection),
   }
 }
 
 export type EntryStore = ReturnType<typeof createEntryStore>
 
-function openPending(model: Model<unknown>): PendingCollection {
+const modelsWithPending = (connection: Connection): Model<unknown>[] =>
+  Object.values(connection.models).filter(({ schema }) => carriesPendingEntries(schema))
+
+function createPendingCollection(model: Model<unknown>): PendingCollection {
   const { schema } = model
   if (!schema.indexes().some(([keys]) => Object.keys(keys)[0] === 'pending.source')) {
     throw new TypeError(
@@ -201,9 +187,8 @@ function openPending(model: Model<unknown>): PendingCollection {
         .limit(limit)
         .toArray(),
     async find(recordId) {
-      return (
-        (await raw.findOne({ _id: recordId }, { ...MAJORITY, projection: { pending: 1 } }))?.pending ?? []
-      )
+      const found = await raw.findOne({ _id: recordId }, { ...MAJORITY, projection: { pending: 1 } })
+      return found?.pending ?? []
     },
     async clear(recordIds, sources) {
       await raw.updateMany(

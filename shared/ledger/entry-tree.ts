@@ -1,14 +1,14 @@
 import { HASH_BYTES, merkleRoot, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
 
 /**
- * The tree over leaves that come one after the other, tile by tile: the same tiles and the same root as
- * treeTiles() and merkleRoot() give for the whole, in memory that doesn't grow with the leaves.
+ * A Merkle tree over leaves that come one after the other. It gives the same tiles and the same root as
+ * treeTiles() and merkleRoot(), in memory that doesn't grow with the leaves.
  */
 export interface EntryTree {
   /**
    * Takes the next leaves, as hashLeaves() gives them.
    *
-   * @returns the tiles that are complete by them, lower levels first
+   * @returns the tiles that they complete, lower levels first
    */
   add(leaves: Buffer): Tile[]
   /**
@@ -36,7 +36,7 @@ export function createEntryTree(): EntryTree {
   const levels: Level[] = []
   let count = 0
 
-  /** Puts hashes at the right edge of a level and completes its tiles where they fill them. */
+  /** Appends hashes to a level, and completes each tile that they fill. */
   function grow(level: number, hashes: Buffer, done: Tile[]): void {
     const row = (levels[level] ??= { hashes: [], length: 0, tiles: 0 })
     for (let from = 0; from < hashes.length;) {
@@ -48,6 +48,7 @@ export function createEntryTree(): EntryTree {
     }
   }
 
+  /** Ends the growing tile of a level, adds it to `done`, and its root to the next level. */
   function complete(level: number, done: Tile[]): void {
     const row = levels[level]
     if (row === undefined) return

@@ -30,16 +30,12 @@ export const entryView = z
   })
   .meta({ id: 'Entry' })
 
-/**
- * What an entry is published as that has no canonical JSON. No step of ours makes one: it was written past
- * the sequencer.
- */
+/** The published kind of an entry without canonical JSON: somebody wrote it past the sequencer. */
 const UNREADABLE = 'unreadable'
 
 /**
- * The published form, which is also what a leaf covers: exactly these four fields. A stored entry that has no
- * such form is published as `unreadable`, with its number alone, so that one bad entry stops neither sealing
- * nor reading.
+ * The published form, which a leaf covers: exactly these four fields. A stored entry that has no such form is
+ * published as `unreadable`, with its number alone, so that one bad entry stops neither sealing nor reading.
  */
 export function viewEntry(entry: EntryRecord): LedgerEntry {
   const { _id: id, at, kind, data } = entry
@@ -48,23 +44,21 @@ export function viewEntry(entry: EntryRecord): LedgerEntry {
     : { id, at: isTime(at) ? at : 0, kind: UNREADABLE, data: {} }
 }
 
-/**
- * Whether what was stored as an entry, or as a mark of one, can be published: times, kind and data have their
- * forms, and are not too long.
- */
-export const isReadable = (entry: MaybeEntry): boolean => readContent(entry) !== undefined
+/** Whether a stored entry, numbered or pending, can be published: time, kind and data have their forms. */
+export const isReadable = (entry: MaybeEntry): boolean => canonicalContent(entry) !== undefined
 
 /**
- * The leaves of entries side by side, of what viewEntry() gives of each; and those that are published as
- * `unreadable`.
+ * Hashes the published form of each entry.
+ *
+ * @returns the leaves, one after the other, and the entries that are published as `unreadable`
  */
-export function readLeaves(entries: readonly EntryRecord[]): {
+export function computeLeaves(entries: readonly EntryRecord[]): {
   leaves: Buffer
   unreadable: ReadonlySet<EntryRecord>
 } {
   const unreadable = new Set<EntryRecord>()
   const texts = entries.map((entry) => {
-    const content = readContent(entry)
+    const content = canonicalContent(entry)
     if (content !== undefined)
       return `{"at":${entry.at},"data":${content.data},"id":${entry._id},"kind":${content.kind}}`
     unreadable.add(entry)
@@ -79,8 +73,8 @@ interface MaybeEntry {
   data?: unknown
 }
 
-/** Canonical JSON of kind and data; undefined for what can't be published. */
-function readContent({ at, kind, data }: MaybeEntry): { kind: string; data: string } | undefined {
+/** Canonical JSON of kind and data; undefined if the entry can't be published, or is too long. */
+function canonicalContent({ at, kind, data }: MaybeEntry): { kind: string; data: string } | undefined {
   if (!isTime(at) || typeof kind !== 'string' || !kind.isWellFormed()) return undefined
   if (typeof data !== 'object' || data === null || Array.isArray(data)) return undefined
   try {

@@ -7,25 +7,29 @@ import type { PendingEntry } from './pending.ts'
  */
 export interface Hideable {
   hidden_at?: number
-  /** Which rule it was hidden for, where one was named. */
+  /** The rule that it was hidden for, if one was named. */
   hidden_rule?: string
 }
 
 export const hiddenFields = { hidden_at: Number, hidden_rule: String } as const
 export const NOT_HIDDEN = { hidden_at: { $exists: false } } as const
 
-/** @returns false where the record was in that state already, or does not exist */
+/**
+ * Hides a record at `hiddenAt`, or shows it again if that is undefined and it is hidden for this rule. Its
+ * ledger entry is stored by the same write.
+ *
+ * @returns false if the record was in that state already, or does not exist
+ */
 export type SetHidden = (
   id: string,
   hiddenAt: number | undefined,
   rule: string | undefined,
   entry: PendingEntry,
-  /** What is pushed beside the entry. */
+  /** What else is pushed into arrays of the record. */
   pushed?: Readonly<Record<string, unknown>>,
 ) => Promise<boolean>
 
-/** Hides a record with its entry, or shows it again where it is hidden for this rule. */
-export function setHiddenIn<Stored extends Hideable & { _id: string }>(model: Model<Stored>): SetHidden {
+export function createSetHidden<Stored extends Hideable & { _id: string }>(model: Model<Stored>): SetHidden {
   return async (id, hiddenAt, rule, entry, pushed) => {
     const filter =
       hiddenAt === undefined
@@ -35,13 +39,8 @@ export function setHiddenIn<Stored extends Hideable & { _id: string }>(model: Mo
       hiddenAt === undefined
         ? { $unset: { hidden_at: 1, hidden_rule: 1 } }
         : { $set: { hidden_at: hiddenAt, ...(rule === undefined ? {} : { hidden_rule: rule }) } }
-    return (
-      (
-        await model.collection.updateOne(
-          filter as object,
-          { ...change, $push: { pending: entry, ...pushed } } as object,
-        )
-      ).matchedCount === 1
-    )
+    const update = { ...change, $push: { pending: entry, ...pushed } }
+    const { matchedCount } = await model.collection.updateOne(filter as object, update as object)
+    return matchedCount === 1
   }
 }

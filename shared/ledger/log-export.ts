@@ -10,8 +10,8 @@ import { bundleEntries, readCheckpoint, writeNote } from './log-service.ts'
 const GROUP = 64
 
 /**
- * Writes the log of the last checkpoint as files that any web server serves as the log: tiles, entries, and
- * the checkpoint last, so that whoever follows it finds all of it. What is there already is left.
+ * Writes the log of the last checkpoint as files that any web server can serve (C2SP tlog-tiles): tiles,
+ * entries, and the checkpoint last, so that all it covers is there. Files that are there already stay.
  *
  * @returns its size, and how many files were written
  * @throws Refusal `no_such_seal`
@@ -28,7 +28,7 @@ export async function exportLog(
   const put = (place: string, bytes: Buffer): void => {
     const file = path.join(folder, place)
     fs.mkdirSync(path.dirname(file), { recursive: true })
-    // One that a kill cuts off has another name.
+    // A file that a kill cuts off has another name.
     fs.writeFileSync(`${file}.new`, bytes)
     fs.renameSync(`${file}.new`, file)
     files++
@@ -40,7 +40,7 @@ export async function exportLog(
       const hashes = stored[place]
       if (hashes === undefined || hashes.length < tile.width * HASH_BYTES)
         throw new Error(`tile ${tile.level}/${tile.index} of the log is missing`)
-      // The entries first: a tile that is there says that they are.
+      // The entries first: if a tile is there, its entries are not written again.
       if (tile.level === 0) {
         const entries = await ctx.entries.list(tile.index * TILE_WIDTH + 1, tile.width)
         if (entries.length < tile.width) throw new Error(`an entry below tile 0/${tile.index} is missing`)

@@ -34,14 +34,14 @@ export async function writeNote(
   return formatNote(text, [line, ...(await ctx.cosignatures.listLines(size))])
 }
 
-/** A tile of the last checkpoint's log. @throws Refusal `no_such_seal`, `no_such_index` */
+/** The hashes of a tile of the last checkpoint's log. @throws Refusal `no_such_seal`, `no_such_index` */
 export async function readTile(
   ctx: LogContext,
   level: number,
   index: number,
   width: number,
 ): Promise<Buffer> {
-  await expectTile(ctx, level, index, width)
+  await requireTile(ctx, level, index, width)
   const [hashes] = await ctx.logTiles.findTiles([{ level, index }])
   if (hashes === undefined || hashes.length < width * HASH_BYTES)
     throw new Error(`tile ${level}/${index} of the log is missing`)
@@ -54,7 +54,7 @@ export async function readTile(
  * @throws Refusal `no_such_seal`, `no_such_index`
  */
 export async function readEntryBundle(ctx: LogContext, index: number, width: number): Promise<Buffer> {
-  await expectTile(ctx, 0, index, width)
+  await requireTile(ctx, 0, index, width)
   const entries = await ctx.entries.list(index * TILE_WIDTH + 1, width)
   if (entries.length < width)
     throw new Error(`entry ${index * TILE_WIDTH + entries.length + 1} is missing from the ledger`)
@@ -72,7 +72,8 @@ export function bundleEntries(entries: readonly EntryRecord[]): Buffer {
   )
 }
 
-async function expectTile(
+/** @throws Refusal if the last checkpoint's log has no tile of this width there */
+async function requireTile(
   ctx: Pick<Context, 'seals'>,
   level: number,
   index: number,
@@ -84,9 +85,7 @@ async function expectTile(
     throw new Refusal(
       'no_such_index',
       `In the log of ${size} entries this tile has ${there} hashes; expected a width from 1 to that.`,
-      {
-        field: 'place',
-      },
+      { field: 'place' },
     )
 }
 
@@ -125,7 +124,6 @@ export async function readConsistency(
     ctx.logTiles.readRoot(to),
     proveConsistency(ctx, from, to),
   ])
-  // What leads to another root is a defect and no proof.
   if (!verifyLogConsistency({ size: from, root: fromRoot }, { size: to, root: toRoot }, path))
     throw new Error(`the log of ${to} entries does not begin with that of ${from} by its stored tiles`)
   return {
@@ -138,10 +136,10 @@ export async function readConsistency(
 }
 
 /**
- * Writes the text of C2SP tlog-proof for entries up to the last checkpoint; undefined for later ones, and
- * before there is a checkpoint.
+ * Reads the last checkpoint and gives a function that writes an entry's place in that log as C2SP tlog-proof:
+ * undefined for a later entry, and if there is no checkpoint.
  */
-export async function openProofs(
+export async function createLogProofWriter(
   ctx: LogContext,
 ): Promise<(entry: EntryRecord) => Promise<string | undefined>> {
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
@@ -187,11 +185,7 @@ export const keysView = z.object({
   tlog_proof: z.string().describe("the closing entry's place in the log, as c2sp.org/tlog-proof@v1"),
 })
 
-/**
- * What keys an agent has, or that it has none, with the proof up to a signed checkpoint.
- *
- * @throws Refusal `no_such_seal`
- */
+/** An agent's keys, or null, with the proof up to the last checkpoint. @throws Refusal `no_such_seal` */
 export async function readKeys(ctx: LogContext, agentId: string): Promise<z.input<typeof keysView>> {
   const { seal } = await readCheckpoint(ctx)
   const closing = await ctx.entries.find(seal.to_id)
@@ -205,8 +199,8 @@ export async function readKeys(ctx: LogContext, agentId: string): Promise<z.inpu
   if (keyState(tree).root !== root)
     throw new Error(`the keys up to entry ${upTo} have another root than entry ${seal.to_id} states`)
   const proof: KeyProof = tree.prove(agentId)
-  const prove = await openProofs(ctx)
-  const tlogProof = await prove(closing)
+  const writeLogProof = await createLogProofWriter(ctx)
+  const tlogProof = await writeLogProof(closing)
   if (tlogProof === undefined) throw new Error(`entry ${seal.to_id} is not in the log of its own checkpoint`)
   return {
     agent_id: agentId,

@@ -1,6 +1,9 @@
-import mongoose, { Schema, type Connection } from 'mongoose'
+import mongoose, { Schema, type Connection, type Model } from 'mongoose'
 import { edgeTiles, logRootFromTiles } from '../crypto/log-tree.ts'
-import type { Tile } from '../crypto/merkle.ts'
+import { HASH_BYTES, type Tile } from '../crypto/merkle.ts'
+import { MAJORITY } from '../servers/database.ts'
+
+export type TilePlace = Pick<Tile, 'level' | 'index'>
 
 /** A tile of the log, as wide as it has grown. */
 interface LogTileRecord {
@@ -8,7 +11,7 @@ interface LogTileRecord {
   _id: string
   /** Hashes in it. */
   width: number
-  /** They themselves, side by side. */
+  /** The hashes, one after the other. */
   hashes: Buffer
 }
 
@@ -22,38 +25,24 @@ const tileSchema = new Schema<LogTileRecord>(
 
 const DUPLICATE_KEY = 11_000
 
-/** Nothing is signed or published that an election can still take back. */
-const MAJORITY = { readConcern: { level: 'majority' } } as const
-
 export function createLogStore(connection: Connection) {
   const tiles = connection.model<LogTileRecord>('LogTile', tileSchema)
   const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<LogTileRecord>
 
-  const findTiles = async (
-    addresses: readonly Pick<Tile, 'level' | 'index'>[],
-  ): Promise<(Buffer | undefined)[]> => {
-    const ids = addresses.map(({ level, index }) => tileId(level, index))
-    const found = await rawTiles()
-      .find({ _id: { $in: ids } }, { ...MAJORITY, promoteBuffers: true, batchSize: ids.length + 1 })
-      .toArray()
-    const byId = new Map(found.map(({ _id, hashes }) => [_id, hashes]))
-    return ids.map((id) => byId.get(id))
-  }
+  const findTiles = (addresses: readonly TilePlace[]): Promise<(Buffer | undefined)[]> =>
+    findHashes(tiles, addresses.map(tileId))
 
   return {
     models: { tiles },
-    /**
-     * Stores tiles that are wider than what is stored of them. So no late writer takes back what another
-     * added.
-     */
+    /** Stores each tile that is wider than the stored one, so no late writer takes back what another added. */
     async putTiles(given: readonly Tile[]): Promise<void> {
       if (given.length === 0) return
       const writes = given.map(({ level, index, hashes }) => {
-        const width = hashes.length / 32
-        // One that is as wide already has its `_id`, which the upsert meets.
+        const width = hashes.length / HASH_BYTES
+        // If the stored tile is as wide, the upsert fails with a duplicate `_id`.
         return {
           updateOne: {
-            filter: { _id: tileId(level, index), width: { $lt: width } },
+            filter: { _id: tileId({ level, index }), width: { $lt: width } },
             update: { $set: { width, hashes } },
             upsert: true,
           },
@@ -67,21 +56,32 @@ export function createLogStore(connection: Connection) {
         if (failed.length === 0 || !failed.every(({ code }) => code === DUPLICATE_KEY)) throw error
       }
     },
-    /**
-     * Hashes side by side, at least as many as asked for, by the same index as the addresses; undefined if
-     * there is no such tile.
-     */
+    /** For each address the tile's hashes, one after the other, as many as are stored; undefined if none are. */
     findTiles,
     /** The root of the log's first `size` entries. @throws TypeError if a tile is missing */
     async readRoot(size: number): Promise<Buffer> {
       const edge = edgeTiles(size)
       const found = await findTiles(edge)
-      const byPlace = new Map(edge.map(({ level, index }, place) => [tileId(level, index), found[place]]))
-      return logRootFromTiles(size, ({ level, index }) => byPlace.get(tileId(level, index)))
+      const byId = new Map(edge.map((address, place) => [tileId(address), found[place]]))
+      return logRootFromTiles(size, (address) => byId.get(tileId(address)))
     },
   }
 }
 
 export type LogStore = ReturnType<typeof createLogStore>
 
-const tileId = (level: number, index: number): string => `${level}/${index}`
+const tileId = ({ level, index }: TilePlace): string => `${level}/${index}`
+
+/** The hashes of tiles, in the order of the ids; undefined for a tile that a majority doesn't have. */
+export async function findHashes(
+  { collection }: Pick<Model<unknown>, 'collection'>,
+  ids: readonly string[],
+): Promise<(Buffer | undefined)[]> {
+  const found = await (
+    collection as unknown as mongoose.mongo.Collection<Pick<LogTileRecord, '_id' | 'hashes'>>
+  )
+    .find({ _id: { $in: [...ids] } }, { ...MAJORITY, promoteBuffers: true, batchSize: ids.length + 1 })
+    .toArray()
+  const byId = new Map(found.map(({ _id, hashes }) => [_id, hashes]))
+  return ids.map((id) => byId.get(id))
+}

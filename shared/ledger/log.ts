@@ -10,7 +10,7 @@ import {
   type ReadTile,
 } from '../crypto/log-tree.ts'
 import { HASH_BYTES, type Tile, type TileAddress } from '../crypto/merkle.ts'
-import { readLeaves } from './entry.ts'
+import { computeLeaves } from './entry.ts'
 import type { LogStore } from './log-store.ts'
 import { SealError } from './seal.ts'
 
@@ -26,15 +26,12 @@ export interface LogState {
   root: string
 }
 
-type LogContext = Pick<Context, 'entries' | 'logTiles'>
+type LogContext = Pick<Context, 'logTiles'>
 
 export const logState = (tree: LogTree): LogState => ({ size: tree.size, root: tree.root().toString('hex') })
 
-/** The log of the first `size` entries as its stored tiles have it; undefined if some are missing. */
-export async function readLog(
-  { logTiles }: Pick<Context, 'logTiles'>,
-  size: number,
-): Promise<LogTree | undefined> {
+/** The log of the first `size` entries by its stored tiles; undefined if some are missing. */
+export async function readLogFromTiles({ logTiles }: LogContext, size: number): Promise<LogTree | undefined> {
   const edge = edgeTiles(size)
   const stored = await logTiles.findTiles(edge)
   const hashes = edge.map(({ width }, place) => stored[place]?.subarray(0, width * HASH_BYTES))
@@ -44,12 +41,12 @@ export async function readLog(
 }
 
 /**
- * The same from the entries, read from the first on.
+ * Builds the log from the first `size` entries.
  *
- * @param put takes the tiles
+ * @param put stores the tiles
  * @throws SealError if an entry is missing
  */
-export async function rebuildLog(
+export async function buildLogFromEntries(
   { entries }: Pick<Context, 'entries'>,
   size: number,
   put?: (tiles: Tile[]) => Promise<void>,
@@ -60,7 +57,7 @@ export async function rebuildLog(
   for await (const page of entries.pages(1, size)) {
     for (const { _id } of page)
       if (_id !== due++) throw new SealError(`entry ${due - 1} is missing from the ledger`)
-    const tiles = tree.append(readLeaves(page).leaves)
+    const tiles = tree.append(computeLeaves(page).leaves)
     await put?.(tiles)
   }
   if (tree.size !== size) throw new SealError(`entry ${due} is missing from the ledger`)
@@ -69,34 +66,27 @@ export async function rebuildLog(
 }
 
 /** The hashes that prove that entry `id` is in the log of the first `size` entries. */
-export function proveInLog(
-  { logTiles }: Pick<LogContext, 'logTiles'>,
-  id: number,
-  size: number,
-): Promise<Buffer[]> {
-  return withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) =>
-    logInclusion(id - 1, size, readTile),
-  )
-}
+export const proveInLog = ({ logTiles }: LogContext, id: number, size: number): Promise<Buffer[]> =>
+  withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) => logInclusion(id - 1, size, readTile))
 
 /** The hashes that prove that the log of `size` entries begins with that of `oldSize`. */
-export function proveConsistency(
-  { logTiles }: Pick<LogContext, 'logTiles'>,
+export const proveConsistency = (
+  { logTiles }: LogContext,
   oldSize: number,
   size: number,
-): Promise<Buffer[]> {
-  return withTiles(logTiles, tilesForConsistency(oldSize, size), (readTile) =>
+): Promise<Buffer[]> =>
+  withTiles(logTiles, tilesForConsistency(oldSize, size), (readTile) =>
     logConsistency(oldSize, size, readTile),
   )
-}
 
+/** Reads these tiles, then runs a computation that looks tiles up by their address. */
 async function withTiles<T>(
   logTiles: LogStore,
   addresses: TileAddress[],
   work: (readTile: ReadTile) => T,
 ): Promise<T> {
   const found = await logTiles.findTiles(addresses)
-  const placeOf = ({ level, index }: TileAddress): string => `${level}/${index}`
-  const tiles = new Map(addresses.map((address, place) => [placeOf(address), found[place]]))
-  return work((address) => tiles.get(placeOf(address)))
+  const keyOf = ({ level, index }: TileAddress): string => `${level}/${index}`
+  const tiles = new Map(addresses.map((address, place) => [keyOf(address), found[place]]))
+  return work((address) => tiles.get(keyOf(address)))
 }

@@ -2,9 +2,9 @@ import { isReadable } from './entry.ts'
 import { ENTRY_KINDS, type EntryKind, type PendingEntry } from './pending.ts'
 
 /**
- * Entries about the ledger itself, and the one collection whose documents may ask for them; no document asks
- * for a seal's closing entry. The collections are those that the API's database user can't write: see docs on
- * least privilege.
+ * Kinds of entries about the ledger itself, and the one collection whose records may have them pending; a
+ * seal's closing entry is never pending. The API's database user can't write these collections (docs on least
+ * privilege).
  */
 const HOMES: Partial<Record<EntryKind, string | null>> = {
   solvency: null,
@@ -13,26 +13,27 @@ const HOMES: Partial<Record<EntryKind, string | null>> = {
   operator_act: 'operator_acts',
 }
 
-/** Sources of the ledger's own entries. */
+/** Sources of entries that the sealer and the signer write. */
 const OWN_SOURCE = /^seal_/
 
 /**
- * A pending entry as it may be numbered, or a sentence about why it may not: everyone who can write a record
- * can write into its `pending` array.
+ * Checks an element of a record's `pending` array before it gets a number: everyone who can write a record can
+ * write into that array.
  *
- * @param collection where the record lies
+ * @param collection the record's collection
+ * @returns the entry, or a sentence about what is wrong with it
  */
-export function asMark(collection: string, element: unknown): PendingEntry | string {
+export function parsePendingEntry(collection: string, element: unknown): PendingEntry | string {
   if (typeof element !== 'object' || element === null) return 'it is not an object'
-  const mark = element as PendingEntry
-  if (typeof mark.source !== 'string' || !/^[^/]+\/./.test(mark.source))
+  const entry = element as PendingEntry
+  if (typeof entry.source !== 'string' || !/^[^/]+\/./.test(entry.source))
     return 'its source is not <record id>/<step>'
-  if (!ENTRY_KINDS.includes(mark.kind)) return 'its kind is unknown'
-  if (!isReadable(mark)) return 'its time or its data has no canonical form'
-  const home = HOMES[mark.kind]
+  if (!ENTRY_KINDS.includes(entry.kind)) return 'its kind is unknown'
+  if (!isReadable(entry)) return 'its time or its data has no canonical form'
+  const home = HOMES[entry.kind]
   if (home !== undefined && home !== collection)
-    return `an entry of kind ${mark.kind} has no place in ${collection}`
-  if (OWN_SOURCE.test(mark.source) && mark.kind !== 'seal_adoption')
+    return `an entry of kind ${entry.kind} has no place in ${collection}`
+  if (OWN_SOURCE.test(entry.source) && entry.kind !== 'seal_adoption')
     return "its source is one of the ledger's own"
-  return mark
+  return entry
 }

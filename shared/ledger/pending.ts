@@ -83,12 +83,8 @@ export const PENDING_INDEX = [
   { partialFilterExpression: { 'pending.source': { $exists: true } } },
 ] as const
 
-/** True for a collection whose records carry pending entries: those that the sequencer reads. */
-export function isLedgered(schema: Schema): boolean {
-  return schema.path('pending') !== undefined
-}
+/** Whether the records of this schema carry pending entries, which the sequencer reads. */
+export const carriesPendingEntries = (schema: Schema): boolean => schema.path('pending') !== undefined
 
 /** A fresh salt for a commitment, as hex: 32 random bytes. */
-export function newSalt(): string {
-  return randomBytes(SALT_BYTES).toString('hex')
-}
+export const newSalt = (): string => randomBytes(SALT_BYTES).toString('hex')

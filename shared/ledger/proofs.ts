@@ -39,9 +39,8 @@ export const proofView = z.object({
 })
 
 /**
- * The proof that an entry stands under a seal, from the seal, the entry and at most 3 tiles of 8 KiB for up
- * to 2^24 entries. It is verified before it is handed out: what leads to another root is a defect, not a
- * proof.
+ * The proof that an entry stands under a seal, made from the seal, the entry and at most 3 tiles of 8 KiB for
+ * up to 2^24 entries.
  *
  * @param index place under the seal, from 0
  * @throws Refusal `no_such_seal`, `no_such_index`
@@ -58,9 +57,7 @@ export async function readProof(
     throw new Refusal(
       'no_such_index',
       `Seal ${seq} covers ${seal.count} entries; expected an index from 0 to ${seal.count - 1}.`,
-      {
-        field: 'index',
-      },
+      { field: 'index' },
     )
   const entry = await ctx.entries.find(seal.from_id + index)
   if (entry === undefined) throw new Error(`entry ${seal.from_id + index} of seal ${seq} is missing`)
@@ -68,27 +65,31 @@ export async function readProof(
   return { seal, proof: proof as SealProof }
 }
 
-/** The proofs of entries that stand under one seal, all of them at hand. */
+/**
+ * The proofs that these entries stand under a seal.
+ *
+ * @throws Error if one doesn't lead to the seal's root: then what is stored is wrong
+ */
 export async function proveEntries(
   ctx: Pick<Context, 'seals'>,
   seal: SealRecord,
   stored: readonly EntryRecord[],
 ): Promise<SealProof[]> {
   const { _id: seq, count, root, from_id: fromId } = seal
-  const placeOf = ({ level, index }: TileAddress): string => `${level}/${index}`
-  // Neighbours share tiles.
+  const keyOf = ({ level, index }: TileAddress): string => `${level}/${index}`
+  // Entries beside each other share tiles.
   const addresses = new Map(
     stored
       .flatMap(({ _id }) => tilesForProof(count, _id - fromId))
-      .map((address) => [placeOf(address), address]),
+      .map((address) => [keyOf(address), address]),
   )
   const found = await ctx.seals.findTiles(seq, [...addresses.values()])
-  const tiles = new Map([...addresses.keys()].map((place, number) => [place, found[number]]))
+  const tiles = new Map([...addresses.keys()].map((key, place) => [key, found[place]]))
   return stored.map((record) => {
     const entry = viewEntry(record)
     const index = record._id - fromId
     const leaf = leafHash(entry)
-    const path = inclusionPathFromTiles(count, index, (address) => tiles.get(placeOf(address)))
+    const path = inclusionPathFromTiles(count, index, (address) => tiles.get(keyOf(address)))
     const verdict = verifyInclusion({ leaf, path, root, index, count })
     if (!verdict.ok)
       throw new Error(`the proof of entry ${entry.id} under seal ${seq} does not hold: ${verdict.message}`)

@@ -29,23 +29,24 @@ export function readSealKey(file: string): Uint8Array | undefined {
   }
 }
 
-const NOTHING_REMEMBERED = { seq: 0, payload_hash: NO_PAYLOAD_HASH }
-
-/** Where the memory of a key lies unless something else is said. */
-export const memoryBeside = (keyFile: string): string => path.join(path.dirname(keyFile), 'seal-memory')
+/** The file of the seal memory unless another is named: beside the key. */
+export const defaultMemoryFile = (keyFile: string): string => path.join(path.dirname(keyFile), 'seal-memory')
 
 /**
- * Makes a seal key if there is no file yet, mode 600, and its memory, which says that nothing was signed with
- * it. A key has its name only once it is whole and synced, and never replaces another. The memory comes
- * first: one without its key has signed nothing and is replaced, and a key without its memory is not signed
- * with.
+ * Makes a seal key, mode 600, if there is no file yet, and its memory, which says that nothing was signed with
+ * it. The key gets its name only once it is whole and synced, and never replaces another. The memory is
+ * written first: a memory without its key has signed nothing and is replaced, and a key without its memory
+ * signs nothing.
  */
-export function ensureSealKey(file: string, memoryFile: string = memoryBeside(file)): void {
+export function ensureSealKey(file: string, memoryFile: string = defaultMemoryFile(file)): void {
   if (fs.existsSync(file)) return
   const key = randomBytes(32)
-  // A memory of signatures belongs to a key that is gone, and goes on forbidding what it forbids.
+  // A memory of signatures belongs to a key that is gone; it stays, and forbids what it forbade.
   if ((readMemory(memoryFile)?.seq ?? 0) === 0)
-    replaceFile(memoryFile, memoryText({ ...NOTHING_REMEMBERED, pubkey: keyToHex(ed25519PublicKey(key)) }))
+    replaceFile(
+      memoryFile,
+      memoryText({ seq: 0, payload_hash: NO_PAYLOAD_HASH, pubkey: keyToHex(ed25519PublicKey(key)) }),
+    )
   const fresh = `${file}.${process.pid}.new`
   const handle = fs.openSync(fresh, 'w', 0o600)
   try {
@@ -56,7 +57,7 @@ export function ensureSealKey(file: string, memoryFile: string = memoryBeside(fi
     fs.closeSync(handle)
   }
   try {
-    fs.linkSync(fresh, file) // unlike a rename, it fails where another process made one meanwhile
+    fs.linkSync(fresh, file) // unlike a rename, it fails if another process has made a key meanwhile
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { Config } from '../foundation/config.ts'
 import { sealPayloadHash } from '../crypto/seal-payload.ts'
 import { lockFile, readJsonFile, writeDurably } from '../foundation/durable-file.ts'
+import { hex } from '../foundation/schema.ts'
 import { sealFields, SealError, type SealRecord } from './seal.ts'
 import type { WatchStep } from '../foundation/step.ts'
 
@@ -10,60 +11,51 @@ import type { WatchStep } from '../foundation/step.ts'
  * What was last signed, kept beside the key and not in the database, so that a restored database can't make
  * it forget.
  */
-export interface Remembered {
-  /** 0: nothing has been signed yet. */
-  seq: number
-  /** SHA-256 of the payload of that seal, as hex; zeros for seq 0. */
-  payload_hash: string
-  /** The key that it was signed with, as hex. */
-  pubkey: string
-  /** The log's name. */
-  origin?: string
-  /**
-   * The log and the keys as they are after that seal: nothing older is signed, and nothing else of this size.
-   */
-  log?: { size: number; root: string }
-  keys?: { root: string; count: number }
-  /**
-   * Seals from one seq to another that adoptions gave up: those who remember them are right, and don't hold
-   * up signing.
-   */
-  given_up?: { from: number; to: number }
-}
-
-export const NO_PAYLOAD_HASH = '0'.repeat(64)
+export type Remembered = z.infer<typeof rememberedFile>
 
 const rememberedFile = z.object({
+  /** 0: nothing has been signed yet. */
   seq: z.int().min(0),
-  payload_hash: z.string().regex(/^[0-9a-f]{64}$/),
-  pubkey: z.string().regex(/^[0-9a-f]{64}$/),
+  /** SHA-256 of the payload of that seal, as hex; zeros for seq 0. */
+  payload_hash: hex(64),
+  /** The key that it was signed with, as hex. */
+  pubkey: hex(64),
+  /** The log's name. */
   origin: z.string().exactOptional(),
-  log: z.object({ size: z.int().min(0), root: z.string().regex(/^[0-9a-f]{64}$/) }).exactOptional(),
-  keys: z.object({ root: z.string().regex(/^[0-9a-f]{64}$/), count: z.int().min(0) }).exactOptional(),
+  /** The log and the agents' keys after that seal: no smaller log is signed, and no other one of this size. */
+  log: z.object({ size: z.int().min(0), root: hex(64) }).exactOptional(),
+  keys: z.object({ root: hex(64), count: z.int().min(0) }).exactOptional(),
+  /**
+   * The first and the last seq of seals that adoptions gave up: a peer that remembers them doesn't hold up
+   * signing.
+   */
   given_up: z.object({ from: z.int().min(1), to: z.int().min(1) }).exactOptional(),
 })
 
-/** The text of a memory. */
+export const NO_PAYLOAD_HASH = '0'.repeat(64)
+
+/** A seal memory as its file has it. */
 export const memoryText = (remembered: Remembered): string => `${JSON.stringify(remembered)}\n`
 
-/** Where the memory lies: under `npm start` in DATA_DIR, unless the setting names another place. */
-export function memoryFileIn({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'>): string {
+/** The file of the seal memory: SEAL_MEMORY_FILE, else the one that `npm start` keeps in DATA_DIR. */
+export function memoryFileOf({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'>): string {
   return secrets.sealMemoryFile ?? path.join(dataDir, 'seal-memory')
 }
 
 export interface SealMemory {
-  /** @returns undefined where there is no file. @throws SealError where it can't be read */
+  /** @returns undefined if there is no file. @throws SealError if it can't be read */
   read(): Remembered | undefined
   /** Resolves when the file and its name are synced: after a crash it holds this or what it held before. */
   write(remembered: Remembered, watch?: WatchStep): Promise<void>
-  /** Lets go of the lock. */
+  /** Releases the lock. */
   close(): void
 }
 
 /**
- * Opens the seal memory for this process alone (lockFile()): which is why there is one signing host per key.
+ * Opens the seal memory under an exclusive lock, which holds on this host only: that is why a key has one
+ * signing host.
  *
- * @returns undefined where another holds it
+ * @returns undefined if another process has it open
  */
 export function openSealMemory(file: string): SealMemory | undefined {
   const unlock = lockFile(file)
@@ -75,10 +67,20 @@ export function openSealMemory(file: string): SealMemory | undefined {
   }
 }
 
-/** @throws SealError if it can't be read */
+/** @returns undefined if there is no file. @throws SealError if it can't be read */
 export function readMemory(file: string): Remembered | undefined {
   const broken = `The seal memory ${file} does not hold what was written there. Restore it from where it was kept, or adopt the last signed seal of the database (operator seal --adopt SEQ HASH).`
   return readJsonFile(file, rememberedFile, (cause) => new SealError(broken, { cause }))
+}
+
+/** As readMemory(), but also undefined for a damaged file: an adoption replaces that. */
+export function readMemoryUnlessDamaged(file: string): Remembered | undefined {
+  try {
+    return readMemory(file)
+  } catch (error) {
+    if (error instanceof SealError) return undefined
+    throw error
+  }
 }
 
 /** A seal by what a signature on it would commit to. */
@@ -96,10 +98,10 @@ export function headOf(seal: SealRecord): SealHead {
 }
 
 /**
- * Why the next seal must not be signed, or undefined where it may be. In an unbroken history the memory holds
- * the last signed seal of the database, or the next one where the signature was made and not stored. Anything
- * else means that the database, the memory or the key is not the one that was in use, and that a signature
- * may be the second one for its seq: a fork, which a machine must not decide on.
+ * Why the next seal must not be signed, or undefined if it may be. In an unbroken history the memory holds the
+ * last signed seal of the database, or the next one if its signature was made and not stored. Anything else
+ * means that the database, the memory or the key is not the one that was in use, and that a signature may be
+ * the second one for its seq: a fork, which only an operator may decide on.
  *
  * @param last the last signed seal in the database
  * @param next the seal to be signed, the one after `last`
@@ -111,7 +113,7 @@ export function findMemoryConflict(
   pubkey: string,
 ): string | undefined {
   const lastSeq = last?.seq ?? 0
-  // It was made with the key. A key without it may have signed anything.
+  // The memory is made together with the key. A key without it may have signed anything.
   if (remembered === undefined)
     return `there is no seal memory, and the database has signed seals up to ${lastSeq}`
   if (remembered.pubkey !== pubkey)

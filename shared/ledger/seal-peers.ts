@@ -9,11 +9,12 @@ import { MAX_PEER_ANSWER_BYTES, PEER_PAUSE_MS, PEER_TIMEOUT_MS } from '../founda
  * since; others have not. Before the first signature after a start, the signer reads what they remember.
  */
 
-/** Somebody outside this host who publishes the chain, and is asked once after each start. */
+/** A service outside this host that publishes the chain; after each start it is asked until it has answered. */
 export interface SealPeer {
   readonly url: string
   /** Named in SEAL_PEERS: nothing is signed before it has answered. */
   readonly isNamed: boolean
+  /** True once settle() was called. */
   readonly isSettled: boolean
   /** False during the pause after a try that failed. */
   isDue(): boolean
@@ -23,7 +24,7 @@ export interface SealPeer {
    * @throws Error if it doesn't answer in time and in form; then it is not due for a while
    */
   ask(): Promise<Seal[]>
-  /** What it said fits: it isn't asked again. */
+  /** Notes that its answer agrees with the database: it isn't asked again. */
   settle(): void
 }
 
@@ -74,12 +75,12 @@ async function readText(url: string): Promise<string> {
 }
 
 /**
- * Seals of this key that somebody remembers and that are not the ones on record here. What anyone could have
- * made up, without a good signature, is nothing.
+ * A peer's seals that this key has signed and that are not the ones stored here. Seals without a good
+ * signature don't count: anyone can make them up.
  *
- * @param ours the payload hash on record for a seq
+ * @param ours the payload hash that is stored here for a seq
  */
-export function findStrangeSeals(
+export function findUnknownSeals(
   theirs: readonly Seal[],
   ours: (seq: number) => string | undefined,
   pubkey: string,

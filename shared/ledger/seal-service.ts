@@ -18,10 +18,7 @@ export async function readNextSeal(
   }
 }
 
-/**
- * Enqueues what is due of sealing and of signing. Only the to-do list: both jobs look for themselves what
- * there is to do.
- */
+/** Enqueues sealing and signing if they are due. Both jobs look for themselves what there is to do. */
 export async function enqueueDueSealing(ctx: Context): Promise<void> {
   const next = await readNextSeal(ctx)
   if (next.isNeeded && next.at <= unixSeconds(ctx.now()))
@@ -29,39 +26,36 @@ export async function enqueueDueSealing(ctx: Context): Promise<void> {
   await enqueueSigning(ctx)
 }
 
-/** Enqueues the signing of seals that have no signature yet. */
+/** Enqueues signing if there is an unsigned seal. */
 export async function enqueueSigning(ctx: Context): Promise<void> {
   const unsigned = await ctx.seals.listUnsigned(1)
   if (unsigned.length > 0) await ctx.queues.enqueue('sign-seals', {}, { debounceId: 'sign-seals' })
 }
 
-/** Enqueues a walk over the whole chain where the last one is too long ago. */
+/** Enqueues verifyWholeChain() if it last ran too long ago. */
 export async function enqueueChainCheck(ctx: Context): Promise<void> {
   const { walked_at: walkedAt } = await ctx.seals.readStatus()
   const ageMs = walkedAt === undefined ? Number.POSITIVE_INFINITY : ctx.now() - walkedAt * SECOND_MS
-  // A clock that was set back makes it walk once more.
+  // If the clock was set back, the chain is verified once more.
   if (ageMs >= CHAIN_WALK_EVERY_MS || ageMs < -SECOND_MS)
     await ctx.queues.enqueue('check-chain', {}, { debounceId: 'check-chain' })
 }
 
 export interface SealList {
   seals: Seal[]
-  /** Seals of the whole chain that have no signature, ascending; the first ones where there are very many. */
+  /** The first unsigned seals of the whole chain, ascending. */
   unsignedSeqs: number[]
   isIntact: boolean
-  /** True where the chain has more seals than this list. */
+  /** There are more seals after these; or, of the newest, before them. */
   isTruncated: boolean
   /** How far roots, links and signatures were verified by the workers. */
   verified: { seq: number; walkedAt: number | null }
 }
 
-/** Seals verified at once while they are not yet in the workers' account. */
+/** At most so many seals that the workers have not verified yet are verified by a request. */
 const TAIL_SEALS = 100
 
-/**
- * Where the chain stands: the same text for the same state, so that nothing has to be listed to know that
- * nothing changed.
- */
+/** Where the chain stands. `tag` is the same text for the same state, so an ETag needs no list of seals. */
 export async function readChainState(ctx: Pick<Context, 'seals'>) {
   const [last, unsignedSeqs, status] = await Promise.all([
     ctx.seals.last(),
@@ -77,11 +71,10 @@ export async function readChainState(ctx: Pick<Context, 'seals'>) {
 }
 
 /**
- * The seals after `afterSeq`, or the newest where it is absent, ascending.
+ * The seals after `afterSeq`, or the newest ones if it is absent, ascending.
  *
- * `isIntact` is what the workers found, who verify each seal as it comes and the whole chain every hour. A
- * seal that came a moment ago is verified here, but for its root, which was computed from the stored entries
- * when it was made.
+ * `isIntact` is what the workers found, who verify each seal as it comes and the whole chain every hour. Links
+ * and signatures of newer seals are verified here; their roots were just computed from the stored entries.
  */
 export async function listSeals(
   ctx: Pick<Context, 'database' | 'seals'>,
@@ -97,12 +90,13 @@ export async function listSeals(
     status.intact &&
     (lastSeq <= status.seq || (await findTailFault(ctx, status.seq, TAIL_SEALS)) === undefined)
   const [first] = seals
-  const leftOut = afterSeq === undefined ? (first?._id ?? 1) > 1 : (seals.at(-1)?._id ?? lastSeq) < lastSeq
+  const isTruncated =
+    afterSeq === undefined ? (first?._id ?? 1) > 1 : (seals.at(-1)?._id ?? lastSeq) < lastSeq
   return {
     seals: seals.map(viewSeal),
     unsignedSeqs,
     isIntact,
-    isTruncated: leftOut,
+    isTruncated,
     verified: { seq: status.seq, walkedAt: status.walked_at ?? null },
   }
 }

@@ -1,6 +1,7 @@
 import mongoose, { Schema, type Connection } from 'mongoose'
-import { isDuplicateKey, type Session } from '../servers/database.ts'
+import { isDuplicateKey, MAJORITY, unlessDuplicate, within, type Session } from '../servers/database.ts'
 import type { Tile } from '../crypto/merkle.ts'
+import { findHashes, type TilePlace } from './log-store.ts'
 import type { SealSignature } from '../crypto/seal-payload.ts'
 import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from './pending.ts'
 import type { SealNote } from './checkpoint.ts'
@@ -48,12 +49,12 @@ const tileSchema = new Schema<TileRecord>(
 export interface ChainStatus {
   /** Counts the writes, so that none undoes another. */
   revision: number
-  /** Every seal up to this one has been verified: link, range, root, and the signature where it has one. */
+  /** Every seal up to this one has been verified: link, range, root, and the signature if it has one. */
   seq: number
   /** Seals up to `seq` that had no signature when they were verified, ascending. */
   open: number[]
   intact: boolean
-  /** What does not hold, where something doesn't. */
+  /** What does not hold, if something doesn't. */
   fault?: string
   /** Unix seconds: when the whole chain was last walked from its beginning. */
   walked_at?: number
@@ -73,6 +74,9 @@ const statusSchema = new Schema<ChainStatus & { _id: string }>(
 )
 const CHAIN = 'chain'
 
+/** The status before any seal was verified. */
+export const NOTHING_VERIFIED: ChainStatus = { revision: 0, seq: 0, open: [], intact: true }
+
 /** An operator's decision that the seals in the database are the ones to go on from. */
 interface AdoptionRecord extends Ledgered {
   _id: string
@@ -88,10 +92,7 @@ const adoptionSchema = new Schema<AdoptionRecord>(
 )
 adoptionSchema.index(...PENDING_INDEX)
 
-/** Nothing is signed or published that an election can still take back. */
-const MAJORITY = { readConcern: { level: 'majority' } } as const
-
-/** A transaction reads what a majority has anyway, and takes no other wish. */
+/** The options of a majority read; a transaction has its own read concern and takes no other. */
 const majorityWithin = (session: Session | undefined) =>
   session === undefined ? MAJORITY : session.inTransaction() ? { session } : { ...MAJORITY, session }
 
@@ -115,11 +116,6 @@ export function createSealStore(connection: Connection) {
       const filter = until === undefined ? {} : { at: { $lte: until } }
       return (await newest({ signed: true, ...filter }, session)) ?? undefined
     },
-    /** The last signed seal that has a checkpoint. */
-    async lastNoted(): Promise<SealRecord | undefined> {
-      const last = await newest({ signed: true })
-      return last?.note === undefined ? undefined : last
-    },
     async find(seq: number, session?: Session): Promise<SealRecord | undefined> {
       return (await raw().findOne({ _id: seq }, majorityWithin(session))) ?? undefined
     },
@@ -141,15 +137,14 @@ export function createSealStore(connection: Connection) {
         .toArray(),
     /** The newest, in ascending order. */
     async listNewest(limit: number): Promise<SealRecord[]> {
-      return (
-        await raw()
-          .find({}, { ...MAJORITY, batchSize: limit })
-          .sort({ _id: -1 })
-          .limit(limit)
-          .toArray()
-      ).reverse()
+      const found = await raw()
+        .find({}, { ...MAJORITY, batchSize: limit })
+        .sort({ _id: -1 })
+        .limit(limit)
+        .toArray()
+      return found.reverse()
     },
-    /** Seqs without a signature, ascending. */
+    /** The seqs of unsigned seals, ascending. */
     async listUnsigned(limit: number, session?: Session): Promise<number[]> {
       const found = await raw()
         .find({ signed: false }, { ...majorityWithin(session), projection: { _id: 1 }, batchSize: limit })
@@ -158,7 +153,7 @@ export function createSealStore(connection: Connection) {
         .toArray()
       return found.map(({ _id }) => _id)
     },
-    /** Those that have a signature, from one seq to another, ascending. */
+    /** The signed seals from one seq to another, ascending. */
     listSigned: (fromSeq: number, toSeq: number, limit: number, session?: Session): Promise<SealRecord[]> =>
       raw()
         .find(
@@ -168,33 +163,22 @@ export function createSealStore(connection: Connection) {
         .sort({ _id: 1 })
         .limit(limit)
         .toArray(),
-    /** @returns false where there is a seal of this seq, or one that ends at the same entry */
-    async insert(seal: SealRecord): Promise<boolean> {
-      try {
-        await raw().insertOne(seal)
-        return true
-      } catch (error) {
-        if (isDuplicateKey(error)) return false
-        throw error
-      }
-    },
+    /** @returns false if there is a seal of this seq, or one that ends at the same entry */
+    insert: (seal: SealRecord): Promise<boolean> => unlessDuplicate(raw().insertOne(seal)),
     /**
      * Stores a signature where there is none.
      *
-     * @returns false where there is no unsigned seal exactly as `seal`
+     * @returns false if there is no unsigned seal exactly as `seal`
      */
     async sign(seal: SealRecord, signature: SealSignature & SealNote, session?: Session): Promise<boolean> {
       const { _id, at, count, root, prev_root, from_id, to_id } = seal
       const unsigned = { _id, at, count, root, prev_root, from_id, to_id, signed: false }
-      return (
-        (
-          await raw().updateOne(
-            { ...unsigned, signature: { $exists: false } },
-            { $set: { ...signature, signed: true } },
-            session === undefined ? {} : { session },
-          )
-        ).matchedCount === 1
+      const { matchedCount } = await raw().updateOne(
+        { ...unsigned, signature: { $exists: false } },
+        { $set: { ...signature, signed: true } },
+        within(session),
       )
+      return matchedCount === 1
     },
     async putTiles(seq: number, given: readonly Tile[]): Promise<void> {
       if (given.length === 0) return
@@ -204,18 +188,12 @@ export function createSealStore(connection: Connection) {
       })
       await rawTiles().bulkWrite(writes, { ordered: false })
     },
-    /** Hashes side by side, by the same index as the addresses; undefined where there is no such tile. */
-    async findTiles(
-      seq: number,
-      addresses: readonly Pick<Tile, 'level' | 'index'>[],
-    ): Promise<(Buffer | undefined)[]> {
-      const ids = addresses.map(({ level, index }) => tileId(seq, level, index))
-      const found = await rawTiles()
-        .find({ _id: { $in: ids } }, { ...MAJORITY, promoteBuffers: true, batchSize: ids.length + 1 })
-        .toArray()
-      const byId = new Map(found.map(({ _id, hashes }) => [_id, hashes]))
-      return ids.map((id) => byId.get(id))
-    },
+    /** For each address the tile's hashes, one after the other; undefined if there is no such tile. */
+    findTiles: (seq: number, addresses: readonly TilePlace[]): Promise<(Buffer | undefined)[]> =>
+      findHashes(
+        tiles,
+        addresses.map(({ level, index }) => tileId(seq, level, index)),
+      ),
     async readStatus(session?: Session): Promise<ChainStatus> {
       const query = status
         .findOne({ _id: CHAIN }, { _id: 0 })
@@ -223,19 +201,16 @@ export function createSealStore(connection: Connection) {
         .readConcern('majority')
         .lean<ChainStatus>()
       const found = await (session === undefined ? query : query.session(session))
-      return found ?? { revision: 0, seq: 0, open: [], intact: true }
+      return found ?? NOTHING_VERIFIED
     },
-    /** Puts the status in place of the one that it was made from. @returns false where another came first */
+    /** Puts the status in place of the one that it was made from. @returns false if another came first */
     async writeStatus(next: ChainStatus): Promise<boolean> {
-      const replacement = { _id: CHAIN, ...next, revision: next.revision + 1 }
       try {
-        // A first status is inserted by the upsert; a second first one meets its `_id`.
         const { matchedCount, upsertedCount } = await status.replaceOne(
           { _id: CHAIN, revision: next.revision },
-          replacement,
-          {
-            upsert: next.revision === 0,
-          },
+          { _id: CHAIN, ...next, revision: next.revision + 1 },
+          // A first status is inserted by the upsert; a second first one meets its `_id`.
+          { upsert: next.revision === 0 },
         )
         return matchedCount + upsertedCount === 1
       } catch (error) {
@@ -243,7 +218,7 @@ export function createSealStore(connection: Connection) {
         throw error
       }
     },
-    /** What of an adoption waits for its number; undefined if there is no such adoption. */
+    /** The pending entries of an adoption; undefined if there is no such adoption. */
     async findAdoption(id: string): Promise<PendingEntry[] | undefined> {
       const found = await adoptions
         .findOne({ _id: id })
@@ -253,34 +228,11 @@ export function createSealStore(connection: Connection) {
       return found === null ? undefined : (found.pending ?? [])
     },
     /** @returns false if there is an adoption of that id */
-    async insertAdoption({
-      id,
-      seq,
-      payloadHash,
-      at,
-      entry,
-    }: {
-      id: string
-      seq: number
-      payloadHash: string
-      at: number
-      entry: PendingEntry
-    }): Promise<boolean> {
-      try {
-        await adoptions.insertMany([{ _id: id, seq, payload_hash: payloadHash, at, pending: [entry] }], {
-          lean: true,
-        })
-        return true
-      } catch (error) {
-        if (isDuplicateKey(error)) return false
-        throw error
-      }
-    },
+    insertAdoption: (adoption: AdoptionRecord): Promise<boolean> =>
+      unlessDuplicate(adoptions.insertMany([adoption], { lean: true })),
   }
 }
 
 export type SealStore = ReturnType<typeof createSealStore>
 
-function tileId(seq: number, level: number, index: number): string {
-  return `${seq}/${level}/${index}`
-}
+const tileId = (seq: number, level: number, index: number): string => `${seq}/${level}/${index}`

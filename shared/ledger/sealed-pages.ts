@@ -7,23 +7,20 @@ import { SECOND_MS } from '../foundation/time.ts'
 import { viewEntry } from './entry.ts'
 
 /*
- * The ledger as it goes out. Entries under a signed seal never change, so they are written as JSON once, a
- * block at a time, and every answer shares the bytes. Blocks begin at fixed numbers: whatever range somebody
- * asks for, it is made of them.
+ * Pages of the ledger as JSON. Entries under a signed seal never change, so they are written as JSON once, a
+ * block at a time, and every answer shares the bytes. Blocks begin at fixed numbers, so any two ranges are
+ * made of the same blocks.
  */
 
-/** Some 3 ms of work at once, between which other requests are answered. */
+/** About 3 ms of work; other requests are answered between blocks. */
 const BLOCK_ENTRIES = 250
-/**
- * Then a block is read again: what the database has lost, or a backup has brought back, isn't published for
- * longer.
- */
+/** Then a block is read again, so that entries which the database has lost aren't published for long. */
 const KEPT_MS = 5 * SECOND_MS
 
 interface Block {
   /** Entries as JSON, a comma between them. */
   bytes: Buffer
-  /** Where each entry begins in `bytes`, and where the next one would. */
+  /** The offset of each entry in `bytes`, and of the one that would come next. */
   starts: readonly number[]
   tag: string
 }
@@ -31,15 +28,15 @@ interface Block {
 export interface LedgerPage {
   parts: readonly Buffer[]
   count: number
-  /** Of its content. */
+  /** Hash of its content. */
   tag: string
-  /** Full, and under signed seals: it is what it will be for ever. */
+  /** Full, and under signed seals: it never changes. */
   isFinal: boolean
 }
 
-/** Reads pages of the ledger as they are sent. */
+/** Gives a function that reads `limit` entries from a number on. */
 export function createSealedPages(ctx: Context): (fromId: number, limit: number) => Promise<LedgerPage> {
-  // In the order of their last use.
+  // The cache, in the order of last use; `size` in bytes, 0 until it is read.
   const kept = new Map<number, { block: Promise<Block>; untilMs: number; size: number }>()
   let keptBytes = 0
   let sealedUpTo = { id: 0, untilMs: 0 }
@@ -49,7 +46,7 @@ export function createSealedPages(ctx: Context): (fromId: number, limit: number)
     kept.delete(firstId)
   }
 
-  /** A whole block under signed seals, read for everyone who wants it. */
+  /** A whole block under signed seals, from the cache if it is there. */
   function readSealed(firstId: number): Promise<Block> {
     const known = kept.get(firstId)
     if (known !== undefined && known.untilMs > performance.now()) {

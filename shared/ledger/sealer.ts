@@ -5,21 +5,21 @@ import type { Tile } from '../crypto/merkle.ts'
 import { sealPayloadHash, verifySealFollows } from '../crypto/seal-payload.ts'
 import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
 import { unixSeconds } from '../foundation/time.ts'
-import { extendChain } from './chain-check.ts'
-import { numberEntry, readLeaves, type EntryRecord } from './entry.ts'
+import { verifyNewSeals } from './chain-check.ts'
+import { numberEntry, computeLeaves, type EntryRecord } from './entry.ts'
 import { keyState } from './agent-keys.ts'
 import { createEntryTree } from './entry-tree.ts'
 import type { Lease } from '../servers/lease-store.ts'
-import { logState, readLog, rebuildLog } from './log.ts'
+import { logState, readLogFromTiles, buildLogFromEntries } from './log.ts'
 import { closingSource, sealFields, SealError, type SealRecord } from './seal.ts'
 import {
   closesSeal,
   closingEntry,
-  countOwed,
+  tryAddToOwed,
   NOTHING_OWED,
-  readOwed,
-  type Before,
+  parseOwed,
   type Owed,
+  type StateBefore,
 } from './solvency.ts'
 import { traceSeal } from './traced.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
@@ -55,9 +55,9 @@ import { performStep, type WatchStep } from '../foundation/step.ts'
  */
 
 export interface SealerOptions {
-  /** How long to wait for another that is at it; not at all where absent. */
+  /** How long to wait for another process's run; not at all if absent. */
   waitMs?: number
-  /** False: seal beside whoever else seals. */
+  /** False: run even while another process does. */
   useLease?: boolean
   watch?: WatchStep
 }
@@ -82,10 +82,10 @@ type SealerContext = Pick<
 const RACE_PAUSE_MS = 5
 
 /**
- * Makes the next seal where there are new entries, or where a sealer died after closing one.
+ * Makes the next seal if there are new entries, or a sealer died after it wrote a closing entry.
  *
- * @returns the unsigned seal; undefined where there is nothing to seal, or another process is sealing
- * @throws SealError where what is stored doesn't fit together
+ * @returns the unsigned seal; undefined if there is nothing to seal, or another process is sealing
+ * @throws SealError if what is stored doesn't fit together
  */
 export async function makeSeal(
   ctx: SealerContext,
@@ -115,29 +115,31 @@ async function sealEntries(
   const putLog = (tiles: readonly Tile[]): Promise<void> =>
     performStep(watch, 'log-tiles', () => ctx.logTiles.putTiles(tiles))
   if ((await ctx.entries.highestId()) < fromId) return undefined
-  const log = await openLog(ctx, previous, putLog)
-  const own = storeInBackground((tiles) => performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)))
-  const whole = storeInBackground(putLog)
-  const before: Before = {
+  const log = await readOrBuildLog(ctx, previous, putLog)
+  const sealTiles = storeInBackground((tiles) =>
+    performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)),
+  )
+  const logTiles = storeInBackground(putLog)
+  const before: StateBefore = {
     prevSeal: previous === undefined ? null : sealPayloadHash(sealFields(previous)),
     log: logState(log),
     keys: keyState(await ctx.readKeyTree(fromId - 1)),
   }
   try {
-    for await (const { page, leaves } of readUntilClosed(ctx, seq, fromId, previous, before, watch)) {
+    for await (const { page, leaves } of readAndClose(ctx, seq, fromId, previous, before, watch)) {
       if (lease !== undefined && !(await lease.renew())) return undefined
-      await own.add(tree.add(leaves))
-      await whole.add(log.append(leaves))
+      await sealTiles.add(tree.add(leaves))
+      await logTiles.add(log.append(leaves))
       closing = page.at(-1)
     }
   } finally {
-    await Promise.all([own.settle(), whole.settle()])
+    await Promise.all([sealTiles.settle(), logTiles.settle()])
   }
   if (closing === undefined) return undefined
   if (!closesSeal(closing, seq))
     throw new SealError(`entry ${closing._id} is the last of seal ${seq} and does not close it`)
   const { tiles, root } = tree.finish()
-  await Promise.all([own.finish(tiles), whole.finish(log.edge())])
+  await Promise.all([sealTiles.finish(tiles), logTiles.finish(log.edge())])
 
   const seal: SealRecord = {
     _id: seq,
@@ -153,7 +155,7 @@ async function sealEntries(
   if (!verdict.ok) throw new SealError(`seal ${seq} cannot follow the seal before it: ${verdict.message}`)
   const isNew = await performStep(watch, 'seal', () => ctx.seals.insert(seal))
   if (!isNew) await compareWithStored(ctx, seal)
-  await performStep(watch, 'status', () => extendChain(ctx, { seq, root }))
+  await performStep(watch, 'status', () => verifyNewSeals(ctx, { seq, root }))
   await traceSeal(ctx, seal, startedAtMs)
   return seal
 }
@@ -161,7 +163,7 @@ async function sealEntries(
 /** Tiles stored by one write: 512 KiB. */
 const TILE_GROUP = 64
 
-/** Stores tiles, many at once, while the next are being computed. What fails fails the next call. */
+/** Stores tiles, many at once, while the next are being computed. A failed write rejects the next call. */
 function storeInBackground(put: (tiles: readonly Tile[]) => Promise<void>) {
   let waiting: Tile[] = []
   let writing: Promise<void> = Promise.resolve()
@@ -182,31 +184,31 @@ function storeInBackground(put: (tiles: readonly Tile[]) => Promise<void>) {
       await flush()
       await writing
     },
-    /** Resolves once nothing is being written. */
+    /** Resolves once nothing is being written, also after a failed write. */
     settle: (): Promise<void> => writing.catch(() => {}),
   }
 }
 
 /**
- * The log up to the seal before: from its tiles, if they lead to the root that was signed, else from the
- * entries.
+ * The log up to the seal before: from its stored tiles if they lead to the root that was signed, else built
+ * from the entries, with `put` storing its tiles.
  */
-async function openLog(
+async function readOrBuildLog(
   ctx: SealerContext,
   previous: SealRecord | undefined,
   put: (tiles: readonly Tile[]) => Promise<void>,
 ): Promise<LogTree> {
   const size = previous?.to_id ?? 0
-  const stored = await readLog(ctx, size)
+  const stored = await readLogFromTiles(ctx, size)
   if (
     stored !== undefined &&
     (previous?.log_root === undefined || logState(stored).root === previous.log_root)
   )
     return stored
-  return rebuildLog(ctx, size, put)
+  return buildLogFromEntries(ctx, size, put)
 }
 
-/** Another sealer made this seal: then it made the same. */
+/** For a seal that another sealer has stored. @throws SealError if it isn't the same */
 async function compareWithStored(ctx: SealerContext, seal: SealRecord): Promise<void> {
   for (;;) {
     const stored = await ctx.seals.find(seal._id)
@@ -227,31 +229,31 @@ async function compareWithStored(ctx: SealerContext, seal: SealRecord): Promise<
 }
 
 /**
- * Step 1. The entries from `fromId` to the one that closes seal `seq`, which is appended where there is none;
- * nothing where there is nothing new.
+ * Step 1. Reads the entries from `fromId` to the one that closes seal `seq`, page by page, and appends that
+ * one if there is none. Gives nothing, and appends nothing, if there are no new entries.
  */
-async function* readUntilClosed(
+async function* readAndClose(
   ctx: SealerContext,
   seq: number,
   fromId: number,
   previous: SealRecord | undefined,
-  before: Before,
+  before: StateBefore,
   watch: WatchStep | undefined,
 ): AsyncGenerator<{ page: EntryRecord[]; leaves: Buffer }> {
   let owed = previous === undefined ? NOTHING_OWED : await readPreviousOwed(ctx, previous)
   let due = fromId
-  let turn: Lease | undefined
+  let sequencing: Lease | undefined
   try {
     for (;;) {
       for await (const page of ctx.entries.pages(due)) {
         const end = page.findIndex((entry) => closesSeal(entry, seq))
         const part = end === -1 ? page : page.slice(0, end + 1)
-        const { leaves, unreadable } = readLeaves(part)
+        const { leaves, unreadable } = computeLeaves(part)
         for (const entry of part) {
           if (entry._id !== due)
             throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`)
           due++
-          owed = countEntry(ctx, owed, entry, !unreadable.has(entry))
+          owed = addEntry(ctx, owed, entry, !unreadable.has(entry))
         }
         yield { page: part, leaves }
         if (end !== -1) return
@@ -259,18 +261,17 @@ async function* readUntilClosed(
       if (due === fromId) return
       const source = await findClosingSource(ctx, seq, due)
       if (source === undefined) continue
-      const at = Math.max(unixSeconds(readTime(ctx)), previous?.at ?? 0)
+      const at = Math.max(unixSeconds(earlierTime(ctx)), previous?.at ?? 0)
       const closing = numberEntry({ ...closingEntry(seq, at, owed, before), source }, due)
-      // Whether it is ours or another's, it is read like any other entry; and so are those that came before
-      // it.
+      // Ours or another's, it is read by the next round like any other entry, with those that came before it.
       if (await performStep(watch, 'closing', () => ctx.entries.append([closing]))) continue
-      // A sequencer with much to do would always be faster: the sealer takes its turn once it ends a run.
-      turn ??= await ctx.leases.take('sequencer')
-      if (!(await turn?.renew())) turn = undefined
+      // The number was taken. A busy sequencer would win each time: the sealer takes its lease between runs.
+      sequencing ??= await ctx.leases.take('sequencer')
+      if (!(await sequencing?.renew())) sequencing = undefined
       await sleep(RACE_PAUSE_MS * Math.random())
     }
   } finally {
-    await turn?.release()
+    await sequencing?.release()
   }
 }
 
@@ -287,9 +288,9 @@ async function findClosingSource(ctx: SealerContext, seq: number, due: number): 
   }
 }
 
-/** The sums after an entry; what can't be counted is said, once for each seal that is made over it. */
-function countEntry(ctx: SealerContext, owed: Owed, entry: EntryRecord, canRead: boolean): Owed {
-  const counted = countOwed(owed, entry, canRead)
+/** What is owed after an entry. One whose amount can't be read changes nothing, and is counted and logged. */
+function addEntry(ctx: SealerContext, owed: Owed, entry: EntryRecord, canRead: boolean): Owed {
+  const counted = tryAddToOwed(owed, entry, canRead)
   if (counted.anomaly !== undefined) {
     ctx.metrics.countAnomaly('entry')
     ctx.log.error({ entry: entry._id }, `an entry is sealed that says nothing: ${counted.anomaly}`)
@@ -297,8 +298,8 @@ function countEntry(ctx: SealerContext, owed: Owed, entry: EntryRecord, canRead:
   return counted.owed
 }
 
-/** Now, in milliseconds since the epoch, by the one of two clocks that is behind. */
-function readTime(ctx: SealerContext): number {
+/** Now, in milliseconds since the epoch, by this machine's clock or the database's, whichever is behind. */
+function earlierTime(ctx: SealerContext): number {
   const databaseMs = ctx.database.now()
   const nowMs = ctx.now()
   if (nowMs - databaseMs > MAX_SIGNED_AHEAD_MS) {
@@ -319,5 +320,5 @@ async function readPreviousOwed(ctx: SealerContext, previous: SealRecord): Promi
     )
   if (!closesSeal(entry, previous._id))
     throw new SealError(`entry ${previous.to_id} does not close seal ${previous._id}`)
-  return readOwed(entry)
+  return parseOwed(entry)
 }

@@ -3,29 +3,29 @@ import type { Context } from '../context.ts'
 import { numberEntry, type EntryRecord } from './entry.ts'
 import type { PendingCollection, PendingRecord } from './entry-store.ts'
 import type { Lease } from '../servers/lease-store.ts'
-import { asMark } from './mark.ts'
+import { parsePendingEntry } from './mark.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
 import { SealError } from './seal.ts'
 import { traceEntries } from './traced.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
 
 /*
- * The sequencer gives pending entries their numbers: 1, 2, 3, … without a gap, each entry one number, none
- * left behind. Any number of sequencers may run at once and die anywhere. There is no recovery beside the
- * normal path: a sequencer that starts does what one that died would have done next.
+ * The sequencer gives pending entries their numbers: 1, 2, 3, … without a gap, each entry one number, and no
+ * entry is left behind. Any number of sequencers may run at once and die anywhere. There is no recovery beside
+ * the normal path: a sequencer that starts does what one that died would have done next.
  *
- * Terms: a *mark* is a pending entry in its record's `pending` array; the *ledger* is the collection
+ * Terms: a *pending* entry is an element of its record's `pending` array; the *ledger* is the collection
  * `entries`, whose `_id` is the number and whose `source` is unique. *Durable* is what a majority has in its
  * journal: no election takes it back.
  *
  * One batch, in this order:
  *
- *   1. Read marks, by the index that holds marks and nothing else. What is no mark of that collection
+ *   1. Read pending entries, by the index that holds nothing else. An element that may not be numbered
  *      (mark.ts) stays where it is and is counted: a ledger that took it could not be sealed, or would say
- *      what nobody has decided. Only durable ones: a mark that an election takes back must not have become an
- *      entry. A transaction that commits late brings its marks into the index when it commits, however old
- *      their times and sources are; each run reads the index from its beginning, and nothing remembers how
- *      far an earlier one came, so nothing can have gone past them.
+ *      what nobody has decided. Only durable ones are read: a pending entry that an election takes back must
+ *      not have been numbered. A transaction that commits late brings its pending entries into the index when
+ *      it commits, however old their times and sources are; each run reads the index from its beginning, and
+ *      nothing remembers how far an earlier run came, so no run can have gone past them.
  *   2. Insert the entries at h + 1, h + 2, … in order, where h is the highest durable number. A ledger that
  *      ends before its last seal does is an older copy: nothing is numbered, since those numbers stand under
  *      a seal. Ordered inserts stop at the first failure, so n is stored only by someone who stored n - 1 or
@@ -35,16 +35,17 @@ import { performStep, type WatchStep } from '../foundation/step.ts'
  *      sequencer, or from one that died between 2 and 4. Which of them doesn't matter. Read again which
  *      sources are in the ledger durably, and go back to 2 with the others. A duplicate is never a reason to
  *      skip: what isn't seen in the ledger is inserted, and what is seen there needs nothing more.
- *   4. Clear the marks by source. By now each entry of the batch is durable: it was inserted with majority
- *      and journal, or read with majority. A mark that was pushed meanwhile has another source and stays.
+ *   4. Clear the pending entries by source. By now each entry of the batch is durable: it was inserted with
+ *      majority and journal, or read with majority. An entry that was pushed meanwhile has another source and
+ *      stays.
  *
  * An error (a primary that steps down, a connection that breaks) leaves open whether its write was stored. It
- * ends the run. If the insert was stored, the next run meets it in 3; if it was not, the marks are still
- * there; a clearing that was not stored leaves marks that 3 finds numbered.
+ * ends the run. If the insert was stored, the next run meets it in 3; if it was not, the entries are still
+ * pending; a clearing that was not stored leaves pending entries that 3 finds numbered.
  *
  * For speed, the next batch is read while this one is inserted, and the last one is cleared beside it. That
  * changes no argument above: 2 of each batch comes after 2 of the one before, 4 of each after its own 2, and
- * a mark read twice is the case of 3. The lease keeps sequencers from racing for the same numbers, which only
+ * a pending entry read twice is the case of 3. The lease keeps sequencers from racing for the same numbers, which only
  * costs time.
  */
 
@@ -95,14 +96,13 @@ type SequencerContext = Pick<
 >
 
 interface Batch {
+  /** In the order of their times. */
   entries: PendingEntry[]
-  /** Where each part of it came from. */
-  parts: { collection: PendingCollection; records: NumberedRecord[] }[]
+  /** The same entries by the collections and records that they came from. */
+  parts: { collection: PendingCollection; records: PendingRecord[] }[]
 }
 
-type NumberedRecord = Pick<PendingRecord, '_id'> & { marks: PendingEntry[] }
-
-/** Numbers batch after batch until no mark is left, the time is over or the lease is lost. */
+/** Numbers batch after batch until nothing is pending, the time is over or the lease is lost. */
 async function sequence(
   ctx: SequencerContext,
   options: SequencerOptions,
@@ -110,9 +110,9 @@ async function sequence(
 ): Promise<number> {
   const { batchSize = BATCH_ENTRIES, limitMs = RUN_LIMIT_MS, watch } = options
   const startedAt = performance.now()
-  // One pass over the index. Each batch of it begins after the last one, so that marks on their way out are
+  // One pass over the index. Each batch begins after the last one, so that entries that are being cleared are
   // not read again.
-  const readNext = walkMarks(ctx, batchSize)
+  const readNext = createBatchReader(ctx, batchSize)
   let highest: number | undefined
   let done = 0
   let reading = inBackground(readNext())
@@ -123,7 +123,7 @@ async function sequence(
       reading = inBackground(readNext())
       highest = await insertEntries(ctx, batch.entries, highest, watch)
       await clearing
-      clearing = inBackground(clearMarks(batch, watch))
+      clearing = inBackground(clearPending(batch, watch))
       done += batch.entries.length
     }
   } finally {
@@ -133,17 +133,17 @@ async function sequence(
   return done
 }
 
-/** What fails in the background fails where it is awaited, and not before as an error that nobody handles. */
+/** Lets a promise be awaited later: if it rejects before, that is no unhandled rejection. */
 function inBackground<T>(work: Promise<T>): Promise<T> {
   work.catch(() => {})
   return work
 }
 
 /**
- * Step 1. Each call gives the next marks of a pass, of all collections together, in the order of their times;
- * none at its end.
+ * Step 1. Gives a function that reads the next pending entries of all collections together; an empty batch at
+ * the end.
  */
-function walkMarks(ctx: SequencerContext, batchSize: number): () => Promise<Batch> {
+function createBatchReader(ctx: SequencerContext, batchSize: number): () => Promise<Batch> {
   const after = new Map<PendingCollection, string>(
     ctx.entries.pendingCollections().map((collection) => [collection, '']),
   )
@@ -155,15 +155,18 @@ function walkMarks(ctx: SequencerContext, batchSize: number): () => Promise<Batc
     const last = firstSourceAfter(found.at(-1), position)
     if (found.length < batchSize || last === undefined) after.delete(collection)
     else after.set(collection, last)
-    const records = found.map((record) => ({ _id: record._id, marks: readMarks(ctx, collection, record) }))
-    return { collection, records: records.filter(({ marks }) => marks.length > 0) }
+    const records = found.map((record) => ({
+      _id: record._id,
+      pending: parsePending(ctx, collection, record),
+    }))
+    return { collection, records: records.filter(({ pending }) => pending.length > 0) }
   }
   return async () => {
     for (;;) {
       const parts = await Promise.all(
         [...after].map(([collection, position]) => readPart(collection, position)),
       )
-      const placed = parts.flatMap(({ records }) => records.flatMap(({ marks }) => placeInTime(marks)))
+      const placed = parts.flatMap(({ records }) => records.flatMap(({ pending }) => placeInTime(pending)))
       // Stable, so that entries of one record stay in the order of their writing.
       const entries = placed.sort((a, b) => a.place - b.place).map(({ entry }) => entry)
       if (entries.length > 0 || after.size === 0)
@@ -172,38 +175,35 @@ function walkMarks(ctx: SequencerContext, batchSize: number): () => Promise<Batc
   }
 }
 
-/** The marks of a record. Elements that aren't marks are counted, logged and left out. */
-function readMarks(
+/** A record's pending entries. Elements that may not be numbered are counted, logged and left out. */
+function parsePending(
   ctx: SequencerContext,
   { name }: PendingCollection,
   { _id, pending }: PendingRecord,
 ): PendingEntry[] {
   const elements: unknown[] = Array.isArray(pending) ? pending : [undefined]
   return elements.flatMap((element) => {
-    const mark = asMark(name, element)
-    if (typeof mark !== 'string') return [mark]
+    const entry = parsePendingEntry(name, element)
+    if (typeof entry !== 'string') return [entry]
     ctx.metrics.countAnomaly('mark')
-    ctx.log.error({ collection: name, record: _id }, `a pending entry is not numbered: ${mark}`)
+    ctx.log.error({ collection: name, record: _id }, `a pending entry is not numbered: ${entry}`)
     return []
   })
 }
 
-/** By what the index found a record: the first of its sources after a position. */
+/** The first source of a record after a position, by which the index has found it. */
 function firstSourceAfter(record: PendingRecord | undefined, position: string): string | undefined {
-  const sources = [record?.pending]
-    .flat()
-    .map((element) => (element as PendingEntry | null | undefined)?.source as unknown)
-  const later = sources.filter((source) => typeof source === 'string').filter((source) => source > position)
-  return later.reduce<string | undefined>(
-    (first, source) => (first === undefined || source < first ? source : first),
-    undefined,
-  )
+  const elements: (Partial<PendingEntry> | null | undefined)[] = [record?.pending].flat()
+  return elements
+    .map((element): unknown => element?.source)
+    .filter((source) => typeof source === 'string')
+    .filter((source) => source > position)
+    .sort()[0]
 }
 
 /**
- * Where the entries of one record belong among those of all records: each by its time, and none before one
- * that was written earlier. The times are by the clocks of several processes; that of a later entry may be
- * behind.
+ * By what the entries of one record are sorted among those of all records: its time, or that of an entry
+ * written before it if that is later. (The times are by the clocks of several processes.)
  */
 function placeInTime(pending: readonly PendingEntry[]): { place: number; entry: PendingEntry }[] {
   let place = -Infinity
@@ -216,8 +216,8 @@ function placeInTime(pending: readonly PendingEntry[]): { place: number; entry: 
 /**
  * Steps 2 and 3. Resolves when every one of the entries is durably in the ledger.
  *
- * @param highest the highest durable number, where it is known
- * @returns the highest durable number, where it is known
+ * @param highest the highest durable number, if it is known
+ * @returns the highest durable number, if it is known
  */
 async function insertEntries(
   ctx: SequencerContext,
@@ -246,7 +246,7 @@ async function insertEntries(
   return known
 }
 
-/** Kinds that are about money, but for days that were paid with work: each step is a line of the log. */
+/** Kinds of entries that are logged, each step a line; so is a `pass_credit` that was paid with a coin. */
 const OF_MONEY = new Set<EntryKind>([
   'payment',
   'order',
@@ -283,13 +283,13 @@ async function readHighest(ctx: SequencerContext): Promise<number> {
 }
 
 /** Step 4. */
-async function clearMarks(batch: Batch, watch: WatchStep | undefined): Promise<void> {
+async function clearPending(batch: Batch, watch: WatchStep | undefined): Promise<void> {
   await performStep(watch, 'marks', () =>
     Promise.all(
       batch.parts.map(({ collection, records }) =>
         collection.clear(
           records.map(({ _id }) => _id),
-          records.flatMap(({ marks }) => marks.map(({ source }) => source)),
+          records.flatMap(({ pending }) => pending.map(({ source }) => source)),
         ),
       ),
     ),

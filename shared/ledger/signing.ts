@@ -8,13 +8,13 @@ import { sealPayloadHash, signSeal, verifySealFollows, verifySealSignature } fro
 import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { refuseCopy } from '../servers/copy.ts'
-import { endAdoption, expectLastSigned, readAdoption, type Adoption } from './adoption.ts'
-import { extendChain, walkChain } from './chain-check.ts'
-import { readLeaves, type EntryRecord } from './entry.ts'
+import { endAdoption, requireLastSigned, readAdoption, type Adoption } from './adoption.ts'
+import { verifyNewSeals, verifyWholeChain } from './chain-check.ts'
+import { computeLeaves, type EntryRecord } from './entry.ts'
 import { applyKeyChange, keyState } from './agent-keys.ts'
 import { checkpointOf, findLogConflict, originOf, signCheckpoint } from './checkpoint.ts'
 import { createEntryTree } from './entry-tree.ts'
-import { logState, readLog, rebuildLog, type LogState } from './log.ts'
+import { logState, readLogFromTiles, buildLogFromEntries, type LogState } from './log.ts'
 import { proveEntries } from './proofs.ts'
 import { sealFields, sealRecordId, SealError, type SealRecord } from './seal.ts'
 import { readSealKey } from './seal-key.ts'
@@ -23,17 +23,18 @@ import {
   headOf,
   NOTHING_SIGNED,
   openSealMemory,
+  readMemoryUnlessDamaged,
   type Remembered,
   type SealMemory,
 } from './seal-memory.ts'
-import { findStrangeSeals, type SealPeer } from './seal-peers.ts'
+import { findUnknownSeals, type SealPeer } from './seal-peers.ts'
 import {
   allowedClosings,
   closesSeal,
   closingEntry,
-  countOwed,
+  tryAddToOwed,
   NOTHING_OWED,
-  readOwed,
+  parseOwed,
   type Owed,
 } from './solvency.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
@@ -110,10 +111,9 @@ const REMEDY =
 /**
  * Signs every unsigned seal, in order.
  *
- * @returns how many were signed; 0 also where there is no key yet, where another process of this host is
- * signing, while a peer that doesn't answer is given a pause, while the chain is known not to hold, and while
- * this machine's clock is behind
- * @throws SealError where what is stored can't be trusted; nothing is signed from there on
+ * @returns how many were signed; 0 also if there is no key yet, another process of this host is signing, a
+ * peer that didn't answer is given a pause, the chain is known not to hold, or this machine's clock is behind
+ * @throws SealError if what is stored can't be trusted; nothing is signed from there on
  */
 export async function signSeals(ctx: SigningContext, options: SigningOptions = {}): Promise<number> {
   const signer = openSigner(ctx, options.watch)
@@ -123,9 +123,9 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
     await takeAdoption(ctx, signer)
     let signed = 0
     for (;;) {
-      const { last, firstUnsigned, next } = await readFront(ctx)
+      const { last, firstUnsigned, next } = await readSigningPosition(ctx)
       if (signed > 0 && (signed % NOTE_EVERY === 0 || firstUnsigned === undefined))
-        await performStep(options.watch, 'status', () => extendChain(ctx))
+        await performStep(options.watch, 'status', () => verifyNewSeals(ctx))
       if (firstUnsigned === undefined) return signed
       if (last !== undefined && firstUnsigned < last._id)
         throw new SealError(
@@ -135,7 +135,7 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
         throw new SealError(
           `seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${REMEDY}`,
         )
-      if (signed === 0 && !(await mayBegin(ctx, signer, last))) return 0
+      if (signed === 0 && !(await checkBeforeFirst(ctx, signer, last))) return 0
       if (!(await signOne(ctx, next, last, signer))) return signed
       signed++
     }
@@ -145,12 +145,17 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
 }
 
 /**
- * Steps b and c.
+ * Steps b and c, before the first signature of a run.
  *
- * @throws SealError if the memory is missing, or somebody remembers another chain
+ * @returns false if nothing may be signed yet: the chain doesn't hold, or a named peer is given a pause
+ * @throws SealError if the memory is missing, or a peer or witness remembers another chain
  */
-async function mayBegin(ctx: SigningContext, signer: Signer, last: SealRecord | undefined): Promise<boolean> {
-  const remembered = expectMemory(signer)
+async function checkBeforeFirst(
+  ctx: SigningContext,
+  signer: Signer,
+  last: SealRecord | undefined,
+): Promise<boolean> {
+  const remembered = requireMemory(signer)
   const { intact, fault } = await ctx.seals.readStatus()
   if (!intact) {
     ctx.log.error({ fault }, 'nothing is signed while the chain of seals does not hold')
@@ -163,11 +168,11 @@ async function mayBegin(ctx: SigningContext, signer: Signer, last: SealRecord | 
 }
 
 /**
- * Also for other statements of the key: one signs only with the memory that was made with it.
+ * The seal memory, without which the key signs nothing, announcements included.
  *
- * @throws SealError
+ * @throws SealError if there is none
  */
-export function expectMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'memoryFile'>): Remembered {
+export function requireMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'memoryFile'>): Remembered {
   const remembered = memory.read()
   if (remembered !== undefined) return remembered
   throw new SealError(
@@ -176,10 +181,10 @@ export function expectMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'me
 }
 
 /**
- * Step c.
+ * Step c: asks each peer that has not answered since the start for its seals, and compares them with ours.
  *
- * @returns false while a named peer is given a pause.
- * @throws SealError if one doesn't answer, or remembers another chain
+ * @returns false if a peer named in SEAL_PEERS is given a pause
+ * @throws SealError if a named peer doesn't answer, or any has a seal that the database does not have
  */
 async function askPeers(
   ctx: SigningContext,
@@ -193,13 +198,13 @@ async function askPeers(
       if (peer.isNamed) return false
       continue
     }
-    const strange = await findStrange(ctx, peer, signer.pubkey, remembered, last)
-    if (strange === undefined) {
+    const unknown = await askForUnknownSeals(ctx, peer, signer.pubkey, remembered, last)
+    if (unknown === undefined) {
       if (peer.isNamed) unreached.push(peer.url)
       continue
     }
     const givenUp = remembered.given_up
-    const other = strange.findLast(
+    const other = unknown.findLast(
       ({ seq }) => givenUp === undefined || seq < givenUp.from || seq > givenUp.to,
     )
     if (other !== undefined) {
@@ -218,10 +223,10 @@ async function askPeers(
 }
 
 /**
- * What a peer remembers and we don't; undefined if it doesn't answer. Our own BASE_URL may be down because we
- * are: that delays nothing, and it is asked again before later signatures until it answers.
+ * The seals by our key that a peer has and we don't; undefined if it doesn't answer. Our own BASE_URL may be
+ * down because we are: that delays nothing, and it is asked again before later signatures until it answers.
  */
-async function findStrange(
+async function askForUnknownSeals(
   ctx: SigningContext,
   peer: SealPeer,
   pubkey: string,
@@ -236,7 +241,7 @@ async function findStrange(
     const hashes = new Map(stored.map((seal) => [seal._id, headOf(seal).payloadHash]))
     const ours = (seq: number) =>
       hashes.get(seq) ?? (seq === remembered.seq ? remembered.payload_hash : undefined)
-    return findStrangeSeals(theirs, ours, pubkey)
+    return findUnknownSeals(theirs, ours, pubkey)
   } catch (error) {
     ctx.metrics.countAnomaly('peer')
     ctx.log.error({ err: error, peer: peer.url }, 'a peer could not be asked what it remembers of the seals')
@@ -246,10 +251,10 @@ async function findStrange(
 
 /**
  * Where signing stands: the last signed seal, the seq of the first unsigned one and the seal after the last
- * signed one, all as of one moment. Reads that come one after the other may come from one primary and from
- * its successor, which knows less at first.
+ * signed one. One transaction reads them all: separate reads may be answered by a primary and by its
+ * successor, which knows less at first.
  */
-export function readFront(ctx: Pick<Context, 'database' | 'seals'>) {
+export function readSigningPosition(ctx: Pick<Context, 'database' | 'seals'>) {
   return ctx.database.transaction(async (session) => {
     const last = await ctx.seals.lastSigned(session)
     const [firstUnsigned] = await ctx.seals.listUnsigned(1, session)
@@ -259,9 +264,9 @@ export function readFront(ctx: Pick<Context, 'database' | 'seals'>) {
 }
 
 /**
- * The key, and the seal memory for this process alone.
+ * Reads the key and locks the seal memory; the caller must close the memory.
  *
- * @returns undefined if there is no key here yet, or another process of this host has the memory
+ * @returns undefined if there is no key here yet, or another process of this host has the memory open
  */
 export function openSigner(ctx: Pick<Context, 'config'>, watch?: WatchStep): Signer | undefined {
   const { sealKeyFile, sealMemoryFile } = ctx.config.secrets
@@ -277,7 +282,7 @@ export function openSigner(ctx: Pick<Context, 'config'>, watch?: WatchStep): Sig
   return { key, pubkey: keyToHex(ed25519PublicKey(key)), memory, memoryFile: sealMemoryFile, watch }
 }
 
-/** @returns false if this machine's clock is behind */
+/** Steps 3 to 7 for one seal. @returns false, with nothing signed, if this machine's clock is behind */
 async function signOne(
   ctx: SigningContext,
   seal: SealRecord,
@@ -287,18 +292,20 @@ async function signOne(
   const { key, pubkey, memory, watch } = signer
   const seq = seal._id
   const fields = sealFields(seal)
-  const remembered = expectMemory(signer)
+  const remembered = requireMemory(signer)
   const origin = originOf(ctx.config, remembered, last)
   const head = headOf(seal)
-  const expectNone = (conflict: string | undefined): void => {
+  const refuseIfConflict = (conflict: string | undefined): void => {
     if (conflict === undefined) return
     const adoptable = last === undefined ? NOTHING_SIGNED : headOf(last)
     throw new SealError(
       `Seal ${seq} is not signed: ${conflict}. ${REMEDY} The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}`,
     )
   }
-  expectNone(findMemoryConflict(remembered, last === undefined ? undefined : headOf(last), head, pubkey))
-  const { log, keys } = await performStep(watch, 'read-again', () => readAgain(ctx, seal, last, remembered))
+  refuseIfConflict(
+    findMemoryConflict(remembered, last === undefined ? undefined : headOf(last), head, pubkey),
+  )
+  const { log, keys } = await performStep(watch, 'read-again', () => recompute(ctx, seal, last, remembered))
   // A time that was signed before may be repeated: the next seal can't have an earlier one.
   const fault = findTimeFault(ctx, seal.at === last?.at ? 0 : seal.at)
   if (fault?.isOurs === false) throw new SealError(`Seal ${seq} is not signed: ${fault.sentence}. ${REMEDY}`)
@@ -307,7 +314,7 @@ async function signOne(
     return false
   }
 
-  expectNone(findLogConflict(remembered, log))
+  refuseIfConflict(findLogConflict(remembered, log))
   await memory.write({ ...remembered, seq, payload_hash: head.payloadHash, pubkey, origin, log, keys }, watch)
 
   // By this clock, unless it is too far ahead of the database's.
@@ -325,7 +332,7 @@ async function signOne(
   const isStored = await performStep(watch, 'signature', () =>
     ctx.database.transaction((session) => ctx.seals.sign(seal, signature, session)),
   )
-  if (!isStored) await expectSigned(ctx, seal)
+  if (!isStored) await requireSigned(ctx, seal)
   return true
 }
 
@@ -358,8 +365,8 @@ export function findTimeFault(
   }
 }
 
-/** Where our signature found no place, the seal must have one over the same payload. */
-async function expectSigned(ctx: SigningContext, seal: SealRecord): Promise<void> {
+/** If our signature was not stored, the seal must have another one over the same payload. @throws SealError */
+async function requireSigned(ctx: SigningContext, seal: SealRecord): Promise<void> {
   const stored = await ctx.seals.find(seal._id)
   if (stored?.signed !== true || headOf(stored).payloadHash !== headOf(seal).payloadHash)
     throw new SealError(`seal ${seal._id} changed while it was being signed. ${REMEDY}`)
@@ -368,21 +375,27 @@ async function expectSigned(ctx: SigningContext, seal: SealRecord): Promise<void
 /** Tiles compared at once. */
 const TILE_GROUP = 64
 
-/** Step 3. @throws SealError naming the entry, the leaf or the level that is not what was sealed */
-async function readAgain(
+type Refuse = (sentence: string) => SealError
+
+/**
+ * Step 3: recomputes all that the seal states from the stored entries.
+ *
+ * @returns the log and the keys after the seal
+ * @throws SealError naming the entry, the leaf or the level that is not what was sealed
+ */
+async function recompute(
   ctx: SigningContext,
   seal: SealRecord,
   previous: SealRecord | undefined,
   remembered: Remembered,
 ): Promise<{ log: LogState; keys: ReturnType<typeof keyState> }> {
-  const refuse = (sentence: string): SealError =>
-    new SealError(`Seal ${seal._id} is not signed: ${sentence}. ${REMEDY}`)
+  const refuse: Refuse = (sentence) => new SealError(`Seal ${seal._id} is not signed: ${sentence}. ${REMEDY}`)
   const follows = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal))
   if (!follows.ok) throw refuse(follows.message)
 
-  const own = compareTiles((tiles) => ctx.seals.findTiles(seal._id, tiles))
+  const sealTiles = compareTiles((tiles) => ctx.seals.findTiles(seal._id, tiles))
   // A tile of the log may have grown since.
-  const whole = compareTiles(async (tiles) => {
+  const logTiles = compareTiles(async (tiles) => {
     const stored = await ctx.logTiles.findTiles(tiles)
     return stored.map((hashes, place) => hashes?.subarray(0, tiles[place]?.hashes.length))
   })
@@ -392,48 +405,32 @@ async function readAgain(
   const { log } = base
   const logBefore = logState(log)
   let keys = base.keys
-  const before = await readClosing(ctx, previous, refuse)
-  let owed = before === undefined ? NOTHING_OWED : readOwed(before)
-  let owedBelow: Owed = owed
+  const previousClosing = await readClosingEntry(ctx, previous, refuse)
+  let owed = previousClosing === undefined ? NOTHING_OWED : parseOwed(previousClosing)
+  let owedBelow: Owed = owed // below the last entry, which closes the seal
   let due = seal.from_id
   let last: EntryRecord | undefined
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
-    const { leaves, unreadable } = readLeaves(page)
+    const { leaves, unreadable } = computeLeaves(page)
     for (const entry of page) {
       if (entry._id !== due++) throw refuse(`entry ${due - 1} is missing from the ledger`)
       owedBelow = owed
-      owed = countOwed(owed, entry, !unreadable.has(entry)).owed
+      owed = tryAddToOwed(owed, entry, !unreadable.has(entry)).owed
       keys = applyKeyChange(keys, entry)
     }
     last = page.at(-1)
-    await Promise.all([own.add(tree.add(leaves), false), whole.add(log.append(leaves), false)])
+    await Promise.all([sealTiles.add(tree.add(leaves), false), logTiles.add(log.append(leaves), false)])
   }
   if (last === undefined || tree.count !== seal.count) throw refuse(`entry ${due} is missing from the ledger`)
   const { tiles, root } = tree.finish()
-  await own.add(tiles, true)
-  await whole.add(log.edge(), true)
+  await sealTiles.add(tiles, true)
+  await logTiles.add(log.edge(), true)
 
-  const { differing } = own
-  const wrongLeaf = differing.find(({ level }) => level === 0)
-  if (root !== seal.root) {
-    if (wrongLeaf === undefined)
-      throw refuse(
-        `its root ${seal.root} is not that of its entries, ${root}, and the stored leaves agree with the entries`,
-      )
-    throw refuse(
-      `entry ${seal.from_id + wrongLeaf.position} is not what it was when the seal was made: the stored entry gives another leaf`,
-    )
-  }
-  if (wrongLeaf !== undefined)
-    throw refuse(`the stored leaf of entry ${seal.from_id + wrongLeaf.position} is not that of the entry`)
-  const [wrong] = differing
-  if (wrong !== undefined)
-    throw refuse(
-      `hash ${wrong.position} of level ${wrong.level * TILE_HEIGHT} of its stored tree is not that of the entries below it`,
-    )
+  const treeFault = findTreeFault(seal, root, sealTiles.differing)
+  if (treeFault !== undefined) throw refuse(treeFault)
   if (!closesSeal(last, seal._id) || last.at !== seal.at)
     throw refuse(`entry ${last._id} is its last and does not close it`)
-  const [wrongTile] = whole.differing
+  const [wrongTile] = logTiles.differing
   if (wrongTile !== undefined)
     throw refuse(
       `hash ${wrongTile.position} of level ${wrongTile.level} of the log's stored tiles is not that of the entries; if the entries are right, drop the collection log_tiles, and the next seal builds it again`,
@@ -444,7 +441,7 @@ async function readAgain(
     log: logBefore,
     keys: keyState(base.keys),
   })
-  if (!allowedClosings(data, before).map(canonicalJson).includes(canonicalJson(last.data)))
+  if (!allowedClosings(data, previousClosing).map(canonicalJson).includes(canonicalJson(last.data)))
     throw refuse(
       `entry ${last._id} closes it with ${canonicalJson(last.data)}, and the entries give ${canonicalJson(data)}`,
     )
@@ -460,10 +457,27 @@ async function readAgain(
   return after
 }
 
+/** What is wrong with a seal's stored root and tree, if its entries give this root and these differences. */
+function findTreeFault(seal: SealRecord, root: string, differing: readonly Difference[]): string | undefined {
+  const leaf = differing.find(({ level }) => level === 0)
+  if (leaf !== undefined) {
+    const entry = `entry ${seal.from_id + leaf.position}`
+    return root === seal.root
+      ? `the stored leaf of ${entry} is not that of the entry`
+      : `${entry} is not what it was when the seal was made: the stored entry gives another leaf`
+  }
+  if (root !== seal.root)
+    return `its root ${seal.root} is not that of its entries, ${root}, and the stored leaves agree with the entries`
+  const [node] = differing
+  return node === undefined
+    ? undefined
+    : `hash ${node.position} of level ${node.level * TILE_HEIGHT} of its stored tree is not that of the entries below it`
+}
+
 /**
- * The log and the keys up to the seal before, from where the memory knows them to be right: by what is
- * stored, else by all entries. A memory without them comes from an earlier version or an adoption: then the
- * whole chain is verified first.
+ * The log and the keys up to the seal before. They are built from stored tiles and cached keys if these agree
+ * with the memory, else from all entries. A memory without log and keys comes from an earlier version or an
+ * adoption: then the whole chain is verified first.
  *
  * @throws SealError if the entries below are not those that were signed
  */
@@ -472,43 +486,44 @@ async function openBefore(
   seal: SealRecord,
   previous: SealRecord | undefined,
   remembered: Remembered,
-  refuse: (sentence: string) => SealError,
+  refuse: Refuse,
 ): Promise<{ log: LogTree; keys: KeyTree }> {
   const size = previous?.to_id ?? 0
   // A seal that the memory has is being signed again: what comes out of it is compared with the memory.
   const isAgain = remembered.seq === seal._id
   const isKnown = remembered.log !== undefined && (isAgain || remembered.log.size === size)
   if (!isKnown && size > 0) {
-    const { intact, fault } = await walkChain(ctx)
+    const { intact, fault } = await verifyWholeChain(ctx)
     if (!intact) throw refuse(`the chain does not hold: ${fault ?? 'no reason is stored'}`)
   }
-  const isRight = (log: LogTree): boolean =>
+  const isSignedLog = (log: LogTree): boolean =>
     isAgain || !isKnown || logState(log).root === remembered.log?.root
-  const stored = isKnown ? await readLog(ctx, size) : undefined
-  const log = stored !== undefined && isRight(stored) ? stored : await rebuildLog(ctx, size)
-  if (!isRight(log))
+  const stored = isKnown ? await readLogFromTiles(ctx, size) : undefined
+  const log = stored !== undefined && isSignedLog(stored) ? stored : await buildLogFromEntries(ctx, size)
+  if (!isSignedLog(log))
     throw refuse(
       `the entries up to ${size} give a log with the root ${logState(log).root}, and the root ${remembered.log?.root ?? ''} was signed`,
     )
 
   const { keys } = remembered
-  const isKeys = (tree: KeyTree): boolean =>
+  const isSignedKeys = (tree: KeyTree): boolean =>
     isAgain || !isKnown || keys === undefined || canonicalJson(keyState(tree)) === canonicalJson(keys)
   const known = await ctx.readKeyTree(size)
-  const tree = isKeys(known) ? known : await ctx.readKeyTree(size, 'first')
-  if (!isKeys(tree))
+  const tree = isSignedKeys(known) ? known : await ctx.readKeyTree(size, 'first')
+  if (!isSignedKeys(tree))
     throw refuse(
       `the entries up to ${size} give keys with the root ${keyState(tree).root}, and the root ${keys?.root ?? ''} was signed`,
     )
   return { log, keys: tree }
 }
 
+/** A hash that is stored otherwise: its level of tiles, and its position in that level. */
 interface Difference {
   level: number
   position: number
 }
 
-/** Compares computed tiles with stored ones, many at a time. */
+/** Compares computed tiles with stored ones, {@link TILE_GROUP} at a time, and collects the differences. */
 function compareTiles(find: (tiles: readonly Tile[]) => Promise<(Buffer | undefined)[]>) {
   const differing: Difference[] = []
   let waiting: Tile[] = []
@@ -518,17 +533,20 @@ function compareTiles(find: (tiles: readonly Tile[]) => Promise<(Buffer | undefi
       waiting.push(...tiles)
       if (waiting.length < TILE_GROUP && !isLast) return
       const stored = await find(waiting)
-      for (const [place, tile] of waiting.entries()) differing.push(...findDifference(tile, stored[place]))
+      for (const [place, tile] of waiting.entries()) {
+        const difference = findDifference(tile, stored[place])
+        if (difference !== undefined) differing.push(difference)
+      }
       waiting = []
     },
   }
 }
 
-/** The entry that closes the seal before, as it stands under that seal. */
-async function readClosing(
+/** The closing entry of a seal, proven to stand under it. @throws SealError */
+async function readClosingEntry(
   ctx: SigningContext,
   previous: SealRecord | undefined,
-  refuse: (sentence: string) => SealError,
+  refuse: Refuse,
 ): Promise<EntryRecord | undefined> {
   if (previous === undefined) return undefined
   const entry = await ctx.entries.find(previous.to_id)
@@ -544,23 +562,20 @@ async function readClosing(
   return entry
 }
 
-/** The first hash of a tile that is stored otherwise, by its position in its level. */
-function findDifference(tile: Tile, stored: Buffer | undefined): Difference[] {
-  if (stored?.equals(tile.hashes)) return []
-  let index = 0
-  while (
-    stored
-      ?.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)
-      .equals(tile.hashes.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES)) &&
-    (index + 1) * HASH_BYTES < tile.hashes.length
-  )
-    index++
-  return [{ level: tile.level, position: tile.index * TILE_WIDTH + index }]
+/** The first hash of a tile that is stored otherwise. */
+function findDifference({ level, index, hashes }: Tile, stored: Buffer | undefined): Difference | undefined {
+  if (stored?.equals(hashes)) return undefined
+  const hashAt = (tile: Buffer, place: number) => tile.subarray(place * HASH_BYTES, (place + 1) * HASH_BYTES)
+  const lastPlace = hashes.length / HASH_BYTES - 1
+  let place = 0
+  while (stored !== undefined && place < lastPlace && hashAt(stored, place).equals(hashAt(hashes, place)))
+    place++
+  return { level, position: index * TILE_WIDTH + place }
 }
 
 /**
- * Step a. One that cannot be taken is put aside: what the memory allows is signed without it, and nothing
- * else.
+ * Step a: applies the adoption that lies beside the memory, if there is one. One that is refused is put aside,
+ * and signing goes on from what the memory holds.
  */
 async function takeAdoption(ctx: SigningContext, signer: Signer): Promise<void> {
   try {
@@ -574,7 +589,8 @@ async function takeAdoption(ctx: SigningContext, signer: Signer): Promise<void> 
 }
 
 /**
- * It is put on record as a ledger entry first, so that a fork which this may be can't be made in silence.
+ * Records an adoption as a ledger entry, then puts the adopted seal into the memory, then removes the file.
+ * The entry comes first: an adoption may make a fork, which must not go unseen.
  *
  * @throws SealError if the database or the memory is not what the operator decided on, or the chain doesn't
  *   hold
@@ -582,20 +598,19 @@ async function takeAdoption(ctx: SigningContext, signer: Signer): Promise<void> 
 async function adopt(ctx: SigningContext, signer: Signer, adoption: Adoption): Promise<void> {
   const { memory, memoryFile, pubkey, watch } = signer
   const { seq, payload_hash } = adoption
-  const remembered = readUnlessDamaged(memory)
-  // The memory is written last: with these in it, the file alone is left to be removed.
-  const isTaken =
+  const remembered = readMemoryUnlessDamaged(memoryFile)
+  const isInMemory =
     remembered?.seq === seq && remembered.payload_hash === payload_hash && remembered.pubkey === pubkey
-  if (!isTaken || !(await isOnRecord(ctx, adoption))) {
-    expectDecidedOn(adoption, remembered)
-    await expectLastSigned(ctx, seq, payload_hash)
-    const status = await walkChain(ctx)
+  if (!isInMemory || !(await isRecorded(ctx, adoption))) {
+    requireDecidedOn(adoption, remembered)
+    await requireLastSigned(ctx, seq, payload_hash)
+    const status = await verifyWholeChain(ctx)
     if (!status.intact)
       throw new SealError(
         `Seal ${seq} is not adopted, because the chain in the database does not hold: ${status.fault ?? 'no reason is stored'}.`,
       )
-    if (!(await isOnRecord(ctx, adoption)))
-      await performStep(watch, 'adoption', () => putOnRecord(ctx, adoption))
+    if (!(await isRecorded(ctx, adoption)))
+      await performStep(watch, 'adoption', () => recordAdoption(ctx, adoption))
     const givenUp = await findGivenUp(ctx, pubkey, seq, remembered)
     const origin = remembered?.origin
     await memory.write(
@@ -614,7 +629,10 @@ async function adopt(ctx: SigningContext, signer: Signer, adoption: Adoption): P
 }
 
 /** @throws SealError if signing has gone on since the operator decided */
-function expectDecidedOn({ seq, remembered: decidedOn }: Adoption, remembered: Remembered | undefined): void {
+function requireDecidedOn(
+  { seq, remembered: decidedOn }: Adoption,
+  remembered: Remembered | undefined,
+): void {
   if (
     (decidedOn?.seq ?? 0) === (remembered?.seq ?? 0) &&
     (remembered === undefined || decidedOn?.payload_hash === remembered.payload_hash)
@@ -625,8 +643,8 @@ function expectDecidedOn({ seq, remembered: decidedOn }: Adoption, remembered: R
   )
 }
 
-/** By its own content, numbered or waiting for its number: a document of that name alone is nothing. */
-async function isOnRecord(ctx: SigningContext, adoption: Adoption): Promise<boolean> {
+/** Whether there is a ledger entry with the content of this adoption, numbered or pending. */
+async function isRecorded(ctx: SigningContext, adoption: Adoption): Promise<boolean> {
   const { source, data } = adoptionEntry(adoption, 0)
   const numbered = await ctx.entries.findBySource(source)
   const pending = await ctx.seals.findAdoption(adoption.id)
@@ -638,10 +656,11 @@ async function isOnRecord(ctx: SigningContext, adoption: Adoption): Promise<bool
   )
 }
 
-async function putOnRecord(ctx: SigningContext, adoption: Adoption): Promise<void> {
+async function recordAdoption(ctx: SigningContext, adoption: Adoption): Promise<void> {
   const at = unixSeconds(ctx.now())
-  const { id, seq, payload_hash: payloadHash } = adoption
-  if (await ctx.seals.insertAdoption({ id, seq, payloadHash, at, entry: adoptionEntry(adoption, at) })) return
+  const { id, seq, payload_hash } = adoption
+  const pending = [adoptionEntry(adoption, at)]
+  if (await ctx.seals.insertAdoption({ _id: id, seq, payload_hash, at, pending })) return
   throw new SealError(
     `Seal ${seq} is not adopted: another adoption ${id} is stored, with no entry of its own. Adopt again.`,
   )
@@ -658,8 +677,8 @@ function adoptionEntry({ id, seq, payload_hash }: Adoption, at: number) {
 }
 
 /**
- * The seals of this key after the adopted one, or beside it, that we or others remember: they are what the
- * operator gave up.
+ * The first and the last seq of what the operator gives up by an adoption: the seals of this key after the
+ * adopted one, or beside it, that we or peers remember.
  */
 async function findGivenUp(
   ctx: SigningContext,
@@ -669,20 +688,12 @@ async function findGivenUp(
 ): Promise<Remembered['given_up']> {
   const held: Remembered = { seq: 0, payload_hash: NOTHING_SIGNED.payloadHash, pubkey }
   const last = await ctx.seals.lastSigned()
-  const strange = await Promise.all(ctx.peers.map((peer) => findStrange(ctx, peer, pubkey, held, last)))
-  const seqs = strange.flatMap((seals) => (seals ?? []).map((seal) => seal.seq))
+  const unknown = await Promise.all(
+    ctx.peers.map((peer) => askForUnknownSeals(ctx, peer, pubkey, held, last)),
+  )
+  const seqs = unknown.flatMap((seals) => (seals ?? []).map((seal) => seal.seq))
   const before = remembered?.given_up
   const from = Math.min(seq + 1, before?.from ?? Infinity, ...seqs)
   const to = Math.max(remembered?.seq ?? 0, before?.to ?? 0, ...seqs)
   return to < from ? undefined : { from, to }
-}
-
-/** What lies in a damaged memory is what an adoption replaces. */
-function readUnlessDamaged(memory: SealMemory): Remembered | undefined {
-  try {
-    return memory.read()
-  } catch (error) {
-    if (error instanceof SealError) return undefined
-    throw error
-  }
 }

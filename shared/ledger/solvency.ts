@@ -2,7 +2,7 @@ import { isReadable, type EntryRecord } from './entry.ts'
 import type { PendingEntry } from './pending.ts'
 import { closingSource, sealRecordId } from './seal.ts'
 
-/** What the venue owes to payees, per coin, in its smallest unit: raw, piconero. */
+/** What the venue owes to payees, per coin in its smallest unit (raw, piconero). */
 export interface Owed {
   xno: bigint
   xmr: bigint
@@ -55,10 +55,10 @@ function owedChange({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'dat
 }
 
 /**
- * The same for a ledger as it is stored: an entry without a readable amount or coin changes nothing, and is
- * an anomaly to be counted. Every verifier of the sums follows this rule.
+ * As addToOwed(), for a ledger as it is stored: an entry without a readable amount or coin changes nothing,
+ * and `anomaly` says what is wrong with it. Every verifier of the sums follows this rule.
  */
-export function countOwed(
+export function tryAddToOwed(
   owed: Owed,
   entry: EntryRecord,
   canRead: boolean = isReadable(entry),
@@ -72,8 +72,8 @@ export function countOwed(
   }
 }
 
-/** The sums that a solvency entry states. */
-export function readOwed(entry: EntryRecord): Owed {
+/** The sums that a closing entry states. @throws TypeError if it states none */
+export function parseOwed(entry: EntryRecord): Owed {
   const { owed } = entry.data as { owed?: { xno?: unknown; xmr?: unknown } }
   if (!isSum(owed?.xno) || !isSum(owed.xmr))
     throw new TypeError(`entry ${entry._id} expected data.owed with the sums of xno and xmr`)
@@ -86,7 +86,7 @@ const isSum = (text: unknown): text is string =>
 /**
  * What a closing entry states about all that lies before its seal. Hashes are 64 lower-case hex characters.
  */
-export interface Before {
+export interface StateBefore {
   /** SHA-256 of the payload of the seal before; null for the first. */
   prevSeal: string | null
   /** The log up to that seal. */
@@ -104,7 +104,7 @@ export function closingEntry(
   seq: number,
   at: number,
   owed: Owed,
-  { prevSeal, log, keys }: Before,
+  { prevSeal, log, keys }: StateBefore,
 ): PendingEntry {
   const { size, root } = log
   return {
@@ -122,16 +122,16 @@ export function closingEntry(
 }
 
 /**
- * The data that may close a seal: all of it, or what a version states that knows less, as long as the closing
- * entry of the seal before states no more than that.
+ * The forms of `data` that a closing entry may have: all fields, or fewer as earlier versions wrote them, but
+ * no field is left out that the closing entry before states.
  */
 export function allowedClosings(
   data: PendingEntry['data'],
-  before: EntryRecord | undefined,
+  previousClosing: EntryRecord | undefined,
 ): PendingEntry['data'][] {
   const { log: _log, keys: _keys, ...chained } = data
   const { prev_seal: _prevSeal, ...sums } = chained
-  const states = (field: string): boolean => before?.data[field] !== undefined
+  const states = (field: string): boolean => previousClosing?.data[field] !== undefined
   return [data, ...(states('log') ? [] : [chained]), ...(states('log') || states('prev_seal') ? [] : [sums])]
 }
 
@@ -144,7 +144,7 @@ export function closesSeal(entry: EntryRecord, seq: number): boolean {
     return false
   if (entry.source !== closingSource(seq) && !entry.source.startsWith(`${closingSource(seq)}/`)) return false
   try {
-    readOwed(entry)
+    parseOwed(entry)
     return true
   } catch {
     return false
@@ -155,4 +155,4 @@ export function closesSeal(entry: EntryRecord, seq: number): boolean {
  * The sums that the last entry of seal `seq` states; undefined if it is missing, or doesn't close that seal.
  */
 export const closingSums = (last: EntryRecord | undefined, seq: number): Owed | undefined =>
-  last !== undefined && closesSeal(last, seq) ? readOwed(last) : undefined
+  last !== undefined && closesSeal(last, seq) ? parseOwed(last) : undefined

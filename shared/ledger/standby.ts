@@ -12,16 +12,17 @@ import { headOf, NOTHING_SIGNED, readMemory, type Remembered } from './seal-memo
 import { openSigner } from './signing.ts'
 
 /*
- * A host that waits to sign keeps its seal memory up with the host that signs: without that it could not go
- * on, since a memory that is behind the database is taken for an older copy. Each seal that it takes up has
- * a signature by its own key and follows the one that it remembers, so what it will sign is never beside
- * what the other one has signed. It follows only while the other host has the lease: a memory that is alone
- * and behind is still refused.
+ * A standby host keeps its seal memory up to date with the host that signs: a memory that is behind the
+ * database would be taken for an older copy, and the standby could not take over. Each seal that it puts into
+ * its memory has a signature by the same key and follows the one that it remembers, so it never signs a fork
+ * of what the other host has signed. It does so only while the other host has the lease: without that, a
+ * memory that is behind is still refused.
  */
 
-const PAGE = 1_000
+/** Seals read at once. */
+const PAGE_SEALS = 1_000
 
-/** As hex. @throws SealError if there is none, or it cannot be used */
+/** The public half of this host's seal key, as hex. @throws SealError if there is none, or it can't be used */
 export function ownSealKey({ config }: Pick<Context, 'config'>): string {
   const file = config.secrets.sealKeyFile
   const key = file === undefined ? undefined : readSealKey(file)
@@ -29,10 +30,14 @@ export function ownSealKey({ config }: Pick<Context, 'config'>): string {
   return keyToHex(ed25519PublicKey(key))
 }
 
-export const knownSealKey = async ({ seals }: Pick<Context, 'seals'>): Promise<string | undefined> =>
+/** The key, as hex, that the last signed seal of the database was signed with. */
+export const lastSealKey = async ({ seals }: Pick<Context, 'seals'>): Promise<string | undefined> =>
   (await seals.lastSigned())?.pubkey
 
-/** An adoption lies here, or was taken here and nothing was signed since: by the operator, on this host. */
+/**
+ * Whether the operator has adopted a seal on this host and nothing was signed since: the adoption's file is
+ * here, or this host's memory holds the last signed seal, which another key has signed.
+ */
 export async function isAdoptedHere(ctx: Pick<Context, 'config' | 'seals'>): Promise<boolean> {
   const file = ctx.config.secrets.sealMemoryFile
   if (file === undefined) return false
@@ -46,52 +51,58 @@ export async function isAdoptedHere(ctx: Pick<Context, 'config' | 'seals'>): Pro
   )
 }
 
-/** @returns up to which seal the memory goes now; undefined if it cannot follow */
-export async function followSignedSeals(ctx: Context): Promise<number | undefined> {
+/**
+ * Puts the seals that another host has signed since into this host's seal memory.
+ *
+ * @returns the seq of the seal that the memory holds now; undefined if there is no memory of this key here,
+ *   another process has it open, or the database is a copy
+ */
+export async function updateSealMemory(ctx: Context): Promise<number | undefined> {
   const signer = openSigner(ctx)
   if (signer === undefined) return undefined
   try {
     let remembered = signer.memory.read()
     if (remembered?.pubkey !== signer.pubkey || (await isCopy(ctx.database.connection))) return undefined
     for (;;) {
-      const seals = await ctx.seals.listAfter(Math.max(0, remembered.seq - 1), PAGE)
-      const followed: Remembered = follow(remembered, seals, signer.pubkey)
-      if (followed.seq === remembered.seq) return remembered.seq
-      await signer.memory.write(followed, signer.watch)
-      remembered = followed
+      const seals = await ctx.seals.listAfter(Math.max(0, remembered.seq - 1), PAGE_SEALS)
+      const newer: Remembered = memoryAfter(remembered, seals, signer.pubkey)
+      if (newer.seq === remembered.seq) return remembered.seq
+      await signer.memory.write(newer, signer.watch)
+      remembered = newer
     }
   } finally {
     signer.memory.close()
   }
 }
 
-/** @param seals from the remembered one on, or from the first */
-function follow(remembered: Remembered, seals: readonly SealRecord[], pubkey: string): Remembered {
-  const own = seals.find(({ _id }) => _id === remembered.seq)
-  const { payloadHash } = own === undefined ? NOTHING_SIGNED : headOf(own)
+/**
+ * The memory after the seals that follow the remembered one, up to the first that `pubkey` has not signed. It
+ * stays as it is if the database has another seal in the remembered one's place.
+ *
+ * @param seals from the remembered one on, or from the first
+ */
+function memoryAfter(remembered: Remembered, seals: readonly SealRecord[], pubkey: string): Remembered {
+  const known = seals.find(({ _id }) => _id === remembered.seq)
+  const { payloadHash } = known === undefined ? NOTHING_SIGNED : headOf(known)
   if (payloadHash !== remembered.payload_hash) return remembered
-  let [last, before] = [remembered, own]
-  for (const seal of seals.slice(own === undefined ? 0 : 1)) {
-    if (!isSignedNext(seal, before, pubkey)) break
+  let newer = remembered
+  let previous = known
+  for (const seal of seals.slice(known === undefined ? 0 : 1)) {
+    if (!isSignedNext(seal, previous, pubkey)) break
+    const { log: _log, keys: _keys, ...rest } = newer
+    const head = headOf(seal)
+    newer = { ...rest, seq: head.seq, payload_hash: head.payloadHash }
     const checkpoint = checkpointOf(seal)
-    const { log: _log, keys: _keys, ...rest } = last
-    last = {
-      ...rest,
-      ...headFields(seal),
-      ...(checkpoint === undefined
-        ? {}
-        : { origin: checkpoint.origin, log: { size: checkpoint.size, root: checkpoint.root } }),
+    if (checkpoint !== undefined) {
+      const { origin, size, root } = checkpoint
+      newer = { ...newer, origin, log: { size, root } }
     }
-    before = seal
+    previous = seal
   }
-  return last
+  return newer
 }
 
-function headFields(seal: SealRecord): Pick<Remembered, 'seq' | 'payload_hash'> {
-  const { seq, payloadHash } = headOf(seal)
-  return { seq, payload_hash: payloadHash }
-}
-
+/** Whether a seal follows the one before and `pubkey` has signed it, with its checkpoint if it has one. */
 function isSignedNext(seal: SealRecord, before: SealRecord | undefined, pubkey: string): boolean {
   if (!seal.signed || seal.pubkey !== pubkey) return false
   const fields = sealFields(seal)

@@ -6,13 +6,12 @@ import type { SealRecord } from './seal.ts'
 
 /*
  * Numbering and sealing are regular jobs over what many requests have written, so no request's trace leads to
- * them. What they do is noted in the trace of each request whose record they take, from where its own left
- * off.
+ * them. They add spans to the trace of each request whose record they take, after its last span.
  */
 
 type TracedContext = Pick<Context, 'traces' | 'log'>
 
-/** Notes the job that numbered entries, and the entries. */
+/** Adds a span for the job that numbered entries, and one for each entry, to the traces of their records. */
 export async function traceEntries(
   ctx: TracedContext,
   entries: readonly EntryRecord[],
@@ -33,7 +32,7 @@ export async function traceEntries(
   })
 }
 
-/** Notes a seal in the traces of its entries. */
+/** Adds a span for a seal to the traces of its entries. */
 export async function traceSeal(
   ctx: TracedContext,
   { _id: seq, from_id, to_id }: SealRecord,
@@ -47,6 +46,7 @@ export async function traceSeal(
   })
 }
 
+/** Tracing must not fail a job. */
 async function quietly({ log }: TracedContext, work: () => Promise<void>): Promise<void> {
   await work().catch((error: unknown) => log.debug({ err: error }, 'traces could not be followed'))
 }

@@ -14,9 +14,9 @@ import { proveConsistency } from './log.ts'
 import { SealError } from './seal.ts'
 
 /*
- * Witnesses from outside (C2SP tlog-witness): each remembers how far it has seen the log grow, and cosigns
- * nothing that does not continue that. So they tell a reader that everyone is shown one log, and a signer
- * that was restored from an older copy what it has signed since. One that is away delays nothing.
+ * Witnesses from outside (C2SP tlog-witness): each remembers the log that it has cosigned, and cosigns only
+ * what continues it. So a reader knows that everyone is shown one log, and a signer that was restored from an
+ * older copy learns what it has signed since. A witness that doesn't answer delays nothing.
  */
 
 export interface OutsideWitness {
@@ -26,7 +26,7 @@ export interface OutsideWitness {
   readonly url: string
   /** Size of the log that it cosigned last, as far as we know. */
   lastSize: number
-  /** It was asked since this process started, and remembers nothing else. */
+  /** It has cosigned since this process started, so it remembers no other log. */
   isSettled: boolean
 }
 
@@ -35,8 +35,8 @@ export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): Outsi
 
 type WitnessContext = Pick<Context, 'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log'>
 
-/** Offers the last checkpoint to every witness that has not cosigned it. */
-export async function cosignOutside(ctx: WitnessContext): Promise<void> {
+/** Submits the last checkpoint to every witness that has not cosigned it, and stores their cosignatures. */
+export async function requestCosignatures(ctx: WitnessContext): Promise<void> {
   if (ctx.witnesses.length === 0) return
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
   if (checkpoint === undefined) return
@@ -45,14 +45,14 @@ export async function cosignOutside(ctx: WitnessContext): Promise<void> {
     ctx.witnesses.map(({ vkey }) => vkey),
   )
   const waiting = ctx.witnesses.filter(({ vkey }) => !cosigned.has(vkey))
-  await Promise.all(waiting.map((witness) => offerQuietly(ctx, witness, checkpoint)))
+  await Promise.all(waiting.map((witness) => trySubmit(ctx, witness, checkpoint)))
 }
 
 /**
- * Asks each witness once after a start whether it remembers another log than the database has.
+ * Submits the last checkpoint to each witness that has not answered since the start.
  *
- * @throws SealError if one does: what was signed since the database's copy was made must not be signed
- *   otherwise
+ * @throws SealError if one remembers another log: the database is an older copy, and another log must not be
+ *   signed
  */
 export async function askWitnesses(
   ctx: WitnessContext,
@@ -60,7 +60,7 @@ export async function askWitnesses(
 ): Promise<void> {
   if (checkpoint === undefined) return
   const unasked = ctx.witnesses.filter(({ isSettled }) => !isSettled)
-  const conflicts = await Promise.all(unasked.map((witness) => offerQuietly(ctx, witness, checkpoint)))
+  const conflicts = await Promise.all(unasked.map((witness) => trySubmit(ctx, witness, checkpoint)))
   const conflict = conflicts.find((sentence) => sentence !== undefined)
   if (conflict !== undefined)
     throw new SealError(
@@ -68,14 +68,14 @@ export async function askWitnesses(
     )
 }
 
-/** @returns what the witness remembers instead, if it does. One that is away is counted and logged. */
-async function offerQuietly(
+/** As submit(). A conflict, and a witness that doesn't cosign, is counted and logged. */
+async function trySubmit(
   ctx: WitnessContext,
   witness: OutsideWitness,
   checkpoint: StoredCheckpoint,
 ): Promise<string | undefined> {
   try {
-    const conflict = await offer(ctx, witness, checkpoint)
+    const conflict = await submit(ctx, witness, checkpoint)
     if (conflict === undefined) {
       witness.isSettled = true
       return undefined
@@ -90,31 +90,38 @@ async function offerQuietly(
   }
 }
 
-/** The second try is for a size that the witness told. */
-async function offer(
+/**
+ * Submits a checkpoint to a witness and stores its cosignature. The second try is from the size that the
+ * witness said it has.
+ *
+ * @returns the conflict, if the witness remembers another log
+ */
+async function submit(
   ctx: WitnessContext,
   witness: OutsideWitness,
   checkpoint: StoredCheckpoint,
 ): Promise<string | undefined> {
   const { size } = checkpoint
-  let told: number | undefined
+  let theirSize: number | undefined
   for (let tries = 0; tries < 2; tries++) {
-    const from = told ?? Math.min(witness.lastSize, size)
+    const from = theirSize ?? Math.min(witness.lastSize, size)
     const { status, text } = await post(witness, await writeRequest(ctx, from, checkpoint))
     if (status === 200) {
-      await keepLines(ctx, witness, checkpoint, text)
+      await storeCosignature(ctx, witness, checkpoint, text)
       witness.lastSize = size
       return undefined
     }
-    if (status === 422 && told !== undefined)
-      return `${witness.key.name} has seen another log of ${told} entries than the first ${told} here`
+    if (status === 422 && theirSize !== undefined)
+      return `${witness.key.name} has seen another log of ${theirSize} entries than the first ${theirSize} here`
     if (status !== 409 && status !== 422) throw new Error(`it answered ${status}`)
-    told = status === 409 ? readSize(text) : from
-    if (told > size) return `${witness.key.name} has seen a log of ${told} entries, and there are ${size}`
+    theirSize = status === 409 ? parseSize(text) : from
+    if (theirSize > size)
+      return `${witness.key.name} has seen a log of ${theirSize} entries, and there are ${size}`
   }
   throw new Error('its size changed while it was asked')
 }
 
+/** The body of a request to `add-checkpoint` (C2SP tlog-witness). */
 async function writeRequest(
   ctx: WitnessContext,
   from: number,
@@ -124,19 +131,20 @@ async function writeRequest(
   return `old ${from}\n${proof.map((hash) => `${hash.toString('base64')}\n`).join('')}\n${formatNote(text, [line])}`
 }
 
-function readSize(text: string): number {
+/** The size that a witness answers with status 409. */
+function parseSize(text: string): number {
   if (!/^(0|[1-9]\d{0,15})\n?$/.test(text)) throw new Error('it refused, and told no size')
   return Number(text)
 }
 
-/** @throws Error if no line is the witness's own */
-async function keepLines(
+/** Stores the cosignature in a witness's answer. @throws Error if none is by its key */
+async function storeCosignature(
   ctx: WitnessContext,
   { key, vkey }: OutsideWitness,
   { text, size }: StoredCheckpoint,
   answer: string,
 ): Promise<void> {
-  for (const line of answer.split('\n').filter((one) => one !== '')) {
+  for (const line of answer.split('\n').filter((part) => part !== '')) {
     const at = verifyCosignature(text, parseSignatureLine(line), key)
     if (at === undefined) continue
     await ctx.cosignatures.insert({ size, vkey, line, at, rank: 0 })

@@ -4,7 +4,7 @@ import type { Past } from '../agents/unbanned.ts'
 import { createSharedReads } from '../servers/group-commit.ts'
 import { only, schemaOf, some } from '../servers/fields.ts'
 import { recordsOf } from '../servers/records.ts'
-import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
+import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { offerFields, type OfferQuery, type OfferRecord } from './offer.ts'
 
@@ -39,7 +39,7 @@ export function createOfferStore(connection: Connection) {
       return found.flatMap(({ open_slot: slot }) => slot ?? [])
     },
     find: (offerId: string) => offers.one({ _id: offerId }),
-    setHidden: setHiddenIn(offers.model),
+    setHidden: createSetHidden(offers.model),
     /** Offers that are not hidden, newest first; with `past`, without those of the agents that it names. */
     async list(query: OfferQuery, limit: number, past?: Past<{ _id: string }>): Promise<OfferRecord[]> {
       const { agent, before, currency, max_price: maxPrice, status } = query

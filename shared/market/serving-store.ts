@@ -12,6 +12,7 @@ import { OUTAGE_GAP_MS } from './market-terms.ts'
  */
 
 const markFields = { _id: textOf<'api'>(), until_ms: number }
+type MarkRecord = RecordOf<typeof markFields>
 
 const outageFields = {
   /** When it began. */
@@ -21,14 +22,14 @@ const outageFields = {
 }
 export type OutageRecord = RecordOf<typeof outageFields>
 
-const markSchema = schemaOf<RecordOf<typeof markFields>>('serving', markFields)
+const markSchema = schemaOf<MarkRecord>('serving', markFields)
 const outageSchema = schemaOf<OutageRecord>('outages', outageFields)
 
 export type ServingStore = ReturnType<typeof createServingStore>
 
 export function createServingStore(connection: Connection) {
-  const marks = recordsOf(connection.model('ServingMark', markSchema))
-  const outages = recordsOf(connection.model('Outage', outageSchema))
+  const marks = recordsOf(connection.model<MarkRecord>('ServingMark', markSchema))
+  const outages = recordsOf(connection.model<OutageRecord>('Outage', outageSchema))
   /** @returns false, with nothing written, if the mark has paused for too long */
   const moveMark = (nowMs: number): Promise<boolean> =>
     marks.change({ _id: 'api', until_ms: { $gte: nowMs - OUTAGE_GAP_MS } }, { $max: { until_ms: nowMs } })

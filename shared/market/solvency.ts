@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Context } from '../context.ts'
 import { createSharedReads } from '../servers/group-commit.ts'
-import { countOwed, NOTHING_OWED, closingSums, type Owed } from '../ledger/solvency.ts'
+import { tryAddToOwed, NOTHING_OWED, closingSums, type Owed } from '../ledger/solvency.ts'
 import { COIN_FACTS } from '../payments/coin-facts.ts'
 import { COINS, formatAmount, type Coin } from '../payments/coin.ts'
 import type { AccountKind } from '../payments/journal.ts'
@@ -75,7 +75,7 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
     let { upTo, owed } = counted === undefined || counted.upTo < sealed.upTo ? sealed : counted
     for (;;) {
       const page = await ctx.entries.list(upTo + 1, PAGE_ENTRIES)
-      for (const entry of page) owed = countOwed(owed, entry).owed
+      for (const entry of page) owed = tryAddToOwed(owed, entry).owed
       upTo = page.at(-1)?._id ?? upTo
       if (page.length < PAGE_ENTRIES) break
     }

@@ -2,9 +2,9 @@ import type { ClientSession, Connection } from 'mongoose'
 import { findContentFaults } from '../account/content-check.ts'
 import type { Context } from '../context.ts'
 import { findChainFault } from '../ledger/chain-check.ts'
-import { readLog } from '../ledger/log.ts'
+import { readLogFromTiles } from '../ledger/log.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { memoryFileIn, readMemory } from '../ledger/seal-memory.ts'
+import { memoryFileOf, readMemory } from '../ledger/seal-memory.ts'
 import { COINS, formatAmount } from '../payments/coin.ts'
 import { SHARE_PAGES_KEPT_MS } from '../foundation/limits.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
@@ -158,7 +158,7 @@ async function findGaps(connection: Connection, session: ClientSession): Promise
 async function checkLog(ctx: Context): Promise<{ faults: Fault[] }> {
   const last = await ctx.seals.lastSigned()
   if (last?.log_root === undefined) return { faults: [] }
-  const tree = await readLog(ctx, last.to_id)
+  const tree = await readLogFromTiles(ctx, last.to_id)
   const root = tree?.root().toString('hex')
   if (root === last.log_root) return { faults: [] }
   return {
@@ -172,7 +172,7 @@ async function checkLog(ctx: Context): Promise<{ faults: Fault[] }> {
 }
 
 async function checkMemory(ctx: Context): Promise<{ faults: Fault[] }> {
-  const file = memoryFileIn(ctx.config)
+  const file = memoryFileOf(ctx.config)
   const remembered = readMemory(file)
   const last = await ctx.seals.lastSigned()
   if (remembered === undefined || remembered.seq <= (last?._id ?? 0) + 1) return { faults: [] }

@@ -4,7 +4,7 @@ import { copiesOf, readCopy, type CopyRecord } from '../servers/copy.ts'
 import { formatAmount, type Coin } from '../payments/coin.ts'
 import type { CoinDriver } from '../payments/driver.ts'
 import { sealFields } from '../ledger/seal.ts'
-import { findStrangeSeals } from '../ledger/seal-peers.ts'
+import { findUnknownSeals } from '../ledger/seal-peers.ts'
 import { unixSeconds } from '../foundation/time.ts'
 
 /** A comparison by the copy's workers tells of the chain as it was so long ago at most. */
@@ -62,7 +62,7 @@ async function askPeers(ctx: Context): Promise<string[]> {
         const strange =
           last?.pubkey === undefined
             ? theirs.filter(({ signed }) => signed)
-            : findStrangeSeals(theirs, (seq) => own.get(seq), last.pubkey)
+            : findUnknownSeals(theirs, (seq) => own.get(seq), last.pubkey)
         const highest = Math.max(0, ...strange.map(({ seq }) => seq))
         return strange.length === 0
           ? []

@@ -3,7 +3,7 @@ import { Schema, type Connection } from 'mongoose'
 import { authorField } from '../agents/authorship.ts'
 import type { Past } from '../agents/unbanned.ts'
 import { createGroups, insertEach } from '../servers/group-commit.ts'
-import { hiddenFields, NOT_HIDDEN, setHiddenIn } from '../ledger/hidden.ts'
+import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { TELLS_INDEX, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { PostRecord } from './post.ts'
@@ -78,7 +78,7 @@ export function createPostStore(connection: Connection, patienceMs: number) {
         .toArray()
     },
     /** @returns false if the post was in that state already, or doesn't exist */
-    setHidden: setHiddenIn(posts),
+    setHidden: createSetHidden(posts),
   }
 }
 

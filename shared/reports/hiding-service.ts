@@ -9,36 +9,27 @@ interface Kind {
   /** The field of the ledger entry's data that holds the record's id. */
   idField: string
   absent: ErrorCode
-  find(ctx: Context, id: string): Promise<(Hideable & { _id: string; agent_id?: string }) | undefined>
-  setHidden(ctx: Context): SetHidden
+  store(ctx: Context): {
+    find(id: string): Promise<(Hideable & { _id: string; agent_id?: string }) | undefined>
+    setHidden: SetHidden
+  }
 }
 
 /** The kinds of records that the operator can hide, by id prefix; of an agent, its handle and profile. */
 const KINDS: Readonly<Record<string, Kind>> = {
-  pst: {
-    idField: 'post_id',
-    absent: 'no_such_post',
-    find: (ctx, id) => ctx.posts.find(id),
-    setHidden: (ctx) => ctx.posts.setHidden,
-  },
-  clm: {
-    idField: 'claim_id',
-    absent: 'no_such_claim',
-    find: (ctx, id) => ctx.claims.find(id),
-    setHidden: (ctx) => ctx.claims.setHidden,
-  },
-  ofr: {
-    idField: 'offer_id',
-    absent: 'no_such_offer',
-    find: (ctx, id) => ctx.offers.find(id),
-    setHidden: (ctx) => ctx.offers.setHidden,
-  },
-  agt: {
-    idField: 'agent_id',
-    absent: 'no_such_agent',
-    find: (ctx, id) => ctx.agents.find(id),
-    setHidden: (ctx) => ctx.agents.setHidden,
-  },
+  pst: { idField: 'post_id', absent: 'no_such_post', store: (ctx) => ctx.posts },
+  clm: { idField: 'claim_id', absent: 'no_such_claim', store: (ctx) => ctx.claims },
+  ofr: { idField: 'offer_id', absent: 'no_such_offer', store: (ctx) => ctx.offers },
+  agt: { idField: 'agent_id', absent: 'no_such_agent', store: (ctx) => ctx.agents },
+}
+
+function requireKind(id: string): Kind {
+  const kind = KINDS[id.split('_', 1)[0] ?? '']
+  if (kind !== undefined) return kind
+  throw new Refusal(
+    'no_such_record',
+    'Nothing with such an id can be hidden; expected the id of a post, a claim, an offer or an agent.',
+  )
 }
 
 /**
@@ -52,15 +43,10 @@ export async function findHideable(
   ctx: Context,
   id: string,
 ): Promise<{ idField: string; agentId: string; record: Hideable }> {
-  const kind = KINDS[id.split('_', 1)[0] ?? '']
-  if (kind === undefined)
-    throw new Refusal(
-      'no_such_record',
-      'Nothing with such an id can be hidden; expected the id of a post, a claim, an offer or an agent.',
-    )
-  const record = await kind.find(ctx, id)
-  if (record === undefined) throw new Refusal(kind.absent, `There is nothing with the id ${id}.`)
-  return { idField: kind.idField, agentId: record.agent_id ?? record._id, record }
+  const { idField, absent, store } = requireKind(id)
+  const record = await store(ctx).find(id)
+  if (record === undefined) throw new Refusal(absent, `There is nothing with the id ${id}.`)
+  return { idField, agentId: record.agent_id ?? record._id, record }
 }
 
 /**
@@ -84,8 +70,6 @@ export async function setHidden(ctx: Context, id: string, hidden: boolean, rule?
   } as const
   const fields = { hidden, ...(hiddenFor === undefined ? {} : { rule: hiddenFor }) }
   const pushed = idField === 'post_id' ? { tells: tell(agentId, 'post_hidden', id, fields) } : {}
-  return (
-    KINDS[id.split('_', 1)[0] ?? '']?.setHidden(ctx)(id, hidden ? at : undefined, hiddenFor, entry, pushed) ??
-    false
-  )
+  const { store } = requireKind(id)
+  return store(ctx).setHidden(id, hidden ? at : undefined, hiddenFor, entry, pushed)
 }

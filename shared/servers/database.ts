@@ -39,6 +39,20 @@ export async function requireOwn(write: Promise<boolean>, what: string): Promise
   if (!(await write)) throw new Error(`${what} changed inside its own transaction`)
 }
 
+/** Whether an insert was stored: false if a unique index has its key already. */
+export async function unlessDuplicate(insert: Promise<unknown>): Promise<boolean> {
+  try {
+    await insert
+    return true
+  } catch (error) {
+    if (isDuplicateKey(error)) return false
+    throw error
+  }
+}
+
+/** For reads that lead to writes or are published: only what a majority has, so no election takes it back. */
+export const MAJORITY = { readConcern: { level: 'majority' } } as const
+
 /** The options of a query or write that may stand alone. */
 export const within = (session: Session | undefined): { session?: Session } =>
   session === undefined ? {} : { session }

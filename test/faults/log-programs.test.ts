@@ -22,7 +22,7 @@ import { leafHash } from '../../shared/crypto/merkle.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { readCheckpoint, writeNote } from '../../shared/ledger/log-service.ts'
 import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
-import { cosignOutside } from '../../shared/ledger/witnesses.ts'
+import { requestCosignatures } from '../../shared/ledger/witnesses.ts'
 import { startLitewitness, startTransparencyWitness, type GoWitness } from '../support/go-witnesses.ts'
 import {
   openLedger,
@@ -142,7 +142,7 @@ describe("other people's witnesses", () => {
       written.push(...(await ledger.write(posts)))
       await ledger.seal()
       const from = performance.now()
-      await cosignOutside(ctx)
+      await requestCosignatures(ctx)
       const ms = performance.now() - from
       const { checkpoint } = await readCheckpoint(ctx)
       const note = parseNote(await writeNote(ctx, checkpoint))
@@ -183,7 +183,7 @@ describe("other people's witnesses", () => {
     }
     await ledger.write(1)
     await ledger.seal()
-    await cosignOutside(ctx)
+    await requestCosignatures(ctx)
     expect((await ctx.cosignatures.listLines((await readCheckpoint(ctx)).checkpoint.size)).length).toBe(2)
   })
 })

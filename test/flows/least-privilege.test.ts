@@ -10,7 +10,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { announce } from '../../shared/announcements/announcement-service.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { isLedgered } from '../../shared/ledger/pending.ts'
+import { carriesPendingEntries } from '../../shared/ledger/pending.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { QUEUE_NAMES, queuePrefix, type QueueName } from '../../shared/servers/queues.ts'
@@ -276,7 +276,7 @@ describe('the network, each part with its own credentials', () => {
       models.map(({ collection }) => collection.collectionName).sort(),
     )
     for (const { collection, schema } of models)
-      if (isLedgered(schema))
+      if (carriesPendingEntries(schema))
         expect(
           WRITERS[collection.collectionName as keyof typeof WRITERS],
           collection.collectionName,

@@ -87,7 +87,7 @@ export function closingOf(
 }
 
 /** An amount that can't be read counts as nothing. */
-function countOwed(owed: Owed, { id, kind, data }: LedgerEntry): Owed {
+function tryAddToOwed(owed: Owed, { id, kind, data }: LedgerEntry): Owed {
   try {
     return addToOwed(owed, { _id: id, kind: kind as EntryKind, data })
   } catch (error) {
@@ -132,7 +132,7 @@ export function buildChain(sizes: readonly number[], waiting = 0, options: Chain
     const before = place + 1 < loggedFrom ? {} : stated(place + 1, statedBefore(chain.entries))
     for (let i = 1; i < size; i++) {
       const next = entry(from + i) ?? makeEntry(from + i)
-      owed = countOwed(owed, next)
+      owed = tryAddToOwed(owed, next)
       chain.entries.push(next)
     }
     const closing = closingOf(

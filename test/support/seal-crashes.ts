@@ -4,7 +4,7 @@ import { announcementPayload, type AnnouncementRecord } from '../../shared/annou
 import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { adoptionFileOf, adoptSeal } from '../../shared/ledger/adoption.ts'
-import { extendChain } from '../../shared/ledger/chain-check.ts'
+import { verifyNewSeals } from '../../shared/ledger/chain-check.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from './ledger.ts'
 import { startChild } from './processes.ts'
@@ -118,7 +118,7 @@ export async function recoverLedger(ledger: TestLedger, written: string[]): Prom
   written.push(...(await ledger.write(2)))
   await ledger.seal()
   const { seals } = await verifyWholeLedger(ledger.ctx, written)
-  const status = await extendChain(ledger.ctx)
+  const status = await verifyNewSeals(ledger.ctx)
   if (!status.intact || status.seq !== seals.length || status.open.length > 0)
     throw new Error(`the chain is said to stand so: ${JSON.stringify(status)}`)
   const remembered = JSON.parse(fs.readFileSync(ledger.memoryFile, 'utf8')) as { seq: number }

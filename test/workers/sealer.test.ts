@@ -2,13 +2,13 @@ import fs from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
-import { extendChain, findTailFault, walkChain } from '../../shared/ledger/chain-check.ts'
+import { verifyNewSeals, findTailFault, verifyWholeChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
-import { readFront, signSeals } from '../../shared/ledger/signing.ts'
+import { readSigningPosition, signSeals } from '../../shared/ledger/signing.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { adoptSeal } from '../../shared/ledger/adoption.ts'
 import { HANDLERS } from '../../workers/handlers.ts'
@@ -142,7 +142,7 @@ describe('the sealer', () => {
     await ledger.seal()
     const { seals } = await verifyWholeLedger(ctx, written)
     expect(seals.length).toBeGreaterThanOrEqual(5)
-    expect(await extendChain(ctx)).toMatchObject({ seq: seals.length, open: [], intact: true })
+    expect(await verifyNewSeals(ctx)).toMatchObject({ seq: seals.length, open: [], intact: true })
   })
 
   it('looks at one moment, whatever is sealed and signed meanwhile', async () => {
@@ -152,7 +152,7 @@ describe('the sealer', () => {
     let looks = 0
     const looking = (async () => {
       while (!isDone) {
-        const { last, firstUnsigned, next } = await readFront(ctx)
+        const { last, firstUnsigned, next } = await readSigningPosition(ctx)
         // Of two moments, the second could have a seal without a signature that the first did not yet have
         // before it.
         expect(firstUnsigned).toBe(next?._id)
@@ -187,18 +187,18 @@ describe('the sealer', () => {
       for (const read of reads) read.mockClear()
       return given
     }
-    await extendChain(ctx)
+    await verifyNewSeals(ctx)
     const [extending, ...others] = sessionsOf()
     expect(others).toEqual([])
     expect(extending).toMatchObject({ supports: { causalConsistency: true } })
     await ctx.seals.models.status.updateOne({}, { $set: { seq: 1, open: [1] } })
     sessionsOf()
-    await extendChain(ctx)
+    await verifyNewSeals(ctx)
     expect(sessionsOf().size).toBe(1)
     expect(await findTailFault(ctx, 1, 10)).toBeUndefined()
     expect(sessionsOf().size).toBe(1)
     // The walk begins without the status, and stores what it found beside it.
-    await walkChain(ctx)
+    await verifyWholeChain(ctx)
     expect(
       reads[1]?.mock.calls
         .concat(reads[2]?.mock.calls ?? [])
@@ -438,12 +438,12 @@ describe('the chain of seals', () => {
     async (_, collection, id, change, undo, sentence) => {
       await makeChain()
       const { ctx } = ledger
-      expect(await walkChain(ctx)).toMatchObject({ seq: 3, intact: true })
+      expect(await verifyWholeChain(ctx)).toMatchObject({ seq: 3, intact: true })
       const before = await ctx.database.connection
         .collection<{ _id: number }>(collection)
         .findOne({ _id: id })
       await tamper(collection, { _id: id as never }, change)
-      const walked = await walkChain(ctx)
+      const walked = await verifyWholeChain(ctx)
       expect(walked.intact).toBe(false)
       expect(walked.fault).toMatch(sentence)
       if (undo === undefined)
@@ -456,7 +456,7 @@ describe('the chain of seals', () => {
       await ledger.write(1)
       await ledger.seal()
       expect(await ctx.seals.readStatus()).toMatchObject({ intact: false, fault: walked.fault })
-      const again = await walkChain(ctx)
+      const again = await verifyWholeChain(ctx)
       expect(again).toMatchObject({ intact: true })
       expect(again.fault).toBeUndefined()
     },

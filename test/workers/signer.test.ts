@@ -9,7 +9,7 @@ import { commit } from '../../shared/crypto/commitment.ts'
 import { sealPayloadHash, type Seal } from '../../shared/crypto/seal-payload.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import { adoptSeal } from '../../shared/ledger/adoption.ts'
-import { walkChain } from '../../shared/ledger/chain-check.ts'
+import { verifyWholeChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
@@ -344,12 +344,12 @@ describe('a seal', () => {
     const { ctx } = ledger
     const written = await makeChain()
     await collection('entries').updateOne({ _id: 2 }, { $set: { kind: 'ban' } })
-    expect((await walkChain(ctx)).intact).toBe(false)
+    expect((await verifyWholeChain(ctx)).intact).toBe(false)
     written.push(...(await ledger.write(1)))
     await ledger.seal()
     expect(await signedSeqs()).toEqual([1, 2, 3])
     await collection('entries').updateOne({ _id: 2 }, { $set: { kind: 'post' } })
-    expect((await walkChain(ctx)).intact).toBe(true)
+    expect((await verifyWholeChain(ctx)).intact).toBe(true)
     await ledger.seal()
     await verifyWholeLedger(ctx, written)
   })
@@ -386,7 +386,7 @@ describe('an entry that says nothing is counted and stops nothing', () => {
     await ledger.write(1)
     await ledger.seal()
     expect(await signedSeqs()).toEqual([1, 2])
-    expect(await walkChain(ctx)).toMatchObject({ intact: true, seq: 2 })
+    expect(await verifyWholeChain(ctx)).toMatchObject({ intact: true, seq: 2 })
   })
 
   it.each([

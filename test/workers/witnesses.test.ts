@@ -9,7 +9,7 @@ import { readCheckpoint, writeNote } from '../../shared/ledger/log-service.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
-import { cosignOutside } from '../../shared/ledger/witnesses.ts'
+import { requestCosignatures } from '../../shared/ledger/witnesses.ts'
 import {
   openLedger,
   openWorkerContext,
@@ -49,7 +49,7 @@ describe('witnesses from outside', () => {
     for (const posts of [3, 300, 2]) {
       written.push(...(await ledger.write(posts)))
       await ledger.seal()
-      await cosignOutside(ledger.ctx)
+      await requestCosignatures(ledger.ctx)
       const { checkpoint } = await readCheckpoint(ledger.ctx)
       const note = parseNote(await writeNote(ledger.ctx, checkpoint))
       expect(note.signatures).toHaveLength(2)
@@ -63,7 +63,7 @@ describe('witnesses from outside', () => {
     closing.push(() => other.close())
     await ledger.write(1)
     await ledger.seal()
-    await cosignOutside(other)
+    await requestCosignatures(other)
     expect(witness.seenSize()).toBe((await readCheckpoint(ledger.ctx)).checkpoint.size)
     expect(await anomalies(ledger)).toBe('0')
   })
@@ -79,7 +79,7 @@ describe('witnesses from outside', () => {
     expect(await missed()).toEqual([]) // it may still be asked
     ledger.advance(3 * MINUTE_MS)
     expect(await missed()).toEqual(['without a cosignature: witness.example/w1'])
-    await cosignOutside(ledger.ctx)
+    await requestCosignatures(ledger.ctx)
     expect(await missed()).toEqual([])
   })
 
@@ -87,12 +87,12 @@ describe('witnesses from outside', () => {
     const { ledger, witness } = await openWitnessed()
     await ledger.write(3)
     await ledger.seal()
-    await cosignOutside(ledger.ctx)
+    await requestCosignatures(ledger.ctx)
     const restore = await takeBackup(ledger.ctx)
     const memory = fs.readFileSync(ledger.memoryFile)
     await ledger.write(3)
     await ledger.seal()
-    await cosignOutside(ledger.ctx)
+    await requestCosignatures(ledger.ctx)
     const seen = witness.seenSize()
     await restore()
     fs.writeFileSync(ledger.memoryFile, memory)
@@ -113,7 +113,7 @@ describe('witnesses from outside', () => {
     closing.shift()
     const written = await ledger.write(3)
     await ledger.seal()
-    await cosignOutside(ledger.ctx)
+    await requestCosignatures(ledger.ctx)
     written.push(...(await ledger.write(1)))
     await ledger.seal()
     await verifyWholeLedger(ledger.ctx, written)

@@ -1,10 +1,10 @@
 import type { Context } from '../../shared/context.ts'
-import { walkChain } from '../../shared/ledger/chain-check.ts'
+import { verifyWholeChain } from '../../shared/ledger/chain-check.ts'
 import { findContentFaults } from '../../shared/account/content-check.ts'
 
 /** Verifies the whole chain of seals with every entry, and compares the records with the entries. */
 export async function checkChain(ctx: Context): Promise<void> {
-  const { intact, seq, fault } = await walkChain(ctx)
+  const { intact, seq, fault } = await verifyWholeChain(ctx)
   if (intact) ctx.log.info({ seq }, 'the chain of seals holds')
   else ctx.log.error({ seq, fault }, 'the chain of seals does not hold')
   const { count, sentences } = await findContentFaults(ctx)
