@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -90,8 +90,10 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
   const { mongodbUrl, redisUrl, queuePrefix } = isolate()
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-nano-'))
   const seedFile = path.join(folder, 'seed')
+  let seeds = 0
+  // Other files' venues count from 0 too: what one of them derived, this process remembers.
   const writeSeed = (): void =>
-    fs.writeFileSync(seedFile, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600 })
+    fs.writeFileSync(seedFile, `${hash('sha256', `seed ${seeds++}`)}\n`, { mode: 0o600 })
   writeSeed()
   const node = await startNanoNode({ autoConfirmMs: AUTO_CONFIRM_MS, ...options.node })
   const env = {
