@@ -125,7 +125,7 @@ export interface AddressGiver {
 
 export const newAddressGiver = (): AddressGiver => ({ id: randomUUID(), given: new Map() })
 
-const thisProcess = newAddressGiver()
+export const thisProcess = newAddressGiver()
 
 function givenOf({ given }: AddressGiver, place: string): { indexes: Set<number>; highest: number } {
   const known = given.get(place) ?? { indexes: new Set(), highest: -1 }

@@ -29,7 +29,7 @@ import { epochLinks } from '../../devnet/nano-node/ledger.ts'
 import { devThresholds, findWork } from '../../devnet/nano-node/work.ts'
 import { startNanoNode, type NanoNode, type NanoNodeOptions } from '../../devnet/nano-node/nano-node.ts'
 import type { ChainHoldings } from './money.ts'
-import { isolate, leaveDatabase } from './servers.ts'
+import { emptyCollections, forgetGivenAddresses, isolate, leaveDatabase } from './servers.ts'
 import { fillNanoPool, watchNano } from './nano-jobs.ts'
 
 export const XNO = 10n ** 30n
@@ -179,10 +179,13 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
     owe: (amountRaw, address, agentId) => owe(ctx, 'xno', amountRaw, address, agentId),
     payout: (payoutId) => readPayout(ctx, payoutId),
     async reset() {
-      const { Schema: _kept, ...models } = ctx.database.connection.models
-      await Promise.all(Object.values(models).map((model) => model.deleteMany({})))
+      const { connection } = ctx.database
+      const { Schema: _kept, ...models } = connection.models
+      await emptyCollections(connection, Object.values(models))
       for (const name of fs.readdirSync(folder)) fs.rmSync(path.join(folder, name))
       writeSeed()
+      // Else addresses go on behind those of the test before, and a reconciliation looks at all of them.
+      forgetGivenAddresses(connection)
       shiftMs = 0
       lines = []
       node.lie(null)
