@@ -132,7 +132,7 @@ export interface AddressGiver {
 export const newAddressGiver = (): AddressGiver => ({ id: randomUUID(), given: new Map() })
 
 /** It outlives every store: a process must not forget what it gave out when it connects anew. */
-const thisProcess = newAddressGiver()
+export const thisProcess = newAddressGiver()
 
 /** Of a coin that nobody has reported on yet. */
 const UNKNOWN = { configured: true, reachable: false, alive_at: 0, required_confirmations: 1 }

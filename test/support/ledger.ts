@@ -26,7 +26,7 @@ import { signSeals } from '../../shared/ledger/signing.ts'
 import type { WatchStep } from '../../shared/foundation/step.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
 import { createLog } from '../../shared/foundation/log.ts'
-import { isolate, leaveDatabase, PATIENT } from './servers.ts'
+import { emptyCollections, isolate, leaveDatabase, PATIENT } from './servers.ts'
 
 /** A ledger of its own: database, seal key and seal memory, and a clock that can be moved. */
 export interface TestLedger {
@@ -311,9 +311,8 @@ export async function takeBackup(ctx: Context): Promise<() => Promise<void>> {
     names.map(async (name) => ({ name, documents: await connection.collection(name).find().toArray() })),
   )
   return async () => {
-    for (const { name, documents } of saved) {
-      await connection.collection(name).deleteMany({})
+    await emptyCollections(connection)
+    for (const { name, documents } of saved)
       if (documents.length > 0) await connection.collection(name).insertMany(documents)
-    }
   }
 }

@@ -24,7 +24,7 @@ import { expireInvoices } from '../../shared/payments/settlement.ts'
 import { checkBooks } from './money.ts'
 import { recordLoss, recordPayment, toldChain } from './told-chain.ts'
 import { makeCoinReady, newTx } from './coins.ts'
-import { isolate, leaveDatabase } from './servers.ts'
+import { emptyCollections, isolate, leaveDatabase } from './servers.ts'
 import { openWorkerContext } from './ledger.ts'
 import { ADDRESSES, checkMarket, OFFER, vouch } from './market.ts'
 
@@ -147,14 +147,13 @@ export async function openRealMarket(): Promise<RealMarket> {
     databaseNow: () => clock,
     queues: { ...opened.queues, enqueue: () => Promise.resolve(false) },
   }
-  const { models } = ctx.database.connection
   return {
     ctx,
     setClock(nowMs) {
       clock = nowMs
     },
     async reset() {
-      for (const model of Object.values(models)) await model.collection.deleteMany({})
+      await emptyCollections(ctx.database.connection)
       await vouch(ctx, clock)
       for (const coin of COINS) await makeCoinReady(ctx, coin, { addresses: 40, isRound: false })
     },

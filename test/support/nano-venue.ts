@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -29,7 +29,7 @@ import { epochLinks } from '../../devnet/nano-node/ledger.ts'
 import { devThresholds, findWork } from '../../devnet/nano-node/work.ts'
 import { startNanoNode, type NanoNode, type NanoNodeOptions } from '../../devnet/nano-node/nano-node.ts'
 import type { ChainHoldings } from './money.ts'
-import { isolate, leaveDatabase } from './servers.ts'
+import { emptyCollections, forgetGivenAddresses, isolate, leaveDatabase } from './servers.ts'
 import { fillNanoPool, watchNano } from './nano-jobs.ts'
 
 export const XNO = 10n ** 30n
@@ -90,8 +90,10 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
   const { mongodbUrl, redisUrl, queuePrefix } = isolate()
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-nano-'))
   const seedFile = path.join(folder, 'seed')
+  let seeds = 0
+  // Other files' venues count from 0 too: what one of them derived, this process remembers.
   const writeSeed = (): void =>
-    fs.writeFileSync(seedFile, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600 })
+    fs.writeFileSync(seedFile, `${hash('sha256', `seed ${seeds++}`)}\n`, { mode: 0o600 })
   writeSeed()
   const node = await startNanoNode({ autoConfirmMs: AUTO_CONFIRM_MS, ...options.node })
   const env = {
@@ -177,10 +179,13 @@ export async function openNanoVenue(options: VenueOptions = {}): Promise<NanoVen
     owe: (amountRaw, address, agentId) => owe(ctx, 'xno', amountRaw, address, agentId),
     payout: (payoutId) => readPayout(ctx, payoutId),
     async reset() {
-      const { Schema: _kept, ...models } = ctx.database.connection.models
-      await Promise.all(Object.values(models).map((model) => model.deleteMany({})))
+      const { connection } = ctx.database
+      const { Schema: _kept, ...models } = connection.models
+      await emptyCollections(connection, Object.values(models))
       for (const name of fs.readdirSync(folder)) fs.rmSync(path.join(folder, name))
       writeSeed()
+      // Else addresses go on behind those of the test before, and a reconciliation looks at all of them.
+      forgetGivenAddresses(connection)
       shiftMs = 0
       lines = []
       node.lie(null)

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import type { Connection } from 'mongoose'
+import type { Connection, Model } from 'mongoose'
 import { inject } from 'vitest'
 import type { AccessName } from '../../scripts/embedded/access.ts'
 import { startServers as startTemporary, type TemporaryServers } from '../../scripts/embedded/temporary.ts'
+import { thisProcess } from '../../shared/payments/coin-store.ts'
 import { serverFolder } from './server-folder.ts'
 
 export type { TemporaryServers } from '../../scripts/embedded/temporary.ts'
@@ -44,8 +45,8 @@ export function isolate(): { mongodbUrl: string; redisUrl: string; queuePrefix: 
 }
 
 /**
- * Empties the database of a test that has ended, for the next one; drops it if it had coin addresses or is not
- * shaped as the program makes it. Whatever else wrote to it must have stopped: only `connection` may still be open.
+ * Empties the database of a test that has ended, for the next one; drops it if it is not shaped as the program
+ * makes it. Whatever else wrote to it must have stopped: only `connection` may still be open.
  */
 export async function leaveDatabase(connection: Connection): Promise<void> {
   const { db, models } = connection
@@ -65,10 +66,23 @@ export async function leaveDatabase(connection: Connection): Promise<void> {
     )
   const isShared = new URL(inject('mongodbUrl')).port === String(connection.port)
   if (!isWhole || !isShared) return void (await db.dropDatabase())
+  await emptyCollections(connection)
+  forgetGivenAddresses(connection)
+  emptied.push(db.databaseName)
+}
+
+/**
+ * Empties the collections of the connection's models. Only those that hold something are written to, and only the
+ * last write waits for a majority: a wait costs more than the rest of a delete, even of nothing.
+ */
+export async function emptyCollections(
+  connection: Connection,
+  models: readonly Pick<Model<unknown>, 'collection'>[] = Object.values(connection.models),
+): Promise<void> {
   const findOne = (name: string) => [{ $limit: 1 }, { $project: { _id: 0, name: { $literal: name } } }]
-  const [first, ...others] = shapes.map(({ name }) => name)
+  const [first, ...others] = models.map(({ collection }) => collection.collectionName)
   if (first === undefined) return
-  const filled = await db
+  const filled = await connection
     .collection(first)
     .aggregate<{
       name: string
@@ -77,8 +91,12 @@ export async function leaveDatabase(connection: Connection): Promise<void> {
       ...others.map((name) => ({ $unionWith: { coll: name, pipeline: findOne(name) } })),
     ])
     .toArray()
-  // A process remembers by the database's name which of its coin addresses it has given out.
-  if (filled.some(({ name }) => name === 'addresses')) return void (await db.dropDatabase())
-  for (const { name } of filled) await db.collection(name).deleteMany({})
-  emptied.push(db.databaseName)
+  for (const { name } of filled) await connection.collection(name).deleteMany({}, { writeConcern: { w: 1 } })
+  await connection.collection(first).deleteMany({})
+}
+
+/** What this process remembers, by the database's name, of the coin addresses that it has given out. */
+export function forgetGivenAddresses({ name }: Connection): void {
+  for (const place of thisProcess.given.keys())
+    if (place.startsWith(`${name} `)) thisProcess.given.delete(place)
 }

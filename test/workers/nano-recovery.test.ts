@@ -6,6 +6,7 @@ import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.
 import { MINUTE_MS } from '../../shared/foundation/time.ts'
 import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
+import { emptyCollections } from '../support/servers.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
   DAY_RAW,
@@ -450,9 +451,7 @@ describe('a payment that somebody else with the seed receives', () => {
 describe('addresses', () => {
   const indexFile = () => venue.wallet.indexFile
   const empty = async () => {
-    await Promise.all(
-      Object.values(venue.ctx.database.connection.models).map((model) => model.deleteMany({})),
-    )
+    await emptyCollections(venue.ctx.database.connection)
     await setRate(venue.ctx, 'xno', '1')
   }
   const give = async () => (await venue.invoice(1)).address

@@ -10,8 +10,10 @@ import { hashNanoBlock, isSignedByAccount, type UnsignedNanoBlock } from './nano
 const SEED = /^[0-9a-fA-F]{64}$/
 /** An index is hashed as 4 bytes. */
 const MAX_INDEX = 2 ** 32 - 1
-/** Accounts remembered: deriving one takes half a millisecond, and each round asks for the same ones. */
+/** Accounts of a seed remembered: deriving one takes half a millisecond, and each round asks for the same ones. */
 const REMEMBERED = 10_000
+/** By the address of the seed's first account, so that a seed that is opened again finds them. */
+const rememberedOf = new Map<string, Map<number, NanoAccount>>()
 
 /** Ed25519 as in RFC 8032, with Blake2b-512 in the place of SHA-512 (docs.nano.org, Signing). */
 const nanoEd25519 = eddsa(ed25519.Point, blake2b, { adjustScalarBytes: clampScalar })
@@ -45,7 +47,6 @@ export const openNanoSeed = (file: string): NanoKeys => createNanoKeys(readSeed(
 export function createNanoKeys(seed: string): NanoKeys {
   if (!SEED.test(seed)) throw new TypeError('"seed" expected 64 hex characters')
   const seedBytes = hexToBytes(seed)
-  const known = new Map<number, NanoAccount>()
 
   function derive(index: number): { account: NanoAccount; secretKey: Uint8Array } {
     if (!Number.isInteger(index) || index < 0 || index > MAX_INDEX)
@@ -57,6 +58,9 @@ export function createNanoKeys(seed: string): NanoKeys {
     return { account: { index, address: encodeNanoAddress(publicKey), publicKey }, secretKey }
   }
 
+  const { address } = derive(0).account
+  const known = rememberedOf.get(address) ?? new Map<number, NanoAccount>()
+  rememberedOf.set(address, known)
   return {
     deriveAccount(index) {
       const account = known.get(index) ?? derive(index).account
