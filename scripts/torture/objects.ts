@@ -109,16 +109,16 @@ function withWhatFollows(states: readonly string[]): string[] {
 
 /** By the first word of an object's name. */
 const MODELS: Readonly<Record<string, ObjectModel<unknown>>> = {
-  profile: register('null') as ObjectModel<unknown>,
-  ban: register('false') as ObjectModel<unknown>,
-  token: token as ObjectModel<unknown>,
-  pass: growing as ObjectModel<unknown>,
-  events: growing as ObjectModel<unknown>,
-  seals: growing as ObjectModel<unknown>,
-  log: growing as ObjectModel<unknown>,
-  seal: constant as ObjectModel<unknown>,
-  verdicts: verdicts as ObjectModel<unknown>,
-  order: order as ObjectModel<unknown>,
+  profile: register('null'),
+  ban: register('false'),
+  token: token,
+  pass: growing,
+  events: growing,
+  seals: growing,
+  log: growing,
+  seal: constant,
+  verdicts: verdicts,
+  order: order,
 }
 
 /**
