@@ -49,8 +49,11 @@ interface Opener {
 
 /** Opens a commitment whose salt is the record's `salt`. */
 const bySalt =
-  <Found extends { salt?: string | undefined }>(contentOf: (record: Found) => Content) =>
-  (record: Found): Opening => ({ salt: record.salt, content: contentOf(record) })
+  <Found>(contentOf: (record: Found) => Content) =>
+  (record: Found & { salt?: string | undefined }): Opening => ({
+    salt: record.salt,
+    content: contentOf(record),
+  })
 
 /** One row for each commitment whose content its record stores; a payout's transactions are in its transfers. */
 const OPENERS: readonly Opener[] = [
@@ -119,9 +122,9 @@ const OPENERS: readonly Opener[] = [
     collection: 'orders',
     field: 'reason_hash',
     isOptional: true,
-    open: ({ dispute_salt: salt, dispute_reason: reason = null }: OrderRecord) => ({
+    open: ({ dispute_salt: salt, dispute_reason: reason }: OrderRecord) => ({
       salt,
-      content: { reason },
+      content: { reason: reason ?? null },
     }),
   },
   {
