@@ -55,7 +55,7 @@ const bySalt =
     content: contentOf(record),
   })
 
-/** One row for each commitment whose content its record stores; a payout's transactions are in its transfers. */
+/** One row for each commitment whose content its record stores (of payouts, their transfers). */
 const OPENERS: readonly Opener[] = [
   {
     kind: 'registration',
