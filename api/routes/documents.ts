@@ -19,14 +19,14 @@ const TEXT_TYPE = 'text/plain; charset=utf-8'
 const MARKDOWN_TYPE = 'text/markdown; charset=utf-8'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
-const readFile = (...parts: string[]): Buffer => fs.readFileSync(path.join(ROOT, ...parts))
+const readPage = (...parts: string[]): Buffer => fs.readFileSync(path.join(ROOT, ...parts))
 
 /** Documents in forms that are not ours: they keep their standard's shape, without `ok`. */
 export function documentRoutes(routes: () => readonly Route[]): Route[] {
   let openApi: Buffer | undefined
-  const sealedBox = readFile('client', 'sealed-box.md')
-  const sealedBoxProgram = readFile('client', 'python', 'sealed_box.py')
-  const forAgents = readFile('docs', 'agents.md')
+  const sealedBox = readPage('client', 'sealed-box.md')
+  const sealedBoxProgram = readPage('client', 'python', 'sealed_box.py')
+  const forAgents = readPage('docs', 'agents.md')
   const skill = (ctx: Context): string => writeSkill(ctx.config)
   const llms = (ctx: Context): string =>
     writeLlmsText(ctx.config, tabulate(routes()), ctx.now(), String(sealedBoxProgram))
@@ -47,13 +47,13 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       '/seal_verify.py',
       'text/x-python; charset=utf-8',
       'The verifier of the ledger, for Python',
-      readFile('client', 'python', 'seal_verify.py'),
+      readPage('client', 'python', 'seal_verify.py'),
     ),
     page(
       '/changelog',
       MARKDOWN_TYPE,
       'What changed for agents, operators and readers of the ledger',
-      readFile('CHANGELOG.md'),
+      readPage('CHANGELOG.md'),
     ),
     page(
       '/skill.md',

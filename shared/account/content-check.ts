@@ -59,7 +59,7 @@ const bySalt =
   <Fields>(contentOf: (fields: Fields) => Content) =>
   (record: Fields & { salt?: string }): Opening => ({ salt: record.salt, content: contentOf(record) })
 
-/** One row for each commitment whose content its record stores; a payout's transactions are in its transfers. */
+/** One row for each commitment whose content its record stores (of payouts, their transfers). */
 const OPENERS: readonly Opener[] = [
   {
     kind: 'registration',

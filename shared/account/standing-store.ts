@@ -27,7 +27,7 @@ export interface Belongings {
  */
 const FETCHED = 1_000
 
-/** For each kind: collection, field that names the owner, filter of what counts, and how far it is counted. */
+/** For each kind: collection, owner field, filter of what counts, and how far it is counted. */
 const KINDS = {
   referred: { collection: 'agents', owner: 'ref', filter: {}, most: MAX_REFERRALS_COUNTED },
   unread: { collection: 'messages', owner: 'to', filter: UNREAD, most: MAX_UNREAD_COUNTED },
@@ -92,7 +92,7 @@ export function createStandingStore(connection: Connection) {
 
 export type StandingStore = ReturnType<typeof createStandingStore>
 
-/** Counts the fetched records of a kind by owner; undefined for all if there may be more than were fetched. */
+/** Counts the fetched records of a kind by owner; undefined if there may be more than were fetched. */
 function countOwners(kind: keyof Belongings, fetched: readonly Fetched[]) {
   const counts = new Map<string, number>()
   let total = 0

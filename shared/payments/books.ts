@@ -52,7 +52,7 @@ async function measureSurely(ctx: Context, { gap_raw: knownRaw = '0' }: CoinReco
   return second?.gapRaw === first.gapRaw ? second : undefined
 }
 
-/** @returns undefined if something changed during each try */
+/** Compares chain and books while nothing moves. @returns undefined if something moved during each try */
 async function measure(ctx: Context, driver: CoinDriver): Promise<Measured | undefined> {
   const { coin } = driver
   for (let tries = 0; tries < MAX_TRIES; tries++) {
@@ -92,17 +92,15 @@ async function bookDeposits(ctx: Context, coin: Coin, { deposits }: Holdings): P
   const txs = [...new Set(fresh.map(({ _id }) => _id.split('/')[1] ?? ''))]
   await ctx.database.transaction(async (session) => {
     await ctx.coins.claim(coin, txs, session)
-    // What the operator has recorded as an invoice's since the look is in the books.
+    // The books have what the operator has recorded as a payment since the chain was read.
     const payments = await ctx.invoices.listPaymentsByTx(coin, txs, session)
     const recorded = new Set(
       payments.filter(isByHandAlone).map(({ tx, amount_raw: raw }) => `${coin}/${tx} ${raw}`),
     )
     const isRecorded = ({ _id, amount_raw: raw }: JournalLine) =>
       recorded.has(`${_id.slice(0, _id.lastIndexOf('/'))} ${raw}`)
-    await ctx.journal.write(
-      fresh.filter((line) => !isRecorded(line)),
-      session,
-    )
+    const missing = fresh.filter((line) => !isRecorded(line))
+    await ctx.journal.write(missing, session)
   })
   return fresh.length > 0
 }

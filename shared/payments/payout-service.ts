@@ -246,7 +246,7 @@ async function followTransfer(ctx: Context, transfer: TransferRecord, to: Transf
     await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to === 'replaced' ? 'owed' : to, session)
 }
 
-/** Books a transfer that is in the chain. `others` of its payouts were paid otherwise; `step`: booked before. */
+/** Books a transfer that is in the chain. `others` were paid otherwise; `step`: it was booked before. */
 async function bookTransfer(
   ctx: Context,
   transfer: TransferRecord,

@@ -99,9 +99,8 @@ export function createPayoutStore(connection: Connection) {
   const payouts = recordsOf(connection.model<StoredPayout>('Payout', payoutSchema))
   const transfers = recordsOf(connection.model<TransferRecord>('Transfer', transferSchema))
   const findTransfersOf = async (found: readonly StoredPayout[], session?: Session) => {
-    const ids = new Set(
-      found.flatMap(({ state, transfer_id: id = '' }) => (state === 'in_transfer' ? [id] : [])),
-    )
+    const inTransfer = found.filter(({ state }) => state === 'in_transfer')
+    const ids = new Set(inTransfer.map(({ transfer_id: id = '' }) => id))
     const carrying = ids.size === 0 ? [] : await transfers.all(idIn([...ids]), { session })
     return new Map(carrying.map((transfer) => [transfer._id, transfer]))
   }
@@ -111,9 +110,8 @@ export function createPayoutStore(connection: Connection) {
     for (let reads = 1; ; reads++) {
       const byId = await findTransfersOf(found, session)
       const transferOf = ({ transfer_id: id = '' }: StoredPayout) => byId.get(id)
-      const outdated = found.filter(
-        (payout) => payout.state === 'in_transfer' && !carries(transferOf(payout)),
-      )
+      const isOutdated = (one: StoredPayout) => one.state === 'in_transfer' && !carries(transferOf(one))
+      const outdated = found.filter(isOutdated)
       if (outdated.length === 0 || reads === MAX_READS)
         return found.map((payout) => showPayout(payout, transferOf(payout)))
       const again = await payouts.all(idIn(outdated.map(({ _id }) => _id)), { session })
@@ -166,12 +164,13 @@ export function createPayoutStore(connection: Connection) {
         .lean<PayoutRecord[]>()
         .cursor()
     },
-    /** @returns how many were not so before */
+    /** Marks owed payouts as due, or as asked for. @returns how many were not so before */
     mark: (ids: readonly string[], field: 'due_at' | 'asked_at', at: number) =>
       payouts.changeAll({ ...idIn(ids), state: 'owed', [field]: none }, { $set: { [field]: at } }),
     /** Marks that they go to an address of the venue's own. @returns how many were not marked before */
     markToSelf: (ids: readonly string[]) =>
       payouts.changeAll({ ...idIn(ids), state: 'owed', to_self: none }, { $set: { to_self: true } }),
+    /** Whether the operator asked for a payout that may be sent. */
     async hasAsked(coin: Coin): Promise<boolean> {
       return (await payouts.model.exists({ coin, ...filterOf('free'), asked_at: some })) !== null
     },

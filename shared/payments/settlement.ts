@@ -37,6 +37,7 @@ export async function recordPayment(ctx: Context, found: SeenPayment, by: Report
   return invoice._id
 }
 
+/** Brings what is stored of a payment at the invoice's address up to what was found. */
 async function recordAt(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
   const payment = await notePayment(ctx, invoice, found, by)
   if (BigInt(payment.amount_raw) !== found.amountRaw && !(await correctAmount(ctx, payment, found.amountRaw)))
@@ -150,7 +151,7 @@ async function settlePayment(ctx: Context, payment: PaymentRecord, confirmations
   if (isWaiting) await ctx.invoices.setWaitsForRate(paymentId)
 }
 
-/** @returns true if it waits, and nothing was changed */
+/** Settles a `seen` payment in one transaction. @returns true if it has to wait, and nothing was changed */
 function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: Reporter) {
   return ctx.database.transaction(async (session) => {
     const noted = await ctx.invoices.findPaymentById(paymentId, session)
