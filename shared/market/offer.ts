@@ -41,7 +41,6 @@ export const offerFields = {
   closed_at: maybe.number,
 }
 export type OfferRecord = RecordOf<typeof offerFields> & Ledgered & Hideable
-type PayoutAddresses = OfferRecord['payout_addresses']
 
 const PRICE_FORM = `expected a number of USD from ${usdFromCents(MIN_ORDER_USD_CENTS)} to ${usdFromCents(MAX_ORDER_USD_CENTS)} with at most 2 decimals`
 const HOURS_FORM = `expected a number of hours from ${MIN_DELIVERY_HOURS} to ${MAX_DELIVERY_HOURS}`
