@@ -20,7 +20,7 @@ interface Break {
 
 const TREASURY = 'shared/payments/nano/nano-treasury.ts'
 const DUE = 'shared/payments/due-payouts.ts'
-const STEPS = 'shared/market/order-service.ts'
+const UPDATES = 'shared/market/order-updates.ts'
 const RECEIVED = 'shared/market/order-payments.ts'
 
 export const BREAKS: readonly Break[] = [
@@ -33,14 +33,14 @@ export const BREAKS: readonly Break[] = [
   { file: TREASURY, text: 'payouts,\n  })', instead: 'payouts: payouts.slice(1),\n  })' },
   { file: DUE, text: 'group?.address !== address || isFull', instead: 'group === undefined || isFull' },
   { file: DUE, text: 'return groups.sort(', instead: 'return groups.slice(1).sort(' },
-  { file: STEPS, text: 'step, sellerShare(order), at', instead: 'step, BigInt(order.amount_raw), at' },
+  { file: UPDATES, text: 'step, sellerShare(order), at', instead: 'step, BigInt(order.amount_raw), at' },
   {
-    file: STEPS,
+    file: UPDATES,
     text: "address: side === 'buyer' ? order.refund_address",
     instead: "address: side === 'buyer' ? order.payout_address",
   },
-  { file: RECEIVED, text: 'payouts: excess === 0n', instead: 'payouts: excess >= 0n' },
-  { file: RECEIVED, text: 'payouts = received === 0n', instead: 'payouts = received >= 0n' },
+  { file: RECEIVED, text: 'payouts: excessRaw === 0n', instead: 'payouts: excessRaw >= 0n' },
+  { file: RECEIVED, text: 'payouts = receivedRaw === 0n', instead: 'payouts = receivedRaw >= 0n' },
   {
     file: 'shared/market/order-deadlines.ts',
     text: "payoutFor(order, 'buyer', 'undelivered'",
