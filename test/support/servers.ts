@@ -5,6 +5,7 @@ import type { AccessName } from '../../scripts/embedded/access.ts'
 import { startServers as startTemporary, type TemporaryServers } from '../../scripts/embedded/temporary.ts'
 import { thisProcess } from '../../shared/payments/coin-store.ts'
 import { serverFolder } from './server-folder.ts'
+import { forgetToldChain } from './told-chain.ts'
 
 export type { TemporaryServers } from '../../scripts/embedded/temporary.ts'
 
@@ -68,6 +69,7 @@ export async function leaveDatabase(connection: Connection): Promise<void> {
   if (!isWhole || !isShared) return void (await db.dropDatabase())
   await emptyCollections(connection)
   forgetGivenAddresses(connection)
+  forgetToldChain(connection.name)
   emptied.push(db.databaseName)
 }
 

@@ -25,6 +25,9 @@ function chainOf({ database }: Context): Told {
   return told
 }
 
+/** For the next test that gets the same database. */
+export const forgetToldChain = (databaseName: string): boolean => chains.delete(databaseName)
+
 const keyOf = (coin: Coin, tx: string, index: number): string => `${coin}/${tx}/${index}`
 
 /** Payments that a test stores itself, with their lines of the journal. */
