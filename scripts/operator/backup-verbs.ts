@@ -91,8 +91,8 @@ async function backUp(
   if (dryRun) return showDone({ folder, keys: keys.map(({ file }) => file).join(', ') || null }, true)
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
   if (withKeys) copyKeys(keys, path.join(folder, 'keys'))
-  const client = ctx.database.connection.getClient()
-  const manifest = await writeBackup(client.db(ctx.database.connection.name), client, folder, keys)
+  const { connection } = ctx.database
+  const manifest = await writeBackup(connection.getClient().db(connection.name), folder, keys)
   await ctx.watch.noteBackup({ at: manifest.at, by: 'operator backup' })
   return showBackup(folder, manifest, withKeys)
 }

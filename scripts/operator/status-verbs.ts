@@ -10,7 +10,7 @@ import type { Context } from '../../shared/context.ts'
 import { describeBuild, readBuild } from '../../shared/foundation/build.ts'
 import { withDeadline } from '../../shared/foundation/deadline.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
-import { severityOf, verdictOf, type Finding } from '../../shared/operation/finding.ts'
+import { severityOf, worstOf, type Finding } from '../../shared/operation/finding.ts'
 import { readFindings } from '../../shared/operation/findings.ts'
 import { newStepId } from '../../shared/foundation/ids.ts'
 import { limitOf } from '../../shared/servers/queue-state.ts'
@@ -93,7 +93,7 @@ async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise
     withDeadline(readFacts(ctx), waitMs, () => new Error('MongoDB did not answer')).catch(() => undefined),
     ...STATUS_SECTIONS.map((section) => readSection(ctx, section, waitMs)),
   ])
-  const verdict = verdictOf(findings)
+  const verdict = worstOf(findings)
   const now = unixSeconds(ctx.now())
   const shown = findings.map((finding) => ({
     severity: severityOf(finding),
