@@ -94,8 +94,8 @@ describe('npm run operator', () => {
       due: true,
     })
     const { stdout } = await operator('payouts')
-    expect(out).toContain(`${ADDRESSES.xno}  4 xno to pay\n`)
-    expect(out).toContain('owed, frozen')
+    expect(stdout).toContain(`${ADDRESSES.xno}  4 xno to pay\n`)
+    expect(stdout).toContain('owed, frozen')
     await done('dispute', first.id, 'release')
   })
 
@@ -137,8 +137,8 @@ describe('npm run operator', () => {
       )
       await payouts.deleteMany({ _id: { $in: homeless.slice(0, 100).map(({ _id }) => _id) } })
       const { stdout } = await operator('payouts', '--limit', '200')
-      expect(out).toContain('owed, frozen')
-      expect(out).not.toContain('There is more')
+      expect(stdout).toContain('owed, frozen')
+      expect(stdout).not.toContain('There is more')
     } finally {
       await payouts.deleteMany({ source: /^flood/ })
     }
