@@ -7,7 +7,7 @@ import { listen } from '../shared/servers/listen.ts'
 import { IDLE_DRAIN_MS } from '../shared/foundation/limits.ts'
 import { createLog } from '../shared/foundation/log.ts'
 import { startTracing } from '../shared/foundation/start-tracing.ts'
-import { sayPresent } from '../shared/operation/presence.ts'
+import { keepPresence } from '../shared/operation/presence.ts'
 import { prepareAddresses } from '../shared/payments/invoice-service.ts'
 import { runUntilStopped } from '../shared/foundation/process.ts'
 import { createApp } from './app.ts'
@@ -31,7 +31,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
     { port, host: config.host, max_connections: maxConnections, open_files: openFiles },
     'the API listens',
   )
-  const leave = sayPresent(ctx, 'api')
+  const leave = keepPresence(ctx, 'api')
   prepareAddresses(ctx).catch((error: unknown) =>
     log.warn({ err: error }, 'no addresses were asked for; the first buyer asks'),
   )

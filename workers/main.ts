@@ -5,7 +5,7 @@ import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
 import { createLog } from '../shared/foundation/log.ts'
 import { startTracing } from '../shared/foundation/start-tracing.ts'
 import { runUntilStopped, StartError } from '../shared/foundation/process.ts'
-import { sayPresent } from '../shared/operation/presence.ts'
+import { keepPresence } from '../shared/operation/presence.ts'
 import { requireKeys } from '../shared/operation/require-keys.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../shared/servers/queues.ts'
 import { SECOND_MS } from '../shared/foundation/time.ts'
@@ -31,7 +31,7 @@ await runUntilStopped('workers', async (stopping) => {
   const stopped = stopping.then(() => 'stop' as const)
   const pool =
     (await Promise.race([ctx.database.whenReady(), stopped])) === 'stop' ? undefined : startPool(ctx, names)
-  const leave = pool === undefined ? undefined : sayPresent(ctx, 'workers', served)
+  const leave = pool === undefined ? undefined : keepPresence(ctx, 'workers', served)
   const left = names.filter((name) => !served.includes(name))
   const notServed = left.length === 0 ? {} : { not_served: left, for_want_of: needsOf(left) }
   if (pool !== undefined && served.length > 0) log.info({ queues: served, ...notServed }, 'the workers work')

@@ -4,6 +4,14 @@ export class TimeoutError extends StartError {
   override readonly name = 'TimeoutError'
 }
 
+/** For `catch`: gives `value` if a wait took too long, and throws any other error. */
+export const orIfLate =
+  <T>(value: T) =>
+  (error: unknown): T => {
+    if (error instanceof TimeoutError) return value
+    throw error
+  }
+
 /**
  * Asks `check` again and again until it gives something other than undefined; what it throws ends the wait.
  *

@@ -1,45 +1,34 @@
 import fs from 'node:fs'
-import {
-  deriveSecretKey,
-  hashStateBlock,
-  publicKeyOf,
-  signHash,
-  workRoot,
-} from '../../devnet/nano-node/block.ts'
-import { decodeAddress, encodeAddress, zeroHash } from '../../devnet/nano-node/encoding.ts'
-import { findWork } from '../../devnet/nano-node/work.ts'
+import { deriveSecretKey, hashStateBlock, publicKeyOf } from '../../devnet/nano-node/block.ts'
+import { encodeAddress } from '../../devnet/nano-node/encoding.ts'
 import { waitFor } from '../embedded/wait.ts'
+import { signTreasuryBlock } from '../torture/coins.ts'
 import { queuesOf } from './process-mishaps.ts'
 import { within, type Network } from './network.ts'
 import type { Mishap } from './play.ts'
 
-/** The node has another block on the treasury's chain than the database knows of. */
-async function fork(network: Network): Promise<void> {
+/** Puts a block into the treasury's chain at the node that the database doesn't know of. */
+async function forkTreasury(network: Network): Promise<void> {
   const { coins, ctx } = network
-  const { node, pay } = coins
-  const { ledger } = node.state
+  const { node } = coins
   const seed = fs.readFileSync(within(network, 'nano-seed'), 'utf8').trim()
-  const secretKey = deriveSecretKey(seed, 0)
-  const account = publicKeyOf(secretKey)
-  pay(encodeAddress(account), 10n ** 30n)
+  const account = publicKeyOf(deriveSecretKey(seed, 0))
+  coins.pay(encodeAddress(account), 10n ** 30n)
   const previous = await waitFor(
     'the treasury to have received it',
     async () => {
-      const frontier = ledger.frontier(account)
+      const frontier = node.state.ledger.frontier(account)
       const transfer = await ctx.payouts.findTransferByTx('xno', frontier.toLowerCase())
       return transfer?.state === 'confirmed' ? frontier : undefined
     },
     { limitMs: 30_000 },
   )
-  const balance = ledger.blocks.get(previous)?.balance ?? 0n
-  const representative = decodeAddress(node.genesis.address) ?? account
-  const fields = { account, previous, representative, balance, link: zeroHash }
-  const [hash, work] = [hashStateBlock(fields), findWork(workRoot(fields), ledger.thresholds.epoch2)]
-  node.state.submit({ type: 'state', ...fields, signature: signHash(hash, secretKey), work })
-  node.confirm(hash)
+  const block = signTreasuryBlock(node, seed, previous)
+  node.state.submit(block)
+  node.confirm(hashStateBlock(block))
 }
 
-/** A node of the live network whose peers have what it lacks. */
+/** Lets the node answer as one of the live network that lacks blocks which its peers have. */
 function fallBehind({ coins: { node } }: Network): void {
   node.lie(({ action, answerText }) => {
     if (action === 'version') return answerText.replace(/"network":\s*"dev"/, '"network":"live"')
@@ -94,6 +83,6 @@ export const MONEY_MISHAPS: readonly Mishap[] = [
   {
     name: 'the node is on a fork',
     kinds: ['coin_halted'],
-    happens: fork,
+    happens: forkTreasury,
   },
 ]

@@ -3,18 +3,10 @@
  * how its node is made to fail and to lie. This is the only file here that knows the stand-in.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import {
-  deriveSecretKey,
-  hashStateBlock,
-  publicKeyOf,
-  signHash,
-  workRoot,
-  type StateBlock,
-} from '../../devnet/nano-node/block.ts'
+import { hashStateBlock, type StateBlock } from '../../devnet/nano-node/block.ts'
 import { decodeAddress, encodeAddress, zeroHash } from '../../devnet/nano-node/encoding.ts'
 import type { Lie, RpcExchange } from '../../devnet/nano-node/nano-node.ts'
-import { findWork } from '../../devnet/nano-node/work.ts'
-import { startCoins } from '../torture/coins.ts'
+import { signTreasuryBlock, startCoins } from '../torture/coins.ts'
 
 /** A block as it stands in the ledger; hashes in lower case, as the service shows them. */
 export interface Block {
@@ -105,21 +97,6 @@ export async function startChain() {
     node.confirm(hash)
     return true
   }
-  /** Signed with the treasury's own key, in the place of a block of its: it moves nothing. */
-  const rivalOf = ({ previous, representative }: StateBlock, seed: string): StateBlock => {
-    const secretKey = deriveSecretKey(seed, 0)
-    const [account, balance] = [publicKeyOf(secretKey), ledger.blocks.get(previous)?.balance ?? 0n]
-    const other = keyOf(node.genesis.address)
-    const fields = {
-      account,
-      previous,
-      representative: representative === other ? account : other,
-      balance,
-      link: zeroHash,
-    }
-    const work = findWork(workRoot(fields), ledger.thresholds.epoch2)
-    return { type: 'state', ...fields, signature: signHash(hashStateBlock(fields), secretKey), work }
-  }
 
   return {
     env: coins.env,
@@ -179,7 +156,7 @@ export async function startChain() {
           if (entry === undefined || entry.confirmed || entry.kind !== 'send' || entry.block.type !== 'state')
             continue
           const hidden = takeOut(entry.hash)
-          put(rivalOf(entry.block, seed))
+          put(signTreasuryBlock(node, seed, entry.block.previous))
           return hidden
         }
         return undefined

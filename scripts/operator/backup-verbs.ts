@@ -9,7 +9,6 @@ import { startMongod } from '../embedded/mongod.ts'
 import { requireMongod } from '../embedded/programs.ts'
 import type { Context } from '../../shared/context.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
 import { readCopy } from '../../shared/servers/copy.ts'
 import { readManifest, restoreBackup, writeBackup, type Manifest } from '../../shared/operation/backup.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
@@ -18,11 +17,11 @@ import { openMoneroGateway } from '../../shared/payments/monero/monero-gateway.t
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { openNanoGateway } from '../../shared/payments/nano/nano-gateway.ts'
 import { findObjections, promoteCopy } from '../../shared/operation/promote.ts'
-import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { HOUR_MS, SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 import { showDone } from './shown.ts'
-import { defineLocalVerb, defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+import { defineLocalVerb, defineOperatorVerb, wrongState, type OperatorVerb, type Shown } from './verb.ts'
 
-const HOURS_MS = 12 * 3_600 * SECOND_MS
+const HALF_A_DAY_MS = 12 * HOUR_MS
 
 export const backupVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
@@ -37,13 +36,12 @@ export const backupVerbs: readonly OperatorVerb[] = [
     },
     help: 'Write the database as it is at one moment into an empty folder, beside what runs',
     changes: true,
-    limitMs: HOURS_MS,
-    run: ({ ctx, env, words: [name], options, dryRun }) =>
-      options.noted === (name !== undefined)
-        ? Promise.reject(usageError('"backup" takes a folder, or --noted.'))
-        : name === undefined
-          ? note(ctx, dryRun)
-          : backUp(ctx, env, path.resolve(name), options['with-keys'], dryRun),
+    limitMs: HALF_A_DAY_MS,
+    async run({ ctx, env, words: [name], options, dryRun }) {
+      if (options.noted === (name !== undefined)) throw usageError('"backup" takes a folder, or --noted.')
+      if (name === undefined) return noteBackup(ctx, dryRun)
+      return backUp(ctx, env, path.resolve(name), options['with-keys'], dryRun)
+    },
   }),
   defineLocalVerb({
     name: 'restore',
@@ -72,7 +70,8 @@ export const backupVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
-async function note(ctx: Context, dryRun: boolean): Promise<Shown> {
+/** Notes that a backup was made by other means. */
+async function noteBackup(ctx: Context, dryRun: boolean): Promise<Shown> {
   const at = unixSeconds(ctx.now())
   if (!dryRun) await ctx.watch.noteBackup({ at, by: 'other means' })
   return showDone({ noted_at: at }, dryRun)
@@ -91,23 +90,21 @@ async function backUp(
   if (dryRun) return showDone({ folder, keys: keys.map(({ file }) => file).join(', ') || null }, true)
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
   if (withKeys) copyKeys(keys, path.join(folder, 'keys'))
-  const client = ctx.database.connection.getClient()
-  const manifest = await writeBackup(client.db(ctx.database.connection.name), client, folder, keys)
+  const { connection } = ctx.database
+  const manifest = await writeBackup(connection.getClient().db(connection.name), folder, keys)
   await ctx.watch.noteBackup({ at: manifest.at, by: 'operator backup' })
   return showBackup(folder, manifest, withKeys)
 }
 
 function showBackup(folder: string, manifest: Manifest, withKeys: boolean): Shown {
   const { collections, cluster_time, keys } = manifest
-  const sum = (of: (one: Manifest['collections'][number]) => number): number =>
-    collections.reduce((total, one) => total + of(one), 0)
   return showDone(
     {
       folder,
       cluster_time,
       collections: collections.length,
-      documents: sum(({ documents }) => documents),
-      bytes: sum(({ bytes }) => bytes),
+      documents: total(manifest, 'documents'),
+      bytes: total(manifest, 'bytes'),
       keys: keys.length,
       keys_copied: withKeys,
     },
@@ -122,7 +119,10 @@ function showBackup(folder: string, manifest: Manifest, withKeys: boolean): Show
   )
 }
 
-/** What lies on this host and belongs to the network. */
+const total = ({ collections }: Manifest, field: 'documents' | 'bytes'): number =>
+  collections.reduce((sum, collection) => sum + collection[field], 0)
+
+/** Files on this host that belong to the network and are not in the database. */
 function findKeys(env: NodeJS.ProcessEnv): { name: string; file: string }[] {
   const { dataDir, secrets, nano } = readConfig(env, 'start')
   const inDataDir = (name: string): string => path.join(dataDir, name)
@@ -149,7 +149,7 @@ function copyKeys(keys: readonly { file: string }[], folder: string): void {
   }
 }
 
-/** Of a connection string, without user and password; a set's has several, which a URL can't. */
+/** The hosts of a connection string, without user and password. (`URL` can't parse several hosts.) */
 const hostsOf = (url: string): string =>
   url
     .replace(/^mongodb(\+srv)?:\/\//, '')
@@ -165,7 +165,7 @@ async function restore(folder: string, to: string, env: NodeJS.ProcessEnv, dryRu
     backup_at: manifest.at,
     cluster_time: manifest.cluster_time,
     schema: manifest.schema,
-    documents: manifest.collections.reduce((sum, { documents }) => sum + documents, 0),
+    documents: total(manifest, 'documents'),
   }
   if (dryRun) return showDone(fields, true)
   if (isUrl) await withDatabase(to, (db) => restoreBackup(db, folder, manifest))
@@ -207,13 +207,8 @@ async function restoreEmbedded(
     if (fs.existsSync(path.join(dataDir, 'mongo')))
       throw new CommandError('exists', `${dataDir} holds a database already; choose a folder that has none.`)
     const children = trackChildren(dataDir, report)
-    const mongod = await startMongod({
-      binary: requireMongod(env),
-      dataDir,
-      users: HOST_USERS,
-      children,
-      report,
-    })
+    const servers = { dataDir, users: HOST_USERS, children, report }
+    const mongod = await startMongod({ ...servers, binary: requireMongod(env) })
     try {
       await withDatabase(mongod.url, (db) => restoreBackup(db, folder, manifest))
     } finally {
@@ -225,7 +220,7 @@ async function restoreEmbedded(
   }
 }
 
-/** For the nodes and wallets in this command's settings. Nothing is signed with them. */
+/** Drivers of the coins whose node or wallet is in this command's settings. They sign nothing. */
 function openDrivers(ctx: Context, env: NodeJS.ProcessEnv): CoinDriver[] {
   const config = readConfig(env, 'start')
   const nano = openNanoGateway(config.nano, ctx.log)
@@ -246,17 +241,13 @@ async function promote(
   if (copy === undefined)
     return showDone({ promoted: false, changed: false }, dryRun, 'This database is no copy.')
   const objections = await findObjections(ctx, copy, openDrivers(ctx, env))
-  if (objections.length > 0 && !isAnyway && !dryRun)
-    throw new Refusal(
-      'wrong_state',
-      ['Not promoted:', ...objections.map((one) => `  - ${one}`), 'Mend that, or say --anyway.'].join('\n'),
-    )
-  const changed = dryRun ? true : await promoteCopy(ctx)
+  const list = objections.map((one) => `  - ${one}`).join('\n')
+  if (list !== '' && !isAnyway && !dryRun)
+    throw wrongState(`Not promoted:\n${list}\nMend that, or say --anyway.`)
+  const changed = dryRun || (await promoteCopy(ctx))
   return showDone(
     { promoted: changed, changed, restored_at: copy.restored_at, backup_at: copy.backup_at },
     dryRun,
-    objections.length === 0
-      ? undefined
-      : ['In spite of:', ...objections.map((one) => `  - ${one}`)].join('\n'),
+    list === '' ? undefined : `In spite of:\n${list}`,
   )
 }

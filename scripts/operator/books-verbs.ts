@@ -1,12 +1,14 @@
 import { usageError } from '../../client/command/command-error.ts'
 import { formatTime, setIn } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
-import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
+import { given } from '../../shared/foundation/given.ts'
+import { moveBetween } from '../../shared/operation/check-money.ts'
+import { formatGap } from '../../shared/operation/finding.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { CoinRecord } from '../../shared/payments/coin-store.ts'
 import type { LineFilter } from '../../shared/payments/journal-store.ts'
 import { heldRaw, type Account, type AccountKind, type JournalLine } from '../../shared/payments/journal.ts'
-import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+import { defineOperatorVerb, limitOf, limitOption, type OperatorVerb, type Shown } from './verb.ts'
 
 export const booksVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
@@ -16,34 +18,22 @@ export const booksVerbs: readonly OperatorVerb[] = [
       agent: { kind: 'text', value: 'AGENT_ID', help: 'the money of one agent' },
       order: { kind: 'text', value: 'ORDER_ID', help: 'of one market order' },
       coin: { kind: 'text', value: 'COIN', help: `${COINS.join(' or ')} alone` },
-      limit: {
-        kind: 'whole',
-        value: 'N',
-        help: `how many moves per coin at most, ${LIST_LIMIT.fallback} if absent`,
-        min: 1,
-      },
+      ...limitOption('moves per coin at most'),
     },
     help: 'What each account of the books has and the moves that made it so, the newest first; in all, or of an agent or order',
     changes: false,
-    run({ ctx, options: { agent, order, coin, limit } }) {
+    run({ ctx, options: { agent, order, coin, ...options } }) {
       if (coin !== undefined && !isCoin(coin))
         throw usageError(`--coin expected ${COINS.join(' or ')}, got ${JSON.stringify(coin)}.`)
-      const filter = {
-        ...(agent === undefined ? {} : { agent_id: agent }),
-        ...(order === undefined ? {} : { order_id: order }),
-      }
-      return showBooks(
-        ctx,
-        coin === undefined ? COINS : [coin],
-        filter,
-        Math.min(limit ?? LIST_LIMIT.fallback, LIST_LIMIT.max),
-      )
+      const filter = given({ agent_id: agent, order_id: order })
+      return showBooks(ctx, coin === undefined ? COINS : [coin], filter, limitOf(options))
     },
   }),
 ]
 
 const isCoin = (text: string): text is Coin => (COINS as readonly string[]).includes(text)
 
+/** The books of some coins: all of them, or the moves and balances of the agent or order in `filter`. */
 async function showBooks(
   ctx: Context,
   coins: readonly Coin[],
@@ -51,59 +41,56 @@ async function showBooks(
   limit: number,
 ): Promise<Shown> {
   const isWhole = Object.keys(filter).length === 0
-  const books = await Promise.all(
-    coins.map(async (coin) => {
-      const [balances, lines, record, openings] = await Promise.all([
-        isWhole ? readTotals(ctx, coin) : ctx.journal.balances(coin, filter),
-        ctx.journal.list({ ...filter, coin }, limit + 1),
-        ctx.coins.findCoin(coin),
-        isWhole ? ctx.journal.listOpenings(coin) : [],
-      ])
-      return { coin, balances, lines, record: isWhole ? record : undefined, openings }
-    }),
-  )
+  const books = await Promise.all(coins.map((coin) => readBook(ctx, coin, filter, limit + 1)))
   return {
-    answer: {
-      ok: true,
-      books: books.map(({ coin, balances, lines, record, openings }) => ({
-        currency: coin,
-        balances: [...balances].map(([account, raw]) => ({
-          account,
-          balance: show(raw, coin),
-          balance_raw: String(raw),
-        })),
-        ...(isWhole
-          ? {
-              held_raw: String(heldRaw(balances)),
-              gap_raw: record?.gap_raw ?? null,
-              compared_at: record?.gap_at ?? null,
-            }
-          : {}),
-        openings: openings.map((line) => ({
-          move: line._id,
-          at: line.at,
-          operator_raw: String(openedRaw(line)),
-        })),
-        moves: lines.slice(0, limit).map(({ _id, amount_raw, ...line }) => ({
-          move: _id,
-          ...line,
-          amount: show(BigInt(amount_raw), coin),
-          amount_raw,
-        })),
-        truncated: lines.length > limit,
-      })),
-    },
-    text: books.map((one) => formatBook(one, limit, isWhole)).join('\n\n'),
+    answer: { ok: true, books: books.map((book) => viewBook(book, limit, isWhole)) },
+    text: books.map((book) => formatBook(book, limit, isWhole)).join('\n\n'),
   }
 }
+
+async function readBook(ctx: Context, coin: Coin, filter: LineFilter, limit: number): Promise<Book> {
+  const isWhole = Object.keys(filter).length === 0
+  const [balances, lines, record, openings] = await Promise.all([
+    isWhole ? readTotals(ctx, coin) : ctx.journal.balances(coin, filter),
+    ctx.journal.list({ ...filter, coin }, limit),
+    isWhole ? ctx.coins.findCoin(coin) : undefined,
+    isWhole ? ctx.journal.listOpenings(coin) : [],
+  ])
+  return { coin, balances, lines, record, openings }
+}
+
+const viewBook = ({ coin, balances, lines, record, openings }: Book, limit: number, isWhole: boolean) => ({
+  currency: coin,
+  balances: [...balances].map(([account, raw]) => ({
+    account,
+    balance: show(raw, coin),
+    balance_raw: String(raw),
+  })),
+  ...(isWhole
+    ? {
+        held_raw: String(heldRaw(balances)),
+        gap_raw: record?.gap_raw ?? null,
+        compared_at: record?.gap_at ?? null,
+      }
+    : {}),
+  openings: openings.map((line) => ({
+    move: line._id,
+    at: line.at,
+    operator_raw: String(openedRaw(line)),
+  })),
+  moves: lines.slice(0, limit).map(({ _id, amount_raw, ...line }) => ({
+    move: _id,
+    ...line,
+    amount: show(BigInt(amount_raw), coin),
+    amount_raw,
+  })),
+  truncated: lines.length > limit,
+})
 
 /** The balances of all accounts of a kind together. */
 async function readTotals(ctx: Context, coin: Coin): Promise<ReadonlyMap<AccountKind, bigint>> {
   const totals = new Map<AccountKind, bigint>()
-  for (const { from, to, sum } of await ctx.journal.flows(coin)) {
-    totals.set(from, (totals.get(from) ?? 0n) - sum)
-    totals.set(to, (totals.get(to) ?? 0n) + sum)
-  }
+  for (const { from, to, sum } of await ctx.journal.flows(coin)) moveBetween(totals, from, to, sum)
   return totals
 }
 
@@ -113,7 +100,9 @@ const show = (raw: bigint, coin: Coin): string =>
 interface Book {
   coin: Coin
   balances: ReadonlyMap<Account | AccountKind, bigint>
+  /** One more than is shown if there are more. */
   lines: readonly JournalLine[]
+  /** How the books compared with the chain; undefined for a part of the books. */
   record: CoinRecord | undefined
   openings: readonly JournalLine[]
 }
@@ -131,7 +120,7 @@ function formatBook(
   const compared =
     record?.gap_raw === undefined
       ? 'not compared with the chain yet'
-      : `${formatGap(record.gap_raw, coin)}, ${formatTime(record.gap_at ?? 0)}`
+      : `${describeGap(record.gap_raw, coin)}, ${formatTime(record.gap_at ?? 0)}`
   return [
     isWhole ? `${coin}: ${show(heldRaw(balances), coin)} is held by the books; ${compared}` : `${coin}:`,
     setIn(
@@ -149,12 +138,11 @@ function formatBook(
   ].join('\n')
 }
 
-/** How the books and the chain compare. */
-export function formatGap(gapRaw: string, coin: Coin): string {
-  const gap = BigInt(gapRaw)
-  if (gap === 0n) return 'the chain has it'
-  return `THE CHAIN HAS ${formatAmount(gap < 0n ? -gap : gap, coin)} ${coin.toUpperCase()} ${gap < 0n ? 'LESS' : 'MORE'} THAN THE BOOKS`
-}
+/** How the chain compares with the books. */
+export const describeGap = (gapRaw: string, coin: Coin): string =>
+  gapRaw === '0'
+    ? 'the chain has it'
+    : `THE CHAIN HAS ${formatGap(BigInt(gapRaw), coin).toUpperCase()} THAN THE BOOKS`
 
 const formatLine = ({ _id, at, coin, from, to, amount_raw: raw }: JournalLine): string =>
   `${formatTime(at)}  ${formatAmount(BigInt(raw), coin)}  ${from} -> ${to}  ${_id}`

@@ -6,8 +6,8 @@ import type { Payload, QueueName } from '../../shared/servers/queues.ts'
 
 const REDIS_LIMIT_MS = 5 * SECOND_MS
 
-/** @throws Refusal `unavailable` if Redis is away, or frozen */
-export const whenRedisIsReached = ({ queues }: Context): Promise<void> =>
+/** Waits until Redis answers. @throws Refusal `unavailable` if it is away, or frozen */
+export const whenRedisAnswers = ({ queues }: Context): Promise<void> =>
   withDeadline(
     queues.whenReady(),
     REDIS_LIMIT_MS,
@@ -19,16 +19,16 @@ export const whenRedisIsReached = ({ queues }: Context): Promise<void> =>
   )
 
 /**
- * Leaves work to the worker that can do it: what needs a key is enqueued, never done here.
+ * Enqueues work for the worker that can do it: what needs a key is never done by the operator's command.
  *
- * @throws Refusal `unavailable`
+ * @throws Refusal `unavailable` if Redis doesn't answer, or doesn't take the job
  */
 export async function enqueueJob<Name extends QueueName>(
   ctx: Context,
   name: Name,
   payload: Payload<Name>,
 ): Promise<void> {
-  await whenRedisIsReached(ctx)
+  await whenRedisAnswers(ctx)
   if (!(await ctx.queues.enqueue(name, payload)))
     throw new Refusal('unavailable', 'Redis did not take the job; try again.')
 }

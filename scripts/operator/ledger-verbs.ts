@@ -4,7 +4,6 @@ import { CommandError, usageError } from '../../client/command/command-error.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
 import { adoptionFileOf, adoptSeal } from '../../shared/ledger/adoption.ts'
 import { exportLog } from '../../shared/ledger/log-export.ts'
 import { ensureSealKey, defaultMemoryFile, readSealKey } from '../../shared/ledger/seal-key.ts'
@@ -13,7 +12,7 @@ import { readNextSeal } from '../../shared/ledger/seal-service.ts'
 import { SealError } from '../../shared/ledger/seal.ts'
 import { enqueueJob } from './job.ts'
 import { showDone } from './shown.ts'
-import { defineLocalVerb, defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+import { defineLocalVerb, defineOperatorVerb, wrongState, type OperatorVerb, type Shown } from './verb.ts'
 
 export const ledgerVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
@@ -31,18 +30,13 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
       if (adopt) return adoptLast(ctx, seq, hash, dryRun)
       if (seq !== undefined) throw usageError('"seal" takes no words, or --adopt SEQ HASH.')
       const { isNeeded } = await readNextSeal(ctx)
-      const pending = (
-        await Promise.all(ctx.entries.pendingCollections().map((collection) => collection.list('', 1)))
-      ).flat()
-      if (!dryRun) await enqueueJob(ctx, 'make-seal', {})
-      return showDone(
-        {
-          enqueued: 'make-seal',
-          new_entries: isNeeded || pending.length > 0,
-          ledger_entry: isNeeded || pending.length > 0 ? 'solvency' : null,
-        },
-        dryRun,
+      const pending = await Promise.all(
+        ctx.entries.pendingCollections().map((collection) => collection.list('', 1)),
       )
+      const isNew = isNeeded || pending.flat().length > 0
+      if (!dryRun) await enqueueJob(ctx, 'make-seal', {})
+      const entry = isNew ? 'solvency' : null
+      return showDone({ enqueued: 'make-seal', new_entries: isNew, ledger_entry: entry }, dryRun)
     },
   }),
   defineOperatorVerb({
@@ -91,7 +85,8 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
 ]
 
 /**
- * The signer checks it all again when it takes the adoption; here a slip is said before anything is written.
+ * Asks the signer to go on from the last signed seal of a restored database, by a file beside its memory. The
+ * signer checks `seq` and `hash` again; a mistake is refused here before anything is written.
  */
 async function adoptLast(
   ctx: Context,
@@ -106,8 +101,7 @@ async function adoptLast(
   const last = await ctx.seals.lastSigned()
   const head = last === undefined ? NOTHING_SIGNED : headOf(last)
   if (head.seq !== Number(seq) || head.payloadHash !== hash)
-    throw new Refusal(
-      'wrong_state',
+    throw wrongState(
       `The last signed seal of the database is ${head.seq}, and the SHA-256 of its payload ${head.payloadHash}.`,
     )
   const shown = { seq: Number(seq), payload_hash: hash, ledger_entry: 'seal_adoption' }

@@ -1,45 +1,47 @@
-import { TimeoutError, waitFor } from '../embedded/wait.ts'
+import { usageError } from '../../client/command/command-error.ts'
+import { orIfLate, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
 import { withDeadline } from '../../shared/foundation/deadline.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import type { Coin } from '../../shared/payments/coin.ts'
 import type { FoundPay } from '../../shared/payments/driver.ts'
 import { isChainReachable } from '../../shared/payments/invoice-service.ts'
-import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { nowSeconds, SECOND_MS } from '../../shared/foundation/time.ts'
 
 const REDIS_WAIT_MS = 2 * SECOND_MS
 const ANSWER_WAIT_MS = 15 * SECOND_MS
 
-/** Whom a transaction pays. A worker looks at the chain, since there is no node and no key here. */
+/** @throws CommandError if it isn't the hash of a transaction or block */
+export function requireTx(tx: string): void {
+  if (!/^[0-9a-f]{64}$/.test(tx))
+    throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
+}
+
+/** What a coin's node says about a transaction. */
 export type LookedUp =
   | { isKnown: true; pays: FoundPay[] }
-  /** The chain does not have it, as far as the node can tell. */
+  /** The chain doesn't have it, as far as the node can tell. */
   | { isKnown: false }
   /** The node is away, or no worker answers. */
   | 'unasked'
 
+/** Asks a worker of the coin whom a transaction pays: the operator's command has no node. */
 export async function lookUp(ctx: Context, coin: Coin, tx: string): Promise<LookedUp> {
-  if (!isChainReachable(ctx, await ctx.coins.findCoin(coin)) || !(await hasWorker(ctx, coin)))
-    return 'unasked'
-  await ctx.coins.askLookUp(coin, tx, unixSeconds(ctx.databaseNow()))
+  const isReachable = isChainReachable(ctx, await ctx.coins.findCoin(coin))
+  if (!isReachable || !(await hasWorker(ctx, coin))) return 'unasked'
+  await ctx.coins.askLookUp(coin, tx, nowSeconds(ctx))
   if (!(await ctx.queues.enqueue(COIN_FACTS[coin].queues.check, { tx }))) return 'unasked'
-  try {
-    const { found } = await waitFor('the look at the chain', () => ctx.coins.readLookUp(coin, tx), {
-      limitMs: ANSWER_WAIT_MS,
-    })
-    if (found === undefined) return { isKnown: false }
-    return {
-      isKnown: true,
-      pays: found.map(({ to, amount_raw: raw, is_confirmed: isConfirmed }) => ({
-        to,
-        amountRaw: BigInt(raw),
-        isConfirmed,
-      })),
-    }
-  } catch (error) {
-    if (error instanceof TimeoutError) return 'unasked'
-    throw error
-  }
+  const answer = await waitFor('the look at the chain', () => ctx.coins.readLookUp(coin, tx), {
+    limitMs: ANSWER_WAIT_MS,
+  }).catch(orIfLate(undefined))
+  if (answer === undefined) return 'unasked'
+  if (answer.found === undefined) return { isKnown: false }
+  const pays = answer.found.map(({ to, amount_raw: raw, is_confirmed: isConfirmed }) => ({
+    to,
+    amountRaw: BigInt(raw),
+    isConfirmed,
+  }))
+  return { isKnown: true, pays }
 }
 
 async function hasWorker(ctx: Context, coin: Coin): Promise<boolean> {
@@ -50,7 +52,7 @@ async function hasWorker(ctx: Context, coin: Coin): Promise<boolean> {
   return (await withDeadline(count(), REDIS_WAIT_MS, () => new Error('Redis is away')).catch(() => 0)) > 0
 }
 
-/** What of it goes to this address, or to another one of the same account. */
+/** The payments among `pays` to this address, or to another address of the same account. */
 export function paidTo(coin: Coin, pays: readonly FoundPay[], address: string): FoundPay[] {
   const accountOf = (text: string): string => COIN_FACTS[coin].parseAddress(text)?.account ?? text
   return pays.filter(({ to }) => accountOf(to) === accountOf(address))

@@ -4,13 +4,12 @@ import { formatCount, formatTime, oneLine, setIn } from '../../client/command/fo
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
-import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import type { PostRecord } from '../../shared/posts/post.ts'
 import { findHideable, setHidden } from '../../shared/reports/hiding-service.ts'
 import { RULE_IDS, type ReportRecord } from '../../shared/reports/report.ts'
 import { showDone } from './shown.ts'
-import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+import { defineOperatorVerb, limitOf, limitOption, type OperatorVerb, type Shown } from './verb.ts'
 
 const NOTE = {
   note: {
@@ -20,23 +19,17 @@ const NOTE = {
   },
 } as const
 const LONGEST_NOTE = 1_000
+/** How much of a post's text is shown; `--json` has all of it. */
+const SHOWN_CHARACTERS = 400
 
 export const moderationVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'reports',
     words: [],
-    options: {
-      limit: {
-        kind: 'whole',
-        value: 'N',
-        help: `how many at most, ${LIST_LIMIT.fallback} if absent`,
-        min: 1,
-      },
-    },
+    options: limitOption(),
     help: 'What agents reported, newest first, with the posts',
     changes: false,
-    run: ({ ctx, options }) =>
-      listReports(ctx, Math.min(options.limit ?? LIST_LIMIT.fallback, LIST_LIMIT.max)),
+    run: ({ ctx, options }) => listReports(ctx, limitOf(options)),
   }),
   defineOperatorVerb({
     name: 'hide',
@@ -52,7 +45,7 @@ export const moderationVerbs: readonly OperatorVerb[] = [
     help: 'Hide a post, a claim, an offer, or of an agent handle and profile; the ledger shows for which rule',
     changes: true,
     run: ({ ctx, words: [id], options: { rule, note }, dryRun }) =>
-      noted(ctx, { about: id, act: 'hide', note, dryRun }, () => hide(ctx, id, true, dryRun, rule)),
+      withNote(ctx, { about: id, act: 'hide', note, dryRun }, () => setHiding(ctx, id, true, dryRun, rule)),
   }),
   defineOperatorVerb({
     name: 'unhide',
@@ -61,7 +54,7 @@ export const moderationVerbs: readonly OperatorVerb[] = [
     help: 'Show again what was hidden',
     changes: true,
     run: ({ ctx, words: [id], options: { note }, dryRun }) =>
-      noted(ctx, { about: id, act: 'unhide', note, dryRun }, () => hide(ctx, id, false, dryRun)),
+      withNote(ctx, { about: id, act: 'unhide', note, dryRun }, () => setHiding(ctx, id, false, dryRun)),
   }),
   defineOperatorVerb({
     name: 'ban',
@@ -76,7 +69,9 @@ export const moderationVerbs: readonly OperatorVerb[] = [
     help: "Remove an agent's access within a second, and all of it from the lists; its data stays",
     changes: true,
     run: ({ ctx, words: [agentId], options: { hide: hides, note }, dryRun }) =>
-      noted(ctx, { about: agentId, act: 'ban', note, dryRun }, () => ban(ctx, agentId, true, dryRun, hides)),
+      withNote(ctx, { about: agentId, act: 'ban', note, dryRun }, () =>
+        setBan(ctx, agentId, true, dryRun, hides),
+      ),
   }),
   defineOperatorVerb({
     name: 'unban',
@@ -85,12 +80,17 @@ export const moderationVerbs: readonly OperatorVerb[] = [
     help: 'Give a banned agent its access back, and show again what its ban hid',
     changes: true,
     run: ({ ctx, words: [agentId], options: { note }, dryRun }) =>
-      noted(ctx, { about: agentId, act: 'unban', note, dryRun }, () => ban(ctx, agentId, false, dryRun)),
+      withNote(ctx, { about: agentId, act: 'unban', note, dryRun }, () =>
+        setBan(ctx, agentId, false, dryRun),
+      ),
   }),
 ]
 
-/** Does it, and keeps why; also if it was so before, since the reason may be another one. */
-async function noted(
+/**
+ * Runs an act, and then stores the operator's note why. It is stored even if the act changed nothing, since the
+ * reason may be another one.
+ */
+async function withNote(
   ctx: Context,
   { about, act, note, dryRun }: { about: string; act: string; note: string | undefined; dryRun: boolean },
   run: () => Promise<Shown>,
@@ -103,7 +103,8 @@ async function noted(
   return shown
 }
 
-async function ban(
+/** Bans an agent or lifts its ban. @param hides whether a ban hides all that the agent wrote */
+async function setBan(
   ctx: Context,
   agentId: string,
   banned: boolean,
@@ -112,8 +113,8 @@ async function ban(
 ): Promise<Shown> {
   const agent = await ctx.agents.find(agentId)
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-  const isSo = hides ? agent.ban_hides === true : agent.banned_at !== undefined
-  const changed = dryRun ? isSo !== banned : await setBanned(ctx, agentId, banned, hides)
+  const isAlready = hides ? agent.ban_hides === true : agent.banned_at !== undefined
+  const changed = dryRun ? isAlready !== banned : await setBanned(ctx, agentId, banned, hides)
   const hidden = banned && (hides || agent.ban_hides === true)
   return showDone(
     {
@@ -127,7 +128,8 @@ async function ban(
   )
 }
 
-async function hide(
+/** Hides a record or shows it again. @param named the rule that it breaks, if the operator named one */
+async function setHiding(
   ctx: Context,
   id: string,
   hidden: boolean,
@@ -156,56 +158,37 @@ async function hide(
 
 async function listReports(ctx: Context, limit: number): Promise<Shown> {
   const reports = await ctx.reports.listNewest(limit)
-  const posts = new Map(
-    (await ctx.posts.findAll([...new Set(reports.map(({ post_id }) => post_id))])).map((post) => [
-      post._id,
-      post,
-    ]),
-  )
+  const found = await ctx.posts.findAll([...new Set(reports.map(({ post_id }) => post_id))])
+  const posts = new Map(found.map((post) => [post._id, post]))
+  const views = reports.map((report) => viewReport(report, posts.get(report.post_id)))
+  const lines = reports.map((report) => formatReport(report, posts.get(report.post_id)))
   return {
-    answer: {
-      ok: true,
-      reports: reports.map((report) => viewReport(report, posts.get(report.post_id))),
-      count: reports.length,
-    },
-    text:
-      reports.length === 0
-        ? 'No reports.'
-        : reports.map((report) => formatReport(report, posts.get(report.post_id))).join('\n'),
+    answer: { ok: true, reports: views, count: reports.length },
+    text: reports.length === 0 ? 'No reports.' : lines.join('\n'),
   }
 }
 
 function viewReport(report: ReportRecord, post: PostRecord | undefined): object {
-  return {
-    id: report._id,
-    at: report.at,
-    rule: report.rule,
-    agent_id: report.agent_id,
-    post_id: report.post_id,
-    post:
-      post === undefined
-        ? null
-        : {
-            agent_id: post.agent_id,
-            at: post.at,
-            topic: post.topic ?? null,
-            body: post.body,
-            hidden: post.hidden_at !== undefined,
-          },
+  const { _id: id, at, rule, agent_id, post_id } = report
+  const shown = post && {
+    agent_id: post.agent_id,
+    at: post.at,
+    topic: post.topic ?? null,
+    body: post.body,
+    hidden: post.hidden_at !== undefined,
   }
+  return { id, at, rule, agent_id, post_id, post: shown ?? null }
 }
 
 function formatReport(report: ReportRecord, post: PostRecord | undefined): string {
   const head = `${report.post_id}  ${report.rule}  reported ${formatTime(report.at)} by ${report.agent_id}`
   if (post === undefined) return `${head}\n  (there is no such post)`
-  const state = `by ${post.agent_id}, ${formatTime(post.at)}${post.hidden_at === undefined ? '' : ', hidden'}`
+  const hidden = post.hidden_at === undefined ? '' : ', hidden'
+  const topic = post.topic === undefined ? '' : `, topic ${oneLine(post.topic)}`
   const characters = [...post.body]
   const shown =
     characters.length <= SHOWN_CHARACTERS
       ? post.body
       : `${characters.slice(0, SHOWN_CHARACTERS).join('')}… (${formatCount(characters.length, 'character')})`
-  return `${head}\n${setIn(`${state}${post.topic === undefined ? '' : `, topic ${oneLine(post.topic)}`}\n${shown}`)}`
+  return `${head}\n${setIn(`by ${post.agent_id}, ${formatTime(post.at)}${hidden}${topic}\n${shown}`)}`
 }
-
-/** Of a post's text on the screen; `--json` has all of it. */
-const SHOWN_CHARACTERS = 400

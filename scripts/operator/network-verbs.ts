@@ -2,7 +2,7 @@ import { VERIFIER_LIST } from '../../shared/about/rules.ts'
 import { announce, checkAnnouncement } from '../../shared/announcements/announcement-service.ts'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
 import type { Context } from '../../shared/context.ts'
-import { waitFor, TimeoutError } from '../embedded/wait.ts'
+import { orIfLate, waitFor } from '../embedded/wait.ts'
 import { usageError } from '../../client/command/command-error.ts'
 import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../../shared/foundation/limits.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
@@ -13,7 +13,7 @@ import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
 /** A worker signs within a second; if none has the key, the operator should not wait for long. */
 const SIGNATURE_WAIT_MS = 10 * SECOND_MS
 
-const FOR_EVER = 'An announcement is public and signed, and cannot be taken back; --dry-run shows it.'
+const WARNING = 'An announcement is public and signed, and cannot be taken back; --dry-run shows it.'
 
 export const networkVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
@@ -46,7 +46,7 @@ export const networkVerbs: readonly OperatorVerb[] = [
     options: { kind: { kind: 'text', value: 'KIND', help: 'a-z, 0-9, - and _; "protocol" if absent' } },
     help: 'Announce a change; the worker with the seal key signs it, and GET /verify lists it from then on',
     changes: true,
-    warning: FOR_EVER,
+    warning: WARNING,
     run: ({ ctx, words: [text], options: { kind = 'protocol' }, dryRun }) =>
       makeAnnouncement(ctx, { kind, text }, dryRun),
   }),
@@ -56,7 +56,7 @@ export const networkVerbs: readonly OperatorVerb[] = [
     options: {},
     help: 'Announce the SHA-256 of the verifiers that this version brings, so that a signed entry under a seal names them',
     changes: true,
-    warning: FOR_EVER,
+    warning: WARNING,
     run: ({ ctx, dryRun }) => makeAnnouncement(ctx, { kind: 'verifiers', text: VERIFIER_LIST }, dryRun),
   }),
 ]
@@ -69,16 +69,11 @@ async function makeAnnouncement(
   const fields = checkAnnouncement(input)
   if (dryRun) return showDone({ ...fields, ledger_entry: 'announcement' }, true)
   const { _id: id, at } = await announce(ctx, fields)
-  const signed = await waitFor(
-    'the signature',
-    async () => ((await ctx.announcements.find(id))?.signature === undefined ? undefined : true),
-    {
-      limitMs: SIGNATURE_WAIT_MS,
-    },
-  ).catch((error: unknown) => {
-    if (error instanceof TimeoutError) return false
-    throw error
-  })
+  const isSigned = async (): Promise<true | undefined> =>
+    (await ctx.announcements.find(id))?.signature === undefined ? undefined : true
+  const signed = await waitFor('the signature', isSigned, { limitMs: SIGNATURE_WAIT_MS }).catch(
+    orIfLate(false),
+  )
   return showDone(
     { announcement_id: id, at, ...fields, signed, ledger_entry: 'announcement' },
     false,

@@ -1,7 +1,13 @@
 import { usageError } from '../../client/command/command-error.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
-import { COIN_UNITS, dustThreshold, formatAmount, parseAmount } from '../../shared/payments/coin.ts'
+import {
+  COIN_UNITS,
+  dustThreshold,
+  formatAmount,
+  parseAmount,
+  type Coin,
+} from '../../shared/payments/coin.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import type { FoundPay } from '../../shared/payments/driver.ts'
 import {
@@ -13,10 +19,10 @@ import {
 import { requiredConfirmations } from '../../shared/payments/invoice-service.ts'
 import { noteShown, recordPayment, undoPayment } from '../../shared/payments/settlement.ts'
 import { isoTime } from '../../shared/foundation/time.ts'
-import { lookUp, paidTo } from './look-up.ts'
+import { lookUp, paidTo, requireTx } from './look-up.ts'
 import { rehearse } from './rehearse.ts'
 import { showDone } from './shown.ts'
-import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+import { defineOperatorVerb, wrongState, type OperatorVerb, type Shown } from './verb.ts'
 
 export const paymentVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
@@ -51,6 +57,7 @@ export const paymentVerbs: readonly OperatorVerb[] = [
 
 interface Settling {
   invoiceId: string
+  /** In coins, as the operator typed it. */
   amount: string | undefined
   tx: string
   over: boolean
@@ -59,98 +66,74 @@ interface Settling {
 }
 
 /**
- * Counts a payment as a worker that found it would. TX is what makes it count once: the chain's own look at
- * the same transaction, now or later, finds it counted. Until the chain has shown it, no payout is made of
- * it.
+ * Counts a payment as a worker that found it would. It counts once, because of TX: when a worker finds the same
+ * transaction in the chain, it is counted already. Until the chain has shown it, no payout is made of it.
  */
 async function settleInvoice(
   ctx: Context,
   { invoiceId, amount, tx, over, unseen, dryRun }: Settling,
 ): Promise<Shown> {
-  if (!/^[0-9a-f]{64}$/.test(tx))
-    throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
+  requireTx(tx)
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice === undefined) throw new Refusal('no_such_invoice', 'There is no invoice with this id.')
-  const named = amount === undefined ? undefined : readAmount(amount, invoice)
+  const { coin, address_index: addressIndex } = invoice
+  const named = amount === undefined ? undefined : readAmount(amount, coin)
   const known = await findRecorded(ctx, invoice, tx)
-  const seen = known?.state === 'settled' ? undefined : await lookAt(ctx, invoice, tx, unseen)
+  const isSettled = known?.state === 'settled'
+  const seen = isSettled ? undefined : await lookAt(ctx, invoice, tx, unseen)
   const amountRaw = named ?? seen?.amountRaw ?? (known && BigInt(known.amount_raw))
   if (amountRaw === undefined)
     throw usageError('The node cannot be asked for the amount now; name AMOUNT before TX.')
   if (known !== undefined && BigInt(known.amount_raw) !== amountRaw)
-    throw new Refusal(
-      'wrong_state',
-      `The payment ${known._id} by this transaction is on record with ${formatAmount(BigInt(known.amount_raw), known.coin)}; the amount of a transaction does not change.`,
+    throw wrongState(
+      `The payment ${known._id} by this transaction is on record with ${formatAmount(BigInt(known.amount_raw), coin)}; the amount of a transaction does not change.`,
     )
   if (seen !== undefined && seen.amountRaw !== amountRaw)
-    throw new Refusal(
-      'wrong_state',
-      `This transaction pays ${formatAmount(seen.amountRaw, invoice.coin)} to the invoice; leave AMOUNT out.`,
+    throw wrongState(
+      `This transaction pays ${formatAmount(seen.amountRaw, coin)} to the invoice; leave AMOUNT out.`,
     )
-  // What the chain has is what it is.
+  // An amount that the chain has shown counts in full.
   const openRaw = remainingRaw(invoice)
   if (known === undefined && seen === undefined && amountRaw > openRaw && !over)
-    throw new Refusal(
-      'wrong_state',
-      `Only ${formatAmount(openRaw, invoice.coin)} ${invoice.coin} is still to be paid; --over counts more.`,
-    )
-  if (dryRun || known?.state === 'settled')
-    return show({ invoice, payment: known, amountRaw, tx, changed: known?.state !== 'settled', dryRun })
-  const { required_confirmations: base = 1 } = (await ctx.coins.findCoin(invoice.coin)) ?? {}
+    throw wrongState(`Only ${formatAmount(openRaw, coin)} ${coin} is still to be paid; --over counts more.`)
+  if (dryRun || isSettled)
+    return showSettled({ invoice, payment: known, amountRaw, tx, changed: !isSettled, dryRun })
+  const { required_confirmations: base = 1 } = (await ctx.coins.findCoin(coin)) ?? {}
   const confirmations = known?.confirmations ?? requiredConfirmations(invoice, base)
-  await recordPayment(
-    ctx,
-    {
-      coin: invoice.coin,
-      tx,
-      addressIndex: invoice.address_index,
-      amountRaw,
-      confirmations,
-      isConfirmed: true,
-    },
-    'operator',
-  )
-  const payment = await ctx.invoices.findPayment(invoice.coin, tx, invoice.address_index)
+  const found = { coin, tx, addressIndex, amountRaw, confirmations, isConfirmed: true }
+  await recordPayment(ctx, found, 'operator')
+  const payment = await ctx.invoices.findPayment(coin, tx, addressIndex)
   if (payment !== undefined && seen?.isConfirmed === true) await noteShown(ctx, payment)
-  const [after, agent] = await Promise.all([ctx.invoices.find(invoiceId), ctx.agents.find(invoice.agent_id)])
-  return show({
-    invoice: after ?? invoice,
-    payment,
-    amountRaw,
-    tx,
-    changed: true,
-    passUntilMs: agent?.pass_until_ms,
-    dryRun: false,
-  })
+  const [after = invoice, agent] = await Promise.all([
+    ctx.invoices.find(invoiceId),
+    ctx.agents.find(invoice.agent_id),
+  ])
+  const passUntilMs = agent?.pass_until_ms
+  return showSettled({ invoice: after, payment, amountRaw, tx, changed: true, passUntilMs, dryRun })
 }
 
 /**
- * What the transaction pays to the invoice; undefined if the node could not be asked.
+ * What the transaction pays to the invoice's address; undefined if the node could not be asked.
  *
- * @throws Refusal `wrong_state` for one that pays somebody else, or that the node does not have
+ * @param isUnseenTaken whether the operator's word is enough if the node doesn't have the transaction
+ * @throws Refusal `wrong_state` if it pays somebody else, or the node doesn't have it
  */
 async function lookAt(
   ctx: Context,
   { coin, address }: InvoiceRecord,
   tx: string,
-  unseen: boolean,
+  isUnseenTaken: boolean,
 ): Promise<FoundPay | undefined> {
   const looked = await lookUp(ctx, coin, tx)
   if (looked === 'unasked') return undefined
   if (!looked.isKnown) {
-    if (unseen) return undefined
-    throw new Refusal(
-      'wrong_state',
-      'The node does not have this transaction; --unseen counts it on your word.',
-    )
+    if (isUnseenTaken) return undefined
+    throw wrongState('The node does not have this transaction; --unseen counts it on your word.')
   }
   const own = paidTo(coin, looked.pays, address)
   if (own.length === 0) {
-    const others = looked.pays.map(({ to }) => to).join(', ')
-    throw new Refusal(
-      'wrong_state',
-      `This transaction pays ${others === '' ? 'nobody' : others}, and not the invoice's address ${address}.`,
-    )
+    const others = looked.pays.map(({ to }) => to).join(', ') || 'nobody'
+    throw wrongState(`This transaction pays ${others}, and not the invoice's address ${address}.`)
   }
   const amountRaw = own.reduce((sum, { amountRaw: raw }) => sum + raw, 0n)
   return { to: address, amountRaw, isConfirmed: own.every(({ isConfirmed }) => isConfirmed) }
@@ -158,34 +141,33 @@ async function lookAt(
 
 async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Promise<Shown> {
   const { invoice_id, agent_id, coin, amount_raw: raw, tx } = await undoPayment(ctx, paymentId)
-  const fields = {
-    payment_id: paymentId,
-    invoice_id,
-    agent_id,
-    currency: coin,
-    amount: formatAmount(BigInt(raw), coin),
-    tx_hash: tx,
-  }
-  return showDone({ ...fields, state: 'gone', ledger_entry: 'payment' }, dryRun)
+  const fields = { payment_id: paymentId, invoice_id, agent_id, currency: coin }
+  const amount = formatAmount(BigInt(raw), coin)
+  return showDone({ ...fields, amount, tx_hash: tx, state: 'gone', ledger_entry: 'payment' }, dryRun)
 }
 
-function readAmount(text: string, { coin }: InvoiceRecord): bigint {
+/** Parses AMOUNT. @returns the amount in the coin's smallest unit */
+function readAmount(text: string, coin: Coin): bigint {
+  const { name, decimals } = COIN_UNITS[coin]
   let amountRaw: bigint
   try {
     amountRaw = parseAmount(text, coin)
   } catch {
     throw usageError(
-      `AMOUNT is in ${COIN_UNITS[coin].name}, as a decimal number with at most ${COIN_UNITS[coin].decimals} decimals, such as 1.5.`,
+      `AMOUNT is in ${name}, as a decimal number with at most ${decimals} decimals, such as 1.5.`,
     )
   }
-  if (amountRaw < dustThreshold(coin))
-    throw usageError(
-      `AMOUNT is at least ${formatAmount(dustThreshold(coin), coin)}: less is not counted as money.`,
-    )
+  const leastRaw = dustThreshold(coin)
+  if (amountRaw < leastRaw)
+    throw usageError(`AMOUNT is at least ${formatAmount(leastRaw, coin)}: less is not counted as money.`)
   return amountRaw
 }
 
-/** @throws Refusal `wrong_state` for a Nano block that is another invoice's: a block has one recipient */
+/**
+ * The payment of this invoice by this transaction that is on record already.
+ *
+ * @throws Refusal `wrong_state` if a Nano block, which has one recipient, is on record for another invoice
+ */
 async function findRecorded(
   ctx: Context,
   invoice: InvoiceRecord,
@@ -194,14 +176,13 @@ async function findRecorded(
   const recorded = await ctx.invoices.listPaymentsByTx(invoice.coin, [tx])
   const elsewhere = recorded.find(({ invoice_id }) => invoice_id !== invoice._id)
   if (COIN_FACTS[invoice.coin].paysOneAddress && elsewhere !== undefined)
-    throw new Refusal(
-      'wrong_state',
+    throw wrongState(
       `This block is on record as the payment ${elsewhere._id} of the invoice ${elsewhere.invoice_id}.`,
     )
   return recorded.find(({ invoice_id }) => invoice_id === invoice._id)
 }
 
-function show(outcome: {
+function showSettled(outcome: {
   invoice: InvoiceRecord
   payment: PaymentRecord | undefined
   amountRaw: bigint

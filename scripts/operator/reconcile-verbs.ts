@@ -1,18 +1,18 @@
 import { formatTime } from '../../client/command/format.ts'
 import { usageError } from '../../client/command/command-error.ts'
-import { TimeoutError, waitFor } from '../embedded/wait.ts'
+import { orIfLate, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import type { ReconciliationRecord } from '../../shared/payments/reconciliation-store.ts'
 import { explainTransfer, oweAgain } from '../../shared/payments/payout-service.ts'
-import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { nowSeconds, SECOND_MS } from '../../shared/foundation/time.ts'
 import { KEY_LEASES } from '../../shared/servers/lease-store.ts'
 import { enqueueJob } from './job.ts'
 import { rehearse } from './rehearse.ts'
 import { showDone } from './shown.ts'
-import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+import { defineOperatorVerb, wrongState, type OperatorVerb, type Shown } from './verb.ts'
 
 /** Long chains take longer; the operator then looks again. */
 const RESULT_WAIT_MS = 45 * SECOND_MS
@@ -60,43 +60,34 @@ async function reconcile(
   dryRun: boolean,
 ): Promise<Shown> {
   const record = await ctx.coins.findCoin(coin)
-  if (record?.configured !== true) throw new Refusal('wrong_state', `No worker has set ${coin} up.`)
+  if (record?.configured !== true) throw wrongState(`No worker has set ${coin} up.`)
   const halted =
     record.halted === undefined ? null : `since ${formatTime(record.halted.at)}: ${record.halted.reason}`
   const before = await ctx.reconciliations.last(coin)
   const known = record.treasury_address
   const isTakeOver = takeOver !== undefined && takeOver !== known
-  await expectWallet(ctx, coin, known, isTakeOver ? takeOver : undefined)
+  await requireWallet(ctx, coin, known, isTakeOver ? takeOver : undefined)
   if (dryRun) {
     const treasuries = { treasury_before: known ?? null, treasury: takeOver ?? known ?? null }
-    const shown = showDone(
-      { coin, halted, ...treasuries, ledger_entry: 'reconcile' },
-      true,
-      await listOpen(ctx, coin),
-    )
-    const sends = (await ctx.payouts.listUnexplained(coin)).map(({ tx, unexplained_to: to, amount_raw }) => ({
-      tx,
-      to,
-      amount_raw,
-    }))
+    const fields = { coin, halted, ...treasuries, ledger_entry: 'reconcile' }
+    const shown = showDone(fields, true, await listOpen(ctx, coin))
+    const unexplained = await ctx.payouts.listUnexplained(coin)
+    const sends = unexplained.map(({ tx, unexplained_to: to, amount_raw }) => ({ tx, to, amount_raw }))
     return { ...shown, answer: { ...shown.answer, sends } }
   }
-  if (isTakeOver) await entrust(ctx, coin, takeOver)
+  if (isTakeOver) await handOver(ctx, coin, takeOver)
   await enqueueJob(ctx, COIN_FACTS[coin].queues.reconcile, isTakeOver ? { take_over: takeOver } : {})
-  const done = await waitFor(
-    'the reconciliation',
-    async () => {
-      const last = await ctx.reconciliations.last(coin)
-      if (last === undefined || last._id === before?._id) return undefined
-      // It is put on record before the coin goes on; a later halt is another one.
-      const still = (await ctx.coins.findCoin(coin))?.halted
-      return still === undefined || still.at > last.at ? last : undefined
-    },
-    { limitMs: RESULT_WAIT_MS, everyMs: 250 },
-  ).catch((error: unknown) => {
-    if (error instanceof TimeoutError) return undefined
-    throw error
-  })
+  const findResult = async (): Promise<ReconciliationRecord | undefined> => {
+    const last = await ctx.reconciliations.last(coin)
+    if (last === undefined || last._id === before?._id) return undefined
+    // It is put on record before the coin goes on; a later halt is another one.
+    const still = (await ctx.coins.findCoin(coin))?.halted
+    return still === undefined || still.at > last.at ? last : undefined
+  }
+  const done = await waitFor('the reconciliation', findResult, {
+    limitMs: RESULT_WAIT_MS,
+    everyMs: 250,
+  }).catch(orIfLate(undefined))
   if (done === undefined)
     throw new Refusal(
       'unavailable',
@@ -106,12 +97,12 @@ async function reconcile(
 }
 
 /**
- * Without a process that has the right wallet nothing can be reconciled, and a name that no process has may be
- * mistyped.
+ * Checks that a worker runs whose wallet has the treasury that is in use, or the one to be taken over: nothing
+ * can be reconciled without, and a treasury that no worker has may be mistyped.
  *
  * @throws Refusal `wrong_state`
  */
-async function expectWallet(
+async function requireWallet(
   ctx: Context,
   coin: Coin,
   known: string | undefined,
@@ -122,22 +113,20 @@ async function expectWallet(
   if (takeOver !== undefined) {
     if (refused.some(({ publicName }) => publicName === takeOver)) return
     const others = refused.map(({ publicName = '', host }) => `${publicName} on ${host}`).join(', ')
-    throw new Refusal(
-      'wrong_state',
+    throw wrongState(
       `No worker that runs now has the treasury ${takeOver} and was refused for it${others === '' ? '' : `; refused is ${others}`}. Start the workers with its seed or wallet first.`,
     )
   }
   const [other] = refused
   if (hosts.some(({ state }) => state !== 'refused') || other?.publicName === undefined) return
-  throw new Refusal(
-    'wrong_state',
+  throw wrongState(
     `No worker that runs now has the treasury ${known ?? 'in use'}. The one on ${other.host} has ${other.publicName}, and "reconcile ${coin} --take-over ${other.publicName}" goes on with that.`,
   )
 }
 
-/** The coin is halted until the new wallet is reconciled, and the one in use loses it at once. */
-async function entrust(ctx: Context, coin: Coin, treasury: string): Promise<void> {
-  const at = unixSeconds(ctx.databaseNow())
+/** Halts the coin until the new wallet is reconciled, and gives that wallet the key lease of the one in use. */
+async function handOver(ctx: Context, coin: Coin, treasury: string): Promise<void> {
+  const at = nowSeconds(ctx)
   await ctx.database.transaction(async (session) => {
     await ctx.coins.halt(coin, at, `the operator takes over the treasury ${treasury}`, session)
     await ctx.leases.bind(KEY_LEASES[coin], treasury, session)
@@ -170,10 +159,7 @@ async function showReconciliation(ctx: Context, done: ReconciliationRecord): Pro
   return { ...shown, answer: { ...shown.answer, sends, stray, held_payout_ids: held } }
 }
 
-/**
- * What waits for the operator: transactions that nobody has accounted for, and payouts held without one of
- * their own.
- */
+/** Says what waits for the operator: transactions that are not accounted for, and held payouts. */
 async function listOpen(ctx: Context, coin: Coin): Promise<string> {
   const [sends, held] = await Promise.all([
     ctx.payouts.listUnexplained(coin),
@@ -199,22 +185,15 @@ async function listOpen(ctx: Context, coin: Coin): Promise<string> {
 
 async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): Promise<Shown> {
   if (!(await explainTransfer(dryRun ? rehearse(ctx) : ctx, coin, tx.toLowerCase())))
-    throw new Refusal(
-      'wrong_state',
+    throw wrongState(
       `${tx} is no transaction in ${coin} that waits to be accounted for (reconcile ${coin} --dry-run lists them), or ${coin} was never reconciled to the end.`,
     )
-  return showDone(
-    { tx: tx.toLowerCase(), explained: true, ledger_entry: 'reconcile' },
-    dryRun,
-    await listOpen(ctx, coin),
-  )
+  const fields = { tx: tx.toLowerCase(), explained: true, ledger_entry: 'reconcile' }
+  return showDone(fields, dryRun, await listOpen(ctx, coin))
 }
 
 async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<Shown> {
   if (!(await oweAgain(dryRun ? rehearse(ctx) : ctx, payoutId)))
-    throw new Refusal(
-      'wrong_state',
-      `${payoutId} is no payout that is held without a transaction of its own.`,
-    )
+    throw wrongState(`${payoutId} is no payout that is held without a transaction of its own.`)
   return showDone({ payout_id: payoutId, state: 'owed', ledger_entry: 'payout' }, dryRun)
 }

@@ -7,12 +7,12 @@ import { ConfigError, listSecretFiles, readConfig, readFiles } from '../../share
 import { openContext, type Context } from '../../shared/context.ts'
 import { isOutage } from '../../shared/servers/database.ts'
 import { withDeadline } from '../../shared/foundation/deadline.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
+import { messageOf, Refusal } from '../../shared/foundation/errors.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { StartError } from '../../shared/foundation/process.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { completeEnvironment, readRunning } from '../embedded/running.ts'
-import { defineLocalVerb, type OperatorVerb, type OperatorVerbGroup, type Shown } from './verb.ts'
+import { defineLocalVerb, type OperatorVerbGroup, type Shown } from './verb.ts'
 import { OPERATOR_VERB_GROUPS } from './verbs.ts'
 
 export interface OperatorWorld {
@@ -24,14 +24,14 @@ export interface OperatorWorld {
   now?: () => number
   /** Asks the person at the terminal. Absent if no terminal is attached. */
   confirm?: (question: string) => Promise<boolean>
-  /** Ends what goes on until it is told to stop. */
+  /** Ends `status --watch`. */
   signal?: AbortSignal
 }
 
 const PATIENCE_MS = 10 * SECOND_MS
-/** A verb may wait for a worker; no longer than this. */
+/** How long a verb may take, such as by waiting for a worker. */
 const VERB_LIMIT_MS = 60 * SECOND_MS
-/** A frozen server takes no leave. */
+/** A connection to a frozen server can't be closed. */
 const CLOSE_LIMIT_MS = 200
 const REDRAW_EVERY_MS = 5 * SECOND_MS
 const CLEAR_SCREEN = '\x1b[H\x1b[2J'
@@ -82,15 +82,15 @@ async function runVerb(world: OperatorWorld): Promise<Shown> {
   }
   const ctx = openOperatorContext(world)
   try {
-    if (verb.needsDatabase !== false) await withinPatience(ctx.database.whenReady(), PATIENCE_MS)
-    const run = () => withinPatience(verb.run({ ...call, ctx, env }), verb.limitMs ?? VERB_LIMIT_MS)
+    if (verb.needsDatabase !== false) await withinLimit(ctx.database.whenReady(), PATIENCE_MS)
+    const run = () => withinLimit(verb.run({ ...call, ctx, env }), verb.limitMs ?? VERB_LIMIT_MS)
     return options['watch'] === true && options['json'] !== true ? await redraw(run, world) : await run()
   } finally {
     await Promise.race([ctx.close(), sleep(CLOSE_LIMIT_MS, undefined, { ref: false })])
   }
 }
 
-/** Shows it anew until it is told to stop. */
+/** Runs a verb and shows its result again and again, until `signal` is aborted. */
 async function redraw(run: () => Promise<Shown>, { stdout, signal }: OperatorWorld): Promise<Shown> {
   for (;;) {
     const shown = await run()
@@ -100,9 +100,10 @@ async function redraw(run: () => Promise<Shown>, { stdout, signal }: OperatorWor
   }
 }
 
+/** The groups of verbs, and `help`, which lists them all. */
 function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
   const all = [...groups]
-  const verb: OperatorVerb = defineLocalVerb({
+  const helpVerb = defineLocalVerb({
     name: 'help',
     words: ['[VERB]'],
     options: {},
@@ -110,32 +111,30 @@ function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
     changes: false,
     runHere: ({ words: [name] }) => showHelp(all, name, FRAME),
   })
-  all.push({ title: 'Help', verbs: [verb] })
+  all.push({ title: 'Help', verbs: [helpVerb] })
   return all
 }
 
 /**
- * The servers and settings of the environment; if it has none, those of the network that runs from DATA_DIR.
+ * A context on the servers and settings of the environment, completed by those of the network that runs from
+ * DATA_DIR.
  */
 function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWorld): Context {
-  const running = readRunning(readConfig(given, 'start').dataDir)
+  const { dataDir } = readConfig(given, 'start')
+  const running = readRunning(dataDir)
   const { env } = readFiles(given, 'operator')
-  if (running === undefined && !env['MONGODB_URL'] && !env['REDIS_URL']) throw noNetwork(given)
+  if (running === undefined && !env['MONGODB_URL'] && !env['REDIS_URL'])
+    throw new StartError(
+      `No network was started in DATA_DIR=${dataDir}. Name the folder of "npm start" in DATA_DIR, or servers of your own in MONGODB_URL and REDIS_URL.`,
+    )
   const complete = running === undefined ? env : completeEnvironment(env, running)
   const config = { ...readConfig(complete, 'operator'), secretFiles: listSecretFiles(given) }
   const log = createLog('operator', 'error', { write: (line: string) => void stderr.write(line) })
   return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS, changesNothing: true })
 }
 
-function noNetwork(given: NodeJS.ProcessEnv): StartError {
-  const { dataDir } = readConfig(given, 'start')
-  return new StartError(
-    `No network was started in DATA_DIR=${dataDir}. Name the folder of "npm start" in DATA_DIR, or servers of your own in MONGODB_URL and REDIS_URL.`,
-  )
-}
-
-/** A server that is not there would be waited for without end. */
-const withinPatience = <T>(work: Promise<T>, limitMs: number): Promise<T> =>
+/** Ends the wait for a server that is away. @throws Refusal `unavailable` after `limitMs` */
+const withinLimit = <T>(work: Promise<T>, limitMs: number): Promise<T> =>
   withDeadline(
     work,
     limitMs,
@@ -146,27 +145,23 @@ const withinPatience = <T>(work: Promise<T>, limitMs: number): Promise<T> =>
       ),
   )
 
+/** What is printed about a failed command; `stack` only for an error that is a bug. */
 function describeFailure(error: unknown): {
   code: string
   message: string
   exitCode: number
   stack?: string | undefined
 } {
-  if (error instanceof Refusal) return { code: error.code, message: error.message, exitCode: 1 }
-  if (error instanceof CommandError)
-    return { code: error.code, message: error.message, exitCode: error.exitCode }
+  const message = messageOf(error)
+  if (error instanceof Refusal) return { code: error.code, message, exitCode: 1 }
+  if (error instanceof CommandError) return { code: error.code, message, exitCode: error.exitCode }
   if (error instanceof ConfigError || error instanceof StartError)
-    return { code: 'settings', message: error.message, exitCode: 1 }
+    return { code: 'settings', message, exitCode: 1 }
   if (isOutage(error))
     return {
       code: 'unavailable',
       message: 'MongoDB did not answer; a change may have been stored: look before you do it again.',
       exitCode: 1,
     }
-  return {
-    code: 'failed',
-    message: error instanceof Error ? error.message : String(error),
-    exitCode: 1,
-    stack: error instanceof Error ? error.stack : undefined,
-  }
+  return { code: 'failed', message, exitCode: 1, stack: error instanceof Error ? error.stack : undefined }
 }

@@ -1,6 +1,6 @@
 import { formatTime, oneLine } from '../../client/command/format.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
-import { tellStory, type Story, type Told } from '../../shared/operation/story.ts'
+import { readStory, type Story, type StoryRecord } from '../../shared/operation/story.ts'
 import { defineOperatorVerb, type OperatorVerb } from './verb.ts'
 
 /** More of one value hides the others. */
@@ -17,7 +17,7 @@ export const showVerbs: readonly OperatorVerb[] = [
     help: 'The whole story of anything: its records, and in order entries of the ledger, moves of money, and jobs',
     changes: false,
     async run({ ctx, words: [word] }) {
-      const story = await tellStory(ctx, word)
+      const story = await readStory(ctx, word)
       if (story === undefined)
         throw new Refusal(
           'no_such_record',
@@ -39,7 +39,7 @@ function formatStory({ records, events, isCut }: Story): string {
   ].join('\n')
 }
 
-function formatRecord({ collection, record: { _id, ...fields } }: Told): string[] {
+function formatRecord({ collection, record: { _id, ...fields } }: StoryRecord): string[] {
   const shown = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null)
   return [
     `${collection} ${_id}`,

@@ -3,7 +3,6 @@ import type { Context } from '../../shared/context.ts'
 import { COINS, formatAmount } from '../../shared/payments/coin.ts'
 import { readDisk } from '../../shared/operation/service-findings.ts'
 import { readSchema } from '../../shared/servers/migrations.ts'
-import { unixSeconds } from '../../shared/foundation/time.ts'
 
 /**
  * What `operator status` shows even if nothing is wrong. Amounts in the coin's smallest unit, times in Unix
@@ -54,10 +53,10 @@ export async function readFacts(ctx: Context): Promise<Facts> {
  */
 export function formatFacts({ schema, disk, backup, treasuries, rates }: Facts, now: number): string[] {
   const ago = (at: number): string => `${formatDuration(Math.max(0, now - at))} ago`
-  const days =
-    disk.full_at === null ? undefined : Math.max(0, (disk.full_at - unixSeconds(Date.now())) / 86_400)
+  const free = disk.free_bytes === null ? 'unknown' : `${(disk.free_bytes / 1e9).toFixed(1)} GB free`
+  const days = Math.max(0, ((disk.full_at ?? 0) - now) / 86_400).toFixed(0)
   return [
-    `disk      ${disk.free_bytes === null ? 'unknown' : `${(disk.free_bytes / 1e9).toFixed(1)} GB free`}${days === undefined ? '' : `, full in ${days.toFixed(0)} days at the pace of the last day`}`,
+    `disk      ${free}${disk.full_at === null ? '' : `, full in ${days} days at the pace of the last day`}`,
     `backup    ${backup === null ? 'none' : `${formatTime(backup.at)}, ${ago(backup.at)} (${backup.by})`}`,
     ...treasuries.map(({ currency, address, held_raw: held, owed_raw: owed }) => {
       const coin = COINS.find((one) => one === currency) ?? 'xno'

@@ -6,8 +6,8 @@ import { readNextSeal } from '../../shared/ledger/seal-service.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { CoinRecord } from '../../shared/payments/coin-store.ts'
 import { hasNoWorker, readQueueStates } from '../../shared/servers/queue-state.ts'
-import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
-import { formatGap } from './books-verbs.ts'
+import { nowSeconds, SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { describeGap } from './books-verbs.ts'
 import { formatTable, type StatusSection } from './status-section.ts'
 
 const queues: StatusSection = {
@@ -16,6 +16,14 @@ const queues: StatusSection = {
   async read(ctx) {
     const states = await readQueueStates(ctx.queues, ctx.now())
     const starved = states.filter(hasNoWorker).map(({ name }) => name)
+    const rows = states.map((state) => [
+      state.name,
+      ...[state.waiting, state.active, state.delayed, state.failed].map(String),
+      state.waiting === 0 ? '-' : formatDuration(state.oldestSeconds),
+      `${state.workers}${state.paused ? ', PAUSED' : ''}${state.limit === undefined ? '' : `, limited to ${state.limit}`}`,
+    ])
+    const lines = formatTable([['', 'waiting', 'active', 'delayed', 'failed', 'oldest', 'workers'], ...rows])
+    if (starved.length > 0) lines.push(`NO WORKER for work that waits or falls due: ${starved.join(', ')}`)
     return {
       answer: states.map(({ oldestSeconds, limit, ...state }) => ({
         ...state,
@@ -23,29 +31,14 @@ const queues: StatusSection = {
         oldest_seconds: Math.round(oldestSeconds),
         no_worker: starved.includes(state.name),
       })),
-      lines: [
-        ...formatTable([
-          ['', 'waiting', 'active', 'delayed', 'failed', 'oldest', 'workers'],
-          ...states.map(
-            ({ name, waiting, active, delayed, failed, oldestSeconds, workers, paused, limit }) => [
-              name,
-              ...[waiting, active, delayed, failed].map(String),
-              waiting === 0 ? '-' : formatDuration(oldestSeconds),
-              `${workers}${paused ? ', PAUSED' : ''}${limit === undefined ? '' : `, limited to ${limit}`}`,
-            ],
-          ),
-        ]),
-        ...(starved.length === 0
-          ? []
-          : [`NO WORKER for work that waits or falls due: ${starved.join(', ')}`]),
-      ],
+      lines,
     }
   },
 }
 
 /** What counts as a settlement: a pass was credited, or money was taken to an order or an invoice. */
 const SETTLEMENT_KINDS: EntryKind[] = ['pass_credit', 'payment']
-/** Entries looked through for the last settlement, newest first. */
+/** How many of the newest entries are searched for the last settlement. */
 const SETTLEMENT_LOOK_BACK = 20_000
 
 const ledger: StatusSection = {
@@ -70,7 +63,25 @@ const ledger: StatusSection = {
     const [waiting] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
     const waitingSeconds = waiting === undefined ? 0 : now - waiting.at
     const overdueSeconds = ctx.config.sealIntervalMs / SECOND_MS + SEAL_SLACK_SECONDS
-    const age = (at: number): string => `${formatDuration(Math.max(0, now - at))} ago`
+    const timeAndAge = (at: number): string => `${formatTime(at)} (${formatAge(at, now)})`
+    const lines = [
+      `entries ${highest}; last seal ${last === undefined ? 'none yet' : `${last._id}, ${timeAndAge(last.at)}${last.signed ? '' : ', unsigned'}`}`,
+    ]
+    if (unsigned.length > 0)
+      lines.push(
+        `${unsigned.length} without a signature, from ${unsigned[0]} on: is the worker with SEAL_KEY_FILE running?`,
+      )
+    if (waitingSeconds > overdueSeconds)
+      lines.push(`NO SEAL over entries that have waited ${formatDuration(waitingSeconds)}`)
+    lines.push(
+      chain.intact
+        ? 'the chain of seals holds'
+        : `THE CHAIN OF SEALS DOES NOT HOLD: ${chain.fault ?? 'no reason is stored'}`,
+      `last settlement ${settlement === null ? 'none' : `${timeAndAge(settlement.at)}, entry ${settlement._id}`}`,
+      owed === undefined
+        ? `THE LAST SEAL DOES NOT SAY WHAT IS OWED: entry ${last?.to_id ?? 0} does not close it`
+        : `owed at the last seal: ${formatSums(owed)}`,
+    )
     return {
       answer: {
         entries: highest,
@@ -79,29 +90,11 @@ const ledger: StatusSection = {
         unsigned_seals: unsigned.length,
         next_seal_at: next.isNeeded ? next.at : null,
         chain_intact: chain.intact,
-        last_settlement:
-          settlement === null ? null : { entry_id: settlement._id, kind: settlement.kind, at: settlement.at },
+        last_settlement: settlement && { entry_id: settlement._id, kind: settlement.kind, at: settlement.at },
         owed_at_last_seal:
           owed === undefined ? null : { xno_raw: String(owed.xno), xmr_piconero: String(owed.xmr) },
       },
-      lines: [
-        `entries ${highest}; last seal ${last === undefined ? 'none yet' : `${last._id}, ${formatTime(last.at)} (${age(last.at)})${last.signed ? '' : ', unsigned'}`}`,
-        ...(unsigned.length === 0
-          ? []
-          : [
-              `${unsigned.length} without a signature, from ${unsigned[0]} on: is the worker with SEAL_KEY_FILE running?`,
-            ]),
-        ...(waitingSeconds > overdueSeconds
-          ? [`NO SEAL over entries that have waited ${formatDuration(waitingSeconds)}`]
-          : []),
-        chain.intact
-          ? 'the chain of seals holds'
-          : `THE CHAIN OF SEALS DOES NOT HOLD: ${chain.fault ?? 'no reason is stored'}`,
-        `last settlement ${settlement === null ? 'none' : `${formatTime(settlement.at)} (${age(settlement.at)}), entry ${settlement._id}`}`,
-        owed === undefined
-          ? `THE LAST SEAL DOES NOT SAY WHAT IS OWED: entry ${last?.to_id ?? 0} does not close it`
-          : `owed at the last seal: ${COINS.map((coin) => formatOwed(owed[coin], coin)).join(', ')}`,
-      ],
+      lines,
     }
   },
 }
@@ -132,80 +125,54 @@ const coins: StatusSection = {
   title: 'Coins',
   async read(ctx) {
     await ctx.database.whenReady()
-    const { on: found = [], off = [] } = Object.groupBy(await ctx.coins.listCoins(), ({ configured }) =>
-      configured ? 'on' : 'off',
-    )
-    const now = unixSeconds(ctx.databaseNow())
+    const records = await ctx.coins.listCoins()
+    const configured = records.filter((coin) => coin.configured)
+    const off = records.filter((coin) => !coin.configured)
+    const now = nowSeconds(ctx)
     return {
-      answer: found.map(
-        ({
-          _id,
-          reachable,
-          unreachable,
-          checked_at,
-          height,
-          grown_at,
-          halted,
-          problems,
-          websocket,
-          treasury_short_raw,
-          gap_raw,
-          gap_at,
-        }) => ({
-          currency: _id,
-          reachable,
-          unreachable: reachable ? null : (unreachable ?? null),
-          checked_at: checked_at ?? null,
-          height: height ?? null,
-          grown_at: grown_at ?? null,
-          problems: problems ?? {},
-          websocket: websocket ?? null,
-          halted: halted?.reason ?? null,
-          treasury_short_raw: treasury_short_raw ?? null,
-          solvency_gap_raw: gap_raw ?? null,
-          compared_at: gap_at ?? null,
-        }),
-      ),
+      answer: configured.map((coin) => ({
+        currency: coin._id,
+        reachable: coin.reachable,
+        unreachable: coin.reachable ? null : (coin.unreachable ?? null),
+        checked_at: coin.checked_at ?? null,
+        height: coin.height ?? null,
+        grown_at: coin.grown_at ?? null,
+        problems: coin.problems ?? {},
+        websocket: coin.websocket ?? null,
+        halted: coin.halted?.reason ?? null,
+        treasury_short_raw: coin.treasury_short_raw ?? null,
+        solvency_gap_raw: coin.gap_raw ?? null,
+        compared_at: coin.gap_at ?? null,
+      })),
       lines: [
-        ...(found.length === 0 ? ['none is configured'] : found.map((coin) => formatCoin(coin, now))),
+        ...(configured.length === 0
+          ? ['none is configured']
+          : configured.map((coin) => formatCoin(coin, now))),
         ...off.map(({ _id }) => `${_id} is switched off: what is owed in it stays owed, see "payouts"`),
       ],
     }
   },
 }
 
+/** A coin's state on one line. @param now Unix seconds */
 function formatCoin(coin: CoinRecord, now: number): string {
-  const {
-    _id,
-    reachable,
-    unreachable,
-    height,
-    grown_at: grownAt,
-    checked_at: checkedAt,
-    halted,
-    problems = {},
-    websocket,
-    treasury_short_raw: shortRaw = '0',
-    gap_raw: gapRaw,
-    gap_at: gapAt = 0,
-  } = coin
-  return [
-    `${_id}: ${reachable ? 'reachable' : `OUT OF REACH${unreachable === undefined ? '' : `: ${unreachable}`}`}`,
-    ...(height === undefined ? [] : [`height ${height}`]),
-    ...(grownAt === undefined ? [] : [`which last grew ${formatDuration(Math.max(0, now - grownAt))} ago`]),
-    checkedAt === undefined
-      ? 'never looked at'
-      : `looked at ${formatDuration(Math.max(0, now - checkedAt))} ago`,
-    ...Object.entries(problems).map(([about, problem]) => `NOT READY, ${about}: ${problem}`),
-    ...(websocket === 'silent' ? ['nobody answers at NANO_WS_URL, so payments are found by polling'] : []),
-    ...(halted === undefined ? [] : [`HALTED, see "reconcile": ${halted.reason}`]),
-    ...(gapRaw === undefined || gapRaw === '0'
-      ? []
-      : [`${formatGap(gapRaw, _id)} (${formatDuration(Math.max(0, now - gapAt))} ago), see "books"`]),
-    ...(shortRaw === '0'
-      ? []
-      : [`THE TREASURY LACKS ${formatOwed(BigInt(shortRaw), _id)} for payouts that are due`]),
-  ].join(', ')
+  const { _id: name, unreachable, checked_at: checkedAt, gap_raw: gapRaw = '0' } = coin
+  const { treasury_short_raw: shortRaw = '0' } = coin
+  const outOfReach = unreachable === undefined ? 'OUT OF REACH' : `OUT OF REACH: ${unreachable}`
+  const parts = [`${name}: ${coin.reachable ? 'reachable' : outOfReach}`]
+  if (coin.height !== undefined) parts.push(`height ${coin.height}`)
+  if (coin.grown_at !== undefined) parts.push(`which last grew ${formatAge(coin.grown_at, now)}`)
+  parts.push(checkedAt === undefined ? 'never looked at' : `looked at ${formatAge(checkedAt, now)}`)
+  for (const [part, problem] of Object.entries(coin.problems ?? {}))
+    parts.push(`NOT READY, ${part}: ${problem}`)
+  if (coin.websocket === 'silent')
+    parts.push('nobody answers at NANO_WS_URL, so payments are found by polling')
+  if (coin.halted !== undefined) parts.push(`HALTED, see "reconcile": ${coin.halted.reason}`)
+  if (gapRaw !== '0')
+    parts.push(`${describeGap(gapRaw, name)} (${formatAge(coin.gap_at ?? 0, now)}), see "books"`)
+  if (shortRaw !== '0')
+    parts.push(`THE TREASURY LACKS ${formatSum(BigInt(shortRaw), name)} for payouts that are due`)
+  return parts.join(', ')
 }
 
 const payouts: StatusSection = {
@@ -217,12 +184,21 @@ const payouts: StatusSection = {
       ctx.payouts.countByState(),
       ctx.payouts.sumUnpaid(),
       Promise.all(
-        COINS.map(async (coin) => ({
-          coin,
-          ...(await ctx.payouts.countKeptBack(coin, await ctx.invoices.listUnshownOrders(coin))),
-        })),
+        COINS.map(async (coin) => {
+          const unseen = await ctx.invoices.listUnshownOrders(coin)
+          return { coin, ...(await ctx.payouts.countKeptBack(coin, unseen)) }
+        }),
       ),
     ])
+    const counts = counted.map(({ coin, state, count }) => `${coin} ${state} ${count}`)
+    const lines = [counts.join('; ') || 'none']
+    for (const { coin, waitsForChain, toSelf } of keptBack) {
+      if (waitsForChain > 0)
+        lines.push(`${coin}: ${waitsForChain} WAIT until the chain shows what you recorded`)
+      if (toSelf > 0)
+        lines.push(`${coin}: ${toSelf} ARE TO AN ADDRESS OF THE VENUE'S OWN, pay them elsewhere`)
+    }
+    if (counted.length > 0) lines.push(`not paid yet: ${formatSums(unpaid)}`)
     return {
       answer: {
         counts: counted.map(({ coin, state, count }) => ({ currency: coin, state, count })),
@@ -230,22 +206,7 @@ const payouts: StatusSection = {
         waits_for_chain: Object.fromEntries(keptBack.map(({ coin, waitsForChain }) => [coin, waitsForChain])),
         to_self: Object.fromEntries(keptBack.map(({ coin, toSelf }) => [coin, toSelf])),
       },
-      lines: [
-        counted.length === 0
-          ? 'none'
-          : counted.map(({ coin, state, count }) => `${coin} ${state} ${count}`).join('; '),
-        ...keptBack.flatMap(({ coin, waitsForChain, toSelf }) => [
-          ...(waitsForChain === 0
-            ? []
-            : [`${coin}: ${waitsForChain} WAIT until the chain shows what you recorded`]),
-          ...(toSelf === 0
-            ? []
-            : [`${coin}: ${toSelf} ARE TO AN ADDRESS OF THE VENUE'S OWN, pay them elsewhere`]),
-        ]),
-        ...(counted.length === 0
-          ? []
-          : [`not paid yet: ${COINS.map((coin) => formatOwed(unpaid[coin], coin)).join(', ')}`]),
-      ],
+      lines,
     }
   },
 }
@@ -255,7 +216,7 @@ const market: StatusSection = {
   title: 'Market',
   async read(ctx) {
     await ctx.database.whenReady()
-    const { overdue, oldestSeconds, disputed } = await ctx.orders.readBacklog(unixSeconds(ctx.databaseNow()))
+    const { overdue, oldestSeconds, disputed } = await ctx.orders.readBacklog(nowSeconds(ctx))
     return {
       answer: { orders_overdue: overdue, oldest_overdue_seconds: oldestSeconds, orders_disputed: disputed },
       lines: [
@@ -281,18 +242,18 @@ const keys: StatusSection = {
         host,
         public_name: publicName ?? null,
       })),
-      lines: [
-        ...(hosts.length === 0 ? ['nobody holds one'] : []),
-        ...hosts.map(
-          ({ lease, state, host, publicName }) =>
-            `${lease}: ${state}, ${host}${state === 'refused' ? `, has ${publicName ?? ''}` : ''}`,
-        ),
-      ],
+      lines:
+        hosts.length === 0
+          ? ['nobody holds one']
+          : hosts.map(
+              ({ lease, state, host, publicName = '' }) =>
+                `${lease}: ${state}, ${host}${state === 'refused' ? `, has ${publicName}` : ''}`,
+            ),
     }
   },
 }
 
-/** What `status` shows, from top to bottom. A part that has more to tell adds its section here. */
+/** What `status --all` shows, from top to bottom. */
 export const STATUS_SECTIONS: readonly StatusSection[] = [
   queues,
   ledger,
@@ -303,4 +264,11 @@ export const STATUS_SECTIONS: readonly StatusSection[] = [
   market,
 ]
 
-const formatOwed = (units: bigint, coin: Coin): string => `${formatAmount(units, coin)} ${coin.toUpperCase()}`
+const formatSum = (amountRaw: bigint, coin: Coin): string =>
+  `${formatAmount(amountRaw, coin)} ${coin.toUpperCase()}`
+
+const formatSums = (sums: Readonly<Record<Coin, bigint>>): string =>
+  COINS.map((coin) => formatSum(sums[coin], coin)).join(', ')
+
+/** How long ago something was. @param at Unix seconds, as is `now` */
+const formatAge = (at: number, now: number): string => `${formatDuration(Math.max(0, now - at))} ago`

@@ -1,6 +1,6 @@
 import { formatCount, formatDuration, formatTime } from '../../client/command/format.ts'
 import { usageError } from '../../client/command/command-error.ts'
-import { enqueueJob, whenRedisIsReached } from './job.ts'
+import { enqueueJob, whenRedisAnswers } from './job.ts'
 import { formatFacts, readFacts } from './status-facts.ts'
 import { STATUS_SECTIONS } from './status-sections.ts'
 import type { StatusSection } from './status-section.ts'
@@ -9,14 +9,15 @@ import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
 import type { Context } from '../../shared/context.ts'
 import { describeBuild, readBuild } from '../../shared/foundation/build.ts'
 import { withDeadline } from '../../shared/foundation/deadline.ts'
+import { messageOf } from '../../shared/foundation/errors.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
-import { severityOf, verdictOf, type Finding } from '../../shared/operation/finding.ts'
+import { severityOf, worstOf, type Finding } from '../../shared/operation/finding.ts'
 import { readFindings } from '../../shared/operation/findings.ts'
 import { newStepId } from '../../shared/foundation/ids.ts'
 import { limitOf } from '../../shared/servers/queue-state.ts'
 import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 
-/** With the start of Node no more than 2 s, whatever is away. */
+/** So that the command ends within 2 s, the start of Node included, even if a server is away. */
 const WAIT_MS = SECOND_MS
 const EXIT_CODES = { fine: 0, look: 1, act: 2 } as const
 
@@ -68,7 +69,7 @@ export const statusVerbs: readonly OperatorVerb[] = [
       const noted = await ctx.watch.readRedis()
       if (!dryRun) {
         const mark = newStepId()
-        await whenRedisIsReached(ctx)
+        await whenRedisAnswers(ctx)
         if (await ctx.watch.noteRedis({ mark }, noted)) await ctx.queues.setMark(mark)
         await enqueueJob(ctx, 'sweep', {})
       }
@@ -80,7 +81,7 @@ export const statusVerbs: readonly OperatorVerb[] = [
 async function retry(ctx: Context, name: string, dryRun: boolean): Promise<Shown> {
   const known = QUEUE_NAMES.find((one) => one === name)
   if (known === undefined) throw usageError(`QUEUE expected one of ${QUEUE_NAMES.join(', ')}.`)
-  await whenRedisIsReached(ctx)
+  await whenRedisAnswers(ctx)
   const queue = ctx.queues.get(known)
   const failed = await queue.getFailedCount()
   if (!dryRun) await queue.retryJobs({ state: 'failed' })
@@ -93,7 +94,7 @@ async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise
     withDeadline(readFacts(ctx), waitMs, () => new Error('MongoDB did not answer')).catch(() => undefined),
     ...STATUS_SECTIONS.map((section) => readSection(ctx, section, waitMs)),
   ])
-  const verdict = verdictOf(findings)
+  const verdict = worstOf(findings)
   const now = unixSeconds(ctx.now())
   const shown = findings.map((finding) => ({
     severity: severityOf(finding),
@@ -126,11 +127,9 @@ function describeVerdict(findings: readonly Finding[]): string {
   const act = findings.filter((finding) => severityOf(finding) === 'act').length
   const look = findings.length - act
   if (findings.length === 0) return 'FINE: nothing needs you.'
-  const parts = [
-    ...(act === 0 ? [] : [`${formatCount(act, 'thing needs', 'things need')} you`]),
-    ...(look === 0 ? [] : [`${formatCount(look, 'thing')} to look at`]),
-  ]
-  return `${act === 0 ? 'LOOK' : 'ACT'}: ${parts.join(', ')}.`
+  const toLookAt = `${formatCount(look, 'thing')} to look at`
+  if (act === 0) return `LOOK: ${toLookAt}.`
+  return `ACT: ${formatCount(act, 'thing needs', 'things need')} you${look === 0 ? '' : `, ${toLookAt}`}.`
 }
 
 function formatFinding(finding: Finding, now: number): string[] {
@@ -148,6 +147,7 @@ function formatFinding(finding: Finding, now: number): string[] {
   ]
 }
 
+/** What a section shows; if it can't be read, that and why. */
 async function readSection(ctx: Context, section: StatusSection, limitMs: number) {
   const { name, title } = section
   try {
@@ -158,11 +158,12 @@ async function readSection(ctx: Context, section: StatusSection, limitMs: number
     )
     return { name, title, answer, lines }
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error)
+    const message = messageOf(error)
     return { name, title, answer: { error: message }, lines: [`cannot be read: ${message}`] }
   }
 }
 
+/** Lifts what was set on the board: a pause, and limits of the rate or of jobs at once. */
 async function resume(
   ctx: Context,
   name: string | undefined,
@@ -172,7 +173,7 @@ async function resume(
   const names = QUEUE_NAMES.filter((one) => isAll || one === name)
   if (names.length === 0 || (isAll && name !== undefined))
     throw usageError(`"resume" takes --all or one queue: ${QUEUE_NAMES.join(', ')}.`)
-  await whenRedisIsReached(ctx)
+  await whenRedisAnswers(ctx)
   const changed: string[] = []
   for (const one of names) {
     const queue = ctx.queues.get(one)

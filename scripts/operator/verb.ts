@@ -7,8 +7,10 @@ import type {
   WordValues,
 } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
 
-export type { OptionSpecs, Shown }
+export type { Shown }
 
 interface SpecBase<W extends readonly string[], O extends OptionSpecs> {
   name: string
@@ -17,50 +19,47 @@ interface SpecBase<W extends readonly string[], O extends OptionSpecs> {
   options: O
   /** One line. */
   help: string
-  /**
-   * True if it changes something: then it takes `--dry-run`, which says what would change and changes
-   * nothing.
-   */
+  /** Whether it changes something; if so it takes `--dry-run`, which only says what would change. */
   changes: boolean
-  /** What can't be taken back, as a sentence: a person at a terminal is asked before it is done. */
+  /** A sentence that says what can't be taken back; a person at a terminal is asked to confirm it. */
   warning?: string
 }
 
-interface Given<W extends readonly string[], O extends OptionSpecs> {
+interface TypedCall<W extends readonly string[], O extends OptionSpecs> {
   words: WordValues<W>
   options: { readonly [N in keyof O]: OptionValue<O[N]> }
   dryRun: boolean
 }
 
-export interface OperatorVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
-  /** False: it runs even if a server is away, and says so itself. */
+interface OperatorVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
+  /** False if it runs even when MongoDB is away, and says so itself. */
   needsDatabase?: false
-  /** How long it may take, if that is not a minute. */
+  /** How long it may take; a minute if absent. */
   limitMs?: number
   /** @throws Refusal with a sentence for the operator */
-  run(call: Given<W, O> & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<Shown>
+  run(call: TypedCall<W, O> & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<Shown>
 }
 
 /** A verb that needs no network at all. */
-export interface LocalVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
+interface LocalVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
   /** @throws CommandError with a sentence for the operator */
-  runHere(call: Given<W, O> & { env: NodeJS.ProcessEnv }): Shown | Promise<Shown>
+  runHere(call: TypedCall<W, O> & { env: NodeJS.ProcessEnv }): Shown | Promise<Shown>
 }
 
-interface Folded {
+interface UntypedCall {
   words: readonly (string | undefined)[]
   options: Readonly<Record<string, unknown>>
   dryRun: boolean
 }
 
-/** A verb with its types folded away, as the parser, the help and the runner see it. */
+/** A verb without the types of its words and options, as the parser, the help and the runner see it. */
 export type OperatorVerb = DescribedVerb & { changes: boolean; warning?: string } & (
     | {
         needsDatabase?: false
         limitMs?: number
-        run(call: Folded & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<Shown>
+        run(call: UntypedCall & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<Shown>
       }
-    | { runHere(call: Folded & { env: NodeJS.ProcessEnv }): Shown | Promise<Shown> }
+    | { runHere(call: UntypedCall & { env: NodeJS.ProcessEnv }): Shown | Promise<Shown> }
   )
 
 export type OperatorVerbGroup = VerbGroup<OperatorVerb>
@@ -68,23 +67,35 @@ export type OperatorVerbGroup = VerbGroup<OperatorVerb>
 const YES = { yes: { kind: 'flag', help: 'go on without being asked' } } as const
 const DRY_RUN = { 'dry-run': { kind: 'flag', help: 'say what would change, and change nothing' } } as const
 
-/** Declares a verb on the network's records; the table in verbs.ts lists it. */
+/** Declares a verb that works on the network's records; verbs.ts lists all verbs. */
 export function defineOperatorVerb<const W extends readonly string[], const O extends OptionSpecs>(
   spec: OperatorVerbSpec<W, O>,
 ): OperatorVerb {
-  return {
-    ...spec,
-    options: {
-      ...spec.options,
-      ...(spec.changes ? DRY_RUN : {}),
-      ...(spec.warning === undefined ? {} : YES),
-    },
-  }
+  return { ...spec, options: withCommonOptions(spec) }
 }
 
 /** Declares a verb that does its work on this machine alone. */
 export function defineLocalVerb<const W extends readonly string[], const O extends OptionSpecs>(
   spec: LocalVerbSpec<W, O>,
 ): OperatorVerb {
-  return { ...spec, options: { ...spec.options, ...(spec.changes ? DRY_RUN : {}) } }
+  return { ...spec, options: withCommonOptions(spec) }
 }
+
+const withCommonOptions = ({ options, changes, warning }: SpecBase<readonly string[], OptionSpecs>) => ({
+  ...options,
+  ...(changes ? DRY_RUN : {}),
+  ...(warning === undefined ? {} : YES),
+})
+
+/** The option --limit of a verb that lists records. @param what follows "how many" in its help */
+export const limitOption = (what = 'at most') =>
+  ({
+    limit: { kind: 'whole', value: 'N', help: `how many ${what}, ${LIST_LIMIT.fallback} if absent`, min: 1 },
+  }) as const
+
+/** How many records to list: what --limit says, within bounds. */
+export const limitOf = ({ limit = LIST_LIMIT.fallback }: { limit: number | undefined }): number =>
+  Math.min(limit, LIST_LIMIT.max)
+
+/** Refuses a command because a record is not in the state for it. */
+export const wrongState = (message: string): Refusal => new Refusal('wrong_state', message)

@@ -1,6 +1,15 @@
 import { createHash } from 'node:crypto'
-import { encodeAddress } from '../../devnet/nano-node/encoding.ts'
+import {
+  deriveSecretKey,
+  hashStateBlock,
+  publicKeyOf,
+  signHash,
+  workRoot,
+  type StateBlock,
+} from '../../devnet/nano-node/block.ts'
+import { decodeAddress, encodeAddress, zeroHash } from '../../devnet/nano-node/encoding.ts'
 import { startNanoNode, type NanoNode } from '../../devnet/nano-node/nano-node.ts'
+import { findWork } from '../../devnet/nano-node/work.ts'
 
 /** The coin's network: a stand-in for a Nano node, and the agents' own addresses. */
 export interface Coins {
@@ -25,7 +34,7 @@ const CONFIRMED_AFTER_MS = 100
 
 export async function startCoins(): Promise<Coins> {
   const node = await startNanoNode({ autoConfirmMs: CONFIRMED_AFTER_MS })
-  const publicKeyOf = (name: string): string =>
+  const keyOfAgent = (name: string): string =>
     createHash('sha256').update(`payee ${name}`).digest('hex').toUpperCase()
   return {
     node,
@@ -33,10 +42,34 @@ export async function startCoins(): Promise<Coins> {
       ...{ NANO_RPC_URL: node.rpcUrl, NANO_WS_URL: node.wsUrl, PAYMENT_POLL_SECONDS: '1', XNO_USD: '1' },
       ...{ PAYOUTS: 'automatic', MIN_PAYOUT_XNO: '0.000001', ACCEPT_HOURS: '0.003', PAY_BY_MINUTES: '0.5' },
     },
-    addressOf: (name) => encodeAddress(publicKeyOf(name)),
+    addressOf: (name) => encodeAddress(keyOfAgent(name)),
     pay: (address, amountRaw) => node.fund(address, amountRaw, { confirmed: true }).toLowerCase(),
     // Agents never receive, so all that was sent to them is still receivable.
-    arrivedAt: (name) => node.state.ledger.receivableSum(publicKeyOf(name), false),
+    arrivedAt: (name) => node.state.ledger.receivableSum(keyOfAgent(name), false),
     close: () => node.close(),
   }
+}
+
+/**
+ * A block on the treasury's chain that the service hasn't made, as a wallet with the same seed elsewhere would
+ * sign it. It changes the representative, and moves nothing.
+ *
+ * @param previous the hash of the block before it; a block of the service there is its rival
+ */
+export function signTreasuryBlock({ state, genesis }: NanoNode, seed: string, previous: string): StateBlock {
+  const { blocks, thresholds } = state.ledger
+  const secretKey = deriveSecretKey(seed, 0)
+  const account = publicKeyOf(secretKey)
+  const before = blocks.get(previous)
+  const other = decodeAddress(genesis.address) ?? account
+  const isOther = before?.block.type === 'state' && before.block.representative === other
+  const fields = {
+    account,
+    previous,
+    representative: isOther ? account : other,
+    balance: before?.balance ?? 0n,
+    link: zeroHash,
+  }
+  const work = findWork(workRoot(fields), thresholds.epoch2)
+  return { type: 'state', ...fields, signature: signHash(hashStateBlock(fields), secretKey), work }
 }

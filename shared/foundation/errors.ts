@@ -158,3 +158,6 @@ export class Refusal extends Error {
     this.retryAfterSeconds = options.retryAfterSeconds
   }
 }
+
+/** The message of whatever was thrown, for a log or an operator. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

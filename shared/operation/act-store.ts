@@ -5,18 +5,13 @@ import { newSalt, PENDING_INDEX, pendingField, type Ledgered, type PendingEntry 
 import { number, schemaOf, text, type RecordOf } from '../servers/fields.ts'
 import { recordsOf } from '../servers/records.ts'
 
-/** What somebody did on the board. */
-export interface ActContent {
-  /** The user that the browser named; `token` for a program. */
-  by: string
-  /** What the board was asked, as its path. */
-  path: string
-}
-
+/** What somebody did on the operator's board. */
 const actFields = {
   _id: text,
   at: number,
+  /** The user that the browser named; `token` for a program. */
   by: text,
+  /** The path of the request to the board. */
   path: text,
   act: text,
   /** A queue's name, or all. */
@@ -29,20 +24,18 @@ export type ActRecord = RecordOf<typeof actFields> & Ledgered
 const actSchema = schemaOf<ActRecord>('operator_acts', { ...actFields, ...pendingField })
 actSchema.index(...PENDING_INDEX)
 
-export const actContent = ({ by, path }: ActContent) => ({ by, path })
-
 export function createActStore(connection: Connection) {
   const acts = recordsOf(connection.model<ActRecord>('OperatorAct', actSchema))
   return {
     models: { acts: acts.model },
-    /** Stores it with its ledger entry. @param at Unix seconds */
-    async record(given: ActContent & { act: string; queue: string }, at: number): Promise<string> {
+    /** Stores an act with its ledger entry. @param at Unix seconds @returns its id */
+    async record(act: Pick<ActRecord, 'by' | 'path' | 'act' | 'queue'>, at: number): Promise<string> {
       const id = newId('operator_act')
       const salt = newSalt()
-      const { act, queue } = given
-      const data = { act_id: id, act, queue, content_hash: commitRecord(id, salt, actContent(given)) }
+      const content_hash = commitRecord(id, salt, { by: act.by, path: act.path })
+      const data = { act_id: id, act: act.act, queue: act.queue, content_hash }
       const entry: PendingEntry = { source: `${id}/operator_act`, at, kind: 'operator_act', data }
-      await acts.insert([{ _id: id, at, ...given, salt, pending: [entry] }])
+      await acts.insert([{ _id: id, at, ...act, salt, pending: [entry] }])
       return id
     },
   }

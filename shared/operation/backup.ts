@@ -7,18 +7,20 @@ import { syncFolder } from '../foundation/durable-file.ts'
 import { StartError } from '../foundation/process.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { readBuild } from '../foundation/build.ts'
+import type { CopyRecord } from '../servers/copy.ts'
 
 /*
  * A backup is a folder: `database/NAME.bson`, the documents of each collection one after another as mongodump
- * writes them, and `manifest.json`, written last. All collections are read at one time of the cluster, so
- * that what one says of another holds.
+ * writes them, and `manifest.json`, written last. All collections are read at one cluster time, so that they
+ * agree with each other.
  */
 
 const { BSON } = mongoose.mongo
 type Db = mongoose.mongo.Db
-type MongoClient = mongoose.mongo.MongoClient
+type Timestamp = mongoose.mongo.Timestamp
+type ClientSession = mongoose.mongo.ClientSession
 
-export const MANIFEST = 'manifest.json'
+const MANIFEST = 'manifest.json'
 const fileOf = (name: string): string => path.join('database', `${name}.bson`)
 
 const manifestForm = z.object({
@@ -45,95 +47,82 @@ const manifestForm = z.object({
 })
 export type Manifest = z.output<typeof manifestForm>
 
-/** The server's codes for a time that it no longer, or not yet, knows in full. */
+/** The server's error codes for a time that it no longer, or not yet, knows in full. */
 const SNAPSHOT_GONE = new Set([239, 246])
-/** What the replica set keeps of the past bounds how long a backup may take. */
-const TRIES = 3
+/** A backup fails if it takes longer than the server keeps the past, which depends on the load. */
+const MAX_TRIES = 3
 const BATCH = 2_000
 
 /**
- * Writes every collection as it was at one time of the cluster.
+ * Writes every collection of a database into a folder, as it was at one cluster time.
  *
+ * @param keys files that belong to the network and are not in the database, for the manifest
  * @throws StartError if the server forgets the past faster than the collections can be read
  */
-export async function writeBackup(
-  db: Db,
-  client: MongoClient,
-  folder: string,
-  keys: Manifest['keys'],
-): Promise<Manifest> {
+export async function writeBackup(db: Db, folder: string, keys: Manifest['keys']): Promise<Manifest> {
   fs.mkdirSync(path.join(folder, 'database'), { recursive: true, mode: 0o700 })
-  for (let left = TRIES; ; left--) {
+  for (let tries = 1; ; tries++) {
+    const session = db.client.startSession({ snapshot: true })
     try {
-      return await tryBackup(db, client, folder, keys)
+      return await tryBackup(db, session, folder, keys)
     } catch (error) {
       if (!(error instanceof mongoose.mongo.MongoServerError) || !SNAPSHOT_GONE.has(Number(error.code)))
         throw error
-      if (left > 1) continue
-      throw new StartError(
-        'MongoDB forgets the past faster than the backup can read it; set minSnapshotHistoryWindowInSeconds of mongod to more than the backup takes.',
-        { cause: error },
-      )
+      if (tries === MAX_TRIES)
+        throw new StartError(
+          'MongoDB forgets the past faster than the backup can read it; set minSnapshotHistoryWindowInSeconds of mongod to more than the backup takes.',
+          { cause: error },
+        )
+    } finally {
+      await session.endSession()
     }
   }
 }
 
 async function tryBackup(
   db: Db,
-  client: MongoClient,
+  session: ClientSession & { snapshotTime?: Timestamp },
   folder: string,
   keys: Manifest['keys'],
 ): Promise<Manifest> {
-  const session = client.startSession({ snapshot: true })
-  try {
-    // The first read fixes the time for all that follow.
-    const schema = await db
-      .collection<{ _id: string; version?: number }>('schema')
-      .findOne({ _id: 'schema' }, { session })
-    const names = (await db.listCollections({ type: 'collection' }, { nameOnly: true }).toArray())
-      .map(({ name }) => name)
-      .filter((name) => !name.startsWith('system.'))
-      .toSorted()
-    const collections: Manifest['collections'] = []
-    for (const name of names) {
-      const written = await writeCollection(db, name, path.join(folder, fileOf(name)), session)
-      const indexes = await db.collection(name).listIndexes().toArray()
-      collections.push({
-        name,
-        ...written,
-        indexes: indexes
-          .filter(({ name: index }) => index !== '_id_')
-          .map(({ v: _v, ...index }) => BSON.EJSON.serialize(index) as Record<string, unknown>),
-      })
-    }
-    const time = (session as unknown as { snapshotTime?: mongoose.mongo.Timestamp }).snapshotTime
-    if (time === undefined) throw new Error('MongoDB has not said at which time it was read')
-    const manifest: Manifest = {
-      format: 1,
-      ...readBuild(),
-      schema: schema?.version ?? 0,
-      at: time.getHighBits() >>> 0,
-      cluster_time: `${time.getHighBits() >>> 0}.${time.getLowBits() >>> 0}`,
-      database: db.databaseName,
-      collections,
-      keys,
-    }
-    fs.writeFileSync(path.join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`, {
-      mode: 0o600,
-      flush: true,
-    })
-    syncFolder(folder)
-    return manifest
-  } finally {
-    await session.endSession()
+  // The first read fixes the time for all that follow.
+  const schema = await db
+    .collection<{ _id: string; version?: number }>('schema')
+    .findOne({ _id: 'schema' }, { session })
+  const listed = await db.listCollections({ type: 'collection' }, { nameOnly: true }).toArray()
+  const names = listed.map(({ name }) => name).filter((name) => !name.startsWith('system.'))
+  const collections: Manifest['collections'] = []
+  for (const name of names.toSorted()) {
+    const written = await writeCollection(db, name, path.join(folder, fileOf(name)), session)
+    const indexes = (await db.collection(name).listIndexes().toArray())
+      .filter(({ name: index }) => index !== '_id_')
+      .map(({ v: _v, ...index }) => BSON.EJSON.serialize(index) as Record<string, unknown>)
+    collections.push({ name, ...written, indexes })
   }
+  const time = session.snapshotTime
+  if (time === undefined) throw new Error('MongoDB has not said at which time it was read')
+  const [seconds, increment] = [time.getHighBits() >>> 0, time.getLowBits() >>> 0]
+  const manifest: Manifest = {
+    format: 1,
+    ...readBuild(),
+    schema: schema?.version ?? 0,
+    at: seconds,
+    cluster_time: `${seconds}.${increment}`,
+    database: db.databaseName,
+    collections,
+    keys,
+  }
+  const text = `${JSON.stringify(manifest, null, 2)}\n`
+  fs.writeFileSync(path.join(folder, MANIFEST), text, { mode: 0o600, flush: true })
+  syncFolder(folder)
+  return manifest
 }
 
 async function writeCollection(
   db: Db,
   name: string,
   file: string,
-  session: mongoose.mongo.ClientSession,
+  session: ClientSession,
 ): Promise<{ documents: number; bytes: number; sha256: string }> {
   const out = fs.openSync(file, 'w', 0o600)
   const hash = createHash('sha256')
@@ -154,7 +143,11 @@ async function writeCollection(
   return { documents, bytes, sha256: hash.digest('hex') }
 }
 
-/** @throws StartError if it is no backup, or not as it was written */
+/**
+ * Reads a backup's manifest, and compares every file with its SHA-256.
+ *
+ * @throws StartError if the folder isn't a complete backup, or was changed
+ */
 export async function readManifest(folder: string): Promise<Manifest> {
   const file = path.join(folder, MANIFEST)
   if (!fs.existsSync(file))
@@ -175,9 +168,10 @@ async function hashFile(file: string): Promise<string | undefined> {
 }
 
 /**
- * Puts a backup into a database that holds nothing, as a copy that knows it is one.
+ * Writes a backup into an empty database, and marks that database as a copy: until it is promoted, it signs,
+ * sends and gives out nothing.
  *
- * @throws StartError if the database holds something
+ * @throws StartError if the database isn't empty
  */
 export async function restoreBackup(db: Db, folder: string, manifest: Manifest): Promise<void> {
   const present = await db.listCollections({}, { nameOnly: true }).toArray()
@@ -185,15 +179,13 @@ export async function restoreBackup(db: Db, folder: string, manifest: Manifest):
     throw new StartError(
       `The database "${db.databaseName}" holds ${present.length} collections already, and a backup is restored into an empty one alone.`,
     )
-  // First: what is interrupted must not be taken for the network.
-  await db
-    .collection<{ _id: string; restored_at: number; backup_at: number; cluster_time: string }>('schema')
-    .insertOne({
-      _id: 'copy',
-      restored_at: unixSeconds(Date.now()),
-      backup_at: manifest.at,
-      cluster_time: manifest.cluster_time,
-    })
+  // The mark comes first: a restore that is interrupted must not be taken for the network.
+  await db.collection<CopyRecord>('schema').insertOne({
+    _id: 'copy',
+    restored_at: unixSeconds(Date.now()),
+    backup_at: manifest.at,
+    cluster_time: manifest.cluster_time,
+  })
   for (const { name, indexes, documents } of manifest.collections) {
     if (name !== 'schema') await db.createCollection(name)
     const collection = db.collection(name)
@@ -203,7 +195,7 @@ export async function restoreBackup(db: Db, folder: string, manifest: Manifest):
       )
     let count = 0
     for await (const batch of readDocuments(path.join(folder, fileOf(name)))) {
-      // It is a copy of a copy at most; that it is one now is what counts.
+      // A backup of a copy has a mark of its own, which the one above replaces.
       const fresh = name === 'schema' ? batch.filter((one) => one['_id'] !== 'copy') : batch
       if (fresh.length > 0) await collection.insertMany(fresh, { ordered: true })
       count += batch.length
@@ -213,7 +205,7 @@ export async function restoreBackup(db: Db, folder: string, manifest: Manifest):
   }
 }
 
-/** Every value keeps its type: a whole number that was a double stays one. */
+/** Options of the BSON parser under which every value keeps its type: a whole number that was a double stays one. */
 const AS_STORED = {
   promoteValues: false,
   promoteLongs: false,
@@ -222,6 +214,7 @@ const AS_STORED = {
 } as const
 const LENGTH_BYTES = 4
 
+/** The documents of a collection's file, in batches. */
 async function* readDocuments(file: string): AsyncGenerator<mongoose.mongo.Document[]> {
   let rest = Buffer.alloc(0)
   for await (const chunk of fs.createReadStream(file, { highWaterMark: 1 << 20 })) {

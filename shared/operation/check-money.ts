@@ -6,8 +6,8 @@ import type { Account, JournalLine } from '../payments/journal.ts'
 import type { StoredPayout, TransferRecord } from '../payments/payout.ts'
 
 /*
- * What has to add up of money, worked out from the records past the code that wrote them. Pure: the records
- * must be of one moment.
+ * What has to add up of money, worked out from the records alone, without the code that wrote them. Pure; all
+ * records must have been read at one moment. Each fault is a sentence.
  */
 
 /**
@@ -21,7 +21,7 @@ import type { StoredPayout, TransferRecord } from '../payments/payout.ts'
  * 5. Each settled payment has one `payment` entry of its amount, others none; the `pass_credit` entries of an
  *    invoice add up to its `credited_days`.
  *
- * @param entries numbered or not, each once
+ * @param entries numbered and pending; one that just got its number may be there twice
  */
 export function findMoneyFaults({
   invoices,
@@ -36,57 +36,46 @@ export function findMoneyFaults({
   return [
     ...invoices.flatMap((invoice) => checkInvoice(invoice, byInvoice.get(invoice._id) ?? [])),
     ...checkMoves(invoices),
-    ...checkUnique(
-      'payment',
-      payments.map(({ coin, tx, address_index }) => `${coin} ${tx} ${address_index}`),
-    ),
-    ...checkUnique(
-      'address',
-      invoices.map(({ coin, address_index }) => `${coin} ${address_index}`),
-    ),
-    ...checkUnique(
-      'address',
-      invoices.map(({ address }) => address),
-    ),
-    ...checkEntries(invoices, payments, bySource(entries)),
+    ...checkUnique('payment', payments, ({ coin, tx, address_index }) => `${coin} ${tx} ${address_index}`),
+    ...checkUnique('address', invoices, ({ coin, address_index }) => `${coin} ${address_index}`),
+    ...checkUnique('address', invoices, ({ address }) => address),
+    ...checkEntries(invoices, payments, new Map(entries.map((entry) => [entry.source, entry]))),
   ]
 }
 
 const sum = (values: readonly bigint[]): bigint => values.reduce((total, value) => total + value, 0n)
 
 function checkInvoice(invoice: InvoiceRecord, payments: readonly PaymentRecord[]): string[] {
+  const { _id: id, agent_id: agentId, coin, address_index: addressIndex } = invoice
+  const faults: string[] = []
   const settled = payments.filter(({ state }) => state === 'settled')
   const received = BigInt(invoice.received_raw)
-  const faults: string[] = []
   const arrived = sum(settled.map(({ amount_raw }) => BigInt(amount_raw)))
   if (arrived !== received)
-    faults.push(`${invoice._id} has received ${received}, and its settled payments are ${arrived}`)
-  if (
-    payments.some(
-      ({ agent_id, coin, address_index }) =>
-        agent_id !== invoice.agent_id || coin !== invoice.coin || address_index !== invoice.address_index,
-    )
-  )
-    faults.push(`${invoice._id} has a payment that is not its own`)
+    faults.push(`${id} has received ${received}, and its settled payments are ${arrived}`)
+  const isOwn = (payment: PaymentRecord): boolean =>
+    payment.agent_id === agentId && payment.coin === coin && payment.address_index === addressIndex
+  if (!payments.every(isOwn)) faults.push(`${id} has a payment that is not its own`)
   if (invoice.days === undefined) return faults
   const days = BigInt(invoice.days)
   const boughtByPayments = sum(settled.map(({ credited_days = 0 }) => BigInt(credited_days)))
+  const spentByPayments = sum(
+    settled.map(({ credited_days = 0, price_raw = '0' }) => BigInt(credited_days) * BigInt(price_raw)),
+  )
   const spent =
-    sum(settled.map(({ credited_days = 0, price_raw = '0' }) => BigInt(credited_days) * BigInt(price_raw))) +
-    (BigInt(invoice.credited_days) - boughtByPayments) * BigInt(invoice.amount_raw)
+    spentByPayments + (BigInt(invoice.credited_days) - boughtByPayments) * BigInt(invoice.amount_raw)
   const inflow = (received + BigInt(invoice.carried_raw)) * days
   const accounted = spent + BigInt(invoice.unspent) + BigInt(invoice.moved_raw) * days
   if (inflow !== accounted)
-    faults.push(
-      `${invoice._id} took in ${inflow} and accounts for ${accounted}, in ${days}ths of the smallest unit`,
-    )
+    faults.push(`${id} took in ${inflow} and accounts for ${accounted}, in ${days}ths of the smallest unit`)
   if (BigInt(invoice.unspent) < 0n || BigInt(invoice.moved_raw) < 0n)
-    faults.push(`${invoice._id} has less than nothing left`)
+    faults.push(`${id} has less than nothing left`)
   if (boughtByPayments > BigInt(invoice.credited_days))
-    faults.push(`${invoice._id} credited fewer days than its payments bought`)
+    faults.push(`${id} credited fewer days than its payments bought`)
   return faults
 }
 
+/** Of each agent's invoices in a coin, what moved out of some was carried into others. */
 function checkMoves(invoices: readonly InvoiceRecord[]): string[] {
   const totals = new Map<string, { moved: bigint; carried: bigint }>()
   for (const { agent_id, coin, moved_raw, carried_raw } of invoices) {
@@ -99,17 +88,8 @@ function checkMoves(invoices: readonly InvoiceRecord[]): string[] {
   )
 }
 
-function checkUnique(what: string, keys: readonly string[]): string[] {
-  return new Set(keys).size === keys.length ? [] : [`one ${what} stands there twice`]
-}
-
-/**
- * Entries by what they are of, and no step numbered or written twice; an entry that just got its number may
- * still wait too.
- */
-function bySource(entries: readonly PendingEntry[]): Map<string, PendingEntry> {
-  return new Map(entries.map((entry) => [entry.source, entry]))
-}
+const checkUnique = <Stored>(what: string, records: readonly Stored[], keyOf: (record: Stored) => string) =>
+  new Set(records.map(keyOf)).size === records.length ? [] : [`one ${what} stands there twice`]
 
 function checkEntries(
   invoices: readonly InvoiceRecord[],
@@ -121,10 +101,8 @@ function checkEntries(
     const entry = entries.get(`${_id}/payment`)
     if ((entry !== undefined) !== (state === 'settled' || undone_at !== undefined))
       faults.push(`${_id} is ${state} and ${entry === undefined ? 'has no entry' : 'has an entry'}`)
-    if (
-      entry !== undefined &&
-      (entry.data['amount_raw'] !== amount_raw || entry.data['invoice_id'] !== invoice_id)
-    )
+    const { data = { amount_raw, invoice_id } } = entry ?? {}
+    if (data['amount_raw'] !== amount_raw || data['invoice_id'] !== invoice_id)
       faults.push(`the entry of ${_id} says something else`)
   }
   const credited = new Map<string, number>()
@@ -148,13 +126,21 @@ export interface BookRecords {
   lines: JournalLine[]
 }
 
+/** Moves an amount from one account to another; an account that isn't in the map yet has 0. */
+export function moveBetween<Name>(
+  balances: Map<Name, bigint>,
+  from: Name,
+  to: Name,
+  amountRaw: bigint,
+): void {
+  balances.set(from, (balances.get(from) ?? 0n) - amountRaw)
+  balances.set(to, (balances.get(to) ?? 0n) + amountRaw)
+}
+
 /** What each account of a coin holds by the journal. */
 export function balancesOf(lines: readonly JournalLine[]): Map<Account, bigint> {
   const balances = new Map<Account, bigint>()
-  for (const { from, to, amount_raw: raw } of lines) {
-    balances.set(from, (balances.get(from) ?? 0n) - BigInt(raw))
-    balances.set(to, (balances.get(to) ?? 0n) + BigInt(raw))
-  }
+  for (const { from, to, amount_raw: raw } of lines) moveBetween(balances, from, to, BigInt(raw))
   return balances
 }
 
@@ -174,84 +160,65 @@ export function findBookFaults(read: BookRecords): string[] {
       orders: own(read.orders),
       payouts: own(read.payouts),
       transfers: own(read.transfers),
-      // Of what came in beside payments there is no other record.
-      deposits: own(read.lines).filter(
-        ({ from, to }) =>
-          [from, to].includes('chain') && ['operator', 'unassigned'].includes(from === 'chain' ? to : from),
-      ),
+      lines: own(read.lines),
     })
-    for (const account of new Set([...balances.keys(), ...expected.keys()]))
-      if ((balances.get(account) ?? 0n) !== (expected.get(account) ?? 0n))
-        faults.push(
-          `${coin} ${account}: ${balances.get(account) ?? 0n} by the journal, ${expected.get(account) ?? 0n} by the records`,
-        )
+    for (const account of new Set([...balances.keys(), ...expected.keys()])) {
+      const [byJournal, byRecords] = [balances.get(account) ?? 0n, expected.get(account) ?? 0n]
+      if (byJournal !== byRecords)
+        faults.push(`${coin} ${account}: ${byJournal} by the journal, ${byRecords} by the records`)
+    }
     if (sum([...balances.values()]) !== 0n) faults.push(`${coin}: the accounts are not 0 together`)
   }
   return faults
 }
 
-function expectedBalances(of: {
-  invoices: InvoiceRecord[]
-  payments: PaymentRecord[]
-  orders: OrderRecord[]
-  payouts: StoredPayout[]
-  transfers: TransferRecord[]
-  deposits: JournalLine[]
-}): Map<Account, bigint> {
-  const expected = new Map<Account, bigint>()
-  const add = (account: Account, amount: bigint) =>
-    expected.set(account, (expected.get(account) ?? 0n) + amount)
-  const take = (from: Account, to: Account, amount: bigint) => {
-    add(from, -amount)
-    add(to, amount)
+/** Whether a line is of money that came in, or went back, beside payments: it has no other record. */
+const isDeposit = ({ from, to }: JournalLine): boolean =>
+  [from, to].includes('chain') && ['operator', 'unassigned'].includes(from === 'chain' ? to : from)
+
+/** What each account of a coin must hold by the records. */
+function expectedBalances({
+  invoices,
+  payments,
+  orders,
+  payouts,
+  transfers,
+  lines,
+}: BookRecords): Map<Account, bigint> {
+  const expected = balancesOf(lines.filter(isDeposit))
+  const move = (from: Account, to: Account, amountRaw: bigint | string): void =>
+    moveBetween(expected, from, to, BigInt(amountRaw))
+  for (const payment of payments.filter(({ state }) => state === 'settled')) {
+    const { order_id: orderId, taken_from: from = 'chain' } = payment
+    const to: Account = orderId === undefined ? `invoice:${payment.invoice_id}` : `order:${orderId}`
+    move(payment.reversed_at === undefined ? from : 'lost', to, payment.amount_raw)
   }
-  for (const payment of of.payments.filter(({ state }) => state === 'settled')) {
-    const {
-      amount_raw: raw,
-      order_id: orderId,
-      invoice_id: invoiceId,
-      reversed_at: at,
-      taken_from: from = 'chain',
-    } = payment
-    take(
-      at === undefined ? from : 'lost',
-      orderId === undefined ? `invoice:${invoiceId}` : `order:${orderId}`,
-      BigInt(raw),
-    )
+  for (const invoice of invoices.filter(({ days }) => days !== undefined)) {
+    const account: Account = `invoice:${invoice._id}`
+    const remainder: Account = `remainder:${invoice.agent_id}`
+    const carriedRaw = BigInt(invoice.carried_raw) - BigInt(invoice.moved_raw)
+    const leftRaw = remainderRaw(invoice)
+    move(remainder, account, carriedRaw)
+    move(account, 'sold', BigInt(invoice.received_raw) + carriedRaw - leftRaw)
+    if (isPaid(invoice) || invoice.lapsed) move(account, remainder, leftRaw)
   }
-  for (const invoice of of.invoices.filter(({ days }) => days !== undefined)) {
-    const { _id, agent_id: agentId, carried_raw: carried, moved_raw: moved, received_raw: received } = invoice
-    const remainder: Account = `remainder:${agentId}`
-    take(remainder, `invoice:${_id}`, BigInt(carried) - BigInt(moved))
-    const left = remainderRaw(invoice)
-    take(`invoice:${_id}`, 'sold', BigInt(received) + BigInt(carried) - BigInt(moved) - left)
-    if (isPaid(invoice) || invoice.lapsed) take(`invoice:${_id}`, remainder, left)
+  for (const order of orders) {
+    if (order.fee_taken === true) move(`order:${order._id}`, 'fee', order.fee_raw)
+    move(`order:${order._id}`, 'lost', order.written_off_raw)
   }
-  for (const order of of.orders) {
-    if (order.fee_taken === true) take(`order:${order._id}`, 'fee', BigInt(order.fee_raw))
-    take(`order:${order._id}`, 'lost', BigInt(order.written_off_raw))
+  const confirmed = transfers.filter(({ state }) => state === 'confirmed')
+  const confirmedIds = new Set(confirmed.map(({ _id }) => _id))
+  for (const payout of payouts.filter(({ state }) => state !== 'withdrawn')) {
+    const { order_id: orderId, state, transfer_id: transferId = '', amount_raw: raw } = payout
+    const owed: Account = `owed:${payout.agent_id}`
+    move(orderId === undefined ? 'operator' : `order:${orderId}`, owed, raw)
+    // All that a confirmed transfer sends is moved on from the operator's account below.
+    if (state === 'manual' || (state === 'in_transfer' && confirmedIds.has(transferId)))
+      move(owed, 'operator', raw)
   }
-  const transfers = new Map(of.transfers.map((transfer) => [transfer._id, transfer]))
-  for (const {
-    agent_id: agentId,
-    order_id: orderId,
-    amount_raw: raw,
-    state,
-    transfer_id: id,
-  } of of.payouts) {
-    if (state === 'withdrawn') continue
-    take(orderId === undefined ? 'operator' : `order:${orderId}`, `owed:${agentId}`, BigInt(raw))
-    if (state === 'manual') take(`owed:${agentId}`, 'operator', BigInt(raw))
-    // Below it goes from the operator with all that its transfer sends.
-    if (state === 'in_transfer' && transfers.get(id ?? '')?.state === 'confirmed')
-      take(`owed:${agentId}`, 'operator', BigInt(raw))
+  for (const { kind, amount_raw: raw, fee_raw: feeRaw = '0' } of confirmed) {
+    if (kind === 'payout') move('operator', 'paid', raw)
+    move('operator', 'network_fee', feeRaw)
   }
-  for (const { state, kind, amount_raw: raw, fee_raw: fee } of of.transfers.filter(
-    (one) => one.state === 'confirmed',
-  )) {
-    if (state === 'confirmed' && kind === 'payout') take('operator', 'paid', BigInt(raw))
-    take('operator', 'network_fee', BigInt(fee ?? '0'))
-  }
-  for (const { from, to, amount_raw: raw } of of.deposits) take(from, to, BigInt(raw))
   return expected
 }

@@ -1,16 +1,16 @@
-import type { ClientSession, Connection } from 'mongoose'
+import type { ClientSession, Connection, mongo } from 'mongoose'
 import { findContentFaults } from '../account/content-check.ts'
 import type { Context } from '../context.ts'
 import { findChainFault } from '../ledger/chain-check.ts'
 import { readLogFromTiles } from '../ledger/log.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { memoryFileOf, readMemory } from '../ledger/seal-memory.ts'
-import { COINS, formatAmount } from '../payments/coin.ts'
+import { COINS } from '../payments/coin.ts'
 import { SHARE_PAGES_KEPT_MS } from '../foundation/limits.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { nowSeconds, SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { findBookFaults, findMoneyFaults, type BookRecords } from './check-money.ts'
-import { findLost, mendLost, type Lost } from './lost-entries.ts'
-import { OPERATOR } from './finding.ts'
+import { findLostEntries, restoreEntry, type LostEntry } from './lost-entries.ts'
+import { formatGap, OPERATOR } from './finding.ts'
 
 /** Something that doesn't hold. */
 export interface Fault {
@@ -24,68 +24,81 @@ export interface CheckResult {
   /** What was looked at. */
   title: string
   faults: Fault[]
+  /** How many faults were mended before the look. */
   mended: number
 }
 
 interface Check {
   name: string
   title: string
-  run(ctx: Context, mends: boolean): Promise<{ faults: Fault[]; mended?: number }>
+  findFaults(ctx: Context): Promise<Fault[]>
+  /** Mends what can be mended. @returns how many faults it mended */
+  mend?(ctx: Context): Promise<number>
 }
 
-/** The books were compared lately if that was so long ago at most. */
+/** The books of a coin were compared lately if that was so long ago at most. */
 const COMPARED_SECONDS = 900
 const RESTORE = `${OPERATOR} restore DIR --to URL|DATA_DIR   # of a backup from before`
 
 const CHECKS: readonly Check[] = [
-  { name: 'indexes', title: 'every collection has its indexes', run: checkIndexes },
-  { name: 'entries', title: 'numbers without a gap, one entry for each record', run: checkEntries },
+  { name: 'indexes', title: 'every collection has its indexes', findFaults: checkIndexes },
+  {
+    name: 'entries',
+    title: 'numbers without a gap, one entry for each record',
+    findFaults: checkEntries,
+    mend: restoreEntries,
+  },
   {
     name: 'seals',
     title: 'links, ranges, roots and signatures of all seals, over all entries',
-    async run(ctx) {
+    async findFaults(ctx) {
       const fault = await findChainFault(ctx)
-      return { faults: fault === undefined ? [] : [{ what: fault, command: RESTORE }] }
+      return fault === undefined ? [] : [{ what: fault, command: RESTORE }]
     },
   },
-  { name: 'log', title: 'the tiles of the log lead to the root that was signed', run: checkLog },
+  { name: 'log', title: 'the tiles of the log lead to the root that was signed', findFaults: checkLog },
   {
     name: 'content',
     title: 'records are what their entries commit to, and sums follow from the entries',
-    async run(ctx) {
-      const { count, sentences: told } = await findContentFaults(ctx)
-      const rest = count > told.length ? [`and ${count - told.length} more`] : []
-      return { faults: [...told, ...rest].map((what) => ({ what, command: showOf(what) })) }
+    async findFaults(ctx) {
+      const { count, sentences } = await findContentFaults(ctx)
+      const rest = count > sentences.length ? [`and ${count - sentences.length} more`] : []
+      return [...sentences, ...rest].map((what) => ({ what, command: showCommandFor(what) }))
     },
   },
-  { name: 'memory', title: 'the seal memory of this host fits the database', run: checkMemory },
-  { name: 'money', title: 'every payment is accounted for, once', run: checkMoney },
-  { name: 'books', title: 'the journal agrees with the records', run: checkBooks },
-  { name: 'shares', title: 'the shares of an order are the nonces on its pages', run: checkShares },
-  { name: 'chains', title: 'the books agree with the chains of the coins', run: checkChains },
+  { name: 'memory', title: 'the seal memory of this host fits the database', findFaults: checkMemory },
+  { name: 'money', title: 'every payment is accounted for, once', findFaults: checkMoney },
+  { name: 'books', title: 'the journal agrees with the records', findFaults: checkBooks },
+  { name: 'shares', title: 'the shares of an order are the nonces on its pages', findFaults: checkShares },
+  { name: 'chains', title: 'the books agree with the chains of the coins', findFaults: checkChains },
 ]
 
 export const CHECK_NAMES = CHECKS.map(({ name }) => name)
 
-/** Runs every check, one after another; each reads the database as it was at one moment. */
+/**
+ * Runs every check, or `only` the one of that name, one after another. Each reads the database as it was at
+ * one moment.
+ */
 export async function runChecks(
   ctx: Context,
-  { mends, only, report }: { mends: boolean; only?: string | undefined; report?: (name: string) => void },
+  { mends, only }: { mends: boolean; only?: string | undefined },
 ): Promise<CheckResult[]> {
   const results: CheckResult[] = []
-  for (const { name, title, run } of CHECKS.filter((check) => only === undefined || check.name === only)) {
-    report?.(name)
-    results.push({ name, title, mended: 0, ...(await run(ctx, mends)) })
+  for (const { name, title, findFaults, mend } of CHECKS) {
+    if (only !== undefined && only !== name) continue
+    const mended = mends ? ((await mend?.(ctx)) ?? 0) : 0
+    results.push({ name, title, faults: await findFaults(ctx), mended })
   }
   return results
 }
 
-const showOf = (sentence: string): string => {
+/** The command that shows the record which a fault's sentence names. */
+const showCommandFor = (sentence: string): string => {
   const [id] = /\b[a-z]{3}_[0-9a-z]{26}\b/.exec(sentence) ?? []
   return id === undefined ? `${OPERATOR} check --only seals` : `${OPERATOR} show ${id}`
 }
 
-/** Every read of `work` is of one moment, so that what runs meanwhile is no fault. */
+/** All reads of `work` see the database at one moment, so that writes meanwhile don't look like faults. */
 async function atOneMoment<T>(
   { database }: Context,
   work: (connection: Connection, session: ClientSession) => Promise<T>,
@@ -98,7 +111,18 @@ async function atOneMoment<T>(
   }
 }
 
-async function checkIndexes({ database: { connection } }: Context): Promise<{ faults: Fault[] }> {
+/** All documents of the named collections at one moment. */
+const readCollections = <Name extends string>(
+  ctx: Context,
+  names: readonly Name[],
+): Promise<Record<Name, mongo.Document[]>> =>
+  atOneMoment(ctx, async (connection, session) => {
+    const read = {} as Record<Name, mongo.Document[]>
+    for (const name of names) read[name] = await connection.collection(name).find({}, { session }).toArray()
+    return read
+  })
+
+async function checkIndexes({ database: { connection } }: Context): Promise<Fault[]> {
   const lacking = await Promise.all(
     Object.values(connection.models).map(async ({ collection: { collectionName: name }, schema }) => {
       const found = await connection
@@ -109,127 +133,109 @@ async function checkIndexes({ database: { connection } }: Context): Promise<{ fa
       return schema.indexes().every(([key]) => keys.has(JSON.stringify(key))) ? [] : [name]
     }),
   )
-  return {
-    faults: lacking.flat().map((name) => ({
-      what: `the collection ${name} lacks an index: nothing guards what is unique in it`,
-      command: 'start any process of the network: it makes what is missing',
-    })),
-  }
+  return lacking.flat().map((name) => ({
+    what: `the collection ${name} lacks an index: nothing guards what is unique in it`,
+    command: 'start any process of the network: it makes what is missing',
+  }))
 }
 
-async function checkEntries(ctx: Context, mends: boolean): Promise<{ faults: Fault[]; mended: number }> {
+async function checkEntries(ctx: Context): Promise<Fault[]> {
   const { gaps, lost } = await atOneMoment(ctx, async (connection, session) => ({
     gaps: await findGaps(connection, session),
-    lost: await findLost(connection, session),
+    lost: await findLostEntries(connection, session),
   }))
-  const faults = gaps.map((what) => ({ what, command: RESTORE }))
-  let mended = 0
-  for (const one of lost) {
-    if (mends && (await mendLost(ctx, one))) mended++
-    else faults.push(describeLost(one))
-  }
-  return { faults, mended }
+  return [...gaps.map((what) => ({ what, command: RESTORE })), ...lost.map(describeLost)]
 }
 
-const describeLost = ({ collection, id, source, isMendable }: Lost): Fault => ({
+async function restoreEntries(ctx: Context): Promise<number> {
+  let restored = 0
+  for (const entry of await atOneMoment(ctx, findLostEntries)) if (await restoreEntry(ctx, entry)) restored++
+  return restored
+}
+
+const describeLost = ({ collection, id, source, isMendable }: LostEntry): Fault => ({
   what: `${id} of ${collection} has no entry in the ledger and waits for none (${source})`,
   command: isMendable
     ? `${OPERATOR} check --mend   # it is numbered anew, after all that was`
     : `${OPERATOR} show ${id}   # what its entry said is not in the record; a backup of one moment has it`,
 })
 
+/** Whether the entries are numbered from 1 without a gap. @returns a sentence for the first that isn't */
 async function findGaps(connection: Connection, session: ClientSession): Promise<string[]> {
   const entries = connection.collection<{ _id: number }>('entries')
-  const [last] = await entries
-    .find({}, { session, projection: { _id: 1 } })
-    .sort({ _id: -1 })
-    .limit(1)
-    .toArray()
+  const ids = { session, projection: { _id: 1 } }
+  const [last = { _id: 0 }] = await entries.find({}, ids).sort({ _id: -1 }).limit(1).toArray()
   const count = await entries.countDocuments({}, { session })
-  if (count === (last?._id ?? 0)) return []
+  if (count === last._id) return []
   let due = 1
-  for await (const { _id } of entries.find({}, { session, projection: { _id: 1 } }).sort({ _id: 1 })) {
+  for await (const { _id } of entries.find({}, ids).sort({ _id: 1 })) {
     if (_id !== due) return [`the ledger has entry ${_id} where ${due} should be, and ${count} in all`]
     due++
   }
-  return [`the ledger has ${count} entries and ends at ${last?._id ?? 0}`]
+  return [`the ledger has ${count} entries and ends at ${last._id}`]
 }
 
-async function checkLog(ctx: Context): Promise<{ faults: Fault[] }> {
+async function checkLog(ctx: Context): Promise<Fault[]> {
   const last = await ctx.seals.lastSigned()
-  if (last?.log_root === undefined) return { faults: [] }
+  if (last?.log_root === undefined) return []
   const tree = await readLogFromTiles(ctx, last.to_id)
   const root = tree?.root().toString('hex')
-  if (root === last.log_root) return { faults: [] }
-  return {
-    faults: [
-      {
-        what: `the tiles of the log ${root === undefined ? 'are not all there' : `give the root ${root}`}, and seal ${last._id} was signed with ${last.log_root}`,
-        command: 'drop the collection log_tiles: the next seal builds it again',
-      },
-    ],
-  }
+  if (root === last.log_root) return []
+  return [
+    {
+      what: `the tiles of the log ${root === undefined ? 'are not all there' : `give the root ${root}`}, and seal ${last._id} was signed with ${last.log_root}`,
+      command: 'drop the collection log_tiles: the next seal builds it again',
+    },
+  ]
 }
 
-async function checkMemory(ctx: Context): Promise<{ faults: Fault[] }> {
+/** The seal memory is the signer's own record of what it has signed. */
+async function checkMemory(ctx: Context): Promise<Fault[]> {
   const file = memoryFileOf(ctx.config)
   const remembered = readMemory(file)
-  const last = await ctx.seals.lastSigned()
-  if (remembered === undefined || remembered.seq <= (last?._id ?? 0) + 1) return { faults: [] }
-  return {
-    faults: [
-      {
-        what: `${file} remembers seal ${remembered.seq}, and the database ends at the signed seal ${last?._id ?? 0}`,
-        command: `give back the newer database; or, on the signing host, ${OPERATOR} seal --adopt SEQ HASH`,
-      },
-    ],
-  }
+  const lastSeq = (await ctx.seals.lastSigned())?._id ?? 0
+  // A seal is remembered before its signature is stored.
+  if (remembered === undefined || remembered.seq <= lastSeq + 1) return []
+  return [
+    {
+      what: `${file} remembers seal ${remembered.seq}, and the database ends at the signed seal ${lastSeq}`,
+      command: `give back the newer database; or, on the signing host, ${OPERATOR} seal --adopt SEQ HASH`,
+    },
+  ]
 }
 
-async function checkMoney(ctx: Context): Promise<{ faults: Fault[] }> {
+async function checkMoney(ctx: Context): Promise<Fault[]> {
   const read = await atOneMoment(ctx, async (connection, session) => {
-    const all = async (name: string) => connection.collection(name).find({}, { session }).toArray()
-    const kinds = { kind: { $in: ['payment', 'pass_credit'] } }
-    const numbered = await connection.collection('entries').find(kinds, { session }).toArray()
+    const all = async (name: string, filter = {}) =>
+      connection.collection(name).find(filter, { session }).toArray()
+    const numbered = await all('entries', { kind: { $in: ['payment', 'pass_credit'] } })
     const pending: PendingEntry[] = []
-    for (const { collection } of Object.values(connection.models).filter(
-      ({ schema }) => schema.path('pending') !== undefined,
-    ))
+    for (const { collection, schema } of Object.values(connection.models)) {
+      if (schema.path('pending') === undefined) continue
       for await (const record of connection
         .collection<{ pending: PendingEntry[] }>(collection.collectionName)
         .find({ 'pending.source': { $exists: true } }, { session, projection: { pending: 1 } }))
         pending.push(...record.pending)
-    const entries = [...(numbered as unknown as PendingEntry[]), ...pending]
+    }
     return {
       invoices: (await all('invoices')) as never[],
       payments: (await all('payments')) as never[],
-      entries: [...new Map(entries.map((entry) => [entry.source, entry])).values()],
+      entries: [...(numbered as unknown as PendingEntry[]), ...pending],
     }
   })
-  return { faults: findMoneyFaults(read).map((what) => ({ what, command: showOf(what) })) }
+  return findMoneyFaults(read).map((what) => ({ what, command: showCommandFor(what) }))
 }
 
-async function checkBooks(ctx: Context): Promise<{ faults: Fault[] }> {
-  const read = await atOneMoment(ctx, async (connection, session) => {
-    const all = async (name: string) => connection.collection(name).find({}, { session }).toArray()
-    return {
-      invoices: await all('invoices'),
-      payments: await all('payments'),
-      orders: await all('orders'),
-      payouts: await all('payouts'),
-      transfers: await all('transfers'),
-      lines: await all('journal'),
-    } as unknown as BookRecords
-  })
-  return {
-    faults: findBookFaults(read).map((what) => ({
-      what,
-      command: `${OPERATOR} books --coin ${what.slice(0, 3)}`,
-    })),
-  }
+async function checkBooks(ctx: Context): Promise<Fault[]> {
+  const names = ['invoices', 'payments', 'orders', 'payouts', 'transfers', 'journal'] as const
+  const { journal: lines, ...records } = await readCollections(ctx, names)
+  return findBookFaults({ ...records, lines } as unknown as BookRecords).map((what) => ({
+    what,
+    command: `${OPERATOR} books --coin ${what.slice(0, 3)}`,
+  }))
 }
 
-async function checkShares(ctx: Context): Promise<{ faults: Fault[] }> {
+async function checkShares(ctx: Context): Promise<Fault[]> {
   return atOneMoment(ctx, async (connection, session) => {
     const counts = new Map<string, number>()
     for await (const { order_id: id, nonces } of connection
@@ -248,30 +254,25 @@ async function checkShares(ctx: Context): Promise<{ faults: Fault[] }> {
           what: `${_id} counts ${accepted} shares, and its pages hold ${counts.get(_id) ?? 0}`,
           command: `${OPERATOR} show ${_id}`,
         })
-    return { faults }
+    return faults
   })
 }
 
-/** As the workers, who have the nodes, have compared them. */
-async function checkChains(ctx: Context): Promise<{ faults: Fault[] }> {
-  const now = unixSeconds(ctx.databaseNow())
+/** Reads what the workers, which have the nodes, have stored about their own comparison. */
+async function checkChains(ctx: Context): Promise<Fault[]> {
+  const now = nowSeconds(ctx)
   const faults: Fault[] = []
-  for (const {
-    _id: coin,
-    configured,
-    gap_raw: gap = '0',
-    gap_at: at = 0,
-    halted,
-  } of await ctx.coins.listCoins()) {
+  for (const record of await ctx.coins.listCoins()) {
+    const { _id: coin, configured, gap_raw: gap = '0', gap_at: comparedAt = 0, halted } = record
     if (!configured || !COINS.includes(coin)) continue
     if (gap !== '0')
       faults.push({
-        what: `the chain of ${coin} holds ${formatAmount(BigInt(gap), coin)} more than the books say`,
+        what: `the chain of ${coin} holds ${formatGap(BigInt(gap), coin)} than the books say`,
         command: `${OPERATOR} books --coin ${coin}`,
       })
-    if (now - at > COMPARED_SECONDS)
+    if (now - comparedAt > COMPARED_SECONDS)
       faults.push({
-        what: `the books of ${coin} were not compared with the chain ${at === 0 ? 'yet' : `since ${new Date(at * SECOND_MS).toISOString()}`}`,
+        what: `the books of ${coin} were not compared with the chain ${comparedAt === 0 ? 'yet' : `since ${new Date(comparedAt * SECOND_MS).toISOString()}`}`,
         command: 'start the workers of the coin, and check again',
       })
     if (halted !== undefined)
@@ -280,5 +281,5 @@ async function checkChains(ctx: Context): Promise<{ faults: Fault[] }> {
         command: `${OPERATOR} reconcile ${coin} --dry-run`,
       })
   }
-  return { faults }
+  return faults
 }

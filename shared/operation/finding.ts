@@ -1,9 +1,9 @@
 import type { Context } from '../context.ts'
+import { formatAmount, type Coin } from '../payments/coin.ts'
 
 /** `look`: soon, it does no harm yet. `act`: something doesn't work, or money waits, until somebody acts. */
 export const SEVERITIES = ['look', 'act'] as const
 export type Severity = (typeof SEVERITIES)[number]
-export type Verdict = 'fine' | Severity
 
 /** Everything that can be found, and how bad it is. Each is a line of `operator status`, a metric and an alert. */
 export const FINDING_KINDS = {
@@ -68,23 +68,28 @@ export interface Finding {
   command: string
 }
 
-/** Reads one part of the network. It changes nothing. */
+/** Looks at one part of the network, and changes nothing. */
 export interface FindingReader {
   name: string
-  /** Which server it needs before anything else: if that is away, the reader isn't asked. */
+  /** If this server is away, the reader isn't asked. */
   needs: 'mongodb' | 'redis' | 'nothing'
-  read(ctx: Context): Promise<Finding[]>
+  /** `undefined` in the list is something that was looked at and is fine. */
+  read(ctx: Context): Promise<readonly (Finding | undefined)[]>
 }
+
+/** How far a chain is from its books: `2.5 XNO less`, `1 XMR more`. */
+export const formatGap = (gapRaw: bigint, coin: Coin): string =>
+  `${formatAmount(gapRaw < 0n ? -gapRaw : gapRaw, coin)} ${coin.toUpperCase()} ${gapRaw < 0n ? 'less' : 'more'}`
 
 export const OPERATOR = 'npm run operator --'
 
-/** The same finding at another time has the same name. */
-export const nameOf = ({ kind, about }: Finding): string => (about === undefined ? kind : `${kind}/${about}`)
+/** The finding's key: the same finding at another time has the same one. */
+export const keyOf = ({ kind, about }: Finding): string => (about === undefined ? kind : `${kind}/${about}`)
 
 export const severityOf = ({ kind }: Finding): Severity => FINDING_KINDS[kind]
 
-/** The worst of them. */
-export function verdictOf(findings: readonly Finding[]): Verdict {
-  const severities = new Set(findings.map(severityOf))
-  return severities.has('act') ? 'act' : severities.has('look') ? 'look' : 'fine'
+/** The worst severity among the findings; `fine` if there are none. */
+export function worstOf(findings: readonly Finding[]): 'fine' | Severity {
+  if (findings.length === 0) return 'fine'
+  return findings.some((finding) => severityOf(finding) === 'act') ? 'act' : 'look'
 }

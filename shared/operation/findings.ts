@@ -1,8 +1,9 @@
 import type { Context } from '../context.ts'
 import { withDeadline } from '../foundation/deadline.ts'
+import { messageOf } from '../foundation/errors.ts'
 import { StartError } from '../foundation/process.ts'
 import { coinFindings } from './coin-findings.ts'
-import { nameOf, OPERATOR, severityOf, type Finding, type FindingReader } from './finding.ts'
+import { keyOf, OPERATOR, severityOf, type Finding, type FindingReader } from './finding.ts'
 import { hostFindings } from './host-findings.ts'
 import { keyFindings } from './key-findings.ts'
 import { ledgerFindings } from './ledger-findings.ts'
@@ -21,8 +22,8 @@ const READERS: readonly FindingReader[] = [
 ]
 
 /**
- * All that isn't fine, the worst first. It changes nothing, and takes no longer than `limitMs` however the
- * servers are.
+ * Everything that isn't fine, the worst first. Changes nothing, and takes at most `limitMs` even if a server
+ * is away.
  */
 export async function readFindings(ctx: Context, limitMs: number): Promise<Finding[]> {
   const endsAt = performance.now() + limitMs
@@ -33,54 +34,53 @@ export async function readFindings(ctx: Context, limitMs: number): Promise<Findi
       () => new Error(`${what} does not answer within ${(limitMs / 1_000).toFixed(1)} s`),
     )
   const servers = {
-    mongodb: inTime(
-      ctx.database
-        .whenReady()
-        .then(() => ctx.database.connection.getClient().db('admin').command({ ping: 1 })),
-      'MongoDB',
-    ),
-    redis: inTime(
-      ctx.queues.whenReady().then(() => ctx.queues.get('sweep').getMeta()),
-      'Redis',
-    ),
+    mongodb: inTime(pingMongo(ctx), 'MongoDB'),
+    redis: inTime(pingRedis(ctx), 'Redis'),
   }
-  const away: Finding[] = []
-  const found = await Promise.all([
-    ...Object.entries(servers).map(async ([server, answer]) => {
-      await answer.catch((error: unknown) => away.push(serverFinding(server as 'mongodb' | 'redis', error)))
-      return []
-    }),
-    ...READERS.map(async ({ name, needs, read }): Promise<Finding[]> => {
-      const isUp =
-        needs === 'nothing' ||
-        (await servers[needs].then(
-          () => true,
-          () => false, // said of the server itself
-        ))
-      if (!isUp) return []
-      return inTime(read(ctx), `The part "${name}"`).catch((error: unknown) => [
+  const findServer = (server: 'mongodb' | 'redis'): Promise<Finding[]> =>
+    servers[server].then(
+      () => [],
+      (error: unknown) => [describeOutage(server, error)],
+    )
+  const askReader = async ({ name, needs, read }: FindingReader): Promise<Finding[]> => {
+    if (needs !== 'nothing' && (await findServer(needs)).length > 0) return []
+    try {
+      return (await inTime(read(ctx), `The part "${name}"`)).filter((finding) => finding !== undefined)
+    } catch (error) {
+      return [
         {
-          kind: 'part_unreadable' as const,
+          kind: 'part_unreadable',
           about: name,
           what: `The part "${name}" cannot be read, so nothing is known of it`,
-          why: error instanceof Error ? error.message : String(error),
+          why: messageOf(error),
           command: `${OPERATOR} status --wait 30`,
         },
-      ])
-    }),
-    inTime(
-      servers.mongodb.then(() => ctx.watch.readSince()),
-      'MongoDB',
-    ).catch(() => new Map<string, number>()),
+      ]
+    }
+  }
+  const readSince = servers.mongodb.then(() => ctx.watch.readSince())
+  const [found, since] = await Promise.all([
+    Promise.all([findServer('mongodb'), findServer('redis'), ...READERS.map(askReader)]),
+    inTime(readSince, 'MongoDB').catch(() => new Map<string, number>()),
   ])
-  const since = found.at(-1) as ReadonlyMap<string, number>
-  return [...away, ...(found.slice(0, -1) as Finding[][]).flat()]
-    .map((finding) => ({ ...finding, since: finding.since ?? since.get(nameOf(finding)) }))
+  return found
+    .flat()
+    .map((finding) => ({ ...finding, since: finding.since ?? since.get(keyOf(finding)) }))
     .toSorted((a, b) => Number(severityOf(a) === 'look') - Number(severityOf(b) === 'look'))
 }
 
-function serverFinding(server: 'mongodb' | 'redis', error: unknown): Finding {
-  const why = error instanceof Error ? error.message : String(error)
+async function pingMongo({ database }: Context): Promise<void> {
+  await database.whenReady()
+  await database.connection.getClient().db('admin').command({ ping: 1 })
+}
+
+async function pingRedis({ queues }: Context): Promise<void> {
+  await queues.whenReady()
+  await queues.get('sweep').getMeta()
+}
+
+function describeOutage(server: 'mongodb' | 'redis', error: unknown): Finding {
+  const why = messageOf(error)
   // MongoDB answers, and this program can't work on what it holds.
   if (error instanceof StartError)
     return {

@@ -1,7 +1,10 @@
 import { KEY_LEASES } from '../servers/lease-store.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
-/** Hosts with another seed, wallet or seal key than the one in use. One that waits with the same is as it should be. */
+/**
+ * Workers that were refused because their seed, wallet or seal key is not the one in use. A worker that waits
+ * with the same key is as it should be.
+ */
 export const keyFindings: FindingReader = {
   name: 'keys',
   needs: 'mongodb',
@@ -10,17 +13,17 @@ export const keyFindings: FindingReader = {
     return hosts
       .filter(({ state }) => state === 'refused')
       .map(({ lease, host, publicName = '' }): Finding => {
-        const isHeld = hosts.some((other) => other.lease === lease && other.state !== 'refused')
+        const isRightKeyAtWork = hosts.some((other) => other.lease === lease && other.state !== 'refused')
         const takeOver =
           lease === KEY_LEASES.seal
             ? `${OPERATOR} seal --adopt SEQ HASH   # on that host`
             : `${OPERATOR} reconcile ${lease === KEY_LEASES.xno ? 'xno' : 'xmr'} --take-over ${publicName}`
         return {
-          kind: isHeld ? 'key_refused' : 'key_missing',
+          kind: isRightKeyAtWork ? 'key_refused' : 'key_missing',
           about: `${lease}, ${host}`,
           what: `A worker on ${host} has another key than the ${lease} in use, and was refused`,
-          why: `its key is that of ${publicName}${isHeld ? '; the right one is at work' : ', and no worker has the right one'}`,
-          command: isHeld ? 'stop that worker, or give it the right key' : takeOver,
+          why: `its key is that of ${publicName}${isRightKeyAtWork ? '; the right one is at work' : ', and no worker has the right one'}`,
+          command: isRightKeyAtWork ? 'stop that worker, or give it the right key' : takeOver,
         }
       })
   },

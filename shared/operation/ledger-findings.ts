@@ -17,57 +17,51 @@ export const ledgerFindings: FindingReader = {
   name: 'ledger',
   needs: 'mongodb',
   async read(ctx) {
-    const [chain, unsigned, unsealed, unnumbered, unwitnessed] = await Promise.all([
-      ctx.seals.readStatus(),
+    const [chainFault, unsigned, unsealed, unnumbered, unwitnessed] = await Promise.all([
+      findBrokenChain(ctx),
       findUnsigned(ctx),
       findUnsealed(ctx),
       findUnnumbered(ctx),
       findUnwitnessed(ctx),
     ])
-    return [
-      ...(chain.intact
-        ? []
-        : [
-            {
-              kind: 'chain_broken' as const,
-              what: 'The chain of seals does not hold, and nothing more is signed',
-              why: chain.fault,
-              command: `${OPERATOR} check`,
-            },
-          ]),
-      ...unsigned,
-      ...unsealed,
-      ...unnumbered,
-      ...unwitnessed,
-    ]
+    return [chainFault, unsigned, unsealed, unnumbered, unwitnessed]
   },
 }
 
-async function findUnsigned(ctx: Context): Promise<Finding[]> {
+async function findBrokenChain(ctx: Context): Promise<Finding | undefined> {
+  const { intact, fault } = await ctx.seals.readStatus()
+  if (intact) return undefined
+  return {
+    kind: 'chain_broken',
+    what: 'The chain of seals does not hold, and nothing more is signed',
+    why: fault,
+    command: `${OPERATOR} check`,
+  }
+}
+
+async function findUnsigned(ctx: Context): Promise<Finding | undefined> {
   const unsigned = await ctx.seals.listUnsigned(MAX_UNSIGNED)
   const [first] = unsigned
   const seal = first === undefined ? undefined : await ctx.seals.find(first)
-  if (seal === undefined) return []
+  if (seal === undefined) return undefined
   const reason = await readRefusal(ctx)
-  if (reason === undefined && unixSeconds(ctx.now()) - seal.at < SEAL_SLACK_SECONDS) return []
+  if (reason === undefined && unixSeconds(ctx.now()) - seal.at < SEAL_SLACK_SECONDS) return undefined
   const head = await ctx.seals.lastSigned()
   const { seq, payloadHash } = head === undefined ? NOTHING_SIGNED : headOf(head)
-  return [
-    {
-      kind: 'seals_unsigned',
-      since: seal.at,
-      what: `${unsigned.length} seals have no signature, from ${seal._id} on`,
-      why: reason ?? 'no worker with SEAL_KEY_FILE has tried',
-      command:
-        // The refusal asks for this, beside giving back what belongs together.
-        reason?.includes('operator seal --adopt') === true
-          ? `${OPERATOR} seal --adopt ${seq} ${payloadHash}   # on the signing host, only if this database is the one to go on from`
-          : `npm run workers -- --queues sign-seals,sign-announcement,cosign   # with SEAL_KEY_FILE; or: ${OPERATOR} seal`,
-    },
-  ]
+  // The signer's refusal names this command if another database may be the right one.
+  const asksForAdoption = reason?.includes('operator seal --adopt') === true
+  return {
+    kind: 'seals_unsigned',
+    since: seal.at,
+    what: `${unsigned.length} seals have no signature, from ${seal._id} on`,
+    why: reason ?? 'no worker with SEAL_KEY_FILE has tried',
+    command: asksForAdoption
+      ? `${OPERATOR} seal --adopt ${seq} ${payloadHash}   # on the signing host, only if this database is the one to go on from`
+      : `npm run workers -- --queues sign-seals,sign-announcement,cosign   # with SEAL_KEY_FILE; or: ${OPERATOR} seal`,
+  }
 }
 
-/** What the last try to sign ended with; undefined if Redis doesn't say. */
+/** Why the signer's last try failed; undefined if it didn't, or Redis doesn't say. */
 async function readRefusal(ctx: Context): Promise<string | undefined> {
   if (!(await reachesRedis(ctx, REDIS_LIMIT_MS))) return undefined
   const [job] = await ctx.queues
@@ -77,66 +71,65 @@ async function readRefusal(ctx: Context): Promise<string | undefined> {
   return job?.failedReason === undefined || job.failedReason === '' ? undefined : firstLine(job.failedReason)
 }
 
-async function findUnsealed(ctx: Context): Promise<Finding[]> {
+async function findUnsealed(ctx: Context): Promise<Finding | undefined> {
   const last = await ctx.seals.last()
-  const [waiting] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
-  const limit = ctx.config.sealIntervalMs / SECOND_MS + SEAL_SLACK_SECONDS
-  if (waiting === undefined || unixSeconds(ctx.now()) - waiting.at <= limit) return []
-  return [
-    {
-      kind: 'entries_unsealed',
-      since: waiting.at,
-      what: `No seal stands over the entries from ${waiting._id} on`,
-      command: `${OPERATOR} seal`,
-    },
-  ]
-}
-
-/** They get their numbers within seconds. */
-async function findUnnumbered(ctx: Context): Promise<Finding[]> {
-  const found = await Promise.all(
-    ctx.entries.pendingCollections().map(async ({ name, list }) => ({ name, records: await list('', 20) })),
-  )
-  const waiting = found.flatMap(({ name, records }) =>
-    records.flatMap(({ _id, pending }) => pending.map(({ at }) => ({ name, id: _id, at }))),
-  )
-  const oldest = waiting.toSorted((a, b) => a.at - b.at)[0]
-  if (oldest === undefined || unixSeconds(ctx.now()) - oldest.at < SEAL_SLACK_SECONDS) return []
-  return [
-    {
-      kind: 'entries_unnumbered',
-      since: oldest.at,
-      what: `Records wait for their number in the ledger, ${oldest.id} of ${oldest.name} first`,
-      command: `npm run workers -- --queues sequence,make-seal,check-chain`,
-    },
-  ]
-}
-
-/** Fewer than WITNESS_QUORUM of WITNESSES have cosigned the newest checkpoint. It holds up nothing. */
-async function findUnwitnessed(ctx: Context): Promise<Finding[]> {
-  const { witnesses, witnessQuorum: quorum } = ctx.config
-  if (quorum === 0) return []
-  const vkeys = witnesses.map(({ key }) => formatVkey(key))
-  // Each new seal has its own time to be cosigned, and the one before isn't offered any more.
-  const asked = unixSeconds(ctx.now()) - COSIGN_SLACK_SECONDS
-  const [due, last] = await Promise.all([ctx.seals.lastSigned(undefined, asked), ctx.seals.lastSigned()])
-  if (due === undefined) return []
-  for (const seal of [last, due]) {
-    const checkpoint = checkpointOf(seal)
-    if (checkpoint === undefined) return []
-    const cosigned = await ctx.cosignatures.findCosigned(checkpoint.size, vkeys)
-    if (cosigned.size >= quorum) return []
-    if (seal !== due) continue
-    const away = witnesses.filter((_, place) => !cosigned.has(vkeys[place] ?? '')).map(({ key }) => key.name)
-    return [
-      {
-        kind: 'log_unwitnessed',
-        since: seal.at,
-        what: `${cosigned.size} of the ${quorum} witnesses that WITNESS_QUORUM asks for have cosigned the checkpoint of ${checkpoint.size} entries`,
-        why: `without a cosignature: ${away.join(', ')}`,
-        command: `npm run workers -- --queues cosign   # with WITNESSES; then ask those who run the witnesses`,
-      },
-    ]
+  const [oldest] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
+  const limitSeconds = ctx.config.sealIntervalMs / SECOND_MS + SEAL_SLACK_SECONDS
+  if (oldest === undefined || unixSeconds(ctx.now()) - oldest.at <= limitSeconds) return undefined
+  return {
+    kind: 'entries_unsealed',
+    since: oldest.at,
+    what: `No seal stands over the entries from ${oldest._id} on`,
+    command: `${OPERATOR} seal`,
   }
-  return []
+}
+
+/** Entries that still wait in their records for a number, which they get within seconds. */
+async function findUnnumbered(ctx: Context): Promise<Finding | undefined> {
+  const found = await Promise.all(
+    ctx.entries
+      .pendingCollections()
+      .map(async ({ name, list }) =>
+        (await list('', 20)).flatMap(({ _id: id, pending }) => pending.map(({ at }) => ({ name, id, at }))),
+      ),
+  )
+  const [oldest] = found.flat().toSorted((a, b) => a.at - b.at)
+  if (oldest === undefined || unixSeconds(ctx.now()) - oldest.at < SEAL_SLACK_SECONDS) return undefined
+  return {
+    kind: 'entries_unnumbered',
+    since: oldest.at,
+    what: `Records wait for their number in the ledger, ${oldest.id} of ${oldest.name} first`,
+    command: `npm run workers -- --queues sequence,make-seal,check-chain`,
+  }
+}
+
+/**
+ * Fewer than WITNESS_QUORUM of WITNESSES have cosigned either the newest checkpoint or the newest that they had
+ * time for. It holds up nothing.
+ */
+async function findUnwitnessed(ctx: Context): Promise<Finding | undefined> {
+  const { witnesses, witnessQuorum: quorum } = ctx.config
+  if (quorum === 0) return undefined
+  const vkeys = witnesses.map(({ key }) => formatVkey(key))
+  const findCosigned = (size: number): Promise<ReadonlySet<string>> =>
+    ctx.cosignatures.findCosigned(size, vkeys)
+  // Each new seal has its own time to be cosigned, and the one before isn't offered any more.
+  const askedBefore = unixSeconds(ctx.now()) - COSIGN_SLACK_SECONDS
+  const [due, last] = await Promise.all([
+    ctx.seals.lastSigned(undefined, askedBefore),
+    ctx.seals.lastSigned(),
+  ])
+  const [checkpoint, newest] = [checkpointOf(due), checkpointOf(last)]
+  if (due === undefined || checkpoint === undefined || newest === undefined) return undefined
+  if ((await findCosigned(newest.size)).size >= quorum) return undefined
+  const cosigned = await findCosigned(checkpoint.size)
+  if (cosigned.size >= quorum) return undefined
+  const missing = witnesses.filter(({ key }) => !cosigned.has(formatVkey(key))).map(({ key }) => key.name)
+  return {
+    kind: 'log_unwitnessed',
+    since: due.at,
+    what: `${cosigned.size} of the ${quorum} witnesses that WITNESS_QUORUM asks for have cosigned the checkpoint of ${checkpoint.size} entries`,
+    why: `without a cosignature: ${missing.join(', ')}`,
+    command: `npm run workers -- --queues cosign   # with WITNESSES; then ask those who run the witnesses`,
+  }
 }

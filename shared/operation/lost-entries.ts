@@ -7,28 +7,32 @@ import type { PaymentRecord } from '../payments/invoice.ts'
 import { paymentEntry } from '../payments/settlement.ts'
 import { postEntry } from '../posts/post-service.ts'
 import type { PostRecord } from '../posts/post.ts'
+import { pagesOf } from '../servers/records.ts'
 
 /*
- * A record and its first entry are one write, so one without the other is the trace of a database that was
- * put together from different times: its `pending` mark was taken out before the record was copied, and the
- * entry had not been there yet when the entries were.
+ * A record and its first entry in the ledger are one write: the record carries the entry in its `pending` field
+ * until the sequencer numbers it. So a record with neither is the trace of a database that was put together
+ * from different times: the record was copied after its entry was numbered, and the entries before that.
  */
 
-export interface Lost {
+/** A record that must have a ledger entry and has none, neither numbered nor pending. */
+export interface LostEntry {
   collection: string
+  /** Of the record. */
   id: string
+  /** Of the entry: which step of the record it would tell of. */
   source: string
-  /** Whether all that the entry said is in the record. */
+  /** Whether the record holds all that the entry said. */
   isMendable: boolean
 }
 
 interface Rule {
   collection: string
-  /** What follows the id in the source; undefined if any entry of the record will do. */
+  /** What follows the id in the entry's source; undefined if any entry of the record will do. */
   step: string | undefined
-  /** Which of the records have one. */
+  /** Which records of the collection have an entry, if not all. */
   filter?: object
-  /** The entry, made again from the record. */
+  /** Makes the entry again from the record. */
   remake?(record: never): PendingEntry
 }
 
@@ -56,38 +60,27 @@ interface Stored {
   pending?: PendingEntry[]
 }
 
-/** Records without the entry that they must have, and without a mark that waits for one. */
-export async function findLost(connection: Connection, session: ClientSession): Promise<Lost[]> {
-  const lost: Lost[] = []
+export async function findLostEntries(connection: Connection, session: ClientSession): Promise<LostEntry[]> {
+  const lost: LostEntry[] = []
   const entries = connection.collection<{ source: string; record: string }>('entries')
   for (const { collection, step, filter = {}, remake } of RULES) {
-    for (let after = ''; ;) {
-      const page = await connection
+    const readPage = (after: string): Promise<Stored[]> =>
+      connection
         .collection<Stored>(collection)
         .find({ ...filter, _id: { $gt: after } } as object, { session, projection: { pending: 1 } })
         .sort({ _id: 1 })
         .limit(PAGE)
         .toArray()
-      const last = page.at(-1)
-      if (last === undefined) break
-      after = last._id
+    for await (const page of pagesOf(readPage)) {
       const ids = page.map(({ _id }) => _id)
-      const found = new Set(
-        step === undefined
-          ? await entries.distinct('record', { record: { $in: ids } }, { session })
-          : (
-              await entries
-                .find(
-                  { source: { $in: ids.map((id) => `${id}/${step}`) } },
-                  { session, projection: { record: 1 } },
-                )
-                .toArray()
-            ).map(({ record }) => record),
-      )
+      const ofThese =
+        step === undefined ? { record: { $in: ids } } : { source: { $in: ids.map((id) => `${id}/${step}`) } }
+      const numbered = new Set(await entries.distinct('record', ofThese, { session }))
       for (const { _id: id, pending = [] } of page) {
         const source = `${id}/${step ?? '…'}`
-        const waits = step === undefined ? pending.length > 0 : pending.some((mark) => mark.source === source)
-        if (!found.has(id) && !waits) lost.push({ collection, id, source, isMendable: remake !== undefined })
+        const isPending = pending.some((entry) => step === undefined || entry.source === source)
+        if (!numbered.has(id) && !isPending)
+          lost.push({ collection, id, source, isMendable: remake !== undefined })
       }
     }
   }
@@ -95,22 +88,22 @@ export async function findLost(connection: Connection, session: ClientSession): 
 }
 
 /**
- * Gives the record its mark again, so that the sequencer numbers it: with the time, the author and the
- * commitment that it had, behind all that has a number.
+ * Makes a lost entry again from its record, with the time, author and commitment that it had, and stores it as
+ * pending. The sequencer gives it the next free number.
  *
- * @returns false if that can't be had from the record
+ * @returns false if the record doesn't hold what the entry said, or has its entry by now
  */
-export async function mendLost(ctx: Context, { collection, id, source }: Lost): Promise<boolean> {
+export async function restoreEntry(ctx: Context, { collection, id, source }: LostEntry): Promise<boolean> {
   const rule = RULES.find((one) => one.collection === collection)
   if (rule?.remake === undefined) return false
   const records = ctx.database.connection.collection<Stored>(collection)
   const record = await records.findOne({ _id: id })
   if (record === null || (await ctx.entries.findBySource(source)) !== undefined) return false
-  const mark = rule.remake(record as never)
-  // Twice at once it is one mark; and if its entry comes after all, the sequencer takes the mark out.
+  const entry = rule.remake(record as never)
+  // Pending once even if two do this at once; and if its entry comes after all, the sequencer removes this one.
   const { modifiedCount } = await records.updateOne(
     { _id: id, 'pending.source': { $ne: source } },
-    { $push: { pending: mark } },
+    { $push: { pending: entry } },
   )
   return modifiedCount === 1
 }

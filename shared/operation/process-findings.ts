@@ -4,7 +4,7 @@ import { SECOND_MS } from '../foundation/time.ts'
 import type { ProcessRecord } from '../servers/process-store.ts'
 import type { Finding, FindingReader } from './finding.ts'
 
-/** What NTP keeps easily, and neither a seal nor a job minds. */
+/** NTP keeps a clock closer than this, and it does no harm to a seal or a job. */
 const CLOCK_SLACK_MS = 10 * SECOND_MS
 
 export const processFindings: FindingReader = {
@@ -12,40 +12,38 @@ export const processFindings: FindingReader = {
   needs: 'mongodb',
   async read(ctx: Context) {
     const processes = await ctx.processes.list()
-    return [...findClocks(processes), ...findPrograms(processes)]
+    return [...findWrongClocks(processes), findOtherVersions(processes)]
   },
 }
 
-function findClocks(processes: readonly ProcessRecord[]): Finding[] {
+/** One finding for each host whose clock is far from the database's. */
+function findWrongClocks(processes: readonly ProcessRecord[]): Finding[] {
   const off = processes.filter(({ clock_ahead_ms: ms }) => Math.abs(ms) > CLOCK_SLACK_MS)
-  return [...Map.groupBy(off, ({ host }) => host)].map(
-    ([host, [{ clock_ahead_ms: ms } = { clock_ahead_ms: 0 }]]) => ({
-      kind: 'clock_off',
-      about: host,
-      what: `The clock of ${host} is ${Math.round(Math.abs(ms) / SECOND_MS)} s ${ms > 0 ? 'ahead of' : 'behind'} the database's`,
-      why: 'seals would have wrong dates, so the signer refuses from five minutes on; tries again come too early or too late',
-      command: `chronyc makestep   # on ${host}, or set its clock by other means`,
-    }),
-  )
+  const onePerHost = new Map(off.map((record) => [record.host, record])).values()
+  return [...onePerHost].map(({ host, clock_ahead_ms: ms }) => ({
+    kind: 'clock_off',
+    about: host,
+    what: `The clock of ${host} is ${Math.round(Math.abs(ms) / SECOND_MS)} s ${ms > 0 ? 'ahead of' : 'behind'} the database's`,
+    why: 'seals would have wrong dates, so the signer refuses from five minutes on; tries again come too early or too late',
+    command: `chronyc makestep   # on ${host}, or set its clock by other means`,
+  }))
 }
 
-/** During an upgrade it is as it should be; otherwise somebody forgot a process. */
-function findPrograms(processes: readonly ProcessRecord[]): Finding[] {
+/** Processes of another version than most: as it should be during an upgrade, else somebody forgot them. */
+function findOtherVersions(processes: readonly ProcessRecord[]): Finding | undefined {
   const groups = [...Map.groupBy(processes, (one) => describeBuild(one)).values()]
-  if (groups.length < 2) return []
+  if (groups.length < 2) return undefined
   const newest = (group: readonly ProcessRecord[]): number => Math.max(...group.map((one) => one.started_at))
-  const [most = [], ...others] = groups.toSorted((a, b) => b.length - a.length || newest(b) - newest(a))
-  const strays = others.flat()
-  const list = strays
+  const [most = [], ...smaller] = groups.toSorted((a, b) => b.length - a.length || newest(b) - newest(a))
+  const others = smaller.flat()
+  const list = others
     .slice(0, 5)
     .map(({ part, host, pid, ...build }) => `${part} ${pid} on ${host}: ${describeBuild(build)}`)
-  return [
-    {
-      kind: 'programs_mixed',
-      since: Math.min(...strays.map((one) => one.started_at)),
-      what: `${strays.length} of ${processes.length} processes run another program than the others, ${describeBuild(most[0])}`,
-      why: `${list.join('; ')}; in a rolling upgrade that is as it should be`,
-      command: `kill ${strays.map(({ pid }) => pid).join(' ')}   # on ${[...new Set(strays.map(({ host }) => host))].join(', ')}`,
-    },
-  ]
+  return {
+    kind: 'programs_mixed',
+    since: Math.min(...others.map((one) => one.started_at)),
+    what: `${others.length} of ${processes.length} processes run another program than the others, ${describeBuild(most[0])}`,
+    why: `${list.join('; ')}; in a rolling upgrade that is as it should be`,
+    command: `kill ${others.map(({ pid }) => pid).join(' ')}   # on ${[...new Set(others.map(({ host }) => host))].join(', ')}`,
+  }
 }

@@ -1,17 +1,17 @@
 import type { Context } from '../context.ts'
 import { hasNoWorker, readQueueStates, type QueueState } from '../servers/queue-state.ts'
-import { queueRow } from '../servers/queues.ts'
+import { queueRow, type QueueName } from '../servers/queues.ts'
 import { withDeadline } from '../foundation/deadline.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
 const BEHIND_SECONDS = (2 * MINUTE_MS) / SECOND_MS
-/** More than a crowd of callers leaves behind for a moment. */
+/** More jobs than a burst of requests leaves waiting for a moment. */
 const BEHIND_JOBS = 1_000
 const MONGO_LIMIT_MS = 500
 /** The part of Redis's memory that may be in use. */
 const FILLING = 0.8
-/** What was given up longer ago is no news. */
+/** A job that was given up longer ago is no news. */
 const GIVEN_UP_MS = HOUR_MS
 
 export const queueFindings: FindingReader = {
@@ -24,57 +24,51 @@ export const queueFindings: FindingReader = {
       findFilling(ctx),
       ...states.map((state) => findGivenUp(ctx, state)),
     ])
-    return [
-      ...emptied,
-      ...filling,
-      ...states.flatMap((state) => findingsOf(state, ctx.now(), states)),
-      ...givenUp.flat(),
-    ]
+    return [emptied, filling, ...states.flatMap((state) => checkQueue(state, ctx.now(), states)), ...givenUp]
   },
 }
 
-/** Nothing of the work is lost by it: MongoDB is the truth. */
-async function findEmptied(ctx: Context): Promise<Finding[]> {
-  const reached = ctx.database.whenReady().then(() => ctx.watch.readRedis())
-  const noted = await withDeadline(reached, MONGO_LIMIT_MS, () => new Error('MongoDB is away')).catch(
-    () => undefined, // said of the server itself
-  )
-  if (noted === undefined) return []
+/** Redis has lost its data. No work is lost by it, because MongoDB is the truth. */
+async function findEmptied(ctx: Context): Promise<Finding | undefined> {
+  const noted = await withDeadline(
+    ctx.database.whenReady().then(() => ctx.watch.readRedis()),
+    MONGO_LIMIT_MS,
+    () => new Error('MongoDB is away'),
+  ).catch(() => undefined) // another finding says that MongoDB is away
+  if (noted === undefined) return undefined
   const hasMark = (await ctx.queues.readMark()) === noted.mark
-  if (hasMark && noted.emptied_at === undefined) return []
-  return [
-    {
-      kind: 'redis_emptied',
-      since: noted.emptied_at,
-      what: 'Redis has lost what it held: the sweep brings the work back from MongoDB, failed jobs and pauses are gone',
-      why: 'it was emptied, or it keeps nothing on disk (appendonly), or it evicts (maxmemory-policy is to be noeviction)',
-      command: `${OPERATOR} sweep`,
-    },
-  ]
+  if (hasMark && noted.emptied_at === undefined) return undefined
+  return {
+    kind: 'redis_emptied',
+    since: noted.emptied_at,
+    what: 'Redis has lost what it held: the sweep brings the work back from MongoDB, failed jobs and pauses are gone',
+    why: 'it was emptied, or it keeps nothing on disk (appendonly), or it evicts (maxmemory-policy is to be noeviction)',
+    command: `${OPERATOR} sweep`,
+  }
 }
 
 /** A Redis that is full takes no job; the sweep brings them all once it has room. */
-async function findFilling(ctx: Context): Promise<Finding[]> {
+async function findFilling(ctx: Context): Promise<Finding | undefined> {
   const { usedBytes, maxBytes } = await ctx.queues.readMemory()
-  if (usedBytes <= FILLING * maxBytes || maxBytes === 0) return []
+  if (usedBytes <= FILLING * maxBytes || maxBytes === 0) return undefined
   const mb = (bytes: number): string => `${Math.round(bytes / 1e6)} MB`
-  return [
-    {
-      kind: 'redis_filling',
-      what: `Redis holds ${mb(usedBytes)} of the ${mb(maxBytes)} that it may`,
-      why: 'when it is full it takes no job, and work waits in MongoDB until it does',
-      command: `${OPERATOR} status --all   # which queue is long; or give Redis more (maxmemory)`,
-    },
-  ]
+  return {
+    kind: 'redis_filling',
+    what: `Redis holds ${mb(usedBytes)} of the ${mb(maxBytes)} that it may`,
+    why: 'when it is full it takes no job, and work waits in MongoDB until it does',
+    command: `${OPERATOR} status --all   # which queue is long; or give Redis more (maxmemory)`,
+  }
 }
 
-function findingsOf(state: QueueState, nowMs: number, all: readonly QueueState[]): Finding[] {
+/** What is wrong with one queue; `all` are the states of all queues. */
+function checkQueue(state: QueueState, nowMs: number, all: readonly QueueState[]): Finding[] {
   const { name, waiting, oldestSeconds, paused, limit } = state
-  const found = { about: name, since: waiting === 0 ? undefined : unixSeconds(nowMs) - oldestSeconds }
+  const { needs, concurrency } = queueRow(name)
+  const base = { about: name, since: waiting === 0 ? undefined : unixSeconds(nowMs) - oldestSeconds }
   if (paused)
     return [
       {
-        ...found,
+        ...base,
         kind: 'queue_paused',
         what: `The queue ${name} is paused: none of its work is done`,
         why: 'somebody paused it, on the board or over its API; it survives every restart',
@@ -84,80 +78,70 @@ function findingsOf(state: QueueState, nowMs: number, all: readonly QueueState[]
   if (hasNoWorker(state))
     return [
       {
-        ...found,
+        ...base,
         kind: 'queue_without_worker',
         what: waiting === 0 ? `The queue ${name} has no worker` : `The queue ${name} has work and no worker`,
-        why: describeNeed(state),
-        command: `npm run workers -- --queues ${starvedWith(state, all)}`,
+        why: needs === undefined ? undefined : `a worker of it needs a ${needs}`,
+        command: `npm run workers -- --queues ${listStarved(name, all).join(',')}`,
       },
     ]
-  return [
-    ...(limit === undefined
-      ? []
-      : [
-          {
-            ...found,
-            kind: 'queue_limited' as const,
-            what: `The queue ${name} is limited to ${limit}`,
-            why: 'somebody set that on the board or over its API; it survives every restart',
-            command: `${OPERATOR} resume ${name}`,
-          },
-        ]),
-    ...((oldestSeconds > BEHIND_SECONDS || waiting > BEHIND_JOBS) && limit === undefined
-      ? [
-          {
-            ...found,
-            kind: 'queue_behind' as const,
-            what: `${waiting} jobs wait on the queue ${name}, the first for ${Math.round(oldestSeconds)} s`,
-            why:
-              queueRow(name).concurrency === 1
-                ? 'its jobs run one at a time: the one under way is slow, or what it asks is'
-                : 'its workers are too few or too slow',
-            command:
-              queueRow(name).concurrency === 1
-                ? `${OPERATOR} status --all`
-                : `npm run workers -- --queues ${name}`,
-          },
-        ]
-      : []),
-  ]
-}
-
-/** A process that is gone has served others of its pool too, also those that nothing waits on yet. */
-function starvedWith({ name }: QueueState, all: readonly QueueState[]): string {
-  const { pool } = queueRow(name)
-  return all
-    .filter((other) => other.workers === 0 && queueRow(other.name).pool === pool)
-    .map((other) => other.name)
-    .join(',')
-}
-
-function describeNeed({ name }: QueueState): string | undefined {
-  const { needs } = queueRow(name)
-  return needs === undefined ? undefined : `a worker of it needs a ${needs}`
-}
-
-/** Not of regular jobs, whose next turn does the work. */
-async function findGivenUp(ctx: Context, { name, failed }: QueueState): Promise<Finding[]> {
-  if (failed === 0 || queueRow(name).every !== undefined) return []
-  const [last] = await ctx.queues.get(name).getFailed(0, 0)
-  const at = last?.finishedOn ?? 0
-  if (last === undefined || ctx.now() - at > GIVEN_UP_MS) return []
+  if (limit !== undefined)
+    return [
+      {
+        ...base,
+        kind: 'queue_limited',
+        what: `The queue ${name} is limited to ${limit}`,
+        why: 'somebody set that on the board or over its API; it survives every restart',
+        command: `${OPERATOR} resume ${name}`,
+      },
+    ]
+  if (oldestSeconds <= BEHIND_SECONDS && waiting <= BEHIND_JOBS) return []
   return [
     {
-      kind: 'jobs_given_up',
-      about: name,
-      since: unixSeconds(at),
-      what: `A job of ${name} was given up`,
-      why: firstLine(last.failedReason),
-      command: `${OPERATOR} retry ${name}   # what failed: ${OPERATOR} show ${last.id ?? name}`,
+      ...base,
+      kind: 'queue_behind',
+      what: `${waiting} jobs wait on the queue ${name}, the first for ${Math.round(oldestSeconds)} s`,
+      ...(concurrency === 1
+        ? {
+            why: 'its jobs run one at a time: the one under way is slow, or what it asks is',
+            command: `${OPERATOR} status --all`,
+          }
+        : {
+            why: 'its workers are too few or too slow',
+            command: `npm run workers -- --queues ${name}`,
+          }),
     },
   ]
 }
 
+/**
+ * The queues of the same pool that have no worker either, also those on which nothing waits yet: the process
+ * that is gone has served them too.
+ */
+const listStarved = (name: QueueName, all: readonly QueueState[]): QueueName[] =>
+  all
+    .filter((other) => other.workers === 0 && queueRow(other.name).pool === queueRow(name).pool)
+    .map((other) => other.name)
+
+/** Leaves out regular jobs, whose next turn does the work. */
+async function findGivenUp(ctx: Context, { name, failed }: QueueState): Promise<Finding | undefined> {
+  if (failed === 0 || queueRow(name).every !== undefined) return undefined
+  const [last] = await ctx.queues.get(name).getFailed(0, 0)
+  const at = last?.finishedOn ?? 0
+  if (last === undefined || ctx.now() - at > GIVEN_UP_MS) return undefined
+  return {
+    kind: 'jobs_given_up',
+    about: name,
+    since: unixSeconds(at),
+    what: `A job of ${name} was given up`,
+    why: firstLine(last.failedReason),
+    command: `${OPERATOR} retry ${name}   # what failed: ${OPERATOR} show ${last.id ?? name}`,
+  }
+}
+
 export const firstLine = (text: string): string => text.split('\n')[0] ?? ''
 
-/** A command that has just begun has yet to reach Redis. */
+/** Waits up to `limitMs` for Redis, since a command that has just begun isn't connected yet. */
 export async function reachesRedis({ queues }: Context, limitMs: number): Promise<boolean> {
   const reached = queues.whenReady().then(() => true)
   return withDeadline(reached, limitMs, () => new Error('Redis is away')).catch(() => false)

@@ -6,10 +6,10 @@ import { SealError } from '../ledger/seal.ts'
 import { openNanoSeed } from '../payments/nano/nano-keys.ts'
 
 /**
- * Every key that a process is told of must be there, be a key, and be its owner's alone: else it would run,
- * be counted as a worker, and do nothing.
+ * Checks that every key file in the settings exists, holds a key, and is readable by its owner alone. Without
+ * this a process would run, be counted as a worker, and do nothing.
  *
- * @throws StartError with a sentence for the operator; what a file holds is never in it
+ * @throws StartError with a sentence for the operator, which never has the file's content
  */
 export function requireKeys({ secrets: { sealKeyFile, sealMemoryFile }, nano: { seedFile } }: Config): void {
   assertPrivate('SEAL_KEY_FILE', sealKeyFile)

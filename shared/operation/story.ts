@@ -1,8 +1,8 @@
+import type { JobType } from 'bullmq'
 import type { Connection } from 'mongoose'
 import type { Context } from '../context.ts'
 import { ID_PREFIXES, type RecordKind } from '../foundation/ids.ts'
 import { SECOND_MS } from '../foundation/time.ts'
-import type { EntryRecord } from '../ledger/entry.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { formatAmount } from '../payments/coin.ts'
 import type { JournalLine } from '../payments/journal.ts'
@@ -10,11 +10,11 @@ import { reachesRedis } from './queue-findings.ts'
 import { QUEUE_NAMES } from '../servers/queues.ts'
 
 /*
- * Everything that is on record about one thing: the records that it leads to, and in the order of time their
- * entries in the ledger, the moves of money in the books, and their jobs.
+ * Everything that is on record about one thing: the records that are linked with it and, in the order of time,
+ * their entries in the ledger, the moves of money in the books, and their jobs.
  */
 
-export interface Told {
+export interface StoryRecord {
   collection: string
   record: Readonly<Record<string, unknown>> & { _id: string }
 }
@@ -22,15 +22,16 @@ export interface Told {
 export interface StoryEvent {
   /** Unix seconds. */
   at: number
-  /** `entry 7`, `waits for its number`, `books`, `job of send-nano`. */
+  /** Where it is on record: `entry 7`, `waits for its number`, `books`, `job of send-nano`. */
   by: string
   what: string
 }
 
 export interface Story {
-  records: Told[]
+  records: StoryRecord[]
+  /** Oldest first. */
   events: StoryEvent[]
-  /** More records than are told lead from here. */
+  /** Whether there are more linked records than are listed. */
   isCut: boolean
 }
 
@@ -53,13 +54,14 @@ const COLLECTIONS: Partial<Record<RecordKind, string>> = {
   announcement: 'announcements',
   operator_act: 'operator_acts',
 }
-const BY_PREFIX = new Map(
+const COLLECTION_BY_PREFIX = new Map<string, string>(
   Object.entries(COLLECTIONS).map(([kind, name]) => [ID_PREFIXES[kind as RecordKind], name]),
 )
 const ID = /^([a-z]{3})_[0-9a-hjkmnp-tv-z]{26}$/
 
-/** Which records of a collection belong to another one: those that name its id in one of these fields. */
-const CHILDREN: Readonly<Record<string, readonly string[]>> = {
+type FieldsByCollection = Readonly<Record<string, readonly string[]>>
+/** Records that belong to another one have its id in one of these fields. */
+const CHILDREN: FieldsByCollection = {
   invoices: ['order_id'],
   payments: ['invoice_id', 'order_id'],
   payouts: ['order_id', 'transfer_id'],
@@ -69,8 +71,8 @@ const CHILDREN: Readonly<Record<string, readonly string[]>> = {
   operator_notes: ['about'],
   work_batches: ['order_id'],
 }
-/** Where an address, a transaction or a handle stands. */
-const FIELDS_OF_TEXT: Readonly<Record<string, readonly string[]>> = {
+/** Fields that hold an address, a transaction or a handle. */
+const TEXT_FIELDS: FieldsByCollection = {
   agents: ['handle'],
   invoices: ['address'],
   payments: ['tx', 'undone_tx'],
@@ -80,8 +82,8 @@ const FIELDS_OF_TEXT: Readonly<Record<string, readonly string[]>> = {
   offers: ['payout_addresses.xno', 'payout_addresses.xmr'],
   addresses: ['address'],
 }
-/** What an agent has most lately, told only if the agent itself is asked for. */
-const OF_AGENT: Readonly<Record<string, readonly string[]>> = {
+/** An agent's own records have its id in one of these fields; the newest are listed if the agent is asked for. */
+const OF_AGENT: FieldsByCollection = {
   invoices: ['agent_id'],
   work_orders: ['agent_id'],
   orders: ['buyer_id', 'seller_id'],
@@ -91,133 +93,127 @@ const OF_AGENT: Readonly<Record<string, readonly string[]>> = {
   posts: ['agent_id'],
   operator_notes: ['about'],
 }
-/** Many things lead to one of these, which are no part of the story of each. */
-const ENDS = new Set(['agents', 'offers'])
-/** Secrets, what agents keep between themselves, and what is long. */
-const UNTOLD = /^(?:token_\w+|\w*salt|box|delivery|signed|nonces|pending|challenge|version|in_flight)$/
-const MOST = 60
-const OF_AGENT_EACH = 5
+/**
+ * Collections whose records are linked with many others. Such a record is listed, but its own links are not
+ * followed unless it is what was asked for.
+ */
+const HUBS = new Set(['agents', 'offers'])
+/** Fields that are left out: secrets, what agents keep between themselves, and what is long. */
+const LEFT_OUT = /^(?:token_\w+|\w*salt|box|delivery|signed|nonces|pending|challenge|version|in_flight)$/
+const MAX_RECORDS = 60
+const MAX_OF_AGENT = 5
+const MAX_LINES = 500
+const MAX_JOBS_OF_A_QUEUE = 200
+const JOB_STATES: JobType[] = ['waiting', 'prioritized', 'active', 'delayed', 'failed', 'completed']
 const SEARCH_LIMIT_MS = 10 * SECOND_MS
 const REDIS_LIMIT_MS = 2 * SECOND_MS
-const JOBS_OF_A_QUEUE = 200
 
-type Found = Record<string, unknown> & { _id: string }
-
-/** @returns undefined if nothing is known of it */
-export async function tellStory(ctx: Context, word: string): Promise<Story | undefined> {
+/**
+ * @param word an id, the number of a ledger entry, an address, a transaction, a handle, or the id of a job
+ * @returns undefined if nothing is known of it
+ */
+export async function readStory(ctx: Context, word: string): Promise<Story | undefined> {
   const { connection } = ctx.database
-  const told = new Map<string, Told>()
-  const seeds = await findSeeds(ctx, word)
-  const open = [...seeds]
-  for (const one of seeds)
-    if (one.collection === 'agents') open.push(...(await findOfAgent(connection, one.record._id)))
-  let isCut = false
-  while (open.length > 0) {
-    const one = open.shift() as Told
+  const asked = await findAsked(ctx, word)
+  const listed = new Map<string, StoryRecord>()
+  const queue = [...asked]
+  for (const { collection, record } of asked)
+    if (collection === 'agents')
+      queue.push(...(await findByFields(connection, OF_AGENT, record._id, MAX_OF_AGENT)))
+  while (queue.length > 0 && listed.size < MAX_RECORDS) {
+    const one = queue.shift() as StoryRecord
     const key = `${one.collection}/${one.record._id}`
-    if (told.has(key)) continue
-    if (told.size >= MOST) {
-      isCut = true
-      break
-    }
-    told.set(key, one)
-    const isSeed = seeds.includes(one)
-    if (ENDS.has(one.collection) && !isSeed) continue
-    open.push(...(await findLinked(connection, one)))
-    // Of an agent everything is: only what it has most lately, from above.
-    if (!ENDS.has(one.collection)) open.push(...(await findChildren(connection, one.record._id)))
+    if (listed.has(key)) continue
+    listed.set(key, one)
+    const isHub = HUBS.has(one.collection)
+    if (!isHub || asked.includes(one)) queue.push(...(await findLinked(connection, one)))
+    if (!isHub) queue.push(...(await findByFields(connection, CHILDREN, one.record._id)))
   }
-  const records = [...told.values()]
-  // An agent or an offer that is met on the way has a story of its own.
-  const own = records.filter((one) => seeds.includes(one) || !ENDS.has(one.collection))
+  const records = [...listed.values()]
+  const isCut = queue.some(({ collection, record }) => !listed.has(`${collection}/${record._id}`))
+  // A hub that was not asked for has a story of its own.
+  const own = records.filter((one) => asked.includes(one) || !HUBS.has(one.collection))
   const ids = own.map(({ record }) => record._id)
   const events = [
-    ...(await entryEvents(ctx, ids)),
-    ...own.flatMap(pendingEvents),
-    ...(await bookEvents(connection, ids)),
-    ...(await jobEvents(ctx, [...ids, word])),
+    ...(await readEntries(ctx, ids)),
+    ...own.flatMap(readPending),
+    ...(await readLines(connection, ids)),
+    ...(await readJobs(ctx, [...ids, word])),
   ].toSorted((a, b) => a.at - b.at)
   if (records.length === 0 && events.length === 0) return undefined
-  return { records: records.map(withoutUntold), events, isCut }
+  return { records: records.map(withoutLeftOut), events, isCut }
 }
 
-async function findSeeds(ctx: Context, word: string): Promise<Told[]> {
+/** The records that the word itself names. */
+async function findAsked(ctx: Context, word: string): Promise<StoryRecord[]> {
   const { connection } = ctx.database
   if (/^\d{1,12}$/.test(word)) {
     const entry = await ctx.entries.find(Number(word))
-    return entry === undefined ? [] : findSeeds(ctx, entry.record)
+    return entry === undefined ? [] : findAsked(ctx, entry.record)
   }
-  const collection = BY_PREFIX.get((ID.exec(word)?.[1] ?? '') as never)
-  if (collection !== undefined) return findAll(connection, collection, { _id: word })
+  if (collectionOf(word) !== undefined) return findById(connection, word)
+  return findByFields(connection, TEXT_FIELDS, { $in: [word, word.toLowerCase()] })
+}
+
+const collectionOf = (id: string): string | undefined => COLLECTION_BY_PREFIX.get(ID.exec(id)?.[1] ?? '')
+
+async function findById(connection: Connection, id: string): Promise<StoryRecord[]> {
+  const collection = collectionOf(id)
+  return collection === undefined ? [] : findRecords(connection, collection, { _id: id })
+}
+
+/** The records that have `value` in one of their collection's fields. */
+async function findByFields(
+  connection: Connection,
+  fieldsByCollection: FieldsByCollection,
+  value: unknown,
+  limit?: number,
+): Promise<StoryRecord[]> {
   const found = await Promise.all(
-    Object.entries(FIELDS_OF_TEXT).map(([name, fields]) =>
-      findAll(connection, name, {
-        $or: fields.map((field) => ({ [field]: { $in: [word, word.toLowerCase()] } })),
-      }),
+    Object.entries(fieldsByCollection).map(([name, fields]) =>
+      findRecords(connection, name, { $or: fields.map((field) => ({ [field]: value })) }, limit),
     ),
   )
   return found.flat()
 }
 
-async function findAll(
+/** The newest records of a collection that match a filter. */
+async function findRecords(
   connection: Connection,
   collection: string,
   filter: object,
-  limit = MOST,
-): Promise<Told[]> {
+  limit = MAX_RECORDS,
+): Promise<StoryRecord[]> {
   const found = await connection
-    .collection<Found>(collection)
+    .collection<StoryRecord['record']>(collection)
     .find(filter as never, { maxTimeMS: SEARCH_LIMIT_MS })
     .sort({ _id: -1 })
     .limit(limit)
     .toArray()
-  return found.map((record) => ({ collection, record: record as unknown as Found }))
+  return found.map((record) => ({ collection, record: record as unknown as StoryRecord['record'] }))
 }
 
-/** The records whose ids stand in this one. */
-async function findLinked(connection: Connection, { record }: Told): Promise<Told[]> {
-  const ids = new Set<string>()
-  const look = (value: unknown): void => {
-    if (typeof value === 'string') for (const part of value.split('/')) if (ID.test(part)) ids.add(part)
-    if (Array.isArray(value)) value.forEach(look)
-  }
-  for (const [field, value] of Object.entries(record)) if (field !== '_id' && field !== 'pending') look(value)
-  const found = await Promise.all(
-    [...ids].map(async (id) => {
-      const collection = BY_PREFIX.get((ID.exec(id)?.[1] ?? '') as never)
-      return collection === undefined ? [] : findAll(connection, collection, { _id: id })
-    }),
-  )
+/** The records whose ids are in a field of this one, alone, in a list, or as a part between slashes. */
+async function findLinked(connection: Connection, { record }: StoryRecord): Promise<StoryRecord[]> {
+  const { _id: _own, pending: _pending, ...fields } = record
+  const values: unknown[] = Object.values(fields).flat(Infinity)
+  const texts = values.filter((value) => typeof value === 'string')
+  const ids = new Set(texts.flatMap((text) => text.split('/')).filter((part) => ID.test(part)))
+  const found = await Promise.all([...ids].map((id) => findById(connection, id)))
   return found.flat()
 }
 
-async function findChildren(connection: Connection, id: string): Promise<Told[]> {
-  const found = await Promise.all(
-    Object.entries(CHILDREN).map(([name, fields]) =>
-      findAll(connection, name, { $or: fields.map((field) => ({ [field]: id })) }),
-    ),
-  )
-  return found.flat()
-}
-
-async function findOfAgent(connection: Connection, agentId: string): Promise<Told[]> {
-  const found = await Promise.all(
-    Object.entries(OF_AGENT).map(([name, fields]) =>
-      findAll(connection, name, { $or: fields.map((field) => ({ [field]: agentId })) }, OF_AGENT_EACH),
-    ),
-  )
-  return found.flat()
-}
-
-const withoutUntold = ({ collection, record }: Told): Told => ({
+const withoutLeftOut = ({ collection, record }: StoryRecord): StoryRecord => ({
   collection,
-  record: Object.fromEntries(Object.entries(record).filter(([field]) => !UNTOLD.test(field))) as Found,
+  record: Object.fromEntries(
+    Object.entries(record).filter(([field]) => !LEFT_OUT.test(field)),
+  ) as StoryRecord['record'],
 })
 
-async function entryEvents(ctx: Context, ids: readonly string[]): Promise<StoryEvent[]> {
-  const found = await Promise.all(ids.map((id) => ctx.entries.listByRecord(id, 0, MOST)))
+async function readEntries(ctx: Context, ids: readonly string[]): Promise<StoryEvent[]> {
+  const found = await Promise.all(ids.map((id) => ctx.entries.listByRecord(id, 0, MAX_RECORDS)))
   return Promise.all(
-    found.flat().map(async (entry: EntryRecord) => {
+    found.flat().map(async (entry) => {
       const seal = await ctx.seals.findCovering(entry._id)
       const sealed =
         seal === undefined ? 'not sealed yet' : `seal ${seal._id}${seal.signed ? '' : ', unsigned'}`
@@ -226,13 +222,14 @@ async function entryEvents(ctx: Context, ids: readonly string[]): Promise<StoryE
   )
 }
 
-const pendingEvents = ({ record }: Told): StoryEvent[] =>
-  ((record['pending'] ?? []) as PendingEntry[]).map((mark) => ({
-    at: mark.at,
+const readPending = ({ record }: StoryRecord): StoryEvent[] =>
+  ((record['pending'] ?? []) as PendingEntry[]).map((entry) => ({
+    at: entry.at,
     by: 'waits for its number',
-    what: describeEntry(mark),
+    what: describeEntry(entry),
   }))
 
+/** An entry's kind, step and data on one line, without hashes. */
 function describeEntry({ source, kind, data }: PendingEntry): string {
   const step = source.split('/').slice(1).join('/')
   const parts = Object.entries(data)
@@ -241,15 +238,15 @@ function describeEntry({ source, kind, data }: PendingEntry): string {
   return `${kind} ${step}: ${parts.join(', ')}`
 }
 
-async function bookEvents(connection: Connection, ids: readonly string[]): Promise<StoryEvent[]> {
-  // An agent's whole account is what `books --agent` shows.
+/** Moves of money in the books. Those of an agent as a whole are left to `books --agent`. */
+async function readLines(connection: Connection, ids: readonly string[]): Promise<StoryEvent[]> {
   const fields = ['invoice_id', 'payment_id', 'payout_id', 'order_id', 'transfer_id']
   const lines = await connection
     .collection<JournalLine & { _id: string }>('journal')
-    .find({ $or: fields.map((field) => ({ [field]: { $in: [...ids] } })) } as never, {
+    .find({ $or: fields.map((field) => ({ [field]: { $in: ids } })) } as never, {
       maxTimeMS: SEARCH_LIMIT_MS,
     })
-    .limit(500)
+    .limit(MAX_LINES)
     .toArray()
   return lines.map(({ at, from, to, amount_raw: raw, coin, _id }) => ({
     at,
@@ -258,34 +255,25 @@ async function bookEvents(connection: Connection, ids: readonly string[]): Promi
   }))
 }
 
-/** Jobs that name one of the ids, or have it. Without Redis there are none to tell of. */
-async function jobEvents(ctx: Context, ids: readonly string[]): Promise<StoryEvent[]> {
+/** Jobs that have one of the ids as their own or in their data; none if Redis is away. */
+async function readJobs(ctx: Context, ids: readonly string[]): Promise<StoryEvent[]> {
   if (!(await reachesRedis(ctx, REDIS_LIMIT_MS))) return []
   const wanted = new Set(ids)
   const found = await Promise.all(
     QUEUE_NAMES.map(async (name) => {
-      const queue = ctx.queues.get(name)
-      const jobs = await queue.getJobs(
-        ['waiting', 'prioritized', 'active', 'delayed', 'failed', 'completed'],
-        0,
-        JOBS_OF_A_QUEUE,
+      const jobs = await ctx.queues.get(name).getJobs(JOB_STATES, 0, MAX_JOBS_OF_A_QUEUE)
+      // A job that was removed meanwhile is undefined.
+      const own = jobs.filter(
+        (job) =>
+          job !== undefined &&
+          [job.id, ...Object.values(job.data as object)].some((value) => wanted.has(String(value))),
       )
       return Promise.all(
-        jobs
-          .filter(
-            (job) =>
-              job !== undefined &&
-              (wanted.has(job.id ?? '') ||
-                Object.values(job.data as object).some((value) => wanted.has(String(value)))),
-          )
-          .map(async (job) => ({
-            at: Math.floor((job.processedOn ?? job.timestamp) / SECOND_MS),
-            by: `job of ${name}`,
-            what: [
-              `${job.id ?? ''} ${await job.getState()}, attempts ${job.attemptsMade}, ${JSON.stringify(job.data)}`,
-              ...(job.failedReason === undefined ? [] : [job.failedReason]),
-            ].join(': '),
-          })),
+        own.map(async (job) => ({
+          at: Math.floor((job.processedOn ?? job.timestamp) / SECOND_MS),
+          by: `job of ${name}`,
+          what: `${job.id ?? ''} ${await job.getState()}, attempts ${job.attemptsMade}, ${JSON.stringify(job.data)}${job.failedReason === undefined ? '' : `: ${job.failedReason}`}`,
+        })),
       )
     }),
   )

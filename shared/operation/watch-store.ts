@@ -8,10 +8,12 @@ import mongoose, { Schema, type Connection } from 'mongoose'
 interface DiskSample {
   /** Unix seconds. */
   at: number
+  /** Bytes. */
   free: number
 }
 
 export interface BackupNote {
+  /** Unix seconds. */
   at: number
   by: string
   entries?: number
@@ -45,45 +47,34 @@ export function createWatchStore(connection: Connection) {
   const watch = connection.model('Watch', watchSchema)
   const raw = watch.collection as unknown as mongoose.mongo.Collection<WatchRecord>
   const read = (id: WatchRecord['_id']) => raw.findOne({ _id: id })
+  const write = async (_id: WatchRecord['_id'], update: mongoose.mongo.UpdateFilter<WatchRecord>) =>
+    void (await raw.updateOne({ _id }, update, { upsert: true }))
   return {
     models: { watch },
-    /** Since when each finding that stands has stood, by its name. */
+    /** Since when each finding has stood, in Unix seconds, by the finding's key. */
     readSince: async (): Promise<ReadonlyMap<string, number>> =>
       new Map(Object.entries((await read('findings'))?.since ?? {})),
-    async noteSince(since: ReadonlyMap<string, number>): Promise<void> {
-      await raw.updateOne(
-        { _id: 'findings' },
-        { $set: { since: Object.fromEntries(since) } },
-        { upsert: true },
-      )
-    },
+    noteSince: (since: ReadonlyMap<string, number>) =>
+      write('findings', { $set: { since: Object.fromEntries(since) } }),
     /** Oldest first. */
     readDiskSamples: async (): Promise<DiskSample[]> => (await read('disk'))?.samples ?? [],
-    async noteDisk(sample: DiskSample): Promise<void> {
-      await raw.updateOne(
-        { _id: 'disk' },
-        { $push: { samples: { $each: [sample], $slice: -DISK_SAMPLES } } },
-        { upsert: true },
-      )
-    },
+    noteDisk: (sample: DiskSample) =>
+      write('disk', { $push: { samples: { $each: [sample], $slice: -DISK_SAMPLES } } }),
     readBackup: async (): Promise<BackupNote | undefined> => (await read('backup'))?.backup,
+    noteBackup: (backup: BackupNote) => write('backup', { $set: { backup } }),
     readRedis: async (): Promise<RedisNote | undefined> => (await read('redis'))?.redis,
     /**
-     * @param known what is noted; the note stays as it is if it is another one by now
-     * @returns whether it was noted
+     * @param known the note as it was read; nothing is stored if it was replaced since
+     * @returns whether it was stored
      */
     async noteRedis(redis: RedisNote, known: RedisNote | undefined): Promise<boolean> {
-      const isSame = known === undefined ? {} : { 'redis.mark': known.mark }
-      const filter = { _id: 'redis', ...isSame } as const
+      const unchanged = known === undefined ? {} : { 'redis.mark': known.mark }
       const { matchedCount, upsertedCount } = await raw.updateOne(
-        filter,
+        { _id: 'redis', ...unchanged } as const,
         { $set: { redis } },
         { upsert: known === undefined },
       )
       return matchedCount + upsertedCount > 0
-    },
-    async noteBackup(backup: BackupNote): Promise<void> {
-      await raw.updateOne({ _id: 'backup' }, { $set: { backup } }, { upsert: true })
     },
   }
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runOperator } from '../../scripts/operator/run.ts'
 import { OFFER } from '../support/market.ts'
+import { operatorEnv, runCommand } from '../support/run-verb.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 /* What the operator takes from sight, and brings back: everything of an agent at once, or one record. */
@@ -12,19 +12,7 @@ beforeAll(async () => {
 afterAll(() => service.stop())
 
 async function operator(...argv: string[]): Promise<Record<string, unknown>> {
-  const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
-  let stdout = ''
-  const exitCode = await runOperator({
-    argv: [...argv, '--json'],
-    env: {
-      MONGODB_URL: mongodbUrl ?? '',
-      REDIS_URL: redisUrl ?? '',
-      QUEUE_PREFIX: queuePrefix,
-      DATA_DIR: '/nowhere',
-    },
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: () => undefined },
-  })
+  const { exitCode, stdout } = await runCommand(operatorEnv(service.ctx.config), [...argv, '--json'])
   return { exitCode, ...(JSON.parse(stdout) as object) }
 }
 

@@ -6,7 +6,7 @@ import { createLimitedServer, limitConnections } from '../../api/http/server.ts'
 import { listen } from '../../shared/servers/listen.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { MAX_HELD_BODY_BYTES, MAX_UNDER_WAY } from '../../shared/foundation/limits.ts'
-import { startApiProcess, type RunningProcess } from '../support/processes.ts'
+import { startApiProcess, whenAnswering, type RunningProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
 import {
   callService,
@@ -67,11 +67,7 @@ beforeAll(async () => {
     FREE_UNTIL: new Date(Date.now() + 86_400_000).toISOString(),
   }
   api = await startApiProcess(settings)
-  await waitFor(
-    'a database',
-    async () => ((await call('GET', '/feed')).status === 200 ? true : undefined),
-    LIMIT,
-  )
+  await whenAnswering(`${api.url}/api/v1/feed`)
   token = (await registerOver(call)).token
 })
 afterAll(() => api.stop())

@@ -1,13 +1,11 @@
-import os from 'node:os'
-import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runOperator } from '../../scripts/operator/run.ts'
 import { findContentFaults } from '../../shared/account/content-check.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { newTx } from '../support/coins.ts'
+import { operatorEnv, runCommand, type Ran } from '../support/run-verb.ts'
 import {
   ADDRESSES,
   checkMarket,
@@ -29,27 +27,12 @@ afterAll(async () => {
   await market.stop()
 })
 
-async function operator(...argv: string[]): Promise<{ exitCode: number; out: string; err: string }> {
-  const { mongodbUrl, redisUrl, queuePrefix } = market.ctx.config
-  let [out, err] = ['', '']
-  const exitCode = await runOperator({
-    argv,
-    env: {
-      MONGODB_URL: mongodbUrl,
-      REDIS_URL: redisUrl,
-      QUEUE_PREFIX: queuePrefix,
-      DATA_DIR: path.join(os.tmpdir(), 'none'),
-    },
-    stdout: { write: (text) => (out += text) },
-    stderr: { write: (text) => (err += text) },
-  })
-  return { exitCode, out, err }
-}
+const operator = (...argv: string[]): Promise<Ran> => runCommand(operatorEnv(market.ctx.config), argv)
 
 async function done(...argv: string[]): Promise<Record<string, unknown>> {
-  const { exitCode, out, err } = await operator(...argv, '--json')
-  expect([exitCode, err], out).toEqual([0, ''])
-  return JSON.parse(out) as Record<string, unknown>
+  const { exitCode, stdout, stderr } = await operator(...argv, '--json')
+  expect([exitCode, stderr], stdout).toEqual([0, ''])
+  return JSON.parse(stdout) as Record<string, unknown>
 }
 
 interface Payee {
@@ -70,8 +53,8 @@ const firstTx = async (order: PlacedOrder) =>
 
 describe('npm run operator', () => {
   it('says so where nothing is owed and nothing disputed', async () => {
-    expect((await operator('payouts')).out).toBe('Nothing is owed.\n')
-    expect((await operator('disputes')).out).toBe('No disputes.\n')
+    expect((await operator('payouts')).stdout).toBe('Nothing is owed.\n')
+    expect((await operator('disputes')).stdout).toBe('No disputes.\n')
   })
 
   it('lists what is owed by payee, and what is due: enough together, with an address, and not frozen', async () => {
@@ -95,7 +78,7 @@ describe('npm run operator', () => {
       },
     ])
     const [homeless] = await market.ctx.payouts.listByOrder(small.id)
-    expect((await operator('payout-paid', homeless?._id ?? '', newTx())).err).toContain(
+    expect((await operator('payout-paid', homeless?._id ?? '', newTx())).stderr).toContain(
       'has not named a refund address',
     )
     expectStatus(
@@ -110,9 +93,9 @@ describe('npm run operator', () => {
       payable: '4',
       due: true,
     })
-    const { out } = await operator('payouts')
-    expect(out).toContain(`${ADDRESSES.xno}  4 xno to pay\n`)
-    expect(out).toContain('owed, frozen')
+    const { stdout } = await operator('payouts')
+    expect(stdout).toContain(`${ADDRESSES.xno}  4 xno to pay\n`)
+    expect(stdout).toContain('owed, frozen')
     await done('dispute', first.id, 'release')
   })
 
@@ -149,13 +132,13 @@ describe('npm run operator', () => {
         { address: null, payable: '0.001', due: false, payouts: [{ state: 'owed' }] },
       ])
       expect(answer['truncated']).toBe(true)
-      expect((await operator('payouts')).out).toContain(
+      expect((await operator('payouts')).stdout).toContain(
         'There is more that cannot be paid now (xmr); --limit shows up to 200',
       )
       await payouts.deleteMany({ _id: { $in: homeless.slice(0, 100).map(({ _id }) => _id) } })
-      const { out } = await operator('payouts', '--limit', '200')
-      expect(out).toContain('owed, frozen')
-      expect(out).not.toContain('There is more')
+      const { stdout } = await operator('payouts', '--limit', '200')
+      expect(stdout).toContain('owed, frozen')
+      expect(stdout).not.toContain('There is more')
     } finally {
       await payouts.deleteMany({ source: /^flood/ })
     }
@@ -172,11 +155,11 @@ describe('npm run operator', () => {
       const tx = newTx()
       const pay = (address: string, ...flags: string[]) =>
         operator('payout-paid', id, tx, '--address', address, ...flags)
-      expect((await pay(`${OTHER_NANO_ADDRESS.slice(0, -1)}4`)).err).toContain('expected a Nano address')
-      expect((await pay(ADDRESSES.xmr)).err).toContain('expected a Nano address')
-      expect((await pay(OTHER_NANO_ADDRESS, '--dry-run')).out).toContain(OTHER_NANO_ADDRESS)
+      expect((await pay(`${OTHER_NANO_ADDRESS.slice(0, -1)}4`)).stderr).toContain('expected a Nano address')
+      expect((await pay(ADDRESSES.xmr)).stderr).toContain('expected a Nano address')
+      expect((await pay(OTHER_NANO_ADDRESS, '--dry-run')).stdout).toContain(OTHER_NANO_ADDRESS)
       await market.ctx.payouts.models.payouts.updateOne({ _id: id }, { $set: { frozen: true } })
-      expect((await pay(OTHER_NANO_ADDRESS)).err).toContain('The payout is frozen')
+      expect((await pay(OTHER_NANO_ADDRESS)).stderr).toContain('The payout is frozen')
       await market.ctx.payouts.models.payouts.updateOne({ _id: id }, { $unset: { frozen: 1 } })
       expect((await market.ctx.orders.find(order.id))?.refund_address).toBeUndefined()
       expect((await market.ctx.payouts.find(id))?.address).toBeUndefined()
@@ -194,7 +177,7 @@ describe('npm run operator', () => {
         OTHER_NANO_ADDRESS,
         'manual',
       ])
-      expect((await pay(OTHER_NANO_ADDRESS)).err).toBe(
+      expect((await pay(OTHER_NANO_ADDRESS)).stderr).toBe(
         'The payout has an address, and it stays as it is; leave --address out.\n',
       )
 
@@ -237,11 +220,11 @@ describe('npm run operator', () => {
     })
     expect((await market.read(order)).status).toBe('paid_out')
     const again = await operator('payout-paid', id, tx)
-    expect([again.exitCode, again.err]).toEqual([
+    expect([again.exitCode, again.stderr]).toEqual([
       1,
       'The payout is manual; only one that is owed or held can be paid by hand.\n',
     ])
-    expect((await operator('payout-paid', 'out_none', tx)).err).toContain('no payout with this id')
+    expect((await operator('payout-paid', 'out_none', tx)).stderr).toContain('no payout with this id')
     expect(JSON.stringify(await payees())).not.toContain(id)
     expect(JSON.stringify(await payees('--all'))).toContain(id)
   })
@@ -261,7 +244,7 @@ describe('npm run operator', () => {
       },
       { order_id: returned.id },
     ])
-    expect((await operator('disputes')).out).toContain('The text ends\n  in the middle.')
+    expect((await operator('disputes')).stdout).toContain('The text ends\n  in the middle.')
     expect(await done('dispute', kept.id, 'release', '--dry-run')).toMatchObject({
       dry_run: true,
       status: 'released',
@@ -284,8 +267,8 @@ describe('npm run operator', () => {
       fee: '0',
     })
     const again = await operator('dispute', returned.id, 'release')
-    expect([again.exitCode, again.err]).toEqual([1, 'The order is refunded, not disputed.\n'])
-    expect((await operator('dispute', 'mkt_none', 'release')).err).toContain('no market order')
+    expect([again.exitCode, again.stderr]).toEqual([1, 'The order is refunded, not disputed.\n'])
+    expect((await operator('dispute', 'mkt_none', 'release')).stderr).toContain('no market order')
   })
 
   it("gives MIN_PAYOUT's due to an agent over all of its addresses, and to an address over all of its agents", async () => {
@@ -323,7 +306,7 @@ describe('npm run operator', () => {
       await market.ctx.payouts.listByOrder(other.id),
     ]
     const id = payout?._id ?? ''
-    const err = async (tx: string, of = id) => (await operator('payout-paid', of, tx)).err
+    const err = async (tx: string, of = id) => (await operator('payout-paid', of, tx)).stderr
     expect(await err(await firstTx(order))).toContain('is on record as the payment')
     const tx = newTx()
     await done('payout-paid', beside?._id ?? '', tx)
@@ -364,7 +347,7 @@ describe('npm run operator', () => {
       expect((await market.read(order)).status).toBe('released')
       await checkMarket(market.ctx)
     }
-    expect((await operator('payout-paid', '--undo', id)).err).toBe(
+    expect((await operator('payout-paid', '--undo', id)).stderr).toBe(
       'The payout is owed; only one that was recorded as paid by hand can be taken back.\n',
     )
     await done('payout-paid', id, newTx())

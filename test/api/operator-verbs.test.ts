@@ -31,15 +31,10 @@ import { sealFields } from '../../shared/ledger/seal.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady } from '../support/coins.ts'
 import { openMarket, type TestMarket } from '../support/market.ts'
+import { operatorEnv, runCommand, type Ran } from '../support/run-verb.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, whenServed, type TestService } from '../support/service.ts'
 import { dumpStored, listPending } from '../support/stored.ts'
-
-interface Ran {
-  exitCode: number
-  stdout: string
-  stderr: string
-}
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'operator-verbs-'))
 const keyFile = path.join(folder, 'seal-key')
@@ -58,29 +53,10 @@ afterAll(async () => {
   fs.rmSync(folder, { recursive: true })
 })
 
-function operatorEnv(): Record<string, string> {
-  const { mongodbUrl = '', redisUrl = '', queuePrefix } = service.ctx.config
-  return {
-    MONGODB_URL: mongodbUrl,
-    REDIS_URL: redisUrl,
-    QUEUE_PREFIX: queuePrefix,
-    DATA_DIR: path.join(folder, 'none'),
-  }
-}
-
 const operator = (...argv: string[]): Promise<Ran> => operatorOn({}, ...argv)
 
-async function operatorOn(env: Record<string, string>, ...argv: string[]): Promise<Ran> {
-  let stdout = ''
-  let stderr = ''
-  const exitCode = await runOperator({
-    argv,
-    env: { ...operatorEnv(), ...env },
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
-  })
-  return { exitCode, stdout, stderr }
-}
+const operatorOn = (env: Record<string, string>, ...argv: string[]): Promise<Ran> =>
+  runCommand({ ...operatorEnv(service.ctx.config), ...env }, argv)
 
 /**
  * A process's worth of workers on the same servers, which has the seal key and begins to work once it is told
@@ -384,14 +360,11 @@ describe('npm run operator', () => {
   it('asks a person at a terminal before it announces, which cannot be taken back, and no program', async () => {
     const asked: string[] = []
     const announceWith = async (answer: boolean, ...more: string[]) => {
-      let stderr = ''
-      const exitCode = await runOperator({
-        argv: ['announce', 'Not yet.', ...more],
-        env: operatorEnv(),
-        stdout: { write: () => true },
-        stderr: { write: (words) => (stderr += words) },
-        confirm: (question) => Promise.resolve(asked.push(question) > 0 && answer),
-      })
+      const { exitCode, stderr } = await runCommand(
+        operatorEnv(service.ctx.config),
+        ['announce', 'Not yet.', ...more],
+        { confirm: (question) => Promise.resolve(asked.push(question) > 0 && answer) },
+      )
       return [exitCode, stderr.trim()]
     }
     const count = () => service.ctx.announcements.models.announcements.countDocuments()
@@ -476,26 +449,14 @@ describe('npm run operator', () => {
   })
 
   it('adopts the last signed seal by a file beside the seal memory, and by nothing that another host could read', async () => {
-    const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
     const last = await service.ctx.seals.lastSigned()
     const words =
       last === undefined ? ['0', NO_PAYLOAD_HASH] : [String(last._id), sealPayloadHash(sealFields(last))]
     const adopt = async (SEAL_MEMORY_FILE: string) => {
-      let stdout = ''
-      const env = {
-        MONGODB_URL: mongodbUrl,
-        REDIS_URL: redisUrl,
-        QUEUE_PREFIX: queuePrefix,
-        DATA_DIR: path.join(folder, 'none'),
-        SEAL_MEMORY_FILE,
-      }
-      const write = (text: string) => (stdout += text)
-      const exitCode = await runOperator({
-        argv: ['seal', '--adopt', ...words, '--json'],
-        env,
-        stdout: { write },
-        stderr: { write },
-      })
+      const { exitCode, stdout } = await operatorOn(
+        { SEAL_MEMORY_FILE },
+        ...['seal', '--adopt', ...words, '--json'],
+      )
       return { exitCode, answer: JSON.parse(stdout) as Record<string, unknown> }
     }
     const memory = path.join(folder, 'memory-of-the-host')
@@ -848,7 +809,7 @@ describe('npm run operator', () => {
     let stdout = ''
     const ran = runOperator({
       argv: ['status', '--watch', ...PATIENTLY],
-      env: operatorEnv(),
+      env: operatorEnv(service.ctx.config),
       stdout: {
         write(text) {
           stdout += text
@@ -878,14 +839,11 @@ describe('npm run operator', () => {
   })
 
   it('shows the rest where Redis is away, and refuses what needs it in good time', async () => {
-    const { mongodbUrl } = service.ctx.config
-    let stdout = ''
-    const world = {
-      env: { MONGODB_URL: mongodbUrl, REDIS_URL: 'redis://127.0.0.1:1', DATA_DIR: path.join(folder, 'none') },
-      stdout: { write: (text: string) => (stdout += text) },
-      stderr: { write: () => true },
-    }
-    expect(await runOperator({ ...world, argv: ['status', '--all', '--wait', '5'] })).toBe(2)
+    const { exitCode, stdout } = await operatorOn(
+      { REDIS_URL: 'redis://127.0.0.1:1' },
+      ...['status', '--all', '--wait', '5'],
+    )
+    expect(exitCode).toBe(2)
     expect(stdout).toContain('Redis is away')
     expect(stdout).toContain('cannot be read: Redis did not answer')
     expect(stdout).toContain('registered ')
@@ -905,13 +863,8 @@ describe('npm run operator', () => {
   })
 
   it('lists every wrong setting in one sentence each, with exit code 1', async () => {
-    let stderr = ''
-    const exitCode = await runOperator({
-      argv: ['status'],
-      env: { MONGODB_URL: 'http://nowhere', REDIS_URL: 'nowhere', DATA_DIR: path.join(folder, 'none') },
-      stdout: { write: () => true },
-      stderr: { write: (text) => (stderr += text) },
-    })
+    const env = { MONGODB_URL: 'http://nowhere', REDIS_URL: 'nowhere', DATA_DIR: path.join(folder, 'none') }
+    const { exitCode, stderr } = await runCommand(env, ['status'])
     expect(exitCode).toBe(1)
     expect(stderr).toContain('MONGODB_URL')
     expect(stderr).toContain('REDIS_URL')
@@ -939,16 +892,8 @@ describe('npm run operator', () => {
       settings: { QUEUE_PREFIX: queuePrefix, MIN_PAYOUT_XNO: '900000' },
     })
     const isDue = async (env: Record<string, string>) => {
-      let stdout = ''
-      const written = { write: (text: string) => (stdout += text) }
-      expect(
-        await runOperator({
-          argv: ['payouts', '--json'],
-          env: { DATA_DIR: dataDir, ...env },
-          stdout: written,
-          stderr: written,
-        }),
-      ).toBe(0)
+      const { exitCode, stdout } = await runCommand({ DATA_DIR: dataDir, ...env }, ['payouts', '--json'])
+      expect(exitCode, stdout).toBe(0)
       const { payees } = JSON.parse(stdout) as {
         payees: { due: boolean; payouts: { payout_id: string }[] }[]
       }

@@ -9,7 +9,6 @@ import { requireMongod } from '../../scripts/embedded/programs.ts'
 import type { SupervisedChild } from '../../scripts/embedded/supervise.ts'
 import type { TemporaryServers } from '../../scripts/embedded/temporary.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { runOperator } from '../../scripts/operator/run.ts'
 import { startMongoSet } from '../../scripts/torture/mongo-set.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
@@ -21,6 +20,7 @@ import {
   startWorkersProcess,
   type RunningProcess,
 } from '../support/processes.ts'
+import { runCommand, type Ran } from '../support/run-verb.ts'
 import { startServers } from '../support/servers.ts'
 import {
   callService,
@@ -58,17 +58,11 @@ function commandsOf(heading: string): string[] {
 }
 
 /** @param words what stands for the words in capitals */
-async function operator(env: Env, command: string, words: Env = {}) {
-  let [stdout, stderr] = ['', '']
-  const argv = command.split(' ').map((word) => words[word] ?? word)
-  const exitCode = await runOperator({
-    argv,
+const operator = (env: Env, command: string, words: Env = {}): Promise<Ran> =>
+  runCommand(
     env,
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
-  })
-  return { exitCode, stdout, stderr }
-}
+    command.split(' ').map((word) => words[word] ?? word),
+  )
 
 async function done(env: Env, command: string | undefined, words: Env = {}): Promise<string> {
   const { exitCode, stdout, stderr } = await operator(env, command ?? 'help', words)

@@ -6,7 +6,12 @@ import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { DAY_MS } from '../../shared/foundation/time.ts'
 import { startBalancer, type Balancer } from '../support/balancer.ts'
-import { startApiProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
+import {
+  startApiProcess,
+  startWorkersProcess,
+  whenAnswering,
+  type RunningProcess,
+} from '../support/processes.ts'
 import { isolate, leaveDatabase } from '../support/servers.ts'
 import { CHALLENGE_SECRET, findNonces, solveChallenge, type TestService } from '../support/service.ts'
 
@@ -64,9 +69,7 @@ afterAll(async () => {
 async function startApi(metricsPort: number): Promise<Api> {
   const api = await startApiProcess({ ...settings, METRICS_PORT: String(metricsPort) })
   const readyUrl = `http://127.0.0.1:${metricsPort}/readyz`
-  await waitFor('an API that is ready', async () => ((await fetch(readyUrl)).ok ? true : undefined), {
-    limitMs: 30_000,
-  })
+  await whenAnswering(readyUrl)
   balancer.add({ url: api.url, readyUrl })
   return { ...api, metricsPort }
 }

@@ -12,7 +12,7 @@ import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { isEverythingSealed, verifyWholeLedger } from '../support/ledger.ts'
-import { startProcess, type RunningProcess } from '../support/processes.ts'
+import { startProcess, whenAnswering, type RunningProcess } from '../support/processes.ts'
 import { startHaproxy, type Proxy } from '../support/proxies.ts'
 import { isolate } from '../support/servers.ts'
 import { CHALLENGE_SECRET, solveChallenge, type TestService } from '../support/service.ts'
@@ -44,15 +44,7 @@ const workers: RunningProcess[] = []
 async function startApi(root: string, port: number, readyPort: number): Promise<RunningProcess> {
   const env = { ...settings, PORT: String(port), METRICS_PORT: String(readyPort) }
   const api = startProcess('api/main.ts', env, [], undefined, root)
-  await waitFor(
-    'an API that is ready',
-    () =>
-      fetch(`http://127.0.0.1:${readyPort}/readyz`).then(
-        ({ ok }) => (ok ? true : undefined),
-        () => undefined, // it doesn't listen yet
-      ),
-    LIMIT,
-  )
+  await whenAnswering(`http://127.0.0.1:${readyPort}/readyz`)
   return api
 }
 

@@ -2,7 +2,6 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runOperator } from '../../scripts/operator/run.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
@@ -14,6 +13,7 @@ import { isStopped } from '../../shared/payments/coin-round.ts'
 import { requireReady } from '../../shared/payments/invoice-service.ts'
 import { startPool } from '../../workers/pool.ts'
 import { makeCoinReady } from '../support/coins.ts'
+import { runCommand, type Ran } from '../support/run-verb.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -63,16 +63,8 @@ const envOf = (mongodbUrl: string): Record<string, string> => ({
   SEAL_MEMORY_FILE: memoryFile,
 })
 
-async function operator(mongodbUrl: string, argv: string[], env: Record<string, string> = {}) {
-  let [stdout, stderr] = ['', '']
-  const exitCode = await runOperator({
-    argv,
-    env: { ...envOf(mongodbUrl), ...env },
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
-  })
-  return { exitCode, stdout, stderr }
-}
+const operator = (mongodbUrl: string, argv: string[], env: Record<string, string> = {}): Promise<Ran> =>
+  runCommand({ ...envOf(mongodbUrl), ...env }, argv)
 
 async function answerOf<T = Record<string, unknown>>(mongodbUrl: string, ...argv: string[]): Promise<T> {
   const { stdout, stderr } = await operator(mongodbUrl, [...argv, '--json'])

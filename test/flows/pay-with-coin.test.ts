@@ -5,7 +5,6 @@ import { Readable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { runAgent } from '../../client/command/run.ts'
-import { runOperator } from '../../scripts/operator/run.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
@@ -13,6 +12,7 @@ import { expireInvoices } from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { ageRate, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
+import { operatorEnv, runCommand } from '../support/run-verb.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'pay-with-coin-'))
@@ -148,19 +148,7 @@ describe('the receipt of a payment', () => {
 
 describe("the operator's settle-invoice", () => {
   async function operator(...argv: string[]): Promise<{ exitCode: number; answer: Record<string, unknown> }> {
-    const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
-    let stdout = ''
-    const exitCode = await runOperator({
-      argv: ['--json', ...argv],
-      env: {
-        MONGODB_URL: mongodbUrl,
-        REDIS_URL: redisUrl,
-        QUEUE_PREFIX: queuePrefix,
-        DATA_DIR: path.join(folder, 'none'),
-      },
-      stdout: { write: (text) => (stdout += text) },
-      stderr: { write: () => true },
-    })
+    const { exitCode, stdout } = await runCommand(operatorEnv(service.ctx.config), ['--json', ...argv])
     return { exitCode, answer: JSON.parse(stdout) as Record<string, unknown> }
   }
   async function invoiceOf(days: number, currency = 'xno'): Promise<{ agent: TestAgent; id: string }> {

@@ -88,6 +88,18 @@ export async function startApiProcess(
   return { ...api, url: `http://127.0.0.1:${port}` }
 }
 
+/** Waits until `url` of an API that has just been started is answered 200. */
+export const whenAnswering = (url: string): Promise<true> =>
+  waitFor(
+    `an answer at ${url}`,
+    () =>
+      fetch(url).then(
+        ({ status }) => (status === 200 ? true : undefined),
+        () => undefined, // it doesn't listen yet
+      ),
+    { limitMs: 120_000 },
+  )
+
 /** `node workers/main.ts`; resolves once it takes jobs. */
 export async function startWorkersProcess(
   env: Record<string, string>,

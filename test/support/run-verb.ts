@@ -1,19 +1,44 @@
-import { runOperator } from '../../scripts/operator/run.ts'
+import type { Config } from '../../shared/foundation/config.ts'
+import { runOperator, type OperatorWorld } from '../../scripts/operator/run.ts'
 
-/** What an operator's verb answers on the servers of a test, with --json. */
+export interface Ran {
+  exitCode: number
+  stdout: string
+  stderr: string
+}
+
+/** Runs a command of the operator with these settings, and gives what it printed. */
+export async function runCommand(
+  env: NodeJS.ProcessEnv,
+  argv: readonly string[],
+  more: Pick<OperatorWorld, 'confirm' | 'now'> = {},
+): Promise<Ran> {
+  let [stdout, stderr] = ['', '']
+  const exitCode = await runOperator({
+    argv,
+    env,
+    stdout: { write: (text) => (stdout += text) },
+    stderr: { write: (text) => (stderr += text) },
+    ...more,
+  })
+  return { exitCode, stdout, stderr }
+}
+
+/** The operator's settings for the servers of a test; there is no data folder of `npm start`. */
+export const operatorEnv = ({ mongodbUrl, redisUrl, queuePrefix }: Config): NodeJS.ProcessEnv => ({
+  MONGODB_URL: mongodbUrl,
+  REDIS_URL: redisUrl,
+  QUEUE_PREFIX: queuePrefix,
+  DATA_DIR: '/nonexistent',
+})
+
+/** Runs a command with --json on the servers of a test, and gives its answer. */
 export async function runVerb(
-  servers: { readonly [name: string]: string | undefined },
+  { MONGODB_URL, REDIS_URL, QUEUE_PREFIX }: { readonly [name: string]: string | undefined },
   argv: readonly string[],
   now?: () => number,
 ): Promise<{ exitCode: number; json: Record<string, unknown> }> {
-  const { MONGODB_URL, REDIS_URL, QUEUE_PREFIX } = servers
-  let stdout = ''
-  const exitCode = await runOperator({
-    argv: [...argv, '--json'],
-    env: { MONGODB_URL, REDIS_URL, QUEUE_PREFIX, DATA_DIR: '/nonexistent' },
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: () => undefined },
-    ...(now === undefined ? {} : { now }),
-  })
+  const env = { MONGODB_URL, REDIS_URL, QUEUE_PREFIX, DATA_DIR: '/nonexistent' }
+  const { exitCode, stdout } = await runCommand(env, [...argv, '--json'], now === undefined ? {} : { now })
   return { exitCode, json: JSON.parse(stdout) as Record<string, unknown> }
 }

@@ -4,6 +4,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import type { Context } from '../../shared/context.ts'
 import { newId } from '../../shared/foundation/ids.ts'
+import { runChecks } from '../../shared/operation/check.ts'
+import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import { openNetworkMetrics } from '../../workers/operator/network-metrics.ts'
 import { compareBooks } from '../../shared/payments/books.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
@@ -167,6 +169,24 @@ describe('the books and the chain', () => {
     await reconcileNano(venue.ctx)
     expect(await gap()).toBe('0')
     expect((await balances()).get('operator')).toBe(3n * XNO)
+  })
+
+  it('differ, and `status` and `check` say so if the chain holds less than the books', async () => {
+    venue.node.fund(venue.wallet.treasury.address, 5n * XNO, { confirmed: true })
+    await round()
+    expect(await gap()).toBe('0')
+    await signAndPublish(venue, 0, { sendTo: strangerAddress(), amountRaw: 2n * XNO })
+    expect(await gap()).toBe(String(-2n * XNO))
+    const found = await coinFindings.read(venue.ctx)
+    expect(found.find((finding) => finding?.kind === 'books_gap')?.what).toBe(
+      'The chain of xno holds 2 XNO less than the books say',
+    )
+    const [chains] = await runChecks(venue.ctx, { mends: false, only: 'chains' })
+    expect(chains?.faults.map(({ what }) => what)).toContain(
+      'the chain of xno holds 2 XNO less than the books say',
+    )
+    await reconcileNano(venue.ctx)
+    expect(await gap()).toBe('0')
   })
 
   it('book nothing twice that a new wallet holds and its chain alone knows: it is a gap until it is reconciled', async () => {

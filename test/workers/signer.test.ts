@@ -149,7 +149,7 @@ describe('an adoption', () => {
       async () => {
         const findings = await ledgerFindings.read(ctx)
         return findings.find(
-          ({ kind, why }) => kind === 'seals_unsigned' && why?.includes('was signed before'),
+          (finding) => finding?.kind === 'seals_unsigned' && finding.why?.includes('was signed before'),
         )
       },
       { limitMs: 60_000 },
@@ -162,7 +162,7 @@ describe('an adoption', () => {
     await ledger.seal()
     await ledger.seal()
     await verifyWholeLedger(ctx, written)
-    expect((await ledgerFindings.read(ctx)).map(({ kind }) => kind)).not.toContain('seals_unsigned')
+    expect((await ledgerFindings.read(ctx)).map((finding) => finding?.kind)).not.toContain('seals_unsigned')
   })
 
   it('is refused and put aside if signing has gone on since it was decided, and signing goes on', async () => {

@@ -71,8 +71,8 @@ describe('witnesses from outside', () => {
   it('are missed by the operator if fewer than WITNESS_QUORUM have cosigned, and hold up nothing', async () => {
     const { ledger } = await openWitnessed()
     const missed = async () =>
-      (await ledgerFindings.read(ledger.ctx)).flatMap(({ kind, why }) =>
-        kind === 'log_unwitnessed' ? [why] : [],
+      (await ledgerFindings.read(ledger.ctx)).flatMap((finding) =>
+        finding?.kind === 'log_unwitnessed' ? [finding.why] : [],
       )
     await ledger.write(3)
     await ledger.seal()

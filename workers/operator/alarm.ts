@@ -1,5 +1,5 @@
 import type { Context } from '../../shared/context.ts'
-import { nameOf, severityOf, type Finding } from '../../shared/operation/finding.ts'
+import { keyOf, severityOf, type Finding } from '../../shared/operation/finding.ts'
 import { readFindings } from '../../shared/operation/findings.ts'
 import { MINUTE_MS, SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 
@@ -34,10 +34,10 @@ export function openAlarm(ctx: Context): () => Promise<void> {
     const before = since ?? new Map()
     const now = unixSeconds(ctx.now())
     // `one.since` is what a former process noted.
-    since = new Map(found.map((one) => [nameOf(one), one.since ?? before.get(nameOf(one)) ?? now]))
+    since = new Map(found.map((one) => [keyOf(one), one.since ?? before.get(keyOf(one)) ?? now]))
     for (const one of found)
-      if (before.has(nameOf(one)) && !said.has(nameOf(one))) {
-        said.set(nameOf(one), one)
+      if (before.has(keyOf(one)) && !said.has(keyOf(one))) {
+        said.set(keyOf(one), one)
         const { kind, about, what, ...rest } = one
         ctx.log[severityOf(one) === 'act' ? 'error' : 'warn']({ finding: kind, about, ...rest }, what)
       }

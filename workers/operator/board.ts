@@ -6,7 +6,7 @@ import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
 import { readAuthorization } from '../../shared/foundation/operator-token.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
-import { tellStory } from '../../shared/operation/story.ts'
+import { readStory } from '../../shared/operation/story.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
 
 /**
@@ -120,7 +120,7 @@ function userOf(authorization: string | undefined): string {
 /** The answer of `operator show`, for a browser. */
 export function showStory(ctx: Context): RequestHandler<{ word: string }> {
   return async (req, res) => {
-    const story = await tellStory(ctx, req.params.word)
+    const story = await readStory(ctx, req.params.word)
     if (story !== undefined) return void res.json({ ok: true, ...story })
     res.status(404).json({
       ok: false,
