@@ -112,7 +112,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
   ]
 }
 
-/** A line for each route, in the order of mounting. */
+/** A row about each route, in the order given. */
 export function tabulate(
   routes: readonly Route[],
 ): { method: string; path: string; also_at: string | null; needs: string; summary: string }[] {

@@ -182,7 +182,8 @@ function readNumber(flag: string, text: string | undefined): number {
 }
 
 /**
- * The seller's own key is published first where its card shows none: the buyer could not tell who sealed it.
+ * Seals a delivery to its order's buyer. Before that, it makes the seller's message key if there is none and
+ * puts it on the seller's card: otherwise the buyer could not tell who sealed the delivery.
  */
 async function sealForBuyer(
   session: Session,

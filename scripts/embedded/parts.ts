@@ -78,7 +78,7 @@ export function startPart(options: {
       env: selectEnvironment(options.env, part),
       onLine(line) {
         log.write(line)
-        const shown = shorten(line)
+        const shown = formatForScreen(line)
         if (shown !== undefined) report(`${part}: ${shown}`)
       },
       onErrorLine: (line) => log.write(line),
@@ -96,10 +96,10 @@ const entrySchema = z.object({
 })
 
 /**
- * A log line for the screen: a warning or worse in one line, any line that is not JSON as it is, else
- * nothing.
+ * A log line for the screen: the message of a warning or worse, a line that is no log entry as it is,
+ * undefined for all others.
  */
-export function shorten(line: string): string | undefined {
+export function formatForScreen(line: string): string | undefined {
   if (!line.startsWith('{')) return line.trim() === '' ? undefined : line
   let json: unknown
   try {

@@ -41,8 +41,8 @@ export interface RedisOptions {
 }
 
 /**
- * Starts a Redis of our own and waits until it answers. It writes every command to a file, synced each
- * second; queues must never be evicted, so a full memory refuses writes. Other users of the machine reach the
+ * Starts a Redis of our own, which is started again if it ends, and waits until it answers. It writes every
+ * command to a file, synced each second. Nothing is ever evicted, and no memory limit is set. Other users of the machine reach the
  * loopback address too and a Redis takes files and commands from anyone it trusts, so there is a password,
  * kept in the data folder.
  */

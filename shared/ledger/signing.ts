@@ -181,10 +181,11 @@ export function requireMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'm
 }
 
 /**
- * Step c: asks each peer that has not answered since the start for its seals, and compares them with ours.
+ * Step c: asks each peer that has not agreed since the start for its seals, and compares them with ours.
  *
- * @returns false if a peer named in SEAL_PEERS is given a pause
- * @throws SealError if a named peer doesn't answer, or any has a seal that the database does not have
+ * @returns false, and nothing may be signed, while a peer named in SEAL_PEERS is in its pause after a failure
+ * @throws SealError if a named peer doesn't answer, or any peer has a seal by our key that neither database
+ *   nor memory has and that no adoption gave up
  */
 async function askPeers(
   ctx: SigningContext,
@@ -204,13 +205,13 @@ async function askPeers(
       continue
     }
     const givenUp = remembered.given_up
-    const other = unknown.findLast(
+    const unknownSeal = unknown.findLast(
       ({ seq }) => givenUp === undefined || seq < givenUp.from || seq > givenUp.to,
     )
-    if (other !== undefined) {
+    if (unknownSeal !== undefined) {
       ctx.metrics.countAnomaly('peer')
       throw new SealError(
-        `Nothing is signed: ${peer.url} has a seal ${other.seq} by this key with the payload hash ${sealPayloadHash(other)}, and the database, which ends at signed seal ${last?._id ?? 0}, does not: database and memory look like an older copy. ${REMEDY}`,
+        `Nothing is signed: ${peer.url} has a seal ${unknownSeal.seq} by this key with the payload hash ${sealPayloadHash(unknownSeal)}, and the database, which ends at signed seal ${last?._id ?? 0}, does not: database and memory look like an older copy. ${REMEDY}`,
       )
     }
     peer.settle()

@@ -7,7 +7,8 @@ import { openNanoSeed } from '../payments/nano/nano-keys.ts'
 
 /**
  * Checks that every key file in the settings exists, holds a key, and is readable by its owner alone. Without
- * this a process would run, be counted as a worker, and do nothing.
+ * this a process would run, be counted as a worker, and do nothing. The seal memory is checked only to be its
+ * owner's; it may not exist yet.
  *
  * @throws StartError with a sentence for the operator, which never has the file's content
  */

@@ -86,7 +86,7 @@ async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStoc
     from = used.from + (isNewWallet ? 0 : Math.min(skipped, MOST_SKIPPED))
     await ctx.database.transaction((session) => ctx.coins.retireFree(coin, session))
   }
-  const holders = listMissing(await ctx.coins.countFree(coin), asker)
+  const holders = holdersOfNewAddresses(await ctx.coins.countFree(coin), asker)
   const made = holders.length === 0 ? [] : await source.derive(from, holders.length)
   const next = { highest: made.at(-1)?.index ?? from - 1, at }
   await writeDurably(source.indexFile, `${JSON.stringify(next)}\n`, 'index', watch)
@@ -102,8 +102,11 @@ async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStoc
   lastWritten.set(source.session, next)
 }
 
-/** The holder of each address to be made, given how many free ones each holder has. */
-function listMissing(free: ReadonlyMap<string, number>, asker: AddressStock | undefined): string[] {
+/**
+ * One holder for each address to be made: FIRST_STOCK times for a holder with none, else enough times to fill
+ * its stock up to ADDRESS_POOL. `free` says how many free ones each holder has; the asker counts in any case.
+ */
+function holdersOfNewAddresses(free: ReadonlyMap<string, number>, asker: AddressStock | undefined): string[] {
   const stocks = asker === undefined ? free : new Map([...free, [asker.holder, free.get(asker.holder) ?? 0]])
   return [...stocks].flatMap(([holder, count]) =>
     Array<string>(count === 0 ? FIRST_STOCK : Math.max(0, ADDRESS_POOL - count)).fill(holder),

@@ -8,7 +8,7 @@ const LOOK_MS = 1_000
 /**
  * Why the driver found no primary, which its message doesn't say.
  *
- * @returns undefined if the error is of another kind
+ * @returns undefined if the error is of another kind, or the driver has heard nothing of any server yet
  */
 export function describeAway(error: unknown): string | undefined {
   const { reason } = (error ?? {}) as { reason?: Topology }

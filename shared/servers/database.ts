@@ -100,7 +100,7 @@ export interface DatabaseOptions {
 export function openDatabase(options: DatabaseOptions): Database {
   const { url, log, timeoutMs, transactionMs = timeoutMs } = options
   const connection = mongoose.createConnection()
-  endWithRequest(connection)
+  refuseAfterRequest(connection)
   connection.set('bufferCommands', false)
   connection.set('strictQuery', 'throw')
   let ready = false
@@ -231,7 +231,7 @@ const OPERATIONS = [
  * written after a 503. The driver's own signal isn't used: it closes the connection under a command, and
  * callers who leave would empty the pool.
  */
-function endWithRequest(connection: Connection): void {
+function refuseAfterRequest(connection: Connection): void {
   const open = connection.collection.bind(connection)
   connection.collection = ((...named: Parameters<typeof open>) => {
     const collection = open(...named)

@@ -167,7 +167,7 @@ export const WORKER_TIMING = {
   drainDelay: 10,
 } as const
 
-/** Keys of one queue share a hash slot of Redis Cluster, and queues spread over the slots. */
+/** The prefix of one queue's keys, which share a hash slot of Redis Cluster by its braces. */
 export function queuePrefix(prefix: string, name: QueueName): string {
   return `{${prefix}.${name}}`
 }

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { identifyProcess, trackChildren } from '../../scripts/embedded/children.ts'
 import { lockDataDir, readFirstStart } from '../../scripts/embedded/data-dir.ts'
 import { openLogFile } from '../../scripts/embedded/log-file.ts'
-import { selectEnvironment, shorten, startPart } from '../../scripts/embedded/parts.ts'
+import { selectEnvironment, formatForScreen, startPart } from '../../scripts/embedded/parts.ts'
 import { assertPortFree, findFreePort, reservePorts } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 
@@ -128,13 +128,13 @@ describe('what a part is given and what is shown of it', () => {
   })
 
   it('shows warnings and errors in one line, and whatever is no log line as it is', () => {
-    expect(shorten('{"level":30,"msg":"listening"}')).toBeUndefined()
-    expect(shorten('{"level":40,"msg":"the node is out of reach"}')).toBe('the node is out of reach')
-    expect(shorten('{"level":50,"msg":"job failed","err":{"message":"no route","stack":"…"}}')).toBe(
+    expect(formatForScreen('{"level":30,"msg":"listening"}')).toBeUndefined()
+    expect(formatForScreen('{"level":40,"msg":"the node is out of reach"}')).toBe('the node is out of reach')
+    expect(formatForScreen('{"level":50,"msg":"job failed","err":{"message":"no route","stack":"…"}}')).toBe(
       'job failed: no route',
     )
-    expect(shorten('TypeError: x is not a function')).toBe('TypeError: x is not a function')
-    expect(shorten('{"level":50,"msg":"cut o')).toBe('{"level":50,"msg":"cut o')
+    expect(formatForScreen('TypeError: x is not a function')).toBe('TypeError: x is not a function')
+    expect(formatForScreen('{"level":50,"msg":"cut o')).toBe('{"level":50,"msg":"cut o')
   })
 
   it('keeps a log file and one before it', () => {

@@ -43,7 +43,7 @@ async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   // A wallet that is not what the database knows may have been restored, and lack what it has not found again
   // yet.
   const settled = isAtOne ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
-  if (isPoolRead) await noteLosses(ctx, [...underWay, ...settled], found, height)
+  if (isPoolRead) await recordLosses(ctx, [...underWay, ...settled], found, height)
   if (coin !== undefined && coin.treasury_address === undefined)
     await ctx.coins.noteTreasury('xmr', { treasury_address: await ctx.monero.wallet.primaryAddress() })
   return { troubles, seen: isAtOne && troubles.length === 0 ? { height } : {} }
@@ -172,8 +172,14 @@ function isNews(found: SeenPayment, record: PaymentRecord): boolean {
 /** Recorded by the operator, and not shown by the chain. */
 const isOnWordAlone = ({ by, shown_at }: PaymentRecord) => by === 'operator' && shown_at === undefined
 
-/** In no block, and what was never confirmed not in the pool either. */
-async function noteLosses(
+/**
+ * Records as lost each expected payment that the wallet has not shown for LOST_AFTER_BLOCKS blocks: a settled
+ * one in a block, any other in a block or the pool. Left out are those on the operator's word alone, and
+ * settled ones to an address of another wallet.
+ *
+ * @throws NodeUnreachable if the wallet lacks an address that it once had: then it shows nothing of it
+ */
+async function recordLosses(
   ctx: MoneroContext,
   expected: readonly PaymentRecord[],
   found: readonly SeenPayment[],
@@ -183,8 +189,8 @@ async function noteLosses(
   const missing = new Map<string, number>()
   const lost: PaymentRecord[] = []
   for (const payment of expected) {
-    const place = places.get(keyOf(payment))
-    if (place !== undefined && (payment.state !== 'settled' || place.height !== undefined)) continue
+    const shown = places.get(keyOf(payment))
+    if (shown !== undefined && (payment.state !== 'settled' || shown.height !== undefined)) continue
     const since = Math.min(ctx.monero.missing.get(payment._id) ?? height, height)
     missing.set(payment._id, since)
     if (!isOnWordAlone(payment) && height - since >= LOST_AFTER_BLOCKS) lost.push(payment)
@@ -197,14 +203,14 @@ async function noteLosses(
     throw new NodeUnreachable(
       `the wallet does not have the address ${highest}, to which a payment came; it was restored, and has to make it again`,
     )
-  const strange = await listStrange(ctx, lost)
+  const foreign = await listForeign(ctx, lost)
   // What was not settled yet is gone all the same: it would hold its invoice open for ever.
   for (const payment of lost)
-    if (payment.state !== 'settled' || !strange.has(payment.address_index)) await recordLoss(ctx, payment)
+    if (payment.state !== 'settled' || !foreign.has(payment.address_index)) await recordLoss(ctx, payment)
 }
 
 /** Addresses that are not this wallet's: what came to another, this one cannot see. */
-async function listStrange(ctx: MoneroContext, payments: readonly PaymentRecord[]): Promise<Set<number>> {
+async function listForeign(ctx: MoneroContext, payments: readonly PaymentRecord[]): Promise<Set<number>> {
   const indexes = [...new Set(payments.map(({ address_index: index }) => index))]
   const [stored, own] = await Promise.all([
     ctx.coins.listAddresses('xmr', indexes),
