@@ -19,6 +19,9 @@ const HOST = '127.0.0.1'
 /** A large journal is replayed before the first answer. */
 const READY_LIMIT_MS = 120_000
 const STOP_LIMIT_MS = 30_000
+/** A server that has answered may be slow on a busy machine; one that starts is tried again and again. */
+const CONNECT_LIMIT_MS = 10_000
+const TRY_LIMIT_MS = 500
 
 // Codes of the server's error_codes.yml.
 const NOT_YET_INITIALIZED = 94
@@ -200,9 +203,10 @@ async function withClient<T>(
   port: number,
   admin: string | undefined,
   work: (client: mongoose.mongo.MongoClient) => Promise<T>,
+  limitMs = CONNECT_LIMIT_MS,
 ): Promise<T> {
   const client = new mongoose.mongo.MongoClient(`mongodb://${HOST}:${port}/?directConnection=true`, {
-    serverSelectionTimeoutMS: 500,
+    serverSelectionTimeoutMS: limitMs,
     appName: 'start',
     ...(admin === undefined ? {} : { auth: { username: ADMIN, password: admin } }),
   })
@@ -226,14 +230,15 @@ async function becomePrimary(
   const host = `${HOST}:${port}`
   const isPrimary = async (): Promise<true | undefined> => {
     try {
-      return await withClient(port, admin, async (client) => {
+      const look = async (client: mongoose.mongo.MongoClient): Promise<true | undefined> => {
         const hello = await client.db('admin').command({ hello: 1 })
         // Whether the password is right is seen by a command that asks for it.
         if (admin !== undefined) await client.db('admin').command({ connectionStatus: 1 })
         if (hello['isWritablePrimary'] === true && hello['me'] === host) return true
         await configure(client, host)
         return undefined
-      })
+      }
+      return await withClient(port, admin, look, TRY_LIMIT_MS)
     } catch (error) {
       if (error instanceof mongoose.mongo.MongoServerError && error.code === AUTHENTICATION_FAILED)
         throw new StartError(
