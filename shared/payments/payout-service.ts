@@ -180,8 +180,9 @@ export async function moveTransfers(
     const change = { state: to, changed_at: nowSeconds(ctx), ...given({ reason }) }
     const changed: TransferRecord[] = []
     for (const transfer of transfers) {
-      if (!(await ctx.payouts.moveTransfer(transfer._id, from, change, session))) continue
-      await followTransfer(ctx, transfer, to, session)
+      const before = await ctx.payouts.moveTransfer(transfer._id, from, change, session)
+      if (before === undefined) continue
+      await followTransfer(ctx, before, to, session)
       changed.push(transfer)
     }
     return changed
@@ -210,14 +211,19 @@ export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: 
     if (index !== undefined && (await ctx.payouts.findSuccessor(index, tx, session)) !== undefined)
       return false
     const change = { state: 'replaced', changed_at: nowSeconds(ctx), reason } as const
-    if (!(await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session)))
-      return false
-    await followTransfer(ctx, transfer, 'replaced', session)
+    const before = await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session)
+    if (before === undefined) return false
+    await followTransfer(ctx, before, 'replaced', session)
     return true
   })
 }
 
-/** Follows up a transfer's new state: in the books, and in the entries and orders of its payouts. */
+/**
+ * Follows up a transfer's new state: in the books, and in the entries and orders of its payouts.
+ *
+ * @param transfer as it was stored before. What its entries undo depends on it, and the caller's copy may be
+ *   older: another worker may have confirmed or held the transfer since.
+ */
 async function followTransfer(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session) {
   const at = nowSeconds(ctx)
   const carried =
@@ -246,7 +252,12 @@ async function followTransfer(ctx: Context, transfer: TransferRecord, to: Transf
     await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to === 'replaced' ? 'owed' : to, session)
 }
 
-/** Books a transfer that is in the chain. `others` were paid otherwise; `step`: it was booked before. */
+/**
+ * Books a transfer that is in the chain.
+ *
+ * @param transfer as it is stored: only that says whose money it takes in, see insertTransfers()
+ * @param payouts `others` were paid otherwise; `step` if it was booked before
+ */
 async function bookTransfer(
   ctx: Context,
   transfer: TransferRecord,
@@ -259,10 +270,7 @@ async function bookTransfer(
       { payout_id: _id, transfer_id: transfer._id, paid_by: other ?? tx, payout_state: state },
       'a payout was paid otherwise, and the transfer that carried it is in the chain after all: it may have been paid twice',
     )
-  // Only the stored record says whose money it takes in: see insertTransfers().
-  const stored =
-    sourceOf(transfer) === undefined ? transfer : await ctx.payouts.findTransfer(transfer._id, session)
-  const lines = transferLines(stored ?? transfer, own, nowSeconds(ctx), step)
+  const lines = transferLines(transfer, own, nowSeconds(ctx), step)
   await ctx.journal.write(lines, session)
 }
 
@@ -314,7 +322,8 @@ export async function reinstateTransfer(
   return ctx.database.transaction(async (session) => {
     const reason = 'it is in the chain after all'
     const change = { state: 'confirmed', changed_at: nowSeconds(ctx), reason, ...given({ place }) } as const
-    if (!(await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session))) return false
+    const before = await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session)
+    if (before === undefined) return false
     const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
     const own = carried.filter(({ state }) => state === 'owed')
     for (const payout of own) {
@@ -323,7 +332,7 @@ export async function reinstateTransfer(
       await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, 'confirmed', session)
     }
     const others = carried.filter(({ state }) => state !== 'owed')
-    await bookTransfer(ctx, transfer, { own, others, step: newStepId() }, session)
+    await bookTransfer(ctx, before, { own, others, step: newStepId() }, session)
     return true
   })
 }

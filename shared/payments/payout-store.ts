@@ -296,13 +296,13 @@ export function createPayoutStore(connection: Connection) {
     /** @returns false if it was not unexplained */
     setExplained: (coin: Coin, tx: string, session?: Session) =>
       transfers.change({ coin, tx, unexplained_to: some }, { $unset: { unexplained_to: 1 } }, session),
-    /** @returns false if it is in none of the expected states */
+    /** @returns the transfer as it was before; undefined if it is in none of the expected states */
     moveTransfer(
       transferId: string,
       from: readonly TransferState[],
       { place, ...change }: TransferChange,
-      session?: Session,
-    ): Promise<boolean> {
+      session: Session,
+    ): Promise<TransferRecord | undefined> {
       const { state: to } = change
       const unset = {
         ...(to === 'held' ? {} : { refused: 1 }),
@@ -311,7 +311,7 @@ export function createPayoutStore(connection: Connection) {
         // A replaced block gives its place in the account's chain to the one that stands there.
         ...(to === 'replaced' ? { account_index: 1 } : {}),
       }
-      return transfers.change(
+      return transfers.swap(
         { _id: transferId, state: { $in: [...from] } },
         { $set: { ...change, ...place }, $unset: unset },
         session,

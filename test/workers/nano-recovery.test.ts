@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
-import { markPaidByHand, moveTransfer } from '../../shared/payments/payout-service.ts'
+import { markPaidByHand, moveTransfer, replaceTransfer } from '../../shared/payments/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import { MINUTE_MS } from '../../shared/foundation/time.ts'
 import { setRate } from '../support/coins.ts'
@@ -104,6 +104,23 @@ describe('the recovery rule', () => {
       XNO,
     ])
     expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 9n * XNO, receivableRaw: 0n })
+  })
+
+  it('a transfer that is replaced after it was confirmed undoes that in the ledger, whatever its worker had read of it', async () => {
+    await fill(10n * XNO)
+    const owed = await venue.owe(XNO, strangerAddress())
+    await sendNano(venue.ctx)
+    const confirmed = await transferOf(owed)
+    expect(confirmed.state).toBe('confirmed')
+    const asRead = { ...confirmed, state: 'sent' as const }
+    expect(await replaceTransfer(venue.ctx, asRead, 'another block stands in its place')).toBe(true)
+    await work()
+    const steps = (await venue.payout(owed._id)).pending?.map(({ data }) => [data['step'], data['undoes']])
+    expect(steps?.slice(-3)).toEqual([
+      ['confirmed', undefined],
+      ['owed', 'confirmed'],
+      ['confirmed', undefined],
+    ])
   })
 
   it('a block that is refused for long is held, offered again with growing pauses, and ends by itself when the node takes it', async () => {
