@@ -1,5 +1,6 @@
 import { isPaid, remainderRaw, type InvoiceRecord, type PaymentRecord } from '../payments/invoice.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
+import { addToOwed, NOTHING_OWED } from '../ledger/solvency.ts'
 import type { OrderRecord } from '../market/order.ts'
 import { COINS, type Coin } from '../payments/coin.ts'
 import type { Account, JournalLine } from '../payments/journal.ts'
@@ -221,4 +222,25 @@ function expectedBalances({
     move('operator', 'network_fee', feeRaw)
   }
   return expected
+}
+
+/**
+ * What is owed for market orders by the ledger's entries, which each seal states, is what the books hold for
+ * orders and owe for them to payees.
+ *
+ * @param entries as in findMoneyFaults()
+ */
+export function findOwedFaults(entries: readonly PendingEntry[], lines: readonly JournalLine[]): string[] {
+  const ofOrders = entries.filter(({ data }) => data['order_id'] !== undefined)
+  let owed = NOTHING_OWED
+  for (const entry of new Map(ofOrders.map((one) => [one.source, one])).values())
+    owed = addToOwed(owed, { ...entry, _id: 0 })
+  return COINS.flatMap((coin) => {
+    const balances = balancesOf(lines.filter((line) => line.coin === coin && line.order_id !== undefined))
+    const held = [...balances].filter(([account]) => /^(order|owed):/.test(account))
+    const heldRaw = sum(held.map(([, raw]) => raw))
+    return heldRaw === owed[coin]
+      ? []
+      : [`${coin}: ${owed[coin]} is owed by the ledger, ${heldRaw} by the journal`]
+  })
 }

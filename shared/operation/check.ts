@@ -8,7 +8,7 @@ import { memoryFileOf, readMemory } from '../ledger/seal-memory.ts'
 import { COINS } from '../payments/coin.ts'
 import { SHARE_PAGES_KEPT_MS } from '../foundation/limits.ts'
 import { nowSeconds, SECOND_MS, unixSeconds } from '../foundation/time.ts'
-import { findBookFaults, findMoneyFaults, type BookRecords } from './check-money.ts'
+import { findBookFaults, findMoneyFaults, findOwedFaults, type BookRecords } from './check-money.ts'
 import { findLostEntries, restoreEntry, type LostEntry } from './lost-entries.ts'
 import { formatGap, OPERATOR } from './finding.ts'
 
@@ -204,11 +204,13 @@ async function checkMemory(ctx: Context): Promise<Fault[]> {
   ]
 }
 
+const ENTRIES_OF_MONEY = ['payment', 'pass_credit', 'fee', 'payout', 'dispute_outcome']
+
 async function checkMoney(ctx: Context): Promise<Fault[]> {
   const read = await atOneMoment(ctx, async (connection, session) => {
     const all = async (name: string, filter = {}) =>
       connection.collection(name).find(filter, { session }).toArray()
-    const numbered = await all('entries', { kind: { $in: ['payment', 'pass_credit'] } })
+    const numbered = await all('entries', { kind: { $in: ENTRIES_OF_MONEY } })
     const pending: PendingEntry[] = []
     for (const { collection, schema } of Object.values(connection.models)) {
       if (schema.path('pending') === undefined) continue
@@ -220,10 +222,14 @@ async function checkMoney(ctx: Context): Promise<Fault[]> {
     return {
       invoices: (await all('invoices')) as never[],
       payments: (await all('payments')) as never[],
+      lines: (await all('journal')) as never[],
       entries: [...(numbered as unknown as PendingEntry[]), ...pending],
     }
   })
-  return findMoneyFaults(read).map((what) => ({ what, command: showCommandFor(what) }))
+  return [
+    ...findMoneyFaults(read).map((what) => ({ what, command: showCommandFor(what) })),
+    ...findOwedFaults(read.entries, read.lines).map((what) => ({ what, command: booksCommandFor(what) })),
+  ]
 }
 
 async function checkBooks(ctx: Context): Promise<Fault[]> {
@@ -231,9 +237,12 @@ async function checkBooks(ctx: Context): Promise<Fault[]> {
   const { journal: lines, ...records } = await readCollections(ctx, names)
   return findBookFaults({ ...records, lines } as unknown as BookRecords).map((what) => ({
     what,
-    command: `${OPERATOR} books --coin ${what.slice(0, 3)}`,
+    command: booksCommandFor(what),
   }))
 }
+
+/** For a fault that begins with its coin. */
+const booksCommandFor = (what: string): string => `${OPERATOR} books --coin ${what.slice(0, 3)}`
 
 async function checkShares(ctx: Context): Promise<Fault[]> {
   return atOneMoment(ctx, async (connection, session) => {

@@ -4,8 +4,10 @@ import {
   balancesOf,
   findBookFaults,
   findMoneyFaults,
+  findOwedFaults,
   type BookRecords,
 } from '../../shared/operation/check-money.ts'
+import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import type { Coin } from '../../shared/payments/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
 import { heldRaw } from '../../shared/payments/journal.ts'
@@ -61,8 +63,8 @@ export function checkBooksAfterEach(
 
 /**
  * Checks the books against the records, to the last unit: every account has what the records of payments,
- * invoices, orders, payouts and transfers say, and all of them together are 0; given the chain, what is held
- * by the books is there.
+ * invoices, orders, payouts and transfers say, all of them together are 0, and what the ledger says is owed
+ * is what they owe; given the chain, what is held by the books is there.
  *
  * @throws Error listing all that does not hold
  */
@@ -79,9 +81,12 @@ export async function checkBooks(
       payouts: await all('payouts'),
       transfers: await all('transfers'),
       lines: await all('journal'),
-    } as unknown as BookRecords
+      entries: await listAllEntries(connection, session),
+    } as unknown as BookRecords & { entries: PendingEntry[] }
   })
   const faults = findBookFaults(read)
+  // The older database of the vectors was recorded without its ledger.
+  if (read.entries.length > 0) faults.push(...findOwedFaults(read.entries, read.lines))
   for (const { coin, held } of chains) {
     const balances = balancesOf(read.lines.filter((line) => line.coin === coin))
     const there = await held()
