@@ -8,7 +8,7 @@ import { createClaimStore, type ClaimStore } from './claims/claim-store.ts'
 import type { Config } from './foundation/config.ts'
 import { openDatabase, type Database } from './servers/database.ts'
 import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
-import { createKeyTrees, type ReadKeyTree } from './ledger/agent-keys.ts'
+import { createKeyTreeReader, type ReadKeyTree } from './ledger/agent-keys.ts'
 import { createCosignatureStore, type CosignatureStore } from './ledger/cosignature-store.ts'
 import { createLeaseStore, type LeaseStore } from './servers/lease-store.ts'
 import { createLogStore, type LogStore } from './ledger/log-store.ts'
@@ -186,7 +186,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     seals: createSealStore(connection),
     logTiles: createLogStore(connection),
     cosignatures: createCosignatureStore(connection),
-    readKeyTree: createKeyTrees(entries),
+    readKeyTree: createKeyTreeReader(entries),
     leases: createLeaseStore(connection),
     watch: createWatchStore(connection),
     acts: createActStore(connection),

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import os from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS } from '../shared/foundation/time.ts'
-import { updateSealMemory, isAdoptedHere, lastSealKey, ownSealKey } from '../shared/ledger/standby.ts'
+import { updateSealMemory, isAdoptedHere, lastSealPubkey, readSealPubkey } from '../shared/ledger/standby.ts'
 import { requireMonero } from '../shared/payments/monero/monero-gateway.ts'
 import { requireNano } from '../shared/payments/nano/nano-gateway.ts'
 import { isOutage, type Database } from '../shared/servers/database.ts'
@@ -48,8 +48,8 @@ const KEYS: Partial<Record<Need, Key>> = {
   },
   'seal key': {
     lease: KEY_LEASES.seal,
-    own: (ctx) => Promise.resolve(ownSealKey(ctx)),
-    known: lastSealKey,
+    own: (ctx) => Promise.resolve(readSealPubkey(ctx)),
+    known: lastSealPubkey,
     follow: updateSealMemory,
     isDecided: isAdoptedHere,
   },

@@ -21,7 +21,7 @@ import { postContent } from '../posts/post.ts'
 import { hex, unixTime } from '../foundation/schema.ts'
 import { entryView, recordOf, viewEntry, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
-import { createLogProofWriter } from '../ledger/log-service.ts'
+import { createLogProofFormatter } from '../ledger/log-service.ts'
 import { pathView, proveEntries } from '../ledger/proofs.ts'
 import { sealView, viewSeal, type SealRecord } from '../ledger/seal.ts'
 import { readNextSeal } from '../ledger/seal-service.ts'
@@ -120,7 +120,7 @@ async function proveAll(
   // The request is over by then.
   const deadlineMs = performance.now() + ctx.config.requestMs
   const findSeal = rememberSeals(ctx)
-  const proveInLog = await createLogProofWriter(ctx)
+  const proveInLog = await createLogProofFormatter(ctx)
   const items: Receipt['entries'][number][] = []
   let nextSealAt: number | undefined
   for (let start = 0; start < entries.length; start += PROOFS_AT_ONCE) {
@@ -161,7 +161,7 @@ async function prove(
   ctx: Context,
   seal: SealRecord,
   entries: readonly EntryRecord[],
-  proveInLog: Awaited<ReturnType<typeof createLogProofWriter>>,
+  proveInLog: Awaited<ReturnType<typeof createLogProofFormatter>>,
 ): Promise<SealedReceiptEntry[]> {
   const proofs = await proveEntries(ctx, seal, entries)
   const inLog = await Promise.all(entries.map(proveInLog))

@@ -34,7 +34,10 @@ export function createLogStore(connection: Connection) {
 
   return {
     models: { tiles },
-    /** Stores each tile that is wider than the stored one, so no late writer takes back what another added. */
+    /**
+     * Stores each given tile unless the stored one is as wide or wider, so that a late writer doesn't take
+     * back what another has added.
+     */
     async putTiles(given: readonly Tile[]): Promise<void> {
       if (given.length === 0) return
       const writes = given.map(({ level, index, hashes }) => {
@@ -56,9 +59,15 @@ export function createLogStore(connection: Connection) {
         if (failed.length === 0 || !failed.every(({ code }) => code === DUPLICATE_KEY)) throw error
       }
     },
-    /** For each address the tile's hashes, one after the other, as many as are stored; undefined if none are. */
+    /**
+     * For each address the tile's hashes, one after the other, as many as are stored; undefined if none are.
+     */
     findTiles,
-    /** The root of the log's first `size` entries. @throws TypeError if a tile is missing */
+    /**
+     * The root of the log's first `size` entries, by its stored tiles.
+     *
+     * @throws TypeError if a tile is missing
+     */
     async readRoot(size: number): Promise<Buffer> {
       const edge = edgeTiles(size)
       const found = await findTiles(edge)
@@ -72,7 +81,10 @@ export type LogStore = ReturnType<typeof createLogStore>
 
 const tileId = ({ level, index }: TilePlace): string => `${level}/${index}`
 
-/** The hashes of tiles, in the order of the ids; undefined for a tile that a majority doesn't have. */
+/**
+ * Reads tiles by their ids: for each id, in the given order, the tile's hashes side by side; undefined for a
+ * tile that a majority doesn't have.
+ */
 export async function findHashes(
   { collection }: Pick<Model<unknown>, 'collection'>,
   ids: readonly string[],

@@ -30,20 +30,19 @@ type LogContext = Pick<Context, 'logTiles'>
 
 export const logState = (tree: LogTree): LogState => ({ size: tree.size, root: tree.root().toString('hex') })
 
-/** The log of the first `size` entries by its stored tiles; undefined if some are missing. */
+/** Reads the log of the first `size` entries from its stored tiles; undefined if some are missing. */
 export async function readLogFromTiles({ logTiles }: LogContext, size: number): Promise<LogTree | undefined> {
   const edge = edgeTiles(size)
   const stored = await logTiles.findTiles(edge)
   const hashes = edge.map(({ width }, place) => stored[place]?.subarray(0, width * HASH_BYTES))
-  if (hashes.some((found, place) => found?.length !== (edge[place]?.width ?? 0) * HASH_BYTES))
-    return undefined
-  return createLogTree(size, hashes)
+  const isComplete = edge.every(({ width }, place) => hashes[place]?.length === width * HASH_BYTES)
+  return isComplete ? createLogTree(size, hashes) : undefined
 }
 
 /**
  * Builds the log from the first `size` entries.
  *
- * @param put stores the tiles
+ * @param put stores the tiles; without it they are not stored
  * @throws SealError if an entry is missing
  */
 export async function buildLogFromEntries(
@@ -65,11 +64,14 @@ export async function buildLogFromEntries(
   return tree
 }
 
-/** The hashes that prove that entry `id` is in the log of the first `size` entries. */
+/** The inclusion proof (RFC 6962 section 2.1.1) of entry `id` in the log of the first `size` entries. */
 export const proveInLog = ({ logTiles }: LogContext, id: number, size: number): Promise<Buffer[]> =>
   withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) => logInclusion(id - 1, size, readTile))
 
-/** The hashes that prove that the log of `size` entries begins with that of `oldSize`. */
+/**
+ * The consistency proof (RFC 6962 section 2.1.2) that the log of `size` entries begins with that of
+ * `oldSize`.
+ */
 export const proveConsistency = (
   { logTiles }: LogContext,
   oldSize: number,
@@ -79,14 +81,19 @@ export const proveConsistency = (
     logConsistency(oldSize, size, readTile),
   )
 
-/** Reads these tiles, then runs a computation that looks tiles up by their address. */
+/**
+ * Reads these tiles, then runs `work` with a function that gives each by its address, undefined for a missing
+ * one.
+ *
+ * @returns what `work` returns
+ */
 async function withTiles<T>(
   logTiles: LogStore,
   addresses: TileAddress[],
   work: (readTile: ReadTile) => T,
 ): Promise<T> {
-  const found = await logTiles.findTiles(addresses)
+  const hashes = await logTiles.findTiles(addresses)
   const keyOf = ({ level, index }: TileAddress): string => `${level}/${index}`
-  const tiles = new Map(addresses.map((address, place) => [keyOf(address), found[place]]))
+  const tiles = new Map(addresses.map((address, place) => [keyOf(address), hashes[place]]))
   return work((address) => tiles.get(keyOf(address)))
 }
