@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import type { Context } from '../context.ts'
-import { logTiles, tilePath } from '../crypto/log-tree.ts'
+import { listLogTiles, tilePath } from '../crypto/log-tree.ts'
 import { HASH_BYTES, TILE_WIDTH } from '../crypto/merkle.ts'
 import { replaceFile } from '../foundation/durable-file.ts'
 import { bundleEntries, readCheckpoint, formatCosignedNote } from './log-service.ts'
@@ -22,7 +22,7 @@ export async function exportLog(
   folder: string,
 ): Promise<{ size: number; files: number }> {
   const { checkpoint } = await readCheckpoint(ctx)
-  const missing = [...logTiles(checkpoint.size)].filter(
+  const missing = [...listLogTiles(checkpoint.size)].filter(
     (tile) => !fs.existsSync(path.join(folder, tilePath(tile))),
   )
   let files = 0

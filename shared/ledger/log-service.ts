@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { KeyProof } from '../crypto/key-tree.ts'
-import { verifyLogConsistency, verifyLogInclusion, widthIn } from '../crypto/log-tree.ts'
+import { verifyLogConsistency, verifyLogInclusion, tileWidth } from '../crypto/log-tree.ts'
 import { HASH_BYTES, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
 import { formatLogProof, formatNote } from '../crypto/note.ts'
 import type { Context } from '../context.ts'
@@ -91,7 +91,7 @@ async function requireTile(
   width: number,
 ): Promise<void> {
   const { size } = (await readCheckpoint(ctx)).checkpoint
-  const fullWidth = widthIn(size, level, index)
+  const fullWidth = tileWidth(size, level, index)
   if (fullWidth < width)
     throw new Refusal(
       'no_such_index',

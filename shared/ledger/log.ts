@@ -2,8 +2,8 @@ import type { Context } from '../context.ts'
 import {
   createLogTree,
   edgeTiles,
-  logConsistency,
-  logInclusion,
+  logConsistencyPath,
+  logInclusionPath,
   tilesForConsistency,
   tilesForInclusion,
   type LogTree,
@@ -28,6 +28,7 @@ export interface LogState {
 
 type LogContext = Pick<Context, 'logTiles'>
 
+/** A log's size and root, as closing entries and the seal memory state them. */
 export const logState = (tree: LogTree): LogState => ({ size: tree.size, root: tree.root().toString('hex') })
 
 /** Reads the log of the first `size` entries from its stored tiles; undefined if some are missing. */
@@ -66,7 +67,7 @@ export async function buildLogFromEntries(
 
 /** The inclusion proof (RFC 6962 section 2.1.1) of entry `id` in the log of the first `size` entries. */
 export const proveInLog = ({ logTiles }: LogContext, id: number, size: number): Promise<Buffer[]> =>
-  withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) => logInclusion(id - 1, size, readTile))
+  withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) => logInclusionPath(id - 1, size, readTile))
 
 /**
  * The consistency proof (RFC 6962 section 2.1.2) that the log of `size` entries begins with that of
@@ -78,7 +79,7 @@ export const proveConsistency = (
   size: number,
 ): Promise<Buffer[]> =>
   withTiles(logTiles, tilesForConsistency(oldSize, size), (readTile) =>
-    logConsistency(oldSize, size, readTile),
+    logConsistencyPath(oldSize, size, readTile),
   )
 
 /**
