@@ -56,7 +56,7 @@ export function originOf(
  *
  * @throws StartError if LEDGER_ORIGIN is another name than this host has signed for
  */
-export function assertOrigin(config: Pick<Config, 'ledgerOrigin' | 'baseUrl' | 'secrets'>): void {
+export function checkLedgerOrigin(config: Pick<Config, 'ledgerOrigin' | 'baseUrl' | 'secrets'>): void {
   const { sealMemoryFile } = config.secrets
   let remembered
   try {
