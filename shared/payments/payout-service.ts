@@ -1,7 +1,7 @@
 import { given } from '../foundation/given.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { isDuplicateKey, isOutage, Overtaken, requireOwn, type Session } from '../servers/database.ts'
+import { isDuplicateKey, isOutage, Overtaken, requireChanged, type Session } from '../servers/database.ts'
 import { LeaseLost } from '../servers/lease-store.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import type { Log } from '../foundation/log.ts'
@@ -232,7 +232,7 @@ async function followTransfer(ctx: Context, transfer: TransferRecord, to: Transf
       const change = { state: 'owed', transfer_id: null } as const
       const entry = payoutEntry(payout, 'owed', at, { attempt: `${transfer._id}/${newStepId()}`, undoes })
       const moved = ctx.payouts.move(payout, { transferId: transfer._id }, change, entry, session)
-      await requireOwn(moved, `payout ${payout._id}`)
+      await requireChanged(moved, `payout ${payout._id}`)
     }
   } else {
     // A transfer may be held, or be missing from the chain again, more than once.
@@ -458,7 +458,7 @@ export async function markPartPaid(ctx: Context, payoutId: string, tx: string, p
     await ctx.journal.write(lines, session)
     const change = { state: 'manual', tx } as const
     const step: PayoutStep = { from: 'owed', change, to: 'manual', tx, attempt, line: 'manual' }
-    await requireOwn(takeStep(ctx, { ...part, state: 'owed' }, step, session), `payout ${part._id}`)
+    await requireChanged(takeStep(ctx, { ...part, state: 'owed' }, step, session), `payout ${part._id}`)
     return { part, rest }
   })
 }

@@ -2,7 +2,7 @@ import { given } from '../foundation/given.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { hint, tell, type EventMark } from '../events/mark.ts'
-import { isDuplicateKey, requireOwn, unavailable, type Session } from '../servers/database.ts'
+import { isDuplicateKey, requireChanged, unavailable, type Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
@@ -181,7 +181,10 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
       ...bought.settled,
     }
     const entries = [paymentEntry({ ...payment, ...settled }, at), ...(bought.entries ?? [])]
-    await requireOwn(ctx.invoices.settlePayment(paymentId, settled, entries, session), `payment ${paymentId}`)
+    await requireChanged(
+      ctx.invoices.settlePayment(paymentId, settled, entries, session),
+      `payment ${paymentId}`,
+    )
     return false
   })
 }
@@ -208,7 +211,7 @@ async function changeInvoice(
   marks: readonly EventMark[] = [],
 ): Promise<void> {
   const changed = ctx.invoices.changeMoney(invoice, fields, entries, session, marks)
-  await requireOwn(changed, `invoice ${invoice._id}`)
+  await requireChanged(changed, `invoice ${invoice._id}`)
   await ctx.journal.write(lines, session)
 }
 
@@ -362,7 +365,7 @@ export async function undoPayment(ctx: Context, paymentId: string): Promise<Paym
     const reversed = [...paymentLine(payment, 'undone', at), ...lines]
     await changeInvoice(ctx, invoice, { ...outcome, lines: reversed }, session)
     const stored = ctx.invoices.undoPayment(payment, at, [undoneEntry(payment, at), ...entries], session)
-    await requireOwn(stored, `payment ${paymentId}`)
+    await requireChanged(stored, `payment ${paymentId}`)
     return payment
   })
 }
