@@ -28,6 +28,7 @@ const adoptionFile = z.object({
   remembered: z.object({ seq: z.int().min(0), payload_hash: hex(64) }).nullable(),
 })
 
+/** The path of an adoption's file, beside the seal memory. */
 export const adoptionFileOf = (memoryFile: string): string => `${memoryFile}.adoption`
 
 /**

@@ -178,9 +178,11 @@ async function findRootFault(
   known: KnownRoot | undefined,
   session: Session,
 ): Promise<string | undefined> {
-  const wrong = (root: string) =>
-    `seal ${seal._id}: the root of its stored entries is ${root}, not ${seal.root}`
-  if (known?.seq === seal._id) return known.root === seal.root ? undefined : wrong(known.root)
+  const compareRoot = (root: string): string | undefined =>
+    root === seal.root
+      ? undefined
+      : `seal ${seal._id}: the root of its stored entries is ${root}, not ${seal.root}`
+  if (known?.seq === seal._id) return compareRoot(known.root)
   const tree = createEntryTree()
   let due = seal.from_id
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id, session)) {
@@ -188,6 +190,5 @@ async function findRootFault(
     tree.add(computeLeaves(page).leaves)
   }
   if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`
-  const { root } = tree.finish()
-  return root === seal.root ? undefined : wrong(root)
+  return compareRoot(tree.finish().root)
 }

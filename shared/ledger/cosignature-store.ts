@@ -39,19 +39,19 @@ export function createCosignatureStore(connection: Connection) {
      * agents'.
      */
     async listLines(size: number): Promise<string[]> {
-      const found = await cosignatures
+      const cosigned = await cosignatures
         .find({ size }, { line: 1 })
         .sort({ rank: 1, at: 1 })
         .limit(MAX_COSIGNATURES_SHOWN)
         .lean<CosignatureRecord[]>()
-      return found.map(({ line }) => line)
+      return cosigned.map(({ line }) => line)
     },
     /** Returns those of these keys that have cosigned the checkpoint of this size. */
     async findCosigned(size: number, vkeys: readonly string[]): Promise<Set<string>> {
-      const found = await cosignatures
+      const cosigned = await cosignatures
         .find({ _id: { $in: vkeys.map((vkey) => `${size}/${vkey}`) } }, { vkey: 1 })
         .lean<CosignatureRecord[]>()
-      return new Set(found.map(({ vkey }) => vkey))
+      return new Set(cosigned.map(({ vkey }) => vkey))
     },
   }
 }

@@ -50,6 +50,9 @@ export interface PendingCollection {
 /** Entries fetched at once on a walk: less than 1 MB, and two pages are in memory at most. */
 const PAGE_ENTRIES = 2_000
 
+/**
+ * The ledger: numbered entries, and the pending ones in every collection. All reads see what a majority has.
+ */
 export function createEntryStore(connection: Connection) {
   const entries = connection.model<EntryDocument>('Entry', entrySchema)
   // Entries come by the thousand and are already in their stored form: the driver takes them as they are.
@@ -90,10 +93,10 @@ export function createEntryStore(connection: Connection) {
     },
     /** Returns those of the given sources whose entry is durable (a majority has it). */
     async findSources(sources: readonly string[]): Promise<Set<string>> {
-      const found = await raw()
+      const numbered = await raw()
         .find({ source: { $in: [...sources] } }, { ...MAJORITY, projection: { _id: 0, source: 1 } })
         .toArray()
-      return new Set(found.map(({ source }) => source))
+      return new Set(numbered.map(({ source }) => source))
     },
     async findBySource(source: string): Promise<EntryRecord | undefined> {
       return (await raw().findOne({ source }, MAJORITY)) ?? undefined
@@ -166,6 +169,7 @@ export function createEntryStore(connection: Connection) {
 
 export type EntryStore = ReturnType<typeof createEntryStore>
 
+/** The models of this connection whose records can carry pending entries. */
 const modelsWithPending = (connection: Connection): Model<unknown>[] =>
   Object.values(connection.models).filter(({ schema }) => carriesPendingEntries(schema))
 
@@ -191,8 +195,8 @@ function createPendingCollection(model: Model<unknown>): PendingCollection {
         .limit(limit)
         .toArray(),
     async find(recordId) {
-      const found = await raw.findOne({ _id: recordId }, { ...MAJORITY, projection: { pending: 1 } })
-      return found?.pending ?? []
+      const record = await raw.findOne({ _id: recordId }, { ...MAJORITY, projection: { pending: 1 } })
+      return record?.pending ?? []
     },
     async clear(recordIds, sources) {
       await raw.updateMany(

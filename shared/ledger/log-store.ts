@@ -25,6 +25,7 @@ const tileSchema = new Schema<LogTileRecord>(
 
 const DUPLICATE_KEY = 11_000
 
+/** The tiles of the log's tree. */
 export function createLogStore(connection: Connection) {
   const tiles = connection.model<LogTileRecord>('LogTile', tileSchema)
   const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<LogTileRecord>
@@ -70,8 +71,8 @@ export function createLogStore(connection: Connection) {
      */
     async readRoot(size: number): Promise<Buffer> {
       const edge = edgeTiles(size)
-      const found = await findTiles(edge)
-      const byId = new Map(edge.map((address, place) => [tileId(address), found[place]]))
+      const hashes = await findTiles(edge)
+      const byId = new Map(edge.map((address, place) => [tileId(address), hashes[place]]))
       return logRootFromTiles(size, (address) => byId.get(tileId(address)))
     },
   }
@@ -89,11 +90,11 @@ export async function findHashes(
   { collection }: Pick<Model<unknown>, 'collection'>,
   ids: readonly string[],
 ): Promise<(Buffer | undefined)[]> {
-  const found = await (
+  const stored = await (
     collection as unknown as mongoose.mongo.Collection<Pick<LogTileRecord, '_id' | 'hashes'>>
   )
     .find({ _id: { $in: [...ids] } }, { ...MAJORITY, promoteBuffers: true, batchSize: ids.length + 1 })
     .toArray()
-  const byId = new Map(found.map(({ _id, hashes }) => [_id, hashes]))
+  const byId = new Map(stored.map(({ _id, hashes }) => [_id, hashes]))
   return ids.map((id) => byId.get(id))
 }

@@ -99,6 +99,7 @@ export interface SealHead {
 /** Stands for the last signed seal if there is none. */
 export const NOTHING_SIGNED: SealHead = { seq: 0, payloadHash: NO_PAYLOAD_HASH }
 
+/** A stored seal by its seq and payload hash. */
 export function headOf(seal: SealRecord): SealHead {
   return { seq: seal._id, payloadHash: sealPayloadHash(sealFields(seal)) }
 }

@@ -37,10 +37,12 @@ export function createSealPeers({
   publicUrl,
   sealPeers,
 }: Pick<Config, 'publicUrl' | 'sealPeers'>): SealPeer[] {
-  const own = publicUrl === undefined || sealPeers.includes(publicUrl) ? [] : [createPeer(publicUrl, false)]
-  return [...own, ...sealPeers.map((url) => createPeer(url, true))]
+  const named = sealPeers.map((url) => createPeer(url, true))
+  if (publicUrl === undefined || sealPeers.includes(publicUrl)) return named
+  return [createPeer(publicUrl, false), ...named]
 }
 
+/** A peer that was not asked yet. @param isNamed whether SEAL_PEERS names it */
 function createPeer(url: string, isNamed: boolean): SealPeer {
   let hasAgreed = false
   let pauseMs: number = PEER_PAUSE_MS.first

@@ -100,6 +100,7 @@ function majorityWithin(session: Session | undefined) {
   return session.inTransaction() ? { session } : { ...MAJORITY, session }
 }
 
+/** Seals, their tiles, the chain's status and adoptions. All reads see what a majority has. */
 export function createSealStore(connection: Connection) {
   const seals = connection.model<SealRecord>('Seal', sealSchema)
   const tiles = connection.model<TileRecord>('SealTile', tileSchema)
@@ -107,6 +108,7 @@ export function createSealStore(connection: Connection) {
   const adoptions = connection.model<AdoptionRecord>('SealAdoption', adoptionSchema)
   const raw = () => seals.collection as unknown as mongoose.mongo.Collection<SealRecord>
   const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<TileRecord>
+  /** The seal with the highest seq that matches the filter; null if there is none. */
   const newest = (filter: mongoose.mongo.Filter<SealRecord>, session?: Session) =>
     raw().find(filter, majorityWithin(session)).sort({ _id: -1 }).limit(1).next()
 
@@ -146,21 +148,21 @@ export function createSealStore(connection: Connection) {
         .toArray(),
     /** The `limit` newest seals, in ascending order. */
     async listNewest(limit: number): Promise<SealRecord[]> {
-      const found = await raw()
+      const descending = await raw()
         .find({}, { ...MAJORITY, batchSize: limit })
         .sort({ _id: -1 })
         .limit(limit)
         .toArray()
-      return found.reverse()
+      return descending.reverse()
     },
     /** The seqs of the first `limit` unsigned seals, ascending. */
     async listUnsigned(limit: number, session?: Session): Promise<number[]> {
-      const found = await raw()
+      const unsigned = await raw()
         .find({ signed: false }, { ...majorityWithin(session), projection: { _id: 1 }, batchSize: limit })
         .sort({ _id: 1 })
         .limit(limit)
         .toArray()
-      return found.map(({ _id }) => _id)
+      return unsigned.map(({ _id }) => _id)
     },
     /** Up to `limit` signed seals from `fromSeq` to `toSeq`, ascending. */
     listSigned: (fromSeq: number, toSeq: number, limit: number, session?: Session): Promise<SealRecord[]> =>
@@ -222,8 +224,8 @@ export function createSealStore(connection: Connection) {
         .read('primary')
         .readConcern('majority')
         .lean<ChainStatus>()
-      const found = await (session === undefined ? query : query.session(session))
-      return found ?? NOTHING_VERIFIED
+      const stored = await (session === undefined ? query : query.session(session))
+      return stored ?? NOTHING_VERIFIED
     },
     /**
      * Replaces the stored status if its revision is still that of `next`, and counts the revision up.
@@ -246,12 +248,12 @@ export function createSealStore(connection: Connection) {
     },
     /** The pending entries of an adoption; undefined if there is no such adoption. */
     async findAdoption(id: string): Promise<PendingEntry[] | undefined> {
-      const found = await adoptions
+      const adoption = await adoptions
         .findOne({ _id: id })
         .read('primary')
         .readConcern('majority')
         .lean<AdoptionRecord>()
-      return found === null ? undefined : (found.pending ?? [])
+      return adoption === null ? undefined : (adoption.pending ?? [])
     },
     /** @returns false, and nothing is stored, if there is an adoption of that id */
     insertAdoption: (adoption: AdoptionRecord): Promise<boolean> =>

@@ -39,9 +39,9 @@ import { performStep, type WatchStep } from '../foundation/step.ts'
  *      counted: then the closing entry gets the next source.
  *
  *      The closing entry decides everything else. The range is f to its number, and the seal's `at` is its
- *      `at`; root, count and prev_root follow from the entries and the last seal. So all sealers of s make the
- *      same seal, byte for byte, and so does the one that comes after a crash; there is nothing to agree on
- *      any more.
+ *      `at`; root, count and prev_root follow from the entries and the last seal. So all sealers of s make
+ *      the same seal, byte for byte, and so does the one that comes after a crash; there is nothing to agree
+ *      on any more.
  *
  *   2. The tiles of the tree, those of the log, then the unsigned seal, immutable, with its unique seq. A
  *      seal that can be seen has its tiles. Tiles of a seal that doesn't exist yet may be written again: with
@@ -295,9 +295,9 @@ async function* readUntilClosed(
 async function findClosingSource(ctx: SealerContext, seq: number, due: number): Promise<string | undefined> {
   for (let count = 1; ; count++) {
     const source = count === 1 ? closingSource(seq) : `${closingSource(seq)}/${count}`
-    const taken = await ctx.entries.findBySource(source)
-    if (taken === undefined) return source
-    if (taken._id >= due) return undefined
+    const holder = await ctx.entries.findBySource(source)
+    if (holder === undefined) return source
+    if (holder._id >= due) return undefined
   }
 }
 

@@ -225,20 +225,20 @@ function assignSortTimes(pending: readonly PendingEntry[]): { sortTime: number; 
  * Steps 2 and 3. Inserts pending entries with the next numbers. Resolves when each of them is durably in the
  * ledger, by this process or another.
  *
- * @param highest the highest durable number, if it is known
+ * @param knownHighest the highest durable number, if it is known
  * @returns the highest durable number afterwards, if it is known
  */
 async function insertEntries(
   ctx: SequencerContext,
   pending: readonly PendingEntry[],
-  highest: number | undefined,
+  knownHighest: number | undefined,
   watch: WatchStep | undefined,
 ): Promise<number | undefined> {
   const store = ctx.entries
   let missing = pending
-  let known = highest
+  let highest = knownHighest
   while (missing.length > 0) {
-    const base: number = known ?? (await readHighest(ctx))
+    const base: number = highest ?? (await readHighest(ctx))
     const entries = missing.map((entry, index) => numberEntry(entry, base + 1 + index))
     const startedAtMs = Date.now()
     if (await performStep(watch, 'entries', () => store.append(entries))) {
@@ -246,13 +246,13 @@ async function insertEntries(
       await traceEntries(ctx, entries, startedAtMs)
       return base + entries.length
     }
-    known = undefined
-    const stored = await store.findSources(missing.map(({ source }) => source))
-    const left = missing.filter(({ source }) => !stored.has(source))
-    if (left.length === missing.length) await sleep(RACE_PAUSE_MS * Math.random())
-    missing = left
+    highest = undefined
+    const numbered = await store.findSources(missing.map(({ source }) => source))
+    const stillMissing = missing.filter(({ source }) => !numbered.has(source))
+    if (stillMissing.length === missing.length) await sleep(RACE_PAUSE_MS * Math.random())
+    missing = stillMissing
   }
-  return known
+  return highest
 }
 
 /** Kinds of entries that get a log line; so does a `pass_credit` that was paid with a coin. */
