@@ -10,7 +10,7 @@ import type { JsonValue } from '../crypto/canonical-json.ts'
 import { findOpeningContent } from '../crypto/commitment.ts'
 import type { Opening, Receipt, SealedReceiptEntry, WaitingReceiptEntry } from '../crypto/receipt.ts'
 import { tookTooLong, unavailable } from '../servers/database.ts'
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { withDeadline } from '../foundation/deadline.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { throwIfOver } from '../foundation/scope.ts'
@@ -166,7 +166,7 @@ async function prove(
   const proofs = await proveEntries(ctx, seal, entries)
   const inLog = await Promise.all(entries.map(proveInLog))
   return proofs.map(({ leaf, path, seq, index, entry }, place) => {
-    const tlog = given({ tlog_proof: inLog[place] })
+    const tlog = omitUndefined({ tlog_proof: inLog[place] })
     return { sealed: true, entry, leaf, seq, index, path, seal: viewSeal(seal), ...tlog }
   })
 }

@@ -1,4 +1,4 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { isDuplicateKey, isOutage, Overtaken, requireChanged, type Session } from '../servers/database.ts'
@@ -33,7 +33,7 @@ export function newPayout(fields: {
     agent_id: agentId,
     order_id: orderId,
     amount_raw: String(amountRaw),
-    ...given({ address }),
+    ...omitUndefined({ address }),
     state: 'owed',
     at,
     changed_at: at,
@@ -65,11 +65,11 @@ function payoutEntry(
     kind: 'payout',
     data: {
       payout_id: payout._id,
-      ...given({ order_id: payout.order_id }),
+      ...omitUndefined({ order_id: payout.order_id }),
       coin: payout.coin,
       amount_raw: payout.amount_raw,
       step,
-      ...given({ undoes }),
+      ...omitUndefined({ undoes }),
       ...(tx === undefined ? {} : { tx_hash: commitRecord(payout._id, payout.salt, { tx }) }),
     },
   }
@@ -177,7 +177,7 @@ export async function moveTransfers(
 ): Promise<number> {
   if (transfers.length === 0) return 0
   const moved = await ctx.database.transaction(async (session) => {
-    const change = { state: to, changed_at: nowSeconds(ctx), ...given({ reason }) }
+    const change = { state: to, changed_at: nowSeconds(ctx), ...omitUndefined({ reason }) }
     const changed: TransferRecord[] = []
     for (const transfer of transfers) {
       if (!(await ctx.payouts.moveTransfer(transfer._id, from, change, session))) continue
@@ -313,7 +313,12 @@ export async function reinstateTransfer(
 ): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const reason = 'it is in the chain after all'
-    const change = { state: 'confirmed', changed_at: nowSeconds(ctx), reason, ...given({ place }) } as const
+    const change = {
+      state: 'confirmed',
+      changed_at: nowSeconds(ctx),
+      reason,
+      ...omitUndefined({ place }),
+    } as const
     if (!(await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session))) return false
     const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
     const own = carried.filter(({ state }) => state === 'owed')

@@ -1,5 +1,5 @@
 import mongoose, { type Model } from 'mongoose'
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { DUPLICATE_KEY, isDuplicateKey, isOutage } from './database.ts'
 import { none } from './fields.ts'
 import { createGroups } from './group-commit.ts'
@@ -127,7 +127,7 @@ function conditional<Stored>({ _id, add, atMost, set, unless }: Addition) {
     ...Object.fromEntries(bounds),
     ...(unless === undefined ? {} : { [unless]: none }),
   }
-  const update = { $inc: add, ...given({ $set: set }) }
+  const update = { $inc: add, ...omitUndefined({ $set: set }) }
   return {
     filter: filter as unknown as mongoose.mongo.Filter<Stored>,
     update: update as unknown as mongoose.mongo.UpdateFilter<Stored>,

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import mongoose, { type Connection } from 'mongoose'
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { isDuplicateKey, within, type Session } from './database.ts'
 import { date, maybe, only, schemaOf, some, text, type RecordOf } from './fields.ts'
 
@@ -218,7 +218,7 @@ export function createLeaseStore(connection: Connection) {
         holder: id,
         host,
         refused: isRefused,
-        ...given({ public_name: publicName }),
+        ...omitUndefined({ public_name: publicName }),
       }
       waiting.add(wantOf(candidate))
       await raw.updateOne(
@@ -279,7 +279,7 @@ export function createLeaseStore(connection: Connection) {
         lease: (wants ?? _id) as KeyLease,
         state: wants === undefined ? 'held' : refused === true ? 'refused' : 'waiting',
         host,
-        ...given({ publicName }),
+        ...omitUndefined({ publicName }),
       }))
     },
   }

@@ -1,5 +1,5 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Log } from '../foundation/log.ts'
 import { QUEUE_TIMEOUT_MS } from '../foundation/limits.ts'
 import { parseRedisUrl, REDIS_URL_FORM } from '../foundation/redis-url.ts'
@@ -40,7 +40,7 @@ function open(redisUrl: string, options: Options, enableOfflineQueue: boolean): 
   const { nodes, username, password, tls } = target
   const shared: Options = {
     ...options,
-    ...given({ username, password }),
+    ...omitUndefined({ username, password }),
     ...(tls ? { tls: {} } : {}),
   }
   switch (target.kind) {
