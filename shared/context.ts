@@ -152,6 +152,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   const entries = createEntryStore(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
   const endHints = publishHints(queues)
+  // If a test puts the machine's present somewhere else, the database's goes with it.
   const databaseNow = () => database.now() + now() - Date.now()
   const endMarkTime = markTimeBy(() => (database.isReady() ? databaseNow() : now()))
   const traces = createTraceStore(connection)

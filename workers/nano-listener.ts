@@ -21,15 +21,16 @@ export function startNanoListener(ctx: WorkerContext, served: readonly QueueName
     url,
     log: ctx.log,
     onConfirmation: ({ destination }) => void lookSoon(destination),
-    // What was confirmed while nobody listened is looked for at once.
     onSilence: (reason) => {
       ctx.log.warn({ reason }, 'nobody answers at NANO_WS_URL; payments in Nano are found by polling alone')
       void noteWebsocket('silent')
     },
     onState: (state) => {
-      if (state === 'listening') void noteWebsocket(state)
       ctx.log.info({ state }, "the Nano node's websocket")
-      if (state === 'listening') void ctx.queues.enqueue('watch-nano', {}, { debounceId: 'listening' })
+      if (state !== 'listening') return
+      void noteWebsocket(state)
+      // What was confirmed while nobody listened is looked for at once.
+      void ctx.queues.enqueue('watch-nano', {}, { debounceId: 'listening' })
     },
   })
 }

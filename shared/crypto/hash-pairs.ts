@@ -189,6 +189,7 @@ const TO = 2 // i32: where their digests go
 const FIRST_VECTOR_LOCAL = 3
 
 const { add, or, shiftLeft, shiftRight, xor, zero } = i32x4
+/** Code that loads the splat at an address of the module's memory. */
 const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
 
 /** Generates code that hashes four messages; `takeLocal` gives the index of an unused vector local. */

@@ -155,6 +155,7 @@ const I32_LOCALS = 3 + LANES
 const FIRST_VECTOR_LOCAL = LANE + LANES
 
 const { and, or, xor } = i32x4
+/** Code that loads the splat at an address of the module's memory. */
 const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
 
 /**

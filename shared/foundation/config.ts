@@ -209,7 +209,8 @@ export function readFileVariables(
 }
 
 /**
- * Whether a part may read a variable; only some may read one of SECRETS.
+ * Whether a part may read a variable. Those of SECRETS are only for the parts named there; the API also reads
+ * the operator's token if it serves metrics.
  *
  * @param metricsPort METRICS_PORT as it is set, as text or as a number
  */

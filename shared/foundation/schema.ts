@@ -134,7 +134,8 @@ export function limitQuery(bound: { min: number; max: number; fallback: number }
 }
 
 /**
- * `per_agent` of a list. Absent by default: the contract fixes what a list has, so no flood is cut unasked.
+ * `per_agent` of a list in a query: a string of digits. It has no default: the contract fixes what a list
+ * has, so no flood is cut unasked.
  */
 export const perAgentQuery = () =>
   z

@@ -186,7 +186,10 @@ async function findRootFault(
   const tree = createEntryTree()
   let due = seal.from_id
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id, session)) {
-    for (const entry of page) if (entry._id !== due++) return `entry ${due - 1} is missing from the ledger`
+    for (const entry of page) {
+      if (entry._id !== due) return `entry ${due} is missing from the ledger`
+      due++
+    }
     tree.add(computeLeaves(page).leaves)
   }
   if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`

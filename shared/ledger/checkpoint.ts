@@ -71,6 +71,7 @@ export function checkLedgerOrigin(config: Pick<Config, 'ledgerOrigin' | 'baseUrl
   }
 }
 
+/** The text of a checkpoint (C2SP tlog-checkpoint). @param origin the log's name */
 const checkpointText = (origin: string, { size, root }: LogState): string =>
   formatCheckpoint({ origin, size, root: Buffer.from(root, 'hex') })
 

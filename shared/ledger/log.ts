@@ -55,8 +55,10 @@ export async function buildLogFromEntries(
   if (size === 0) return tree
   let due = 1
   for await (const page of entries.pages(1, size)) {
-    for (const { _id } of page)
-      if (_id !== due++) throw new SealError(`entry ${due - 1} is missing from the ledger`)
+    for (const { _id } of page) {
+      if (_id !== due) throw new SealError(`entry ${due} is missing from the ledger`)
+      due++
+    }
     const tiles = tree.append(computeLeaves(page).leaves)
     await put?.(tiles)
   }

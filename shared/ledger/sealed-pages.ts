@@ -94,7 +94,7 @@ export function createLedgerPageReader(ctx: Context): (fromId: number, limit: nu
     return { bytes, starts, tag: tagOf(bytes) }
   }
 
-  return async (fromId, limit) => {
+  return async function readPage(fromId, limit) {
     const lastId = fromId + limit - 1
     if (lastId > sealedUpTo.id || performance.now() >= sealedUpTo.untilMs)
       sealedUpTo = { id: (await ctx.seals.lastSigned())?.to_id ?? 0, untilMs: performance.now() + SECOND_MS }
@@ -103,10 +103,11 @@ export function createLedgerPageReader(ctx: Context): (fromId: number, limit: nu
     let count = 0
     while (count < limit) {
       const nextId = fromId + count
-      const firstId = nextId - ((nextId - 1) % BLOCK_ENTRIES)
+      const firstId = nextId - ((nextId - 1) % BLOCK_ENTRIES) // of the block that has this entry
       const isSealed = firstId + BLOCK_ENTRIES - 1 <= sealedUpTo.id
       const wanted = Math.min(limit - count, firstId + BLOCK_ENTRIES - nextId)
       const block = await (isSealed ? readSealedBlock(firstId) : readBlock(nextId, wanted))
+      // The entries to take are those from `from` to before `to` in the block.
       const from = isSealed ? nextId - firstId : 0
       const to = Math.min(from + wanted, block.starts.length - 1)
       if (to <= from) break

@@ -148,7 +148,8 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
 }
 
 /**
- * Steps b and c, before the first signature of a run.
+ * Checks before the first signature of a run that signing may begin (steps b and c): by the memory, the
+ * chain's status, and what peers and witnesses remember.
  *
  * @returns whether signing may begin: false if the chain doesn't hold, or a named peer is given a pause
  * @throws SealError if the memory is missing, a named peer doesn't answer, or a peer or witness remembers
@@ -440,7 +441,8 @@ async function recomputeSeal(
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
     const { leaves, unreadable } = computeLeaves(page)
     for (const entry of page) {
-      if (entry._id !== due++) throw refuse(`entry ${due - 1} is missing from the ledger`)
+      if (entry._id !== due) throw refuse(`entry ${due} is missing from the ledger`)
+      due++
       owedBelow = owed
       owed = tryAddToOwed(owed, entry, !unreadable.has(entry)).owed
       keys = applyKeyChange(keys, entry)

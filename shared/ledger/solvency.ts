@@ -87,6 +87,7 @@ export function parseOwed(entry: EntryRecord): Owed {
   return { xno: BigInt(owed.xno), xmr: BigInt(owed.xmr) }
 }
 
+/** Whether a text is a sum as closing entries state it: a whole number in decimal, below 0 too. */
 const isSum = (text: unknown): text is string =>
   typeof text === 'string' && /^(0|-?[1-9]\d{0,77})$/.test(text)
 

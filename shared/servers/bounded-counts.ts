@@ -108,7 +108,7 @@ async function addOne<Stored extends { _id: string }>(
 const isWithinBounds = ({ add, atMost }: Addition): boolean =>
   Object.entries(add).every(([name, by]) => by <= (atMost[name] ?? 0))
 
-/** Adds several additions to one document, with equal bounds, up to one. */
+/** Combines several additions to one document, with equal bounds, into one. */
 function sumOf(additions: readonly Addition[]): Addition {
   const [first, ...others] = additions as readonly [Addition, ...Addition[]]
   const add: Record<string, number> = { ...first.add }

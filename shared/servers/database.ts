@@ -16,11 +16,12 @@ export class Overtaken extends Error {
 }
 
 /**
- * Waits for a transaction. Other errors than these two are thrown on.
+ * Waits for a transaction.
  *
  * @param field counts only a refusal by the unique index that begins with this field
  * @returns true if it was committed; false if it threw Overtaken or a unique index refused it: nothing is
  *   stored, and the transaction can be made again from what is stored now
+ * @throws any other error
  */
 export async function unlessOvertaken(transaction: Promise<void>, field?: string): Promise<boolean> {
   try {

@@ -98,6 +98,7 @@ const KEPT_WAITING = new Set<unknown>([50, 112])
 const fingerprintOf = (publicName: string): string =>
   createHash('sha256').update(`agent-network key ${publicName}`).digest('hex')
 
+/** Leases that only save work, by take(), and leases of keys, by claim(). */
 export function createLeaseStore(connection: Connection) {
   const leases = connection.model('Lease', leaseSchema)
   const raw = leases.collection as unknown as mongoose.mongo.Collection<LeaseRecord>
@@ -120,22 +121,22 @@ export function createLeaseStore(connection: Connection) {
     // A new lease has no `until`, which is less than any date.
     const isFree = { $or: [isOwn, { $lt: ['$until', '$$NOW'] }, isKeyless] }
     const isOfKey = key === undefined ? true : { $eq: [{ $ifNull: ['$key', key] }, key] }
-    const mine = { $and: [isFree, isOfKey] }
+    const mayHold = { $and: [isFree, isOfKey] }
     const update = [
       {
         $set: {
-          holder: { $cond: [mine, holder, { $ifNull: ['$holder', ''] }] },
-          until: { $cond: [mine, { $add: ['$$NOW', LEASE_MS] }, { $ifNull: ['$until', new Date(0)] }] },
+          holder: { $cond: [mayHold, holder, { $ifNull: ['$holder', ''] }] },
+          until: { $cond: [mayHold, { $add: ['$$NOW', LEASE_MS] }, { $ifNull: ['$until', new Date(0)] }] },
           fence: {
-            $add: [{ $ifNull: ['$fence', 0] }, { $cond: [{ $and: [mine, { $not: [isOwn] }] }, 1, 0] }],
+            $add: [{ $ifNull: ['$fence', 0] }, { $cond: [{ $and: [mayHold, { $not: [isOwn] }] }, 1, 0] }],
           },
-          ...(key === undefined ? {} : { key: { $cond: [mine, key, '$key'] } }),
+          ...(key === undefined ? {} : { key: { $cond: [mayHold, key, '$key'] } }),
           ...(host === undefined
             ? {}
             : {
-                host: { $cond: [mine, host, '$host'] },
-                keyless: { $cond: [mine, key === undefined, '$keyless'] },
-                session: { $cond: [mine, session, '$session'] },
+                host: { $cond: [mayHold, host, '$host'] },
+                keyless: { $cond: [mayHold, key === undefined, '$keyless'] },
+                session: { $cond: [mayHold, session, '$session'] },
               }),
         },
       },

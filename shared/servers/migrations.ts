@@ -104,10 +104,10 @@ export async function refuseNewer(
   connection: Connection,
   migrations: readonly Migration[],
 ): Promise<SchemaRecord | undefined> {
-  const found = await readSchema(connection)
-  if (found === undefined || found.version <= latestVersion(migrations)) return found
+  const schema = await readSchema(connection)
+  if (schema === undefined || schema.version <= latestVersion(migrations)) return schema
   throw new StartError(
-    `The database has schema ${found.version}, made by ${found.by}, and this program, ${describeBuild()}, knows ${latestVersion(migrations)} at most: start a newer program, or restore a backup from before the upgrade.`,
+    `The database has schema ${schema.version}, made by ${schema.by}, and this program, ${describeBuild()}, knows ${latestVersion(migrations)} at most: start a newer program, or restore a backup from before the upgrade.`,
   )
 }
 

@@ -23,8 +23,8 @@ export function watchFindings(ctx: Context, everyMs = LOOK_EVERY_MS): { close():
 
 /**
  * Returns a function to be called again and again. It reads the network's findings and logs each once, when
- * two calls in a row have met it (a restart of something passes by before), and once more when it is over. It
- * also stores since when each has stood, and now and then how much of the disk is free.
+ * two calls in a row have met it (so that something that only restarts isn't logged), and once more when it
+ * is over. It also stores since when each has stood, and now and then how much of the disk is free.
  */
 export function createAlarm(ctx: Context): () => Promise<void> {
   /** When each present finding began (Unix seconds), by name. */

@@ -14,12 +14,12 @@ function drawDay(numbers: SeededNumbers): number {
   return firstDay + numbers.below(109_570)
 }
 
-/** Writes a day, in days since 1970-01-01, such as 2031-02-07. */
+/** Writes a day, in days since 1970-01-01, in the form of 2031-02-07. */
 function writeIsoDate(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10)
 }
 
-/** Writes a day, in days since 1970-01-01, such as 7 February 2031. */
+/** Writes a day, in days since 1970-01-01, in the form of 7 February 2031. */
 function writeLongDate(day: number): string {
   const date = new Date(day * DAY_MS)
   return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`
