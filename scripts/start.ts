@@ -5,7 +5,7 @@ import {
   ConfigError,
   FREE_PERIOD_MS,
   readConfig,
-  readFiles,
+  readFileVariables,
   toUrlHost,
   type Config,
 } from '../shared/foundation/config.ts'
@@ -60,7 +60,7 @@ export async function startNetwork(options: {
 }): Promise<Network> {
   const { report, scripts = SCRIPTS } = options
   const config = readConfig(options.env, 'start')
-  const given = readFiles(options.env, 'start').env
+  const given = readFileVariables(options.env, 'start').env
   if (config.port === 0)
     throw new PortError('PORT is 0, and agents must know the port: set PORT to a free one.')
   if (

@@ -8,7 +8,7 @@ import { createClaimStore, type ClaimStore } from './claims/claim-store.ts'
 import type { Config } from './foundation/config.ts'
 import { openDatabase, type Database } from './servers/database.ts'
 import { createEntryStore, type EntryStore } from './ledger/entry-store.ts'
-import { createKeyTrees, type ReadKeyTree } from './ledger/agent-keys.ts'
+import { createKeyTreeReader, type ReadKeyTree } from './ledger/agent-keys.ts'
 import { createCosignatureStore, type CosignatureStore } from './ledger/cosignature-store.ts'
 import { createLeaseStore, type LeaseStore } from './servers/lease-store.ts'
 import { createLogStore, type LogStore } from './ledger/log-store.ts'
@@ -16,7 +16,7 @@ import { createSealPeers, type SealPeer } from './ledger/seal-peers.ts'
 import { createSealStore, type SealStore } from './ledger/seal-store.ts'
 import { createIndexes } from './servers/indexes.ts'
 import type { Log } from './foundation/log.ts'
-import { keepPlaces } from './foundation/tracing.ts'
+import { onTracedRecord } from './foundation/tracing.ts'
 import { orderPurpose } from './market/order-payments.ts'
 import { createOfferStore, type OfferStore } from './market/offer-store.ts'
 import { createOrderStore, type OrderStore } from './market/order-store.ts'
@@ -120,12 +120,17 @@ export interface ContextOptions {
   changesNothing?: boolean
 }
 
-/** What was changed about the shape of the database, in order; see migrations.ts. */
+/** Lists the migrations of the database, in order; see migrations.ts. */
 export const migrationsOf = (log: Log): readonly Migration[] => [
   { to: 1, what: 'the books are opened from the records', run: (connection) => openJournal(connection, log) },
 ]
 
-/** Opens stores and queues. Both connect in the background, so a process can start before its servers. */
+/**
+ * Opens stores and queues and wires the features. Database and queues connect in the background, so a process
+ * can start before its servers.
+ *
+ * @throws TypeError without mongodbUrl and redisUrl
+ */
 export function openContext(config: Config, log: Log, options: ContextOptions = {}): Context {
   if (config.mongodbUrl === undefined || config.redisUrl === undefined)
     throw new TypeError('"config" expected mongodbUrl and redisUrl')
@@ -134,11 +139,11 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     url: config.mongodbUrl,
     log,
     timeoutMs: options.databaseTimeoutMs ?? config.databaseMs,
-    async prepare(own) {
-      if (options.changesNothing === true) return expectSchema(own, migrations)
-      await refuseNewer(own, migrations)
-      await createIndexes(own)
-      await migrate(own, migrations, log)
+    async prepare(connected) {
+      if (options.changesNothing === true) return expectSchema(connected, migrations)
+      await refuseNewer(connected, migrations)
+      await createIndexes(connected)
+      await migrate(connected, migrations, log)
     },
   })
   const { connection } = database
@@ -147,10 +152,11 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   const entries = createEntryStore(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
   const endHints = publishHints(queues)
+  // If a test puts the machine's present somewhere else, the database's goes with it.
   const databaseNow = () => database.now() + now() - Date.now()
   const endMarkTime = markTimeBy(() => (database.isReady() ? databaseNow() : now()))
   const traces = createTraceStore(connection)
-  keepPlaces((recordId, place) => {
+  onTracedRecord((recordId, place) => {
     traces
       .put(recordId, place)
       .catch((error: unknown) => log.debug({ err: error }, 'a trace could not be followed'))
@@ -186,7 +192,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     seals: createSealStore(connection),
     logTiles: createLogStore(connection),
     cosignatures: createCosignatureStore(connection),
-    readKeyTree: createKeyTrees(entries),
+    readKeyTree: createKeyTreeReader(entries),
     leases: createLeaseStore(connection),
     watch: createWatchStore(connection),
     acts: createActStore(connection),
@@ -209,7 +215,11 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
 /** Hints that come together are published together. */
 const HINTS_EVERY_MS = 10
 
-/** Tells the API's processes for which agents this one writes. @returns a function that ends it */
+/**
+ * Publishes hints to the API's processes: the ids of the agents for which this process stores events.
+ *
+ * @returns a function that ends it
+ */
 function publishHints(queues: Queues): () => void {
   const agentIds = new Set<string>()
   const flush = (): void => {

@@ -53,8 +53,9 @@ export const HANDLERS: {
 
   /** Refreshes each coin's rate; with a new one, settles payments that waited for a rate. */
   async 'refresh-rates'(ctx) {
-    const settleByNewRate = async (coin: Coin) =>
-      (await refreshRate(ctx, coin)) ? settleWaiting(ctx, coin) : undefined
+    const settleByNewRate = async (coin: Coin): Promise<void> => {
+      if (await refreshRate(ctx, coin)) await settleWaiting(ctx, coin)
+    }
     await Promise.all((await listCoinsInUse(ctx)).map(settleByNewRate))
   },
   'watch-nano': NANO_JOBS.watch,

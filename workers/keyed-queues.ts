@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import os from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SECOND_MS } from '../shared/foundation/time.ts'
-import { updateSealMemory, isAdoptedHere, lastSealKey, ownSealKey } from '../shared/ledger/standby.ts'
+import { updateSealMemory, isAdoptedHere, lastSealPubkey, readSealPubkey } from '../shared/ledger/standby.ts'
 import { requireMonero } from '../shared/payments/monero/monero-gateway.ts'
 import { requireNano } from '../shared/payments/nano/nano-gateway.ts'
 import { isOutage, type Database } from '../shared/servers/database.ts'
@@ -23,39 +23,40 @@ interface Key {
    *
    * @throws Error if the key can't be read, or its wallet doesn't answer
    */
-  own(ctx: WorkerContext): Promise<string>
+  readName(ctx: WorkerContext): Promise<string>
   /** The public name of the key in use, by the database's records; undefined if none was used yet. */
-  known(ctx: WorkerContext): Promise<string | undefined>
+  readNameInUse(ctx: WorkerContext): Promise<string | undefined>
   /** Called while another process has the lease, and once when this one gets it after that. */
-  follow?(ctx: WorkerContext): Promise<unknown>
+  catchUp?(ctx: WorkerContext): Promise<unknown>
   /** Whether the operator has decided, on this host, that this key replaces the one in use. */
-  isDecided?(ctx: WorkerContext): Promise<boolean>
+  isAdopted?(ctx: WorkerContext): Promise<boolean>
 }
 
+/** The address of a coin's treasury by the database's records; undefined if none is known yet. */
 const treasuryOf = async (ctx: WorkerContext, coin: 'xno' | 'xmr'): Promise<string | undefined> =>
   (await ctx.coins.findCoin(coin))?.treasury_address
 
 const KEYS: Partial<Record<Need, Key>> = {
   'nano seed': {
     lease: KEY_LEASES.xno,
-    own: (ctx) => Promise.resolve(requireNano(ctx).nano.wallet().treasury.address),
-    known: (ctx) => treasuryOf(ctx, 'xno'),
+    readName: (ctx) => Promise.resolve(requireNano(ctx).nano.wallet().treasury.address),
+    readNameInUse: (ctx) => treasuryOf(ctx, 'xno'),
   },
   'monero wallet': {
     lease: KEY_LEASES.xmr,
-    own: (ctx) => requireMonero(ctx).monero.wallet.primaryAddress(),
-    known: (ctx) => treasuryOf(ctx, 'xmr'),
+    readName: (ctx) => requireMonero(ctx).monero.wallet.primaryAddress(),
+    readNameInUse: (ctx) => treasuryOf(ctx, 'xmr'),
   },
   'seal key': {
     lease: KEY_LEASES.seal,
-    own: (ctx) => Promise.resolve(ownSealKey(ctx)),
-    known: lastSealKey,
-    follow: updateSealMemory,
-    isDecided: isAdoptedHere,
+    readName: (ctx) => Promise.resolve(readSealPubkey(ctx)),
+    readNameInUse: lastSealPubkey,
+    catchUp: updateSealMemory,
+    isAdopted: isAdoptedHere,
   },
 }
 
-/** The key that a queue's jobs use, or undefined. */
+/** The key that a queue's jobs use; undefined if they use none. */
 export const keyOf = (name: QueueName): Key | undefined => {
   const { needs } = queueRow(name)
   return needs === undefined ? undefined : KEYS[needs]
@@ -66,14 +67,15 @@ interface Served {
   close(): Promise<unknown>
 }
 
-const LOOK_EVERY_MS = SECOND_MS
+const CLAIM_EVERY_MS = SECOND_MS
 /** Short enough for two renewals before the lease would end. */
 const RENEW_EVERY_MS = 2 * SECOND_MS
 /** How often the key's name is asked for again: behind the same URL there may be another wallet. */
-const ASK_EVERY_LOOKS = 10
+const ASK_EVERY_TURNS = 10
 
 /**
- * Serves while this process has the lease of a key.
+ * Claims the lease of a key again and again, and serves while this process has it, until closed. If the
+ * operator has adopted this process's key, it is bound to the lease in place of the one in use.
  *
  * @param serve starts serving; it is given a context whose transactions fail once another process has the
  *   lease
@@ -88,8 +90,9 @@ export function serveWithKey(
   const session = ctx.database.openSession()
   let publicName: string | undefined
   let serving: { fence: number; served: Served } | undefined
-  let before: Claim['state'] | undefined
-  let isKnown = false
+  let previousState: Claim['state'] | undefined
+  /** The key in use by the database's records, if any, is bound to the lease. */
+  let isBound = false
 
   const candidate = (): Candidate => ({ lease: key.lease, id, host: HOST, publicName, session })
   const stopServing = async (): Promise<void> => {
@@ -98,44 +101,46 @@ export function serveWithKey(
     await served?.close()
   }
 
-  async function look(turn: number): Promise<void> {
-    if (publicName === undefined || turn % ASK_EVERY_LOOKS === 0)
+  /** Claims or renews the lease once, and starts or stops serving as the claim says. */
+  async function renew(turn: number): Promise<void> {
+    if (publicName === undefined || turn % ASK_EVERY_TURNS === 0)
       // Without a name the queues are served nevertheless, so that their jobs log what is wrong with the key.
-      publicName = await key.own(ctx).catch(() => publicName)
-    if (!isKnown) {
-      const known = await key.known(ctx)
-      if (known !== undefined) await ctx.leases.bindFirst(key.lease, known)
-      isKnown = true
+      publicName = await key.readName(ctx).catch(() => publicName)
+    if (!isBound) {
+      const nameInUse = await key.readNameInUse(ctx)
+      if (nameInUse !== undefined) await ctx.leases.bindFirst(key.lease, nameInUse)
+      isBound = true
     }
     const claim = await ctx.leases.claim(candidate())
-    if (claim.state === 'refused' && publicName !== undefined && (await isDecided(ctx, key)))
+    if (claim.state === 'refused' && publicName !== undefined && (await isAdopted(ctx, key)))
       return ctx.leases.bind(key.lease, publicName)
-    if (claim.state === 'waiting' || (claim.state === 'held' && before === 'waiting')) await follow(ctx, key)
-    if (claim.state !== before) logClaim(ctx, candidate(), claim, before)
-    before = claim.state
+    if (claim.state === 'waiting' || (claim.state === 'held' && previousState === 'waiting'))
+      await catchUp(ctx, key)
+    if (claim.state !== previousState) logClaim(ctx, candidate(), claim, previousState)
+    previousState = claim.state
     if (serving !== undefined && (claim.state !== 'held' || claim.fence !== serving.fence))
       await stopServing()
     if (claim.state !== 'held' || serving !== undefined || ending.signal.aborted) return
     serving = { fence: claim.fence, served: serve(guardTransactions(ctx, candidate(), claim.fence)) }
   }
 
-  const looking = (async () => {
+  const renewing = (async () => {
     for (let turn = 0; !ending.signal.aborted; turn++) {
-      await look(turn).catch((error: unknown) =>
+      await renew(turn).catch((error: unknown) =>
         // An outage of MongoDB is logged elsewhere.
         ctx.log[isOutage(error) ? 'debug' : 'error'](
           { err: error, lease: key.lease },
           'a lease could not be read; this process tries again',
         ),
       )
-      const pauseMs = serving === undefined ? LOOK_EVERY_MS : RENEW_EVERY_MS
+      const pauseMs = serving === undefined ? CLAIM_EVERY_MS : RENEW_EVERY_MS
       await sleep(pauseMs, undefined, { signal: ending.signal }).catch(() => undefined)
     }
   })()
   return {
     async close() {
       ending.abort()
-      await looking
+      await renewing
       await stopServing()
       await ctx.leases.leave(candidate()).catch(() => undefined) // else it ends by itself
       await session.endSession()
@@ -143,13 +148,17 @@ export function serveWithKey(
   }
 }
 
-const isDecided = async (ctx: WorkerContext, key: Key): Promise<boolean> =>
-  (await key.isDecided?.(ctx).catch(() => false)) === true // unreadable: not decided
+/** Whether the operator has adopted this process's key; false if that can't be read. */
+const isAdopted = async (ctx: WorkerContext, key: Key): Promise<boolean> =>
+  (await key.isAdopted?.(ctx).catch(() => false)) === true
 
-/** A failure is only logged: it would also keep this process from signing, which reports it. */
-async function follow(ctx: WorkerContext, key: Key): Promise<void> {
+/**
+ * Calls the key's catchUp(). A failure is only logged: it also keeps this process from signing, which reports
+ * it.
+ */
+async function catchUp(ctx: WorkerContext, key: Key): Promise<void> {
   await key
-    .follow?.(ctx)
+    .catchUp?.(ctx)
     .catch((error: unknown) => ctx.log.debug({ err: error }, 'the signed seals could not be followed'))
 }
 
@@ -157,8 +166,10 @@ async function follow(ctx: WorkerContext, key: Key): Promise<void> {
 const HOST = `${os.hostname()} (process ${process.pid})`
 
 /**
- * A context whose transactions abort if another process has taken the lease since. They run one after the
- * other, because they would conflict at the lease.
+ * Returns a context whose transactions abort if another process has taken the lease since. They run one after
+ * the other, because they would conflict at the lease.
+ *
+ * @param fence the number of the claim by which this process has the lease
  */
 export function guardTransactions(ctx: WorkerContext, candidate: Candidate, fence: number): WorkerContext {
   const transaction: Database['transaction'] = (work) =>
@@ -172,11 +183,12 @@ export function guardTransactions(ctx: WorkerContext, candidate: Candidate, fenc
   return { ...ctx, database: { ...ctx.database, transaction } }
 }
 
+/** Logs the state of a claim, and that the lease is lost if this process had it before. */
 function logClaim(
   { log }: WorkerContext,
   { lease, publicName }: Candidate,
   claim: Claim,
-  before: Claim['state'] | undefined,
+  previousState: Claim['state'] | undefined,
 ): void {
   const about = { lease, key: publicName }
   if (claim.state === 'held') log.info({ ...about, fence: claim.fence }, `this process has the ${lease}`)
@@ -190,5 +202,5 @@ function logClaim(
       about,
       `this process has another key than the ${lease} in use, and takes no job that needs it; see "operator status"`,
     )
-  if (before === 'held') log.warn(about, `this process has the ${lease} no more`)
+  if (previousState === 'held') log.warn(about, `this process has the ${lease} no more`)
 }

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { listSecretFiles, readConfig } from '../shared/foundation/config.ts'
-import { assertOrigin } from '../shared/ledger/checkpoint.ts'
+import { checkLedgerOrigin } from '../shared/ledger/checkpoint.ts'
 import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
 import { createLog } from '../shared/foundation/log.ts'
 import { startTracing } from '../shared/foundation/start-tracing.ts'
@@ -20,7 +20,7 @@ await runUntilStopped('workers', async (stopping) => {
   const names = parseQueues()
   const config = { ...readConfig(process.env, 'workers'), secretFiles: listSecretFiles(process.env) }
   requireKeys(config)
-  assertOrigin(config)
+  checkLedgerOrigin(config)
   const served = servedQueues(config, names)
   const log = createLog('workers', config.logLevel)
   const tracer = await startTracing(config, 'workers')
@@ -44,10 +44,12 @@ await runUntilStopped('workers', async (stopping) => {
   await tracer?.close()
 })
 
+/** What the jobs of these queues need, each once. */
 function needsOf(names: readonly QueueName[]): string[] {
   return [...new Set(names.flatMap((name) => queueRow(name).needs ?? []))]
 }
 
+/** Parses the command line. @throws StartError for any other argument than --queues */
 function readArguments() {
   try {
     return parseArgs({ options: { queues: { type: 'string' } } })
@@ -59,12 +61,16 @@ function readArguments() {
   }
 }
 
-/** `--queues a,b` picks what this process serves; all of them if it is absent. */
+/**
+ * The queues that `--queues a,b` names; all of them if it is absent.
+ *
+ * @throws StartError for an unknown name
+ */
 function parseQueues(): QueueName[] {
   const { values } = readArguments()
   if (values.queues === undefined) return [...QUEUE_NAMES]
   const names = values.queues.split(',').map((name) => name.trim())
-  const unknown = names.filter((name) => !QUEUE_NAMES.some((known) => known === name))
+  const unknown = names.filter((name) => !QUEUE_NAMES.some((queue) => queue === name))
   if (unknown.length > 0)
     throw new StartError(`--queues names ${unknown.join(', ')}; the queues are ${QUEUE_NAMES.join(', ')}`)
   return names as QueueName[]

@@ -6,8 +6,8 @@ import { unixSeconds } from '../shared/foundation/time.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 /**
- * Listens to the node's confirmations if this process serves `watch-nano` and NANO_WS_URL is set. They only
- * make payments known sooner: polling finds every payment, too.
+ * Listens to the node's confirmations if this process serves `watch-nano` and NANO_WS_URL is set; returns
+ * undefined if not. They only make payments known sooner: polling finds every payment, too.
  */
 export function startNanoListener(ctx: WorkerContext, served: readonly QueueName[]): NanoWatch | undefined {
   const { wsUrl: url } = ctx.config.nano
@@ -16,20 +16,21 @@ export function startNanoListener(ctx: WorkerContext, served: readonly QueueName
     ctx.coins
       .report('xno', { websocket }, unixSeconds(ctx.databaseNow()))
       .catch((error: unknown) => ctx.log.warn({ err: error }, 'the state of the websocket was not stored'))
-  const follow = createNanoHints(requireNano(ctx))
+  const lookSoon = createNanoHints(requireNano(ctx))
   return watchNanoConfirmations({
     url,
     log: ctx.log,
-    onConfirmation: ({ destination }) => void follow(destination),
-    // What was confirmed while nobody listened is looked for at once.
+    onConfirmation: ({ destination }) => void lookSoon(destination),
     onSilence: (reason) => {
       ctx.log.warn({ reason }, 'nobody answers at NANO_WS_URL; payments in Nano are found by polling alone')
       void noteWebsocket('silent')
     },
     onState: (state) => {
-      if (state === 'listening') void noteWebsocket(state)
       ctx.log.info({ state }, "the Nano node's websocket")
-      if (state === 'listening') void ctx.queues.enqueue('watch-nano', {}, { debounceId: 'listening' })
+      if (state !== 'listening') return
+      void noteWebsocket(state)
+      // What was confirmed while nobody listened is looked for at once.
+      void ctx.queues.enqueue('watch-nano', {}, { debounceId: 'listening' })
     },
   })
 }

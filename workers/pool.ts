@@ -22,7 +22,8 @@ export interface Pool {
 export type Intervals = Partial<Record<QueueName, number>>
 
 /**
- * Serves the named queues until closed. A handler's error is logged, and the job is retried if that can help.
+ * Serves those of the named queues that this process's settings allow, until closed; adds their regular jobs,
+ * and listens to the Nano node. A handler's error is logged, and the job is retried if that can help.
  *
  * @param intervals override the intervals of the settings and of queues.ts
  */
@@ -53,7 +54,10 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], inter
   }
 }
 
-/** Queues that only read the chain get `ctx`: they use no key, so their transactions need no lease. */
+/**
+ * Serves queues whose process holds their key's lease. Those that only read the chain get `ctx`, not
+ * `guarded`: they use no key, so their transactions need no lease.
+ */
 function serveAll(
   ctx: WorkerContext,
   guarded: WorkerContext,
@@ -75,6 +79,10 @@ const IDLE: Partial<Record<QueueName, (ctx: WorkerContext) => Promise<boolean>>>
  */
 const IDLE_TURNS = 5
 
+/**
+ * Returns a function that runs `turn` unless there is nothing to do, and at least every {@link IDLE_TURNS}
+ * turns.
+ */
 function skipIdleTurns(
   turn: () => Promise<void>,
   isIdle: () => Promise<boolean>,
@@ -94,7 +102,7 @@ function skipIdleTurns(
  * Adds the regular jobs to their queues. Redis may be emptied and clocks may jump, so the schedule depends on
  * neither: each process that serves a queue has a timer, and in each interval the first of them adds the job.
  *
- * @returns stops the timers
+ * @returns a function that stops the timers
  */
 function keepScheduled(
   ctx: WorkerContext,

@@ -28,13 +28,13 @@ interface Watch {
    * The number of checks in a row that must find a worker with room, waiting jobs, and no sign of life since
    * the check before.
    */
-  looks: number
+  checks: number
 }
 /**
  * Longer than BullMQ's longest wait for a job, which is 10 s and 1 s more until it gives up the connection.
  * Counted in checks, not in time, so that a process that was suspended doesn't find itself hanging.
  */
-const WATCH: Watch = { everyMs: 5 * SECOND_MS, looks: 3 }
+const WATCH: Watch = { everyMs: 5 * SECOND_MS, checks: 3 }
 
 /**
  * Serves one queue until closed. A handler's error is logged, and the job is retried if that can help.
@@ -55,18 +55,19 @@ export function startQueueWorker(
   let worker = startWorker(ctx, name, connection, load)
   let isClosed = false
   let signsBefore = 0
-  let idleLooks = 0
+  let idleChecks = 0
+  /** Whether jobs wait although the worker has room, and it gave no sign of life since the last call. */
   const isIdle = async (): Promise<boolean> => {
-    const signs = signsBefore
+    const previousSigns = signsBefore
     signsBefore = load.signs
-    if (connection.status !== 'ready' || load.signs !== signs || load.running === QUEUES[name].concurrency)
-      return false
-    return (await ctx.queues.hasWaiting(name)) && load.signs === signs
+    if (connection.status !== 'ready' || load.signs !== previousSigns) return false
+    if (load.running === QUEUES[name].concurrency) return false
+    return (await ctx.queues.hasWaiting(name)) && load.signs === previousSigns
   }
-  const look = async (): Promise<void> => {
-    idleLooks = (await isIdle()) ? idleLooks + 1 : 0
-    if (isClosed || idleLooks < watch.looks) return
-    idleLooks = 0
+  const replaceIfHanging = async (): Promise<void> => {
+    idleChecks = (await isIdle()) ? idleChecks + 1 : 0
+    if (isClosed || idleChecks < watch.checks) return
+    idleChecks = 0
     ctx.log.error(
       { queue: name, running: load.running },
       'a worker takes no jobs although some wait; it is replaced by a new one',
@@ -79,9 +80,9 @@ export function startQueueWorker(
       )
     worker = startWorker(ctx, name, connection, load)
   }
-  let looking = Promise.resolve()
+  let checking = Promise.resolve()
   const timer = setInterval(() => {
-    looking = looking.then(look)
+    checking = checking.then(replaceIfHanging)
   }, watch.everyMs)
   return {
     async close() {
@@ -100,6 +101,10 @@ interface Load {
   signs: number
 }
 
+/**
+ * Starts a BullMQ worker. It parses each job's payload, runs the handler, counts the outcome, and keeps
+ * `load` up to date. A job that can't succeed by another try fails at once.
+ */
 function startWorker<Name extends QueueName>(
   ctx: WorkerContext,
   name: Name,
@@ -123,16 +128,13 @@ function startWorker<Name extends QueueName>(
               `the payload of job ${job.id} is not one of ${name}: ${checked.error.message}`,
             )
           await handle(ctx, checked.data as Payload<Name>)
-        } catch (error) {
-          const final =
-            error instanceof Refusal && !isWorthRetrying(error.code)
-              ? new UnrecoverableError(`${error.code}: ${error.message}`)
-              : error
-          outcome =
-            final instanceof UnrecoverableError || job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
-              ? 'failed'
-              : 'retried'
-          throw final
+        } catch (caught) {
+          let error = caught
+          if (error instanceof Refusal && !isWorthRetrying(error.code))
+            error = new UnrecoverableError(`${error.code}: ${error.message}`)
+          const isLastTry = job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
+          outcome = error instanceof UnrecoverableError || isLastTry ? 'failed' : 'retried'
+          throw error
         } finally {
           load.running--
           ctx.metrics.countJob(name, outcome, (performance.now() - startedAt) / SECOND_MS)
@@ -167,7 +169,8 @@ function startWorker<Name extends QueueName>(
 }
 
 /**
- * What the job's log lines carry. Its payload isn't checked yet, so a request id of another form is left out.
+ * The ids that a job's log lines carry. Its payload isn't checked yet, so a request id of another form is
+ * left out.
  */
 function scopeOf(queue: QueueName, job: Job): Scope {
   const requestId = (job.data as { request_id?: unknown } | null)?.request_id

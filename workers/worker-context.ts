@@ -13,6 +13,7 @@ export interface WorkerContext extends Context {
   readonly monero?: MoneroGateway
 }
 
+/** Opens the context and, for each coin that is set up, its node or wallet. */
 export function openWorkerContext(config: Config, log: Log, options: ContextOptions = {}): WorkerContext {
   const nano = openNanoGateway(config.nano, log)
   const monero = openMoneroGateway(config, log)

@@ -21,7 +21,7 @@ import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { feedView, viewPost } from '../../shared/posts/post.ts'
-import { given } from '../../shared/foundation/given.ts'
+import { omitUndefined } from '../../shared/foundation/omit-undefined.ts'
 import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { writeJson } from '../http/answer.ts'
@@ -109,7 +109,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       view: ownProfileView,
       errors: ['wrong_state'],
       async handle({ ctx, caller, body }) {
-        const agent = await updateProfile(ctx, caller._id, given(body))
+        const agent = await updateProfile(ctx, caller._id, omitUndefined(body))
         return ok({ agent_id: caller._id, profile: viewProfile(agent.profile) })
       },
     }),

@@ -18,7 +18,7 @@ import {
   readEntryBundle,
   readKeys,
   readTile,
-  writeNote,
+  formatCosignedNote,
 } from '../../shared/ledger/log-service.ts'
 import {
   cacheAndRevalidate,
@@ -49,7 +49,10 @@ export function logRoutes(): Route[] {
       documents: { 'text/plain': { type: 'string' } },
       errors: ['no_such_seal'],
       async handle({ ctx }) {
-        return documentAnswer(NOTE_TYPE, await writeNote(ctx, (await readCheckpoint(ctx)).checkpoint))
+        return documentAnswer(
+          NOTE_TYPE,
+          await formatCosignedNote(ctx, (await readCheckpoint(ctx)).checkpoint),
+        )
       },
     }),
     defineRoute({

@@ -14,7 +14,7 @@ import { ENTRY_KINDS } from '../../shared/ledger/pending.ts'
 import { proofView, readProof } from '../../shared/ledger/proofs.ts'
 import { makeReceipt, receiptView } from '../../shared/account/receipt-service.ts'
 import { sealView } from '../../shared/ledger/seal.ts'
-import { createSealedPages } from '../../shared/ledger/sealed-pages.ts'
+import { createLedgerPageReader } from '../../shared/ledger/sealed-pages.ts'
 import { listSeals, readChainState } from '../../shared/ledger/seal-service.ts'
 import {
   MAX_ENTRIES_SEARCHED,
@@ -53,7 +53,7 @@ const SEAL_COST = 1.5
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
 export function sealRoutes(ctx: Context): Route[] {
-  const readPage = createSealedPages(ctx)
+  const readPage = createLedgerPageReader(ctx)
   const vectors = readVectors()
   const verifier = fs.readFileSync(path.join(ROOT, 'client', 'seal-verify.mjs'))
   const shareReceipts = createSharedReads<Buffer>()

@@ -21,7 +21,7 @@ import {
   generateRound,
   K,
   LANES,
-  putText,
+  writeAsciiText,
   generateHitCheck,
   ROUNDS,
   runRounds,
@@ -89,7 +89,7 @@ export function writeTables(memory: Uint32Array): void {
  */
 export function writeBlock(memory: Uint32Array, prefix: string, head: string, difficultyBits: number): void {
   const words = new Uint32Array(16)
-  putText(words, `${prefix}:${head}`)
+  writeAsciiText(words, `${prefix}:${head}`)
   words[13] = 0x80000000
   words[15] = MESSAGE_BITS
   SCHEDULE.write(memory, words)

@@ -1,7 +1,7 @@
 import { usageError } from '../../client/command/command-error.ts'
 import { formatTime, setIn } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
-import { given } from '../../shared/foundation/given.ts'
+import { omitUndefined } from '../../shared/foundation/omit-undefined.ts'
 import { moveBetween } from '../../shared/operation/check-money.ts'
 import { formatGap } from '../../shared/operation/finding.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
@@ -25,7 +25,7 @@ export const booksVerbs: readonly OperatorVerb[] = [
     run({ ctx, options: { agent, order, coin, ...options } }) {
       if (coin !== undefined && !isCoin(coin))
         throw usageError(`--coin expected ${COINS.join(' or ')}, got ${JSON.stringify(coin)}.`)
-      const filter = given({ agent_id: agent, order_id: order })
+      const filter = omitUndefined({ agent_id: agent, order_id: order })
       return showBooks(ctx, coin === undefined ? COINS : [coin], filter, limitOf(options))
     },
   }),

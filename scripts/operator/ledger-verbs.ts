@@ -4,7 +4,7 @@ import { CommandError, usageError } from '../../client/command/command-error.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { adoptionFileOf, adoptSeal } from '../../shared/ledger/adoption.ts'
+import { adoptionFileOf, writeAdoption } from '../../shared/ledger/adoption.ts'
 import { exportLog } from '../../shared/ledger/log-export.ts'
 import { ensureSealKey, defaultMemoryFile, readSealKey } from '../../shared/ledger/seal-key.ts'
 import { headOf, memoryFileOf, NOTHING_SIGNED } from '../../shared/ledger/seal-memory.ts'
@@ -106,7 +106,7 @@ async function adoptLast(
     )
   const shown = { seq: Number(seq), payload_hash: hash, ledger_entry: 'seal_adoption' }
   if (dryRun) return showDone({ adoption_file: adoptionFileOf(memoryFileOf(ctx.config)), ...shown }, true)
-  const { file, remembered } = await adoptSeal(ctx, Number(seq), hash).catch((error: unknown) => {
+  const { file, remembered } = await writeAdoption(ctx, Number(seq), hash).catch((error: unknown) => {
     throw error instanceof SealError ? new CommandError('not_adopted', error.message) : error
   })
   // A signer that is refusing pauses between its tries.

@@ -3,7 +3,12 @@ import { COMMON_OPTIONS, parseCommandLine, wantsJson } from '../../client/comman
 import { CommandError } from '../../client/command/command-error.ts'
 import { escapeControls } from '../../client/command/format.ts'
 import { showHelp, type HelpFrame } from '../../client/command/help.ts'
-import { ConfigError, listSecretFiles, readConfig, readFiles } from '../../shared/foundation/config.ts'
+import {
+  ConfigError,
+  listSecretFiles,
+  readConfig,
+  readFileVariables,
+} from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { isOutage } from '../../shared/servers/database.ts'
 import { withDeadline } from '../../shared/foundation/deadline.ts'
@@ -122,7 +127,7 @@ function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
 function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWorld): Context {
   const { dataDir } = readConfig(given, 'start')
   const running = readRunning(dataDir)
-  const { env } = readFiles(given, 'operator')
+  const { env } = readFileVariables(given, 'operator')
   if (running === undefined && !env['MONGODB_URL'] && !env['REDIS_URL'])
     throw new StartError(
       `No network was started in DATA_DIR=${dataDir}. Name the folder of "npm start" in DATA_DIR, or servers of your own in MONGODB_URL and REDIS_URL.`,

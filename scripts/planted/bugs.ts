@@ -98,8 +98,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'share-off-by-one-bit',
     mistake: 'a nonce counts with one zero bit too few',
     file: 'shared/crypto/share-verifier.ts',
-    text: 'search(prefix, run, difficultyBits).filter(',
-    instead: 'search(prefix, run, difficultyBits - 1).filter(',
+    text: 'search(prefix, sameLength, difficultyBits).filter(',
+    instead: 'search(prefix, sameLength, difficultyBits - 1).filter(',
     tests: ['unit/pow', 'unit/work'],
   },
   {

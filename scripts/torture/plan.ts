@@ -1,4 +1,4 @@
-import { seedNumbers, type SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
+import { createSeededNumbers, type SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 
 /**
  * The kinds of faults, with their shortest and longest duration in ms; 0 for those that end by themselves.
@@ -52,7 +52,7 @@ export const DICE = 2 ** 20
 export function numbersFor(seed: number, part: string): SeededNumbers {
   const bytes = new Uint8Array(8)
   new DataView(bytes.buffer).setBigUint64(0, BigInt(seed))
-  return seedNumbers(part, bytes)
+  return createSeededNumbers(part, bytes)
 }
 
 /** The schedule of a run by its seed: every kind occurs once before any occurs again. */

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { isDuplicateKey, requireOwn, type Session } from '../servers/database.ts'
+import { isDuplicateKey, requireChanged, type Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { priceInCoin, type Coin } from '../payments/coin.ts'
@@ -126,7 +126,7 @@ async function insertWithRemainders(ctx: Context, fresh: PassInvoice): Promise<I
       const moved = String(BigInt(earlier.moved_raw) + left)
       const unspent = String(BigInt(earlier.unspent) - left * BigInt(earlier.days ?? 0))
       const change = { moved_raw: moved, unspent, has_remainder: false }
-      await requireOwn(ctx.invoices.changeMoney(earlier, change, [], session), earlier._id)
+      await requireChanged(ctx.invoices.changeMoney(earlier, change, [], session), earlier._id)
       carried += left
     }
     const about = { coin, at, ids: { agent_id: agentId, invoice_id: _id } }

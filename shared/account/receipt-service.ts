@@ -10,7 +10,7 @@ import type { JsonValue } from '../crypto/canonical-json.ts'
 import { findOpeningContent } from '../crypto/commitment.ts'
 import type { Opening, Receipt, SealedReceiptEntry, WaitingReceiptEntry } from '../crypto/receipt.ts'
 import { tookTooLong, unavailable } from '../servers/database.ts'
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { withDeadline } from '../foundation/deadline.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { throwIfOver } from '../foundation/scope.ts'
@@ -21,7 +21,7 @@ import { postContent } from '../posts/post.ts'
 import { hex, unixTime } from '../foundation/schema.ts'
 import { entryView, recordOf, viewEntry, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
-import { createLogProofWriter } from '../ledger/log-service.ts'
+import { createLogProofFormatter } from '../ledger/log-service.ts'
 import { pathView, proveEntries } from '../ledger/proofs.ts'
 import { sealView, viewSeal, type SealRecord } from '../ledger/seal.ts'
 import { readNextSeal } from '../ledger/seal-service.ts'
@@ -120,7 +120,7 @@ async function proveAll(
   // The request is over by then.
   const deadlineMs = performance.now() + ctx.config.requestMs
   const findSeal = rememberSeals(ctx)
-  const proveInLog = await createLogProofWriter(ctx)
+  const proveInLog = await createLogProofFormatter(ctx)
   const items: Receipt['entries'][number][] = []
   let nextSealAt: number | undefined
   for (let start = 0; start < entries.length; start += PROOFS_AT_ONCE) {
@@ -161,12 +161,12 @@ async function prove(
   ctx: Context,
   seal: SealRecord,
   entries: readonly EntryRecord[],
-  proveInLog: Awaited<ReturnType<typeof createLogProofWriter>>,
+  proveInLog: Awaited<ReturnType<typeof createLogProofFormatter>>,
 ): Promise<SealedReceiptEntry[]> {
   const proofs = await proveEntries(ctx, seal, entries)
   const inLog = await Promise.all(entries.map(proveInLog))
   return proofs.map(({ leaf, path, seq, index, entry }, place) => {
-    const tlog = given({ tlog_proof: inLog[place] })
+    const tlog = omitUndefined({ tlog_proof: inLog[place] })
     return { sealed: true, entry, leaf, seq, index, path, seal: viewSeal(seal), ...tlog }
   })
 }

@@ -9,8 +9,8 @@ import type { EntryRecord } from '../ledger/entry.ts'
 import { newSalt } from '../ledger/pending.ts'
 import { refuseCopy } from '../servers/copy.ts'
 import { SealError } from '../ledger/seal.ts'
-import { requireMemory, findTimeFault, openSigner } from '../ledger/signing.ts'
-import { rememberStatement } from '../ledger/statements.ts'
+import { requireSealMemory, findTimeFault, openSigner } from '../ledger/signing.ts'
+import { rememberSignedAnnouncement } from '../ledger/signed-announcements.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
 import {
   MAX_ANNOUNCEMENT_AGE_MS,
@@ -111,7 +111,7 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
   if (signer === undefined) return false
   try {
     await refuseCopy(ctx.database.connection, `${id} is not signed`)
-    requireMemory(signer)
+    requireSealMemory(signer)
     expectCommitted(announcement, entry)
     const fault = findTimeFault(ctx, announcement.at)
     if (fault !== undefined) throw new SealError(`${id} is not signed: ${fault.sentence}`)
@@ -119,7 +119,7 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
       throw new SealError(
         `${id} is not signed: its time ${announcement.at} is too long ago; announce it again`,
       )
-    await rememberStatement(signer.memoryFile, id, announcementPayload(announcement), watch)
+    await rememberSignedAnnouncement(signer.memoryFile, id, announcementPayload(announcement), watch)
     const signature = Buffer.from(ed25519Sign(announcementPayload(announcement), signer.key)).toString(
       'base64',
     )

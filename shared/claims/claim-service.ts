@@ -4,7 +4,7 @@ import { authorData, authorOf, readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
 import type { SeenLog } from '../crypto/author.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { isOutage, Overtaken, requireOwn, type Session, unlessOvertaken } from '../servers/database.ts'
+import { isOutage, Overtaken, requireChanged, type Session, unlessOvertaken } from '../servers/database.ts'
 import { tell, type EventMark } from '../events/mark.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { createGroups, performEachAlone, type Outcomes } from '../servers/group-commit.ts'
@@ -270,7 +270,7 @@ async function move(
   session: Session,
   accepted?: { at: number; entries: PendingEntry[]; tells: EventMark[] },
 ): Promise<ClaimRecord> {
-  await requireOwn(ctx.claims.moveStatus(claim, status, session, accepted), `claim ${claim._id}`)
+  await requireChanged(ctx.claims.moveStatus(claim, status, session, accepted), `claim ${claim._id}`)
   const statusChange = status === claim.status ? {} : { [claim.status]: -1, [status]: 1 }
   await ctx.agents.addToRecords(new Map([[claim.agent_id, { claims: statusChange, verdicts: {} }]]), session)
   return { ...claim, status }

@@ -43,7 +43,13 @@ export const SIGNED_FIELDS = {
 
 export type AuthoredKind = keyof typeof SIGNED_FIELDS
 
-/** The statement to sign. Of `fields`, only those in SIGNED_FIELDS are taken; absent ones are null. */
+/**
+ * Makes the statement that an agent signs. Its content has exactly the fields that SIGNED_FIELDS names for
+ * the kind: taken from `fields`, null if absent there.
+ *
+ * @param authored the kind, or kind and step, such as `order delivered`; the step becomes a field of the
+ *   content
+ */
 export function statementOf(
   agentId: string,
   authored: AuthoredKind,
@@ -51,27 +57,32 @@ export function statementOf(
   seen: SeenLog,
 ): AuthorStatement {
   const [kind = '', step] = authored.split(' ')
-  const known: typeof fields = step === undefined ? fields : { ...fields, step }
-  const content = Object.fromEntries(SIGNED_FIELDS[authored].map((field) => [field, known[field] ?? null]))
+  const values: typeof fields = step === undefined ? fields : { ...fields, step }
+  const content = Object.fromEntries(SIGNED_FIELDS[authored].map((field) => [field, values[field] ?? null]))
   return { agent_id: agentId, kind, content, seen: { size: seen.size, root: seen.root } }
 }
 
-/** The bytes that the signature covers. */
+/** The bytes that the signature covers: canonical JSON in UTF-8. */
 function authorText({ agent_id, kind, content, seen }: AuthorStatement): Buffer {
   return Buffer.from(canonicalJson({ agent_id, kind, content, seen }), 'utf8')
 }
 
 /**
- * @param secretKeyHex 64 hex characters
+ * Signs a statement with an agent's author key.
+ *
+ * @param secretKeyHex 64 lower-case hex characters
  * @returns the signature in base64
+ * @throws TypeError for a key of another form
  */
 export function signStatement(statement: AuthorStatement, secretKeyHex: string): string {
   return signatureToBase64(ed25519Sign(authorText(statement), keyFromHex(secretKeyHex)))
 }
 
 /**
- * @param authorKey 64 hex characters
- * @throws TypeError for a signature that is not 64 bytes in base64
+ * Whether a signature (base64) is that of a statement by an author key.
+ *
+ * @param authorKey the public key, 64 lower-case hex characters
+ * @throws TypeError for a signature that is not 64 bytes in base64, or a key of another form
  */
 export function isAuthoredBy(statement: AuthorStatement, authorKey: string, signature: string): boolean {
   return ed25519Verify(signatureFromBase64(signature), authorText(statement), keyFromHex(authorKey))

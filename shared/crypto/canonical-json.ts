@@ -9,7 +9,7 @@ export type JsonValue =
 export const MAX_JSON_DEPTH = 500
 
 /**
- * The text of a JSON value that is hashed and signed: keys sorted by UTF-16 code units, no whitespace,
+ * Writes a JSON value as the text that is hashed and signed: keys sorted by UTF-16 code units, no whitespace,
  * strings and numbers as ECMAScript writes them, applied recursively (RFC 8785).
  *
  * Nothing is dropped or converted silently: a stranger couldn't check a value that changes on its way to the
@@ -42,6 +42,11 @@ class Refusal {
   }
 }
 
+/**
+ * The canonical text of any value inside the containers `ancestors`.
+ *
+ * @throws Refusal for a value that has none; TypeError if it is nested too deeply
+ */
 function write(value: unknown, ancestors: object[]): string {
   switch (typeof value) {
     case 'string':
@@ -84,10 +89,10 @@ function writeObject(value: object, ancestors: object[]): string {
   if (!isPlainObject(value))
     throw new Refusal(`an instance of ${value.constructor?.name || 'a class'} is not a plain object`)
   let text = '{'
-  let at = ''
+  let currentKey = ''
   try {
     for (const key of sortKeys(Object.keys(value))) {
-      at = key
+      currentKey = key
       text +=
         (text.length === 1 ? '' : ',') +
         writeString(key) +
@@ -95,7 +100,7 @@ function writeObject(value: object, ancestors: object[]): string {
         write((value as Record<string, unknown>)[key], ancestors)
     }
   } catch (error) {
-    if (error instanceof Refusal) error.keys.unshift(at)
+    if (error instanceof Refusal) error.keys.unshift(currentKey)
     throw error
   }
   return text + '}'
@@ -104,7 +109,10 @@ function writeObject(value: object, ancestors: object[]): string {
 /** Up to this many keys, an insertion sort is faster than Array.prototype.sort. */
 const FEW_KEYS = 16
 
-/** By UTF-16 code units (RFC 8785 section 3.2.3), as `>` and Array.prototype.sort compare strings. */
+/**
+ * Sorts keys in place by UTF-16 code units (RFC 8785 section 3.2.3), as `>` and Array.prototype.sort compare
+ * strings, and returns them.
+ */
 function sortKeys(keys: string[]): string[] {
   if (keys.length > FEW_KEYS) return keys.sort()
   for (let next = 1; next < keys.length; next++) {
@@ -120,8 +128,8 @@ function sortKeys(keys: string[]): string[] {
 const PLAIN = /^[ !#-[\]-~]*$/
 
 /**
- * JSON.stringify escapes exactly what RFC 8785 section 3.2.2.2 asks for, except that it hides lone
- * surrogates.
+ * Writes a string with its quotes. JSON.stringify escapes exactly what RFC 8785 section 3.2.2.2 asks for, but
+ * would write a lone surrogate as an escape, so that is refused here.
  */
 function writeString(value: string): string {
   if (PLAIN.test(value)) return `"${value}"`
@@ -129,7 +137,10 @@ function writeString(value: string): string {
   return JSON.stringify(value)
 }
 
-/** True for `{}`, a null prototype and an object literal of another realm; false for class instances. */
+/**
+ * Whether an object is plain: an object literal, of this realm or another, or one without a prototype; not an
+ * instance of a class.
+ */
 function isPlainObject(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null

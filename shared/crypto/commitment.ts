@@ -12,8 +12,8 @@ type Content = { readonly [key: string]: JsonValue }
 const HEX_HASH = /^[0-9a-f]{64}$/
 
 /**
- * The content that a record's entry commits to: the record's fields and its id, so that the commitment can't
- * be passed off as another record's.
+ * Returns the content that a record's entry commits to: the record's fields and its id, so that the
+ * commitment can't be passed off as another record's.
  *
  * Old entries commit to the fields without the id: see findOpeningContent(). Verifiers accept both, but an
  * `id` in the content must be the record's.
@@ -25,18 +25,19 @@ export function bindContent<Fields extends Content>(id: string, content: Fields)
 }
 
 /**
- * The commitment that an entry carries in place of a record's content. Every new commitment is made here, so
- * that each contains its record's id.
+ * Makes the commitment that an entry carries in place of a record's content: commit() over the content and
+ * the record's id. Every new commitment is made here, so that each contains its record's id.
  *
- * @param salt as hex, fresh for each record
+ * @param salt 64 hex characters, fresh for each record
+ * @returns 64 lower-case hex characters
  */
 export function commitRecord(id: string, salt: string, content: Content): string {
   return commit(Buffer.from(salt, 'hex'), bindContent(id, content))
 }
 
 /**
- * The content to publish as a commitment's opening: `content` alone if that opens it, as for old entries,
- * else `content` with the record's id, whether or not that opens it.
+ * Returns the content to publish as a commitment's opening: `content` alone if that opens it, as for old
+ * entries; else `content` with the record's id, whether or not that opens it.
  *
  * @param commitment as the entry has it
  * @param salt as hex
@@ -55,8 +56,8 @@ export function isOpenedBy(commitment: unknown, salt: unknown, content: JsonValu
 }
 
 /**
- * A hiding commitment: SHA-256 of the salt's 32 bytes followed by the UTF-8 bytes of the content's canonical
- * JSON. The content of a record includes its id: bindContent().
+ * Makes a hiding commitment: SHA-256 of the salt's 32 bytes followed by the UTF-8 bytes of the content's
+ * canonical JSON. The content of a record includes its id: bindContent().
  *
  * The caller makes and keeps the salt, fresh and random for each commitment. Without the salt, a commitment
  * reveals nothing about the content, even if only a handful of contents are possible.
@@ -70,18 +71,4 @@ export function commit(salt: Uint8Array, content: JsonValue): string {
   if (salt.length !== SALT_BYTES)
     throw new TypeError(`"salt" expected ${SALT_BYTES} bytes, got ${salt.length}`)
   return hash('sha256', Buffer.concat([salt, Buffer.from(canonicalJson(content), 'utf8')]), 'hex')
-}
-
-/**
- * Whether `commitment` (64 lower-case hex characters) is what salt and content commit to.
- *
- * @throws TypeError as commit() does, or for a commitment of another form: that is a malformed record, not a
- *   wrong opening
- */
-export function verifyCommitment(commitment: string, salt: Uint8Array, content: JsonValue): boolean {
-  if (!HEX_HASH.test(commitment))
-    throw new TypeError(
-      `"commitment" expected 64 lower-case hex characters, got ${JSON.stringify(commitment)}`,
-    )
-  return commit(salt, content) === commitment
 }

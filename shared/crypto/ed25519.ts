@@ -116,6 +116,7 @@ export function signatureFromBase64(base64: string): Uint8Array {
   return new Uint8Array(signature)
 }
 
+/** @throws TypeError unless `value` is a Uint8Array, of `length` bytes if that is given */
 function assertBytes(name: string, value: Uint8Array, length?: number): void {
   if (!(value instanceof Uint8Array))
     throw new TypeError(`"${name}" expected a Uint8Array, got ${typeof value}`)

@@ -72,7 +72,10 @@ const MEMORY_BYTES = HASHES + CHUNK_PAIRS * HASH_BYTES
  */
 export type HashPairs = (level: Uint8Array, above: Uint8Array, pairs: number) => void
 
-/** Uses vectors for many pairs if this runtime has them, else plain hashing. */
+/**
+ * Combines two ways of hashing: the vector code, compiled at its first use, for many pairs if this runtime
+ * has vectors, else `plainly`.
+ */
 function chooseHashPairs(plainly: HashPairs, createSimd: () => HashPairs): HashPairs {
   let chosen: HashPairs | undefined
   return (level, above, pairs) => {
@@ -82,14 +85,14 @@ function chooseHashPairs(plainly: HashPairs, createSimd: () => HashPairs): HashP
   }
 }
 
-/** Hashes one message after the other with node:crypto. */
+/** Creates a function that hashes one message after the other with node:crypto, `prefix` before each. */
 function createPlainHashPairs(prefix: Buffer): HashPairs {
   const message = Buffer.concat([prefix, Buffer.alloc(PAIR_BYTES)])
   return (level, above, pairs) => {
-    const to = Buffer.from(above.buffer, above.byteOffset, above.length)
+    const digests = Buffer.from(above.buffer, above.byteOffset, above.length)
     for (let pair = 0; pair < pairs; pair++) {
       message.set(level.subarray(pair * PAIR_BYTES, (pair + 1) * PAIR_BYTES), prefix.length)
-      to.write(hash('sha256', message, 'binary'), pair * HASH_BYTES, 'latin1')
+      digests.write(hash('sha256', message, 'binary'), pair * HASH_BYTES, 'latin1')
     }
   }
 }
@@ -114,11 +117,16 @@ export function createSimdHashPairs(): HashPairs {
   return compile(generateModule(generateBareGroup), hashPairsPlainly)
 }
 
-/** The same for hashNodes. */
+/** Compiles the vector code of hashNodes, like createSimdHashPairs(). */
 export function createSimdHashNodes(): HashPairs {
   return compile(generateModule(generateNodeGroup), hashNodesPlainly)
 }
 
+/**
+ * Makes a HashPairs of a module that generateModule() gives.
+ *
+ * @throws Error if it gives other hashes than `plainly`, or without WebAssembly
+ */
 function compile(module: Uint8Array, plainly: HashPairs): HashPairs {
   const { memory, hashGroups } = instantiate<{
     memory: { buffer: ArrayBuffer }
@@ -138,19 +146,23 @@ function compile(module: Uint8Array, plainly: HashPairs): HashPairs {
   return hashChunk
 }
 
-/** So that a faulty vector unit or compiler never makes a wrong seal. */
+/**
+ * Compares the vector code with node:crypto on a few messages, so that a faulty vector unit or compiler never
+ * makes a wrong seal.
+ *
+ * @throws Error if the hashes differ
+ */
 function checkAgainstPlatform(hashChunk: HashPairs, plainly: HashPairs): void {
   const level = Buffer.alloc(CHECKED_PAIRS * PAIR_BYTES)
   for (let at = 0; at < level.length; at++) level[at] = (at * 151) & 0xff
-  const [found, expected] = [
-    Buffer.alloc(CHECKED_PAIRS * HASH_BYTES),
-    Buffer.alloc(CHECKED_PAIRS * HASH_BYTES),
-  ]
-  hashChunk(level, found, CHECKED_PAIRS)
+  const actual = Buffer.alloc(CHECKED_PAIRS * HASH_BYTES)
+  const expected = Buffer.alloc(CHECKED_PAIRS * HASH_BYTES)
+  hashChunk(level, actual, CHECKED_PAIRS)
   plainly(level, expected, CHECKED_PAIRS)
-  if (!found.equals(expected)) throw new Error('the vector code and node:crypto disagree about SHA-256')
+  if (!actual.equals(expected)) throw new Error('the vector code and node:crypto disagree about SHA-256')
 }
 
+/** Writes the module's constant tables: see the map of its memory above. */
 function writeTables(memory: Uint32Array): void {
   const words = new Uint32Array(ROUNDS)
   words[0] = 0x80000000
@@ -167,6 +179,7 @@ function writeTables(memory: Uint32Array): void {
     writeSplat(memory, PADDING + place * 16, word)
 }
 
+/** The word function of a word; the word itself without one. */
 const valueOf = (apply: Parameters<typeof applyWord>[0] | undefined, word: number): number =>
   apply ? applyWord(apply, word) : word
 
@@ -176,6 +189,7 @@ const TO = 2 // i32: where their digests go
 const FIRST_VECTOR_LOCAL = 3
 
 const { add, or, shiftLeft, shiftRight, xor, zero } = i32x4
+/** Code that loads the splat at an address of the module's memory. */
 const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
 
 /** Generates code that hashes four messages; `takeLocal` gives the index of an unused vector local. */
@@ -209,6 +223,7 @@ function generateModule(generateGroup: GenerateGroup): Uint8Array<ArrayBuffer> {
 const WHOLE_BLOCK = createVariedSchedule([...Array(16).keys()], ROUND_CONSTANTS, ROUND_CONSTANTS)
 const INITIAL_VALUE: readonly Code[] = Array.from({ length: 8 }, (_, i) => loadSplat(INITIAL + i * 16))
 
+/** Code for SHA-256(left || right) of four pairs; the second block is the same for all. */
 const generateBareGroup: GenerateGroup = (takeLocal) => {
   const code: number[] = []
   const schedule = takeSchedule(takeLocal)
@@ -223,6 +238,7 @@ const generateBareGroup: GenerateGroup = (takeLocal) => {
   return [...code, ...storeDigest(digest, schedule)]
 }
 
+/** Code for SHA-256(01 || left || right) of four pairs. */
 const generateNodeGroup: GenerateGroup = (takeLocal) => {
   const code: number[] = []
   const schedule = takeSchedule(takeLocal)
@@ -248,10 +264,17 @@ const generateNodeGroup: GenerateGroup = (takeLocal) => {
 /** W[t] lives in local t mod 16. */
 const takeSchedule = (takeLocal: () => number): number[] => Array.from({ length: 16 }, takeLocal)
 
+/** Code that stores the digests of four messages; uses the first local of `spare` as scratch. */
 const storeDigest = (digest: readonly Code[], [spare = 0]: readonly number[]): Code =>
   digest.flatMap((value, word) => storeWords(word, value, spare))
 
-/** §6.2.2 for one block. Appends to `code`; returns code that loads the eight words of the new hash value. */
+/**
+ * Appends code for one block (§6.2.2) to `code`.
+ *
+ * @param before loads the eight words of the hash value so far
+ * @param wordOf gives the code for K[t] + W[t]
+ * @returns code that loads the eight words of the new hash value
+ */
 function generateBlock(
   before: readonly Code[],
   wordOf: (t: number) => Code,
@@ -269,7 +292,7 @@ function generateBlock(
   })
 }
 
-/** A vector of the big-endian words (§3.1) at `offset` in four messages. */
+/** Code for a vector of the big-endian words (§3.1) at `offset` in four messages. */
 function loadWords(offset: number): Code {
   let vector = i32x4.loadSplat(getLocal(FROM), offset)
   for (let lane = 1; lane < LANES; lane++)
@@ -277,6 +300,7 @@ function loadWords(offset: number): Code {
   return i32x4.swapBytes(vector)
 }
 
+/** Code that stores one word of the four digests, big-endian; uses the local `spare` as scratch. */
 function storeWords(word: number, value: Code, spare: number): Code {
   const code: number[] = [...setLocal(spare, i32x4.swapBytes(value))]
   for (let lane = 0; lane < LANES; lane++)

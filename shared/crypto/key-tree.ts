@@ -47,11 +47,11 @@ const HEX_HASH = /^[0-9a-f]{64}$/
 const sha256 = (bytes: Buffer | string): Buffer => Buffer.from(hash('sha256', bytes, 'binary'), 'latin1')
 
 /**
- * The leaf's hash, 32 bytes.
+ * Computes the hash of an agent's leaf, 32 bytes.
  *
  * @throws TypeError for fields that have no canonical JSON
  */
-export function keyLeaf({ agent_id, dm_key, author_key, version, entry_id }: AgentKeys): Buffer {
+export function keyLeafHash({ agent_id, dm_key, author_key, version, entry_id }: AgentKeys): Buffer {
   const keys = {
     ...(dm_key === undefined ? {} : { dm_key }),
     ...(author_key === undefined ? {} : { author_key }),
@@ -59,9 +59,12 @@ export function keyLeaf({ agent_id, dm_key, author_key, version, entry_id }: Age
   return sha256('\0' + canonicalJson({ agent_id, ...keys, version, entry_id }))
 }
 
+/** An agent's place in the tree: the bits of this hash, the highest first, lead down to it from the root. */
 const placeOf = (agentId: string): Buffer => sha256(agentId)
+/** Bit number `depth` of a place, the highest first. */
 const bitAt = (place: Buffer, depth: number): number =>
   ((place[depth >> 3] as number) >> (7 - (depth & 7))) & 1
+/** The hash of a node with two or more leaves below it. */
 const node = (left: Uint8Array, right: Uint8Array): Buffer =>
   sha256(Buffer.concat([Buffer.of(1), left, right]))
 
@@ -73,6 +76,7 @@ type Part =
 
 const hashOf = (part: Part): Buffer => part?.hash ?? EMPTY_KEY_ROOT
 
+/** The part that has these two below it. */
 const join = (left: Part, right: Part): Part => ({ left, right, hash: node(hashOf(left), hashOf(right)) })
 
 /** Immutable: `with` returns a new tree that shares its unchanged parts with the old one. */
@@ -85,9 +89,12 @@ export interface KeyTree {
   prove(agentId: string): KeyProof
 }
 
-export const createKeyTree = (): KeyTree => treeOf(undefined, 0)
+/** An empty tree. */
+export const createKeyTree = (): KeyTree => keyTreeOf(undefined, 0)
 
-function treeOf(root: Part, count: number): KeyTree {
+/** The tree with this root. @param count how many agents are in it */
+function keyTreeOf(root: Part, count: number): KeyTree {
+  /** Walks down to an agent's place: what is there, and the siblings on the way, lowest first. */
   function find(agentId: string): { part: Part; path: Part[] } {
     const place = placeOf(agentId)
     const path: Part[] = []
@@ -110,17 +117,22 @@ function treeOf(root: Part, count: number): KeyTree {
     count,
     get,
     with: (keys) =>
-      treeOf(
-        insert(root, { place: placeOf(keys.agent_id), keys, hash: keyLeaf(keys) }, 0),
+      keyTreeOf(
+        insert(root, { place: placeOf(keys.agent_id), keys, hash: keyLeafHash(keys) }, 0),
         get(keys.agent_id) === undefined ? count + 1 : count,
       ),
     prove: (agentId) => {
       const { part, path } = find(agentId)
-      return { found: keysOf(part) ?? null, path: path.map((beside) => hashOf(beside).toString('hex')) }
+      return { found: keysOf(part) ?? null, path: path.map((sibling) => hashOf(sibling).toString('hex')) }
     },
   }
 }
 
+/**
+ * Returns `part` with a leaf added, or in place of the leaf of the same agent; `part` itself stays as it was.
+ *
+ * @param depth how many bits lead from the root to `part`
+ */
 function insert(part: Part, leaf: Exclude<Part, undefined> & { place: Buffer }, depth: number): Part {
   if (part === undefined) return leaf
   if ('left' in part) {
@@ -143,9 +155,10 @@ export type KeyVerdict =
   | { readonly ok: false; readonly reason: 'malformed_proof' | 'wrong_place' | 'wrong_root' }
 
 /**
- * Checks a proof against a root (64 lower-case hex characters). Doesn't throw.
+ * Verifies the proof of an agent's keys against a root (64 lower-case hex characters). Doesn't throw.
  *
- * @returns the agent's keys, null if the proof shows that it has none; or why the proof doesn't hold
+ * @returns the agent's keys, null if the proof shows that it has none; or the reason why the proof doesn't
+ *   hold: `malformed_proof`, `wrong_place` if another agent's leaf isn't on this path, `wrong_root`
  */
 export function verifyKeyProof(agentId: string, root: string, proof: KeyProof): KeyVerdict {
   const { found, path } = proof
@@ -165,7 +178,7 @@ export function verifyKeyProof(agentId: string, root: string, proof: KeyProof): 
         !Number.isSafeInteger(found.entry_id))
     )
       return { ok: false, reason: 'malformed_proof' }
-    running = found === null ? EMPTY_KEY_ROOT : keyLeaf(found)
+    running = found === null ? EMPTY_KEY_ROOT : keyLeafHash(found)
   } catch {
     return { ok: false, reason: 'malformed_proof' }
   }
@@ -176,8 +189,8 @@ export function verifyKeyProof(agentId: string, root: string, proof: KeyProof): 
       if (bitAt(place, depth) !== bitAt(other, depth)) return { ok: false, reason: 'wrong_place' }
   }
   for (const [step, hex] of path.entries()) {
-    const beside = Buffer.from(hex, 'hex')
-    running = bitAt(place, path.length - 1 - step) === 0 ? node(running, beside) : node(beside, running)
+    const sibling = Buffer.from(hex, 'hex')
+    running = bitAt(place, path.length - 1 - step) === 0 ? node(running, sibling) : node(sibling, running)
   }
   if (running.toString('hex') !== root) return { ok: false, reason: 'wrong_root' }
   return { ok: true, keys: found?.agent_id === agentId ? found : null }

@@ -20,14 +20,14 @@ const NONE = 'none'
 /** At most this many logs, this many witnesses and this many groups. */
 const MAX_ROWS = 256
 
-/** @throws TypeError with the number of the line that is wrong, and why */
+/** Parses a policy (C2SP tlog-policy). @throws TypeError that says which line is wrong, and why */
 export function parseLogPolicy(text: string): LogPolicy {
   const logs: NoteKey[] = []
   const witnesses: Witness[] = []
   const groups: Group[] = []
   let quorum: string | undefined
-  const members = new Set<string>()
-  const isDefined = (name: string): boolean => [...witnesses, ...groups].some((one) => one.name === name)
+  const grouped = new Set<string>()
+  const isDefined = (name: string): boolean => [...witnesses, ...groups].some((row) => row.name === name)
   for (const [at, line] of text.split('\n').entries()) {
     const refuse = (sentence: string): TypeError => new TypeError(`line ${at + 1} of the policy: ${sentence}`)
     const [word, ...items] = line.split(/[ \t]+/).filter((item) => item !== '')
@@ -37,7 +37,8 @@ export function parseLogPolicy(text: string): LogPolicy {
       if (name === '' || name === NONE || isDefined(name))
         throw refuse(`expected a name that nothing else has, got "${name}"`)
     }
-    const keyOf = (vkey: string | undefined, type: number, others: readonly NoteKey[]): NoteKey => {
+    /** Parses a key of this type that isn't among `others`. */
+    const parseNewKey = (vkey: string | undefined, type: number, others: readonly NoteKey[]): NoteKey => {
       const key = readVkey(vkey, refuse)
       if (key.type !== type) throw refuse(`the vkey of ${key.name} is of another type`)
       if (others.some(({ publicKey }) => Buffer.compare(publicKey, key.publicKey) === 0))
@@ -49,33 +50,29 @@ export function parseLogPolicy(text: string): LogPolicy {
     switch (word) {
       case 'log':
         if (items.length < 1 || items.length > 2) throw refuse('expected log <vkey> [<url>]')
-        logs.push(keyOf(items[0], NOTE_KEY.signer, logs))
+        logs.push(parseNewKey(items[0], NOTE_KEY.signer, logs))
         break
       case 'witness': {
         const [, vkey, url] = items
         if (items.length < 2 || items.length > 3) throw refuse('expected witness <name> <vkey> [<url>]')
         assertUnused()
-        const known = witnesses.map(({ key }) => key)
-        witnesses.push({
-          name,
-          key: keyOf(vkey, NOTE_KEY.cosigner, known),
-          ...(url === undefined ? {} : { url }),
-        })
+        const others = witnesses.map((witness) => witness.key)
+        const key = parseNewKey(vkey, NOTE_KEY.cosigner, others)
+        witnesses.push(url === undefined ? { name, key } : { name, key, url })
         break
       }
       case 'group': {
-        const [, many = '', ...named] = items
+        const [, howMany = '', ...members] = items
         assertUnused()
-        const threshold =
-          many === 'all' ? named.length : many === 'any' ? 1 : /^[1-9]\d{0,3}$/.test(many) ? Number(many) : 0
-        if (threshold < 1 || threshold > named.length)
+        const threshold = parseThreshold(howMany, members.length)
+        if (threshold < 1 || threshold > members.length)
           throw refuse('expected group <name> all|any|<k> <name>..., k of them at most')
-        for (const member of named) {
+        for (const member of members) {
           if (!isDefined(member)) throw refuse(`"${member}" is defined on no line before`)
-          if (members.has(member)) throw refuse(`"${member}" is a member twice`)
-          members.add(member)
+          if (grouped.has(member)) throw refuse(`"${member}" is a member twice`)
+          grouped.add(member)
         }
-        groups.push({ name, threshold, members: named })
+        groups.push({ name, threshold, members })
         break
       }
       case 'quorum':
@@ -91,8 +88,15 @@ export function parseLogPolicy(text: string): LogPolicy {
   return { logs, witnesses, groups, quorum }
 }
 
+/** How many members of a group must cosign, by the word `all`, `any` or a number; 0 for any other word. */
+function parseThreshold(word: string, members: number): number {
+  if (word === 'all') return members
+  if (word === 'any') return 1
+  return /^[1-9]\d{0,3}$/.test(word) ? Number(word) : 0
+}
+
 /**
- * The text of a policy for one log.
+ * Writes a policy that trusts one log, if so many of the witnesses have cosigned.
  *
  * @param quorum how many of the witnesses must cosign; 0 for none
  */
@@ -111,6 +115,7 @@ export function formatLogPolicy(
   ].join('\n')
 }
 
+/** Parses a vkey. @throws the error that `refuse` makes of what is wrong with it */
 function readVkey(vkey: string | undefined, refuse: (sentence: string) => TypeError): NoteKey {
   try {
     return parseVkey(vkey ?? '')
@@ -120,25 +125,25 @@ function readVkey(vkey: string | undefined, refuse: (sentence: string) => TypeEr
 }
 
 /**
- * Names of the policy's witnesses that cosigned a note, each with the time in Unix seconds of its newest
- * cosignature.
+ * Finds the policy's witnesses that cosigned a note: by their names, the time (Unix seconds) of each one's
+ * newest cosignature.
  */
 export function findCosigners(policy: Pick<LogPolicy, 'witnesses'>, note: Note): Map<string, number> {
-  const found = new Map<string, number>()
+  const newestTimes = new Map<string, number>()
   for (const { name, key } of policy.witnesses) {
     const times = note.signatures.flatMap((line) => verifyCosignature(note.text, line, key) ?? [])
-    if (times.length > 0) found.set(name, Math.max(...times))
+    if (times.length > 0) newestTimes.set(name, Math.max(...times))
   }
-  return found
+  return newestTimes
 }
 
-/** @param cosigners names of the witnesses that cosigned */
+/** Whether these witnesses suffice for the policy's quorum. @param cosigners names of those that cosigned */
 export function meetsQuorum(
   { groups, quorum }: Pick<LogPolicy, 'groups' | 'quorum'>,
   cosigners: ReadonlySet<string>,
 ): boolean {
   const isMet = (name: string): boolean => {
-    const group = groups.find((one) => one.name === name)
+    const group = groups.find((candidate) => candidate.name === name)
     return group === undefined ? cosigners.has(name) : group.members.filter(isMet).length >= group.threshold
   }
   return quorum === NONE || isMet(quorum)

@@ -23,6 +23,11 @@ export type LogHead = { readonly size: number; readonly root: Uint8Array }
 
 const preimage = Buffer.alloc(1 + 2 * HASH_BYTES, 1)
 
+/**
+ * The hash of a node of the log's tree, from those of its children.
+ *
+ * @throws TypeError unless both have 32 bytes
+ */
 export function logNodeHash(left: Uint8Array, right: Uint8Array): Buffer {
   assertHash('left', left)
   assertHash('right', right)
@@ -32,7 +37,7 @@ export function logNodeHash(left: Uint8Array, right: Uint8Array): Buffer {
 }
 
 /**
- * The root over leaf hashes; EMPTY_LOG_ROOT over none.
+ * Computes the root over leaf hashes, 32 bytes each, side by side; EMPTY_LOG_ROOT over none.
  *
  * @throws TypeError if the length isn't a multiple of 32 bytes
  */
@@ -53,9 +58,10 @@ export function logRoot(hashes: Uint8Array): Buffer {
 export interface LogTree {
   readonly size: number
   /**
-   * Takes the hashes of the next leaves.
+   * Appends the hashes of the next leaves.
    *
-   * @returns the tiles that have become full, lower levels first
+   * @returns the tiles that have become full
+   * @throws TypeError if the length isn't a multiple of 32 bytes
    */
   append(leaves: Uint8Array): Tile[]
   /** The tiles at the right edge that are not full, lowest level first. */
@@ -64,7 +70,8 @@ export interface LogTree {
 }
 
 /**
- * Opens a log of `size` leaves to append to. The edge isn't verified: compare root() with a known root.
+ * Creates the tree of a log of `size` leaves, to which more can be appended. The edge isn't verified: compare
+ * root() with a known root.
  *
  * @param edge the hashes of each tile that edgeTiles(size) lists, in its order
  * @throws TypeError for an edge of another shape
@@ -81,6 +88,9 @@ export function createLogTree(size = 0, edge: readonly (Uint8Array | undefined)[
     levelAt(level).width = width
   }
 
+  /**
+   * Appends hashes to a level; each tile that they fill is added to `done`, and its root to the next level.
+   */
   function grow(level: number, hashes: Uint8Array, done: Tile[]): void {
     for (let from = 0; from < hashes.length;) {
       const row = levelAt(level)
@@ -129,8 +139,10 @@ const tileIndex = (size: number, level: number, offset = 0): number =>
   Math.floor(size / TILE_WIDTH ** (level + 1)) + offset
 
 /**
- * The tiles at the right edge of a log that are not full, lowest level first (C2SP tlog-tiles, "Partial
- * Tiles").
+ * Lists the tiles at the right edge of a log of `size` leaves that are not full, lowest level first (C2SP
+ * tlog-tiles, "Partial Tiles").
+ *
+ * @throws RangeError unless `size` is a safe integer from 0
  */
 export function edgeTiles(size: number): TileAddress[] {
   assertSize('size', size)
@@ -142,18 +154,18 @@ export function edgeTiles(size: number): TileAddress[] {
   return addresses
 }
 
-/** Every tile of a log of `size` leaves, full or at the edge, level by level. */
-export function* logTiles(size: number): Generator<TileAddress> {
+/** Yields the address of every tile of a log of `size` leaves, full or at the edge, level by level. */
+export function* listLogTiles(size: number): Generator<TileAddress> {
   assertSize('size', size)
   for (let level = 0; TILE_WIDTH ** level <= size; level++) {
     const hashes = Math.floor(size / TILE_WIDTH ** level)
     for (let index = 0; index * TILE_WIDTH < hashes; index++)
-      yield { level, index, width: widthIn(size, level, index) }
+      yield { level, index, width: tileWidth(size, level, index) }
   }
 }
 
 /** How many hashes the tile has in a log of `size` leaves; 0 if it has no such tile. */
-export function widthIn(size: number, level: number, index: number): number {
+export function tileWidth(size: number, level: number, index: number): number {
   return Math.max(0, Math.min(TILE_WIDTH, Math.floor(size / TILE_WIDTH ** level) - index * TILE_WIDTH))
 }
 
@@ -164,7 +176,8 @@ export type ReadTile = (address: TileAddress) => Uint8Array | undefined
 type Range = { readonly from: number; readonly to: number }
 
 /**
- * The subtrees whose hashes prove leaf `index` among `size`, lowest first (RFC 6962 section 2.1.1).
+ * Lists the subtrees whose hashes prove that leaf `index` is in the log of `size`, lowest first (RFC 6962
+ * section 2.1.1).
  *
  * @throws RangeError for an index outside the log
  */
@@ -188,8 +201,8 @@ function inclusionRanges(index: number, size: number): Range[] {
 }
 
 /**
- * The subtrees that prove that the first `oldSize` of `size` leaves are the older log (RFC 6962 section
- * 2.1.2).
+ * Lists the subtrees whose hashes prove that the log of `size` begins with that of `oldSize`, lowest first
+ * (RFC 6962 section 2.1.2).
  *
  * @throws RangeError if `oldSize` is more than `size`
  */
@@ -222,7 +235,9 @@ function powerBelow(width: number): number {
   return power
 }
 
-/** The full subtrees that make up a range, from the left: the level of each root and its index there. */
+/**
+ * Splits a range into full subtrees, from the left: the tree level of each one's root, and its index there.
+ */
 function fullSubtrees({ from, to }: Range): { level: number; index: number }[] {
   const subtrees: { level: number; index: number }[] = []
   while (from < to) {
@@ -234,8 +249,12 @@ function fullSubtrees({ from, to }: Range): { level: number; index: number }[] {
   return subtrees
 }
 
-/** The tile that a full subtree's hash is computed from, and which of the tile's hashes belong to it. */
-function locate(
+/**
+ * Finds the tile from which a full subtree's hash is computed.
+ *
+ * @returns its address in a log of `size`, and the hashes below the subtree's root: the first, and how many
+ */
+function locateInTile(
   { level, index }: { level: number; index: number },
   size: number,
 ): { tile: TileAddress; first: number; count: number } {
@@ -243,34 +262,40 @@ function locate(
   const count = 2 ** (level % TILE_HEIGHT)
   const tile = Math.floor((index * count) / TILE_WIDTH)
   return {
-    tile: { level: tileLevel, index: tile, width: widthIn(size, tileLevel, tile) },
+    tile: { level: tileLevel, index: tile, width: tileWidth(size, tileLevel, tile) },
     first: (index * count) % TILE_WIDTH,
     count,
   }
 }
 
+/**
+ * Computes the hash of a range's subtree from tiles.
+ *
+ * @throws TypeError for a tile that is missing or too short
+ */
 function rangeHash(range: Range, readTile: ReadTile, size: number): Buffer {
   if (range.from === range.to) return EMPTY_LOG_ROOT
-  const hashes = fullSubtrees(range).map((subtree) => {
-    const { tile, first, count } = locate(subtree, size)
-    const found = readTile(tile)
-    if (found === undefined) throw new TypeError(`tile ${placeOf(tile)} is missing`)
-    if (found.length < tile.width * HASH_BYTES)
+  const subtreeHashes = fullSubtrees(range).map((subtree) => {
+    const { tile, first, count } = locateInTile(subtree, size)
+    const hashes = readTile(tile)
+    if (hashes === undefined) throw new TypeError(`tile ${placeOf(tile)} is missing`)
+    if (hashes.length < tile.width * HASH_BYTES)
       throw new TypeError(`tile ${placeOf(tile)} expected ${tile.width} hashes`)
-    return logRoot(found.subarray(first * HASH_BYTES, (first + count) * HASH_BYTES))
+    return logRoot(hashes.subarray(first * HASH_BYTES, (first + count) * HASH_BYTES))
   })
-  return hashes.reduceRight((right, left) => logNodeHash(left, right))
+  return subtreeHashes.reduceRight((right, left) => logNodeHash(left, right))
 }
 
 const placeOf = ({ level, index }: Pick<TileAddress, 'level' | 'index'>): string => `${level}/${index}`
 
+/** Lists the tiles that the hashes of these ranges are computed from, each once. */
 function tilesOf(ranges: readonly Range[], size: number): TileAddress[] {
-  const tiles = ranges.flatMap(fullSubtrees).map((subtree) => locate(subtree, size).tile)
+  const tiles = ranges.flatMap(fullSubtrees).map((subtree) => locateInTile(subtree, size).tile)
   return [...new Map(tiles.map((tile) => [placeOf(tile), tile])).values()]
 }
 
 /**
- * The tiles that logInclusion() reads.
+ * The tiles that logInclusionPath() reads.
  *
  * @throws RangeError for an index outside the log
  */
@@ -278,7 +303,7 @@ export const tilesForInclusion = (index: number, size: number): TileAddress[] =>
   tilesOf(inclusionRanges(index, size), size)
 
 /**
- * The tiles that logConsistency() reads.
+ * The tiles that logConsistencyPath() reads.
  *
  * @throws RangeError if `oldSize` is more than `size`
  */
@@ -291,7 +316,7 @@ export const tilesForConsistency = (oldSize: number, size: number): TileAddress[
  * @throws RangeError for an index outside the log
  * @throws TypeError for a tile that is missing or too short
  */
-export const logInclusion = (index: number, size: number, readTile: ReadTile): Buffer[] =>
+export const logInclusionPath = (index: number, size: number, readTile: ReadTile): Buffer[] =>
   inclusionRanges(index, size).map((range) => rangeHash(range, readTile, size))
 
 /**
@@ -301,14 +326,23 @@ export const logInclusion = (index: number, size: number, readTile: ReadTile): B
  * @throws RangeError if `oldSize` is more than `size`
  * @throws TypeError for a tile that is missing or too short
  */
-export const logConsistency = (oldSize: number, size: number, readTile: ReadTile): Buffer[] =>
+export const logConsistencyPath = (oldSize: number, size: number, readTile: ReadTile): Buffer[] =>
   consistencyRanges(oldSize, size).map((range) => rangeHash(range, readTile, size))
 
-/** The root of a log of `size` leaves from the tiles that edgeTiles() lists. */
+/**
+ * Computes the root of a log of `size` leaves from the tiles that edgeTiles() lists.
+ *
+ * @throws TypeError for a tile that is missing or too short
+ */
 export const logRootFromTiles = (size: number, readTile: ReadTile): Buffer =>
   rangeHash({ from: 0, to: size }, readTile, size)
 
-/** Whether `leaf` is number `index` (from 0) in the log (RFC 9162 section 2.1.3.2). Doesn't throw. */
+/**
+ * Whether `leaf` is number `index` (from 0) in the log of this size and root (RFC 9162 section 2.1.3.2, whose
+ * fn and sn are `place` and `last`). Doesn't throw.
+ *
+ * @param proof `path` as logInclusionPath() gives it
+ */
 export function verifyLogInclusion(
   proof: { leaf: Uint8Array; index: number; path: readonly Uint8Array[] } & LogHead,
 ): boolean {
@@ -328,10 +362,10 @@ export function verifyLogInclusion(
 }
 
 /**
- * Whether the log `to` begins with the log `from` (RFC 9162 section 2.1.4.2). Every log begins with the empty
- * one. Doesn't throw.
+ * Whether the log `to` begins with the log `from` (RFC 9162 section 2.1.4.2, whose fn and sn are `place` and
+ * `last`). Every log begins with the empty one. Doesn't throw.
  *
- * @param path as logConsistency() gives it; nothing may be left over
+ * @param path as logConsistencyPath() gives it; nothing may be left over
  */
 export function verifyLogConsistency(from: LogHead, to: LogHead, path: readonly Uint8Array[]): boolean {
   if (
@@ -389,7 +423,7 @@ export function tilePath({
 const TILE_INDEX = /^(?:x\d{3}\/){0,4}\d{3}$/
 
 /**
- * Reads the part of such a path after `tile/<L>/`.
+ * Parses the part of a tile's URL path after `tile/<L>/`, such as `x001/234.p/5`.
  *
  * @returns undefined for anything that tilePath() doesn't write
  */

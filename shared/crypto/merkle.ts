@@ -60,10 +60,10 @@ export function leafHash(entry: object): string {
   return hash('sha256', leafPreimage(leafText(entry)), 'hex')
 }
 
-/** The leaves of `entries` in one buffer, 32 bytes each, as buildTree() and merkleRoot() take them. */
+/** Computes the leaves of entries: 32 bytes each, side by side, as buildTree() and merkleRoot() take them. */
 export const hashLeaves = (entries: readonly object[]): Buffer => hashLeafTexts(entries.map(leafText))
 
-/** The same from the canonical JSON of each entry. */
+/** Computes leaves, 32 bytes each, side by side, from the canonical JSON of each entry. */
 export function hashLeafTexts(texts: readonly string[]): Buffer {
   const leaves = Buffer.allocUnsafe(texts.length * HASH_BYTES)
   for (const [index, text] of texts.entries())
@@ -74,6 +74,7 @@ export function hashLeafTexts(texts: readonly string[]): Buffer {
 /** U+0000 is the byte 00 in UTF-8. */
 const leafPreimage = (text: string): string => '\0' + text
 
+/** The canonical JSON of an entry. @throws TypeError for anything but a plain object that has it */
 function leafText(entry: object): string {
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry))
     throw new TypeError('"entry" expected a plain object')
@@ -81,13 +82,14 @@ function leafText(entry: object): string {
 }
 
 /**
- * Every level of the tree over `count` leaves, the leaves themselves first, the root (32 bytes) last.
+ * Computes every level of the tree over `count` leaves: the leaves themselves first, the root (32 bytes)
+ * last.
  *
  * @param leaves hashes side by side, 32 bytes each; what follows the first `count` is ignored
  * @throws TypeError for no leaves, or a buffer too short or of a broken length
  */
 export function buildTree(leaves: Uint8Array, count: number = leaves.length / HASH_BYTES): Buffer[] {
-  let level = flatHashes(leaves, count)
+  let level = hashesAsBuffer(leaves, count)
   const levels = [level]
   while (level.length > HASH_BYTES) {
     const above = Buffer.allocUnsafe(Math.ceil(level.length / (2 * HASH_BYTES)) * HASH_BYTES)
@@ -99,10 +101,11 @@ export function buildTree(leaves: Uint8Array, count: number = leaves.length / HA
 }
 
 /**
- * The root (32 bytes) over `count` leaves without keeping the levels; arguments and errors as buildTree().
+ * Computes the root (32 bytes) over `count` leaves without keeping the levels; arguments and errors as for
+ * buildTree().
  */
 export function merkleRoot(leaves: Uint8Array, count: number = leaves.length / HASH_BYTES): Buffer {
-  let level = Buffer.from(flatHashes(leaves, count)) // a copy: it is overwritten level by level
+  let level = Buffer.from(hashesAsBuffer(leaves, count)) // a copy: it is overwritten level by level
   while (level.length > HASH_BYTES) {
     hashLevel(level, level)
     level = level.subarray(0, Math.ceil(level.length / (2 * HASH_BYTES)) * HASH_BYTES)
@@ -110,16 +113,19 @@ export function merkleRoot(leaves: Uint8Array, count: number = leaves.length / H
   return Buffer.from(level)
 }
 
-/**
- * Writes the level above `level` into `above`, which may be the same buffer.
- */
+/** Hashes a level's pairs into `above`, the next level up, which may be the same buffer. */
 function hashLevel(level: Buffer, above: Buffer): void {
   const pairs = Math.floor(level.length / (2 * HASH_BYTES))
   hashPairs(level, above, pairs)
   if (level.length % (2 * HASH_BYTES) !== 0) level.copy(above, pairs * HASH_BYTES, level.length - HASH_BYTES)
 }
 
-function flatHashes(leaves: Uint8Array, count: number): Buffer {
+/**
+ * The first `count` hashes of `leaves`, as a view.
+ *
+ * @throws TypeError if there are fewer, or none is asked for
+ */
+function hashesAsBuffer(leaves: Uint8Array, count: number): Buffer {
   if (!(leaves instanceof Uint8Array))
     throw new TypeError(`"leaves" expected a Uint8Array, got ${typeof leaves}`)
   if (!Number.isSafeInteger(count) || count < 1)
@@ -130,7 +136,7 @@ function flatHashes(leaves: Uint8Array, count: number): Buffer {
 }
 
 /**
- * The siblings from leaf `index` (from 0) to the root, lowest first.
+ * Lists the siblings on the way from leaf `index` (from 0) to the root, lowest first.
  *
  * @param levels as buildTree() gives them
  * @throws RangeError for an index outside the tree
@@ -149,8 +155,8 @@ export function inclusionPath(levels: readonly Uint8Array[], index: number): Pat
 }
 
 /**
- * The root that a leaf and its path lead to, 64 lower-case hex characters. That alone proves nothing about
- * the position: use verifyInclusion() for that.
+ * Computes the root that a leaf and its path lead to, 64 lower-case hex characters. That alone proves nothing
+ * about the leaf's position: use verifyInclusion() for that.
  *
  * @throws TypeError for a hash that isn't 64 lower-case hex characters, or a side that isn't `left` or
  *   `right`
@@ -172,8 +178,8 @@ export function foldPath(leaf: string, path: readonly PathStep[]): string {
 }
 
 /**
- * The side of each sibling on the path of leaf `index` in a tree of `count` leaves, lowest first: the only
- * shape such a path can have (RFC 6962 section 2.1.1).
+ * Lists the side of each sibling on the path of leaf `index` in a tree of `count` leaves, lowest first. It is
+ * the only shape that such a path can have (RFC 6962 section 2.1.1).
  *
  * @throws RangeError for an index outside the tree
  */
@@ -198,8 +204,9 @@ export function pathShape(count: number, index: number): Side[] {
  *
  * Doesn't throw.
  *
- * @returns `malformed_proof` if a part has the wrong form, `path_shape` for the wrong number of steps,
- *   `wrong_side` for a sibling on the wrong side, `wrong_root` if the path leads to another root
+ * @returns `ok: true`, or the reason: `malformed_proof` if a part has the wrong form, `path_shape` for the
+ *   wrong number of steps, `wrong_side` for a sibling on the wrong side, `wrong_root` if the path leads to
+ *   another root
  */
 export function verifyInclusion(proof: {
   leaf: string
@@ -246,8 +253,10 @@ function fault(reason: InclusionFault, message: string): InclusionVerdict {
  */
 
 /**
- * Cuts a whole tree into its tiles, level by level from the leaves up. The last tile's hashes are those that
- * the root is computed from.
+ * Cuts a whole tree into its tiles, and yields them level by level from the leaves up. The root is computed
+ * from the hashes of the last tile.
+ *
+ * @param levels as buildTree() gives them
  */
 export function* treeTiles(levels: readonly Buffer[]): Generator<Tile> {
   const count = (levels[0]?.length ?? 0) / HASH_BYTES
@@ -260,7 +269,7 @@ export function* treeTiles(levels: readonly Buffer[]): Generator<Tile> {
 }
 
 /**
- * The tiles that the proof of leaf `index` among `count` needs, from the leaves up.
+ * Lists the tiles that the proof of leaf `index` in a tree of `count` leaves is made of, from the leaves up.
  *
  * @throws RangeError for an index outside the tree
  */
@@ -279,7 +288,7 @@ export function tilesForProof(count: number, index: number): TileAddress[] {
 }
 
 /**
- * The same path as inclusionPath(), from the tiles that tilesForProof() names.
+ * Computes the same path as inclusionPath(), from the tiles that tilesForProof() lists.
  *
  * @param readTile gives a tile's hashes side by side, exactly `width` of 32 bytes each
  * @throws RangeError for an index outside the tree, TypeError for a missing tile or one of another size
@@ -303,12 +312,14 @@ export function inclusionPathFromTiles(
   return path
 }
 
+/** How many levels of tiles a tree of `count` leaves has. */
 function tileLevels(count: number): number {
   let tileLevel = 1
   for (let width = count; width > TILE_WIDTH; width = Math.ceil(width / TILE_WIDTH)) tileLevel++
   return tileLevel
 }
 
+/** Hash number `index` of a level, as hex. */
 function hexAt(level: Uint8Array, index: number): string {
   return Buffer.from(level.buffer, level.byteOffset + index * HASH_BYTES, HASH_BYTES).toString('hex')
 }

@@ -22,8 +22,10 @@ const CHECKSUM_BITS = 40n
 const DIGIT_BITS = 5n
 
 /**
- * Parses an address that begins with `nano_` or the old `xrb_`; undefined for anything else, including a
- * wrong checksum, upper case and surrounding blanks, all of which the node refuses too.
+ * Parses an address that begins with `nano_` or the old `xrb_`.
+ *
+ * @returns undefined for anything else, including a wrong checksum, upper case and surrounding blanks, all of
+ *   which the node refuses too
  *
  * Source: docs.nano.org, The Basics, "Account number / identifier".
  */
@@ -38,6 +40,8 @@ export function parseNanoAddress(text: string): NanoAddress | undefined {
 }
 
 /**
+ * The `nano_` address of a public key: the inverse of parseNanoAddress().
+ *
  * @param publicKey 64 upper-case hex characters
  * @throws TypeError for anything else
  */
@@ -55,7 +59,7 @@ export function encodeNanoAddress(publicKey: string): string {
   return `nano_${digits}`
 }
 
-/** Blake2b of the key, 5 bytes, in reverse order of bytes. */
+/** The checksum of a public key (64 hex characters): its Blake2b of 5 bytes, in reverse order of bytes. */
 function checksumOf(publicKey: string): bigint {
   return BigInt(`0x${bytesToHex(blake2b(hexToBytes(publicKey), { dkLen: CHECKSUM_BYTES }).reverse())}`)
 }

@@ -11,7 +11,8 @@ import { HASH_BYTES } from './merkle.ts'
  *   key id       the first 4 bytes of SHA-256(name || 0A || type || public key)
  *   vkey         <name>+<key id as hex>+base64(type || public key)
  *   checkpoint   origin, size, base64 of the root, a line each
- *   cosignature  8 bytes of Unix seconds, big-endian, and the signature of "cosignature/v1", "time <seconds>" and the text
+ *   cosignature  8 bytes of Unix seconds, big-endian, and the signature of "cosignature/v1", "time <seconds>"
+ *                and the text
  *
  * The key that signs seals signs notes as well. A seal's text is canonical JSON, which has no line feed, and
  * a note has at least one; so neither can pass for the other.
@@ -52,7 +53,7 @@ const DECIMAL = /^(?:0|[1-9]\d{0,15})$/
 export const isNoteName = (name: string): boolean => NAME.test(name) && name.isWellFormed()
 
 /**
- * The key id of C2SP signed-note.
+ * Computes the key id of C2SP signed-note.
  *
  * @returns 8 lower-case hex characters
  * @throws TypeError for a name or key of another form
@@ -66,35 +67,45 @@ export function noteKeyId({ name, type, publicKey }: NoteKey): string {
   return hash('sha256', bytes, 'hex').slice(0, 2 * KEY_ID_BYTES)
 }
 
+/** Writes a verifier key (C2SP signed-note). @throws TypeError as noteKeyId() does */
 export function formatVkey(key: NoteKey): string {
   return `${key.name}+${noteKeyId(key)}+${Buffer.concat([Buffer.of(key.type), key.publicKey]).toString('base64')}`
 }
 
-/** @throws TypeError for anything but the vkey of an Ed25519 signer or cosigner, as formatVkey() writes it */
+/**
+ * Parses a vkey.
+ *
+ * @throws TypeError for anything but one of an Ed25519 key, exactly as formatVkey() writes it
+ */
 export function parseVkey(vkey: string): NoteKey {
   const wrong = new TypeError('"vkey" expected <name>+<key id>+<base64 of type and Ed25519 key>')
   const [name = '', , ...rest] = typeof vkey === 'string' ? vkey.split('+') : []
   const bytes = fromBase64(rest.join('+'))
-  const type = Object.values(NOTE_KEY).find((known) => known === bytes?.[0])
+  const type = Object.values(NOTE_KEY).find((value) => value === bytes?.[0])
   if (bytes?.length !== 1 + PUBLIC_KEY_BYTES || type === undefined || !isNoteName(name)) throw wrong
   const key = { name, type, publicKey: new Uint8Array(bytes.subarray(1)) }
   if (formatVkey(key) !== vkey) throw wrong
   return key
 }
 
-/** A signature line without its line feed. */
+/** Writes a signature line, without its line feed. */
 function formatLine(key: NoteKey, signature: Uint8Array): string {
   return `— ${key.name} ${Buffer.concat([Buffer.from(noteKeyId(key), 'hex'), signature]).toString('base64')}`
 }
 
-/** @param lines signature lines, without their line feeds */
+/**
+ * Writes a signed note: the text, an empty line and the signature lines.
+ *
+ * @param lines without their line feeds
+ */
 export const formatNote = (text: string, lines: readonly string[]): string =>
   `${text}\n${lines.map((line) => `${line}\n`).join('')}`
 
 /**
- * The signature line of the note's writer.
+ * Signs a note as its writer, and returns the signature line, without its line feed.
  *
  * @param text ends in a line feed
+ * @throws TypeError for another text, name or key
  */
 export function signNote(text: string, name: string, secretKey: Uint8Array): string {
   assertText(text)
@@ -103,10 +114,11 @@ export function signNote(text: string, name: string, secretKey: Uint8Array): str
 }
 
 /**
- * A cosigner's signature line.
+ * Signs a checkpoint as a cosigner, and returns the signature line, without its line feed.
  *
- * @param text a checkpoint's
- * @param at Unix seconds
+ * @param text the checkpoint's
+ * @param at Unix seconds, signed with it
+ * @throws TypeError for another text, name or key
  */
 export function cosignNote(text: string, name: string, secretKey: Uint8Array, at: number): string {
   const key = { name, type: NOTE_KEY.cosigner, publicKey: ed25519PublicKey(secretKey) }
@@ -115,6 +127,7 @@ export function cosignNote(text: string, name: string, secretKey: Uint8Array, at
   return formatLine(key, Buffer.concat([time, ed25519Sign(cosignedBytes(text, at), secretKey)]))
 }
 
+/** The bytes that a cosignature covers (C2SP tlog-cosignature). @param at Unix seconds */
 function cosignedBytes(text: string, at: number): Buffer {
   assertText(text)
   return Buffer.from(`cosignature/v1\ntime ${at}\n${text}`, 'utf8')
@@ -140,6 +153,8 @@ export function parseNote(note: string): Note {
 }
 
 /**
+ * Takes a signature line apart; verifies nothing.
+ *
  * @param line without its line feed
  * @throws TypeError for anything but a signature line
  */
@@ -162,6 +177,7 @@ export function parseSignatureLine(line: string): NoteSignature {
   }
 }
 
+/** Whether a line claims to be by a key: it has the key's name and id. */
 const isLineOf = ({ name, keyId }: NoteSignature, key: NoteKey): boolean =>
   name === key.name && keyId === noteKeyId(key)
 
@@ -179,8 +195,9 @@ export function verifyNote(note: Note, key: NoteKey): boolean {
 }
 
 /**
- * The time, in Unix seconds, at which `key` (type cosigner) cosigned the text by this line; undefined if it
- * didn't.
+ * Verifies that a signature line is a cosignature of the text by `key` (type cosigner).
+ *
+ * @returns the time that it states, in Unix seconds; undefined if it isn't one
  */
 export function verifyCosignature(text: string, line: NoteSignature, key: NoteKey): number | undefined {
   if (
@@ -197,7 +214,7 @@ export function verifyCosignature(text: string, line: NoteSignature, key: NoteKe
 }
 
 /**
- * The text of a checkpoint.
+ * Writes the text of a checkpoint (C2SP tlog-checkpoint).
  *
  * @throws TypeError for an origin, size or root of another form
  */
@@ -212,6 +229,8 @@ export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
 }
 
 /**
+ * Parses the text of a checkpoint.
+ *
  * @throws TypeError for a text that is not a checkpoint; extension lines after the third are refused, since
  *   nobody audits them
  */
@@ -238,14 +257,14 @@ export type LogProof = {
   readonly checkpoint: string
 }
 
-/** The text of C2SP tlog-proof. */
+/** Writes a proof as the text of C2SP tlog-proof. */
 export function formatLogProof({ index, path, checkpoint }: LogProof): string {
   const hashes = path.map((step) => `${Buffer.from(step).toString('base64')}\n`).join('')
   return `${PROOF_HEADER}\nindex ${index}\n${hashes}\n${checkpoint}`
 }
 
 /**
- * Reads the text of C2SP tlog-proof. An `extra` line is ignored, and the checkpoint isn't parsed.
+ * Parses the text of C2SP tlog-proof. An `extra` line is ignored, and the checkpoint isn't parsed.
  *
  * @throws TypeError for any other text
  */
@@ -262,12 +281,17 @@ export function parseLogProof(proof: string): LogProof {
   return { index: Number(index), path: path as Buffer[], checkpoint: proof.slice(end + 2) }
 }
 
-/** Undefined for anything but the one base64 text of its bytes (RFC 4648 section 4). */
+/** Decodes base64 (RFC 4648 section 4); undefined for anything but the one canonical text of its bytes. */
 function fromBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64')
   return bytes.toString('base64') === text ? bytes : undefined
 }
 
+/**
+ *
+ * @throws TypeError unless `text` can be that of a note: lines without control characters, each with a line
+ *   feed
+ */
 function assertText(text: string): void {
   // The line feed is the only ASCII control character that a note may have.
   if (

@@ -20,7 +20,7 @@ const DIGEST_FORM = /^[0-9a-f]{64}$/
 const DIGIT_ZERO = 48 // '0'
 
 /**
- * The number of zero bits at the beginning of a digest, 0 to 256.
+ * Counts the zero bits at the beginning of a digest, 0 to 256.
  *
  * @param digestHex 64 lower-case hex characters
  * @throws Error for any other form
@@ -34,8 +34,8 @@ export function countLeadingZeroBits(digestHex: string): number {
 }
 
 /**
- * The nonce in canonical form, or undefined if it is not a nonce. On the wire it is 1 to 20 characters of 0-9
- * a-z, or a non-negative safe integer, which stands for its decimal text.
+ * Returns the nonce in canonical form, 1 to 20 characters of 0-9 a-z, or undefined if `value` is not a nonce.
+ * On the wire it may also be a non-negative safe integer, which stands for its decimal text.
  */
 export function parseNonce(value: unknown): string | undefined {
   if (typeof value === 'string') return NONCE_FORM.test(value) ? value : undefined
@@ -58,8 +58,8 @@ export function isShare(prefix: string, nonce: string, difficultyBits: number): 
 }
 
 /**
- * Those of `nonces` that are shares, in the order given, repetitions included. It gives the same as isShare()
- * for each nonce, faster.
+ * Returns those of `nonces` that are shares, in the order given, repetitions included: the same as a filter
+ * by isShare(), but faster.
  *
  * @throws Error as isShare() does
  */
@@ -103,7 +103,10 @@ export function assertDifficultyBits(difficultyBits: number): void {
   }
 }
 
-/** `digestHex` as crypto.hash gives it: 64 lower-case hex digits. Looks at no more digits than it has to. */
+/**
+ * Whether a digest, as 64 lower-case hex digits, begins with `bits` zero bits. Reads no more digits than it
+ * has to.
+ */
 function hasLeadingZeroBits(digestHex: string, bits: number): boolean {
   const zeroDigits = bits >> 2
   for (let i = 0; i < zeroDigits; i++) if (digestHex.charCodeAt(i) !== DIGIT_ZERO) return false
@@ -111,6 +114,7 @@ function hasLeadingZeroBits(digestHex: string, bits: number): boolean {
   return rest === 0 || parseHexDigit(digestHex, zeroDigits) < 1 << (4 - rest)
 }
 
+/** The value, 0 to 15, of one lower-case hex digit; other characters aren't checked for. */
 function parseHexDigit(hex: string, index: number): number {
   const code = hex.charCodeAt(index)
   return code <= 57 ? code - DIGIT_ZERO : code - 87 // '0'-'9' are 48-57, 'a'-'f' are 97-102

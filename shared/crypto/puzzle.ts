@@ -2,7 +2,7 @@ import { makeArithmetic } from './puzzle/arithmetic.ts'
 import { makeDateAfter, makeDaysBetween } from './puzzle/dates.ts'
 import { makeDecodeBase64, makeDecodeHex } from './puzzle/decoding.ts'
 import { makeOrdering, makeTruthTellers } from './puzzle/logic.ts'
-import { seedNumbers, type SeededNumbers } from './puzzle/seeded-numbers.ts'
+import { createSeededNumbers, type SeededNumbers } from './puzzle/seeded-numbers.ts'
 import {
   makeCountLetters,
   makePickWords,
@@ -48,8 +48,8 @@ export type PuzzleKind = keyof typeof MAKERS
 export const PUZZLE_KINDS = Object.keys(MAKERS) as readonly PuzzleKind[]
 
 /**
- * The puzzle of a seed, always the same for the same seed. Everything but `answer` may be shown: it reveals
- * nothing about the seed.
+ * Makes the puzzle of a seed, always the same for the same seed. Everything but `answer` may be shown: it
+ * reveals nothing about the seed.
  *
  * @param seed 32 bytes that nobody can predict, an HMAC of the challenge's bytes
  * @throws Error if the seed is not 32 bytes
@@ -59,23 +59,27 @@ export function makePuzzle(seed: Uint8Array): Puzzle {
   return make(numbers.pick(PUZZLE_KINDS), numbers)
 }
 
-/** A puzzle of the given kind; {@link makePuzzle} makes another one of the same seed. */
+/**
+ * Makes a puzzle of the given kind. It isn't the one that {@link makePuzzle} makes from this seed, even if
+ * that has the same kind.
+ */
 export function makePuzzleOfKind(kind: PuzzleKind, seed: Uint8Array): Puzzle {
   return make(kind, startNumbers(seed))
 }
 
-/** Compares after trimming and lower-casing; nothing else is forgiven. */
+/** Whether an answer is right. It is trimmed and lower-cased first; nothing else is forgiven. */
 export function isRightAnswer(puzzle: Pick<Puzzle, 'answer'>, answer: string): boolean {
   return answer.trim().toLowerCase() === puzzle.answer
 }
 
+/** The stream of numbers that a seed gives. @throws Error if the seed is not 32 bytes */
 function startNumbers(seed: Uint8Array): SeededNumbers {
   if (!(seed instanceof Uint8Array) || seed.length !== SEED_BYTES) {
     throw new Error(
       `"seed" expected ${SEED_BYTES} bytes, got ${seed instanceof Uint8Array ? seed.length : typeof seed}`,
     )
   }
-  return seedNumbers(`puzzle-v${PUZZLE_VERSION}:`, seed)
+  return createSeededNumbers(`puzzle-v${PUZZLE_VERSION}:`, seed)
 }
 
 function make(kind: PuzzleKind, numbers: SeededNumbers): Puzzle {

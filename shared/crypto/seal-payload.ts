@@ -57,8 +57,8 @@ const HEX_HASH = /^[0-9a-f]{64}$/
 const WHOLE_FIELDS = ['seq', 'at', 'count', 'from_id', 'to_id'] as const
 
 /**
- * The text that is signed: canonical JSON of exactly `at, count, from_id, prev_root, root, seq, to_id`, to be
- * encoded as UTF-8. A verifier always rebuilds it from the fields.
+ * Writes the text that is signed: canonical JSON of exactly `at, count, from_id, prev_root, root, seq,
+ * to_id`, to be encoded as UTF-8. A verifier always rebuilds it from the fields.
  *
  * @throws TypeError naming the field that is missing or has the wrong form
  */
@@ -78,8 +78,10 @@ export function sealPayload(seal: SealFields): string {
 }
 
 /**
- * SHA-256 of the payload's UTF-8 bytes, 64 lower-case hex characters. The signer's seal memory and a
- * verifier's state keep it.
+ * The SHA-256 of a seal's payload, 64 lower-case hex characters, by which the signer's seal memory and a
+ * verifier's state remember a seal.
+ *
+ * @throws TypeError as sealPayload() does
  */
 export function sealPayloadHash(seal: SealFields): string {
   return hash('sha256', sealPayload(seal), 'hex')
@@ -91,6 +93,7 @@ export function sealPayloadHash(seal: SealFields): string {
  *
  * @param secretKey 32 bytes
  * @param signedAt Unix seconds, not before the seal's `at`
+ * @throws TypeError for arguments of another form
  */
 export function signSeal(seal: SealFields, secretKey: Uint8Array, signedAt: number): SealSignature {
   if (!Number.isSafeInteger(signedAt) || signedAt < seal.at)
@@ -105,7 +108,8 @@ export function signSeal(seal: SealFields, secretKey: Uint8Array, signedAt: numb
 }
 
 /**
- * Whether a seal is signed by the key that it names. The caller must check that it trusts that key.
+ * Verifies that a seal is signed by the key that it names. The caller must check that it trusts that key.
+ * Doesn't throw.
  */
 export function verifySealSignature(seal: SealFields & SealSignature): SealVerdict {
   let payload: string
@@ -131,8 +135,8 @@ export function verifySealSignature(seal: SealFields & SealSignature): SealVerdi
 }
 
 /**
- * Whether `seal` may follow `previous` in the chain: seq, range, count, prev_root and time. Checks neither
- * the signature nor the entries under the root.
+ * Verifies that `seal` may follow `previous` in the chain, by seq, range, count, prev_root and time. Checks
+ * neither the signature nor the entries under the root. Doesn't throw.
  *
  * @param previous null if `seal` is the first one
  */

@@ -107,13 +107,19 @@ export const SCHEDULE: readonly { back: number; apply?: WordFunction }[] = [
 
 const rotateRight = (x: number, bits: number): number => (x >>> bits) | (x << (32 - bits))
 
+/** Applies a word function in plain arithmetic. */
 export function applyWord({ rotations, shift }: WordFunction, x: number): number {
   let result = shift === undefined ? 0 : x >>> shift
   for (const bits of rotations) result ^= rotateRight(x, bits)
   return result
 }
 
-/** In plain arithmetic, §6.2.2 steps 2 and 3: the working variables after the first `rounds` rounds. */
+/**
+ * Computes the working variables a to h after the first `rounds` rounds (§6.2.2 steps 2 and 3), in plain
+ * arithmetic.
+ *
+ * @param words W[0] to W[rounds - 1]
+ */
 export function runRounds(words: Uint32Array, rounds: number): Uint32Array {
   const state = Uint32Array.from(H)
   for (let t = 0; t < rounds; t++) {
@@ -125,15 +131,15 @@ export function runRounds(words: Uint32Array, rounds: number): Uint32Array {
   return state
 }
 
-/** Writes ASCII text into the first words of a message block, which are 0 before, big-endian (§3.1). */
-export function putText(words: Uint32Array, text: string): void {
+/** Writes ASCII text, big-endian (§3.1), into the first words of a message block, which must be 0 before. */
+export function writeAsciiText(words: Uint32Array, text: string): void {
   for (let i = 0; i < text.length; i++)
     words[i >> 2] = wordAt(words, i >> 2) | (text.charCodeAt(i) << (24 - 8 * (i & 3)))
 }
 
 export const wordAt = (words: Uint32Array, index: number): number => words[index] ?? 0
 
-/** Writes `word` four times at `address`, in bytes. */
+/** Writes `word` four times. @param address in bytes */
 export function writeSplat(memory: Uint32Array, address: number, word: number): void {
   memory.fill(word, address / 4, address / 4 + LANES)
 }
@@ -147,9 +153,12 @@ const { add, and, shiftLeft, shiftRight, xor } = i32x4
 export type State = Record<'a' | 'b' | 'c' | 'd' | 'e' | 'f' | 'g' | 'h' | 'bXorC', Code>
 
 /**
- * §6.2.2 step 3, one round, with Ch and Maj (§4.1.2) in forms of three operations:
+ * Appends code for one round (§6.2.2 step 3) to `code`, and returns code that loads the working variables
+ * after it. Ch and Maj (§4.1.2) have forms of three operations:
  *   Ch(e, f, g)  = g xor (e and (f xor g))
  *   Maj(a, b, c) = b xor ((a xor b) and (b xor c))
+ *
+ * @param word code for K[t] + W[t]
  */
 export function generateRound(state: State, word: Code, takeLocal: () => number, code: number[]): State {
   const { a, b, c, d, e, f, g, h, bXorC } = state
@@ -190,7 +199,9 @@ export interface VariedSchedule {
 }
 
 /**
- * @param varied the words of the message block that differ
+ * Creates the schedule for messages that differ only in the words `varied` of their block.
+ *
+ * @param varied indexes from 0 to 15
  * @param table the address of 64 splats for the sums
  * @param constants the address of 64 splats, K
  */
@@ -204,9 +215,9 @@ export function createVariedSchedule(
     isVaried.push(t < 16 ? varied.includes(t) : SCHEDULE.some(({ back }) => isVaried[t - back]))
   const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
   return {
-    write(memory, given) {
+    write(memory, block) {
       const words = new Uint32Array(ROUNDS)
-      words.set(given.subarray(0, 16))
+      words.set(block.subarray(0, 16))
       for (let t = 0; t < ROUNDS; t++) {
         if (t >= 16)
           for (const { back, apply } of SCHEDULE) {
@@ -248,7 +259,10 @@ export function generateWordFunction({ rotations, shift }: WordFunction, x: Code
   return terms[0] ?? []
 }
 
-/** Writes 2 splats at `address`: H0, and the mask of the bits of digest word 0 that must be zero, 32 at most. */
+/**
+ * Writes two splats at `address`, which generateHitCheck() reads: H0, and the mask of the bits of digest word
+ * 0 that must be zero, 32 at most.
+ */
 export function writeTarget(memory: Uint32Array, address: number, difficultyBits: number): void {
   const bits = Math.min(difficultyBits, 32)
   writeSplat(memory, address, wordAt(H, 0))
@@ -265,7 +279,7 @@ export interface HitLocals {
 }
 
 /**
- * Code that stores pass × 16 + one bit for each lane as one word, if any lane's digest meets the target.
+ * Code that stores a hit, if any lane's digest meets the target: one word, pass × 16 + one bit for each lane.
  *
  * @param a the working variable a after the last round: digest word 0 is H0 + a (§6.2.2 step 4)
  * @param target the address that writeTarget() wrote to

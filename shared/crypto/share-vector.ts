@@ -1,6 +1,6 @@
 /**
- * SHA-256 (FIPS 180-4) over the one block `prefix ":" nonce` of many nonces of one length, four a pass, one in
- * each 32-bit lane of a 128-bit vector: finds those whose first 32 bits begin with enough zero bits.
+ * SHA-256 (FIPS 180-4) over the one block `prefix ":" nonce` of many nonces of one length, four a pass, one
+ * in each 32-bit lane of a 128-bit vector: finds those whose first 32 bits begin with enough zero bits.
  *
  * The message block, word by word (§5.2.1), with nonces of 1 to 20 characters:
  *
@@ -18,7 +18,7 @@ import {
   generateRound,
   K,
   LANES,
-  putText,
+  writeAsciiText,
   generateHitCheck,
   ROUNDS,
   runRounds,
@@ -67,8 +67,9 @@ const MEMORY_BYTES = TEXT + (CHUNK_NONCES + LANES) * (1 + MAX_NONCE_LENGTH) + VA
 const SCHEDULE = createVariedSchedule(VARIED, ROUND_WORDS, ROUND_CONSTANTS)
 
 /**
- * The indexes, ascending, of the nonces for which SHA-256 of `prefix:nonce` begins with `difficultyBits` zero
- * bits, or with 32 if that is more. The result is undefined for a nonce with characters beyond U+00FF.
+ * Finds the nonces for which SHA-256 of `prefix:nonce` begins with `difficultyBits` zero bits; only the first
+ * 32 bits are checked. Returns their indexes, ascending. A nonce with characters beyond U+00FF is hashed
+ * wrongly.
  *
  * @param prefix 32 ASCII characters
  * @param nonces all of one length, 1 to 20 UTF-16 code units
@@ -91,7 +92,7 @@ export function createSearchNonces(): SearchNonces {
   const searchNonces: SearchNonces = (prefix, nonces, difficultyBits) => {
     const { length } = nonces[0] ?? ''
     writeSharedParts(words, prefix, length, difficultyBits)
-    const found: number[] = []
+    const places: number[] = []
     for (let from = 0; from < nonces.length; from += CHUNK_NONCES) {
       const chunk = nonces.length <= CHUNK_NONCES ? nonces : nonces.slice(from, from + CHUNK_NONCES)
       bytes.write(`:${chunk.join(':')}`, TEXT, 'latin1')
@@ -100,16 +101,21 @@ export function createSearchNonces(): SearchNonces {
         const hit = wordAt(words, at / 4)
         const first = (hit >>> LANES) * LANES
         for (let lane = 0; lane < LANES && first + lane < chunk.length; lane++)
-          if (((hit >> lane) & 1) === 1) found.push(from + first + lane)
+          if (((hit >> lane) & 1) === 1) places.push(from + first + lane)
       }
     }
-    return found
+    return places
   }
   checkAgainstPlatform(searchNonces)
   return searchNonces
 }
 
-/** So that a faulty vector unit or compiler never counts or rejects a nonce wrongly. */
+/**
+ * Compares the vector code with node:crypto on a few nonces of each length, so that a faulty vector unit or
+ * compiler never counts or rejects a nonce wrongly.
+ *
+ * @throws Error if they differ
+ */
 function checkAgainstPlatform(searchNonces: SearchNonces): void {
   const prefix = '0123456789abcdef'.repeat(2)
   for (let length = 1; length <= MAX_NONCE_LENGTH; length++) {
@@ -122,20 +128,20 @@ function checkAgainstPlatform(searchNonces: SearchNonces): void {
   }
 }
 
-/** Writes what is the same for all nonces of one length. */
+/** Writes into the module's memory what is the same for all nonces of one length. */
 function writeSharedParts(memory: Uint32Array, prefix: string, length: number, difficultyBits: number): void {
   const words = new Uint32Array(16)
-  putText(words, prefix)
+  writeAsciiText(words, prefix)
   words[15] = (PREFIX_LENGTH + 1 + length) * 8
   SCHEDULE.write(memory, words)
   for (const [index, word] of runRounds(words, FIRST_VARIED).entries())
     writeSplat(memory, STATE + index * 16, word)
   writeTarget(memory, TARGET, difficultyBits)
   for (const [index] of VARIED.entries()) {
-    const kept = Math.min(Math.max(1 + length - index * 4, 0), 4) // bytes of this word before the 1 bit
-    const isEnd = kept < 4 && index * 4 + kept === 1 + length
-    writeSplat(memory, MASKS + index * 16, kept === 0 ? 0 : 0xffffffff << (32 - 8 * kept))
-    writeSplat(memory, PADDING + index * 16, isEnd ? 0x80000000 >>> (8 * kept) : 0)
+    const nonceBytes = Math.min(Math.max(1 + length - index * 4, 0), 4) // of this word, ":" included
+    const hasEnd = nonceBytes < 4 && index * 4 + nonceBytes === 1 + length // the 1 bit is in this word
+    writeSplat(memory, MASKS + index * 16, nonceBytes === 0 ? 0 : 0xffffffff << (32 - 8 * nonceBytes))
+    writeSplat(memory, PADDING + index * 16, hasEnd ? 0x80000000 >>> (8 * nonceBytes) : 0)
   }
 }
 
@@ -149,9 +155,13 @@ const I32_LOCALS = 3 + LANES
 const FIRST_VECTOR_LOCAL = LANE + LANES
 
 const { and, or, xor } = i32x4
+/** Code that loads the splat at an address of the module's memory. */
 const loadSplat = (address: number): Code => i32x4.load(i32.const(0), address)
 
-/** A module exporting `memory` and `search(stride, passes)`, which returns the end of the hits at HITS. */
+/**
+ * Generates a module that exports `memory` and `search(stride, passes)`, which returns the address after the
+ * last hit that it wrote at HITS.
+ */
 function generateSearchModule(): Uint8Array<ArrayBuffer> {
   let locals = FIRST_VECTOR_LOCAL
   const takeLocal = (): number => locals++
@@ -194,7 +204,10 @@ function generatePass(takeLocal: () => number): Code {
   ]
 }
 
-/** Word 8 + `index` of four messages, big-endian (§3.1), with the 1 bit in place of what follows a nonce. */
+/**
+ * Code for word 8 + `index` of four messages, big-endian (§3.1), with the 1 bit in place of what follows a
+ * nonce.
+ */
 function loadNonceWord(index: number): Code {
   // Alignment is a hint (§4.4.7): a nonce may begin at any byte.
   let vector = i32x4.loadSplat(getLocal(LANE), index * 4)

@@ -18,7 +18,8 @@ const VECTOR_BITS = 32
 let searchNonces: SearchNonces | null | undefined
 
 /**
- * The same as findShares(), but hashes four nonces at once if there are many and this runtime has vectors.
+ * Returns those of `nonces` that are shares, in the order given, repetitions included: the same as
+ * findShares(), but hashes four nonces at once if there are many and this runtime has vectors.
  *
  * @throws Error as isShare() does
  */
@@ -28,20 +29,23 @@ export function verifyShares(prefix: string, nonces: readonly string[], difficul
   if (searchNonces === undefined) searchNonces = canRunSimd() ? createSearchNonces() : null
   const search = searchNonces
   if (nonces.length < MIN_VECTOR_NONCES || search === null) return findShares(prefix, nonces, difficultyBits)
-  const findIn = (run: readonly string[]): number[] =>
-    search(prefix, run, difficultyBits).filter((place) => {
-      const nonce = run[place] ?? ''
+  // The vector code takes nonces of one length, and checks neither their characters nor more than 32 bits.
+  const findPlaces = (sameLength: readonly string[]): number[] =>
+    search(prefix, sameLength, difficultyBits).filter((place) => {
+      const nonce = sameLength[place] ?? ''
       return difficultyBits > VECTOR_BITS ? isShare(prefix, nonce, difficultyBits) : NONCE_FORM.test(nonce)
     })
   const { length } = nonces[0] ?? ''
   if (isNonceLength(length) && nonces.every((nonce) => nonce.length === length))
-    return findIn(nonces).map((place) => nonces[place] ?? '')
-  const places = Map.groupBy(nonces.keys(), (place) => nonces[place]?.length ?? 0)
-  return [...places]
-    .filter(([ofRun]) => isNonceLength(ofRun))
-    .flatMap(([, run]) => findIn(run.map((place) => nonces[place] ?? '')).map((at) => run[at] ?? 0))
-    .sort((one, other) => one - other)
-    .map((place) => nonces[place] ?? '')
+    return findPlaces(nonces).map((place) => nonces[place] ?? '')
+  const placesByLength = Map.groupBy(nonces.keys(), (place) => nonces[place]?.length ?? 0)
+  const sharePlaces: number[] = []
+  for (const [nonceLength, places] of placesByLength) {
+    if (!isNonceLength(nonceLength)) continue
+    const sameLength = places.map((place) => nonces[place] ?? '')
+    for (const index of findPlaces(sameLength)) sharePlaces.push(places[index] ?? 0)
+  }
+  return sharePlaces.sort((a, b) => a - b).map((place) => nonces[place] ?? '')
 }
 
 const isNonceLength = (length: number): boolean => length >= 1 && length <= MAX_NONCE_LENGTH

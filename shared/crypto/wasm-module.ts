@@ -25,7 +25,11 @@ const END = 0x0b
 const PAGE_BYTES = 65_536
 const SIMD = 0xfd // §5.4.8: the prefix of all vector instructions, followed by the opcode in LEB128
 
-/** §5.2.2: unsigned LEB128, seven bits a byte, lowest first. */
+/**
+ * Encodes a u32 as unsigned LEB128 (§5.2.2): seven bits a byte, lowest first.
+ *
+ * @throws Error for anything else
+ */
 export function encodeUnsigned(value: number): number[] {
   if (!Number.isInteger(value) || value < 0 || value > 0xffffffff)
     throw new Error(`"value" expected u32, got ${value}`)
@@ -39,7 +43,11 @@ export function encodeUnsigned(value: number): number[] {
   return bytes
 }
 
-/** §5.2.2: signed LEB128; the last byte's bit 6 is the sign. */
+/**
+ * Encodes an i32 as signed LEB128 (§5.2.2); the last byte's bit 6 is the sign.
+ *
+ * @throws Error for anything else
+ */
 export function encodeSigned(value: number): number[] {
   if ((value | 0) !== value) throw new Error(`"value" expected i32, got ${value}`)
   const bytes: number[] = []
@@ -132,7 +140,7 @@ export const i32x4 = {
 
 // §5.4.1 control
 
-/** Runs `body` again for as long as `condition` leaves something other than 0. */
+/** Code that runs `body`, and again for as long as `condition` leaves something other than 0. */
 export const loopWhile = (body: Code, condition: Code): Code => [
   0x03,
   EMPTY_BLOCK,
@@ -142,9 +150,10 @@ export const loopWhile = (body: Code, condition: Code): Code => [
   0,
   END,
 ] // loop … br_if 0 end
+/** Code that runs `body` if `condition` leaves something other than 0. */
 export const ifThen = (condition: Code, body: Code): Code => [...condition, 0x04, EMPTY_BLOCK, ...body, END]
 
-/** A module with one function and one memory of `memoryBytes`, exported as "memory". */
+/** Assembles a module with one exported function, and one memory of `memoryBytes`, exported as "memory". */
 export function assembleModule(fn: WasmFunction, memoryBytes: number): Uint8Array<ArrayBuffer> {
   const pages = Math.ceil(memoryBytes / PAGE_BYTES)
   const locals = [
@@ -174,6 +183,7 @@ export function assembleModule(fn: WasmFunction, memoryBytes: number): Uint8Arra
 
 /** §5.5.2: a section is its number, its size and its content. */
 const section = (id: number, content: Code): Code => [id, ...sized(content)]
+/** Content with its size in bytes before it. */
 const sized = (content: Code): Code => [...encodeUnsigned(content.length), ...content]
 /** §5.1.3: a vector is a count and its elements. */
 const vector = (elements: readonly Code[]): Code => [...encodeUnsigned(elements.length), ...elements.flat()]

@@ -13,7 +13,7 @@ export const LOW_ORDER_KEYS: readonly string[] = [
   'ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
 ]
 
-/** Any secret will do: with a point of low order the shared secret is always zero. */
+/** A secret for the check; any will do: with a point of low order the shared secret is always zero. */
 const PROBE = new Uint8Array(32).fill(1)
 
 /**

@@ -17,25 +17,30 @@ export interface Build {
 }
 
 const packageFile = z.object({ version: z.string() })
-let known: Build | undefined
+let cached: Build | undefined
 
-/** Which program this is. */
+/** The version and the commit of this program, read once. */
 export function readBuild(): Build {
-  known ??= {
+  cached ??= {
     version: packageFile.parse(JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8'))).version,
     commit: readCommit(),
   }
-  return known
+  return cached
 }
 
+/** Writes a build as `version (commit)`. */
 export const describeBuild = ({ version, commit }: Build = readBuild()): string => `${version} (${commit})`
 
+/** The commit by the image's file, else by git; `unknown` if neither says. */
 function readCommit(): string {
   const text = fs.existsSync(COMMIT_FILE) ? fs.readFileSync(COMMIT_FILE, 'utf8').trim() : askGit()
   return COMMIT.test(text) ? text.slice(0, 12) : 'unknown'
 }
 
-/** Only of a checkout of this project: it may lie inside of another one. */
+/**
+ * The commit of the checkout by git; empty if this isn't one, or git doesn't answer. The folder `.git` is
+ * required, since the program may lie inside of another project's checkout.
+ */
 function askGit(): string {
   if (!fs.existsSync(path.join(ROOT, '.git'))) return ''
   try {

@@ -68,13 +68,13 @@ const VARIABLES = {
   SEAL_MEMORY_FILE: filePath,
   SEAL_PEERS: z
     .string()
-    .refine(isUrls, 'expected comma-separated base URLs that begin with http:// or https://'),
+    .refine(areBaseUrls, 'expected comma-separated base URLs that begin with http:// or https://'),
   LEDGER_ORIGIN: z
     .string()
     .refine(isNoteName, 'expected a name without spaces and plus signs, such as agents.example.org/ledger'),
   WITNESSES: z
     .string()
-    .refine(isWitnesses, 'expected comma-separated VKEY@URL, each vkey that of a cosigner (type 04)'),
+    .refine(areWitnesses, 'expected comma-separated VKEY@URL, each vkey that of a cosigner (type 04)'),
   WITNESS_QUORUM: number('a whole number from 0 to 15', { max: 15, whole: true }),
   SEAL_INTERVAL_SECONDS: positive('seconds', 86_400),
   SWEEP_SECONDS: positive('seconds', 3_600),
@@ -99,9 +99,9 @@ const VARIABLES = {
   XMR_USD: usd,
   RATE_SOURCES: z
     .string()
-    .refine(isRateSources, { error: 'expected comma-separated coin=URL#json.path', abort: true })
+    .refine(areRateSources, { error: 'expected comma-separated coin=URL#json.path', abort: true })
     .refine(
-      namesTwoHosts,
+      haveTwoHostsPerCoin,
       'expected sources on at least two different hosts for each coin that is named: one source agrees with nobody',
     ),
   NANO_RPC_URL: webUrl(['http:', 'https:']),
@@ -176,10 +176,12 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
 }
 
 /**
- * The environment with each `…_FILE` variable replaced by the variable that it stands for, with the file's
- * content; an empty file counts as absent. Only files that the part may read are opened.
+ * Returns the environment with each `…_FILE` variable replaced by the variable that it stands for, which has
+ * the file's trimmed content; an empty file counts as absent. Only files that the part may read are opened.
+ *
+ * @returns also a sentence for each problem, and the variables whose file couldn't be read
  */
-export function readFiles(
+export function readFileVariables(
   env: NodeJS.ProcessEnv,
   part: Part,
 ): { env: NodeJS.ProcessEnv; problems: string[]; unread: readonly VariableName[] } {
@@ -206,7 +208,12 @@ export function readFiles(
   return { env: whole, problems, unread }
 }
 
-/** Whether a part may read a variable. `metricsPort` is METRICS_PORT as it is set, as text or as a number. */
+/**
+ * Whether a part may read a variable. Those of SECRETS are only for the parts named there; the API also reads
+ * the operator's token if it serves metrics.
+ *
+ * @param metricsPort METRICS_PORT as it is set, as text or as a number
+ */
 export function mayRead(name: VariableName, part: Part, metricsPort: unknown): boolean {
   const parts = SECRETS[name]
   return (
@@ -216,15 +223,16 @@ export function mayRead(name: VariableName, part: Part, metricsPort: unknown): b
   )
 }
 
-export type Config = ReturnType<typeof shape>
+export type Config = ReturnType<typeof toConfig>
 
 /**
- * The only reader of the environment. An empty variable counts as absent.
+ * Reads and checks the settings of one part from the environment; secrets that the part may not read are left
+ * out. Nothing else reads the environment. An empty variable counts as absent.
  *
  * @throws ConfigError listing every wrong or missing setting at once
  */
-export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
-  const { env, problems, unread } = readFiles(given, part)
+export function readConfig(environment: NodeJS.ProcessEnv, part: Part): Config {
+  const { env, problems, unread } = readFileVariables(environment, part)
   const read: Record<string, unknown> = {}
   for (const name of VARIABLE_NAMES) {
     const text = env[name]
@@ -235,19 +243,22 @@ export function readConfig(given: NodeJS.ProcessEnv, part: Part): Config {
     }
     const result = VARIABLES[name].safeParse(text)
     if (!result.success) problems.push(`${name}: ${result.error.issues[0]?.message ?? 'not usable'}`)
-    else if (name === 'WITNESS_QUORUM' && Number(result.data) > readWitnesses(read['WITNESSES']).length)
+    else if (name === 'WITNESS_QUORUM' && Number(result.data) > parseWitnesses(read['WITNESSES']).length)
       problems.push('WITNESS_QUORUM: expected at most the number of WITNESSES')
     else read[name] = result.data
   }
   if (problems.length > 0) throw new ConfigError(problems)
   for (const name of VARIABLE_NAMES) if (!mayRead(name, part, read['METRICS_PORT'])) delete read[name]
-  return shape(read)
+  return toConfig(read)
 }
 
-/** The paths of secrets on this host, by their variables, whether or not the files exist. */
+/**
+ * Lists the files of secrets on this host with the variable of each: those that a variable names, and those
+ * in DATA_DIR where `npm start` keeps them. They needn't exist.
+ */
 export function listSecretFiles(env: NodeJS.ProcessEnv): { name: VariableName; file: string }[] {
   const inDataDir = (name: string): string => path.join(path.resolve(env['DATA_DIR'] || '.data'), name)
-  const usual: Partial<Record<VariableName, string>> = {
+  const defaults: Partial<Record<VariableName, string>> = {
     OPERATOR_TOKEN: inDataDir('operator-token'),
     CHALLENGE_SECRET: inDataDir('challenge-secret'),
     SEAL_KEY_FILE: inDataDir('seal-key'),
@@ -255,14 +266,14 @@ export function listSecretFiles(env: NodeJS.ProcessEnv): { name: VariableName; f
   }
   const named = [...IN_FILES, 'SEAL_KEY_FILE', 'SEAL_MEMORY_FILE', 'NANO_SEED_FILE'] as const
   return named.flatMap((name) => {
-    const file = env[name.endsWith('_FILE') ? name : fileVariable(name)] || usual[name]
+    const file = env[name.endsWith('_FILE') ? name : fileVariable(name)] || defaults[name]
     return file === undefined ? [] : [{ name, file: path.resolve(file) }]
   })
 }
 
 /**
- * The host in the URL of a server that listens on `host`: the loopback address if it listens on all
- * addresses, and IPv6 addresses in brackets.
+ * Returns what to write as the host in the URL of a server that listens on `host`: the loopback address if it
+ * listens on all addresses, and IPv6 addresses in brackets.
  */
 export function toUrlHost(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1'
@@ -270,7 +281,8 @@ export function toUrlHost(host: string): string {
   return host.includes(':') ? `[${host}]` : host
 }
 
-function shape(read: Read) {
+/** Makes the settings from the variables that were read, in the units that the code uses, with defaults. */
+function toConfig(read: Read) {
   const host = read.HOST ?? '127.0.0.1'
   const apiPort = read.PORT ?? 3_000
   const dataDir = path.resolve(read.DATA_DIR ?? '.data')
@@ -288,7 +300,7 @@ function shape(read: Read) {
     /** The name of the log, if it is set. */
     ledgerOrigin: read.LEDGER_ORIGIN,
     /** Witnesses from outside, to whom each checkpoint is offered. */
-    witnesses: readWitnesses(read.WITNESSES),
+    witnesses: parseWitnesses(read.WITNESSES),
     /** How many of them have to cosign a checkpoint before the operator is content. */
     witnessQuorum: read.WITNESS_QUORUM ?? 0,
     /** The names that requests may name in `Host`; undefined if any will do. */
@@ -357,6 +369,11 @@ function shape(read: Read) {
   }
 }
 
+/**
+ * A decimal number without sign or exponent.
+ *
+ * @param expected what to say if it isn't one, or lies outside of `bound`
+ */
 function number(expected: string, bound: { min?: number; above?: number; max: number; whole?: boolean }) {
   return z
     .string()
@@ -372,6 +389,7 @@ function number(expected: string, bound: { min?: number; above?: number; max: nu
     )
 }
 
+/** A URL that begins with one of these protocols, such as `http:`; the rest isn't checked, but for blanks. */
 function webUrl(protocols: readonly string[]) {
   const expected = `expected a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`
   return z
@@ -386,11 +404,17 @@ function webUrl(protocols: readonly string[]) {
     )
 }
 
-function isUrls(text: string): boolean {
+/** Whether a text is a comma-separated list of http(s) URLs. */
+function areBaseUrls(text: string): boolean {
   return text.split(',').every((url) => /^https?:\/\/[^\s/]/.test(url.trim()) && URL.canParse(url.trim()))
 }
 
-function readWitnesses(text: unknown = '') {
+/**
+ * Parses a comma-separated list of VKEY@URL; parts of another form have an empty URL.
+ *
+ * @throws TypeError for a bad vkey
+ */
+function parseWitnesses(text: unknown = '') {
   return String(text)
     .split(',')
     .flatMap((witness) => {
@@ -400,15 +424,17 @@ function readWitnesses(text: unknown = '') {
     })
 }
 
-function isWitnesses(text: string): boolean {
+/** Whether a text is a comma-separated list of VKEY@URL, each vkey that of a cosigner. */
+function areWitnesses(text: string): boolean {
   try {
-    return readWitnesses(text).every(({ key, url }) => key.type === NOTE_KEY.cosigner && URL.canParse(url))
+    return parseWitnesses(text).every(({ key, url }) => key.type === NOTE_KEY.cosigner && URL.canParse(url))
   } catch {
     return false
   }
 }
 
-function isRateSources(text: string): boolean {
+/** Whether a text is a comma-separated list of COIN=URL#json.path. */
+function areRateSources(text: string): boolean {
   return text.split(',').every((source) => {
     const [, url] = /^(?:xno|xmr)=(https?:\/\/[^\s#]+)#[\w.[\]-]+$/.exec(source.trim()) ?? []
     return url !== undefined && URL.canParse(url)
@@ -416,11 +442,11 @@ function isRateSources(text: string): boolean {
 }
 
 /** Whether each coin that is named has at least two sources, all on different hosts. */
-function namesTwoHosts(text: string): boolean {
+function haveTwoHostsPerCoin(text: string): boolean {
   const sources = text.split(',').map((source) => /^(\w+)=([^#]+)/.exec(source.trim()) ?? [])
-  return [...Map.groupBy(sources, ([, coin]) => coin).values()].every((own) => {
-    const hosts = new Set(own.map(([, , url = '']) => new URL(url).host))
-    return hosts.size >= 2 && hosts.size === own.length
+  return [...Map.groupBy(sources, ([, coin]) => coin).values()].every((sourcesOfCoin) => {
+    const distinctHosts = new Set(sourcesOfCoin.map(([, , url = '']) => new URL(url).host))
+    return distinctHosts.size >= 2 && distinctHosts.size === sourcesOfCoin.length
   })
 }
 

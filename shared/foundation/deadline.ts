@@ -1,8 +1,7 @@
 /**
- * The result of `work`.
+ * Waits for `work` and returns its result, but no longer than `limitMs`.
  *
- * @throws `makeError()` if it takes longer than `limitMs`; the work isn't stopped then, and its effects may
- *   still happen
+ * @throws `makeError()` if it takes longer; the work isn't stopped then, and its effects may still happen
  */
 export async function withDeadline<T>(work: Promise<T>, limitMs: number, makeError: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined

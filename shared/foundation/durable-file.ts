@@ -5,7 +5,11 @@ import { performStep, type WatchStep } from './step.ts'
 
 const SQLITE_BUSY = 5
 
-/** Locks a file for this process alone, as {@link takeLock} on `<file>.lock`. */
+/**
+ * Locks a file for this process alone, by {@link takeLock} on `<file>.lock`.
+ *
+ * @returns a function that releases the lock; undefined if somebody holds it
+ */
 export const lockFile = (file: string): (() => void) | undefined => takeLock(`${file}.lock`)
 
 /**
@@ -47,9 +51,10 @@ export function replaceFile(file: string, text: string): void {
   renameFresh(file)
 }
 
-/** The new text lies here until it takes the file's name. */
+/** Where a new text is written before it takes the file's name. */
 const freshOf = (file: string): string => `${file}.new`
 
+/** Writes and syncs the new text of a file beside it, with mode 600. */
 function writeFresh(file: string, text: string): void {
   const handle = fs.openSync(freshOf(file), 'w', 0o600)
   try {
@@ -60,6 +65,7 @@ function writeFresh(file: string, text: string): void {
   }
 }
 
+/** Gives the new text the file's name, durably. */
 function renameFresh(file: string): void {
   fs.renameSync(freshOf(file), file)
   syncFolder(path.dirname(file))

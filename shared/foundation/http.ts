@@ -10,7 +10,7 @@ export function decodeUrlPart(part: string): string {
 /**
  * Reads a response's body as text.
  *
- * @throws the error of `tooLong` beyond `maxBytes`; TypeError if it isn't UTF-8
+ * @throws the error that `tooLong` makes if it has more than `maxBytes`; TypeError if it isn't UTF-8
  */
 export async function readBounded(
   { body }: Response,

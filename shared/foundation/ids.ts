@@ -1,5 +1,5 @@
 import { monotonicFactory } from 'ulid'
-import { notePlace } from './tracing.ts'
+import { reportTracedRecord } from './tracing.ts'
 
 /** The prefix of each kind of record; the contract fixes `agt_`, the rest is wire format too. */
 export const ID_PREFIXES = {
@@ -28,21 +28,24 @@ export type RecordKind = keyof typeof ID_PREFIXES
 const nextUlid = monotonicFactory()
 
 /**
- * A new id: prefix, `_`, and a ULID in lower case (48 bits of milliseconds, 80 random bits, Crockford's base
- * 32), so that ids sort by creation time under plain string comparison and never go back within a process.
+ * Makes a new id: prefix, `_`, and a ULID in lower case (48 bits of milliseconds, 80 random bits, Crockford's
+ * base 32). So ids sort by creation time as plain strings, and within a process each is greater than the
+ * last. If the present work is traced, the record's place in the trace is reported.
  */
 export function newId(kind: RecordKind): string {
   const id = `${ID_PREFIXES[kind]}_${nextUlid().toLowerCase()}`
-  notePlace(id)
+  reportTracedRecord(id)
   return id
 }
 
-/** The form of an id of one kind, for validators and for the OpenAPI document. */
+/** A pattern that matches ids of one kind, for validators and for the OpenAPI document. */
 export function idPattern(kind: RecordKind): RegExp {
   return new RegExp(`^${ID_PREFIXES[kind]}_[0-9a-hjkmnp-tv-z]{26}$`)
 }
 
-/** A unique name for one step of a record that may happen many times, such as the rotation of a token. */
+/**
+ * Makes a unique name for one step of a record that may happen many times, such as the rotation of a token.
+ */
 export function newStepId(): string {
   return nextUlid().toLowerCase()
 }

@@ -10,7 +10,7 @@ const BEHIND_PAUSE_MS = 50
 const LAST_LIMIT_MS = 2_000
 
 export interface LogOutput {
-  /** Buffers a line, or drops it if the buffer is full; never throws. */
+  /** Buffers a line to be written soon, or drops it if the buffer is full; never throws. */
   write(line: string): void
   /** Writes the buffered lines synchronously, at the end of the process; gives up if that is impossible. */
   flush(): void
@@ -35,7 +35,8 @@ export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
     waiting = []
     waitingLength = 0
   }
-  const next = (): void => {
+  /** Writes what waits, and goes on until nothing waits; after an error, tries again after a pause. */
+  const writeNext = (): void => {
     if (rest.length === 0) takeWaiting()
     if (rest.length === 0) {
       isScheduled = false
@@ -45,11 +46,11 @@ export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
     fs.write(fd, rest, (error, written) => {
       isInFlight = false
       if (error !== null) {
-        setTimeout(next, isBehind(error) ? BEHIND_PAUSE_MS : BROKEN_PAUSE_MS).unref()
+        setTimeout(writeNext, isBehind(error) ? BEHIND_PAUSE_MS : BROKEN_PAUSE_MS).unref()
         return
       }
       rest = rest.subarray(written)
-      next()
+      writeNext()
     })
   }
   const add = (line: string): void => {
@@ -72,7 +73,7 @@ export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
       isScheduled = true
       // All lines of one pass of the event loop go into one write; none is under way if the pass ends the
       // process.
-      setImmediate(next)
+      setImmediate(writeNext)
     },
     flush() {
       // A write that is under way is completed by the operating system.
@@ -91,13 +92,14 @@ export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
   }
 }
 
+/** Whether a write failed only because the reader is slow. */
 function isBehind({ code }: NodeJS.ErrnoException): boolean {
   return code === 'EAGAIN' || code === 'EBUSY'
 }
 
 let standardOutput: LogOutput | undefined
 
-/** The one output of this process's logs. */
+/** Opens the one output of this process's logs, which is flushed when the process exits. */
 export function openStandardOutput(): LogOutput {
   if (standardOutput !== undefined) return standardOutput
   const output = openLogOutput(1)

@@ -38,8 +38,9 @@ export function createLog(part: string, level = 'info', destination?: pino.Desti
 const MAX_PARTS = 5
 
 /**
- * An error's name, message, stack and the word that MongoDB or Node has for it. Its other properties are left
- * out: they may hold a request, a socket or a connection string.
+ * Describes an error for the log: name, message, stack, the code that MongoDB or Node has for it, and its
+ * cause or parts. Its other properties are left out: they may hold a request, a socket or a connection
+ * string.
  */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { message: String(error) }
@@ -50,20 +51,23 @@ function describeError(error: unknown): unknown {
     name: error.name,
     message: hideCredentials(error.message),
     stack: hideCredentials(error.stack ?? ''),
-    ...findWord(error),
+    ...findErrorCode(error),
     ...cause,
     ...parts,
   }
 }
 
-/** `NoSuchTransaction`, `ECONNREFUSED`: nothing but a word, since anybody may have set the property. */
-function findWord(error: Error): { code?: string } {
+/**
+ * Finds an error's code, such as `NoSuchTransaction` or `ECONNREFUSED`; none if it isn't a single word, since
+ * anybody may have set the property.
+ */
+function findErrorCode(error: Error): { code?: string } {
   const { codeName, code } = error as { codeName?: unknown; code?: unknown }
   const word = [codeName, code].find((value) => typeof value === 'string' && /^\w{1,60}$/.test(value))
   return word === undefined ? {} : { code: word as string }
 }
 
-/** A message without the user and password of a connection string. */
+/** Replaces the user and password in each URL of a text by `***`. */
 export function hideCredentials(text: string): string {
   return text.replace(/\/\/[^/@\s]+@/g, '//***@')
 }

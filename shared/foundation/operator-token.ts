@@ -11,7 +11,10 @@ export function isOperator(authorization: string | undefined, token: string): bo
   return timingSafeEqual(digest(credentials), digest(token))
 }
 
-/** The scheme of an `Authorization` header in lower case, and the token in it; empty if there is none. */
+/**
+ * Parses an `Authorization` header: its scheme in lower case, and as `credentials` the token of Bearer or the
+ * password of Basic; both are empty if there is none.
+ */
 export function readAuthorization(authorization: string | undefined): {
   scheme: string
   credentials: string

@@ -42,14 +42,14 @@ interface OtelOptions {
   headers: Record<string, string>
 }
 
-/** Loaded only if there is somewhere to send traces to. */
+/** Registers OpenTelemetry for this process and returns the tracer, which sends its spans to `endpoint`. */
 export function openOtel(part: string, { endpoint, ratio, headers }: OtelOptions): Tracer {
   const provider = new NodeTracerProvider({
     resource: resourceFromAttributes({
       'service.name': `agent-network-${part}`,
       'service.version': readBuild().version,
     }),
-    sampler: new ParentBasedSampler({ root: fromRequests(ratio) }),
+    sampler: new ParentBasedSampler({ root: sampleRequests(ratio) }),
     idGenerator: { ...randomIds(), generateTraceId: traceIdOfRequest },
     spanProcessors: [new BatchSpanProcessor(openExporter(endpoint, headers))],
   })
@@ -85,7 +85,7 @@ export function openOtel(part: string, { endpoint, ratio, headers }: OtelOptions
   }
 }
 
-/** A trace's id is the id of its request, without the dashes. */
+/** The id of a new trace: that of its request without the dashes, or a random one outside of requests. */
 function traceIdOfRequest(): string {
   return currentScope().request_id?.replaceAll('-', '') ?? randomIds().generateTraceId()
 }
@@ -95,8 +95,11 @@ function randomIds() {
   return { generateTraceId, generateSpanId }
 }
 
-/** Traces begin with requests: workers poll, and each poll would be one of its own. */
-function fromRequests(ratio: number): Sampler {
+/**
+ * A sampler by which only requests begin traces, a share `ratio` of them: workers poll, and each poll would
+ * be a trace of its own.
+ */
+function sampleRequests(ratio: number): Sampler {
   const chosen = new TraceIdRatioBasedSampler(ratio)
   return {
     shouldSample: (parent, traceId, _name, kind) =>
@@ -107,6 +110,7 @@ function fromRequests(ratio: number): Sampler {
   }
 }
 
+/** An exporter over HTTP (OTLP) that sends of each span only what onlySentParts() leaves. */
 function openExporter(endpoint: string, headers: Record<string, string>): OTLPTraceExporter {
   const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces`, headers })
   const send = exporter.export.bind(exporter)
@@ -115,7 +119,7 @@ function openExporter(endpoint: string, headers: Record<string, string>): OTLPTr
 }
 
 /**
- * The span without other attributes, and without its events: these are errors, whose messages may hold
+ * Returns a span with SENT_ATTRIBUTES only, and without its events: these are errors, whose messages may hold
  * anything.
  */
 function onlySentParts(span: ReadableSpan): ReadableSpan {

@@ -10,22 +10,23 @@ const CREDENTIALS = '/run/credentials/'
 const GROUP_READS = 0o040
 
 /**
- * Keeps a process from starting with a secret that other users of this machine can read or change. A file
- * that doesn't exist yet is accepted.
+ * Checks that other users of this machine can neither read nor change a file with a secret. A file that
+ * doesn't exist yet is accepted.
  *
  * @param name the setting that names the file
- * @throws StartError with the file and its mode
+ * @throws StartError with the file and its mode if they can
  */
 export function assertPrivate(name: string, file: string | undefined): void {
   const stat = file === undefined ? undefined : fs.statSync(file, { throwIfNoEntry: false })
   if (file === undefined || stat === undefined) return
-  const problem = problemWith(`${name}: ${file}`, file, stat.mode)
+  const problem = describeModeProblem(`${name}: ${file}`, file, stat.mode)
   if (problem !== undefined) throw new StartError(problem)
 }
 
 /**
- * Reads a file with a secret, without the white space around it. The mode is checked on the opened file, so
- * that the file can't be exchanged in between.
+ * Reads a file with a secret, without the white space around it. Returns an empty text for what isn't a
+ * regular file or is too long for a secret. The mode is checked on the opened file, so that the file can't be
+ * exchanged in between.
  *
  * @param name what the file is, at the beginning of a sentence
  * @param refuse makes the error for a file that others may read or write
@@ -35,7 +36,7 @@ export function readPrivateFile(name: string, file: string, refuse: (problem: st
   const handle = fs.openSync(file, 'r')
   try {
     const stat = fs.fstatSync(handle)
-    const problem = problemWith(`${name} ${file}`, file, stat.mode)
+    const problem = describeModeProblem(`${name} ${file}`, file, stat.mode)
     if (problem !== undefined) throw refuse(problem)
     return stat.isFile() && stat.size <= MAX_BYTES ? fs.readFileSync(handle, 'utf8').trim() : ''
   } finally {
@@ -46,7 +47,8 @@ export function readPrivateFile(name: string, file: string, refuse: (problem: st
 /** A secret is one line; a longer file is another one. */
 const MAX_BYTES = 1_024
 
-function problemWith(named: string, file: string, mode: number): string | undefined {
+/** Says what is wrong if others than a file's owner may read or write it; undefined if they may not. */
+function describeModeProblem(named: string, file: string, mode: number): string | undefined {
   const others = file.startsWith(CREDENTIALS) ? OTHERS & ~GROUP_READS : OTHERS
   if ((mode & others) === 0) return undefined
   const octal = (mode & 0o777).toString(8)

@@ -7,48 +7,50 @@ export class StartError extends Error {
 }
 
 /**
- * Two signals this close together are one: npm hands on the Ctrl-C that the terminal has sent us already, and a
- * service manager signals every process of a unit.
+ * Two signals this close together are one: npm hands on the Ctrl-C that the terminal has sent us already, and
+ * a service manager signals every process of a unit.
  */
 export const SAME_SIGNAL_MS = 750
 
 /** Longest time of a stop, in milliseconds: idle connections, work under way, and closing. */
-const LAST_MS = IDLE_DRAIN_MS + STOP_LIMIT_MS + 5_000
+const STOP_MS = IDLE_DRAIN_MS + STOP_LIMIT_MS + 5_000
 
 /**
- * Runs a process from reading its settings to closing. `stopping` resolves at SIGTERM or SIGINT, or when the
- * process that started this one over an IPC channel has ended. A second signal ends the process at once,
- * unless it comes within SAME_SIGNAL_MS. If `story` throws, or doesn't end in time after the signal, the
- * process prints why and exits with 1. A story that needs longer to stop says so by `allowMs`.
+ * Runs `story`, a process from reading its settings to closing, and exits: with 0 when it ends; with 1, and
+ * the reason on standard error, if it throws or doesn't end in time after a signal.
+ *
+ * `stopping` resolves at SIGTERM or SIGINT, or when the process that started this one over an IPC channel has
+ * ended. A second signal ends the process at once, unless it comes within SAME_SIGNAL_MS. A story that needs
+ * longer to stop adds to its time by `allowMs`.
  */
 export async function runUntilStopped(
   name: string,
   story: (stopping: Promise<void>, allowMs: (milliseconds: number) => void) => Promise<void>,
 ): Promise<void> {
-  let toldAt: number | undefined
-  let lastMs = LAST_MS
+  let signalledAt: number | undefined
+  let limitMs = STOP_MS
   const stopping = new Promise<void>((resolve) => {
     const stop = (): void => {
       const now = performance.now()
-      if (toldAt !== undefined) {
-        if (now - toldAt < SAME_SIGNAL_MS) return
+      if (signalledAt !== undefined) {
+        if (now - signalledAt < SAME_SIGNAL_MS) return
         process.exit(1)
       }
-      toldAt = now
+      signalledAt = now
       setTimeout(() => {
-        process.stderr.write(`${name}: did not stop within ${lastMs} ms and is ended\n`)
+        process.stderr.write(`${name}: did not stop within ${limitMs} ms and is ended\n`)
         process.exit(1)
-      }, lastMs).unref()
+      }, limitMs).unref()
       resolve()
     }
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
     process.once('disconnect', () => {
-      if (toldAt === undefined) stop()
+      if (signalledAt === undefined) stop()
     })
   })
   try {
-    await story(stopping, (milliseconds) => (lastMs = LAST_MS + milliseconds))
+    await story(stopping, (milliseconds) => (limitMs = STOP_MS + milliseconds))
     process.exit(0)
   } catch (error) {
     process.stderr.write(

@@ -19,9 +19,9 @@ const URL_FORM = /^(rediss?)(?:\+(cluster|sentinel))?:\/\/(?:([^/@\s]*)@)?([^/@\
 const DEFAULT_PORTS = { single: 6_379, cluster: 6_379, sentinel: 26_379 } as const
 
 /**
- * Reads `redis://user:password@host:port/db`, `redis+cluster://user:password@host:port,host:port` or
- * `redis+sentinel://user:password@host:port,host:port/name/db`; `rediss` for TLS. Of a cluster, some nodes are
- * enough: the client learns the others from them. `user:password` is that of Redis, also with sentinels.
+ * Parses `redis://user:password@host:port/db`, `redis+cluster://user:password@host:port,host:port` or
+ * `redis+sentinel://user:password@host:port,host:port/name/db`; `rediss` for TLS. Of a cluster, some nodes
+ * are enough: the client learns the others from them. `user:password` is that of Redis, also with sentinels.
  *
  * @returns undefined for a text of another form
  */
@@ -43,6 +43,7 @@ export function parseRedisUrl(text: string): RedisTarget | undefined {
   return name === undefined || name === '' ? undefined : { ...base, kind: 'sentinel', name, db }
 }
 
+/** Parses `host`, `host:port` or `[IPv6]:port`; undefined for another form. */
 function parseHost(text: string, defaultPort: number): HostPort | undefined {
   const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+))(?::(\d{1,5}))?$/.exec(text) ?? []
   const host = bracketed ?? plain
@@ -50,6 +51,9 @@ function parseHost(text: string, defaultPort: number): HostPort | undefined {
   return host === undefined || port < 1 || port > 65_535 ? undefined : { host, port }
 }
 
+/**
+ * Parses `user:password`, percent-encoded, either of which may be empty; undefined if it can't be decoded.
+ */
 function parseLogin(text: string): { username?: string; password?: string } | undefined {
   const colon = text.indexOf(':')
   const [user, password] = colon === -1 ? [text, ''] : [text.slice(0, colon), text.slice(colon + 1)]
@@ -63,6 +67,7 @@ function parseLogin(text: string): { username?: string; password?: string } | un
   }
 }
 
+/** The number of the database by the segments of the path, 0 if there is none; undefined for another form. */
 function parseDb(parts: readonly string[]): number | undefined {
   const [text = ''] = parts
   if (parts.length > 1 || !/^\d{0,5}$/.test(text)) return undefined

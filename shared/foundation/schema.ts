@@ -11,8 +11,9 @@ import { LIST_LIMIT } from './limits.ts'
 const NO_NUL = String.raw`^[^\x00]*$`
 
 /**
- * The characters that `trim` removes (ECMA-262, WhiteSpace and LineTerminator), for a pattern: those of ASCII by
- * the escapes that every dialect has, the others as they are; without U+FEFF, which no source of Go may hold.
+ * The characters that `trim` removes (ECMA-262, WhiteSpace and LineTerminator), for a pattern: those of ASCII
+ * by the escapes that every dialect has, the others as they are; without U+FEFF, which no source of Go may
+ * hold.
  */
 const SPACES = ' \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000'
 export const BLANK = String.raw`\t\n\v\f\r` + `\u2028\u2029${SPACES}`
@@ -28,6 +29,7 @@ export const notBlank = (field: z.ZodString) =>
 /** Characters that break a line or control a terminal: control characters and Unicode's two separators. */
 export const CONTROLS = '\\x00-\\x1f\\x7f-\\x9f\u2028\u2029'
 const HAS_CONTROLS = /[\p{Cc}\u2028\u2029]/u
+/** Whether a text has no control characters and no line or paragraph separators. */
 export const inOneLine = (value: string): boolean => !HAS_CONTROLS.test(value)
 export const ONE_LINE = 'expected one line without control characters'
 
@@ -43,7 +45,10 @@ export const titleText = (bound: { max: number }) =>
     .refine((value) => inOneLine(value) && isMoreThanBlank(value), `${ONE_LINE}, and something beside blanks`)
     .meta({ pattern: `^[${SPACES}]*[^${SPACES}${CONTROLS}][^${CONTROLS}]*$` })
 
-/** Text that can be stored and shown: well-formed Unicode, no NUL. */
+/**
+ * Text that can be stored and shown: well-formed Unicode, no NUL, from `min` (0 if absent) to `max`
+ * characters.
+ */
 export function text(bound: { min?: number; max: number }) {
   const { min = 0, max } = bound
   const range = min === 0 ? `at most ${max} characters` : `${min} to ${max} characters`
@@ -57,6 +62,7 @@ export function text(bound: { min?: number; max: number }) {
     .meta({ ...(min > 0 ? { minLength: min } : {}), maxLength: max, pattern: NO_NUL })
 }
 
+/** Whether a text has from `min` to `max` characters (code points). */
 function hasLength(value: string, min: number, max: number): boolean {
   // Code points are at least half and at most all of the UTF-16 units, so most strings need no walk.
   if (value.length > 2 * max) return false
@@ -68,6 +74,9 @@ function hasLength(value: string, min: number, max: number): boolean {
 /**
  * Text with a bound on its bytes of UTF-8. JSON Schema can't express that: `maxLength` has the same number
  * but counts characters, and `x-max-bytes` is the real bound.
+ *
+ * @param bound `min` in UTF-16 code units, 1 if absent; `opaque`: NUL is allowed, since nobody is shown the
+ *   text
  */
 export function textOfBytes(bound: { min?: number; maxBytes: number; opaque?: boolean }) {
   const { min = 1, maxBytes, opaque = false } = bound
@@ -125,7 +134,8 @@ export function limitQuery(bound: { min: number; max: number; fallback: number }
 }
 
 /**
- * `per_agent` of a list. Absent by default: the contract fixes what a list has, so no flood is cut unasked.
+ * `per_agent` of a list in a query: a string of digits. It has no default: the contract fixes what a list
+ * has, so no flood is cut unasked.
  */
 export const perAgentQuery = () =>
   z
@@ -136,10 +146,11 @@ export const perAgentQuery = () =>
     .optional()
     .meta({
       override: { type: 'integer', minimum: LIST_LIMIT.min, maximum: LIST_LIMIT.max },
-      description: "how many of one agent's at most, its newest; all where absent",
+      description: "how many of one agent's at most, its newest; all if absent",
     })
 const PER_AGENT_FORM = `expected a whole number from ${LIST_LIMIT.min} to ${LIST_LIMIT.max}, once`
 
+/** Exactly `length` lower-case hex characters. */
 export const hex = (length: number) =>
   z.string().regex(new RegExp(`^[0-9a-f]{${length}}$`), `expected ${length} lower-case hex characters`)
 /** Hex of something that the operator may hide: then it is empty, so that readers still get a string. */

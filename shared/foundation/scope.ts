@@ -15,13 +15,15 @@ const scopes = new AsyncLocalStorage<{ ids: Scope; wanted: AbortSignal | undefin
 export const REQUEST_ID_FORM = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 /**
- * Runs `work`, and everything that it starts, in a scope of its own. Without `wanted` the work goes on when
- * the request that started it is over.
+ * Runs `work`, and everything that it starts, in a scope of its own, and returns its result.
+ *
+ * @param wanted aborts the work, at its next step, when the request is over; without it the work goes on then
  */
 export function runInScope<T>(scope: Scope, work: () => T, wanted?: AbortSignal): T {
   return scopes.run({ ids: scope, wanted }, work)
 }
 
+/** The ids of the request or job that the present work is done for; none outside of any. */
 export function currentScope(): Scope {
   return scopes.getStore()?.ids ?? {}
 }
@@ -31,7 +33,7 @@ export function currentSignal(): AbortSignal | undefined {
   return scopes.getStore()?.wanted
 }
 
-/** Stops work whose request is over. @throws the reason why it is over */
+/** Throws if the request that the present work is done for is over. @throws the reason why it is over */
 export function throwIfOver(): void {
   scopes.getStore()?.wanted?.throwIfAborted()
 }

@@ -2,9 +2,9 @@
 export type Serialize = <T>(key: string, work: () => Promise<T>) => Promise<T>
 
 /**
- * Makes a function that serializes work by key, in the order of its calls. Nothing relies on it for
- * correctness: between processes a unique index or a conditional update decides. It keeps transactions on one
- * document from conflicting, because each conflict costs a pause and a retry.
+ * Creates a function that runs work of the same key one after the other, in the order of its calls. Nothing
+ * relies on it for correctness: between processes a unique index or a conditional update decides. It keeps
+ * transactions on one document from conflicting, because each conflict costs a pause and a retry.
  */
 export function createSerializer(): Serialize {
   const lastByKey = new Map<string, Promise<unknown>>()

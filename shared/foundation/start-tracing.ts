@@ -1,7 +1,11 @@
 import type { Config, Part } from './config.ts'
 import { setTracer, type Tracer } from './tracing.ts'
 
-/** @returns undefined, with nothing loaded, unless OTEL_EXPORTER_OTLP_ENDPOINT is set */
+/**
+ * Loads OpenTelemetry and makes its tracer this process's.
+ *
+ * @returns the tracer; undefined, with nothing loaded, unless OTEL_EXPORTER_OTLP_ENDPOINT is set
+ */
 export async function startTracing({ tracing, secrets }: Config, part: Part): Promise<Tracer | undefined> {
   if (tracing === undefined) return undefined
   const { openOtel } = await import('./otel.ts')
@@ -10,6 +14,11 @@ export async function startTracing({ tracing, secrets }: Config, part: Part): Pr
   return tracer
 }
 
+/**
+ * Parses `name=value,name=value`, whose values are percent-encoded.
+ *
+ * @throws URIError if one can't be decoded
+ */
 function readHeaders(text = ''): Record<string, string> {
   const pairs = text.split(',').map((pair) => pair.trim().split(/=(.*)/s, 2))
   return Object.fromEntries(

@@ -4,7 +4,11 @@
  */
 export type WatchStep = (write: string, phase: 'before' | 'after') => void | Promise<void>
 
-/** Performs one write, and calls `watch` before and after it. */
+/**
+ * Performs one write, and calls `watch` before and after it, not after a failure.
+ *
+ * @returns what `perform` returns
+ */
 export async function performStep<T>(
   watch: WatchStep | undefined,
   write: string,

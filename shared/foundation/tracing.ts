@@ -2,8 +2,8 @@ import type { Telemetry } from 'bullmq'
 
 /*
  * The only way to OpenTelemetry, which is not loaded unless a process has a tracer; without a tracer each
- * function here costs one comparison. The tracer is the process's: OpenTelemetry registers itself globally, and
- * ids are made and groups are performed outside of any context.
+ * function here costs one comparison. The tracer is the process's: OpenTelemetry registers itself globally,
+ * and ids are made and groups are performed outside of any context.
  */
 
 /** What a span says besides its name and its times: ids, counts and our own words. */
@@ -30,26 +30,29 @@ export interface Tracer {
 }
 
 let tracer: Tracer | undefined
-let keepPlace: ((recordId: string, place: Place) => void) | undefined
+let recordListener: ((recordId: string, place: Place) => void) | undefined
 
-export function setTracer(one: Tracer | undefined): void {
-  tracer = one
+/** Sets this process's tracer; undefined turns tracing off. */
+export function setTracer(newTracer: Tracer | undefined): void {
+  tracer = newTracer
 }
 
 export const currentTracer = (): Tracer | undefined => tracer
 
 /**
- * @param listener is told of each record that a traced request makes: its ledger entry continues the trace
+ * Sets the one listener that is called for each record that a traced request makes, with the record's place
+ * in the trace, so that its ledger entry can continue the trace.
  */
-export function keepPlaces(listener: (recordId: string, place: Place) => void): void {
-  keepPlace = listener
+export function onTracedRecord(listener: (recordId: string, place: Place) => void): void {
+  recordListener = listener
 }
 
-/** Tells the listener where in a trace the record is made, if the present work is traced. */
-export function notePlace(recordId: string): void {
+/** Calls the listener of onTracedRecord() for a new record, if the present work is traced. */
+export function reportTracedRecord(recordId: string): void {
   const place = tracer?.place()
-  if (place !== undefined) keepPlace?.(recordId, place)
+  if (place !== undefined) recordListener?.(recordId, place)
 }
 
+/** Runs `work` within a span of the present trace, or just runs it without a tracer; returns its result. */
 export const inSpan = <T>(name: string, work: () => Promise<T>): Promise<T> =>
   tracer === undefined ? work() : tracer.inSpan(name, work)

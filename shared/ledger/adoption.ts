@@ -11,8 +11,8 @@ import { headOf, memoryFileOf, NOTHING_SIGNED, readMemoryUnlessDamaged } from '.
 
 /**
  * An operator's decision that signing goes on from this database, although the seal memory remembers another
- * last seal or none. It is a file beside the memory, written on the signing host, and the signer applies it at
- * its next run. No job and no document can say the same: whoever reaches only the database and the queues
+ * last seal or none. It is a file beside the memory, written on the signing host, and the signer applies it
+ * at its next run. No job and no document can say the same: whoever reaches only the database and the queues
  * can't have history signed anew.
  */
 export type Adoption = z.infer<typeof adoptionFile>
@@ -28,33 +28,38 @@ const adoptionFile = z.object({
   remembered: z.object({ seq: z.int().min(0), payload_hash: hex(64) }).nullable(),
 })
 
+/** The path of an adoption's file, beside the seal memory. */
 export const adoptionFileOf = (memoryFile: string): string => `${memoryFile}.adoption`
 
 /**
- * Writes the adoption of the database's last signed seal, for the signer to apply. To be run on the signing
- * host.
+ * Writes the file by which the signer adopts the database's last signed seal at its next run. To be run on
+ * the signing host.
  *
  * @param seq the last signed seal of the database; 0 if it has none
  * @param payloadHash SHA-256 of its payload, as hex; 64 zeros for seq 0
- * @returns the file, and what the memory holds until then
- * @throws SealError if the database ends otherwise, or this is not the signing host
+ * @returns the file, and what the memory holds until then; null if there is none, or a damaged one
+ * @throws SealError if the database's last signed seal is another, or this is not the signing host
  */
-export async function adoptSeal(
+export async function writeAdoption(
   ctx: Pick<Context, 'seals' | 'config'>,
   seq: number,
   payloadHash: string,
 ): Promise<{ file: string; remembered: Adoption['remembered'] }> {
   await requireLastSigned(ctx, seq, payloadHash)
   const memoryFile = requireMemoryFile(ctx.config)
-  const held = readMemoryUnlessDamaged(memoryFile)
-  const remembered = held === undefined ? null : { seq: held.seq, payload_hash: held.payload_hash }
+  const memory = readMemoryUnlessDamaged(memoryFile)
+  const remembered = memory === undefined ? null : { seq: memory.seq, payload_hash: memory.payload_hash }
   const adoption: Adoption = { id: newStepId(), seq, payload_hash: payloadHash, remembered }
   const file = adoptionFileOf(memoryFile)
   replaceFile(file, `${JSON.stringify(adoption)}\n`)
   return { file, remembered }
 }
 
-/** @throws SealError if the last signed seal of the database is another */
+/**
+ *
+ * @throws SealError unless the database's last signed seal has this seq and payload hash; seq 0 if it has
+ *   none
+ */
 export async function requireLastSigned(
   ctx: Pick<Context, 'seals'>,
   seq: number,
@@ -68,20 +73,28 @@ export async function requireLastSigned(
     )
 }
 
-/** @throws SealError if this host has no place for a seal memory */
+/**
+ * The file of the seal memory.
+ *
+ * @throws SealError if this host has no place for one, so it isn't the signing host
+ */
 function requireMemoryFile({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'>): string {
   const file = memoryFileOf({ secrets, dataDir })
-  const isHere =
+  const hasPlace =
     secrets.sealMemoryFile === undefined
       ? fs.existsSync(file) || fs.existsSync(path.join(dataDir, 'seal-key'))
       : fs.existsSync(path.dirname(file))
-  if (isHere) return file
+  if (hasPlace) return file
   throw new SealError(
     `There is no place for a seal memory at ${file}: an adoption is written on the signing host, with the signer's SEAL_MEMORY_FILE or DATA_DIR.`,
   )
 }
 
-/** @throws SealError if the file is not one that `operator seal --adopt` has written */
+/**
+ * Reads the adoption that lies beside the memory; undefined if there is none.
+ *
+ * @throws SealError if the file is not one that `operator seal --adopt` has written
+ */
 export function readAdoption(memoryFile: string): Adoption | undefined {
   const file = adoptionFileOf(memoryFile)
   return readJsonFile(
@@ -91,7 +104,7 @@ export function readAdoption(memoryFile: string): Adoption | undefined {
   )
 }
 
-/** Removes an adoption that was applied, or renames one that was refused to `….refused`. */
+/** Removes the file of an adoption that was applied, or renames that of a refused one to `….refused`. */
 export function endAdoption(memoryFile: string, isApplied: boolean): void {
   const file = adoptionFileOf(memoryFile)
   if (isApplied) fs.rmSync(file)

@@ -4,8 +4,8 @@ import type { EntryStore } from './entry-store.ts'
 
 /*
  * The tree of agents' keys. It follows from the entries alone, so whoever reads the ledger from its beginning
- * computes the same. An entry that names no agent or no key changes nothing: a key that was taken off the card
- * (null) stays in the tree, since every verifier in use skips such an entry too.
+ * computes the same. An entry that names no agent or no key changes nothing: a key that was taken off the
+ * card (null) stays in the tree, since every verifier in use skips such an entry too.
  */
 
 /** Kinds of entries that change a key, and the field of `data` that has the key. */
@@ -14,9 +14,12 @@ export const KEY_CHANGES = Object.keys(KEY_FIELDS) as readonly (keyof typeof KEY
 
 const HEX_KEY = /^[0-9a-f]{64}$/
 
-/** The tree after an entry. */
+/**
+ * Returns the tree after an entry: the agent has the new key, its version is one higher, and `entry_id` is
+ * this entry. Returns the same tree for an entry of another kind, or without a readable agent id and key.
+ */
 export function applyKeyChange(tree: KeyTree, entry: EntryRecord): KeyTree {
-  const kind = KEY_CHANGES.find((known) => known === entry.kind)
+  const kind = KEY_CHANGES.find((keyChange) => keyChange === entry.kind)
   if (kind === undefined || !isReadable(entry)) return tree
   const { agent_id: agentId, [KEY_FIELDS[kind]]: key } = entry.data
   if (typeof agentId !== 'string' || typeof key !== 'string' || !HEX_KEY.test(key)) return tree
@@ -37,18 +40,21 @@ export const keyState = (tree: KeyTree): { root: string; count: number } => ({
 })
 
 /**
- * Gives the tree after all entries up to `toId`. It continues from the last tree that it gave, if that is not
- * newer; with 'first' it reads all key changes again.
+ * Reads the tree of agents' keys after all entries up to number `toId`. It continues from the cached tree of
+ * the last call, if that doesn't go beyond `toId`; with 'first' it reads all key changes again.
  */
 export type ReadKeyTree = (toId: number, from?: 'first') => Promise<KeyTree>
 
-export function createKeyTrees(entries: Pick<EntryStore, 'listKeyChanges'>): ReadKeyTree {
-  let kept = { toId: 0, tree: createKeyTree() }
+/** Creates a reader with a cache of one tree: the last that it returned. */
+export function createKeyTreeReader(entries: Pick<EntryStore, 'listKeyChanges'>): ReadKeyTree {
+  const empty = { toId: 0, tree: createKeyTree() }
+  let cached = empty
   return async (toId, from) => {
-    const base = from === 'first' || kept.toId > toId ? { toId: 0, tree: createKeyTree() } : kept
+    const base = from === 'first' || cached.toId > toId ? empty : cached
     const changes = base.toId === toId ? [] : await entries.listKeyChanges(base.toId, toId)
-    const tree = changes.reduce(applyKeyChange, base.tree)
-    kept = { toId, tree }
+    let { tree } = base
+    for (const change of changes) tree = applyKeyChange(tree, change)
+    cached = { toId, tree }
     return tree
   }
 }

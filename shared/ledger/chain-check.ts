@@ -12,15 +12,18 @@ type ChainContext = Pick<Context, 'database' | 'entries' | 'seals'>
 /** Seals read at once. */
 const PAGE_SEALS = 500
 
-/** A seal's root as it was just computed from the stored entries, which then aren't read once more. */
+/**
+ * A root that the caller has just computed from the stored entries of a seal, so they needn't be read again.
+ */
 interface KnownRoot {
   seq: number
   root: string
 }
 
 /**
- * Verifies the seals and signatures that came since the last time, and stores the chain's status. A fault
- * stays in it until verifyWholeChain() finds none.
+ * Verifies the seals and signatures that the stored status doesn't cover yet, then stores and returns the new
+ * status. If the stored status has a fault, nothing is verified: the fault stays until verifyWholeChain()
+ * finds none.
  */
 export async function verifyNewSeals(ctx: ChainContext, known?: KnownRoot): Promise<ChainStatus> {
   for (;;) {
@@ -32,26 +35,35 @@ export async function verifyNewSeals(ctx: ChainContext, known?: KnownRoot): Prom
   }
 }
 
+/** Verifies every seal with its entries. @returns a status; nothing is stored */
 const verifyFromFirst = (ctx: ChainContext): Promise<ChainStatus> =>
   ctx.database.inOrder((session) => verifyAfter(ctx, NOTHING_VERIFIED, undefined, session))
 
-/** What doesn't hold of all seals and entries; undefined if all holds. Stores nothing. */
+/**
+ * Verifies every seal with its entries, and stores nothing.
+ *
+ * @returns the first fault; undefined if all holds
+ */
 export const findChainFault = async (ctx: ChainContext): Promise<string | undefined> =>
   (await verifyFromFirst(ctx)).fault
 
-/** Verifies every seal, with all entries read again, and stores the chain's status. */
+/** Verifies every seal with its entries, all read again, then stores and returns the chain's new status. */
 export async function verifyWholeChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
-  const walked = await verifyFromFirst(ctx)
+  const verified = await verifyFromFirst(ctx)
   for (;;) {
-    // Seals may have come meanwhile, and another process may have stored its part of them: ours counts, since
-    // it began at the first.
+    // Another process may have stored a status meanwhile. This one replaces it, since it covers the chain
+    // from the first seal on; seals that came meanwhile are verified after that.
     const { revision } = await ctx.seals.readStatus()
-    const after = { ...walked, revision, walked_at: unixSeconds(ctx.now()) }
+    const after = { ...verified, revision, walked_at: unixSeconds(ctx.now()) }
     if (await ctx.seals.writeStatus(after)) return after.intact ? verifyNewSeals(ctx) : after
   }
 }
 
-/** What doesn't hold of the links and signatures of up to `limit` seals after `seq`; roots aren't verified. */
+/**
+ * Verifies the links and signatures of up to `limit` seals after `seq`, and not their roots. Stores nothing.
+ *
+ * @returns the first fault; undefined if all holds
+ */
 export async function findTailFault(
   ctx: Pick<Context, 'database' | 'seals'>,
   seq: number,
@@ -71,7 +83,8 @@ export async function findTailFault(
 }
 
 /**
- * Verifies what `status` doesn't cover: the signatures that its open seals have got, and every later seal.
+ * Verifies what `status` doesn't cover: late signatures of its open seals, and every later seal (link,
+ * signature, root), up to the first fault. Stores nothing.
  *
  * @returns the new status; `status` itself if there is nothing new
  */
@@ -106,10 +119,11 @@ async function verifyAfter(
 }
 
 /**
- * Verifies the signatures that seals have got since they were verified without one. A seal that is gone is
- * found by verifyWholeChain().
+ * Verifies the signatures that open seals (verified while they were unsigned) have got since. A seal that is
+ * gone meanwhile stays open; verifyWholeChain() finds it.
  *
- * @returns the seals that are still open, and what doesn't hold
+ * @param open seqs, ascending
+ * @returns the seqs that are still open, and the first fault; on a fault, all of `open`
  */
 async function verifyLateSignatures(
   ctx: ChainContext,
@@ -132,11 +146,13 @@ async function verifyLateSignatures(
   return { open: open.filter((seq) => !late.has(seq)), fault: undefined }
 }
 
+/** What is wrong with a seal as the one after `previous`; undefined if it follows. */
 function findLinkFault(previous: SealRecord | undefined, seal: SealRecord): string | undefined {
   const verdict = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal))
   return verdict.ok ? undefined : `seal ${seal._id}: ${verdict.message}`
 }
 
+/** What is wrong with a seal's signature; undefined if it verifies, or if the seal is unsigned. */
 function findSignatureFault(seal: SealRecord): string | undefined {
   if (!seal.signed)
     return seal.signature === undefined
@@ -151,22 +167,31 @@ function findSignatureFault(seal: SealRecord): string | undefined {
   return verdict.ok ? undefined : `seal ${seal._id}: ${verdict.message}`
 }
 
+/**
+ * Computes a seal's root from its stored entries, unless `known` is of this seal, and compares.
+ *
+ * @returns what is wrong: an entry is missing, or the root is another; undefined if all holds
+ */
 async function findRootFault(
   ctx: ChainContext,
   seal: SealRecord,
   known: KnownRoot | undefined,
   session: Session,
 ): Promise<string | undefined> {
-  const wrong = (root: string) =>
-    `seal ${seal._id}: the root of its stored entries is ${root}, not ${seal.root}`
-  if (known?.seq === seal._id) return known.root === seal.root ? undefined : wrong(known.root)
+  const compareRoot = (root: string): string | undefined =>
+    root === seal.root
+      ? undefined
+      : `seal ${seal._id}: the root of its stored entries is ${root}, not ${seal.root}`
+  if (known?.seq === seal._id) return compareRoot(known.root)
   const tree = createEntryTree()
   let due = seal.from_id
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id, session)) {
-    for (const entry of page) if (entry._id !== due++) return `entry ${due - 1} is missing from the ledger`
+    for (const entry of page) {
+      if (entry._id !== due) return `entry ${due} is missing from the ledger`
+      due++
+    }
     tree.add(computeLeaves(page).leaves)
   }
   if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`
-  const { root } = tree.finish()
-  return root === seal.root ? undefined : wrong(root)
+  return compareRoot(tree.finish().root)
 }

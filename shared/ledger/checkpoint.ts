@@ -32,9 +32,10 @@ export interface SealNote {
 }
 
 /**
- * The log's name: the one that was signed before, else LEDGER_ORIGIN, else host and path of BASE_URL.
+ * Returns the log's name: the one that was signed before, by the seal memory or the last signed seal, else
+ * LEDGER_ORIGIN, else host and path of BASE_URL.
  *
- * @throws SealError if the setting names another one than is in use
+ * @throws SealError if LEDGER_ORIGIN is set and another name was signed before
  */
 export function originOf(
   config: Pick<Config, 'ledgerOrigin' | 'baseUrl'>,
@@ -50,17 +51,18 @@ export function originOf(
 }
 
 /**
- * Checks the log's name at the start, so that a wrong setting is found before the next seal.
+ * Checks LEDGER_ORIGIN at the start, so that a wrong setting is found before the next seal. Without a seal
+ * memory on this host, or with a damaged one, nothing is checked.
  *
- * @throws StartError if LEDGER_ORIGIN names another log than this host has signed for
+ * @throws StartError if LEDGER_ORIGIN is another name than this host has signed for
  */
-export function assertOrigin(config: Pick<Config, 'ledgerOrigin' | 'baseUrl' | 'secrets'>): void {
+export function checkLedgerOrigin(config: Pick<Config, 'ledgerOrigin' | 'baseUrl' | 'secrets'>): void {
   const { sealMemoryFile } = config.secrets
   let remembered
   try {
     remembered = sealMemoryFile === undefined ? undefined : readMemory(sealMemoryFile)
   } catch {
-    return // the signer says so at each seal, until an operator adopts one
+    return // the memory is damaged: the signer says so at each seal
   }
   try {
     originOf(config, remembered, undefined)
@@ -69,10 +71,17 @@ export function assertOrigin(config: Pick<Config, 'ledgerOrigin' | 'baseUrl' | '
   }
 }
 
+/** The text of a checkpoint (C2SP tlog-checkpoint). @param origin the log's name */
 const checkpointText = (origin: string, { size, root }: LogState): string =>
   formatCheckpoint({ origin, size, root: Buffer.from(root, 'hex') })
 
-/** Signs the checkpoint of a log and verifies the signature. @throws SealError if it does not verify */
+/**
+ * Signs the checkpoint of a log and verifies the signature.
+ *
+ * @param key the seal key, 32 bytes
+ * @param pubkey its public key, as hex
+ * @throws SealError if the signature does not verify
+ */
 export function signCheckpoint(origin: string, log: LogState, key: Uint8Array, pubkey: string): SealNote {
   const text = checkpointText(origin, log)
   const note = signNote(text, origin, key)
@@ -99,7 +108,10 @@ export interface StoredCheckpoint extends LogState {
   line: string
 }
 
-/** The checkpoint of a seal; undefined if there is none: unsigned, or from a version without a log. */
+/**
+ * The checkpoint that was signed with a seal; undefined without a seal, or if it is unsigned or from a
+ * version that had no log.
+ */
 export function checkpointOf(seal: SealRecord | undefined): StoredCheckpoint | undefined {
   if (
     seal?.origin === undefined ||
@@ -121,10 +133,14 @@ export function checkpointOf(seal: SealRecord | undefined): StoredCheckpoint | u
   }
 }
 
-/** Why a checkpoint must not be signed: it is of a smaller log, or of another of the same size. */
+/**
+ * Says why a checkpoint of `log` must not be signed: the memory knows a larger log, or another of this size.
+ *
+ * @returns undefined if it may be signed
+ */
 export function findLogConflict(remembered: Remembered, log: LogState): string | undefined {
-  const before = remembered.log
-  if (before === undefined || log.size > before.size) return undefined
-  if (log.size === before.size && log.root === before.root) return undefined
-  return `a checkpoint of size ${before.size} with the root ${before.root} was signed before, and this one has the size ${log.size} and the root ${log.root}`
+  const signed = remembered.log
+  if (signed === undefined || log.size > signed.size) return undefined
+  if (log.size === signed.size && log.root === signed.root) return undefined
+  return `a checkpoint of size ${signed.size} with the root ${signed.root} was signed before, and this one has the size ${log.size} and the root ${log.root}`
 }

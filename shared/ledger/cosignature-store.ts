@@ -29,26 +29,29 @@ export function createCosignatureStore(connection: Connection) {
   const cosignatures = connection.model<CosignatureRecord>('Cosignature', cosignatureSchema)
   return {
     models: { cosignatures },
-    /** @returns false if this key has cosigned this size already: the first line stays */
+    /** Stores a cosignature. @returns false if there is one by this key for this size already, which stays */
     insert: ({ size, vkey, line, at, rank }: Omit<CosignatureRecord, '_id'>): Promise<boolean> =>
       unlessDuplicate(
         cosignatures.insertMany([{ _id: `${size}/${vkey}`, size, vkey, line, at, rank }], { lean: true }),
       ),
-    /** Lines below the checkpoint of a size: those from outside first, then the oldest. */
+    /**
+     * The lines below the checkpoint of a size, as many as are shown: witnesses' first, then the oldest
+     * agents'.
+     */
     async listLines(size: number): Promise<string[]> {
-      const found = await cosignatures
+      const cosigned = await cosignatures
         .find({ size }, { line: 1 })
         .sort({ rank: 1, at: 1 })
         .limit(MAX_COSIGNATURES_SHOWN)
         .lean<CosignatureRecord[]>()
-      return found.map(({ line }) => line)
+      return cosigned.map(({ line }) => line)
     },
-    /** Of these keys, those that have cosigned a size. */
+    /** Returns those of these keys that have cosigned the checkpoint of this size. */
     async findCosigned(size: number, vkeys: readonly string[]): Promise<Set<string>> {
-      const found = await cosignatures
+      const cosigned = await cosignatures
         .find({ _id: { $in: vkeys.map((vkey) => `${size}/${vkey}`) } }, { vkey: 1 })
         .lean<CosignatureRecord[]>()
-      return new Set(found.map(({ vkey }) => vkey))
+      return new Set(cosigned.map(({ vkey }) => vkey))
     },
   }
 }

@@ -15,22 +15,23 @@ export interface FoundEntries {
 }
 
 /**
- * The entries of a kind, or that name an agent, ascending. An index for it would slow down every insert, so a
- * search reads a bounded range without one, and says from where the next search goes on.
+ * Finds up to `limit` entries from `fromId` on, ascending, that have this kind and name this agent; a
+ * condition that is absent is not set. Only a bounded range is read, since an index for this would slow down
+ * every insert: `nextId` says from where the next search goes on.
  */
 export async function searchEntries(
   ctx: Context,
-  asked: { fromId: number; kind?: string | undefined; agentId?: string | undefined },
+  conditions: { fromId: number; kind?: string | undefined; agentId?: string | undefined },
   limit: number,
 ): Promise<FoundEntries> {
-  const { fromId, kind, agentId } = asked
+  const { fromId, kind, agentId } = conditions
   const highestId = await ctx.entries.highestId()
   const toId = Math.min(fromId + MAX_ENTRIES_SEARCHED - 1, highestId)
   const filter = {
     ...(kind === undefined ? {} : { kind }),
     ...(agentId === undefined ? {} : { $or: AGENT_FIELDS.map((field) => ({ [`data.${field}`]: agentId })) }),
   }
-  const found = await ctx.entries.search(fromId, toId, filter, limit)
-  const nextId = found.length === limit ? (found.at(-1)?._id ?? 0) + 1 : Math.max(fromId, toId + 1)
-  return { entries: found.map(viewEntry), nextId, more: nextId <= highestId }
+  const matching = await ctx.entries.search(fromId, toId, filter, limit)
+  const nextId = matching.length === limit ? (matching.at(-1)?._id ?? 0) + 1 : Math.max(fromId, toId + 1)
+  return { entries: matching.map(viewEntry), nextId, more: nextId <= highestId }
 }

@@ -36,7 +36,7 @@ export interface PendingRecord {
 export interface PendingCollection {
   readonly name: string
   /**
-   * Records that have a pending entry whose source is greater than `after`, by source, as a majority has them.
+   * Up to `limit` records with a durable pending entry whose source is greater than `after`, by source.
    *
    * @param after a source, or '' for the beginning
    */
@@ -50,10 +50,14 @@ export interface PendingCollection {
 /** Entries fetched at once on a walk: less than 1 MB, and two pages are in memory at most. */
 const PAGE_ENTRIES = 2_000
 
+/**
+ * The ledger: numbered entries, and the pending ones in every collection. All reads see what a majority has.
+ */
 export function createEntryStore(connection: Connection) {
   const entries = connection.model<EntryDocument>('Entry', entrySchema)
   // Entries come by the thousand and are already in their stored form: the driver takes them as they are.
   const raw = () => entries.collection as unknown as mongoose.mongo.Collection<EntryRecord>
+  /** Up to `limit` entries from `fromId` to `toId`, ascending. */
   const list = (fromId: number, limit: number, toId = Number.MAX_SAFE_INTEGER, session?: Session) =>
     raw()
       .find({ _id: { $gte: fromId, $lte: toId } }, { ...MAJORITY, ...within(session), batchSize: limit })
@@ -87,12 +91,12 @@ export function createEntryStore(connection: Connection) {
         return false
       }
     },
-    /** Those of the given sources whose entry a majority has. */
+    /** Returns those of the given sources whose entry is durable (a majority has it). */
     async findSources(sources: readonly string[]): Promise<Set<string>> {
-      const found = await raw()
+      const numbered = await raw()
         .find({ source: { $in: [...sources] } }, { ...MAJORITY, projection: { _id: 0, source: 1 } })
         .toArray()
-      return new Set(found.map(({ source }) => source))
+      return new Set(numbered.map(({ source }) => source))
     },
     async findBySource(source: string): Promise<EntryRecord | undefined> {
       return (await raw().findOne({ source }, MAJORITY)) ?? undefined
@@ -100,31 +104,31 @@ export function createEntryStore(connection: Connection) {
     async find(id: number): Promise<EntryRecord | undefined> {
       return (await raw().findOne({ _id: id }, MAJORITY)) ?? undefined
     },
-    /** The entries from that number on, ascending. */
+    /** Up to `limit` entries from number `fromId` on, ascending. */
     list: (fromId: number, limit: number): Promise<EntryRecord[]> => list(fromId, limit),
-    /** The entries of a range that match the filter, ascending. */
+    /** Up to `limit` entries from `fromId` to `toId` that match the filter, ascending. */
     search: (fromId: number, toId: number, filter: object, limit: number): Promise<EntryRecord[]> =>
       raw()
         .find({ _id: { $gte: fromId, $lte: toId }, ...filter } as object, MAJORITY)
         .sort({ _id: 1 })
         .limit(limit)
         .toArray(),
-    /** The entries of one record after `after`, ascending; all of them if `limit` is 0. */
-    listByRecord: (record: string, after: number = 0, limit: number = 0): Promise<EntryRecord[]> =>
+    /** The entries of one record with a number above `afterId`, ascending; without a limit if that is 0. */
+    listByRecord: (record: string, afterId: number = 0, limit: number = 0): Promise<EntryRecord[]> =>
       raw()
-        .find({ record, _id: { $gt: after } }, MAJORITY)
+        .find({ record, _id: { $gt: afterId } }, MAJORITY)
         .sort({ _id: 1 })
         .limit(limit)
         .toArray(),
-    /** Entries that change an agent's keys, after one id up to another, ascending. */
+    /** The entries above `afterId`, up to `toId`, that change an agent's keys, ascending. */
     listKeyChanges: (afterId: number, toId: number): Promise<EntryRecord[]> =>
       raw()
         .find({ kind: { $in: [...KEY_CHANGES] as EntryKind[] }, _id: { $gt: afterId, $lte: toId } }, MAJORITY)
         .sort({ _id: 1 })
         .toArray(),
     /**
-     * Every entry from `fromId` to `toId` (which may lie ahead of the ledger), ascending, in pages of which
-     * the next is fetched while one is used.
+     * Yields every entry from `fromId` to `toId`, ascending, in pages of up to 2,000; `toId` may lie ahead of
+     * the ledger. The next page is fetched while one is used.
      */
     async *pages(fromId: number, toId?: number, session?: Session): AsyncGenerator<EntryRecord[]> {
       let next = list(fromId, PAGE_ENTRIES, toId, session)
@@ -141,31 +145,35 @@ export function createEntryStore(connection: Connection) {
         yield page
       }
     },
-    /** Whether there is a pending entry that a majority has: one query over all collections. */
+    /** Whether any record has a durable pending entry: one query over all collections. */
     async hasPending(): Promise<boolean> {
-      const first = [
+      const firstPending = [
         { $match: { 'pending.source': { $exists: true } } },
         { $limit: 1 },
         { $project: { _id: 1 } },
       ] satisfies PipelineStage[]
       const names = modelsWithPending(connection).map(({ collection }) => collection.collectionName)
-      const others = names.slice(1).map((coll) => ({ $unionWith: { coll, pipeline: first } }))
-      const found = await connection
+      const others = names.slice(1).map((coll) => ({ $unionWith: { coll, pipeline: firstPending } }))
+      const records = await connection
         .collection(names[0] ?? 'entries')
-        .aggregate([...first, ...others, { $limit: 1 }], MAJORITY)
+        .aggregate([...firstPending, ...others, { $limit: 1 }], MAJORITY)
         .toArray()
-      return found.length > 0
+      return records.length > 0
     },
-    /** Every collection of this connection whose records carry pending entries, whoever added it. */
+    /**
+     * Every collection of this connection whose records carry pending entries, whichever feature defines it.
+     */
     pendingCollections: (): PendingCollection[] => modelsWithPending(connection).map(createPendingCollection),
   }
 }
 
 export type EntryStore = ReturnType<typeof createEntryStore>
 
+/** The models of this connection whose records can carry pending entries. */
 const modelsWithPending = (connection: Connection): Model<unknown>[] =>
   Object.values(connection.models).filter(({ schema }) => carriesPendingEntries(schema))
 
+/** @throws TypeError if the collection has no index on the sources of its pending entries */
 function createPendingCollection(model: Model<unknown>): PendingCollection {
   const { schema } = model
   if (!schema.indexes().some(([keys]) => Object.keys(keys)[0] === 'pending.source')) {
@@ -177,8 +185,8 @@ function createPendingCollection(model: Model<unknown>): PendingCollection {
   return {
     name: raw.collectionName,
     list: (after, limit) =>
-      // The index alone gives the order: a sort on an array field would sort in memory. No guard depends on
-      // it.
+      // The index gives the order: a sort on an array field would sort in memory. Nothing relies on it for
+      // correctness.
       raw
         .find(
           { 'pending.source': { $gt: after } },
@@ -187,8 +195,8 @@ function createPendingCollection(model: Model<unknown>): PendingCollection {
         .limit(limit)
         .toArray(),
     async find(recordId) {
-      const found = await raw.findOne({ _id: recordId }, { ...MAJORITY, projection: { pending: 1 } })
-      return found?.pending ?? []
+      const record = await raw.findOne({ _id: recordId }, { ...MAJORITY, projection: { pending: 1 } })
+      return record?.pending ?? []
     },
     async clear(recordIds, sources) {
       await raw.updateMany(

@@ -6,15 +6,15 @@ import { HASH_BYTES, merkleRoot, TILE_WIDTH, type Tile } from '../crypto/merkle.
  */
 export interface EntryTree {
   /**
-   * Takes the next leaves, as hashLeaves() gives them.
+   * Appends leaves: hashes of 32 bytes, side by side.
    *
-   * @returns the tiles that they complete, lower levels first
+   * @returns the tiles that they complete
    */
   add(leaves: Buffer): Tile[]
   /**
-   * Ends the tree.
+   * Ends the tree; nothing may be added after that.
    *
-   * @returns the tiles at its right edge, and the root as hex.
+   * @returns the tiles at its right edge that weren't full, lower levels first, and the root as hex
    * @throws RangeError without a leaf
    */
   finish(): { tiles: Tile[]; root: string }
@@ -32,11 +32,12 @@ interface Level {
 
 const TILE_BYTES = TILE_WIDTH * HASH_BYTES
 
+/** An empty tree. */
 export function createEntryTree(): EntryTree {
   const levels: Level[] = []
   let count = 0
 
-  /** Appends hashes to a level, and completes each tile that they fill. */
+  /** Appends hashes to a level, and completes each tile that they fill; these are added to `done`. */
   function grow(level: number, hashes: Buffer, done: Tile[]): void {
     const row = (levels[level] ??= { hashes: [], length: 0, tiles: 0 })
     for (let from = 0; from < hashes.length;) {
@@ -48,7 +49,7 @@ export function createEntryTree(): EntryTree {
     }
   }
 
-  /** Ends the growing tile of a level, adds it to `done`, and its root to the next level. */
+  /** Completes the growing tile of a level: it is added to `done`, and its root to the level above. */
   function complete(level: number, done: Tile[]): void {
     const row = levels[level]
     if (row === undefined) return

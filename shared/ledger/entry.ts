@@ -34,8 +34,9 @@ export const entryView = z
 const UNREADABLE = 'unreadable'
 
 /**
- * The published form, which a leaf covers: exactly these four fields. A stored entry that has no such form is
- * published as `unreadable`, with its number alone, so that one bad entry stops neither sealing nor reading.
+ * Returns an entry as it is published and as its leaf covers it: exactly these four fields. A stored entry
+ * whose content isn't valid is published with the kind `unreadable`, empty data, and its time if it has one
+ * (else 0), so that one bad entry stops neither sealing nor reading.
  */
 export function viewEntry(entry: EntryRecord): LedgerEntry {
   const { _id: id, at, kind, data } = entry
@@ -44,13 +45,16 @@ export function viewEntry(entry: EntryRecord): LedgerEntry {
     : { id, at: isTime(at) ? at : 0, kind: UNREADABLE, data: {} }
 }
 
-/** Whether a stored entry, numbered or pending, can be published: time, kind and data have their forms. */
+/**
+ * Whether a stored entry, numbered or pending, can be published with its content: `at` is a time, kind and
+ * data have canonical JSON, and it isn't too long.
+ */
 export const isReadable = (entry: MaybeEntry): boolean => canonicalContent(entry) !== undefined
 
 /**
- * Hashes the published form of each entry.
+ * Computes the leaf of each entry from its published form.
  *
- * @returns the leaves, one after the other, and the entries that are published as `unreadable`
+ * @returns the leaves (32 bytes each) side by side, and the entries that are published as `unreadable`
  */
 export function computeLeaves(entries: readonly EntryRecord[]): {
   leaves: Buffer
@@ -92,14 +96,14 @@ const BESIDE_CONTENT = '{"data":,"kind":}'.length
 
 const isTime = (at: unknown): boolean => Number.isSafeInteger(at) && (at as number) >= 0
 
-/** The record that a source names. */
+/** The record id in a source, `<record id>/<step>`. @throws TypeError if it has none */
 export function recordOf(source: string): string {
   const slash = source.indexOf('/')
   if (slash < 1) throw new TypeError(`"source" expected <record id>/<step>, got ${JSON.stringify(source)}`)
   return source.slice(0, slash)
 }
 
-/** A pending entry with its number. */
+/** Makes the numbered entry of a pending one. */
 export function numberEntry(pending: PendingEntry, id: number): EntryRecord {
   const { source, at, kind, data } = pending
   return { _id: id, source, record: recordOf(source), at, kind, data }

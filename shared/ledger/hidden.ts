@@ -15,10 +15,11 @@ export const hiddenFields = { hidden_at: Number, hidden_rule: String } as const
 export const NOT_HIDDEN = { hidden_at: { $exists: false } } as const
 
 /**
- * Hides a record at `hiddenAt`, or shows it again if that is undefined and it is hidden for this rule. Its
- * ledger entry is stored by the same write.
+ * Hides a record that isn't hidden or, if `hiddenAt` is undefined, shows one again that is hidden for exactly
+ * this rule (for none, if `rule` is undefined). The ledger entry about it is stored by the same write.
  *
- * @returns false if the record was in that state already, or does not exist
+ * @param hiddenAt Unix seconds
+ * @returns false, and nothing is written, if the record doesn't exist or is in another state
  */
 export type SetHidden = (
   id: string,
@@ -29,18 +30,20 @@ export type SetHidden = (
   pushed?: Readonly<Record<string, unknown>>,
 ) => Promise<boolean>
 
+/** The SetHidden of one collection. */
 export function createSetHidden<Stored extends Hideable & { _id: string }>(model: Model<Stored>): SetHidden {
   return async (id, hiddenAt, rule, entry, pushed) => {
-    const filter =
-      hiddenAt === undefined
-        ? { _id: id, hidden_at: { $exists: true }, hidden_rule: rule ?? { $exists: false } }
-        : { _id: id, ...NOT_HIDDEN }
-    const change =
-      hiddenAt === undefined
-        ? { $unset: { hidden_at: 1, hidden_rule: 1 } }
-        : { $set: { hidden_at: hiddenAt, ...(rule === undefined ? {} : { hidden_rule: rule }) } }
+    let filter: object
+    let change: object
+    if (hiddenAt === undefined) {
+      filter = { _id: id, hidden_at: { $exists: true }, hidden_rule: rule ?? { $exists: false } }
+      change = { $unset: { hidden_at: 1, hidden_rule: 1 } }
+    } else {
+      filter = { _id: id, ...NOT_HIDDEN }
+      change = { $set: { hidden_at: hiddenAt, ...(rule === undefined ? {} : { hidden_rule: rule }) } }
+    }
     const update = { ...change, $push: { pending: entry, ...pushed } }
-    const { matchedCount } = await model.collection.updateOne(filter as object, update as object)
+    const { matchedCount } = await model.collection.updateOne(filter, update as object)
     return matchedCount === 1
   }
 }

@@ -1,19 +1,20 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import type { Context } from '../context.ts'
-import { logTiles, tilePath } from '../crypto/log-tree.ts'
+import { listLogTiles, tilePath } from '../crypto/log-tree.ts'
 import { HASH_BYTES, TILE_WIDTH } from '../crypto/merkle.ts'
 import { replaceFile } from '../foundation/durable-file.ts'
-import { bundleEntries, readCheckpoint, writeNote } from './log-service.ts'
+import { bundleEntries, readCheckpoint, formatCosignedNote } from './log-service.ts'
 
 /** Tiles read at once. */
 const GROUP = 64
 
 /**
- * Writes the log of the last checkpoint as files that any web server can serve (C2SP tlog-tiles): tiles,
- * entries, and the checkpoint last, so that all it covers is there. Files that are there already stay.
+ * Writes the log of the last checkpoint into a folder, as files that any web server can serve (C2SP
+ * tlog-tiles): tiles, entries, and last the checkpoint, so that all it covers is there. Tiles that are there
+ * already stay.
  *
- * @returns its size, and how many files were written
+ * @returns the log's size, and how many files were written
  * @throws Refusal `no_such_seal`
  */
 export async function exportLog(
@@ -21,14 +22,14 @@ export async function exportLog(
   folder: string,
 ): Promise<{ size: number; files: number }> {
   const { checkpoint } = await readCheckpoint(ctx)
-  const missing = [...logTiles(checkpoint.size)].filter(
+  const missing = [...listLogTiles(checkpoint.size)].filter(
     (tile) => !fs.existsSync(path.join(folder, tilePath(tile))),
   )
   let files = 0
-  const put = (place: string, bytes: Buffer): void => {
-    const file = path.join(folder, place)
+  const writeFile = (relativePath: string, bytes: Buffer): void => {
+    const file = path.join(folder, relativePath)
     fs.mkdirSync(path.dirname(file), { recursive: true })
-    // A file that a kill cuts off has another name.
+    // Renamed once it is whole: a kill can leave a cut-off file only under the other name.
     fs.writeFileSync(`${file}.new`, bytes)
     fs.renameSync(`${file}.new`, file)
     files++
@@ -44,13 +45,13 @@ export async function exportLog(
       if (tile.level === 0) {
         const entries = await ctx.entries.list(tile.index * TILE_WIDTH + 1, tile.width)
         if (entries.length < tile.width) throw new Error(`an entry below tile 0/${tile.index} is missing`)
-        put(tilePath({ ...tile, level: 'entries' }), bundleEntries(entries))
+        writeFile(tilePath({ ...tile, level: 'entries' }), bundleEntries(entries))
       }
-      put(tilePath(tile), hashes.subarray(0, tile.width * HASH_BYTES))
+      writeFile(tilePath(tile), hashes.subarray(0, tile.width * HASH_BYTES))
     }
   }
   fs.mkdirSync(folder, { recursive: true })
-  replaceFile(path.join(folder, 'checkpoint'), await writeNote(ctx, checkpoint))
+  replaceFile(path.join(folder, 'checkpoint'), await formatCosignedNote(ctx, checkpoint))
   fs.chmodSync(path.join(folder, 'checkpoint'), 0o644)
   return { size: checkpoint.size, files: files + 1 }
 }

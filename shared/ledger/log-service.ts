@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { KeyProof } from '../crypto/key-tree.ts'
-import { verifyLogConsistency, verifyLogInclusion, widthIn } from '../crypto/log-tree.ts'
+import { verifyLogConsistency, verifyLogInclusion, tileWidth } from '../crypto/log-tree.ts'
 import { HASH_BYTES, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
 import { formatLogProof, formatNote } from '../crypto/note.ts'
 import type { Context } from '../context.ts'
@@ -26,15 +26,19 @@ export async function readCheckpoint(
   return { seal, checkpoint }
 }
 
-/** A checkpoint as a signed note, with the cosignatures that fit in it. */
-export async function writeNote(
+/** Formats a checkpoint as a signed note, with its stored cosignatures below (as many as are shown). */
+export async function formatCosignedNote(
   ctx: Pick<Context, 'cosignatures'>,
   { size, text, line }: StoredCheckpoint,
 ): Promise<string> {
   return formatNote(text, [line, ...(await ctx.cosignatures.listLines(size))])
 }
 
-/** The hashes of a tile of the last checkpoint's log. @throws Refusal `no_such_seal`, `no_such_index` */
+/**
+ * Reads the first `width` hashes of a tile of the last checkpoint's log, side by side.
+ *
+ * @throws Refusal `no_such_seal`; `no_such_index` if the tile has fewer hashes there
+ */
 export async function readTile(
   ctx: LogContext,
   level: number,
@@ -49,9 +53,9 @@ export async function readTile(
 }
 
 /**
- * The entries below a tile of level 0: for each, two bytes of length and its canonical JSON.
+ * Reads the first `width` entries below a tile of level 0, as bundleEntries() writes them.
  *
- * @throws Refusal `no_such_seal`, `no_such_index`
+ * @throws Refusal `no_such_seal`; `no_such_index` if the last checkpoint covers fewer entries there
  */
 export async function readEntryBundle(ctx: LogContext, index: number, width: number): Promise<Buffer> {
   await requireTile(ctx, 0, index, width)
@@ -61,6 +65,10 @@ export async function readEntryBundle(ctx: LogContext, index: number, width: num
   return bundleEntries(entries)
 }
 
+/**
+ * Concatenates entries as an entry bundle (C2SP tlog-tiles, "Log entries"): for each, the length in two
+ * bytes, big-endian, and its canonical JSON.
+ */
 export function bundleEntries(entries: readonly EntryRecord[]): Buffer {
   return Buffer.concat(
     entries.flatMap((entry) => {
@@ -72,7 +80,10 @@ export function bundleEntries(entries: readonly EntryRecord[]): Buffer {
   )
 }
 
-/** @throws Refusal if the last checkpoint's log has no tile of this width there */
+/**
+ *
+ * @throws Refusal `no_such_seal`; `no_such_index` if the last checkpoint's log has fewer hashes in this tile
+ */
 async function requireTile(
   ctx: Pick<Context, 'seals'>,
   level: number,
@@ -80,11 +91,11 @@ async function requireTile(
   width: number,
 ): Promise<void> {
   const { size } = (await readCheckpoint(ctx)).checkpoint
-  const there = widthIn(size, level, index)
-  if (there < width)
+  const fullWidth = tileWidth(size, level, index)
+  if (fullWidth < width)
     throw new Refusal(
       'no_such_index',
-      `In the log of ${size} entries this tile has ${there} hashes; expected a width from 1 to that.`,
+      `In the log of ${size} entries this tile has ${fullWidth} hashes; expected a width from 1 to that.`,
       { field: 'place' },
     )
 }
@@ -98,9 +109,10 @@ export const consistencyView = z.object({
 })
 
 /**
- * The proof that the log of `to` entries begins with the one of `from`.
+ * Makes the proof that the log of `to` entries begins with the one of `from` entries, and verifies it.
  *
- * @throws Refusal `no_such_seal`, `invalid_field`
+ * @param given `to`; the size of the last checkpoint if absent
+ * @throws Refusal `no_such_seal`; `invalid_field` unless from <= to <= the last checkpoint's size
  */
 export async function readConsistency(
   ctx: LogContext,
@@ -136,15 +148,16 @@ export async function readConsistency(
 }
 
 /**
- * Reads the last checkpoint and gives a function that writes an entry's place in that log as C2SP tlog-proof:
- * undefined for a later entry, and if there is no checkpoint.
+ * Reads the last checkpoint, and returns a function that gives the text of an entry's proof of inclusion in
+ * that log (C2SP tlog-proof): undefined for an entry that the checkpoint doesn't cover, or without a
+ * checkpoint.
  */
-export async function createLogProofWriter(
+export async function createLogProofFormatter(
   ctx: LogContext,
 ): Promise<(entry: EntryRecord) => Promise<string | undefined>> {
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
   if (checkpoint === undefined) return async () => undefined
-  const note = await writeNote(ctx, checkpoint)
+  const note = await formatCosignedNote(ctx, checkpoint)
   const { size, root } = checkpoint
   return async (entry) => {
     if (entry._id > size) return undefined
@@ -185,7 +198,12 @@ export const keysView = z.object({
   tlog_proof: z.string().describe("the closing entry's place in the log, as c2sp.org/tlog-proof@v1"),
 })
 
-/** An agent's keys, or null, with the proof up to the last checkpoint. @throws Refusal `no_such_seal` */
+/**
+ * Reads an agent's keys, null if it has none, with the proof of either that leads to the last checkpoint. The
+ * keys are those before the entries of the last signed seal.
+ *
+ * @throws Refusal `no_such_seal` if no checkpoint is signed yet, or none that covers keys
+ */
 export async function readKeys(ctx: LogContext, agentId: string): Promise<z.input<typeof keysView>> {
   const { seal } = await readCheckpoint(ctx)
   const closing = await ctx.entries.find(seal.to_id)
@@ -199,8 +217,8 @@ export async function readKeys(ctx: LogContext, agentId: string): Promise<z.inpu
   if (keyState(tree).root !== root)
     throw new Error(`the keys up to entry ${upTo} have another root than entry ${seal.to_id} states`)
   const proof: KeyProof = tree.prove(agentId)
-  const writeLogProof = await createLogProofWriter(ctx)
-  const tlogProof = await writeLogProof(closing)
+  const formatLogProofOf = await createLogProofFormatter(ctx)
+  const tlogProof = await formatLogProofOf(closing)
   if (tlogProof === undefined) throw new Error(`entry ${seal.to_id} is not in the log of its own checkpoint`)
   return {
     agent_id: agentId,

@@ -25,6 +25,7 @@ const tileSchema = new Schema<LogTileRecord>(
 
 const DUPLICATE_KEY = 11_000
 
+/** The tiles of the log's tree. */
 export function createLogStore(connection: Connection) {
   const tiles = connection.model<LogTileRecord>('LogTile', tileSchema)
   const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<LogTileRecord>
@@ -34,7 +35,10 @@ export function createLogStore(connection: Connection) {
 
   return {
     models: { tiles },
-    /** Stores each tile that is wider than the stored one, so no late writer takes back what another added. */
+    /**
+     * Stores each given tile unless the stored one is as wide or wider, so that a late writer doesn't take
+     * back what another has added.
+     */
     async putTiles(given: readonly Tile[]): Promise<void> {
       if (given.length === 0) return
       const writes = given.map(({ level, index, hashes }) => {
@@ -56,13 +60,19 @@ export function createLogStore(connection: Connection) {
         if (failed.length === 0 || !failed.every(({ code }) => code === DUPLICATE_KEY)) throw error
       }
     },
-    /** For each address the tile's hashes, one after the other, as many as are stored; undefined if none are. */
+    /**
+     * For each address the tile's hashes, one after the other, as many as are stored; undefined if none are.
+     */
     findTiles,
-    /** The root of the log's first `size` entries. @throws TypeError if a tile is missing */
+    /**
+     * The root of the log's first `size` entries, by its stored tiles.
+     *
+     * @throws TypeError if a tile is missing
+     */
     async readRoot(size: number): Promise<Buffer> {
       const edge = edgeTiles(size)
-      const found = await findTiles(edge)
-      const byId = new Map(edge.map((address, place) => [tileId(address), found[place]]))
+      const hashes = await findTiles(edge)
+      const byId = new Map(edge.map((address, place) => [tileId(address), hashes[place]]))
       return logRootFromTiles(size, (address) => byId.get(tileId(address)))
     },
   }
@@ -72,16 +82,19 @@ export type LogStore = ReturnType<typeof createLogStore>
 
 const tileId = ({ level, index }: TilePlace): string => `${level}/${index}`
 
-/** The hashes of tiles, in the order of the ids; undefined for a tile that a majority doesn't have. */
+/**
+ * Reads tiles by their ids: for each id, in the given order, the tile's hashes side by side; undefined for a
+ * tile that a majority doesn't have.
+ */
 export async function findHashes(
   { collection }: Pick<Model<unknown>, 'collection'>,
   ids: readonly string[],
 ): Promise<(Buffer | undefined)[]> {
-  const found = await (
+  const stored = await (
     collection as unknown as mongoose.mongo.Collection<Pick<LogTileRecord, '_id' | 'hashes'>>
   )
     .find({ _id: { $in: [...ids] } }, { ...MAJORITY, promoteBuffers: true, batchSize: ids.length + 1 })
     .toArray()
-  const byId = new Map(found.map(({ _id, hashes }) => [_id, hashes]))
+  const byId = new Map(stored.map(({ _id, hashes }) => [_id, hashes]))
   return ids.map((id) => byId.get(id))
 }

@@ -2,8 +2,8 @@ import type { Context } from '../context.ts'
 import {
   createLogTree,
   edgeTiles,
-  logConsistency,
-  logInclusion,
+  logConsistencyPath,
+  logInclusionPath,
   tilesForConsistency,
   tilesForInclusion,
   type LogTree,
@@ -28,22 +28,22 @@ export interface LogState {
 
 type LogContext = Pick<Context, 'logTiles'>
 
+/** A log's size and root, as closing entries and the seal memory state them. */
 export const logState = (tree: LogTree): LogState => ({ size: tree.size, root: tree.root().toString('hex') })
 
-/** The log of the first `size` entries by its stored tiles; undefined if some are missing. */
+/** Reads the log of the first `size` entries from its stored tiles; undefined if some are missing. */
 export async function readLogFromTiles({ logTiles }: LogContext, size: number): Promise<LogTree | undefined> {
   const edge = edgeTiles(size)
   const stored = await logTiles.findTiles(edge)
   const hashes = edge.map(({ width }, place) => stored[place]?.subarray(0, width * HASH_BYTES))
-  if (hashes.some((found, place) => found?.length !== (edge[place]?.width ?? 0) * HASH_BYTES))
-    return undefined
-  return createLogTree(size, hashes)
+  const isComplete = edge.every(({ width }, place) => hashes[place]?.length === width * HASH_BYTES)
+  return isComplete ? createLogTree(size, hashes) : undefined
 }
 
 /**
  * Builds the log from the first `size` entries.
  *
- * @param put stores the tiles
+ * @param put stores the tiles; without it they are not stored
  * @throws SealError if an entry is missing
  */
 export async function buildLogFromEntries(
@@ -55,8 +55,10 @@ export async function buildLogFromEntries(
   if (size === 0) return tree
   let due = 1
   for await (const page of entries.pages(1, size)) {
-    for (const { _id } of page)
-      if (_id !== due++) throw new SealError(`entry ${due - 1} is missing from the ledger`)
+    for (const { _id } of page) {
+      if (_id !== due) throw new SealError(`entry ${due} is missing from the ledger`)
+      due++
+    }
     const tiles = tree.append(computeLeaves(page).leaves)
     await put?.(tiles)
   }
@@ -65,28 +67,36 @@ export async function buildLogFromEntries(
   return tree
 }
 
-/** The hashes that prove that entry `id` is in the log of the first `size` entries. */
+/** The inclusion proof (RFC 6962 section 2.1.1) of entry `id` in the log of the first `size` entries. */
 export const proveInLog = ({ logTiles }: LogContext, id: number, size: number): Promise<Buffer[]> =>
-  withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) => logInclusion(id - 1, size, readTile))
+  withTiles(logTiles, tilesForInclusion(id - 1, size), (readTile) => logInclusionPath(id - 1, size, readTile))
 
-/** The hashes that prove that the log of `size` entries begins with that of `oldSize`. */
+/**
+ * The consistency proof (RFC 6962 section 2.1.2) that the log of `size` entries begins with that of
+ * `oldSize`.
+ */
 export const proveConsistency = (
   { logTiles }: LogContext,
   oldSize: number,
   size: number,
 ): Promise<Buffer[]> =>
   withTiles(logTiles, tilesForConsistency(oldSize, size), (readTile) =>
-    logConsistency(oldSize, size, readTile),
+    logConsistencyPath(oldSize, size, readTile),
   )
 
-/** Reads these tiles, then runs a computation that looks tiles up by their address. */
+/**
+ * Reads these tiles, then runs `work` with a function that gives each by its address, undefined for a missing
+ * one.
+ *
+ * @returns what `work` returns
+ */
 async function withTiles<T>(
   logTiles: LogStore,
   addresses: TileAddress[],
   work: (readTile: ReadTile) => T,
 ): Promise<T> {
-  const found = await logTiles.findTiles(addresses)
+  const hashes = await logTiles.findTiles(addresses)
   const keyOf = ({ level, index }: TileAddress): string => `${level}/${index}`
-  const tiles = new Map(addresses.map((address, place) => [keyOf(address), found[place]]))
+  const tiles = new Map(addresses.map((address, place) => [keyOf(address), hashes[place]]))
   return work((address) => tiles.get(keyOf(address)))
 }

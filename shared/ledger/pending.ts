@@ -83,7 +83,7 @@ export const PENDING_INDEX = [
   { partialFilterExpression: { 'pending.source': { $exists: true } } },
 ] as const
 
-/** Whether the records of this schema carry pending entries, which the sequencer reads. */
+/** Whether the records of this schema can carry pending entries. */
 export const carriesPendingEntries = (schema: Schema): boolean => schema.path('pending') !== undefined
 
 /** A fresh salt for a commitment, as hex: 32 random bytes. */

@@ -39,8 +39,8 @@ export const proofView = z.object({
 })
 
 /**
- * The proof that an entry stands under a seal, made from the seal, the entry and at most 3 tiles of 8 KiB for
- * up to 2^24 entries.
+ * Makes the proof that the entry at place `index` is under seal `seq`. It reads the seal, the entry and, for
+ * up to 2^24 entries, at most 3 tiles of 8 KiB.
  *
  * @param index place under the seal, from 0
  * @throws Refusal `no_such_seal`, `no_such_index`
@@ -66,9 +66,10 @@ export async function readProof(
 }
 
 /**
- * The proofs that these entries stand under a seal.
+ * Makes the proof for each of these entries that it is under a seal, from the stored tiles, and verifies it.
  *
- * @throws Error if one doesn't lead to the seal's root: then what is stored is wrong
+ * @param stored entries that the seal covers
+ * @throws Error if a proof doesn't lead to the seal's root: then what is stored is wrong
  */
 export async function proveEntries(
   ctx: Pick<Context, 'seals'>,
@@ -77,14 +78,14 @@ export async function proveEntries(
 ): Promise<SealProof[]> {
   const { _id: seq, count, root, from_id: fromId } = seal
   const keyOf = ({ level, index }: TileAddress): string => `${level}/${index}`
-  // Entries beside each other share tiles.
+  // Keyed by address, since entries that are near each other share tiles.
   const addresses = new Map(
     stored
       .flatMap(({ _id }) => tilesForProof(count, _id - fromId))
       .map((address) => [keyOf(address), address]),
   )
-  const found = await ctx.seals.findTiles(seq, [...addresses.values()])
-  const tiles = new Map([...addresses.keys()].map((key, place) => [key, found[place]]))
+  const hashes = await ctx.seals.findTiles(seq, [...addresses.values()])
+  const tiles = new Map([...addresses.keys()].map((key, place) => [key, hashes[place]]))
   return stored.map((record) => {
     const entry = viewEntry(record)
     const index = record._id - fromId

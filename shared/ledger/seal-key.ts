@@ -8,8 +8,8 @@ import { SealError } from './seal.ts'
 import { memoryText, NO_PAYLOAD_HASH, readMemory } from './seal-memory.ts'
 
 /**
- * The Ed25519 secret key (32 bytes, the seed of RFC 8032) from its file: 64 lower-case hex characters and a
- * line feed, readable by its owner alone.
+ * Reads the Ed25519 secret key (32 bytes, the seed of RFC 8032) from its file: 64 lower-case hex characters
+ * and a line feed, readable by its owner alone.
  *
  * @returns undefined if there is no such file: a key may be given later
  * @throws SealError if others may read the file, or it holds something else
@@ -29,19 +29,22 @@ export function readSealKey(file: string): Uint8Array | undefined {
   }
 }
 
-/** The file of the seal memory unless another is named: beside the key. */
+/** Where the seal memory lies if no other place is named: beside the key. */
 export const defaultMemoryFile = (keyFile: string): string => path.join(path.dirname(keyFile), 'seal-memory')
 
 /**
- * Makes a seal key, mode 600, if there is no file yet, and its memory, which says that nothing was signed with
- * it. The key gets its name only once it is whole and synced, and never replaces another. The memory is
- * written first: a memory without its key has signed nothing and is replaced, and a key without its memory
- * signs nothing.
+ * Makes a seal key, mode 600, and its memory, which says that nothing was signed with it. Does nothing if the
+ * key's file exists. A memory that knows a signature stays as it is: then this key can't sign until an
+ * operator adopts a seal.
+ *
+ * The memory is written first: a memory without its key has signed nothing and is replaced, and a key without
+ * its memory signs nothing. The key gets its name only once it is whole and synced, and never replaces
+ * another.
  */
 export function ensureSealKey(file: string, memoryFile: string = defaultMemoryFile(file)): void {
   if (fs.existsSync(file)) return
   const key = randomBytes(32)
-  // A memory of signatures belongs to a key that is gone; it stays, and forbids what it forbade.
+  // A memory that knows a signature belongs to a key that is gone; it stays, and forbids what it forbade.
   if ((readMemory(memoryFile)?.seq ?? 0) === 0)
     replaceFile(
       memoryFile,

@@ -22,7 +22,9 @@ const rememberedFile = z.object({
   pubkey: hex(64),
   /** The log's name. */
   origin: z.string().exactOptional(),
-  /** The log and the agents' keys after that seal: no smaller log is signed, and no other one of this size. */
+  /**
+   * The log and the agents' keys after that seal: no smaller log is signed, and no other one of this size.
+   */
   log: z.object({ size: z.int().min(0), root: hex(64) }).exactOptional(),
   keys: z.object({ root: hex(64), count: z.int().min(0) }).exactOptional(),
   /**
@@ -34,18 +36,22 @@ const rememberedFile = z.object({
 
 export const NO_PAYLOAD_HASH = '0'.repeat(64)
 
-/** A seal memory as its file has it. */
+/** The text of a seal memory's file. */
 export const memoryText = (remembered: Remembered): string => `${JSON.stringify(remembered)}\n`
 
-/** The file of the seal memory: SEAL_MEMORY_FILE, else the one that `npm start` keeps in DATA_DIR. */
+/**
+ * The path of the seal memory: SEAL_MEMORY_FILE, else `seal-memory` in DATA_DIR, where `npm start` keeps it.
+ */
 export function memoryFileOf({ secrets, dataDir }: Pick<Config, 'secrets' | 'dataDir'>): string {
   return secrets.sealMemoryFile ?? path.join(dataDir, 'seal-memory')
 }
 
 export interface SealMemory {
-  /** @returns undefined if there is no file. @throws SealError if it can't be read */
+  /** @returns undefined if there is no file. @throws SealError if the file is damaged */
   read(): Remembered | undefined
-  /** Resolves when the file and its name are synced: after a crash it holds this or what it held before. */
+  /**
+   * Replaces what it holds. Resolves when that is synced; after a crash before, it holds the old or the new.
+   */
   write(remembered: Remembered, watch?: WatchStep): Promise<void>
   /** Releases the lock. */
   close(): void
@@ -67,7 +73,7 @@ export function openSealMemory(file: string): SealMemory | undefined {
   }
 }
 
-/** @returns undefined if there is no file. @throws SealError if it can't be read */
+/** Reads a seal memory. @returns undefined if there is no file. @throws SealError if the file is damaged */
 export function readMemory(file: string): Remembered | undefined {
   const broken = `The seal memory ${file} does not hold what was written there. Restore it from where it was kept, or adopt the last signed seal of the database (operator seal --adopt SEQ HASH).`
   return readJsonFile(file, rememberedFile, (cause) => new SealError(broken, { cause }))
@@ -83,28 +89,32 @@ export function readMemoryUnlessDamaged(file: string): Remembered | undefined {
   }
 }
 
-/** A seal by what a signature on it would commit to. */
+/** A seal, identified by what its signature commits to. */
 export interface SealHead {
   seq: number
   /** SHA-256 of its payload, as hex. */
   payloadHash: string
 }
 
-/** The head of a database without a signed seal. */
+/** Stands for the last signed seal if there is none. */
 export const NOTHING_SIGNED: SealHead = { seq: 0, payloadHash: NO_PAYLOAD_HASH }
 
+/** A stored seal by its seq and payload hash. */
 export function headOf(seal: SealRecord): SealHead {
   return { seq: seal._id, payloadHash: sealPayloadHash(sealFields(seal)) }
 }
 
 /**
- * Why the next seal must not be signed, or undefined if it may be. In an unbroken history the memory holds the
- * last signed seal of the database, or the next one if its signature was made and not stored. Anything else
- * means that the database, the memory or the key is not the one that was in use, and that a signature may be
- * the second one for its seq: a fork, which only an operator may decide on.
+ * Says why the next seal must not be signed, by the seal memory; returns undefined if it may be.
+ *
+ * In an unbroken history the memory holds the last signed seal of the database, or the next one if its
+ * signature was made and not stored. Anything else means that the database, the memory or the key is not the
+ * one that was in use, and that this may be the second signature for its seq: a fork, which only an operator
+ * may decide on.
  *
  * @param last the last signed seal in the database
  * @param next the seal to be signed, the one after `last`
+ * @param pubkey the key that would sign, as hex
  */
 export function findMemoryConflict(
   remembered: Remembered | undefined,

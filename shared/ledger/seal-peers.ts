@@ -9,46 +9,51 @@ import { MAX_PEER_ANSWER_BYTES, PEER_PAUSE_MS, PEER_TIMEOUT_MS } from '../founda
  * since; others have not. Before the first signature after a start, the signer reads what they remember.
  */
 
-/** A service outside this host that publishes the chain; after each start it is asked until it has answered. */
+/**
+ * A service outside this host that publishes the chain; after each start it is asked until it has answered.
+ */
 export interface SealPeer {
   readonly url: string
   /** Named in SEAL_PEERS: nothing is signed before it has answered. */
   readonly isNamed: boolean
-  /** True once settle() was called. */
-  readonly isSettled: boolean
-  /** False during the pause after a try that failed. */
-  isDue(): boolean
+  /** True once its answer was found to agree with the database: then it isn't asked again. */
+  readonly hasAgreed: boolean
+  /** Whether it may be asked now: not during the pause after a failure, which doubles each time. */
+  canBeAsked(): boolean
   /**
-   * Its `GET /seal`.
+   * Fetches the seals of its `GET /seal`. Only their `seq` is checked here.
    *
-   * @throws Error if it doesn't answer in time and in form; then it is not due for a while
+   * @throws Error if it doesn't answer in time and in form; then it is given a pause
    */
   ask(): Promise<Seal[]>
-  /** Notes that its answer agrees with the database: it isn't asked again. */
-  settle(): void
+  /** Sets `hasAgreed`. */
+  markAgreed(): void
 }
 
 const answerForm = z.object({ seals: z.array(z.looseObject({ seq: z.int().min(1) })) })
 
+/** The peers of SEAL_PEERS, after this service's own public URL if that is set and not among them. */
 export function createSealPeers({
   publicUrl,
   sealPeers,
 }: Pick<Config, 'publicUrl' | 'sealPeers'>): SealPeer[] {
-  const own = publicUrl === undefined || sealPeers.includes(publicUrl) ? [] : [createPeer(publicUrl, false)]
-  return [...own, ...sealPeers.map((url) => createPeer(url, true))]
+  const named = sealPeers.map((url) => createPeer(url, true))
+  if (publicUrl === undefined || sealPeers.includes(publicUrl)) return named
+  return [createPeer(publicUrl, false), ...named]
 }
 
+/** A peer that was not asked yet. @param isNamed whether SEAL_PEERS names it */
 function createPeer(url: string, isNamed: boolean): SealPeer {
-  let isSettled = false
+  let hasAgreed = false
   let pauseMs: number = PEER_PAUSE_MS.first
   let dueAt = -Infinity
   return {
     url,
     isNamed,
-    get isSettled() {
-      return isSettled
+    get hasAgreed() {
+      return hasAgreed
     },
-    isDue: () => performance.now() >= dueAt,
+    canBeAsked: () => performance.now() >= dueAt,
     async ask() {
       try {
         return answerForm.parse(JSON.parse(await readText(`${url}/seal`))).seals as unknown as Seal[]
@@ -58,12 +63,17 @@ function createPeer(url: string, isNamed: boolean): SealPeer {
         throw error
       }
     },
-    settle() {
-      isSettled = true
+    markAgreed() {
+      hasAgreed = true
     },
   }
 }
 
+/**
+ * Fetches a text.
+ *
+ * @throws Error if there is no answer in time, its status is no success, or it is too long
+ */
 async function readText(url: string): Promise<string> {
   const answer = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(PEER_TIMEOUT_MS) })
   if (!answer.ok || answer.body === null) throw new Error(`it answered ${answer.status}`)
@@ -75,10 +85,10 @@ async function readText(url: string): Promise<string> {
 }
 
 /**
- * A peer's seals that this key has signed and that are not the ones stored here. Seals without a good
- * signature don't count: anyone can make them up.
+ * Returns those of a peer's seals that the key `pubkey` (hex) has signed and that aren't known here. Seals
+ * without a valid signature are left out: anyone can make them up.
  *
- * @param ours the payload hash that is stored here for a seq
+ * @param ours gives the payload hash that is known here for a seq; undefined if there is none
  */
 export function findUnknownSeals(
   theirs: readonly Seal[],
@@ -88,7 +98,7 @@ export function findUnknownSeals(
   return theirs.filter((seal) => {
     if (!seal.signed || seal.pubkey !== pubkey) return false
     try {
-      // The signature, which takes longer, only if it matters.
+      // The hash first: verifying the signature takes longer.
       return sealPayloadHash(seal) !== ours(seal.seq) && verifySealSignature(seal).ok
     } catch {
       return false

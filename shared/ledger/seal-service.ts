@@ -5,7 +5,7 @@ import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { findTailFault } from './chain-check.ts'
 import { nextSealAt, viewSeal } from './seal.ts'
 
-/** When the next seal is due, in Unix seconds, and whether there is anything to seal. */
+/** When the next seal is due (`at`, Unix seconds), and whether there is an entry to seal (`isNeeded`). */
 export async function readNextSeal(
   ctx: Pick<Context, 'entries' | 'seals' | 'config' | 'now'>,
 ): Promise<{ at: number; isNeeded: boolean }> {
@@ -18,7 +18,7 @@ export async function readNextSeal(
   }
 }
 
-/** Enqueues sealing and signing if they are due. Both jobs look for themselves what there is to do. */
+/** Enqueues a sealing job if a seal is due, and a signing job if a seal is unsigned. */
 export async function enqueueDueSealing(ctx: Context): Promise<void> {
   const next = await readNextSeal(ctx)
   if (next.isNeeded && next.at <= unixSeconds(ctx.now()))
@@ -26,17 +26,17 @@ export async function enqueueDueSealing(ctx: Context): Promise<void> {
   await enqueueSigning(ctx)
 }
 
-/** Enqueues signing if there is an unsigned seal. */
+/** Enqueues a signing job if there is an unsigned seal. */
 export async function enqueueSigning(ctx: Context): Promise<void> {
   const unsigned = await ctx.seals.listUnsigned(1)
   if (unsigned.length > 0) await ctx.queues.enqueue('sign-seals', {}, { debounceId: 'sign-seals' })
 }
 
-/** Enqueues verifyWholeChain() if it last ran too long ago. */
+/** Enqueues a check of the whole chain if the last one is too long ago, or there was none. */
 export async function enqueueChainCheck(ctx: Context): Promise<void> {
   const { walked_at: walkedAt } = await ctx.seals.readStatus()
   const ageMs = walkedAt === undefined ? Number.POSITIVE_INFINITY : ctx.now() - walkedAt * SECOND_MS
-  // If the clock was set back, the chain is verified once more.
+  // A negative age means that the clock was set back: then the chain is checked once more.
   if (ageMs >= CHAIN_WALK_EVERY_MS || ageMs < -SECOND_MS)
     await ctx.queues.enqueue('check-chain', {}, { debounceId: 'check-chain' })
 }
@@ -52,10 +52,13 @@ export interface SealList {
   verified: { seq: number; walkedAt: number | null }
 }
 
-/** At most so many seals that the workers have not verified yet are verified by a request. */
+/** How many seals that the workers haven't verified yet a request verifies. */
 const TAIL_SEALS = 100
 
-/** Where the chain stands. `tag` is the same text for the same state, so an ETag needs no list of seals. */
+/**
+ * Reads where the chain stands: the last seal, the seqs of the first unsigned ones, and the workers' status.
+ * `tag` changes with any of these, so that an ETag needs no list of seals.
+ */
 export async function readChainState(ctx: Pick<Context, 'seals'>) {
   const [last, unsignedSeqs, status] = await Promise.all([
     ctx.seals.last(),
@@ -71,10 +74,14 @@ export async function readChainState(ctx: Pick<Context, 'seals'>) {
 }
 
 /**
- * The seals after `afterSeq`, or the newest ones if it is absent, ascending.
+ * Lists up to `limit` seals after `afterSeq`, or the newest ones if it is absent, ascending, as GET /seal
+ * does.
  *
- * `isIntact` is what the workers found, who verify each seal as it comes and the whole chain every hour. Links
- * and signatures of newer seals are verified here; their roots were just computed from the stored entries.
+ * `isIntact` is what the workers found, who verify each seal as it comes and the whole chain every hour.
+ * Links and signatures of newer seals are verified here; their roots were just computed from the stored
+ * entries.
+ *
+ * @param state from readChainState()
  */
 export async function listSeals(
   ctx: Pick<Context, 'database' | 'seals'>,
@@ -89,9 +96,8 @@ export async function listSeals(
   const isIntact =
     status.intact &&
     (lastSeq <= status.seq || (await findTailFault(ctx, status.seq, TAIL_SEALS)) === undefined)
-  const [first] = seals
   const isTruncated =
-    afterSeq === undefined ? (first?._id ?? 1) > 1 : (seals.at(-1)?._id ?? lastSeq) < lastSeq
+    afterSeq === undefined ? (seals[0]?._id ?? 1) > 1 : (seals.at(-1)?._id ?? lastSeq) < lastSeq
   return {
     seals: seals.map(viewSeal),
     unsignedSeqs,

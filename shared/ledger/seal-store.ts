@@ -92,10 +92,15 @@ const adoptionSchema = new Schema<AdoptionRecord>(
 )
 adoptionSchema.index(...PENDING_INDEX)
 
-/** The options of a majority read; a transaction has its own read concern and takes no other. */
-const majorityWithin = (session: Session | undefined) =>
-  session === undefined ? MAJORITY : session.inTransaction() ? { session } : { ...MAJORITY, session }
+/**
+ * The options of a majority read, in this session if there is one; a transaction has a read concern already.
+ */
+function majorityWithin(session: Session | undefined) {
+  if (session === undefined) return MAJORITY
+  return session.inTransaction() ? { session } : { ...MAJORITY, session }
+}
 
+/** Seals, their tiles, the chain's status and adoptions. All reads see what a majority has. */
 export function createSealStore(connection: Connection) {
   const seals = connection.model<SealRecord>('Seal', sealSchema)
   const tiles = connection.model<TileRecord>('SealTile', tileSchema)
@@ -103,15 +108,21 @@ export function createSealStore(connection: Connection) {
   const adoptions = connection.model<AdoptionRecord>('SealAdoption', adoptionSchema)
   const raw = () => seals.collection as unknown as mongoose.mongo.Collection<SealRecord>
   const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<TileRecord>
+  /** The seal with the highest seq that matches the filter; null if there is none. */
   const newest = (filter: mongoose.mongo.Filter<SealRecord>, session?: Session) =>
     raw().find(filter, majorityWithin(session)).sort({ _id: -1 }).limit(1).next()
 
   return {
     models: { seals, tiles, status, adoptions },
+    /** The seal with the highest seq, signed or not. */
     async last(session?: Session): Promise<SealRecord | undefined> {
       return (await newest({}, session)) ?? undefined
     },
-    /** @param until Unix seconds: the last one of then */
+    /**
+     * The signed seal with the highest seq.
+     *
+     * @param until if given, only seals made until then (Unix seconds)
+     */
     async lastSigned(session?: Session, until?: number): Promise<SealRecord | undefined> {
       const filter = until === undefined ? {} : { at: { $lte: until } }
       return (await newest({ signed: true, ...filter }, session)) ?? undefined
@@ -119,7 +130,7 @@ export function createSealStore(connection: Connection) {
     async find(seq: number, session?: Session): Promise<SealRecord | undefined> {
       return (await raw().findOne({ _id: seq }, majorityWithin(session))) ?? undefined
     },
-    /** The seal that covers an entry. */
+    /** The seal that covers an entry; undefined if none does yet. */
     async findCovering(entryId: number): Promise<SealRecord | undefined> {
       const seal = await raw()
         .find({ to_id: { $gte: entryId } }, MAJORITY)
@@ -128,32 +139,32 @@ export function createSealStore(connection: Connection) {
         .next()
       return seal !== null && seal.from_id <= entryId ? seal : undefined
     },
-    /** The next after `seq`, ascending. */
+    /** Up to `limit` seals after `seq`, ascending. */
     listAfter: (seq: number, limit: number, session?: Session): Promise<SealRecord[]> =>
       raw()
         .find({ _id: { $gt: seq } }, { ...majorityWithin(session), batchSize: limit })
         .sort({ _id: 1 })
         .limit(limit)
         .toArray(),
-    /** The newest, in ascending order. */
+    /** The `limit` newest seals, in ascending order. */
     async listNewest(limit: number): Promise<SealRecord[]> {
-      const found = await raw()
+      const descending = await raw()
         .find({}, { ...MAJORITY, batchSize: limit })
         .sort({ _id: -1 })
         .limit(limit)
         .toArray()
-      return found.reverse()
+      return descending.reverse()
     },
-    /** The seqs of unsigned seals, ascending. */
+    /** The seqs of the first `limit` unsigned seals, ascending. */
     async listUnsigned(limit: number, session?: Session): Promise<number[]> {
-      const found = await raw()
+      const unsigned = await raw()
         .find({ signed: false }, { ...majorityWithin(session), projection: { _id: 1 }, batchSize: limit })
         .sort({ _id: 1 })
         .limit(limit)
         .toArray()
-      return found.map(({ _id }) => _id)
+      return unsigned.map(({ _id }) => _id)
     },
-    /** The signed seals from one seq to another, ascending. */
+    /** Up to `limit` signed seals from `fromSeq` to `toSeq`, ascending. */
     listSigned: (fromSeq: number, toSeq: number, limit: number, session?: Session): Promise<SealRecord[]> =>
       raw()
         .find(
@@ -163,14 +174,22 @@ export function createSealStore(connection: Connection) {
         .sort({ _id: 1 })
         .limit(limit)
         .toArray(),
-    /** @returns false if there is a seal of this seq, or one that ends at the same entry */
+    /**
+     *
+     * @returns false, and nothing is stored, if there is a seal of this seq or one that ends at the same
+     *   entry
+     */
     insert: (seal: SealRecord): Promise<boolean> => unlessDuplicate(raw().insertOne(seal)),
     /**
-     * Stores a signature where there is none.
+     * Stores the signature of a seal that is stored exactly as `seal`, unsigned.
      *
-     * @returns false if there is no unsigned seal exactly as `seal`
+     * @returns false, and nothing is stored, if there is no such seal
      */
-    async sign(seal: SealRecord, signature: SealSignature & SealNote, session?: Session): Promise<boolean> {
+    async storeSignature(
+      seal: SealRecord,
+      signature: SealSignature & SealNote,
+      session?: Session,
+    ): Promise<boolean> {
       const { _id, at, count, root, prev_root, from_id, to_id } = seal
       const unsigned = { _id, at, count, root, prev_root, from_id, to_id, signed: false }
       const { matchedCount } = await raw().updateOne(
@@ -180,6 +199,7 @@ export function createSealStore(connection: Connection) {
       )
       return matchedCount === 1
     },
+    /** Stores tiles of a seal's tree, in place of those that are stored. */
     async putTiles(seq: number, given: readonly Tile[]): Promise<void> {
       if (given.length === 0) return
       const writes = given.map(({ level, index, hashes }) => {
@@ -188,28 +208,36 @@ export function createSealStore(connection: Connection) {
       })
       await rawTiles().bulkWrite(writes, { ordered: false })
     },
-    /** For each address the tile's hashes, one after the other; undefined if there is no such tile. */
+    /**
+     * For each address, in the given order, the tile's hashes side by side; undefined if there is no such
+     * tile.
+     */
     findTiles: (seq: number, addresses: readonly TilePlace[]): Promise<(Buffer | undefined)[]> =>
       findHashes(
         tiles,
         addresses.map(({ level, index }) => tileId(seq, level, index)),
       ),
+    /** How far the workers have verified the chain, and what they found. */
     async readStatus(session?: Session): Promise<ChainStatus> {
       const query = status
         .findOne({ _id: CHAIN }, { _id: 0 })
         .read('primary')
         .readConcern('majority')
         .lean<ChainStatus>()
-      const found = await (session === undefined ? query : query.session(session))
-      return found ?? NOTHING_VERIFIED
+      const stored = await (session === undefined ? query : query.session(session))
+      return stored ?? NOTHING_VERIFIED
     },
-    /** Puts the status in place of the one that it was made from. @returns false if another came first */
+    /**
+     * Replaces the stored status if its revision is still that of `next`, and counts the revision up.
+     *
+     * @returns false if another process has written a status meanwhile
+     */
     async writeStatus(next: ChainStatus): Promise<boolean> {
       try {
         const { matchedCount, upsertedCount } = await status.replaceOne(
           { _id: CHAIN, revision: next.revision },
           { _id: CHAIN, ...next, revision: next.revision + 1 },
-          // A first status is inserted by the upsert; a second first one meets its `_id`.
+          // The upsert inserts the first status; for a second process its `_id` is a duplicate.
           { upsert: next.revision === 0 },
         )
         return matchedCount + upsertedCount === 1
@@ -220,14 +248,14 @@ export function createSealStore(connection: Connection) {
     },
     /** The pending entries of an adoption; undefined if there is no such adoption. */
     async findAdoption(id: string): Promise<PendingEntry[] | undefined> {
-      const found = await adoptions
+      const adoption = await adoptions
         .findOne({ _id: id })
         .read('primary')
         .readConcern('majority')
         .lean<AdoptionRecord>()
-      return found === null ? undefined : (found.pending ?? [])
+      return adoption === null ? undefined : (adoption.pending ?? [])
     },
-    /** @returns false if there is an adoption of that id */
+    /** @returns false, and nothing is stored, if there is an adoption of that id */
     insertAdoption: (adoption: AdoptionRecord): Promise<boolean> =>
       unlessDuplicate(adoptions.insertMany([adoption], { lean: true })),
   }

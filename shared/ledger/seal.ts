@@ -27,7 +27,8 @@ export interface SealRecord {
 }
 
 /**
- * What the sealer cannot go on from: it stops, publishes nothing, and says what an operator has to look at.
+ * Stored records, the seal memory or the key don't fit together: numbering, sealing or signing stops, and the
+ * message says what an operator has to look at.
  */
 export class SealError extends Error {
   override name = 'SealError'
@@ -56,7 +57,7 @@ export function sealFields(seal: SealRecord): SealFields {
   return { seq, at, count, root, prev_root, from_id, to_id }
 }
 
-/** The signature's fields. @throws SealError where one of them is missing */
+/** The signature's fields. @throws SealError if one of them is missing */
 export function sealSignature(seal: SealRecord): SealSignature {
   const { signature, pubkey, algo, signed_at } = seal
   if (signature === undefined || pubkey === undefined || algo === undefined || signed_at === undefined) {
@@ -85,10 +86,12 @@ export const sealRecordId = (seq: number): string => `seal_${seq}`
 export const closingSource = (seq: number): string => `${sealRecordId(seq)}/solvency`
 
 /**
- * When the next seal is due, in Unix seconds.
+ * When the next seal is due: one interval after the last seal. If there is none, or it lies ahead of the
+ * clock, one interval after the first waiting entry, or from now on if nothing waits. Never before now. All
+ * times are Unix seconds.
  *
  * @param lastAt `at` of the last seal
- * @param waitingAt `at` of the first entry that stands under no seal
+ * @param waitingAt `at` of the first entry that is under no seal yet
  */
 export function nextSealAt(
   lastAt: number | undefined,
@@ -96,9 +99,7 @@ export function nextSealAt(
   intervalSeconds: number,
   nowSeconds: number,
 ): number {
-  const regular = lastAt === undefined ? undefined : lastAt + intervalSeconds
-  if (regular !== undefined && lastAt !== undefined && lastAt <= nowSeconds)
-    return Math.max(regular, nowSeconds)
+  if (lastAt !== undefined && lastAt <= nowSeconds) return Math.max(lastAt + intervalSeconds, nowSeconds)
   // No seal yet, or the clock was set back behind the last one: then the first entry's age decides.
   if (waitingAt === undefined) return nowSeconds + intervalSeconds
   return waitingAt > nowSeconds ? nowSeconds : Math.max(waitingAt + intervalSeconds, nowSeconds)

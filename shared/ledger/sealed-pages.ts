@@ -34,47 +34,56 @@ export interface LedgerPage {
   isFinal: boolean
 }
 
-/** Gives a function that reads `limit` entries from a number on. */
-export function createSealedPages(ctx: Context): (fromId: number, limit: number) => Promise<LedgerPage> {
-  // The cache, in the order of last use; `size` in bytes, 0 until it is read.
-  const kept = new Map<number, { block: Promise<Block>; untilMs: number; size: number }>()
-  let keptBytes = 0
+/**
+ * Creates a reader of pages with a cache of whole blocks under signed seals. The reader returns up to `limit`
+ * entries from number `fromId` on, fewer if the ledger ends before.
+ */
+export function createLedgerPageReader(ctx: Context): (fromId: number, limit: number) => Promise<LedgerPage> {
+  // Blocks by their first number, in the order of last use; `size` in bytes, 0 until the block is read.
+  const cache = new Map<number, { block: Promise<Block>; untilMs: number; size: number }>()
+  let cachedBytes = 0
+  /** The last entry under a signed seal, as read from the database; read again after `untilMs`. */
   let sealedUpTo = { id: 0, untilMs: 0 }
 
   function forget(firstId: number): void {
-    keptBytes -= kept.get(firstId)?.size ?? 0
-    kept.delete(firstId)
+    cachedBytes -= cache.get(firstId)?.size ?? 0
+    cache.delete(firstId)
   }
 
-  /** A whole block under signed seals, from the cache if it is there. */
-  function readSealed(firstId: number): Promise<Block> {
-    const known = kept.get(firstId)
-    if (known !== undefined && known.untilMs > performance.now()) {
-      kept.delete(firstId)
-      kept.set(firstId, known)
-      return known.block
+  /**
+   * Reads a whole block under signed seals, from the cache if it is there. A block that was read is cached;
+   * then the least recently used ones are dropped until the rest fits into MAX_SHARED_BYTES.
+   */
+  function readSealedBlock(firstId: number): Promise<Block> {
+    const hit = cache.get(firstId)
+    if (hit !== undefined && hit.untilMs > performance.now()) {
+      cache.delete(firstId)
+      cache.set(firstId, hit)
+      return hit.block
     }
     forget(firstId)
+    // Not in the request's scope: if this request ends, others still wait for the block.
     const block = runInScope({}, () => readBlock(firstId, BLOCK_ENTRIES))
-    const entry = { block, untilMs: performance.now() + KEPT_MS, size: 0 }
-    kept.set(firstId, entry)
+    const cached = { block, untilMs: performance.now() + KEPT_MS, size: 0 }
+    cache.set(firstId, cached)
     block.then(
       ({ bytes, starts }) => {
-        if (kept.get(firstId) !== entry) return
-        entry.size = bytes.length + 8 * starts.length
-        keptBytes += entry.size
-        for (const oldest of kept.keys()) {
-          if (keptBytes <= MAX_SHARED_BYTES) break
-          forget(oldest)
+        if (cache.get(firstId) !== cached) return
+        cached.size = bytes.length + 8 * starts.length
+        cachedBytes += cached.size
+        for (const leastRecent of cache.keys()) {
+          if (cachedBytes <= MAX_SHARED_BYTES) break
+          forget(leastRecent)
         }
       },
       () => {
-        if (kept.get(firstId) === entry) forget(firstId)
+        if (cache.get(firstId) === cached) forget(firstId)
       },
     )
     return block
   }
 
+  /** Reads up to `limit` entries from the database and writes them as JSON. */
   async function readBlock(fromId: number, limit: number): Promise<Block> {
     const texts = (await ctx.entries.list(fromId, limit)).map((entry) =>
       Buffer.from(JSON.stringify(viewEntry(entry))),
@@ -85,7 +94,7 @@ export function createSealedPages(ctx: Context): (fromId: number, limit: number)
     return { bytes, starts, tag: tagOf(bytes) }
   }
 
-  return async (fromId, limit) => {
+  return async function readPage(fromId, limit) {
     const lastId = fromId + limit - 1
     if (lastId > sealedUpTo.id || performance.now() >= sealedUpTo.untilMs)
       sealedUpTo = { id: (await ctx.seals.lastSigned())?.to_id ?? 0, untilMs: performance.now() + SECOND_MS }
@@ -94,10 +103,11 @@ export function createSealedPages(ctx: Context): (fromId: number, limit: number)
     let count = 0
     while (count < limit) {
       const nextId = fromId + count
-      const firstId = nextId - ((nextId - 1) % BLOCK_ENTRIES)
+      const firstId = nextId - ((nextId - 1) % BLOCK_ENTRIES) // of the block that has this entry
       const isSealed = firstId + BLOCK_ENTRIES - 1 <= sealedUpTo.id
       const wanted = Math.min(limit - count, firstId + BLOCK_ENTRIES - nextId)
-      const block = await (isSealed ? readSealed(firstId) : readBlock(nextId, wanted))
+      const block = await (isSealed ? readSealedBlock(firstId) : readBlock(nextId, wanted))
+      // The entries to take are those from `from` to before `to` in the block.
       const from = isSealed ? nextId - firstId : 0
       const to = Math.min(from + wanted, block.starts.length - 1)
       if (to <= from) break
@@ -114,4 +124,5 @@ export function createSealedPages(ctx: Context): (fromId: number, limit: number)
 }
 
 const COMMA = Buffer.from(',')
+/** The first 32 hex characters of its SHA-256. */
 const tagOf = (content: Buffer | string): string => hash('sha256', content, 'hex').slice(0, 32)

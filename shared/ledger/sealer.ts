@@ -38,9 +38,10 @@ import { performStep, type WatchStep } from '../foundation/step.ts'
  *      on to that entry. Something that took the source and closes nothing is an entry like any other, and
  *      counted: then the closing entry gets the next source.
  *
- *      The closing entry decides everything else. The range is f to its number, and the seal's `at` is its `at`; root,
- *      count and prev_root follow from the entries and the last seal. So all sealers of s make the same seal, byte for
- *      byte, and so does the one that comes after a crash; there is nothing to agree on any more.
+ *      The closing entry decides everything else. The range is f to its number, and the seal's `at` is its
+ *      `at`; root, count and prev_root follow from the entries and the last seal. So all sealers of s make
+ *      the same seal, byte for byte, and so does the one that comes after a crash; there is nothing to agree
+ *      on any more.
  *
  *   2. The tiles of the tree, those of the log, then the unsigned seal, immutable, with its unique seq. A
  *      seal that can be seen has its tiles. Tiles of a seal that doesn't exist yet may be written again: with
@@ -82,7 +83,8 @@ type SealerContext = Pick<
 const RACE_PAUSE_MS = 5
 
 /**
- * Makes the next seal if there are new entries, or a sealer died after it wrote a closing entry.
+ * Makes the next seal over all new entries and stores it, unsigned, with its closing entry and its tiles. The
+ * chain's status is brought up to date.
  *
  * @returns the unsigned seal; undefined if there is nothing to seal, or another process is sealing
  * @throws SealError if what is stored doesn't fit together
@@ -101,6 +103,7 @@ export async function makeSeal(
   }
 }
 
+/** Steps 1 and 2, for one seal. @returns undefined if there are no new entries, or the lease was lost */
 async function sealEntries(
   ctx: SealerContext,
   lease: Lease | undefined,
@@ -116,17 +119,17 @@ async function sealEntries(
     performStep(watch, 'log-tiles', () => ctx.logTiles.putTiles(tiles))
   if ((await ctx.entries.highestId()) < fromId) return undefined
   const log = await readOrBuildLog(ctx, previous, putLog)
-  const sealTiles = storeInBackground((tiles) =>
+  const sealTiles = createTileWriter((tiles) =>
     performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)),
   )
-  const logTiles = storeInBackground(putLog)
+  const logTiles = createTileWriter(putLog)
   const before: StateBefore = {
     prevSeal: previous === undefined ? null : sealPayloadHash(sealFields(previous)),
     log: logState(log),
     keys: keyState(await ctx.readKeyTree(fromId - 1)),
   }
   try {
-    for await (const { page, leaves } of readAndClose(ctx, seq, fromId, previous, before, watch)) {
+    for await (const { page, leaves } of readUntilClosed(ctx, seq, fromId, previous, before, watch)) {
       if (lease !== undefined && !(await lease.renew())) return undefined
       await sealTiles.add(tree.add(leaves))
       await logTiles.add(log.append(leaves))
@@ -154,7 +157,7 @@ async function sealEntries(
   const verdict = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal))
   if (!verdict.ok) throw new SealError(`seal ${seq} cannot follow the seal before it: ${verdict.message}`)
   const isNew = await performStep(watch, 'seal', () => ctx.seals.insert(seal))
-  if (!isNew) await compareWithStored(ctx, seal)
+  if (!isNew) await requireSameAsStored(ctx, seal)
   await performStep(watch, 'status', () => verifyNewSeals(ctx, { seq, root }))
   await traceSeal(ctx, seal, startedAtMs)
   return seal
@@ -163,8 +166,11 @@ async function sealEntries(
 /** Tiles stored by one write: 512 KiB. */
 const TILE_GROUP = 64
 
-/** Stores tiles, many at once, while the next are being computed. A failed write rejects the next call. */
-function storeInBackground(put: (tiles: readonly Tile[]) => Promise<void>) {
+/**
+ * Collects tiles and stores them with `put`, a group at a time, while the next ones are being computed. If a
+ * write fails, the call after it rejects.
+ */
+function createTileWriter(put: (tiles: readonly Tile[]) => Promise<void>) {
   let waiting: Tile[] = []
   let writing: Promise<void> = Promise.resolve()
   const flush = async (): Promise<void> => {
@@ -184,14 +190,14 @@ function storeInBackground(put: (tiles: readonly Tile[]) => Promise<void>) {
       await flush()
       await writing
     },
-    /** Resolves once nothing is being written, also after a failed write. */
+    /** Waits for the write under way; never rejects. */
     settle: (): Promise<void> => writing.catch(() => {}),
   }
 }
 
 /**
- * The log up to the seal before: from its stored tiles if they lead to the root that was signed, else built
- * from the entries, with `put` storing its tiles.
+ * Returns the log up to the last seal: read from its stored tiles, if they are there and give the root that
+ * was signed with that seal, else built from the entries and its tiles stored with `put`.
  */
 async function readOrBuildLog(
   ctx: SealerContext,
@@ -208,8 +214,12 @@ async function readOrBuildLog(
   return buildLogFromEntries(ctx, size, put)
 }
 
-/** For a seal that another sealer has stored. @throws SealError if it isn't the same */
-async function compareWithStored(ctx: SealerContext, seal: SealRecord): Promise<void> {
+/**
+ * Reads the stored seal of this seq, which another sealer has made.
+ *
+ * @throws SealError if it isn't the same
+ */
+async function requireSameAsStored(ctx: SealerContext, seal: SealRecord): Promise<void> {
   for (;;) {
     const stored = await ctx.seals.find(seal._id)
     if (stored === undefined) {
@@ -229,10 +239,11 @@ async function compareWithStored(ctx: SealerContext, seal: SealRecord): Promise<
 }
 
 /**
- * Step 1. Reads the entries from `fromId` to the one that closes seal `seq`, page by page, and appends that
- * one if there is none. Gives nothing, and appends nothing, if there are no new entries.
+ * Step 1. Yields the entries from `fromId` to the one that closes seal `seq`, page by page, with their leaves
+ * side by side. If no entry closes it yet, the closing entry is appended first. Yields and appends nothing if
+ * there are no new entries.
  */
-async function* readAndClose(
+async function* readUntilClosed(
   ctx: SealerContext,
   seq: number,
   fromId: number,
@@ -253,7 +264,7 @@ async function* readAndClose(
           if (entry._id !== due)
             throw new SealError(`entry ${due} is missing from the ledger: the next one is ${entry._id}`)
           due++
-          owed = addEntry(ctx, owed, entry, !unreadable.has(entry))
+          owed = addOwed(ctx, owed, entry, !unreadable.has(entry))
         }
         yield { page: part, leaves }
         if (end !== -1) return
@@ -276,29 +287,37 @@ async function* readAndClose(
 }
 
 /**
- * The source for the entry that closes seal `seq`; undefined if there is an entry with it that has not been
- * read, from `due` on.
+ * Finds the first free source for the entry that closes seal `seq`. Sources of entries below `due` are taken
+ * by entries that were read and don't close it.
+ *
+ * @returns undefined if an entry from `due` on has the source: it may be the closing entry, so read on
  */
 async function findClosingSource(ctx: SealerContext, seq: number, due: number): Promise<string | undefined> {
   for (let count = 1; ; count++) {
     const source = count === 1 ? closingSource(seq) : `${closingSource(seq)}/${count}`
-    const taken = await ctx.entries.findBySource(source)
-    if (taken === undefined) return source
-    if (taken._id >= due) return undefined
+    const holder = await ctx.entries.findBySource(source)
+    if (holder === undefined) return source
+    if (holder._id >= due) return undefined
   }
 }
 
-/** What is owed after an entry. One whose amount can't be read changes nothing, and is counted and logged. */
-function addEntry(ctx: SealerContext, owed: Owed, entry: EntryRecord, canRead: boolean): Owed {
-  const counted = tryAddToOwed(owed, entry, canRead)
-  if (counted.anomaly !== undefined) {
+/**
+ * The sums owed after an entry. An entry that can't be read changes nothing; it is counted as an anomaly and
+ * logged.
+ */
+function addOwed(ctx: SealerContext, owed: Owed, entry: EntryRecord, canRead: boolean): Owed {
+  const { owed: owedAfter, anomaly } = tryAddToOwed(owed, entry, canRead)
+  if (anomaly !== undefined) {
     ctx.metrics.countAnomaly('entry')
-    ctx.log.error({ entry: entry._id }, `an entry is sealed that says nothing: ${counted.anomaly}`)
+    ctx.log.error({ entry: entry._id }, `an entry is sealed that says nothing: ${anomaly}`)
   }
-  return counted.owed
+  return owedAfter
 }
 
-/** Now, in milliseconds since the epoch, by this machine's clock or the database's, whichever is behind. */
+/**
+ * Returns now, in milliseconds since the epoch, by this machine's clock or the database's, whichever is
+ * behind. Logs and counts an anomaly if this machine's is too far ahead.
+ */
 function earlierTime(ctx: SealerContext): number {
   const databaseMs = ctx.database.now()
   const nowMs = ctx.now()
@@ -312,6 +331,11 @@ function earlierTime(ctx: SealerContext): number {
   return Math.min(nowMs, databaseMs)
 }
 
+/**
+ * The sums that the closing entry of the last seal states.
+ *
+ * @throws SealError if that is missing, or another entry
+ */
 async function readPreviousOwed(ctx: SealerContext, previous: SealRecord): Promise<Owed> {
   const entry = await ctx.entries.find(previous.to_id)
   if (entry === undefined)

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts'
 import { numberEntry, type EntryRecord } from './entry.ts'
 import type { PendingCollection, PendingRecord } from './entry-store.ts'
 import type { Lease } from '../servers/lease-store.ts'
-import { parsePendingEntry } from './mark.ts'
+import { parsePendingEntry } from './pending-check.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
 import { SealError } from './seal.ts'
 import { traceEntries } from './traced.ts'
@@ -11,8 +11,8 @@ import { performStep, type WatchStep } from '../foundation/step.ts'
 
 /*
  * The sequencer gives pending entries their numbers: 1, 2, 3, … without a gap, each entry one number, and no
- * entry is left behind. Any number of sequencers may run at once and die anywhere. There is no recovery beside
- * the normal path: a sequencer that starts does what one that died would have done next.
+ * entry is left behind. Any number of sequencers may run at once and die anywhere. There is no recovery
+ * beside the normal path: a sequencer that starts does what one that died would have done next.
  *
  * Terms: a *pending* entry is an element of its record's `pending` array; the *ledger* is the collection
  * `entries`, whose `_id` is the number and whose `source` is unique. *Durable* is what a majority has in its
@@ -21,11 +21,11 @@ import { performStep, type WatchStep } from '../foundation/step.ts'
  * One batch, in this order:
  *
  *   1. Read pending entries, by the index that holds nothing else. An element that may not be numbered
- *      (mark.ts) stays where it is and is counted: a ledger that took it could not be sealed, or would say
- *      what nobody has decided. Only durable ones are read: a pending entry that an election takes back must
- *      not have been numbered. A transaction that commits late brings its pending entries into the index when
- *      it commits, however old their times and sources are; each run reads the index from its beginning, and
- *      nothing remembers how far an earlier run came, so no run can have gone past them.
+ *      (pending-check.ts) stays where it is and is counted: a ledger that took it could not be sealed, or
+ *      would say what nobody has decided. Only durable ones are read: a pending entry that an election takes
+ *      back must not have been numbered. A transaction that commits late brings its pending entries into the
+ *      index when it commits, however old their times and sources are; each run reads the index from its
+ *      beginning, and nothing remembers how far an earlier run came, so no run can have gone past them.
  *   2. Insert the entries at h + 1, h + 2, … in order, where h is the highest durable number. A ledger that
  *      ends before its last seal does is an older copy: nothing is numbered, since those numbers stand under
  *      a seal. Ordered inserts stop at the first failure, so n is stored only by someone who stored n - 1 or
@@ -45,8 +45,8 @@ import { performStep, type WatchStep } from '../foundation/step.ts'
  *
  * For speed, the next batch is read while this one is inserted, and the last one is cleared beside it. That
  * changes no argument above: 2 of each batch comes after 2 of the one before, 4 of each after its own 2, and
- * a pending entry read twice is the case of 3. The lease keeps sequencers from racing for the same numbers, which only
- * costs time.
+ * a pending entry read twice is the case of 3. The lease keeps sequencers from racing for the same numbers,
+ * which only costs time.
  */
 
 export interface SequencerOptions {
@@ -72,19 +72,21 @@ const RUN_LIMIT_MS = 10_000
 const RACE_PAUSE_MS = 5
 
 /**
- * Numbers all pending entries.
+ * Gives all pending entries their numbers: each is inserted into the ledger and taken off its record. A run
+ * ends early when its time is over.
  *
- * @returns how many; 0 also if another process is doing so
+ * @returns how many were numbered; 0 also if another process is doing so
+ * @throws SealError if the ledger ends before its last seal does
  */
 export async function sequencePending(
   ctx: SequencerContext,
   options: SequencerOptions = {},
 ): Promise<number> {
-  if (options.useLease === false) return sequence(ctx, options, undefined)
+  if (options.useLease === false) return numberBatches(ctx, options, undefined)
   const lease = await ctx.leases.take('sequencer', options.waitMs)
   if (lease === undefined) return 0
   try {
-    return await sequence(ctx, options, lease)
+    return await numberBatches(ctx, options, lease)
   } finally {
     await lease.release()
   }
@@ -102,8 +104,12 @@ interface Batch {
   parts: { collection: PendingCollection; records: PendingRecord[] }[]
 }
 
-/** Numbers batch after batch until nothing is pending, the time is over or the lease is lost. */
-async function sequence(
+/**
+ * Numbers batch after batch until nothing is pending, the time is over or the lease is lost.
+ *
+ * @returns how many entries were numbered
+ */
+async function numberBatches(
   ctx: SequencerContext,
   options: SequencerOptions,
   lease: Lease | undefined,
@@ -114,7 +120,7 @@ async function sequence(
   // not read again.
   const readNext = createBatchReader(ctx, batchSize)
   let highest: number | undefined
-  let done = 0
+  let numbered = 0
   let reading = inBackground(readNext())
   let clearing: Promise<void> = Promise.resolve()
   try {
@@ -124,38 +130,39 @@ async function sequence(
       highest = await insertEntries(ctx, batch.entries, highest, watch)
       await clearing
       clearing = inBackground(clearPending(batch, watch))
-      done += batch.entries.length
+      numbered += batch.entries.length
     }
   } finally {
     await Promise.allSettled([reading, clearing])
   }
   await clearing
-  return done
+  return numbered
 }
 
-/** Lets a promise be awaited later: if it rejects before, that is no unhandled rejection. */
+/** Returns the promise, to be awaited later: a rejection before that doesn't count as unhandled. */
 function inBackground<T>(work: Promise<T>): Promise<T> {
   work.catch(() => {})
   return work
 }
 
 /**
- * Step 1. Gives a function that reads the next pending entries of all collections together; an empty batch at
- * the end.
+ * Step 1. Creates a function that reads the next batch: pending entries of all collections, up to `batchSize`
+ * records of each. It returns an empty batch at the end.
  */
 function createBatchReader(ctx: SequencerContext, batchSize: number): () => Promise<Batch> {
-  const after = new Map<PendingCollection, string>(
+  // The collections that may have more, and the source after which to go on.
+  const positions = new Map<PendingCollection, string>(
     ctx.entries.pendingCollections().map((collection) => [collection, '']),
   )
   const readPart = async (
     collection: PendingCollection,
     position: string,
   ): Promise<Batch['parts'][number]> => {
-    const found = await collection.list(position, batchSize)
-    const last = firstSourceAfter(found.at(-1), position)
-    if (found.length < batchSize || last === undefined) after.delete(collection)
-    else after.set(collection, last)
-    const records = found.map((record) => ({
+    const listed = await collection.list(position, batchSize)
+    const lastSource = firstSourceAfter(listed.at(-1), position)
+    if (listed.length < batchSize || lastSource === undefined) positions.delete(collection)
+    else positions.set(collection, lastSource)
+    const records = listed.map((record) => ({
       _id: record._id,
       pending: parsePending(ctx, collection, record),
     }))
@@ -164,18 +171,18 @@ function createBatchReader(ctx: SequencerContext, batchSize: number): () => Prom
   return async () => {
     for (;;) {
       const parts = await Promise.all(
-        [...after].map(([collection, position]) => readPart(collection, position)),
+        [...positions].map(([collection, position]) => readPart(collection, position)),
       )
-      const placed = parts.flatMap(({ records }) => records.flatMap(({ pending }) => placeInTime(pending)))
-      // Stable, so that entries of one record stay in the order of their writing.
-      const entries = placed.sort((a, b) => a.place - b.place).map(({ entry }) => entry)
-      if (entries.length > 0 || after.size === 0)
+      const timed = parts.flatMap(({ records }) => records.flatMap(({ pending }) => assignSortTimes(pending)))
+      // The sort is stable, so entries of one record stay in the order in which they were written.
+      const entries = timed.sort((a, b) => a.sortTime - b.sortTime).map(({ entry }) => entry)
+      if (entries.length > 0 || positions.size === 0)
         return { entries, parts: parts.filter(({ records }) => records.length > 0) }
     }
   }
 }
 
-/** A record's pending entries. Elements that may not be numbered are counted, logged and left out. */
+/** Returns a record's pending entries. Elements that may not be numbered are left out, logged and counted. */
 function parsePending(
   ctx: SequencerContext,
   { name }: PendingCollection,
@@ -191,7 +198,7 @@ function parsePending(
   })
 }
 
-/** The first source of a record after a position, by which the index has found it. */
+/** The lowest source above `position` of a record's pending entries: the one by which the index found it. */
 function firstSourceAfter(record: PendingRecord | undefined, position: string): string | undefined {
   const elements: (Partial<PendingEntry> | null | undefined)[] = [record?.pending].flat()
   return elements
@@ -202,34 +209,36 @@ function firstSourceAfter(record: PendingRecord | undefined, position: string): 
 }
 
 /**
- * By what the entries of one record are sorted among those of all records: its time, or that of an entry
- * written before it if that is later. (The times are by the clocks of several processes.)
+ * Gives each pending entry of a record the time by which it is sorted among those of other records: its own,
+ * or the latest of the record's entries before it if that is later. (Clocks of several processes set the
+ * times.)
  */
-function placeInTime(pending: readonly PendingEntry[]): { place: number; entry: PendingEntry }[] {
-  let place = -Infinity
+function assignSortTimes(pending: readonly PendingEntry[]): { sortTime: number; entry: PendingEntry }[] {
+  let sortTime = -Infinity
   return pending.map((entry) => {
-    place = Math.max(place, entry.at)
-    return { place, entry }
+    sortTime = Math.max(sortTime, entry.at)
+    return { sortTime, entry }
   })
 }
 
 /**
- * Steps 2 and 3. Resolves when every one of the entries is durably in the ledger.
+ * Steps 2 and 3. Inserts pending entries with the next numbers. Resolves when each of them is durably in the
+ * ledger, by this process or another.
  *
- * @param highest the highest durable number, if it is known
- * @returns the highest durable number, if it is known
+ * @param knownHighest the highest durable number, if it is known
+ * @returns the highest durable number afterwards, if it is known
  */
 async function insertEntries(
   ctx: SequencerContext,
   pending: readonly PendingEntry[],
-  highest: number | undefined,
+  knownHighest: number | undefined,
   watch: WatchStep | undefined,
 ): Promise<number | undefined> {
   const store = ctx.entries
   let missing = pending
-  let known = highest
+  let highest = knownHighest
   while (missing.length > 0) {
-    const base: number = known ?? (await readHighest(ctx))
+    const base: number = highest ?? (await readHighest(ctx))
     const entries = missing.map((entry, index) => numberEntry(entry, base + 1 + index))
     const startedAtMs = Date.now()
     if (await performStep(watch, 'entries', () => store.append(entries))) {
@@ -237,17 +246,17 @@ async function insertEntries(
       await traceEntries(ctx, entries, startedAtMs)
       return base + entries.length
     }
-    known = undefined
-    const stored = await store.findSources(missing.map(({ source }) => source))
-    const left = missing.filter(({ source }) => !stored.has(source))
-    if (left.length === missing.length) await sleep(RACE_PAUSE_MS * Math.random())
-    missing = left
+    highest = undefined
+    const numbered = await store.findSources(missing.map(({ source }) => source))
+    const stillMissing = missing.filter(({ source }) => !numbered.has(source))
+    if (stillMissing.length === missing.length) await sleep(RACE_PAUSE_MS * Math.random())
+    missing = stillMissing
   }
-  return known
+  return highest
 }
 
-/** Kinds of entries that are logged, each step a line; so is a `pass_credit` that was paid with a coin. */
-const OF_MONEY = new Set<EntryKind>([
+/** Kinds of entries that get a log line; so does a `pass_credit` that was paid with a coin. */
+const MONEY_KINDS = new Set<EntryKind>([
   'payment',
   'order',
   'fee',
@@ -257,16 +266,17 @@ const OF_MONEY = new Set<EntryKind>([
   'reconcile',
 ])
 
+/** Writes a log line for each entry about money, with the ids in its data. */
 function logMoney({ log }: SequencerContext, entries: readonly EntryRecord[]): void {
   for (const { _id, source, kind, data } of entries) {
-    if (!OF_MONEY.has(kind) && !(kind === 'pass_credit' && data['means'] === 'coin')) continue
+    if (!MONEY_KINDS.has(kind) && !(kind === 'pass_credit' && data['means'] === 'coin')) continue
     const ids = Object.fromEntries(Object.entries(data).filter(([name]) => name.endsWith('_id')))
     log.info({ money: kind, step: source, entry_id: _id, ...ids }, `entry ${_id} is about money`)
   }
 }
 
 /**
- * The highest durable number.
+ * Reads the ledger's highest durable number.
  *
  * @throws SealError if the ledger ends before its last seal does
  */
@@ -282,7 +292,7 @@ async function readHighest(ctx: SequencerContext): Promise<number> {
   return highest
 }
 
-/** Step 4. */
+/** Step 4. Takes a batch's entries off their records. */
 async function clearPending(batch: Batch, watch: WatchStep | undefined): Promise<void> {
   await performStep(watch, 'marks', () =>
     Promise.all(

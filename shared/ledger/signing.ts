@@ -38,7 +38,7 @@ import {
   type Owed,
 } from './solvency.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
-import { askWitnesses } from './witnesses.ts'
+import { requireNoWitnessConflict } from './witnesses.ts'
 
 /*
  * Signing, in the one process that has the key. Steps 1 and 2 of the order are in sealer.ts. It trusts
@@ -101,30 +101,33 @@ interface Signer {
   watch: WatchStep | undefined
 }
 
-/** Of many seals that waited for a key, the signatures are verified once more and noted so many at a time. */
-const NOTE_EVERY = 100
+/** After so many signatures of one run they are verified once more, and the chain's status is stored. */
+const STATUS_EVERY = 100
 
-/** What an operator does about a refusal. */
+/** Ends the message of a refusal: what the operator can do. */
 const REMEDY =
-  'Nothing is signed until an operator has looked: give back the database, the seal memory and the key that belong together, or, where the database is the one to go on from, adopt its last signed seal on this host (operator seal --adopt SEQ HASH).'
+  'Nothing is signed until an operator has looked: give back the database, the seal memory and the key that belong together, or, if the database is the one to go on from, adopt its last signed seal on this host (operator seal --adopt SEQ HASH).'
 
 /**
- * Signs every unsigned seal, in order.
+ * Applies a waiting adoption, then signs every unsigned seal with its checkpoint, in order, and stores the
+ * signatures.
  *
- * @returns how many were signed; 0 also if there is no key yet, another process of this host is signing, a
- * peer that didn't answer is given a pause, the chain is known not to hold, or this machine's clock is behind
+ * @returns how many seals were signed; 0 also if there is no key yet, another process of this host is
+ *   signing, a peer that didn't answer is given a pause, the chain is known not to hold, or this machine's
+ *   clock is behind
  * @throws SealError if what is stored can't be trusted; nothing is signed from there on
+ * @throws StartError if the database is a restored copy
  */
 export async function signSeals(ctx: SigningContext, options: SigningOptions = {}): Promise<number> {
   const signer = openSigner(ctx, options.watch)
   if (signer === undefined) return 0
   try {
     await refuseCopy(ctx.database.connection, 'nothing is signed')
-    await takeAdoption(ctx, signer)
+    await applyWaitingAdoption(ctx, signer)
     let signed = 0
     for (;;) {
       const { last, firstUnsigned, next } = await readSigningPosition(ctx)
-      if (signed > 0 && (signed % NOTE_EVERY === 0 || firstUnsigned === undefined))
+      if (signed > 0 && (signed % STATUS_EVERY === 0 || firstUnsigned === undefined))
         await performStep(options.watch, 'status', () => verifyNewSeals(ctx))
       if (firstUnsigned === undefined) return signed
       if (last !== undefined && firstUnsigned < last._id)
@@ -135,8 +138,8 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
         throw new SealError(
           `seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${REMEDY}`,
         )
-      if (signed === 0 && !(await checkBeforeFirst(ctx, signer, last))) return 0
-      if (!(await signOne(ctx, next, last, signer))) return signed
+      if (signed === 0 && !(await checkBeforeFirstSignature(ctx, signer, last))) return 0
+      if (!(await signNextSeal(ctx, next, last, signer))) return signed
       signed++
     }
   } finally {
@@ -145,62 +148,65 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
 }
 
 /**
- * Steps b and c, before the first signature of a run.
+ * Checks before the first signature of a run that signing may begin (steps b and c): by the memory, the
+ * chain's status, and what peers and witnesses remember.
  *
- * @returns false if nothing may be signed yet: the chain doesn't hold, or a named peer is given a pause
- * @throws SealError if the memory is missing, or a peer or witness remembers another chain
+ * @returns whether signing may begin: false if the chain doesn't hold, or a named peer is given a pause
+ * @throws SealError if the memory is missing, a named peer doesn't answer, or a peer or witness remembers
+ *   another chain
  */
-async function checkBeforeFirst(
+async function checkBeforeFirstSignature(
   ctx: SigningContext,
   signer: Signer,
   last: SealRecord | undefined,
 ): Promise<boolean> {
-  const remembered = requireMemory(signer)
+  const remembered = requireSealMemory(signer)
   const { intact, fault } = await ctx.seals.readStatus()
   if (!intact) {
     ctx.log.error({ fault }, 'nothing is signed while the chain of seals does not hold')
     return false
   }
   return performStep(signer.watch, 'peers', async () => {
-    await askWitnesses(ctx, checkpointOf(last))
-    return askPeers(ctx, signer, remembered, last)
+    await requireNoWitnessConflict(ctx, checkpointOf(last))
+    return checkPeers(ctx, signer, remembered, last)
   })
 }
 
 /**
- * The seal memory, without which the key signs nothing, announcements included.
+ * Reads the seal memory, without which the key signs nothing, announcements included.
  *
  * @throws SealError if there is none
  */
-export function requireMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'memoryFile'>): Remembered {
+export function requireSealMemory({ memory, memoryFile }: Pick<Signer, 'memory' | 'memoryFile'>): Remembered {
   const remembered = memory.read()
   if (remembered !== undefined) return remembered
   throw new SealError(
-    `Nothing is signed: there is no seal memory at ${memoryFile}, which was made together with the key and says what was signed with it. Give it back as it was at last; only where it is lost, or the key is new and came without one, adopt the last signed seal of the database on this host (operator seal --adopt SEQ HASH; 0 and 64 zeros where there is none).`,
+    `Nothing is signed: there is no seal memory at ${memoryFile}, which was made together with the key and says what was signed with it. Give it back as it was at last; only if it is lost, or the key is new and came without one, adopt the last signed seal of the database on this host (operator seal --adopt SEQ HASH; 0 and 64 zeros if there is none).`,
   )
 }
 
 /**
  * Step c: asks each peer that has not agreed since the start for its seals, and compares them with ours.
  *
- * @returns false, and nothing may be signed, while a peer named in SEAL_PEERS is in its pause after a failure
+ * @returns whether signing may begin: false while a peer named in SEAL_PEERS is in its pause after a failure
  * @throws SealError if a named peer doesn't answer, or any peer has a seal by our key that neither database
  *   nor memory has and that no adoption gave up
  */
-async function askPeers(
+async function checkPeers(
   ctx: SigningContext,
   signer: Signer,
   remembered: Remembered,
   last: SealRecord | undefined,
 ): Promise<boolean> {
   const unreached: string[] = []
-  for (const peer of ctx.peers.filter(({ isSettled }) => !isSettled)) {
-    if (!peer.isDue()) {
+  for (const peer of ctx.peers.filter(({ hasAgreed }) => !hasAgreed)) {
+    if (!peer.canBeAsked()) {
       if (peer.isNamed) return false
       continue
     }
     const unknown = await askForUnknownSeals(ctx, peer, signer.pubkey, remembered, last)
     if (unknown === undefined) {
+      // Our own BASE_URL, which isn't named, may be down because we are: that delays nothing.
       if (peer.isNamed) unreached.push(peer.url)
       continue
     }
@@ -214,7 +220,7 @@ async function askPeers(
         `Nothing is signed: ${peer.url} has a seal ${unknownSeal.seq} by this key with the payload hash ${sealPayloadHash(unknownSeal)}, and the database, which ends at signed seal ${last?._id ?? 0}, does not: database and memory look like an older copy. ${REMEDY}`,
       )
     }
-    peer.settle()
+    peer.markAgreed()
   }
   if (unreached.length > 0)
     throw new SealError(
@@ -224,8 +230,11 @@ async function askPeers(
 }
 
 /**
- * The seals by our key that a peer has and we don't; undefined if it doesn't answer. Our own BASE_URL may be
- * down because we are: that delays nothing, and it is asked again before later signatures until it answers.
+ * Asks a peer for its seals, and returns those by our key that neither our database nor our memory has.
+ * Returns undefined if it doesn't answer, which is logged and counted as an anomaly.
+ *
+ * @param pubkey our key, as hex
+ * @param last the last signed seal of our database
  */
 async function askForUnknownSeals(
   ctx: SigningContext,
@@ -237,7 +246,8 @@ async function askForUnknownSeals(
   try {
     const theirs = await peer.ask()
     const seqs = theirs.map(({ seq }) => seq)
-    const [from, to] = [Math.min(...seqs), Math.min(Math.max(...seqs), last?._id ?? 0)]
+    const from = Math.min(...seqs)
+    const to = Math.min(Math.max(...seqs), last?._id ?? 0)
     const stored = to < from ? [] : await ctx.seals.listSigned(from, to, to - from + 1)
     const hashes = new Map(stored.map((seal) => [seal._id, headOf(seal).payloadHash]))
     const ours = (seq: number) =>
@@ -251,9 +261,9 @@ async function askForUnknownSeals(
 }
 
 /**
- * Where signing stands: the last signed seal, the seq of the first unsigned one and the seal after the last
- * signed one. One transaction reads them all: separate reads may be answered by a primary and by its
- * successor, which knows less at first.
+ * Reads where signing stands: the last signed seal, the seq of the first unsigned one, and the seal after the
+ * last signed one; each undefined if there is none. One transaction reads them all: separate reads may be
+ * answered by a primary and by its successor, which knows less at first.
  */
 export function readSigningPosition(ctx: Pick<Context, 'database' | 'seals'>) {
   return ctx.database.transaction(async (session) => {
@@ -268,6 +278,7 @@ export function readSigningPosition(ctx: Pick<Context, 'database' | 'seals'>) {
  * Reads the key and locks the seal memory; the caller must close the memory.
  *
  * @returns undefined if there is no key here yet, or another process of this host has the memory open
+ * @throws SealError if no place is set for the memory, or the key can't be used
  */
 export function openSigner(ctx: Pick<Context, 'config'>, watch?: WatchStep): Signer | undefined {
   const { sealKeyFile, sealMemoryFile } = ctx.config.secrets
@@ -283,8 +294,15 @@ export function openSigner(ctx: Pick<Context, 'config'>, watch?: WatchStep): Sig
   return { key, pubkey: keyToHex(ed25519PublicKey(key)), memory, memoryFile: sealMemoryFile, watch }
 }
 
-/** Steps 3 to 7 for one seal. @returns false, with nothing signed, if this machine's clock is behind */
-async function signOne(
+/**
+ * Steps 3 to 7 for one seal: recomputes it, remembers it, signs it with its checkpoint, and stores the
+ * signatures.
+ *
+ * @param last the last signed seal, which `seal` follows
+ * @returns false, and nothing is signed, if this machine's clock is behind
+ * @throws SealError if the seal must not be signed
+ */
+async function signNextSeal(
   ctx: SigningContext,
   seal: SealRecord,
   last: SealRecord | undefined,
@@ -293,7 +311,7 @@ async function signOne(
   const { key, pubkey, memory, watch } = signer
   const seq = seal._id
   const fields = sealFields(seal)
-  const remembered = requireMemory(signer)
+  const remembered = requireSealMemory(signer)
   const origin = originOf(ctx.config, remembered, last)
   const head = headOf(seal)
   const refuseIfConflict = (conflict: string | undefined): void => {
@@ -306,7 +324,9 @@ async function signOne(
   refuseIfConflict(
     findMemoryConflict(remembered, last === undefined ? undefined : headOf(last), head, pubkey),
   )
-  const { log, keys } = await performStep(watch, 'read-again', () => recompute(ctx, seal, last, remembered))
+  const { log, keys } = await performStep(watch, 'read-again', () =>
+    recomputeSeal(ctx, seal, last, remembered),
+  )
   // A time that was signed before may be repeated: the next seal can't have an earlier one.
   const fault = findTimeFault(ctx, seal.at === last?.at ? 0 : seal.at)
   if (fault?.isOurs === false) throw new SealError(`Seal ${seq} is not signed: ${fault.sentence}. ${REMEDY}`)
@@ -318,7 +338,7 @@ async function signOne(
   refuseIfConflict(findLogConflict(remembered, log))
   await memory.write({ ...remembered, seq, payload_hash: head.payloadHash, pubkey, origin, log, keys }, watch)
 
-  // By this clock, unless it is too far ahead of the database's.
+  // By this machine's clock, unless it is too far ahead of the database's.
   const nowMs = Math.min(ctx.now(), ctx.database.now() + MAX_SIGNED_AHEAD_MS)
   const signedAt = Math.max(unixSeconds(nowMs), seal.at)
   const signature = await performStep(watch, 'sign', () => ({
@@ -331,24 +351,26 @@ async function signOne(
       throw new SealError(`the signature made for seal ${seq} does not verify: ${verdict.message}`)
   })
   const isStored = await performStep(watch, 'signature', () =>
-    ctx.database.transaction((session) => ctx.seals.sign(seal, signature, session)),
+    ctx.database.transaction((session) => ctx.seals.storeSignature(seal, signature, session)),
   )
-  if (!isStored) await requireSigned(ctx, seal)
+  if (!isStored) await requireSignedPayload(ctx, seal)
   return true
 }
 
 /** What is wrong with a time that the key is to state. */
 export interface TimeFault {
   sentence: string
-  /** This machine's clock is at fault, and another one could sign. */
+  /** This machine's clock is at fault, so another machine could sign. */
   isOurs: boolean
 }
 
 /**
- * Two clocks have to agree before the key states a time: a date that is once too late makes every later one
- * too late.
+ * Checks that a time which is to be signed lies ahead of neither this machine's clock nor the database's, by
+ * more than MAX_SIGNED_AHEAD_MS: a date that is once too late makes every later one too late. A fault is
+ * counted as an anomaly.
  *
  * @param at Unix seconds
+ * @returns undefined if the time may be signed
  */
 export function findTimeFault(
   ctx: Pick<Context, 'database' | 'metrics' | 'now'>,
@@ -366,8 +388,12 @@ export function findTimeFault(
   }
 }
 
-/** If our signature was not stored, the seal must have another one over the same payload. @throws SealError */
-async function requireSigned(ctx: SigningContext, seal: SealRecord): Promise<void> {
+/**
+ * Checks that a stored seal is signed and has the same payload as `seal`: so another process has signed it.
+ *
+ * @throws SealError if it isn't
+ */
+async function requireSignedPayload(ctx: SigningContext, seal: SealRecord): Promise<void> {
   const stored = await ctx.seals.find(seal._id)
   if (stored?.signed !== true || headOf(stored).payloadHash !== headOf(seal).payloadHash)
     throw new SealError(`seal ${seal._id} changed while it was being signed. ${REMEDY}`)
@@ -379,12 +405,13 @@ const TILE_GROUP = 64
 type Refuse = (sentence: string) => SealError
 
 /**
- * Step 3: recomputes all that the seal states from the stored entries.
+ * Step 3: recomputes from the stored entries all that the seal states, and compares.
  *
- * @returns the log and the keys after the seal
+ * @param previous the seal before
+ * @returns the state of the log and the keys after the seal
  * @throws SealError naming the entry, the leaf or the level that is not what was sealed
  */
-async function recompute(
+async function recomputeSeal(
   ctx: SigningContext,
   seal: SealRecord,
   previous: SealRecord | undefined,
@@ -394,15 +421,15 @@ async function recompute(
   const follows = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal))
   if (!follows.ok) throw refuse(follows.message)
 
-  const sealTiles = compareTiles((tiles) => ctx.seals.findTiles(seal._id, tiles))
+  const sealTiles = createTileComparer((tiles) => ctx.seals.findTiles(seal._id, tiles))
   // A tile of the log may have grown since.
-  const logTiles = compareTiles(async (tiles) => {
+  const logTiles = createTileComparer(async (tiles) => {
     const stored = await ctx.logTiles.findTiles(tiles)
     return stored.map((hashes, place) => hashes?.subarray(0, tiles[place]?.hashes.length))
   })
 
   const tree = createEntryTree()
-  const base = await openBefore(ctx, seal, previous, remembered, refuse)
+  const base = await readOrBuildStateBefore(ctx, seal, previous, remembered, refuse)
   const { log } = base
   const logBefore = logState(log)
   let keys = base.keys
@@ -414,7 +441,8 @@ async function recompute(
   for await (const page of ctx.entries.pages(seal.from_id, seal.to_id)) {
     const { leaves, unreadable } = computeLeaves(page)
     for (const entry of page) {
-      if (entry._id !== due++) throw refuse(`entry ${due - 1} is missing from the ledger`)
+      if (entry._id !== due) throw refuse(`entry ${due} is missing from the ledger`)
+      due++
       owedBelow = owed
       owed = tryAddToOwed(owed, entry, !unreadable.has(entry)).owed
       keys = applyKeyChange(keys, entry)
@@ -458,7 +486,12 @@ async function recompute(
   return after
 }
 
-/** What is wrong with a seal's stored root and tree, if its entries give this root and these differences. */
+/**
+ * Says what is wrong with a seal's stored root and tiles; undefined if nothing is.
+ *
+ * @param root the one that its entries give
+ * @param differing where its stored tiles differ from those that its entries give
+ */
 function findTreeFault(seal: SealRecord, root: string, differing: readonly Difference[]): string | undefined {
   const leaf = differing.find(({ level }) => level === 0)
   if (leaf !== undefined) {
@@ -476,13 +509,13 @@ function findTreeFault(seal: SealRecord, root: string, differing: readonly Diffe
 }
 
 /**
- * The log and the keys up to the seal before. They are built from stored tiles and cached keys if these agree
- * with the memory, else from all entries. A memory without log and keys comes from an earlier version or an
+ * Returns the log and the keys up to the seal before: from stored tiles and cached keys if these agree with
+ * the memory, else from all entries. A memory without log and keys comes from an earlier version or an
  * adoption: then the whole chain is verified first.
  *
- * @throws SealError if the entries below are not those that were signed
+ * @throws SealError if the entries up to the seal before are not those that were signed
  */
-async function openBefore(
+async function readOrBuildStateBefore(
   ctx: SigningContext,
   seal: SealRecord,
   previous: SealRecord | undefined,
@@ -490,16 +523,16 @@ async function openBefore(
   refuse: Refuse,
 ): Promise<{ log: LogTree; keys: KeyTree }> {
   const size = previous?.to_id ?? 0
-  // A seal that the memory has is being signed again: what comes out of it is compared with the memory.
-  const isAgain = remembered.seq === seal._id
-  const isKnown = remembered.log !== undefined && (isAgain || remembered.log.size === size)
-  if (!isKnown && size > 0) {
+  // The memory is of this very seal, not of the one before: recomputeSeal() compares what comes out of it.
+  const isSignedAgain = remembered.seq === seal._id
+  const isInMemory = remembered.log !== undefined && (isSignedAgain || remembered.log.size === size)
+  if (!isInMemory && size > 0) {
     const { intact, fault } = await verifyWholeChain(ctx)
     if (!intact) throw refuse(`the chain does not hold: ${fault ?? 'no reason is stored'}`)
   }
   const isSignedLog = (log: LogTree): boolean =>
-    isAgain || !isKnown || logState(log).root === remembered.log?.root
-  const stored = isKnown ? await readLogFromTiles(ctx, size) : undefined
+    isSignedAgain || !isInMemory || logState(log).root === remembered.log?.root
+  const stored = isInMemory ? await readLogFromTiles(ctx, size) : undefined
   const log = stored !== undefined && isSignedLog(stored) ? stored : await buildLogFromEntries(ctx, size)
   if (!isSignedLog(log))
     throw refuse(
@@ -508,9 +541,12 @@ async function openBefore(
 
   const { keys } = remembered
   const isSignedKeys = (tree: KeyTree): boolean =>
-    isAgain || !isKnown || keys === undefined || canonicalJson(keyState(tree)) === canonicalJson(keys)
-  const known = await ctx.readKeyTree(size)
-  const tree = isSignedKeys(known) ? known : await ctx.readKeyTree(size, 'first')
+    isSignedAgain ||
+    !isInMemory ||
+    keys === undefined ||
+    canonicalJson(keyState(tree)) === canonicalJson(keys)
+  const cached = await ctx.readKeyTree(size)
+  const tree = isSignedKeys(cached) ? cached : await ctx.readKeyTree(size, 'first')
   if (!isSignedKeys(tree))
     throw refuse(
       `the entries up to ${size} give keys with the root ${keyState(tree).root}, and the root ${keys?.root ?? ''} was signed`,
@@ -518,14 +554,19 @@ async function openBefore(
   return { log, keys: tree }
 }
 
-/** A hash that is stored otherwise: its level of tiles, and its position in that level. */
+/** Where a stored hash is not the computed one: its level of tiles, and its position in that level. */
 interface Difference {
   level: number
   position: number
 }
 
-/** Compares computed tiles with stored ones, {@link TILE_GROUP} at a time, and collects the differences. */
-function compareTiles(find: (tiles: readonly Tile[]) => Promise<(Buffer | undefined)[]>) {
+/**
+ * Collects computed tiles and compares them with the stored ones, {@link TILE_GROUP} at a time. `differing`
+ * gets the first difference of each tile. The last call of `add` has to say that it is the last.
+ *
+ * @param find reads the stored tiles, in the given order
+ */
+function createTileComparer(find: (tiles: readonly Tile[]) => Promise<(Buffer | undefined)[]>) {
   const differing: Difference[] = []
   let waiting: Tile[] = []
   return {
@@ -543,7 +584,11 @@ function compareTiles(find: (tiles: readonly Tile[]) => Promise<(Buffer | undefi
   }
 }
 
-/** The closing entry of a seal, proven to stand under it. @throws SealError */
+/**
+ * Reads the closing entry of a seal and proves that it is under that seal; undefined without a seal.
+ *
+ * @throws SealError (by `refuse`) if it is missing, doesn't close the seal, or isn't under it
+ */
 async function readClosingEntry(
   ctx: SigningContext,
   previous: SealRecord | undefined,
@@ -563,7 +608,10 @@ async function readClosingEntry(
   return entry
 }
 
-/** The first hash of a tile that is stored otherwise. */
+/**
+ * Finds the first hash of a computed tile that differs from the stored tile; undefined if the tiles are
+ * equal.
+ */
 function findDifference({ level, index, hashes }: Tile, stored: Buffer | undefined): Difference | undefined {
   if (stored?.equals(hashes)) return undefined
   const hashAt = (tile: Buffer, place: number) => tile.subarray(place * HASH_BYTES, (place + 1) * HASH_BYTES)
@@ -571,17 +619,18 @@ function findDifference({ level, index, hashes }: Tile, stored: Buffer | undefin
   let place = 0
   while (stored !== undefined && place < lastPlace && hashAt(stored, place).equals(hashAt(hashes, place)))
     place++
+  // Of a tile that is missing, the first hash; of one that only is too long or too short, the last.
   return { level, position: index * TILE_WIDTH + place }
 }
 
 /**
- * Step a: applies the adoption that lies beside the memory, if there is one. One that is refused is put aside,
- * and signing goes on from what the memory holds.
+ * Step a: applies the adoption that lies beside the memory, if there is one. If it is refused, that is
+ * logged, its file is renamed, and signing goes on from what the memory holds.
  */
-async function takeAdoption(ctx: SigningContext, signer: Signer): Promise<void> {
+async function applyWaitingAdoption(ctx: SigningContext, signer: Signer): Promise<void> {
   try {
     const adoption = readAdoption(signer.memoryFile)
-    if (adoption !== undefined) await adopt(ctx, signer, adoption)
+    if (adoption !== undefined) await applyAdoption(ctx, signer, adoption)
   } catch (error) {
     if (!(error instanceof SealError)) throw error
     endAdoption(signer.memoryFile, false)
@@ -591,19 +640,20 @@ async function takeAdoption(ctx: SigningContext, signer: Signer): Promise<void> 
 
 /**
  * Records an adoption as a ledger entry, then puts the adopted seal into the memory, then removes the file.
- * The entry comes first: an adoption may make a fork, which must not go unseen.
+ * Skips what an earlier run has done. The entry comes first: an adoption may make a fork, which must not go
+ * unseen.
  *
  * @throws SealError if the database or the memory is not what the operator decided on, or the chain doesn't
  *   hold
  */
-async function adopt(ctx: SigningContext, signer: Signer, adoption: Adoption): Promise<void> {
+async function applyAdoption(ctx: SigningContext, signer: Signer, adoption: Adoption): Promise<void> {
   const { memory, memoryFile, pubkey, watch } = signer
   const { seq, payload_hash } = adoption
   const remembered = readMemoryUnlessDamaged(memoryFile)
   const isInMemory =
     remembered?.seq === seq && remembered.payload_hash === payload_hash && remembered.pubkey === pubkey
   if (!isInMemory || !(await isRecorded(ctx, adoption))) {
-    requireDecidedOn(adoption, remembered)
+    requireMemoryUnchanged(adoption, remembered)
     await requireLastSigned(ctx, seq, payload_hash)
     const status = await verifyWholeChain(ctx)
     if (!status.intact)
@@ -612,25 +662,21 @@ async function adopt(ctx: SigningContext, signer: Signer, adoption: Adoption): P
       )
     if (!(await isRecorded(ctx, adoption)))
       await performStep(watch, 'adoption', () => recordAdoption(ctx, adoption))
-    const givenUp = await findGivenUp(ctx, pubkey, seq, remembered)
-    const origin = remembered?.origin
-    await memory.write(
-      {
-        seq,
-        payload_hash,
-        pubkey,
-        ...(origin === undefined ? {} : { origin }),
-        ...(givenUp === undefined ? {} : { given_up: givenUp }),
-      },
-      watch,
-    )
+    const givenUp = await findGivenUpSeqs(ctx, pubkey, seq, remembered)
+    const adopted: Remembered = { seq, payload_hash, pubkey }
+    if (remembered?.origin !== undefined) adopted.origin = remembered.origin
+    if (givenUp !== undefined) adopted.given_up = givenUp
+    await memory.write(adopted, watch)
   }
   await performStep(watch, 'adopted', () => endAdoption(memoryFile, true))
   ctx.log.warn({ seq, payload_hash }, 'the operator adopted a seal: signing goes on from it')
 }
 
-/** @throws SealError if signing has gone on since the operator decided */
-function requireDecidedOn(
+/**
+ *
+ * @throws SealError if the memory isn't what it was when the operator decided; one that is gone is accepted
+ */
+function requireMemoryUnchanged(
   { seq, remembered: decidedOn }: Adoption,
   remembered: Remembered | undefined,
 ): void {
@@ -657,6 +703,7 @@ async function isRecorded(ctx: SigningContext, adoption: Adoption): Promise<bool
   )
 }
 
+/** Stores an adoption with its pending ledger entry. @throws SealError if one of this id is stored already */
 async function recordAdoption(ctx: SigningContext, adoption: Adoption): Promise<void> {
   const at = unixSeconds(ctx.now())
   const { id, seq, payload_hash } = adoption
@@ -667,6 +714,7 @@ async function recordAdoption(ctx: SigningContext, adoption: Adoption): Promise<
   )
 }
 
+/** The pending ledger entry of an adoption. @param at Unix seconds */
 function adoptionEntry({ id, seq, payload_hash }: Adoption, at: number) {
   const kind = 'seal_adoption' as const
   return {
@@ -678,23 +726,26 @@ function adoptionEntry({ id, seq, payload_hash }: Adoption, at: number) {
 }
 
 /**
- * The first and the last seq of what the operator gives up by an adoption: the seals of this key after the
- * adopted one, or beside it, that we or peers remember.
+ * Finds the range of seqs that the operator gives up by adopting seal `seq`: from the one after it to the
+ * last that our memory remembers, extended by what an earlier adoption gave up and by every seal of this key
+ * that a peer has and our database doesn't.
+ *
+ * @returns the first and the last seq; undefined if nothing is given up
  */
-async function findGivenUp(
+async function findGivenUpSeqs(
   ctx: SigningContext,
   pubkey: string,
   seq: number,
   remembered: Remembered | undefined,
 ): Promise<Remembered['given_up']> {
-  const held: Remembered = { seq: 0, payload_hash: NOTHING_SIGNED.payloadHash, pubkey }
+  const emptyMemory: Remembered = { seq: 0, payload_hash: NOTHING_SIGNED.payloadHash, pubkey }
   const last = await ctx.seals.lastSigned()
-  const unknown = await Promise.all(
-    ctx.peers.map((peer) => askForUnknownSeals(ctx, peer, pubkey, held, last)),
+  const unknownSeals = await Promise.all(
+    ctx.peers.map((peer) => askForUnknownSeals(ctx, peer, pubkey, emptyMemory, last)),
   )
-  const seqs = unknown.flatMap((seals) => (seals ?? []).map((seal) => seal.seq))
-  const before = remembered?.given_up
-  const from = Math.min(seq + 1, before?.from ?? Infinity, ...seqs)
-  const to = Math.max(remembered?.seq ?? 0, before?.to ?? 0, ...seqs)
+  const seqs = unknownSeals.flatMap((seals) => (seals ?? []).map((seal) => seal.seq))
+  const earlier = remembered?.given_up
+  const from = Math.min(seq + 1, earlier?.from ?? Infinity, ...seqs)
+  const to = Math.max(remembered?.seq ?? 0, earlier?.to ?? 0, ...seqs)
   return to < from ? undefined : { from, to }
 }

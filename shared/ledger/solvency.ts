@@ -11,17 +11,19 @@ export interface Owed {
 export const NOTHING_OWED: Owed = { xno: 0n, xmr: 0n }
 
 /**
- * The sums after an entry, from the sums before it: whoever reads the ledger from its beginning can compute
- * the same.
+ * Returns the sums after an entry, from the sums before it. They follow from the entries alone, so whoever
+ * reads the ledger from its beginning computes the same.
  *
  * What is received for a market order is owed to somebody from the moment it is counted: it is held for the
  * order's sides, or owed to one of them by name. It ends being owed when the venue takes its fee of it, when
  * a payout of it has arrived or was paid by hand, or when the operator gives up what the chain took back.
  * What such an entry said may be undone: a payout's later entry names in `undoes` the step that is true no
  * more, and a payment's has the step `undone`. A payment for a pass is the venue's own.
+ *
+ * @throws TypeError if an entry that changes the sums has no readable amount or coin
  */
 export function addToOwed(owed: Owed, entry: Pick<EntryRecord, '_id' | 'kind' | 'data'>): Owed {
-  const change = owedChange(entry)
+  const change = changeOfOwed(entry)
   if (change === 0n) return owed
   const { coin } = entry.data
   if (!isCoin(coin)) throw new TypeError(`entry ${entry._id} expected data.coin xno or xmr`)
@@ -31,7 +33,10 @@ export function addToOwed(owed: Owed, entry: Pick<EntryRecord, '_id' | 'kind' | 
 const isCoin = (coin: unknown): coin is keyof Owed =>
   typeof coin === 'string' && Object.hasOwn(NOTHING_OWED, coin)
 
-function owedChange({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'data'>): bigint {
+/**
+ * By how much an entry changes the sum of its coin, in its smallest unit; 0n for kinds that don't change it.
+ */
+function changeOfOwed({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'data'>): bigint {
   const amount = (name: 'amount_raw' | 'written_off_raw'): bigint => {
     const text = data[name]
     if (typeof text !== 'string' || !/^\d{1,60}$/.test(text))
@@ -55,8 +60,10 @@ function owedChange({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'dat
 }
 
 /**
- * As addToOwed(), for a ledger as it is stored: an entry without a readable amount or coin changes nothing,
- * and `anomaly` says what is wrong with it. Every verifier of the sums follows this rule.
+ * As addToOwed(), but an entry that can't be read, or has no readable amount or coin, changes nothing instead
+ * of throwing, and `anomaly` says what is wrong with it. Every verifier of the sums follows this rule.
+ *
+ * @param canRead whether the entry has valid content; computed if absent
  */
 export function tryAddToOwed(
   owed: Owed,
@@ -80,6 +87,7 @@ export function parseOwed(entry: EntryRecord): Owed {
   return { xno: BigInt(owed.xno), xmr: BigInt(owed.xmr) }
 }
 
+/** Whether a text is a sum as closing entries state it: a whole number in decimal, below 0 too. */
 const isSum = (text: unknown): text is string =>
   typeof text === 'string' && /^(0|-?[1-9]\d{0,77})$/.test(text)
 
@@ -96,9 +104,11 @@ export interface StateBefore {
 }
 
 /**
- * The entry that closes seal `seq`: what is owed by all entries below it, and what lies before its seal. By
- * that each seal's root covers all of history: to rewrite one seal, every later one has to be signed anew.
- * `at` in Unix seconds.
+ * Makes the entry that closes seal `seq`. It states what is owed after all entries before it, and the log,
+ * the keys and the seal before its own: so each seal's root covers all of history, and to rewrite one seal,
+ * every later one has to be signed anew.
+ *
+ * @param at Unix seconds
  */
 export function closingEntry(
   seq: number,
@@ -122,8 +132,11 @@ export function closingEntry(
 }
 
 /**
- * The forms of `data` that a closing entry may have: all fields, or fewer as earlier versions wrote them, but
- * no field is left out that the closing entry before states.
+ * Lists the forms of `data` that a closing entry may have: all fields; without `log` and `keys`; or without
+ * `prev_seal` too, as earlier versions wrote them. A form is left out if it lacks a field that the closing
+ * entry before it has.
+ *
+ * @param data with all fields
  */
 export function allowedClosings(
   data: PendingEntry['data'],
@@ -131,13 +144,15 @@ export function allowedClosings(
 ): PendingEntry['data'][] {
   const { log: _log, keys: _keys, ...chained } = data
   const { prev_seal: _prevSeal, ...sums } = chained
-  const states = (field: string): boolean => previousClosing?.data[field] !== undefined
-  return [data, ...(states('log') ? [] : [chained]), ...(states('log') || states('prev_seal') ? [] : [sums])]
+  const hadBefore = (field: string): boolean => previousClosing?.data[field] !== undefined
+  if (hadBefore('log')) return [data]
+  if (hadBefore('prev_seal')) return [data, chained]
+  return [data, chained, sums]
 }
 
 /**
- * Whether an entry was written to close seal `seq`, and says so in a form that can be read. What it states
- * may still be false.
+ * Whether an entry is a closing entry of seal `seq`: by its kind, its source, the seal that it names, and
+ * readable sums. Whether what it states is true isn't checked.
  */
 export function closesSeal(entry: EntryRecord, seq: number): boolean {
   if (entry.kind !== 'solvency' || !isReadable(entry) || entry.data['seal'] !== sealRecordId(seq))
@@ -152,7 +167,7 @@ export function closesSeal(entry: EntryRecord, seq: number): boolean {
 }
 
 /**
- * The sums that the last entry of seal `seq` states; undefined if it is missing, or doesn't close that seal.
+ * The sums that the last entry of seal `seq` states; undefined if that entry is missing or doesn't close it.
  */
 export const closingSums = (last: EntryRecord | undefined, seq: number): Owed | undefined =>
   last !== undefined && closesSeal(last, seq) ? parseOwed(last) : undefined

@@ -22,40 +22,47 @@ import { openSigner } from './signing.ts'
 /** Seals read at once. */
 const PAGE_SEALS = 1_000
 
-/** The public half of this host's seal key, as hex. @throws SealError if there is none, or it can't be used */
-export function ownSealKey({ config }: Pick<Context, 'config'>): string {
+/**
+ * The public key of this host's seal key, as hex.
+ *
+ * @throws SealError if there is no key, or it can't be used
+ */
+export function readSealPubkey({ config }: Pick<Context, 'config'>): string {
   const file = config.secrets.sealKeyFile
   const key = file === undefined ? undefined : readSealKey(file)
   if (key === undefined) throw new SealError('there is no seal key')
   return keyToHex(ed25519PublicKey(key))
 }
 
-/** The key, as hex, that the last signed seal of the database was signed with. */
-export const lastSealKey = async ({ seals }: Pick<Context, 'seals'>): Promise<string | undefined> =>
+/** The public key, as hex, of the last signed seal in the database; undefined if none is signed. */
+export const lastSealPubkey = async ({ seals }: Pick<Context, 'seals'>): Promise<string | undefined> =>
   (await seals.lastSigned())?.pubkey
 
 /**
- * Whether the operator has adopted a seal on this host and nothing was signed since: the adoption's file is
- * here, or this host's memory holds the last signed seal, which another key has signed.
+ * Whether the operator has adopted a seal on this host and nothing was signed since. Either the adoption
+ * still waits in its file, or it was applied: then the memory, which is of this host's key, holds the last
+ * signed seal, although another key has signed that.
  */
 export async function isAdoptedHere(ctx: Pick<Context, 'config' | 'seals'>): Promise<boolean> {
   const file = ctx.config.secrets.sealMemoryFile
   if (file === undefined) return false
   if (fs.existsSync(adoptionFileOf(file))) return true
-  const [remembered, last] = [readMemory(file), await ctx.seals.lastSigned()]
+  const remembered = readMemory(file)
+  const last = await ctx.seals.lastSigned()
+  const ownPubkey = readSealPubkey(ctx)
   return (
     last !== undefined &&
-    last.pubkey !== ownSealKey(ctx) &&
+    last.pubkey !== ownPubkey &&
     remembered?.payload_hash === headOf(last).payloadHash &&
-    remembered.pubkey === ownSealKey(ctx)
+    remembered.pubkey === ownPubkey
   )
 }
 
 /**
- * Puts the seals that another host has signed since into this host's seal memory.
+ * Brings this host's seal memory up to date with the seals that another host has signed with the same key.
  *
- * @returns the seq of the seal that the memory holds now; undefined if there is no memory of this key here,
- *   another process has it open, or the database is a copy
+ * @returns the seq of the seal that the memory holds now; undefined, and nothing is written, if there is no
+ *   memory of this host's key, another process has it open, or the database is a copy
  */
 export async function updateSealMemory(ctx: Context): Promise<number | undefined> {
   const signer = openSigner(ctx)
@@ -65,7 +72,7 @@ export async function updateSealMemory(ctx: Context): Promise<number | undefined
     if (remembered?.pubkey !== signer.pubkey || (await isCopy(ctx.database.connection))) return undefined
     for (;;) {
       const seals = await ctx.seals.listAfter(Math.max(0, remembered.seq - 1), PAGE_SEALS)
-      const newer: Remembered = memoryAfter(remembered, seals, signer.pubkey)
+      const newer: Remembered = extendMemory(remembered, seals, signer.pubkey)
       if (newer.seq === remembered.seq) return remembered.seq
       await signer.memory.write(newer, signer.watch)
       remembered = newer
@@ -76,19 +83,20 @@ export async function updateSealMemory(ctx: Context): Promise<number | undefined
 }
 
 /**
- * The memory after the seals that follow the remembered one, up to the first that `pubkey` has not signed. It
- * stays as it is if the database has another seal in the remembered one's place.
+ * Returns the memory moved on over the seals that follow the remembered one, up to the last before one that
+ * isn't signed by `pubkey` or doesn't follow. Returns `remembered` itself if the database has another seal in
+ * the remembered one's place.
  *
- * @param seals from the remembered one on, or from the first
+ * @param seals ascending, from the remembered one on; from the first, if nothing was signed yet
  */
-function memoryAfter(remembered: Remembered, seals: readonly SealRecord[], pubkey: string): Remembered {
-  const known = seals.find(({ _id }) => _id === remembered.seq)
-  const { payloadHash } = known === undefined ? NOTHING_SIGNED : headOf(known)
+function extendMemory(remembered: Remembered, seals: readonly SealRecord[], pubkey: string): Remembered {
+  const stored = seals.find(({ _id }) => _id === remembered.seq)
+  const { payloadHash } = stored === undefined ? NOTHING_SIGNED : headOf(stored)
   if (payloadHash !== remembered.payload_hash) return remembered
   let newer = remembered
-  let previous = known
-  for (const seal of seals.slice(known === undefined ? 0 : 1)) {
-    if (!isSignedNext(seal, previous, pubkey)) break
+  let previous = stored
+  for (const seal of seals.slice(stored === undefined ? 0 : 1)) {
+    if (!isNextSignedSeal(seal, previous, pubkey)) break
     const { log: _log, keys: _keys, ...rest } = newer
     const head = headOf(seal)
     newer = { ...rest, seq: head.seq, payload_hash: head.payloadHash }
@@ -102,8 +110,11 @@ function memoryAfter(remembered: Remembered, seals: readonly SealRecord[], pubke
   return newer
 }
 
-/** Whether a seal follows the one before and `pubkey` has signed it, with its checkpoint if it has one. */
-function isSignedNext(seal: SealRecord, before: SealRecord | undefined, pubkey: string): boolean {
+/**
+ * Whether a seal follows the one before and its signature by `pubkey` verifies, and that of its checkpoint if
+ * it has one.
+ */
+function isNextSignedSeal(seal: SealRecord, before: SealRecord | undefined, pubkey: string): boolean {
   if (!seal.signed || seal.pubkey !== pubkey) return false
   const fields = sealFields(seal)
   const follows = verifySealFollows(before === undefined ? null : sealFields(before), fields)

@@ -11,7 +11,12 @@ import type { SealRecord } from './seal.ts'
 
 type TracedContext = Pick<Context, 'traces' | 'log'>
 
-/** Adds a span for the job that numbered entries, and one for each entry, to the traces of their records. */
+/**
+ * Adds a span for the job that numbered entries, and one for each entry, to the traces of their records. Does
+ * nothing if tracing is off; a failure is logged and not thrown.
+ *
+ * @param startedAtMs when the insert of the entries began
+ */
 export async function traceEntries(
   ctx: TracedContext,
   entries: readonly EntryRecord[],
@@ -21,18 +26,24 @@ export async function traceEntries(
   if (tracer === undefined) return
   const numbers = new Map(entries.map(({ record, _id }) => [record, _id]))
   const { queue = 'sequence', job_id = '' } = currentScope()
-  await quietly(ctx, async () => {
-    const found = await ctx.traces.findUnnumbered([...numbers.keys()])
-    const noted = found.map(({ _id, place }) => {
-      const about = { record_id: _id, entry_id: numbers.get(_id) ?? 0 }
-      const job = tracer.note(`process ${queue}`, place, startedAtMs, { ...about, job_id })
-      return { _id, entry: about.entry_id, place: tracer.note('entry', job, startedAtMs, about) }
+  await logFailure(ctx, async () => {
+    const traced = await ctx.traces.findUnnumbered([...numbers.keys()])
+    const numbered = traced.map(({ _id, place }) => {
+      const attributes = { record_id: _id, entry_id: numbers.get(_id) ?? 0 }
+      const jobSpan = tracer.note(`process ${queue}`, place, startedAtMs, { ...attributes, job_id })
+      const entrySpan = tracer.note('entry', jobSpan, startedAtMs, attributes)
+      return { _id, entry: attributes.entry_id, place: entrySpan }
     })
-    await ctx.traces.putEntries(noted)
+    await ctx.traces.putEntries(numbered)
   })
 }
 
-/** Adds a span for a seal to the traces of its entries. */
+/**
+ * Adds a span for a seal to the trace of each of its entries. Does nothing if tracing is off; a failure is
+ * logged and not thrown.
+ *
+ * @param startedAtMs when the seal's making began
+ */
 export async function traceSeal(
   ctx: TracedContext,
   { _id: seq, from_id, to_id }: SealRecord,
@@ -40,13 +51,13 @@ export async function traceSeal(
 ): Promise<void> {
   const tracer = currentTracer()
   if (tracer === undefined) return
-  await quietly(ctx, async () => {
+  await logFailure(ctx, async () => {
     for (const { _id, place, entry = 0 } of await ctx.traces.findByEntry(from_id, to_id))
       tracer.note('seal', place, startedAtMs, { record_id: _id, entry_id: entry, seal_seq: seq })
   })
 }
 
-/** Tracing must not fail a job. */
-async function quietly({ log }: TracedContext, work: () => Promise<void>): Promise<void> {
+/** Runs `work` and logs its error: tracing must not fail a job. */
+async function logFailure({ log }: TracedContext, work: () => Promise<void>): Promise<void> {
   await work().catch((error: unknown) => log.debug({ err: error }, 'traces could not be followed'))
 }

@@ -26,16 +26,20 @@ export interface OutsideWitness {
   readonly url: string
   /** Size of the log that it cosigned last, as far as we know. */
   lastSize: number
-  /** It has cosigned since this process started, so it remembers no other log. */
-  isSettled: boolean
+  /** Since this process started; so it remembers no other log. */
+  hasCosigned: boolean
 }
 
+/** The witnesses of the setting WITNESSES; none has been asked yet. */
 export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): OutsideWitness[] =>
-  witnesses.map(({ key, url }) => ({ key, vkey: formatVkey(key), url, lastSize: 0, isSettled: false }))
+  witnesses.map(({ key, url }) => ({ key, vkey: formatVkey(key), url, lastSize: 0, hasCosigned: false }))
 
 type WitnessContext = Pick<Context, 'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log'>
 
-/** Submits the last checkpoint to every witness that has not cosigned it, and stores their cosignatures. */
+/**
+ * Submits the last signed checkpoint to every witness that has not cosigned it, and stores their
+ * cosignatures. A witness that fails or has another log is logged and counted as an anomaly.
+ */
 export async function requestCosignatures(ctx: WitnessContext): Promise<void> {
   if (ctx.witnesses.length === 0) return
   const checkpoint = checkpointOf(await ctx.seals.lastSigned())
@@ -45,22 +49,24 @@ export async function requestCosignatures(ctx: WitnessContext): Promise<void> {
     ctx.witnesses.map(({ vkey }) => vkey),
   )
   const waiting = ctx.witnesses.filter(({ vkey }) => !cosigned.has(vkey))
-  await Promise.all(waiting.map((witness) => trySubmit(ctx, witness, checkpoint)))
+  await Promise.all(waiting.map((witness) => submitAndLog(ctx, witness, checkpoint)))
 }
 
 /**
- * Submits the last checkpoint to each witness that has not answered since the start.
+ * Submits the checkpoint to each witness that has not cosigned since the start, and stores their
+ * cosignatures. A witness that doesn't answer, or refuses for another reason, holds nothing up. Without a
+ * checkpoint nobody is asked.
  *
- * @throws SealError if one remembers another log: the database is an older copy, and another log must not be
- *   signed
+ * @throws SealError if a witness remembers another log: then the database looks like an older copy, and
+ *   nothing may be signed
  */
-export async function askWitnesses(
+export async function requireNoWitnessConflict(
   ctx: WitnessContext,
   checkpoint: StoredCheckpoint | undefined,
 ): Promise<void> {
   if (checkpoint === undefined) return
-  const unasked = ctx.witnesses.filter(({ isSettled }) => !isSettled)
-  const conflicts = await Promise.all(unasked.map((witness) => trySubmit(ctx, witness, checkpoint)))
+  const waiting = ctx.witnesses.filter(({ hasCosigned }) => !hasCosigned)
+  const conflicts = await Promise.all(waiting.map((witness) => submitAndLog(ctx, witness, checkpoint)))
   const conflict = conflicts.find((sentence) => sentence !== undefined)
   if (conflict !== undefined)
     throw new SealError(
@@ -68,16 +74,21 @@ export async function askWitnesses(
     )
 }
 
-/** As submit(). A conflict, and a witness that doesn't cosign, is counted and logged. */
-async function trySubmit(
+/**
+ * Submits a checkpoint to a witness, as submitCheckpoint(), and never throws: a failure is logged and counted
+ * as an anomaly, and so is a conflict.
+ *
+ * @returns the conflict, if the witness remembers another log; undefined if it has cosigned, or on a failure
+ */
+async function submitAndLog(
   ctx: WitnessContext,
   witness: OutsideWitness,
   checkpoint: StoredCheckpoint,
 ): Promise<string | undefined> {
   try {
-    const conflict = await submit(ctx, witness, checkpoint)
+    const conflict = await submitCheckpoint(ctx, witness, checkpoint)
     if (conflict === undefined) {
-      witness.isSettled = true
+      witness.hasCosigned = true
       return undefined
     }
     ctx.metrics.countAnomaly('witness')
@@ -91,12 +102,14 @@ async function trySubmit(
 }
 
 /**
- * Submits a checkpoint to a witness and stores its cosignature. The second try is from the size that the
- * witness said it has.
+ * Submits a checkpoint to a witness with a proof from the size that it cosigned last, and stores its
+ * cosignature. If the witness says that it has another size (409) or that the proof is wrong (422), it is
+ * asked once more, from the size that it has.
  *
- * @returns the conflict, if the witness remembers another log
+ * @returns undefined if it has cosigned; a sentence about the conflict if it remembers another log
+ * @throws Error if it doesn't answer, answers otherwise, or doesn't cosign
  */
-async function submit(
+async function submitCheckpoint(
   ctx: WitnessContext,
   witness: OutsideWitness,
   checkpoint: StoredCheckpoint,
@@ -105,7 +118,7 @@ async function submit(
   let theirSize: number | undefined
   for (let tries = 0; tries < 2; tries++) {
     const from = theirSize ?? Math.min(witness.lastSize, size)
-    const { status, text } = await post(witness, await writeRequest(ctx, from, checkpoint))
+    const { status, text } = await postToWitness(witness, await formatRequest(ctx, from, checkpoint))
     if (status === 200) {
       await storeCosignature(ctx, witness, checkpoint, text)
       witness.lastSize = size
@@ -121,8 +134,11 @@ async function submit(
   throw new Error('its size changed while it was asked')
 }
 
-/** The body of a request to `add-checkpoint` (C2SP tlog-witness). */
-async function writeRequest(
+/**
+ * The body of a request to `add-checkpoint` (C2SP tlog-witness): the old size, the proof from it to the
+ * checkpoint, and the signed checkpoint.
+ */
+async function formatRequest(
   ctx: WitnessContext,
   from: number,
   { size, text, line }: StoredCheckpoint,
@@ -131,13 +147,17 @@ async function writeRequest(
   return `old ${from}\n${proof.map((hash) => `${hash.toString('base64')}\n`).join('')}\n${formatNote(text, [line])}`
 }
 
-/** The size that a witness answers with status 409. */
+/** The size in a witness's answer with status 409. @throws Error if the answer is not a size */
 function parseSize(text: string): number {
   if (!/^(0|[1-9]\d{0,15})\n?$/.test(text)) throw new Error('it refused, and told no size')
   return Number(text)
 }
 
-/** Stores the cosignature in a witness's answer. @throws Error if none is by its key */
+/**
+ * Stores the first valid cosignature of the checkpoint by the witness's key in its answer.
+ *
+ * @throws Error if there is none
+ */
 async function storeCosignature(
   ctx: WitnessContext,
   { key, vkey }: OutsideWitness,
@@ -153,7 +173,15 @@ async function storeCosignature(
   throw new Error('its answer has no cosignature by its key')
 }
 
-async function post({ url }: OutsideWitness, body: string): Promise<{ status: number; text: string }> {
+/**
+ * Sends a request to a witness's `add-checkpoint`.
+ *
+ * @throws Error if no answer comes in time, or too long a one
+ */
+async function postToWitness(
+  { url }: OutsideWitness,
+  body: string,
+): Promise<{ status: number; text: string }> {
   const answer = await fetch(`${url}/add-checkpoint`, {
     method: 'POST',
     body,

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { spendAllowance } from '../agents/allowance-service.ts'
 import { listUnbanned } from '../agents/unbanned.ts'
 import type { Context } from '../context.ts'
@@ -29,7 +29,7 @@ export async function makeOffer(
 ): Promise<OfferRecord> {
   const { title, description, delivery_hours } = fields
   const at = nowSeconds(ctx)
-  const payout_addresses = given(fields.payout_addresses)
+  const payout_addresses = omitUndefined(fields.payout_addresses)
   for (const coin of COINS)
     if (payout_addresses[coin] !== undefined)
       await requireAddress(ctx, coin, payout_addresses[coin], 'payout_addresses')

@@ -1,4 +1,4 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Connection } from 'mongoose'
 import type { Past } from '../agents/unbanned.ts'
 import { createSharedReads } from '../servers/group-commit.ts'
@@ -48,8 +48,8 @@ export function createOfferStore(connection: Connection) {
         ...LISTS[status].filter,
         ...NOT_HIDDEN,
         // A bound on the index's first field lets MongoDB filter by its others too.
-        _id: { $gt: '', ...given({ $lt: older }) },
-        ...given({ agent_id: agent ?? (past && { $nin: [...past.notBy] }) }),
+        _id: { $gt: '', ...omitUndefined({ $lt: older }) },
+        ...omitUndefined({ agent_id: agent ?? (past && { $nin: [...past.notBy] }) }),
         ...(maxPrice === undefined ? {} : { price_usd_cents: { $lte: Math.round(maxPrice * 100) } }),
         ...(currency === undefined ? {} : { [`payout_addresses.${currency}`]: { $gt: '' } }),
       }

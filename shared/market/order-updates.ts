@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { requireOwn, type Session } from '../servers/database.ts'
+import { requireChanged, type Session } from '../servers/database.ts'
 import type { PayoutRecord } from '../payments/payout.ts'
 import { newPayout, withdrawPayout } from '../payments/payout-service.ts'
 import { feeEntries, journalLinesOf, sellerShare, stepChange, sumAmounts } from './order.ts'
@@ -67,7 +67,7 @@ export async function storeOwnUpdate(
   update: OrderUpdate,
   session: Session,
 ): Promise<void> {
-  await requireOwn(storeUpdate(ctx, order, update, session), `order ${order._id}`)
+  await requireChanged(storeUpdate(ctx, order, update, session), `order ${order._id}`)
 }
 
 /** What one side of an order is owed or was paid, without withdrawn payouts. */

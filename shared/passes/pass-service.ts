@@ -1,7 +1,7 @@
 import type { AgentRecord } from '../agents/agent.ts'
 import type { Context } from '../context.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
-import { requireOwn, type Session } from '../servers/database.ts'
+import { requireChanged, type Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newStepId } from '../foundation/ids.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
@@ -69,7 +69,7 @@ export async function creditDays(
   const nowMs = ctx.databaseNow()
   const untilMs = addPaidDays(agent.pass_until_ms, nowMs, days)
   const moved = ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session)
-  await requireOwn(moved, `agent ${agent._id}`)
+  await requireChanged(moved, `agent ${agent._id}`)
   return creditEntry(agent._id, credit, days, nowMs, untilMs)
 }
 
@@ -96,7 +96,7 @@ export async function takeBackDays(
       `Of the ${days} days that it bought some are used up, so they cannot be taken back.`,
     )
   const moved = ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session)
-  await requireOwn(moved, `agent ${agentId}`)
+  await requireChanged(moved, `agent ${agentId}`)
   return creditEntry(agentId, credit, -days, nowMs, untilMs)
 }
 

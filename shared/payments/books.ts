@@ -1,4 +1,4 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { SECOND_MS, nowSeconds } from '../foundation/time.ts'
@@ -32,7 +32,7 @@ export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<vo
     const { address, height } = found
     const gapRaw = await bookOpening(ctx, record, found)
     const fields = { gap_raw: String(gapRaw), gap_at: now, books_address: address }
-    await ctx.coins.noteGap(coin, { ...fields, ...given({ books_height: height }) })
+    await ctx.coins.noteGap(coin, { ...fields, ...omitUndefined({ books_height: height }) })
     if (gapRaw !== 0n && record.gap_raw !== fields.gap_raw)
       ctx.log.error(
         { coin, gap_raw: fields.gap_raw },

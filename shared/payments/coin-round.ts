@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { isCopy } from '../servers/copy.ts'
 import { StartError } from '../foundation/process.ts'
 import { DAY_MS, nowSeconds, SECOND_MS } from '../foundation/time.ts'
@@ -46,7 +46,7 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
     const now = nowSeconds(ctx)
     const round_at = isComplete ? startedAt : undefined
     const reached = { ...REACHED, checked_at: now, required_confirmations: confirmations }
-    await ctx.coins.report(coin, { ...reached, ...seen, ...given({ round_at }) }, now)
+    await ctx.coins.report(coin, { ...reached, ...seen, ...omitUndefined({ round_at }) }, now)
     if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
     await settleWaiting(ctx, coin)
     logTroubles(ctx, coin, troubles)

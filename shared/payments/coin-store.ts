@@ -1,4 +1,4 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { randomUUID } from 'node:crypto'
 import type { Connection } from 'mongoose'
 import { MAX_RATE_AGE_MS } from '../foundation/limits.ts'
@@ -156,7 +156,7 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
     askLookUp: (coin: Coin, tx: string, at: number) =>
       lookUps.put({ _id: `${coin}:${tx}` }, { $set: { at }, $unset: { isAnswered: 1, found: 1 } }),
     answerLookUp: (coin: Coin, tx: string, found: LookUpRecord['found']) =>
-      lookUps.change({ _id: `${coin}:${tx}` }, { $set: { isAnswered: true, ...given({ found }) } }),
+      lookUps.change({ _id: `${coin}:${tx}` }, { $set: { isAnswered: true, ...omitUndefined({ found }) } }),
     /** Called first by whoever books what these transactions brought, so that two at once conflict. */
     async claim(coin: Coin, txs: readonly string[], session: Session): Promise<void> {
       for (const tx of txs) await lookUps.put({ _id: `${coin}:${tx}` }, { $inc: { claims: 1 } }, session)

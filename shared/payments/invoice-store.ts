@@ -1,4 +1,4 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
 import type { Session } from '../servers/database.ts'
@@ -109,7 +109,7 @@ export function createInvoiceStore(connection: Connection) {
       session: Session,
       tells: readonly EventMark[] = [],
     ): Promise<boolean> {
-      const unset = given({
+      const unset = omitUndefined({
         has_remainder: hasRemainder === false ? (1 as const) : undefined,
         open: open === false ? (1 as const) : undefined,
       })
@@ -297,7 +297,7 @@ export function createInvoiceStore(connection: Connection) {
         : payments.changeAll({ ...idIn(ids), state: 'settled', swept_at: null }, { $set: { swept_at: at } }),
     /** In any state. */
     noteConfirmations: (paymentId: string, confirmations: number, height: number | undefined) =>
-      payments.change({ _id: paymentId }, { $set: { confirmations, ...given({ height }) } }),
+      payments.change({ _id: paymentId }, { $set: { confirmations, ...omitUndefined({ height }) } }),
     movePayment: (paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session) =>
       payments.change(
         { _id: paymentId, state: from },

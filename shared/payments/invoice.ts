@@ -1,4 +1,4 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { z } from 'zod'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
@@ -242,7 +242,7 @@ export function viewInvoice(invoice: InvoiceRecord, isUnderWay = false): z.input
   return {
     invoice_id: invoice._id,
     currency: coin,
-    ...given({ days: invoice.days, order_id: invoice.order_id }),
+    ...omitUndefined({ days: invoice.days, order_id: invoice.order_id }),
     amount: formatPrice(amountRaw, coin),
     amount_raw: invoice.amount_raw,
     address: invoice.address,
@@ -310,10 +310,10 @@ const viewPayment = (payment: PaymentRecord): z.input<typeof paymentView> => ({
   amount_raw: payment.amount_raw,
   state: payment.state,
   confirmations: payment.confirmations,
-  ...given({ unlock_time: payment.unlock_time }),
+  ...omitUndefined({ unlock_time: payment.unlock_time }),
   late: payment.late,
   credited_days: payment.credited_days ?? 0,
-  ...(payment.late ? given({ price_raw: payment.price_raw }) : {}),
+  ...(payment.late ? omitUndefined({ price_raw: payment.price_raw }) : {}),
   first_seen_at: payment.first_seen_at,
   settlement: payment.by === 'operator' ? 'manual' : 'automatic',
   salt: payment.salt,

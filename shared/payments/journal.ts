@@ -1,4 +1,4 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { maybe, number, text, textOf, type RecordOf } from '../servers/fields.ts'
 import type { Coin } from './coin.ts'
 import type { PaymentRecord } from './invoice.ts'
@@ -69,7 +69,7 @@ export function paymentLine(
   at: number,
 ): JournalLine[] {
   const { _id: payment_id, agent_id, order_id, invoice_id, coin } = payment
-  const about = { coin, at, ids: given({ agent_id, invoice_id, payment_id, order_id }) }
+  const about = { coin, at, ids: omitUndefined({ agent_id, invoice_id, payment_id, order_id }) }
   const isOwn = step === 'received' || step === 'undone'
   const from = isOwn ? (payment.taken_from ?? 'chain') : 'chain'
   const payee: Account = order_id === undefined ? `invoice:${invoice_id}` : `order:${order_id}`
@@ -97,7 +97,7 @@ export function payoutLine(payout: Owed, step: string, at: number): JournalLine[
   }
   const [from, to] = ways[step.split('/')[0] ?? ''] ?? [owed, 'paid']
   const { _id: payout_id, agent_id, order_id, coin } = payout
-  const ids = { agent_id, payout_id, ...given({ order_id }) }
+  const ids = { agent_id, payout_id, ...omitUndefined({ order_id }) }
   return move(`${payout_id}/${step}`, from, to, BigInt(payout.amount_raw), { coin, at, ids })
 }
 

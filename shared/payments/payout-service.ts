@@ -1,7 +1,7 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { isDuplicateKey, isOutage, Overtaken, requireOwn, type Session } from '../servers/database.ts'
+import { isDuplicateKey, isOutage, Overtaken, requireChanged, type Session } from '../servers/database.ts'
 import { LeaseLost } from '../servers/lease-store.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import type { Log } from '../foundation/log.ts'
@@ -33,7 +33,7 @@ export function newPayout(fields: {
     agent_id: agentId,
     order_id: orderId,
     amount_raw: String(amountRaw),
-    ...given({ address }),
+    ...omitUndefined({ address }),
     state: 'owed',
     at,
     changed_at: at,
@@ -65,11 +65,11 @@ function payoutEntry(
     kind: 'payout',
     data: {
       payout_id: payout._id,
-      ...given({ order_id: payout.order_id }),
+      ...omitUndefined({ order_id: payout.order_id }),
       coin: payout.coin,
       amount_raw: payout.amount_raw,
       step,
-      ...given({ undoes }),
+      ...omitUndefined({ undoes }),
       ...(tx === undefined ? {} : { tx_hash: commitRecord(payout._id, payout.salt, { tx }) }),
     },
   }
@@ -177,7 +177,7 @@ export async function moveTransfers(
 ): Promise<number> {
   if (transfers.length === 0) return 0
   const moved = await ctx.database.transaction(async (session) => {
-    const change = { state: to, changed_at: nowSeconds(ctx), ...given({ reason }) }
+    const change = { state: to, changed_at: nowSeconds(ctx), ...omitUndefined({ reason }) }
     const changed: TransferRecord[] = []
     for (const transfer of transfers) {
       const before = await ctx.payouts.moveTransfer(transfer._id, from, change, session)
@@ -238,7 +238,7 @@ async function followTransfer(ctx: Context, transfer: TransferRecord, to: Transf
       const change = { state: 'owed', transfer_id: null } as const
       const entry = payoutEntry(payout, 'owed', at, { attempt: `${transfer._id}/${newStepId()}`, undoes })
       const moved = ctx.payouts.move(payout, { transferId: transfer._id }, change, entry, session)
-      await requireOwn(moved, `payout ${payout._id}`)
+      await requireChanged(moved, `payout ${payout._id}`)
     }
   } else {
     // A transfer may be held, or be missing from the chain again, more than once.
@@ -321,7 +321,12 @@ export async function reinstateTransfer(
 ): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const reason = 'it is in the chain after all'
-    const change = { state: 'confirmed', changed_at: nowSeconds(ctx), reason, ...given({ place }) } as const
+    const change = {
+      state: 'confirmed',
+      changed_at: nowSeconds(ctx),
+      reason,
+      ...omitUndefined({ place }),
+    } as const
     const before = await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session)
     if (before === undefined) return false
     const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
@@ -467,7 +472,7 @@ export async function markPartPaid(ctx: Context, payoutId: string, tx: string, p
     await ctx.journal.write(lines, session)
     const change = { state: 'manual', tx } as const
     const step: PayoutStep = { from: 'owed', change, to: 'manual', tx, attempt, line: 'manual' }
-    await requireOwn(takeStep(ctx, { ...part, state: 'owed' }, step, session), `payout ${part._id}`)
+    await requireChanged(takeStep(ctx, { ...part, state: 'owed' }, step, session), `payout ${part._id}`)
     return { part, rest }
   })
 }

@@ -1,4 +1,4 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Connection } from 'mongoose'
 import type { Session } from '../servers/database.ts'
 import { none, only, schemaOf, some } from '../servers/fields.ts'
@@ -90,7 +90,7 @@ type Payee = Pick<StoredPayout, '_id' | 'agent_id' | 'order_id'>
 
 /** The event that tells the payee of a step of its payout. */
 export const payoutMark = ({ _id, agent_id: payee, order_id }: Payee, { data }: PendingEntry): EventMark =>
-  tell(payee, 'payout', _id, { state: String(data['step']), ...given({ order_id }) })
+  tell(payee, 'payout', _id, { state: String(data['step']), ...omitUndefined({ order_id }) })
 
 export type PayoutStore = ReturnType<typeof createPayoutStore>
 

@@ -1,4 +1,4 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { readBounded } from '../foundation/http.ts'
 import { RATE_TIMEOUT_MS, MAX_RATE_ANSWER_BYTES } from '../foundation/limits.ts'
 import { normalizeRate, type Coin } from './coin.ts'
@@ -73,7 +73,7 @@ export async function fetchQuote(source: RateSource): Promise<Quote> {
   const tooLong = () => new Error(`the answer is longer than ${MAX_RATE_ANSWER_BYTES} bytes`)
   const text = await readBounded(response, MAX_RATE_ANSWER_BYTES, tooLong)
   if (response.status !== 200) throw new Error(`${source.name} answered with HTTP status ${response.status}`)
-  return { source: source.name, usd: readQuote(text, source), ...given({ inToken: source.inToken }) }
+  return { source: source.name, usd: readQuote(text, source), ...omitUndefined({ inToken: source.inToken }) }
 }
 
 /** @returns the price as decimal text. @throws Error if it is not JSON, or no number above 0 stands there */

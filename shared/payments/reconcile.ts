@@ -1,4 +1,4 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { isDuplicateKey } from '../servers/database.ts'
 import { pagesOf } from '../servers/records.ts'
 import type { Context } from '../context.ts'
@@ -95,10 +95,10 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?:
   const at = nowSeconds(ctx)
   await ctx.coins.report(coin, { height, grown_at: at }, at)
   const before = record?.treasury_address
-  const treasury = { treasury_address: address, ...given({ treasury_raw: totalRaw?.toString() }) }
+  const treasury = { treasury_address: address, ...omitUndefined({ treasury_raw: totalRaw?.toString() }) }
   const result = { _id, coin, at, reason, ...found, held_payout_ids: held, treasury: address }
   await ctx.database.transaction(async (session) => {
-    await ctx.reconciliations.insert({ ...result, ...given({ treasury_before: before }) }, session)
+    await ctx.reconciliations.insert({ ...result, ...omitUndefined({ treasury_before: before }) }, session)
     await ctx.coins.noteTreasury(coin, treasury, session)
     await ctx.coins.resume(coin, { session })
   })

@@ -1,8 +1,8 @@
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { hint, tell, type EventMark } from '../events/mark.ts'
-import { isDuplicateKey, requireOwn, unavailable, type Session } from '../servers/database.ts'
+import { isDuplicateKey, requireChanged, unavailable, type Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
@@ -62,7 +62,7 @@ export async function noteShown(ctx: Context, { _id, by, shown_at: at }: Payment
 const invoiceMark = (
   { _id, agent_id: payer, order_id: orderId }: Pick<InvoiceRecord, '_id' | 'agent_id' | 'order_id'>,
   state: 'seen' | 'confirmed' | 'expired',
-): EventMark => tell(payer, 'invoice', _id, { state, ...given({ order_id: orderId }) })
+): EventMark => tell(payer, 'invoice', _id, { state, ...omitUndefined({ order_id: orderId }) })
 
 /** Stores a payment unless it is on record. @returns it as it is on record */
 async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
@@ -88,14 +88,14 @@ async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPaym
         address_index: addressIndex,
         invoice_id: current._id,
         agent_id: current.agent_id,
-        ...given({ order_id: current.order_id }),
+        ...omitUndefined({ order_id: current.order_id }),
         amount_raw: String(amountRaw),
         state: found.lockedUntil === undefined ? 'seen' : 'locked',
         confirmations: found.confirmations,
-        ...given({ height: found.height, unlock_time: found.lockedUntil }),
+        ...omitUndefined({ height: found.height, unlock_time: found.lockedUntil }),
         first_seen_at: at,
         late: isLate,
-        ...(isLate && current.days !== undefined ? given({ arrival_rate: rate?.usd }) : {}),
+        ...(isLate && current.days !== undefined ? omitUndefined({ arrival_rate: rate?.usd }) : {}),
         by,
       }
       await ctx.invoices.insertPayment(payment, session)
@@ -168,7 +168,7 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
     const bought = await purposeOf(ctx, invoice).received(ctx, invoice, payment, session)
     if (bought === undefined) return true
     const holder = by === 'operator' ? await readHolder(ctx, payment, session) : undefined
-    const taken = given({ taken_from: holder })
+    const taken = omitUndefined({ taken_from: holder })
     const lines = [...paymentLine({ ...payment, ...taken }, 'received', at), ...(bought.lines ?? [])]
     const marks = [invoiceMark(invoice, 'confirmed')]
     await changeInvoice(ctx, invoice, { ...bought, entries: [], lines }, session, marks)
@@ -181,7 +181,10 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
       ...bought.settled,
     }
     const entries = [paymentEntry({ ...payment, ...settled }, at), ...(bought.entries ?? [])]
-    await requireOwn(ctx.invoices.settlePayment(paymentId, settled, entries, session), `payment ${paymentId}`)
+    await requireChanged(
+      ctx.invoices.settlePayment(paymentId, settled, entries, session),
+      `payment ${paymentId}`,
+    )
     return false
   })
 }
@@ -208,7 +211,7 @@ async function changeInvoice(
   marks: readonly EventMark[] = [],
 ): Promise<void> {
   const changed = ctx.invoices.changeMoney(invoice, fields, entries, session, marks)
-  await requireOwn(changed, `invoice ${invoice._id}`)
+  await requireChanged(changed, `invoice ${invoice._id}`)
   await ctx.journal.write(lines, session)
 }
 
@@ -239,7 +242,7 @@ export function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
     data: {
       payment_id: payment._id,
       invoice_id: payment.invoice_id,
-      ...given({ order_id: payment.order_id }),
+      ...omitUndefined({ order_id: payment.order_id }),
       coin: payment.coin,
       amount_raw: payment.amount_raw,
       settlement: payment.by === 'operator' ? 'manual' : 'automatic',
@@ -362,12 +365,19 @@ export async function undoPayment(ctx: Context, paymentId: string): Promise<Paym
     const reversed = [...paymentLine(payment, 'undone', at), ...lines]
     await changeInvoice(ctx, invoice, { ...outcome, lines: reversed }, session)
     const stored = ctx.invoices.undoPayment(payment, at, [undoneEntry(payment, at), ...entries], session)
-    await requireOwn(stored, `payment ${paymentId}`)
+    await requireChanged(stored, `payment ${paymentId}`)
     return payment
   })
 }
 
 function undoneEntry({ _id, invoice_id, order_id, coin, amount_raw }: PaymentRecord, at: number) {
-  const data = { step: 'undone', payment_id: _id, invoice_id, ...given({ order_id }), coin, amount_raw }
+  const data = {
+    step: 'undone',
+    payment_id: _id,
+    invoice_id,
+    ...omitUndefined({ order_id }),
+    coin,
+    amount_raw,
+  }
   return { source: `${_id}/undone`, at, kind: 'payment' as const, data }
 }

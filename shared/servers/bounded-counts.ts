@@ -1,5 +1,5 @@
 import mongoose, { type Model } from 'mongoose'
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { DUPLICATE_KEY, isDuplicateKey, isOutage } from './database.ts'
 import { none } from './fields.ts'
 import { createGroups } from './group-commit.ts'
@@ -16,9 +16,10 @@ export interface Addition {
 }
 
 /**
- * Makes a function that adds to counts, in groups; it returns false if there is no room. Each addition is one
- * conditional update, so no two of them get past a bound, whichever processes they come from. A document that
- * does not exist begins with all its counts at 0; if it exists and has no room, its upsert fails on `_id`.
+ * Creates a function that adds to the counts of a document, together with other additions that wait. It
+ * returns false, and adds nothing, if a count would exceed its bound. Each addition is one conditional
+ * update, so no two of them get past a bound, whichever processes they come from. A document that does not
+ * exist begins with all its counts at 0; if it exists and has no room, its upsert fails on `_id`.
  *
  * The primary alone acknowledges: the write that a count protects comes after it and waits for the majority,
  * and a count that a killed primary forgets only lets that much more through.
@@ -67,7 +68,8 @@ async function addTogether<Stored extends { _id: string }>(
 }
 
 /**
- * Adds as many of one document's additions as there is room for, by trying each half if the whole doesn't fit.
+ * Adds as many of one document's additions as there is room for, by trying each half if the whole doesn't
+ * fit.
  *
  * @returns the additions without room
  */
@@ -82,6 +84,7 @@ async function addSome<Stored extends { _id: string }>(
   return [...first, ...(await addSome(counts, additions.slice(middle)))]
 }
 
+/** Adds to one document. @returns false if there is no room */
 async function addOne<Stored extends { _id: string }>(
   counts: mongoose.mongo.Collection<Stored>,
   addition: Addition,
@@ -98,11 +101,14 @@ async function addOne<Stored extends { _id: string }>(
   }
 }
 
-/** The update cannot check this for a document that does not exist yet. */
+/**
+ * Whether an addition fits into an empty document: for one that does not exist yet, the update cannot check
+ * that.
+ */
 const isWithinBounds = ({ add, atMost }: Addition): boolean =>
   Object.entries(add).every(([name, by]) => by <= (atMost[name] ?? 0))
 
-/** Additions to one document, with equal bounds, as one. */
+/** Combines several additions to one document, with equal bounds, into one. */
 function sumOf(additions: readonly Addition[]): Addition {
   const [first, ...others] = additions as readonly [Addition, ...Addition[]]
   const add: Record<string, number> = { ...first.add }
@@ -113,6 +119,7 @@ function sumOf(additions: readonly Addition[]): Addition {
 
 const ONE_ACKNOWLEDGES = { writeConcern: { w: 1 } } as const
 
+/** The update of an addition, with the filter that matches only a document with room for it. */
 function conditional<Stored>({ _id, add, atMost, set, unless }: Addition) {
   const bounds = Object.entries(add).map(([name, by]) => [name, { $not: { $gt: (atMost[name] ?? 0) - by } }])
   const filter = {
@@ -120,7 +127,7 @@ function conditional<Stored>({ _id, add, atMost, set, unless }: Addition) {
     ...Object.fromEntries(bounds),
     ...(unless === undefined ? {} : { [unless]: none }),
   }
-  const update = { $inc: add, ...given({ $set: set }) }
+  const update = { $inc: add, ...omitUndefined({ $set: set }) }
   return {
     filter: filter as unknown as mongoose.mongo.Filter<Stored>,
     update: update as unknown as mongoose.mongo.UpdateFilter<Stored>,

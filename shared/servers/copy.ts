@@ -17,6 +17,7 @@ export interface CopyRecord {
   promoted_at?: number
 }
 
+/** The collection that has a copy's record, beside the one of the schema. */
 export const copiesOf = (connection: Connection) => connection.collection<CopyRecord>('schema')
 
 /** The record of a database that is a copy; undefined if it was never restored, or was promoted since. */
@@ -24,11 +25,11 @@ export async function readCopy(connection: Connection): Promise<CopyRecord | und
   return (await copiesOf(connection).findOne({ _id: 'copy', promoted_at: { $exists: false } })) ?? undefined
 }
 
-/** Asked before every signature, payout, sweep and new address. */
+/** Whether the database is a restored copy. Asked before every signature, payout, sweep and new address. */
 export const isCopy = async (connection: Connection): Promise<boolean> =>
   (await readCopy(connection)) !== undefined
 
-/** @param what what the process refuses to do @throws StartError if the database is a copy */
+/** Throws if the database is a restored copy. @param what says what isn't done then @throws StartError */
 export async function refuseCopy(connection: Connection, what: string): Promise<void> {
   if (await isCopy(connection))
     throw new StartError(

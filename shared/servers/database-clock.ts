@@ -27,13 +27,15 @@ export interface DatabaseClock {
    */
   now(): number
   /**
-   * @param ask reads the primary's time, in milliseconds since the epoch.
-   * @returns false if the answer took too long to tell the time
+   * Sets the clock by the primary's.
+   *
+   * @param ask reads the primary's time, in milliseconds since the epoch
+   * @returns false, and nothing is set, if the answer took too long to tell the time
    */
   sample(ask: () => Promise<number>): Promise<boolean>
 }
 
-/** @param monotonicMs never goes back and never jumps */
+/** A clock without a sample yet. @param monotonicMs never goes back and never jumps */
 export function createDatabaseClock(monotonicMs: () => number = () => performance.now()): DatabaseClock {
   let last: { offsetMs: number; atMs: number } | undefined
   return {

@@ -6,7 +6,7 @@ type Topology = mongoose.mongo.TopologyDescription
 const LOOK_MS = 1_000
 
 /**
- * Why the driver found no primary, which its message doesn't say.
+ * Says why the driver found no primary, which its error's message doesn't.
  *
  * @returns undefined if the error is of another kind, or the driver has heard nothing of any server yet
  */
@@ -17,10 +17,10 @@ export function describeAway(error: unknown): string | undefined {
   // The driver drops a member that names another set, and one that is of no set.
   if (servers.length === 0)
     return `no server of MONGODB_URL is a member of the set "${reason.setName ?? ''}" that it names: rs.status() on a member says which set it is of`
-  const parts = servers.flatMap(({ address, type, error: own }) => {
+  const parts = servers.flatMap(({ address, type, error: serverError }) => {
     if (type === 'RSGhost')
       return [`${address} waits to be made a member of a set: run rs.initiate() on it, once`]
-    return own === null ? [] : [`${address}: ${own.message}`]
+    return serverError === null ? [] : [`${address}: ${serverError.message}`]
   })
   if (parts.length > 0) return parts.join('; ')
   return servers.every(({ type }) => type === 'Unknown')

@@ -10,7 +10,7 @@ import { inSpan } from '../foundation/tracing.ts'
 /** A client session inside a transaction; absent if one write stands alone. */
 export type Session = mongoose.mongo.ClientSession
 
-/** Ends a transaction that was prepared from records that have changed since. */
+/** Thrown to end a transaction that was prepared from records which have changed since. */
 export class Overtaken extends Error {
   override name = 'Overtaken'
 }
@@ -18,12 +18,14 @@ export class Overtaken extends Error {
 /**
  * Waits for a transaction.
  *
- * @returns false if it threw Overtaken or a unique index refused it (with `field`, the index that begins with
- *   that field): nothing is stored, and the transaction can be made again from what is stored now
+ * @param field counts only a refusal by the unique index that begins with this field
+ * @returns true if it was committed; false if it threw Overtaken or a unique index refused it: nothing is
+ *   stored, and the transaction can be made again from what is stored now
+ * @throws any other error
  */
-export async function unlessOvertaken(storing: Promise<void>, field?: string): Promise<boolean> {
+export async function unlessOvertaken(transaction: Promise<void>, field?: string): Promise<boolean> {
   try {
-    await storing
+    await transaction
     return true
   } catch (error) {
     if (error instanceof Overtaken || isDuplicateKey(error, field)) return false
@@ -32,14 +34,18 @@ export async function unlessOvertaken(storing: Promise<void>, field?: string): P
 }
 
 /**
- * Waits for a conditional write to a record that its transaction has read itself: only a defect makes the
- * write find another state, since a conflict ends the whole transaction.
+ * Waits for a conditional write inside a transaction that has read the record itself, and requires that it
+ * matched. Only a defect makes it find another state, since a conflict ends the whole transaction.
+ *
+ * @param write resolves to false if it matched nothing
+ * @param what names the record in the error
+ * @throws Error if it matched nothing
  */
-export async function requireOwn(write: Promise<boolean>, what: string): Promise<void> {
+export async function requireChanged(write: Promise<boolean>, what: string): Promise<void> {
   if (!(await write)) throw new Error(`${what} changed inside its own transaction`)
 }
 
-/** Whether an insert was stored: false if a unique index has its key already. */
+/** Waits for an insert. @returns whether it was stored: false if a unique index refused it */
 export async function unlessDuplicate(insert: Promise<unknown>): Promise<boolean> {
   try {
     await insert
@@ -53,7 +59,7 @@ export async function unlessDuplicate(insert: Promise<unknown>): Promise<boolean
 /** For reads that lead to writes or are published: only what a majority has, so no election takes it back. */
 export const MAJORITY = { readConcern: { level: 'majority' } } as const
 
-/** The options of a query or write that may stand alone. */
+/** The options that run a query or write in a session; none if it stands alone. */
 export const within = (session: Session | undefined): { session?: Session } =>
   session === undefined ? {} : { session }
 
@@ -64,18 +70,25 @@ export interface Database {
   /** Resolves when isReady() does. */
   whenReady(): Promise<void>
   /**
-   * Runs `work` in one transaction (snapshot, majority), in the session `own` if it is given. The driver runs
-   * `work` again on a conflict, so it must have no effects other than its writes through the session.
+   * Runs `work` in one transaction (snapshot, majority) and returns its result; in the session `own` if that
+   * is given. The driver runs `work` again on a conflict, so it must have no effects other than its writes
+   * through the session.
+   *
+   * @throws what `work` throws; Refusal `unavailable` if it is tried in vain for too long
    */
   transaction<T>(work: (session: Session) => Promise<T>, own?: Session): Promise<T>
   /** Opens a session; the caller ends it. */
   openSession(): Session
   /**
-   * Runs reads of which each sees at least what those before it saw, if they use the session: without it, a
-   * new primary may know less at first than the one that answered before.
+   * Runs `work`, whose reads through the session each see at least what those before them saw, and returns
+   * its result. Without the session, a new primary may know less at first than the one that answered before.
    */
   inOrder<T>(work: (session: Session) => Promise<T>): Promise<T>
-  /** The primary's clock, as database-clock.ts has it. @throws Refusal `unavailable` */
+  /**
+   * Now by the primary's clock, in milliseconds since the epoch.
+   *
+   * @throws Refusal `unavailable` if it is not known
+   */
   now(): number
   /** Free bytes of the database's disk; undefined if the server doesn't say. */
   freeDiskBytes(): Promise<number | undefined>
@@ -108,21 +121,21 @@ export function openDatabase(options: DatabaseOptions): Database {
   const clock = createDatabaseClock()
   let sampling: NodeJS.Timeout | undefined
   const sampleClock = () =>
-    clock.sample(async () => ((await sayHello(connection))['localTime'] as Date).getTime())
+    clock.sample(async () => ((await readHello(connection))['localTime'] as Date).getTime())
   // The clock itself refuses once its last sample is too old.
-  const noteSampling = (error: unknown): void =>
+  const logSampling = (error: unknown): void =>
     log.debug({ err: error }, "the database's clock could not be read")
 
-  let said = false
-  const sayAway = (error: unknown): void => {
-    if (said || ready || closed) return
-    said = true
+  let isAwayLogged = false
+  const logAway = (error: unknown): void => {
+    if (isAwayLogged || ready || closed) return
+    isAwayLogged = true
     log.warn({ err: error, reason: describeAway(error) }, 'MongoDB is out of reach; trying on')
   }
   // The connection may wait for much longer: until then the log would say nothing.
   const early =
     timeoutMs > SAY_AFTER_MS
-      ? setTimeout(() => void tryPrimary(url).catch(sayAway), SAY_AFTER_MS).unref()
+      ? setTimeout(() => void tryPrimary(url).catch(logAway), SAY_AFTER_MS).unref()
       : undefined
   const becomeReady = (async () => {
     while (!closed) {
@@ -145,10 +158,10 @@ export function openDatabase(options: DatabaseOptions): Database {
         await options.prepare(connection)
         while (!(await sampleClock()));
         if (closed) return
-        sampling = setInterval(() => void sampleClock().catch(noteSampling), CLOCK_SAMPLE_EVERY_MS).unref()
+        sampling = setInterval(() => void sampleClock().catch(logSampling), CLOCK_SAMPLE_EVERY_MS).unref()
         ready = true
         clearTimeout(early)
-        if (said) log.info('MongoDB is reached')
+        if (isAwayLogged) log.info('MongoDB is reached')
         return
       } catch (error) {
         if (closed) return
@@ -158,7 +171,7 @@ export function openDatabase(options: DatabaseOptions): Database {
             { cause: error },
           )
         if (!isOutage(error)) throw error
-        sayAway(error)
+        logAway(error)
         await connection.close().catch(() => {})
         await new Promise((resolve) => setTimeout(resolve, 250))
       }
@@ -227,9 +240,9 @@ const OPERATIONS = [
 ]
 
 /**
- * Refuses each operation of a request that is over, so that no loop outlives its request and nothing is
- * written after a 503. The driver's own signal isn't used: it closes the connection under a command, and
- * callers who leave would empty the pool.
+ * Makes each operation on the connection's collections throw if the request that it is done for is over, so
+ * that no loop outlives its request and nothing is written after a 503. The driver's own signal isn't used:
+ * it closes the connection under a command, and callers who leave would empty the pool.
  */
 function refuseAfterRequest(connection: Connection): void {
   const open = connection.collection.bind(connection)
@@ -251,7 +264,7 @@ function refuseAfterRequest(connection: Connection): void {
 
 const SAY_AFTER_MS = 2_000
 
-/** The server's codes for a wrong user or password; the second is a hosted MongoDB's. */
+/** Whether the server refused the user or password; the second code is a hosted MongoDB's. */
 const isRefusedLogin = (error: unknown): boolean =>
   error instanceof mongoose.mongo.MongoServerError && [18, 8_000].includes(Number(error.code))
 
@@ -267,6 +280,7 @@ const SOCKET_TIMEOUT_MS = 30_000
 /** The database, if MONGODB_URL names none; the driver's own default is called test. */
 const DEFAULT_DATABASE = 'agent-network'
 
+/** Whether a URL names a database: there is something behind the host and before any `?`. */
 function namesDatabase(url: string): boolean {
   return /^mongodb(\+srv)?:\/\/[^/]+\/[^?]+/.test(url)
 }
@@ -275,31 +289,35 @@ function namesDatabase(url: string): boolean {
 const USUAL_DATABASE = 'agent_network'
 
 /**
- * Keeps a network that was moved with the database's name, by a program that doesn't name it, from starting empty.
+ * Checks, if MONGODB_URL names no database, that the default one isn't empty while the usual one on the same
+ * server holds a network: then the wrong one would be started empty.
  *
- * @throws StartError
+ * @throws StartError if it does
  */
 async function assertNotAnother(connection: Connection): Promise<void> {
   const usual = connection.getClient().db(USUAL_DATABASE)
-  const [own, agent] = await Promise.all([
+  const [collections, agent] = await Promise.all([
     connection.listCollections(),
     usual
       .collection('agents')
       .findOne({}, { projection: { _id: 1 } })
       .catch(() => null), // a user of this database alone can't have meant the other
   ])
-  if (own.length > 0 || agent === null) return
+  if (collections.length > 0 || agent === null) return
   throw new StartError(
     `MONGODB_URL names no database, so it is "${DEFAULT_DATABASE}", which is empty; there is a network in "${USUAL_DATABASE}" on the same MongoDB. Write the one that you mean into the URL, behind the host and before any "?".`,
   )
 }
 
-/** What the primary says of itself. */
-const sayHello = (connection: Connection) => connection.getClient().db().admin().command({ hello: 1 })
+/** Asks the primary for its `hello`: its set, its clock and so on. */
+const readHello = (connection: Connection) => connection.getClient().db().admin().command({ hello: 1 })
 
-/** @throws StartError for a server alone, which has no transactions */
+/**
+ *
+ * @throws StartError if the server is of no replica set, and no router of a cluster: it has no transactions
+ */
 async function assertReplicaSet(connection: Connection): Promise<void> {
-  const hello = await sayHello(connection)
+  const hello = await readHello(connection)
   if (hello['setName'] === undefined && hello['msg'] !== 'isdbgrid') {
     throw new StartError(
       'MONGODB_URL leads to a MongoDB that is no replica set, so it has no transactions; start it with --replSet (one member is enough).',
@@ -339,9 +357,9 @@ const OUTAGE_CODES = new Set([
 const labelled = new WeakSet<Session>()
 
 /**
- * Labels errors of sockets and streams that occur while a session commits. They leave open whether the
- * transaction was committed, and without the label the driver fails; with it the driver asks again, and the
- * server commits once.
+ * Makes a session label the errors of sockets and streams that occur while it commits. They leave open
+ * whether the transaction was committed, and without the label the driver fails; with it the driver asks
+ * again, and the server commits once.
  */
 function labelCommitErrors(session: Session): void {
   if (labelled.has(session)) return
@@ -363,9 +381,9 @@ function labelCommitErrors(session: Session): void {
 const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET'])
 
 /**
- * Whether the error says nothing about the request: the database is out of reach, so a write may or may not
- * have been stored. Also true for a write conflict of a transaction, which has stored nothing and may be
- * retried.
+ * Whether an error comes from the database being out of reach, not from what was asked of it: a write may or
+ * may not have been stored. Also true for a write conflict of a transaction, which has stored nothing and may
+ * be retried.
  */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
@@ -391,15 +409,15 @@ export function isOutage(error: unknown): boolean {
 export const DUPLICATE_KEY = 11_000
 
 /**
- * True if a unique index refused the write; with `field`, only for the index that begins with it. An insert
- * of many tells the index in its message alone.
+ * Whether an error says that a unique index refused a write; with `field`, only the index that begins with
+ * it. An insert of many has the index in its message alone.
  */
 export function isDuplicateKey(error: unknown, field?: string): boolean {
   if (!(error instanceof mongoose.mongo.MongoServerError) || error.code !== DUPLICATE_KEY) return false
   return field === undefined || / dup key: \{ ([\w.]+):/.exec(error.message)?.[1] === field
 }
 
-/** The refusal of a request that takes too long. */
+/** Makes the refusal of a request that takes too long. */
 export function tookTooLong(): Refusal {
   return new Refusal(
     'unavailable',
@@ -408,7 +426,7 @@ export function tookTooLong(): Refusal {
   )
 }
 
-/** The refusal while the database is away. */
+/** Makes the refusal of a request while the database is out of reach. */
 export function unavailable(cause?: unknown): Refusal {
   return new Refusal(
     'unavailable',

@@ -56,6 +56,7 @@ export const maybe = {
 export const schemaOf = <Stored>(collection: string, fields: object) =>
   new Schema({ ...fields }, { collection, strict: 'throw', versionKey: false }) as unknown as Schema<Stored>
 
+/** A condition on a field: it is there. `none`: it isn't. */
 export const some = { $exists: true } as const
 export const none = { $exists: false } as const
 

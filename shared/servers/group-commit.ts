@@ -59,9 +59,10 @@ const AT_ONCE = 4
 const NO_KEYS: readonly string[] = []
 
 /**
- * A function that performs items in groups.
+ * Creates a function that performs an item together with others that wait at that moment, and returns its
+ * result. It throws the item's error, or a Refusal if the item has waited too long or its request is over.
  *
- * @param perform gives an outcome for each item; if it throws, its error is every item's
+ * @param perform performs a group and gives an outcome for each item; if it throws, its error is every item's
  */
 export function createGroups<Item, Result>(
   perform: (items: Item[]) => Promise<Outcomes<Result>>,
@@ -73,21 +74,22 @@ export function createGroups<Item, Result>(
   let underWay = 0
   let isDue = false
 
+  /** Begins as many groups as may be under way. */
   function begin(): void {
     isDue = false
     const nowMs = performance.now()
     while (waiting.length > 0 && underWay < atOnce) {
       const before = waiting.length
       const group = takeGroup(nowMs)
-      if (group.length > 0) void take(group)
+      if (group.length > 0) void performGroup(group)
       // Those that are left wait for a group that is under way; its end begins the next.
       else if (waiting.length === before) return
     }
   }
 
   /**
-   * Takes those that are first in line and share no key with what is under way; what has waited for too long
-   * is refused.
+   * Takes the next group off the line: those that are first and share no key with what is under way. What has
+   * waited for too long, or whose request is over, is taken off too, and refused.
    */
   function takeGroup(nowMs: number): Waiting<Item, Result>[] {
     const group = keysOf === undefined ? waiting.splice(0, maxItems) : takeFree()
@@ -98,6 +100,7 @@ export function createGroups<Item, Result>(
     })
   }
 
+  /** Takes those off the line that are first and share no key with what is under way. */
   function takeFree(): Waiting<Item, Result>[] {
     const group: Waiting<Item, Result>[] = []
     waiting = waiting.filter((one) => {
@@ -108,7 +111,10 @@ export function createGroups<Item, Result>(
     return group
   }
 
-  async function take(group: readonly Waiting<Item, Result>[]): Promise<void> {
+  /**
+   * Performs a group and settles each of its items. Its turn ends by then, or when a request's time is over.
+   */
+  async function performGroup(group: readonly Waiting<Item, Result>[]): Promise<void> {
     underWay++
     // A key may stand several times in one group, and in no other.
     const keys = new Set(group.flatMap((one) => one.keys))
@@ -154,6 +160,7 @@ export function createGroups<Item, Result>(
   return span === undefined ? wait : (item) => inSpan(span, () => wait(item))
 }
 
+/** Resolves or rejects what waits for an item's outcome. */
 function settle<Item, Result>(
   one: Waiting<Item, Result>,
   outcome: PromiseSettledResult<Result> | undefined,
@@ -165,9 +172,11 @@ function settle<Item, Result>(
 }
 
 /**
- * A function that looks things up by their keys, together: one query for all that wait, each key in it once.
+ * Creates a function that looks something up by its key, with one query for all that wait, each key in it
+ * once. It returns undefined if there is nothing of that key.
  *
- * @param find gives what there is, in any order; `keyOf` tells what a result belongs to
+ * @param find finds what there is for these keys, in any order
+ * @param keyOf gives the key that a result belongs to
  */
 export function createLookUp<Key, Found>(
   find: (keys: Key[]) => Promise<readonly Found[]>,
@@ -180,7 +189,8 @@ export function createLookUp<Key, Found>(
 }
 
 /**
- * As {@link createLookUp}, by `_id`: records as they are stored, all of each unless `projection` says what.
+ * Creates a function that looks a record up by its `_id`, with one query for all that wait. Records have all
+ * their fields, as they are stored, unless `projection` chooses.
  */
 export function createIdLookUp<Stored extends { _id: string }>(
   collection: () => mongoose.mongo.Collection<Stored>,
@@ -199,8 +209,8 @@ export function createIdLookUp<Stored extends { _id: string }>(
 }
 
 /**
- * Answers the same question, asked by many at once, by one look that begins after the last of them has asked,
- * and stops when all of them have left.
+ * Creates a function that answers a question together with equal ones that wait: by one read, which begins
+ * after the last of them was asked, and is stopped once the requests of all of them are over.
  *
  * @returns a function of the question, as a text that says all of it, and of how to answer it
  */
@@ -236,7 +246,10 @@ export function createSharedReads<Answer>(): (
   }
 }
 
-/** Ends when the last of these has; undefined if one of them never does. */
+/**
+ * A signal that is aborted when the last of these is; undefined if one of them is undefined, so never
+ * aborted.
+ */
 function untilAllLeft(signals: readonly (AbortSignal | undefined)[]): AbortSignal | undefined {
   if (signals.includes(undefined)) return undefined
   const life = new AbortController()
@@ -251,10 +264,11 @@ function untilAllLeft(signals: readonly (AbortSignal | undefined)[]): AbortSigna
 }
 
 /**
- * Inserts documents in one command, each for itself: resolves once a majority has those that are stored in
- * its journal.
+ * Inserts documents in one command, each by itself, so that one that is refused keeps no other from being
+ * stored. Resolves once a majority has those that are stored in its journal.
  *
- * @throws if it is open what was stored
+ * @returns an outcome for each document, in their order
+ * @throws if it is unknown which were stored
  */
 export async function insertEach<Document extends { _id: unknown }>(
   collection: { insertMany(documents: never[], options: { ordered: false }): Promise<unknown> },
@@ -286,7 +300,10 @@ export async function insertEach<Document extends { _id: unknown }>(
 
 const DONE: PromiseSettledResult<void> = { status: 'fulfilled', value: undefined }
 
-/** Performs items one after the other, if a group of them failed as a whole and stored nothing. */
+/**
+ * Performs items one after the other, each outcome for itself; for a group that failed as a whole and stored
+ * nothing.
+ */
 export async function performEachAlone<Item, Result>(
   items: readonly Item[],
   perform: (item: Item) => Promise<Result>,

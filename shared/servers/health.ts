@@ -29,7 +29,11 @@ export interface Health {
 /** Shorter than a load balancer waits. */
 const PING_LIMIT_MS = SECOND_MS / 2
 
-/** @param needsRedis false for the API, which goes on without its queues */
+/**
+ * Watches whether this process can serve.
+ *
+ * @param needsRedis false for the API, which goes on without its queues
+ */
 export function watchHealth(ctx: Context, stopping: Promise<void>, needsRedis: boolean): Health {
   let isStopping = false
   void stopping.then(() => (isStopping = true))
@@ -43,7 +47,7 @@ export function watchHealth(ctx: Context, stopping: Promise<void>, needsRedis: b
   }
 }
 
-/** Whether there is a primary: the command is sent to it alone. */
+/** Whether the database has a primary that answers in time, and so takes writes. */
 async function canWrite({ database }: Context): Promise<boolean> {
   if (!database.isReady()) return false
   const ping = database.connection.getClient().db('admin').command({ ping: 1 })
@@ -59,8 +63,9 @@ export interface MetricsServer {
 }
 
 /**
- * This process's own port for whoever watches it: `/healthz` (alive) and `/readyz` (can serve) for anyone who
- * can reach it (`/readyz?deep`: with the servers that it needs), `/metrics` behind the operator's token.
+ * Opens this process's own port for whoever watches it: `/healthz` (alive) and `/readyz` (can serve) for
+ * anyone who can reach it (`/readyz?deep`: with the servers that it needs), `/metrics` behind the operator's
+ * token.
  */
 export async function startMetricsServer(ctx: Context, health: Health): Promise<MetricsServer> {
   const { metricsPort, metricsHost, secrets } = ctx.config
@@ -85,6 +90,7 @@ export async function startMetricsServer(ctx: Context, health: Health): Promise<
   return { port, close: () => closeNow(server) }
 }
 
+/** Answers a request to the metrics port. */
 async function answer(
   ctx: Context,
   health: Health,
@@ -115,6 +121,7 @@ async function answer(
   res.end(await registry.metrics())
 }
 
+/** Sends an answer in JSON. */
 function send(res: ServerResponse, status: number, body: object, headers: Record<string, string> = {}): void {
   res.writeHead(status, {
     'Content-Type': 'application/json; charset=utf-8',

@@ -5,21 +5,21 @@ import { StartError } from '../foundation/process.ts'
 const AT_ONCE = 6
 
 /**
- * Makes every collection of the connection's models that is not there, with its indexes in one command. A
- * start amid failovers gets through a few round trips, not through one for each of a hundred indexes.
+ * Makes every collection of the connection's models that is not there, and for each collection its indexes in
+ * one command. A start amid failovers gets through a few round trips, not through one for each of a hundred
+ * indexes.
  *
- * A user that may not write a collection may not make it either, and waits until somebody who may has made
- * it.
+ * A user that may not write a collection may not make it either: such a collection is only checked.
  *
- * @throws NotYetMade if that has not been yet; StartError for an index that differs from the one of that
- *   name; what an outage throws
+ * @throws NotYetMade if one of those is missing or lacks an index, after all others are made; StartError if
+ *   an index of that name has other options; what an outage throws
  */
 export async function createIndexes(connection: Connection): Promise<void> {
   const present = new Set((await connection.listCollections()).map(({ name }) => name))
   const models = Object.values(connection.models)
   // What another has to make holds up nothing of one's own: two who wait for each other would wait for ever.
   let missing: unknown
-  const lane = async (): Promise<void> => {
+  const makeRemaining = async (): Promise<void> => {
     for (let model = models.pop(); model !== undefined; model = models.pop()) {
       // A transaction can write to a collection that nobody made, but two of them that make it conflict.
       try {
@@ -39,14 +39,16 @@ export async function createIndexes(connection: Connection): Promise<void> {
       }
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, lane))
+  await Promise.all(Array.from({ length: AT_ONCE }, makeRemaining))
   if (missing !== undefined) throw missing
 }
 
 /**
- * Work that makes a database ready, and that a user who may not do it leaves to a process that may.
+ * Waits for work that makes a database ready. If this process's user may not do it, it is left to a process
+ * that may.
  *
- * @throws NotYetMade if it is not done yet
+ * @param what says what is to be done, in the error
+ * @throws NotYetMade if this process's user may not do it
  */
 export async function leaveToOthers(work: Promise<void>, what: string): Promise<void> {
   try {
@@ -72,13 +74,14 @@ export class NotYetMade extends Error {
   override name = 'NotYetMade'
 }
 
+/** Checks that a collection is there with all its indexes. @throws NotYetMade if it isn't */
 async function expectIndexes(connection: Connection, model: Model<unknown>): Promise<void> {
-  const found = await connection
+  const present = await connection
     .collection(model.collection.name)
     .indexes()
     .catch(() => [])
-  const keys = new Set(found.map(({ key }) => JSON.stringify(key)))
+  const keys = new Set(present.map(({ key }) => JSON.stringify(key)))
   // A collection that is there has the index of its `_id`.
-  if (found.length > 0 && model.schema.indexes().every(([key]) => keys.has(JSON.stringify(key)))) return
+  if (present.length > 0 && model.schema.indexes().every(([key]) => keys.has(JSON.stringify(key)))) return
   throw new NotYetMade(`${model.collection.name} is to be made by a process that may write it`)
 }

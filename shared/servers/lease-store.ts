@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import mongoose, { type Connection } from 'mongoose'
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { isDuplicateKey, within, type Session } from './database.ts'
 import { date, maybe, only, schemaOf, some, text, type RecordOf } from './fields.ts'
 
@@ -9,13 +9,13 @@ import { date, maybe, only, schemaOf, some, text, type RecordOf } from './fields
  * Leases keep processes from doing the same work side by side. They go by the server's clock, since those of
  * the processes may differ.
  *
- * The leases of the ledger only save work: a holder that slept through its lease works on beside the next one,
- * and every write under the lease is right without it.
+ * The leases of the ledger only save work: a holder that slept through its lease works on beside the next
+ * one, and every write under the lease is right without it.
  *
  * The lease of a key (a seed, a wallet, a seal key) guards the key: one process has it at a time, and no
- * process with another key gets the lease before the operator has said so. Each holder has a number of its own,
- * the fence. Each transaction of its work ends with a write that finds the lease with that number, so that
- * nothing is stored by a holder that was stopped while another took over.
+ * process with another key gets the lease before the operator has said so. Each holder has a number of its
+ * own, the fence. Each transaction of its work ends with a write that finds the lease with that number, so
+ * that nothing is stored by a holder that was stopped while another took over.
  */
 const leaseFields = {
   _id: text,
@@ -43,7 +43,7 @@ const leaseSchema = schemaOf<LeaseRecord>('leases', leaseFields)
 leaseSchema.index({ until: 1 }, { ...only({ wants: some }, 'gone'), expireAfterSeconds: 3_600 })
 
 export interface Lease {
-  /** Goes on holding it. @returns false if another process has it by now */
+  /** Goes on holding it for some seconds. @returns false if another process has it by now */
   renew(): Promise<boolean>
   release(): Promise<void>
 }
@@ -94,15 +94,22 @@ const CLAIM_LIMIT_MS = 1_000
 /** The server's codes for a write that another transaction keeps waiting. */
 const KEPT_WAITING = new Set<unknown>([50, 112])
 
-/** Tells keys apart. It is no secret: it is made of the public name. */
+/** A hash by which keys are told apart. It is no secret: it is made of the public name. */
 const fingerprintOf = (publicName: string): string =>
   createHash('sha256').update(`agent-network key ${publicName}`).digest('hex')
 
+/** Leases that only save work, by take(), and leases of keys, by claim(). */
 export function createLeaseStore(connection: Connection) {
   const leases = connection.model('Lease', leaseSchema)
   const raw = leases.collection as unknown as mongoose.mongo.Collection<LeaseRecord>
 
-  /** Takes the lease, or goes on holding it, if it is free. @returns the lease as it is then */
+  /**
+   * Takes a lease that is free or ended, or goes on holding one's own, for {@link LEASE_MS}; else changes
+   * nothing. With a key, the lease must not be bound to another one, and is also taken from a holder without
+   * a key.
+   *
+   * @returns the lease afterwards, whoever holds it; null if another process has just made it
+   */
   async function hold(
     name: string,
     holder: string,
@@ -114,22 +121,22 @@ export function createLeaseStore(connection: Connection) {
     // A new lease has no `until`, which is less than any date.
     const isFree = { $or: [isOwn, { $lt: ['$until', '$$NOW'] }, isKeyless] }
     const isOfKey = key === undefined ? true : { $eq: [{ $ifNull: ['$key', key] }, key] }
-    const mine = { $and: [isFree, isOfKey] }
+    const mayHold = { $and: [isFree, isOfKey] }
     const update = [
       {
         $set: {
-          holder: { $cond: [mine, holder, { $ifNull: ['$holder', ''] }] },
-          until: { $cond: [mine, { $add: ['$$NOW', LEASE_MS] }, { $ifNull: ['$until', new Date(0)] }] },
+          holder: { $cond: [mayHold, holder, { $ifNull: ['$holder', ''] }] },
+          until: { $cond: [mayHold, { $add: ['$$NOW', LEASE_MS] }, { $ifNull: ['$until', new Date(0)] }] },
           fence: {
-            $add: [{ $ifNull: ['$fence', 0] }, { $cond: [{ $and: [mine, { $not: [isOwn] }] }, 1, 0] }],
+            $add: [{ $ifNull: ['$fence', 0] }, { $cond: [{ $and: [mayHold, { $not: [isOwn] }] }, 1, 0] }],
           },
-          ...(key === undefined ? {} : { key: { $cond: [mine, key, '$key'] } }),
+          ...(key === undefined ? {} : { key: { $cond: [mayHold, key, '$key'] } }),
           ...(host === undefined
             ? {}
             : {
-                host: { $cond: [mine, host, '$host'] },
-                keyless: { $cond: [mine, key === undefined, '$keyless'] },
-                session: { $cond: [mine, session, '$session'] },
+                host: { $cond: [mayHold, host, '$host'] },
+                keyless: { $cond: [mayHold, key === undefined, '$keyless'] },
+                session: { $cond: [mayHold, session, '$session'] },
               }),
         },
       },
@@ -145,15 +152,19 @@ export function createLeaseStore(connection: Connection) {
       throw error
     }
   }
+  /** Takes a lease, or goes on holding it. @returns whether `holder` has it then */
   const holds = async (name: string, holder: string): Promise<boolean> =>
     (await hold(name, holder))?.holder === holder
-  /** Ends the open transaction of a holder whose time is over. */
+  /**
+   * Ends the session of a holder whose time is over, and with it a transaction that keeps the lease locked.
+   */
   async function endStopped(name: string): Promise<void> {
     const over = await raw.findOne({ _id: name, $expr: { $lt: ['$until', '$$NOW'] } })
     if (over?.session === undefined) return
     const admin = connection.getClient().db('admin')
     await admin.command({ killSessions: [{ id: over.session }] })
   }
+  /** The id of the record that says that a process waits for a lease. */
   const wantOf = ({ lease, id }: Candidate): string => `${lease} ${id}`
   /** Ids of the records that say that this process waits. */
   const waiting = new Set<string>()
@@ -163,7 +174,7 @@ export function createLeaseStore(connection: Connection) {
     /**
      * Takes a lease that only saves work.
      *
-     * @param waitMs how long to wait for it
+     * @param waitMs how long to wait for it; not at all if absent
      * @returns undefined if another process holds it all that time
      */
     async take(name: string, waitMs: number = 0): Promise<Lease | undefined> {
@@ -185,27 +196,30 @@ export function createLeaseStore(connection: Connection) {
         },
       }
     },
-    /** Takes the lease of a key, or goes on holding it; a process that doesn't get it is written down. */
+    /**
+     * Takes the lease of a key, or goes on holding it. If the process doesn't get it, that is stored for
+     * listHosts().
+     */
     async claim(candidate: Candidate): Promise<Claim> {
       const { lease, id, host, publicName } = candidate
       const key = publicName === undefined ? undefined : fingerprintOf(publicName)
       const forKey = { key, host, session: candidate.session.id?.id }
-      const found = await hold(lease, id, forKey).catch(async (error: unknown) => {
+      const held = await hold(lease, id, forKey).catch(async (error: unknown) => {
         if (!(error instanceof mongoose.mongo.MongoServerError) || !KEPT_WAITING.has(error.code)) throw error
         await endStopped(lease)
         return hold(lease, id, forKey)
       })
-      if (found?.holder === id && (key === undefined || found.key === key)) {
+      if (held?.holder === id && (key === undefined || held.key === key)) {
         if (waiting.delete(wantOf(candidate))) await raw.deleteOne({ _id: wantOf(candidate) })
-        return { state: 'held', fence: found.fence ?? 0 }
+        return { state: 'held', fence: held.fence ?? 0 }
       }
-      const isRefused = key !== undefined && found?.key !== undefined && found.key !== key
+      const isRefused = key !== undefined && held?.key !== undefined && held.key !== key
       const wants = {
         wants: lease,
         holder: id,
         host,
         refused: isRefused,
-        ...given({ public_name: publicName }),
+        ...omitUndefined({ public_name: publicName }),
       }
       waiting.add(wantOf(candidate))
       await raw.updateOne(
@@ -213,7 +227,7 @@ export function createLeaseStore(connection: Connection) {
         [{ $set: { ...wants, until: { $add: ['$$NOW', HEARD_OF_MS] } } }],
         { upsert: true },
       )
-      return { state: isRefused ? 'refused' : 'waiting', holder: found?.host }
+      return { state: isRefused ? 'refused' : 'waiting', holder: held?.host }
     },
     /** Gives the lease up, so that the next process need not wait. */
     async leave(candidate: Candidate): Promise<void> {
@@ -221,13 +235,14 @@ export function createLeaseStore(connection: Connection) {
       await raw.deleteOne({ _id: wantOf(candidate) })
     },
     /**
-     * The last write of a transaction: it conflicts with any take-over.
+     * Requires that the process still has the lease, by a write that must be the last of its transaction: it
+     * conflicts with any take-over.
      *
-     * @throws LeaseLost
+     * @throws LeaseLost if another process has it by now
      */
     async expectFence({ lease, id }: Candidate, fence: number, session: Session): Promise<void> {
-      const own = { _id: lease, holder: id, fence }
-      const { matchedCount } = await raw.updateOne(own, { $inc: { writes: 1 } }, { session })
+      const ownLease = { _id: lease, holder: id, fence }
+      const { matchedCount } = await raw.updateOne(ownLease, { $inc: { writes: 1 } }, { session })
       if (matchedCount === 0)
         throw new LeaseLost(`the lease of the ${lease} is another process's by now: nothing was stored`)
     },
@@ -254,18 +269,18 @@ export function createLeaseStore(connection: Connection) {
     /** The processes that hold the leases of keys, wait for them or were refused; by the server's clock. */
     async listHosts(): Promise<KeyHost[]> {
       const names: readonly string[] = Object.values(KEY_LEASES)
-      const found = await raw
+      const records = await raw
         .find({
           $or: [{ _id: { $in: [...names] } }, { wants: { $exists: true } }],
           $expr: { $gt: ['$until', '$$NOW'] },
         })
         .sort({ _id: 1 })
         .toArray()
-      return found.map(({ _id, wants, host = '', refused, public_name: publicName }) => ({
+      return records.map(({ _id, wants, host = '', refused, public_name: publicName }) => ({
         lease: (wants ?? _id) as KeyLease,
         state: wants === undefined ? 'held' : refused === true ? 'refused' : 'waiting',
         host,
-        ...given({ publicName }),
+        ...omitUndefined({ publicName }),
       }))
     },
   }

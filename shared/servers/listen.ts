@@ -2,9 +2,9 @@ import type { Server } from 'node:http'
 import { StartError } from '../foundation/process.ts'
 
 /**
- * Listens, and gives back the port.
+ * Starts listening, and returns the port, which the system chooses if `port` is 0.
  *
- * @param setting names the port
+ * @param setting the name of the port's setting, for the error
  * @throws StartError if the port is taken
  */
 export function listen(server: Server, port: number, host: string, setting = 'PORT'): Promise<number> {
@@ -26,7 +26,7 @@ export function listen(server: Server, port: number, host: string, setting = 'PO
   })
 }
 
-/** Listens no more, and cuts every connection. */
+/** Stops listening, closes every connection at once, and waits until the server is closed. */
 export async function closeNow(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   server.closeAllConnections()

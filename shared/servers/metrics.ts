@@ -36,6 +36,7 @@ export const METRIC_PREFIX = 'agent_network_'
 const REQUEST_BUCKETS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10]
 const JOB_BUCKETS = [0.005, 0.025, 0.1, 0.5, 2, 10, 60]
 
+/** Creates the counters of this process, in a registry of their own. */
 export function createMetrics(): Metrics {
   const registry = new Registry()
   const build = new Gauge({

@@ -55,6 +55,7 @@ export const defineSchemaModel = (connection: Connection) => connection.model('S
 
 const collectionOf = (connection: Connection) => connection.collection<SchemaRecord>('schema')
 
+/** The schema's document; undefined in a new database. */
 export const readSchema = async (connection: Connection): Promise<SchemaRecord | undefined> =>
   (await collectionOf(connection).findOne({ _id: 'schema' })) ?? undefined
 
@@ -78,9 +79,9 @@ export async function migrate(
 }
 
 /**
- * Looks and changes nothing.
+ * Checks that the database has just the version of this program; changes nothing.
  *
- * @throws StartError unless the database has just the version of this program
+ * @throws StartError if it has another, or none
  */
 export async function expectSchema(connection: Connection, migrations: readonly Migration[]): Promise<void> {
   const found = await refuseNewer(connection, migrations)
@@ -93,18 +94,28 @@ export async function expectSchema(connection: Connection, migrations: readonly 
   )
 }
 
-/** Before anything is made or changed. @throws StartError */
+/**
+ * Checks that the database isn't newer than this program, before anything is made or changed.
+ *
+ * @returns its schema; undefined if it has none yet
+ * @throws StartError if it is newer
+ */
 export async function refuseNewer(
   connection: Connection,
   migrations: readonly Migration[],
 ): Promise<SchemaRecord | undefined> {
-  const found = await readSchema(connection)
-  if (found === undefined || found.version <= latestVersion(migrations)) return found
+  const schema = await readSchema(connection)
+  if (schema === undefined || schema.version <= latestVersion(migrations)) return schema
   throw new StartError(
-    `The database has schema ${found.version}, made by ${found.by}, and this program, ${describeBuild()}, knows ${latestVersion(migrations)} at most: start a newer program, or restore a backup from before the upgrade.`,
+    `The database has schema ${schema.version}, made by ${schema.by}, and this program, ${describeBuild()}, knows ${latestVersion(migrations)} at most: start a newer program, or restore a backup from before the upgrade.`,
   )
 }
 
+/**
+ * Runs the migrations that the database lacks, in order, under a lock.
+ *
+ * @throws NotYetMade if another process does
+ */
 async function runMigrations(
   connection: Connection,
   migrations: readonly Migration[],
@@ -135,7 +146,12 @@ async function runMigrations(
   }
 }
 
-/** By the server's clock alone; a database without the document gets one of version 0. */
+/**
+ * Takes the lock on the schema, or goes on holding it, by the server's clock alone. A database without the
+ * document gets one of version 0.
+ *
+ * @returns whether `holder` has it then
+ */
 async function takeLock(connection: Connection, holder: string): Promise<boolean> {
   const isFree = { $or: [{ $eq: ['$lock.holder', holder] }, { $lt: ['$lock.until', '$$NOW'] }] }
   const lock = { holder, until: { $add: ['$$NOW', LOCK_MS] } }

@@ -33,11 +33,14 @@ export function createProcessStore(connection: Connection) {
   const raw = processes.collection as unknown as mongoose.mongo.Collection<ProcessRecord>
   return {
     models: { processes },
-    /** Writes down that the process is alive. */
+    /** Stores what a process says of itself, and that it is alive now. */
     async note({ _id, ...fields }: Omit<ProcessRecord, 'seen_at'>): Promise<void> {
       await raw.updateOne({ _id }, [{ $set: { ...fields, seen_at: '$$NOW' } }], { upsert: true })
     },
-    /** Has MongoDB remove the record: no process may delete, since it could delete the records of others. */
+    /**
+     * Dates the record so that MongoDB removes it: no process may delete, since it could delete others'
+     * records.
+     */
     async forget(id: string): Promise<void> {
       await raw.updateOne({ _id: id }, { $set: { seen_at: new Date(0) } })
     },

@@ -29,13 +29,13 @@ export interface QueueState {
 /** Redis answers within a few milliseconds. */
 const LIMIT_MS = 5 * SECOND_MS
 
-/** True if no worker serves a queue that needs one: the operator must hear of it at once. */
+/** Whether a queue needs a worker and has none: the operator must hear of it at once. */
 export function hasNoWorker(state: QueueState): boolean {
   return state.workers === 0 && (state.waiting > 0 || state.due)
 }
 
 /**
- * The state of every queue, in the table's order.
+ * Reads the state of every queue, in the order of QUEUES.
  *
  * @throws Error if Redis does not answer within a few seconds
  */
@@ -51,6 +51,7 @@ export async function readQueueStates(queues: Queues, nowMs: number): Promise<Qu
   )
 }
 
+/** Reads the state of one queue from Redis. @param nowMs milliseconds since the epoch */
 async function readState(queues: Queues, name: QueueName, nowMs: number): Promise<QueueState> {
   const queue = queues.get(name)
   const row = queueRow(name)
@@ -77,7 +78,9 @@ async function readState(queues: Queues, name: QueueName, nowMs: number): Promis
   }
 }
 
-/** What an operator may have set on a queue, as BullMQ keeps it. */
+/**
+ * Describes the limits that an operator has set on a queue, such as `2 at once`; undefined if there are none.
+ */
 export function limitOf({ max, duration, concurrency }: QueueMeta): string | undefined {
   const parts = [
     ...(max === undefined || duration === undefined ? [] : [`${max} jobs in ${duration / SECOND_MS} s`]),

@@ -172,15 +172,16 @@ export function queuePrefix(prefix: string, name: QueueName): string {
   return `{${prefix}.${name}}`
 }
 
-/** Where processes tell each other for which agents something was written. */
+/** The channel of Redis on which processes tell each other for which agents something was written. */
 export const hintChannel = (prefix: string): string => `{${prefix}.hints}`
 
-/** What BullMQ adds to a trace, if there are traces. */
+/** The option by which BullMQ adds to traces; none if tracing is off. */
 export function telemetry(): { telemetry?: Tracer['telemetry'] } {
   const tracer = currentTracer()
   return tracer === undefined ? {} : { telemetry: tracer.telemetry }
 }
 
+/** The options of a queue's jobs: how often they are tried, with which pauses, and how long they are kept. */
 export function jobOptions(name: QueueName): JobsOptions {
   return {
     attempts: QUEUES[name].attempts,
@@ -205,13 +206,13 @@ export interface Queues {
     options?: { debounceId?: string; delayMs?: number; priority?: number },
   ): Promise<boolean>
   /**
-   * Puts a job without a payload on its queue, of all who ask for it within `everyMs` one, and none while one
-   * waits. Never throws for a Redis that is away: the next turn comes.
+   * Puts a job without a payload on its queue, unless one waits there, or one was put there within about
+   * `everyMs` by any process. Never throws for a Redis that is away: the next turn comes.
    */
   enqueueRegular(name: QueueName, everyMs: number): Promise<void>
   /**
-   * Lets jobs run now whose next try lies further ahead than any pause: a worker whose clock was ahead has
-   * put them there, and nobody would do their work until the time has come.
+   * Lets jobs run now that are delayed for longer than any pause before another try: a worker whose clock was
+   * ahead has put them off, and nobody would do their work until then. Never throws for a Redis that is away.
    */
   recallStrayed(names: readonly QueueName[]): Promise<void>
   /**
@@ -219,7 +220,9 @@ export interface Queues {
    * does not say so within its deadline.
    */
   hasWaiting(name: QueueName): Promise<boolean>
-  /** What the network has put into Redis to see whether it still has what it held. */
+  /**
+   * The marker in Redis by which the network sees whether Redis has lost its data; undefined if it is gone.
+   */
   readMark(): Promise<string | undefined>
   setMark(mark: string): Promise<void>
   /** What Redis holds in memory, and how much it may; 0 if nobody set a limit. Of a cluster, one node's. */
@@ -228,7 +231,9 @@ export interface Queues {
   get(name: QueueName): Queue
   /** Tells every process that listens; lost if Redis is away. */
   publishHint(text: string): void
-  /** Hears what is published from now on, over a connection of its own. `isUp`: whether nothing is missed now. */
+  /**
+   * Hears what is published from now on, over a connection of its own. `isUp`: whether nothing is missed now.
+   */
   listenToHints(listener: (text: string) => void): { isUp(): boolean; close(): void }
   /** Whether Redis is reached at this moment. */
   isConnected(): boolean
@@ -250,8 +255,8 @@ const DELAYED_SCORE = 0x1000
 // emptied: a worker that is still at the job 2 from before would meet a job 2 that is another one's.
 
 /**
- * A job's data is its payload and, beside it, the request that it comes from; the payload's schema takes no
- * notice of that.
+ * Returns a job's data: its payload, and beside it the id of the request that it comes from, if any. The
+ * payload's schema takes no notice of that.
  */
 function withRequest(payload: object): object {
   const { request_id } = currentScope()
@@ -299,7 +304,8 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       QUEUE_TIMEOUT_MS,
       () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`),
     )
-  const quietly = async (what: string, work: () => Promise<void>): Promise<void> => {
+  /** Runs `work` with a deadline, and logs its error. */
+  const logFailure = async (what: string, work: () => Promise<void>): Promise<void> => {
     await inTime(work()).catch((error: unknown) =>
       log.warn({ err: error }, `${what}: not now, with the next turn`),
     )
@@ -327,7 +333,7 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
     },
     async enqueueRegular(name, everyMs) {
       if (connection.status !== 'ready') return
-      await quietly(`the regular job of ${name}`, async () => {
+      await logFailure(`the regular job of ${name}`, async () => {
         const { waiting = 0 } = await get(name).getJobCounts('waiting')
         if (waiting > 0) return
         // Redis counts the time to live, so no process's clock matters.
@@ -337,8 +343,8 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
     },
     async recallStrayed(names) {
       if (connection.status !== 'ready') return
-      await quietly('jobs that strayed', async () => {
-        for (const name of names.filter((one) => !queueRow(one).mayWaitLong)) {
+      await logFailure('jobs that strayed', async () => {
+        for (const name of names.filter((queueName) => !queueRow(queueName).mayWaitLong)) {
           const queue = get(name)
           const from = (Date.now() + LONGEST_PAUSE_MS) * DELAYED_SCORE
           for (const jobId of await connection.zrangebyscore(
@@ -357,7 +363,8 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       if (connection.status === 'ready') connection.publish(hintChannel(prefix), text).catch(() => {})
     },
     listenToHints(listener) {
-      // Its own connection: one that listens does nothing else. The other one's listener says that Redis is away.
+      // Its own connection: one that listens does nothing else. The other one's listener says that Redis is
+      // away.
       const listening = connectWaiting(redisUrl, log)
       let isUp = false
       const listen = (): void => {
@@ -379,8 +386,8 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
           Promise.all([queue.getJobCounts('waiting', 'prioritized'), queue.getMeta()]),
         )
         // What an operator has paused or limited waits as it should.
-        const mayWait = paused === true || max !== undefined || concurrency !== undefined
-        return (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) > 0 && !mayWait
+        const isHeldBack = paused === true || max !== undefined || concurrency !== undefined
+        return (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) > 0 && !isHeldBack
       } catch {
         return false // the connection's own listener says that Redis is away
       }

@@ -10,7 +10,7 @@ export interface Reading {
   isLasting?: boolean
 }
 
-/** A collection's records as plain objects, and the forms in which stores read and write them. */
+/** The reads and writes that stores need of one collection, whose records they get as plain objects. */
 export function recordsOf<Stored>(model: Model<Stored>) {
   const read = <Found>(query: unknown, { sort, limit, isLasting = false }: Reading): Promise<Found> => {
     const wanted = query as Query<Found, Stored>
@@ -22,6 +22,7 @@ export function recordsOf<Stored>(model: Model<Stored>) {
   const optionsOf = ({ session }: Reading) => ({ ...within(session), lean: true }) as const
   return {
     model,
+    /** The first record that matches the filter; undefined if there is none. */
     async one<Found = Stored>(
       filter: QueryFilter<Stored>,
       reading: Reading = {},
@@ -29,6 +30,7 @@ export function recordsOf<Stored>(model: Model<Stored>) {
       const query = model.findOne(filter, reading.fields ?? null, optionsOf(reading))
       return (await read<Found | null>(query, reading)) ?? undefined
     },
+    /** The records that match the filter, up to `reading.limit`. */
     all: <Found = Stored>(filter: QueryFilter<Stored>, reading: Reading = {}): Promise<Found[]> =>
       read<Found[]>(model.find(filter, reading.fields ?? null, optionsOf(reading)), reading),
     async insert(records: readonly Stored[], session?: Session): Promise<void> {
@@ -46,7 +48,7 @@ export function recordsOf<Stored>(model: Model<Stored>) {
     async put(filter: QueryFilter<Stored>, update: UpdateQuery<Stored>, session?: Session): Promise<void> {
       await model.updateOne(filter, update, { ...within(session), upsert: true })
     },
-    /** @returns how many records the update has changed */
+    /** Updates every record that matches the filter. @returns how many the update has changed */
     async changeAll(
       filter: QueryFilter<Stored>,
       update: UpdateQuery<Stored>,
@@ -54,7 +56,7 @@ export function recordsOf<Stored>(model: Model<Stored>) {
     ): Promise<number> {
       return (await model.updateMany(filter, update, within(session))).modifiedCount
     },
-    /** @returns the record as it was before; undefined if none matches the filter */
+    /** Updates one record. @returns the record as it was before; undefined if none matches the filter */
     async swap(
       filter: QueryFilter<Stored>,
       update: UpdateQuery<Stored>,
@@ -67,7 +69,9 @@ export function recordsOf<Stored>(model: Model<Stored>) {
 }
 
 /**
- * Yields page after page, by ascending ids, until one is empty; reads the next when the last is done with.
+ * Yields page after page of records, by ascending ids, until one is empty.
+ *
+ * @param read reads the next page after an id; '' for the first page
  */
 export async function* pagesOf<Stored extends { _id: string }>(read: (after: string) => Promise<Stored[]>) {
   for (let page = await read(''); page.length > 0; page = await read(page.at(-1)?._id ?? '')) yield page

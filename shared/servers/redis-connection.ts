@@ -1,5 +1,5 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
-import { given } from '../foundation/given.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Log } from '../foundation/log.ts'
 import { QUEUE_TIMEOUT_MS } from '../foundation/limits.ts'
 import { parseRedisUrl, REDIS_URL_FORM } from '../foundation/redis-url.ts'
@@ -7,13 +7,19 @@ import { parseRedisUrl, REDIS_URL_FORM } from '../foundation/redis-url.ts'
 /** One server, or the way to many; both take the same commands. */
 export type RedisClient = Redis | Cluster
 
-/** Reconnects for ever; a command that cannot be sent fails at once, so that no request waits for Redis. */
+/**
+ * Connects to Redis in the background, and reconnects for ever. A command that cannot be sent fails at once,
+ * so that no request waits for Redis.
+ */
 export function connectFailingFast(redisUrl: string, log: Log): RedisClient {
   const options = { maxRetriesPerRequest: 1, connectTimeout: 2_000, commandTimeout: QUEUE_TIMEOUT_MS * 4 }
   return reportState(open(redisUrl, options, false), log)
 }
 
-/** Reconnects for ever, and commands wait meanwhile, as a worker needs it. */
+/**
+ * Connects to Redis in the background, and reconnects for ever; commands wait meanwhile, as a worker needs
+ * it.
+ */
 export function connectWaiting(redisUrl: string, log: Log): RedisClient {
   return reportState(open(redisUrl, { maxRetriesPerRequest: null, connectTimeout: 2_000 }, true), log)
 }
@@ -23,13 +29,18 @@ type Options = Pick<
   'maxRetriesPerRequest' | 'connectTimeout' | 'commandTimeout' | 'username' | 'password' | 'tls'
 >
 
+/**
+ * Makes the client of a server, a cluster or sentinels, as the URL says.
+ *
+ * @throws TypeError for another URL
+ */
 function open(redisUrl: string, options: Options, enableOfflineQueue: boolean): RedisClient {
   const target = parseRedisUrl(redisUrl)
   if (target === undefined) throw new TypeError(`"redisUrl" ${REDIS_URL_FORM}`)
   const { nodes, username, password, tls } = target
   const shared: Options = {
     ...options,
-    ...given({ username, password }),
+    ...omitUndefined({ username, password }),
     ...(tls ? { tls: {} } : {}),
   }
   switch (target.kind) {
@@ -58,11 +69,16 @@ function open(redisUrl: string, options: Options, enableOfflineQueue: boolean): 
   }
 }
 
+/**
+ * The pause before a try to reconnect, in ms: 200 to 2,000, doubling.
+ *
+ * @param times the tries before, from 1
+ */
 function retryStrategy(times: number): number {
   return Math.min(100 * 2 ** Math.min(times, 5), 2_000)
 }
 
-/** Logs once that Redis is out of reach and once that it is back, not at each try. */
+/** Logs once that Redis is out of reach and once that it is back, not at each try. @returns the connection */
 function reportState(connection: RedisClient, log: Log): RedisClient {
   let isAway = false
   connection.on('error', (error: Error) => {

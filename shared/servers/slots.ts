@@ -2,12 +2,14 @@ import { isDuplicateKey } from './database.ts'
 import type { Context } from '../context.ts'
 
 /**
- * Stores a record in a free slot of its owner, who may have `slots` such records at once. One owner's records
- * are serialized within this process; across processes the unique index on owner and slot decides.
+ * Stores a record in a free slot of its owner, who may have `slots` such records at once, and returns what
+ * `insert` returns. One owner's records are serialized within this process; across processes the unique index
+ * on owner and slot decides, and another slot is tried.
  *
  * @param listUsed the slots that the owner's records have
  * @param insert stores the record in a slot; fails with a duplicate-key error on `ownerField` if it is taken
  * @param refuse makes the error for an owner without a free slot
+ * @throws that error
  */
 export function insertInSlot<Stored>(
   ctx: Pick<Context, 'serialize'>,

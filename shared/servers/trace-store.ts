@@ -31,16 +31,18 @@ export function createTraceStore(connection: Connection) {
   const LOOSE = { writeConcern: { w: 1 } } as const
   return {
     models: { traces },
+    /** Stores the place in a trace at which a record was made. */
     async put(recordId: string, place: Place): Promise<void> {
       const update = { $set: { place, at: new Date() } }
       await raw().updateOne({ _id: recordId }, update, { ...LOOSE, upsert: true })
     },
-    /** The traced ones of these records that have no entry yet. */
+    /** Those of these records that are traced and have no entry yet, a thousand at most. */
     findUnnumbered: (recordIds: readonly string[]): Promise<TraceRecord[]> =>
       raw()
         .find({ _id: { $in: [...recordIds] }, entry: none })
         .limit(MOST)
         .toArray(),
+    /** Stores the numbers of the records' entries, and the place at which the trace goes on. */
     async putEntries(numbered: readonly { _id: string; place: Place; entry: number }[]): Promise<void> {
       if (numbered.length === 0) return
       const operations = numbered.map(({ _id, place, entry }) => ({
@@ -48,6 +50,7 @@ export function createTraceStore(connection: Connection) {
       }))
       await raw().bulkWrite(operations, { ...LOOSE, ordered: false })
     },
+    /** The traced records whose entry is in this range, a thousand at most. */
     findByEntry: (fromId: number, toId: number): Promise<TraceRecord[]> =>
       raw()
         .find({ entry: { $gte: fromId, $lte: toId } })

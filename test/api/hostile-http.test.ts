@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { seedNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
+import { createSeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { countStored } from '../support/stored.ts'
 import { connectRaw, statusesOf } from '../support/torture-sockets.ts'
@@ -175,7 +175,7 @@ describe('requests sent without waiting', () => {
 
 describe('a request of which bytes were changed, left out or put in', () => {
   it(`is answered by the table or cut off, never with a defect (seed ${SEED}, ${CHANGED} requests)`, async () => {
-    const numbers = seedNumbers('http', Buffer.from(String(SEED)))
+    const numbers = createSeededNumbers('http', Buffer.from(String(SEED)))
     const insertions = [
       '\r\n',
       '\n',

@@ -10,7 +10,7 @@ import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
 import { verifyKeyProof, type KeyProof } from '../../shared/crypto/key-tree.ts'
 import {
   logRoot,
-  logTiles,
+  listLogTiles,
   tilePath,
   verifyLogConsistency,
   verifyLogInclusion,
@@ -108,7 +108,7 @@ describe('the log over the API', () => {
     const size = sizes.at(-1) ?? 0
     const entries = await readAll()
     const leaves = hashLeaves(entries)
-    for (const address of logTiles(size)) {
+    for (const address of listLogTiles(size)) {
       const { status, headers, bytes } = await fetchBytes(tilePath(address))
       expect([status, headers.get('content-type'), headers.get('cache-control')]).toEqual([
         200,
@@ -172,7 +172,7 @@ describe('the log over the API', () => {
   it('can be exported to a folder, which then has what the API serves, and later what is new alone', async () => {
     const target = path.join(folder, 'export')
     const { size, files } = await exportLog(service.ctx, target)
-    const places = [...logTiles(size)].flatMap((tile) => [
+    const places = [...listLogTiles(size)].flatMap((tile) => [
       tilePath(tile),
       ...(tile.level === 0 ? [tilePath({ ...tile, level: 'entries' as const })] : []),
     ])

@@ -18,7 +18,7 @@ import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
 import { connectWaiting } from '../../shared/servers/redis-connection.ts'
 import { REQUEST_ID_FORM, runInScope } from '../../shared/foundation/scope.ts'
-import { openAlarm, watchFindings } from '../../workers/operator/alarm.ts'
+import { createAlarm, watchFindings } from '../../workers/operator/alarm.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
 import { startPool } from '../../workers/pool.ts'
 import { makeCoinReady } from '../support/coins.ts'
@@ -518,7 +518,7 @@ describe('the metrics', () => {
   it('and the log raise no alarm about a restart: a finding is said once it was met at two looks in a row', async () => {
     const lines: string[] = []
     const log = createLog('alarm', 'info', { write: (line: string) => void lines.push(line) })
-    const look = openAlarm({ ...ctx, log })
+    const look = createAlarm({ ...ctx, log })
     const isSaid = () => lines.some((line) => line.includes('"about":"sequence"'))
     const sequence = ctx.queues.get('sequence')
     const untilWorkers = (count: number) =>

@@ -20,7 +20,7 @@ import {
 } from '../../shared/crypto/note.ts'
 import { leafHash } from '../../shared/crypto/merkle.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
-import { readCheckpoint, writeNote } from '../../shared/ledger/log-service.ts'
+import { readCheckpoint, formatCosignedNote } from '../../shared/ledger/log-service.ts'
 import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
 import { requestCosignatures } from '../../shared/ledger/witnesses.ts'
 import { startLitewitness, startTransparencyWitness, type GoWitness } from '../support/go-witnesses.ts'
@@ -145,7 +145,7 @@ describe("other people's witnesses", () => {
       await requestCosignatures(ctx)
       const ms = performance.now() - from
       const { checkpoint } = await readCheckpoint(ctx)
-      const note = parseNote(await writeNote(ctx, checkpoint))
+      const note = parseNote(await formatCosignedNote(ctx, checkpoint))
       for (const { program, key } of witnesses) {
         const line = note.signatures.find(({ name }) => name === key.name)
         expect(line && verifyCosignature(note.text, line, key), program).toBeGreaterThan(1_700_000_000)

@@ -13,7 +13,7 @@ import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { createLog } from '../../shared/foundation/log.ts'
-import { adoptSeal } from '../../shared/ledger/adoption.ts'
+import { writeAdoption } from '../../shared/ledger/adoption.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
@@ -698,7 +698,7 @@ describe('a backup of MongoDB', () => {
       await expect(fresh.seal()).rejects.toThrow(/Nothing is signed until an operator has looked/)
       const last = await fresh.ctx.seals.lastSigned()
       if (last === undefined) throw new Error('the backup has no seal')
-      await adoptSeal(fresh.ctx, last._id, sealPayloadHash(sealFields(last)))
+      await writeAdoption(fresh.ctx, last._id, sealPayloadHash(sealFields(last)))
       await fresh.seal()
       await fresh.seal()
       const { entries } = await verifyWholeLedger(fresh.ctx, written)
@@ -734,7 +734,7 @@ describe('a backup of MongoDB', () => {
       expect(lost).toHaveLength(10)
       const last = await home.ctx.seals.lastSigned()
       if (last === undefined) throw new Error('the backup has no seal')
-      await adoptSeal(home.ctx, last._id, sealPayloadHash(sealFields(last)))
+      await writeAdoption(home.ctx, last._id, sealPayloadHash(sealFields(last)))
       await home.seal()
       await home.seal()
       await verifyWholeLedger(home.ctx, written)

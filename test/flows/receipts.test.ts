@@ -14,7 +14,7 @@ import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { ENTRY_KINDS } from '../../shared/ledger/pending.ts'
 import { makeReceipt } from '../../shared/account/receipt-service.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
-import { adoptSeal } from '../../shared/ledger/adoption.ts'
+import { writeAdoption } from '../../shared/ledger/adoption.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
@@ -212,7 +212,7 @@ describe('the receipts of everything that the service puts on record', () => {
     await nameWitness(client)
     const last = await ctx.seals.lastSigned()
     if (last === undefined) throw new Error('there is no seal')
-    await adoptSeal(signing(), last._id, sealPayloadHash(sealFields(last)))
+    await writeAdoption(signing(), last._id, sealPayloadHash(sealFields(last)))
     // The signer takes it at the end of one round, and its entry is sealed in the next.
     await seal()
     await seal()

@@ -5,7 +5,7 @@ import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { createKeyTree } from '../../shared/crypto/key-tree.ts'
-import { logRoot, logTiles } from '../../shared/crypto/log-tree.ts'
+import { logRoot, listLogTiles } from '../../shared/crypto/log-tree.ts'
 import { parseNote, formatNote, verifyNote } from '../../shared/crypto/note.ts'
 import { hashLeaves, merkleRoot, buildTree, treeTiles } from '../../shared/crypto/merkle.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
@@ -279,7 +279,7 @@ async function verifyLog(ctx: Context, { entries, seals, logTiles: tiles }: Ledg
         throw new Error(`hash ${at} of the log's tile ${_id} is not that of the entries`)
     }
   }
-  const addresses = [...logTiles(seals.at(-1)?.to_id ?? 0)]
+  const addresses = [...listLogTiles(seals.at(-1)?.to_id ?? 0)]
   const stored = await ctx.logTiles.findTiles(addresses)
   const missing = addresses.find(({ width }, place) => (stored[place]?.length ?? 0) < 32 * width)
   if (missing !== undefined)

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import {
   createKeyTree,
   EMPTY_KEY_ROOT,
-  keyLeaf,
+  keyLeafHash,
   verifyKeyProof,
   type AgentKeys,
 } from '../../shared/crypto/key-tree.ts'
@@ -34,7 +34,7 @@ const bits = new Map(
 /** The tree as it is defined, over all agents at once. */
 function rootByDefinition(agents: readonly AgentKeys[], depth = 0): Buffer {
   if (agents.length === 0) return Buffer.alloc(32)
-  if (agents.length === 1) return keyLeaf(agents[0] as AgentKeys)
+  if (agents.length === 1) return keyLeafHash(agents[0] as AgentKeys)
   const bitOf = ({ agent_id }: AgentKeys) => bits.get(agent_id)?.[depth]
   const part = (bit: string) =>
     rootByDefinition(
@@ -50,10 +50,10 @@ const treeOf = (agents: readonly AgentKeys[]) =>
 describe('the tree of keys', () => {
   it('has the leaf of the definition', () => {
     const text = '{"agent_id":"agt_1","author_key":"bb","dm_key":"aa","entry_id":7,"version":2}'
-    expect(keyLeaf({ agent_id: 'agt_1', dm_key: 'aa', author_key: 'bb', version: 2, entry_id: 7 })).toEqual(
-      sha256(Buffer.of(0), text),
-    )
-    expect(keyLeaf({ agent_id: 'agt_1', version: 3, entry_id: 8 })).toEqual(
+    expect(
+      keyLeafHash({ agent_id: 'agt_1', dm_key: 'aa', author_key: 'bb', version: 2, entry_id: 7 }),
+    ).toEqual(sha256(Buffer.of(0), text))
+    expect(keyLeafHash({ agent_id: 'agt_1', version: 3, entry_id: 8 })).toEqual(
       sha256(Buffer.of(0), '{"agent_id":"agt_1","entry_id":8,"version":3}'),
     )
   })

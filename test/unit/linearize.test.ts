@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { seedNumbers, type SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
+import { createSeededNumbers, type SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 import type { Call } from '../../scripts/torture/history.ts'
 import { linearize, type Model, type Operation } from '../../scripts/torture/linearize.ts'
 import { checkObjects } from '../../scripts/torture/objects.ts'
@@ -61,7 +61,7 @@ test('too many steps are told as undecided', () => {
 })
 
 test('agrees with trying every order, on 3,000 small histories of both kinds', () => {
-  const numbers = seedNumbers('linearize', new Uint8Array(8))
+  const numbers = createSeededNumbers('linearize', new Uint8Array(8))
   const counts = { linearizable: 0, impossible: 0, undecided: 0 }
   for (let round = 0; round < 3_000; round++) {
     const operations = Array.from({ length: numbers.between(1, 6) }, () => randomAccess(numbers))
@@ -91,7 +91,7 @@ function someOrderFits(left: readonly Access[], state: number): boolean {
 }
 
 test('judges 20,000 operations on one object, some four at a time, and finds the one stale answer', () => {
-  const numbers = seedNumbers('long', new Uint8Array(8))
+  const numbers = createSeededNumbers('long', new Uint8Array(8))
   const operations: Access[] = []
   let state = 0
   for (let at = 0; operations.length < 20_000; at++) {

@@ -4,12 +4,12 @@ import {
   createLogTree,
   edgeTiles,
   EMPTY_LOG_ROOT,
-  logConsistency,
-  logInclusion,
+  logConsistencyPath,
+  logInclusionPath,
   logNodeHash,
   logRoot,
   logRootFromTiles,
-  logTiles,
+  listLogTiles,
   parseTilePlace,
   tilePath,
   tilesForConsistency,
@@ -131,12 +131,12 @@ describe('the log of RFC 6962', () => {
       expect(logRoot(Buffer.concat(leaves))).toEqual(root)
       expect(logRootFromTiles(size, readTile)).toEqual(root)
       for (let index = 0; index < size; index++) {
-        const path = logInclusion(index, size, readTile)
+        const path = logInclusionPath(index, size, readTile)
         expect(hexOf(path)).toBe(hexOf(pathByDefinition(SOME, index, 0, size)))
         expect(verifyLogInclusion({ leaf: SOME[index] as Buffer, index, size, path, root })).toBe(true)
       }
       for (let old = 1; old <= size; old++) {
-        const path = logConsistency(old, size, readTile)
+        const path = logConsistencyPath(old, size, readTile)
         expect(hexOf(path)).toBe(hexOf(consistencyByDefinition(SOME, old, 0, size)))
         expect(
           verifyLogConsistency({ size: old, root: rootByDefinition(SOME, 0, old) }, { size, root }, path),
@@ -152,7 +152,7 @@ describe('the log of RFC 6962', () => {
       const root = rootByDefinition(SOME, 0, size)
       for (let index = 0; index < size; index++) {
         const leaf = SOME[index] as Buffer
-        const path = logInclusion(index, size, readTile)
+        const path = logInclusionPath(index, size, readTile)
         const good = { leaf, index, size, path, root }
         const wrong = [
           { ...good, leaf: SOME[index + 1] as Buffer },
@@ -182,7 +182,7 @@ describe('the log of RFC 6962', () => {
       const to = { size, root: rootByDefinition(SOME, 0, size) }
       for (let old = 1; old < size; old++) {
         const from = { size: old, root: rootByDefinition(SOME, 0, old) }
-        const path = logConsistency(old, size, readTile)
+        const path = logConsistencyPath(old, size, readTile)
         const other = SOME[60] as Buffer
         expect(verifyLogConsistency({ ...from, root: other }, to, path)).toBe(false)
         expect(verifyLogConsistency(from, { ...to, root: other }, path)).toBe(false)
@@ -202,10 +202,10 @@ describe('the log of RFC 6962', () => {
   it('refuses an index or size outside the log', () => {
     const { readTile } = grow(SOME)
     for (const index of [-1, 70, 1.5, Number.NaN])
-      expect(() => logInclusion(index, 70, readTile)).toThrow(RangeError)
+      expect(() => logInclusionPath(index, 70, readTile)).toThrow(RangeError)
     for (const old of [-1, 71, 1.5, Number.NaN])
-      expect(() => logConsistency(old, 70, readTile)).toThrow(RangeError)
-    expect(() => logInclusion(0, 70, () => undefined)).toThrow('tile 0/0 is missing')
+      expect(() => logConsistencyPath(old, 70, readTile)).toThrow(RangeError)
+    expect(() => logInclusionPath(0, 70, () => undefined)).toThrow('tile 0/0 is missing')
     expect(() => logNodeHash(Buffer.alloc(31), Buffer.alloc(32))).toThrow('"left" expected 32 bytes')
   })
 })
@@ -215,7 +215,7 @@ describe('the tiles of C2SP tlog-tiles', () => {
   for (let index = 0; index < 66_000; index++) many.writeUInt32BE(index, index * 32)
 
   it('are those of the example: 273 full and one of 112, one full and one of 17, and one of 1', () => {
-    const all = [...logTiles(70_000)]
+    const all = [...listLogTiles(70_000)]
     const partial = [
       { level: 0, index: 273, width: 112 },
       { level: 1, index: 1, width: 17 },
@@ -225,7 +225,7 @@ describe('the tiles of C2SP tlog-tiles', () => {
     expect(edgeTiles(70_000)).toEqual(partial)
     expect(all.filter(({ level, width }) => level === 0 && width === 256)).toHaveLength(273)
     expect(all.filter(({ level, width }) => level === 1 && width === 256)).toHaveLength(1)
-    expect([...logTiles(256)]).toEqual([
+    expect([...listLogTiles(256)]).toEqual([
       { level: 0, index: 0, width: 256 },
       { level: 1, index: 0, width: 1 },
     ])
@@ -245,7 +245,7 @@ describe('the tiles of C2SP tlog-tiles', () => {
         tiles.set(`${level}/${index}`, hashes)
       }
       expect([...tiles.keys()].toSorted()).toEqual(
-        [...logTiles(size)].map(({ level, index }) => `${level}/${index}`).toSorted(),
+        [...listLogTiles(size)].map(({ level, index }) => `${level}/${index}`).toSorted(),
       )
       const root = logRoot(many.subarray(0, size * 32))
       expect(tree.root()).toEqual(root)
@@ -256,13 +256,13 @@ describe('the tiles of C2SP tlog-tiles', () => {
       }
       for (const index of [0, 1, 254, 255, 256, 65_535, 65_536, size - 1].filter((at) => at < size)) {
         const wanted = tilesForInclusion(index, size)
-        const path = logInclusion(index, size, read(wanted))
+        const path = logInclusionPath(index, size, read(wanted))
         expect(
           verifyLogInclusion({ leaf: many.subarray(index * 32, (index + 1) * 32), index, size, path, root }),
         ).toBe(true)
       }
       for (const old of [1, 2, 255, 256, 300, size].filter((at) => at <= size)) {
-        const path = logConsistency(old, size, read(tilesForConsistency(old, size)))
+        const path = logConsistencyPath(old, size, read(tilesForConsistency(old, size)))
         expect(
           verifyLogConsistency(
             { size: old, root: logRoot(many.subarray(0, old * 32)) },
@@ -282,7 +282,7 @@ describe('the tiles of C2SP tlog-tiles', () => {
   it('proves that 10^6 entries begin with 10^3 in at most 40 hashes', () => {
     expect(tilesForConsistency(1000, 1_000_000).length).toBeLessThanOrEqual(6)
     const zeros = Buffer.alloc(256 * 32)
-    expect(logConsistency(1000, 1_000_000, () => zeros).length).toBeLessThanOrEqual(40)
+    expect(logConsistencyPath(1000, 1_000_000, () => zeros).length).toBeLessThanOrEqual(40)
   })
 
   it('refuses to go on from an edge of another shape', () => {

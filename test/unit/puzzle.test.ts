@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { hexToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, it } from 'vitest'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
-import { seedNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
+import { createSeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 import { WORDS } from '../../shared/crypto/puzzle/word-list.ts'
 import {
   isRightAnswer,
@@ -169,7 +169,7 @@ describe('the word list', () => {
 
 describe('seeded numbers', () => {
   it('are even over a bound that does not divide 2^32', () => {
-    const numbers = seedNumbers('test:', new Uint8Array(32))
+    const numbers = createSeededNumbers('test:', new Uint8Array(32))
     const counts = [0, 0, 0]
     // 3 * 2^30: without throwing words away, the lowest third would come twice as often as the others.
     for (let i = 0; i < 9_000; i++) {
@@ -180,7 +180,7 @@ describe('seeded numbers', () => {
   })
 
   it('refuse a bound that they can not serve', () => {
-    const numbers = seedNumbers('test:', new Uint8Array(32))
+    const numbers = createSeededNumbers('test:', new Uint8Array(32))
     for (const bound of [0, -1, 1.5, 2 ** 32 + 1, Number.NaN])
       expect(() => numbers.below(bound)).toThrow('"bound" expected')
     expect(() => numbers.pick([])).toThrow('expected at least one item')

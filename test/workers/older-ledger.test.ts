@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
-import { logTiles } from '../../shared/crypto/log-tree.ts'
+import { listLogTiles } from '../../shared/crypto/log-tree.ts'
 import { buildTree, hashLeaves, treeTiles } from '../../shared/crypto/merkle.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
@@ -90,7 +90,7 @@ describe('a ledger without a log gets one by its next seal, with all that lies b
     const stated = entries.filter(({ kind, data }) => kind === 'solvency' && data['log'] !== undefined)
     // What an older version had closed stays as it was, and each later seal states the log.
     expect(stated).toHaveLength(seals.length - 4)
-    const tiles = [...logTiles(seals.at(-1)?.to_id ?? 0)]
+    const tiles = [...listLogTiles(seals.at(-1)?.to_id ?? 0)]
     const found = await ctx.logTiles.findTiles(tiles)
     expect(found.map((hashes) => (hashes?.length ?? 0) / 32)).toEqual(tiles.map(({ width }) => width))
     await verifyDump({ entries, seals }, String(seals.at(-1)?.pubkey))

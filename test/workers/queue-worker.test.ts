@@ -10,7 +10,7 @@ import { openWorkerContext, type WorkerContext } from '../../workers/worker-cont
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 
 /** Long enough for a new worker to connect and to take its first job on a busy machine. */
-const QUICK = { everyMs: 100, looks: 15 }
+const QUICK = { everyMs: 100, checks: 15 }
 const REPLACED = 'it is replaced by a new one'
 const LIMIT = { limitMs: 60_000 }
 vi.setConfig({ testTimeout: 180_000 })
@@ -59,7 +59,7 @@ const untilCompleted = (jobs: number) =>
     LIMIT,
   )
 /** Several times as long as a worker may take nothing. */
-const rest = () => new Promise((resolve) => setTimeout(resolve, 3 * QUICK.looks * QUICK.everyMs))
+const rest = () => new Promise((resolve) => setTimeout(resolve, 3 * QUICK.checks * QUICK.everyMs))
 
 describe('a worker of a queue', () => {
   it('whose loop waits for an answer that never comes is replaced, and the jobs are done', async () => {

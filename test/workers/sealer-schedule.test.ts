@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { adoptSeal } from '../../shared/ledger/adoption.ts'
+import { writeAdoption } from '../../shared/ledger/adoption.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
@@ -90,7 +90,7 @@ describe('the workers, by themselves', () => {
     // after that.
     const held = await waitFor('the seal memory', () => openSealMemory(memoryFile), soon)
     const config = { ...ctx.config, secrets: { ...ctx.config.secrets, sealMemoryFile: memoryFile } }
-    await adoptSeal({ ...ctx, config }, 1, sealPayloadHash({ seq: first._id, ...first }))
+    await writeAdoption({ ...ctx, config }, 1, sealPayloadHash({ seq: first._id, ...first }))
     held.close()
     await waitFor(
       'signing to go on',

@@ -10,7 +10,7 @@ import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { readSigningPosition, signSeals } from '../../shared/ledger/signing.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
-import { adoptSeal } from '../../shared/ledger/adoption.ts'
+import { writeAdoption } from '../../shared/ledger/adoption.ts'
 import { HANDLERS } from '../../workers/handlers.ts'
 import {
   openLedger,
@@ -38,7 +38,7 @@ const tamper = (collection: string, filter: object, update: object) =>
  */
 function failing(
   ctx: Context,
-  write: 'sign' | 'insertAdoption',
+  write: 'storeSignature' | 'insertAdoption',
   when: 'before' | 'after',
   place: number,
 ): Context {
@@ -332,11 +332,11 @@ describe('the seal memory', () => {
     const [first] = seals
     if (first === undefined) throw new Error('there is no seal')
 
-    await expect(adoptSeal(ctx, 1, 'ab'.repeat(32))).rejects.toThrow(
+    await expect(writeAdoption(ctx, 1, 'ab'.repeat(32))).rejects.toThrow(
       `the last signed seal of the database is 1, with the payload hash ${sealPayloadHash(first)}`,
     )
-    await expect(adoptSeal(ctx, 3, sealPayloadHash(first))).rejects.toThrow('Seal 3 with the payload hash')
-    await adoptSeal(ctx, 1, sealPayloadHash(first))
+    await expect(writeAdoption(ctx, 3, sealPayloadHash(first))).rejects.toThrow('Seal 3 with the payload hash')
+    await writeAdoption(ctx, 1, sealPayloadHash(first))
     await ledger.seal()
     await ledger.seal()
     const { entries } = await verifyWholeLedger(ctx, [...before, ...after])
@@ -345,7 +345,7 @@ describe('the seal memory', () => {
     ])
   })
 
-  it.each(['insertAdoption', 'sign'] as const)(
+  it.each(['insertAdoption', 'storeSignature'] as const)(
     'takes over a seal once if "%s" breaks off after it was stored',
     async (write) => {
       const { ctx, written } = await goBackTwoSeals(1)
@@ -354,7 +354,7 @@ describe('the seal memory', () => {
       const first = await ctx.seals.find(1)
       if (first === undefined) throw new Error('there is no seal')
       const adopted = sealPayloadHash(sealFields(first))
-      await adoptSeal(ctx, 1, adopted)
+      await writeAdoption(ctx, 1, adopted)
       await expect(signSeals(failing(ctx, write, 'after', 0))).rejects.toThrow('the connection broke')
       for (let round = 0; round < 3; round++) await ledger.seal()
       const { entries } = await verifyWholeLedger(ctx, written)

@@ -8,7 +8,7 @@ import type { Context } from '../../shared/context.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { sealPayloadHash, type Seal } from '../../shared/crypto/seal-payload.ts'
 import { newId } from '../../shared/foundation/ids.ts'
-import { adoptSeal } from '../../shared/ledger/adoption.ts'
+import { writeAdoption } from '../../shared/ledger/adoption.ts'
 import { verifyWholeChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
@@ -119,7 +119,7 @@ describe('an adoption', () => {
     const first = await ctx.seals.lastSigned()
     if (first === undefined) throw new Error('there is no seal')
     const hash = sealPayloadHash(sealFields(first))
-    const { file, remembered } = await adoptSeal(ctx, 1, hash)
+    const { file, remembered } = await writeAdoption(ctx, 1, hash)
     expect(fs.statSync(file).mode & 0o777).toBe(0o600)
     expect(remembered?.seq).toBe(4)
     await ledger.seal()
@@ -158,7 +158,7 @@ describe('an adoption', () => {
       /^npm run operator -- seal --adopt (\d+) ([0-9a-f]{64}) {3}# on the signing host, /.exec(
         found.command,
       ) ?? []
-    await adoptSeal(ctx, Number(seq), hash)
+    await writeAdoption(ctx, Number(seq), hash)
     await ledger.seal()
     await ledger.seal()
     await verifyWholeLedger(ctx, written)
@@ -172,7 +172,7 @@ describe('an adoption', () => {
     await ledger.seal()
     const first = await ctx.seals.lastSigned()
     if (first === undefined) throw new Error('there is no seal')
-    const { file } = await adoptSeal(ctx, 1, sealPayloadHash(sealFields(first)))
+    const { file } = await writeAdoption(ctx, 1, sealPayloadHash(sealFields(first)))
     const adoption = fs.readFileSync(file)
     fs.rmSync(file)
     written.push(...(await ledger.write(1)))
@@ -205,7 +205,7 @@ describe('the seal memory', () => {
     // The key is there, so nothing makes another memory.
     ensureSealKey(ledger.keyFile, ledger.memoryFile)
     expect(fs.existsSync(ledger.memoryFile)).toBe(false)
-    await adoptSeal(ctx, 0, NO_PAYLOAD_HASH)
+    await writeAdoption(ctx, 0, NO_PAYLOAD_HASH)
     await ledger.seal()
     await ledger.seal()
     await verifyWholeLedger(ctx, written)
@@ -485,7 +485,7 @@ describe('a host that was restored as a whole, memory and database from one copy
       expect(memorySeq()).toBe(1)
       const [first] = mirror.seals
       if (first === undefined) throw new Error('there is no seal')
-      await adoptSeal(ctx, 1, sealPayloadHash(first))
+      await writeAdoption(ctx, 1, sealPayloadHash(first))
       // What was given up is remembered, also after a start.
       for (const again of [
         await restart({ [setting]: mirror.url }),

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { parseNote, verifyCosignature, NOTE_KEY } from '../../shared/crypto/note.ts'
 import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
-import { readCheckpoint, writeNote } from '../../shared/ledger/log-service.ts'
+import { readCheckpoint, formatCosignedNote } from '../../shared/ledger/log-service.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
@@ -51,7 +51,7 @@ describe('witnesses from outside', () => {
       await ledger.seal()
       await requestCosignatures(ledger.ctx)
       const { checkpoint } = await readCheckpoint(ledger.ctx)
-      const note = parseNote(await writeNote(ledger.ctx, checkpoint))
+      const note = parseNote(await formatCosignedNote(ledger.ctx, checkpoint))
       expect(note.signatures).toHaveLength(2)
       const [, line] = note.signatures
       expect(line && verifyCosignature(note.text, line, witness.key)).toBeGreaterThan(1_700_000_000)

@@ -23,6 +23,11 @@ interface CoinJobs {
   reconcile(ctx: WorkerContext, payload: Payload<'reconcile-nano' | 'reconcile-monero'>): Promise<void>
 }
 
+/**
+ * The handlers of a coin's queues.
+ *
+ * @param open makes the coin's driver; it throws if the coin isn't set up here
+ */
 const jobsOf = (open: (ctx: WorkerContext) => CoinDriver): CoinJobs => ({
   async watch(ctx) {
     const driver = open(ctx)

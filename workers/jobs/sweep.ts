@@ -13,8 +13,9 @@ const SWEEP_BATCHES = 1_000
 const FORGOTTEN_ORDERS = 20
 
 /**
- * Finds due work in MongoDB whose job may be lost, and enqueues it again. It may run at any time and in
- * several processes at once: every job that it enqueues takes effect once.
+ * Finds due work in MongoDB whose job may be lost, and enqueues it again; also moves on overdue claims, and
+ * deletes old pages of counted nonces. It may run at any time and in several processes at once: every job
+ * that it enqueues takes effect once.
  */
 export async function sweep(ctx: Context): Promise<void> {
   // A batch younger than one sweep still has its own job, or is just getting it. One from the future was
@@ -35,11 +36,14 @@ export async function sweep(ctx: Context): Promise<void> {
   await noteEmptiedRedis(ctx)
 }
 
-/** Notes for the operator when Redis has lost its data: then the mark that is stored there is gone. */
+/**
+ * Checks whether Redis has lost its data, and stores the time for the operator if it has. A marker is kept in
+ * Redis and in MongoDB: if Redis hasn't the same one, both get a new one.
+ */
 async function noteEmptiedRedis(ctx: Context): Promise<void> {
-  const [there, noted] = await Promise.all([ctx.queues.readMark(), ctx.watch.readRedis()])
-  if (there !== undefined && there === noted?.mark) return
+  const [markInRedis, noted] = await Promise.all([ctx.queues.readMark(), ctx.watch.readRedis()])
+  if (markInRedis !== undefined && markInRedis === noted?.mark) return
   const mark = newStepId()
-  const lost = noted === undefined ? {} : { emptied_at: unixSeconds(ctx.databaseNow()) }
-  if (await ctx.watch.noteRedis({ mark, ...lost }, noted)) await ctx.queues.setMark(mark)
+  const emptied = noted === undefined ? {} : { emptied_at: unixSeconds(ctx.databaseNow()) }
+  if (await ctx.watch.noteRedis({ mark, ...emptied }, noted)) await ctx.queues.setMark(mark)
 }

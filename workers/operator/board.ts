@@ -10,8 +10,8 @@ import { readStory } from '../../shared/operation/story.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
 
 /**
- * Bull Board over all queues; without BOARD_WRITES it has no buttons. The board is made anew when a queue's
- * connection was replaced after an outage.
+ * Answers with Bull Board over all queues; without BOARD_WRITES it has no buttons. Answers 503 before Redis
+ * was reached. The board is made anew when a queue's connection was replaced after an outage.
  */
 export function showQueues(ctx: Context): RequestHandler {
   let isReached = false
@@ -31,13 +31,14 @@ export function showQueues(ctx: Context): RequestHandler {
     const queues = QUEUE_NAMES.map((name) => ctx.queues.get(name))
     if (board === undefined || queues.some((queue, index) => queue !== shown[index])) {
       shown = queues
-      board = bullBoard(queues, !ctx.config.boardWrites)
+      board = createBoard(queues, !ctx.config.boardWrites)
     }
     board(req, res, next)
   }
 }
 
-function bullBoard(queues: readonly Queue[], readOnlyMode: boolean): RequestHandler {
+/** Bull Board over these queues, as an Express router below /queues. */
+function createBoard(queues: readonly Queue[], readOnlyMode: boolean): RequestHandler {
   const adapter = new ExpressAdapter()
   adapter.setBasePath('/queues')
   const externalJobUrl = ({ id, data }: { id?: unknown; data: unknown }) => ({
@@ -47,7 +48,7 @@ function bullBoard(queues: readonly Queue[], readOnlyMode: boolean): RequestHand
   createBullBoard({
     queues: queues.map(
       (queue) =>
-        new BullMQAdapter(queue, { readOnlyMode, externalJobUrl, description: describe(queue.name) }),
+        new BullMQAdapter(queue, { readOnlyMode, externalJobUrl, description: describeQueue(queue.name) }),
     ),
     serverAdapter: adapter,
     options: {
@@ -61,19 +62,22 @@ function bullBoard(queues: readonly Queue[], readOnlyMode: boolean): RequestHand
   return adapter.getRouter() as RequestHandler
 }
 
-/** So that nobody looks for the workers of a coin that this network doesn't have. */
-function describe(name: string): string {
+/**
+ * What a queue does, and what its workers need, so that nobody looks for the workers of a coin that this
+ * network doesn't have.
+ */
+function describeQueue(name: string): string {
   const { does, needs } = queueRow(name as QueueName)
   return `${does[0]?.toUpperCase()}${does.slice(1)}${needs === undefined ? '' : `; served by workers with a ${needs}`}`
 }
 
-/** What a job is about: the first id in its payload. */
+/** The id of the record that a job is about: the first in its payload; undefined if it has none. */
 function subjectOf(data: unknown): string | undefined {
   const values = typeof data === 'object' && data !== null ? Object.entries(data) : []
-  const found = values.find(
+  const id = values.find(
     ([name, value]) => name !== 'request_id' && /^[a-z]{3}_[0-9a-z]{26}$/.test(String(value)),
-  )
-  return found === undefined ? undefined : String(found[1])
+  )?.[1]
+  return id === undefined ? undefined : String(id)
 }
 
 /** The actions that the path of a button may name, after the queue or the job. */
@@ -84,17 +88,20 @@ const ACTS = [
 ]
 const LONGEST_USER = 80
 
-/** Records each press of a button, as an operator's act in the ledger, before it takes effect. */
-export function recordPresses(ctx: Context): RequestHandler {
+/**
+ * Records each request that presses a button of the board, as an operator's act in the ledger, before it
+ * takes effect. If that fails, it is refused with 503.
+ */
+export function recordActions(ctx: Context): RequestHandler {
   return async (req, res, next) => {
     if (req.method === 'GET' || req.method === 'HEAD' || !ctx.config.boardWrites) return next()
     const [, , ...words] = req.path.split('/')
     const act = words.slice(1).find((word) => ACTS.includes(word)) ?? 'other'
     const queue = QUEUE_NAMES.find((name) => name === words[1]) ?? 'all'
-    const given = { by: userOf(req.headers.authorization), path: req.path.slice(0, 300), act, queue }
+    const press = { by: userOf(req.headers.authorization), path: req.path.slice(0, 300), act, queue }
     try {
-      const id = await ctx.acts.record(given, unixSeconds(ctx.now()))
-      ctx.log.warn({ act_id: id, ...given }, `the board: ${act} ${queue}`)
+      const id = await ctx.acts.record(press, unixSeconds(ctx.now()))
+      ctx.log.warn({ act_id: id, ...press }, `the board: ${act} ${queue}`)
       next()
     } catch (error) {
       ctx.log.warn({ err: error }, 'a press on the board could not be recorded, and is not done')
@@ -117,7 +124,7 @@ function userOf(authorization: string | undefined): string {
   return text.slice(0, Math.max(0, text.indexOf(':'))).slice(0, LONGEST_USER) || 'nobody'
 }
 
-/** The answer of `operator show`, for a browser. */
+/** Answers with what `operator show` prints about the word in the path: an id, an address and so on. */
 export function showStory(ctx: Context): RequestHandler<{ word: string }> {
   return async (req, res) => {
     const story = await readStory(ctx, req.params.word)
@@ -133,19 +140,19 @@ export function showStory(ctx: Context): RequestHandler<{ word: string }> {
 
 const FAILED_OF_A_QUEUE = 500
 
-/** The failed jobs that are kept, grouped by queue and kind of error. */
+/** Answers with the failed jobs that are kept, grouped by queue and kind of error. */
 export function showFailed(ctx: Context): RequestHandler {
   return async (_req, res) => {
     const failed = await Promise.all(
       QUEUE_NAMES.map(async (queue) => {
         const jobs = await ctx.queues.get(queue).getFailed(0, FAILED_OF_A_QUEUE - 1)
         const kinds = Map.groupBy(jobs, ({ failedReason }) => kindOf(failedReason))
-        return [...kinds].map(([kind, own]) => ({
+        return [...kinds].map(([kind, jobsOfKind]) => ({
           queue,
           kind,
-          jobs: own.length,
-          last_at: unixSeconds(Math.max(...own.map(({ finishedOn = 0 }) => finishedOn))),
-          show: [...new Set(own.map(({ id, data }) => `/show/${subjectOf(data) ?? id}`))].slice(0, 5),
+          jobs: jobsOfKind.length,
+          last_at: unixSeconds(Math.max(...jobsOfKind.map(({ finishedOn = 0 }) => finishedOn))),
+          show: [...new Set(jobsOfKind.map(({ id, data }) => `/show/${subjectOf(data) ?? id}`))].slice(0, 5),
         }))
       }),
     )
@@ -153,7 +160,7 @@ export function showFailed(ctx: Context): RequestHandler {
   }
 }
 
-/** An error without what differs from job to job: ids, numbers, addresses. */
+/** The first line of an error's message, without what differs from job to job: ids, numbers, addresses. */
 const kindOf = (reason: unknown): string =>
   String(reason ?? 'unknown')
     .split('\n', 1)[0]

@@ -197,7 +197,7 @@ const payouts: NetworkCollector = {
   },
 }
 
-/** Near enough for a graph. */
+/** An amount of the smallest unit in whole coins; exact enough for a graph. */
 const inCoins = (units: bigint, coin: Coin): number => Number(units) / 10 ** COIN_UNITS[coin].decimals
 
 const market: NetworkCollector = {
@@ -286,9 +286,10 @@ const FINDINGS_LIMIT_MS = 3 * SECOND_MS
 const COLLECT_LIMIT_MS = 4 * SECOND_MS
 
 /**
- * Opens the network's metrics.
+ * Creates the network's gauges.
  *
- * @returns reads them, in Prometheus's text format
+ * @returns a function that reads them all and returns them in Prometheus's text format; what can't be read is
+ *   left out
  */
 export function openNetworkMetrics(ctx: Context): () => Promise<string> {
   const registry = new Registry()
@@ -298,25 +299,25 @@ export function openNetworkMetrics(ctx: Context): () => Promise<string> {
     labelNames: ['collector'] as const,
     registers: [registry],
   })
-  const open = NETWORK_COLLECTORS.map(({ name, open: openCollector }) => {
-    const own: (() => void)[] = []
-    const collect = openCollector((metric, help, labelNames = []) => {
-      const made = new Gauge({
+  const collectors = NETWORK_COLLECTORS.map(({ name, open }) => {
+    const clearings: (() => void)[] = []
+    const collect = open((metric, help, labelNames = []) => {
+      const gauge = new Gauge({
         name: METRIC_PREFIX + metric,
         help,
         labelNames: [...labelNames],
         registers: [registry],
       })
       // reset() would set a gauge without labels to 0, which would read as a measurement.
-      own.push(() => (labelNames.length === 0 ? made.remove() : made.reset()))
-      return made
+      clearings.push(() => (labelNames.length === 0 ? gauge.remove() : gauge.reset()))
+      return gauge
     })
-    return { name, own, collect }
+    const clear = (): void => clearings.forEach((clearGauge) => clearGauge())
+    return { name, clear, collect }
   })
   const read = async (): Promise<string> => {
     await Promise.all(
-      open.map(async ({ name, own, collect }) => {
-        const clear = () => own.forEach((empty) => empty())
+      collectors.map(async ({ name, clear, collect }) => {
         clear()
         try {
           await withDeadline(

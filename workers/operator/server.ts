@@ -10,7 +10,7 @@ import { openNetworkMetrics } from './network-metrics.ts'
 import { isOperator, readAuthorization } from '../../shared/foundation/operator-token.ts'
 import { StartError } from '../../shared/foundation/process.ts'
 import { watchFindings } from './alarm.ts'
-import { recordPresses, showFailed, showQueues, showStory } from './board.ts'
+import { recordActions, showFailed, showQueues, showStory } from './board.ts'
 
 export interface OperatorServer {
   port: number
@@ -21,6 +21,9 @@ export interface OperatorServer {
  * Serves the operator's port: Bull Board at `/queues`, `/failed`, `/show`, `/metrics` of this process and of
  * the whole network, and `/readyz`, all behind the token. Only `/healthz` answers without it. Also starts
  * watchFindings().
+ *
+ * @returns@returns the port, and a function that closes both
+ * @throws StartError without OPERATOR_TOKEN, or if the port can't be opened
  */
 export async function startOperatorServer(ctx: Context, health: Health): Promise<OperatorServer> {
   const { operatorPort, operatorHost, secrets } = ctx.config
@@ -41,6 +44,7 @@ export async function startOperatorServer(ctx: Context, health: Health): Promise
   }
 }
 
+/** The Express app of the operator's port, from its headers and checks to its routes. */
 function createOperatorApp(ctx: Context, health: Health, token: string): express.Express {
   const app = express()
   app.disable('x-powered-by')
@@ -51,7 +55,7 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   app.use(refuseOtherHosts(ctx.config.operatorHosts))
   app.use(requireToken(token))
   app.use(refuseOtherSites)
-  app.use('/queues', recordPresses(ctx), showQueues(ctx))
+  app.use('/queues', recordActions(ctx), showQueues(ctx))
   app.get('/failed', showFailed(ctx))
   app.get('/show/:word', showStory(ctx))
   countProcess(ctx.metrics)
@@ -105,8 +109,9 @@ const secureHeaders: RequestHandler = (_req, res, next) => {
 }
 
 /**
- * Against DNS rebinding: a page under a foreign name that resolves to this server would count as our own
- * origin. No browser sends Bearer by itself, so a program may use any name.
+ * Refuses requests whose `Host` is another name, unless they send Bearer. This is against DNS rebinding: a
+ * page under a foreign name that resolves to this server would count as our own origin. No browser sends
+ * Bearer by itself, so a program may use any name.
  */
 function refuseOtherHosts(allowed: readonly string[]): RequestHandler {
   return (req, res, next) => {
@@ -121,6 +126,7 @@ function refuseOtherHosts(allowed: readonly string[]): RequestHandler {
   }
 }
 
+/** Answers 401 to requests without the operator's token. */
 function requireToken(token: string): RequestHandler {
   return (req, res, next) => {
     if (isOperator(req.headers.authorization, token)) return next()
@@ -134,9 +140,10 @@ function requireToken(token: string): RequestHandler {
 }
 
 /**
- * Against cross-site request forgery: a browser sends Basic credentials with any request to this port, even
- * from another site's page. So a request that changes something is accepted only from a page of this port, by
- * headers that pages can't forge, or from a program, which sends Bearer and no Origin.
+ * Refuses requests that change something and come from another site's page. This is against cross-site
+ * request forgery: a browser sends Basic credentials with any request to this port. So such a request is
+ * accepted only from a page of this port, by headers that pages can't forge, or from a program, which sends
+ * Bearer and no Origin.
  */
 const refuseOtherSites: RequestHandler = (req, res, next) => {
   if (req.method === 'GET' || req.method === 'HEAD' || isOwnPage(req.headers) || isProgram(req.headers))
@@ -151,12 +158,14 @@ const refuseOtherSites: RequestHandler = (req, res, next) => {
 
 type Headers = Parameters<RequestHandler>[0]['headers']
 
+/** Whether a request comes from a page of this port, by headers that the browser sets. */
 function isOwnPage({ origin, host, 'sec-fetch-site': site }: Headers): boolean {
   if (site !== undefined && site !== 'same-origin') return false
   if (origin === undefined) return site === 'same-origin'
   return host !== undefined && (origin === `http://${host}` || origin === `https://${host}`)
 }
 
+/** Whether a request comes from a program: no browser sends Bearer without an Origin or Sec-Fetch-Site. */
 function isProgram({ authorization, origin, 'sec-fetch-site': site }: Headers): boolean {
   return origin === undefined && site === undefined && readAuthorization(authorization).scheme === 'bearer'
 }

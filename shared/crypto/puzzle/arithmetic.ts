@@ -8,7 +8,8 @@ const UNITS =
 const TENS = ['', '', 'twenty', 'thirty', 'forty', 'fifty', 'sixty', 'seventy', 'eighty', 'ninety']
 
 /**
- * 0 to 999 in English words without "and", which would read like a plus: 317 is "three hundred seventeen".
+ * Spells a number from 0 to 999 in English words: 317 is "three hundred seventeen", without "and", which
+ * would read like a plus.
  */
 function spellNumber(value: number): string {
   if (value >= 100) {
@@ -20,7 +21,7 @@ function spellNumber(value: number): string {
   return `${TENS[Math.floor(value / 10)]}${unit === 0 ? '' : `-${UNITS[unit]}`}`
 }
 
-/** Four numbers, one multiplication; results lie between 105 and 15,090. */
+/** A calculation with four spelled-out numbers and one multiplication. Results lie between 105 and 15,090. */
 export function makeArithmetic(numbers: SeededNumbers): Task {
   const a = numbers.between(100, 799)
   const b = numbers.between(21, 99)

@@ -8,23 +8,24 @@ const MONTHS = 'January February March April May June July August September Octo
 const WEEKDAYS = 'sunday monday tuesday wednesday thursday friday saturday'.split(' ')
 const CALENDAR = 'Use the (proleptic) Gregorian calendar.'
 
-/** Any day from 1 January 1850 to 27 December 2149 or so, as days since 1970-01-01. */
+/** Draws a day from the 300 years after 1 January 1850, as days since 1970-01-01. */
 function drawDay(numbers: SeededNumbers): number {
   const firstDay = Date.UTC(1850, 0, 1) / DAY_MS
   return firstDay + numbers.below(109_570)
 }
 
-/** Days since 1970-01-01 as 2031-02-07. */
+/** Writes a day, in days since 1970-01-01, in the form of 2031-02-07. */
 function writeIsoDate(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10)
 }
 
-/** Days since 1970-01-01 as 7 February 2031. */
+/** Writes a day, in days since 1970-01-01, in the form of 7 February 2031. */
 function writeLongDate(day: number): string {
   const date = new Date(day * DAY_MS)
   return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`
 }
 
+/** Two dates of which to count the days between. */
 export function makeDaysBetween(numbers: SeededNumbers): Task {
   const from = drawDay(numbers)
   const span = numbers.between(200, 2999)
@@ -41,6 +42,7 @@ export function makeDaysBetween(numbers: SeededNumbers): Task {
   }
 }
 
+/** The date and the weekday a number of days after or before a date. */
 export function makeDateAfter(numbers: SeededNumbers): Task {
   const from = drawDay(numbers)
   const span = numbers.between(100, 1999)

@@ -6,10 +6,12 @@ import { WORDS } from './word-list.ts'
 const DECODED_TEXT =
   'the decoded text exactly: lower-case words and a number joined by hyphens, such as amber-birch-207'
 
+/** The text to decode: two words and a number joined by hyphens. */
 function drawText(numbers: SeededNumbers): string {
   return `${numbers.take(WORDS, 2).join('-')}-${numbers.between(100, 999)}`
 }
 
+/** A text in hexadecimal to decode. */
 export function makeDecodeHex(numbers: SeededNumbers): Task {
   const text = drawText(numbers)
   const hex = bytesToHex(utf8ToBytes(text))
@@ -21,6 +23,7 @@ export function makeDecodeHex(numbers: SeededNumbers): Task {
   return { question: `${question}: ${written}`, answer_format: DECODED_TEXT, answer: text }
 }
 
+/** A text in Base64 to decode. */
 export function makeDecodeBase64(numbers: SeededNumbers): Task {
   const text = drawText(numbers)
   const question = numbers.pick([

@@ -10,7 +10,8 @@ const SCALES = [
 ] as const
 
 /**
- * Seven things to order. The six comparisons of neighbours determine the order; two more follow from them.
+ * Seven things to put in order from eight comparisons: the six of neighbours, which determine the order, and
+ * two that follow from them.
  */
 export function makeOrdering(numbers: SeededNumbers): Task {
   const scale = numbers.pick(SCALES)
@@ -39,8 +40,9 @@ export function makeOrdering(numbers: SeededNumbers): Task {
 }
 
 /**
- * Twelve robots and eleven statements, which form a tree below the robot whose nature is given. All 4,096
- * cases are equally likely.
+ * Twelve robots, each of which always lies or always tells the truth. One's nature is given, and that of the
+ * others follows from eleven statements that robots make about each other. All 4,096 cases are equally
+ * likely.
  */
 export function makeTruthTellers(numbers: SeededNumbers): Task {
   const names = [...'ABCDEFGHIJKL']

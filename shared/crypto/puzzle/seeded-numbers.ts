@@ -20,10 +20,10 @@ export type SeededNumbers = {
 const WORD_RANGE = 2 ** 32
 
 /**
- * SHA-256 in counter mode: block i is SHA-256(UTF-8(label) || seed || uint32be(i)), read as eight big-endian
- * 32-bit words. Words that would bias a remainder are skipped.
+ * Creates the stream of a seed. It is SHA-256 in counter mode: block i is SHA-256(UTF-8(label) || seed ||
+ * uint32be(i)), read as eight big-endian 32-bit words. Words that would bias a remainder are skipped.
  */
-export function seedNumbers(label: string, seed: Uint8Array): SeededNumbers {
+export function createSeededNumbers(label: string, seed: Uint8Array): SeededNumbers {
   const counter = new Uint8Array(4)
   const input = (blockIndex: number): Uint8Array => {
     new DataView(counter.buffer).setUint32(0, blockIndex)

@@ -18,7 +18,7 @@ export const WORDS: readonly string[] = (
   'water wheat whistle willow window winter wolf wool yarn zebra'
 ).split(' ')
 
-/** A list as it stands in a question: "amber, birch, copper". */
+/** Writes words as a list in a question: "amber, birch, copper". */
 export function listWords(words: readonly string[]): string {
   return words.join(', ')
 }

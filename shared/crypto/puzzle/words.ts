@@ -5,13 +5,10 @@ import { listWords, WORDS } from './word-list.ts'
 const HYPHENATED_WORDS = 'lower-case words joined by hyphens, such as amber-birch-copper'
 const HYPHENATED_NUMBERS = 'decimal integers joined by hyphens, such as 4-1-7'
 
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
-}
-
+/** Seven words to sort: alphabetically, in reverse, or by length. */
 export function makeSortWords(numbers: SeededNumbers): Task {
   const words = numbers.take(WORDS, 7)
-  const sorted = [...words].sort(compareText)
+  const sorted = [...words].sort()
   const forms: readonly { question: string; order: string[] }[] = [
     { question: 'Sort these words alphabetically from a to z', order: sorted },
     { question: 'Put these words into alphabetical order, a first', order: sorted },
@@ -30,7 +27,10 @@ export function makeSortWords(numbers: SeededNumbers): Task {
   }
 }
 
-/** Each count is drawn evenly from 1 to 7, so the 2,401 answers are equally likely. */
+/**
+ * Four words to count in a list. Each count is drawn evenly from 1 to 7, so the 2,401 answers are equally
+ * likely.
+ */
 export function makeTallyWords(numbers: SeededNumbers): Task {
   const counted = numbers.take(WORDS, 4)
   const counts = counted.map(() => numbers.between(1, 7))
@@ -47,6 +47,7 @@ export function makeTallyWords(numbers: SeededNumbers): Task {
   }
 }
 
+/** Eight words of which to count the letters. */
 export function makeCountLetters(numbers: SeededNumbers): Task {
   const words = numbers.take(WORDS, 8)
   const question = numbers.pick([
@@ -60,6 +61,7 @@ export function makeCountLetters(numbers: SeededNumbers): Task {
   }
 }
 
+/** Five words to pick from a list of twelve by their places. */
 export function makePickWords(numbers: SeededNumbers): Task {
   const ordinals = 'first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'.split(
     ' ',
@@ -81,6 +83,7 @@ export function makePickWords(numbers: SeededNumbers): Task {
   }
 }
 
+/** Four words to spell backwards, in their order or the opposite one. */
 export function makeReverseWords(numbers: SeededNumbers): Task {
   const words = numbers.take(WORDS, 4)
   const spelledBackwards = words.map((word) => [...word].reverse().join(''))

@@ -1,4 +1,4 @@
-import { given } from '../../foundation/given.ts'
+import { omitUndefined } from '../../foundation/omit-undefined.ts'
 import type { z } from 'zod'
 import type { Log } from '../../foundation/log.ts'
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
@@ -430,7 +430,7 @@ function between(from: number, to?: number): Record<string, unknown> {
   return {
     filter_by_height: true,
     min_height: Math.max(0, from - 1),
-    ...given({ max_height: to }),
+    ...omitUndefined({ max_height: to }),
   }
 }
 

@@ -1,4 +1,4 @@
-import { given } from '../../foundation/given.ts'
+import { omitUndefined } from '../../foundation/omit-undefined.ts'
 import { nowSeconds } from '../../foundation/time.ts'
 import { dustThreshold } from '../coin.ts'
 import { recordPayments } from '../coin-round.ts'
@@ -126,7 +126,7 @@ function toSeen(
     amountRaw,
     confirmations,
     isConfirmed: isDeep && !inPool && !doubleSpendSeen && !isLocked,
-    ...given({ height: payment.height }),
+    ...omitUndefined({ height: payment.height }),
     ...(isLocked ? { lockedUntil: Number(unlockTime > MAX_SAFE ? MAX_SAFE : unlockTime) } : {}),
   }
 }

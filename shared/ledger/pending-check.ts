@@ -17,11 +17,12 @@ const HOMES: Partial<Record<EntryKind, string | null>> = {
 const OWN_SOURCE = /^seal_/
 
 /**
- * Checks an element of a record's `pending` array before it gets a number: everyone who can write a record can
- * write into that array.
+ * Checks an element of a record's `pending` array before it gets a number: its form, its kind, and whether
+ * records of this collection may have that kind. Whoever can write a record can write into that array.
  *
  * @param collection the record's collection
- * @returns the entry, or a sentence about what is wrong with it
+ * @returns the element as a pending entry; a string, which says what is wrong with it, if it may not be
+ *   numbered
  */
 export function parsePendingEntry(collection: string, element: unknown): PendingEntry | string {
   if (typeof element !== 'object' || element === null) return 'it is not an object'

@@ -14,18 +14,20 @@ const statementsFile = z.record(z.string(), hex(64))
 const statementsFileOf = (memoryFile: string): string => `${memoryFile}.announcements`
 
 /**
- * Stores durably that this payload is about to be signed for an announcement.
+ * Stores durably, in the file beside the seal memory, that this payload is about to be signed for the
+ * announcement `id`. Writes nothing if the same payload is stored already. The caller must hold the memory's
+ * lock.
  *
- * @throws SealError if another payload was signed for it before
+ * @throws SealError if another payload was signed for this announcement before, or the file is damaged
  */
-export async function rememberStatement(
+export async function rememberSignedAnnouncement(
   memoryFile: string,
   id: string,
   payload: Uint8Array,
   watch?: WatchStep,
 ): Promise<void> {
   const file = statementsFileOf(memoryFile)
-  const known =
+  const digests =
     readJsonFile(
       file,
       statementsFile,
@@ -33,8 +35,9 @@ export async function rememberStatement(
         new SealError(`${file} does not hold what was written there: give it back as it was`, { cause }),
     ) ?? {}
   const digest = hash('sha256', payload, 'hex')
-  const before = Object.hasOwn(known, id) ? known[id] : undefined
-  if (before === digest) return
-  if (before !== undefined) throw new SealError(`${id} is not signed: another text was signed for it before`)
-  await writeDurably(file, `${JSON.stringify({ ...known, [id]: digest })}\n`, 'statement', watch)
+  const signedBefore = Object.hasOwn(digests, id) ? digests[id] : undefined
+  if (signedBefore === digest) return
+  if (signedBefore !== undefined)
+    throw new SealError(`${id} is not signed: another text was signed for it before`)
+  await writeDurably(file, `${JSON.stringify({ ...digests, [id]: digest })}\n`, 'statement', watch)
 }
