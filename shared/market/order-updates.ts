@@ -13,8 +13,8 @@ export interface OrderUpdate {
   payouts?: PayoutRecord[]
 }
 
-/** The seller is owed its share, and the fee is taken. */
-export function releaseOrder(
+/** Makes the update that releases an order: the seller is owed its share, and the fee is taken. */
+export function releaseUpdate(
   order: OrderRecord,
   step: 'accepted' | 'unanswered',
   at: number,
@@ -28,7 +28,11 @@ export function releaseOrder(
   return { change, payouts: [payoutFor(order, 'seller', step, sellerShare(order), at)] }
 }
 
-/** A new payout to one side. `reason` and the order's next version make its source unique. */
+/**
+ * Makes a payout to one side of an order, not stored yet; without an address if the buyer has named none.
+ *
+ * @param reason makes the payout's source unique, together with the order's next version
+ */
 export function payoutFor(
   order: OrderRecord,
   side: Side,
@@ -47,7 +51,12 @@ export function payoutFor(
   })
 }
 
-/** Writes the order, its payouts and the journal. @returns false, with nothing written, if it has changed */
+/**
+ * Writes the order, its payouts and the journal.
+ *
+ * @returns false, with nothing written, if the order has changed since `before` was read, or is on the wrong
+ *   side of the step's deadline
+ */
 export async function storeUpdate(
   ctx: Context,
   before: OrderRecord,
@@ -60,7 +69,7 @@ export async function storeUpdate(
   return true
 }
 
-/** As storeUpdate(), in the transaction that read the order: if it has changed, the transaction fails. */
+/** As storeUpdate(), in the transaction that read the order. @throws Error if the order has changed */
 export async function storeOwnUpdate(
   ctx: Context,
   order: OrderRecord,
@@ -74,28 +83,31 @@ export async function storeOwnUpdate(
 export interface SidePayouts {
   /** Owed and not yet signed: these can still be withdrawn. */
   open: PayoutRecord[]
-  /** Signed, sent, held or paid. */
+  /** The sum of those that are signed, sent, held or paid. */
   sentRaw: bigint
 }
 
+/** Reads the payouts to both sides of an order. */
 export async function readPayouts(
   ctx: Context,
   order: OrderRecord,
   session: Session,
 ): Promise<Record<Side, SidePayouts>> {
   const payouts = await ctx.payouts.listByOrder(order._id, session)
-  const of = (agentId: string): SidePayouts => {
-    const own = payouts.filter(({ agent_id, state }) => agent_id === agentId && state !== 'withdrawn')
-    const open = own.filter(({ state }) => state === 'owed')
-    return { open, sentRaw: sumAmounts(own) - sumAmounts(open) }
+  const payoutsOf = (agentId: string): SidePayouts => {
+    const all = payouts.filter(({ agent_id, state }) => agent_id === agentId && state !== 'withdrawn')
+    const open = all.filter(({ state }) => state === 'owed')
+    return { open, sentRaw: sumAmounts(all) - sumAmounts(open) }
   }
-  return { buyer: of(order.buyer_id), seller: of(order.seller_id) }
+  return { buyer: payoutsOf(order.buyer_id), seller: payoutsOf(order.seller_id) }
 }
 
 /**
- * Withdraws a side's open payouts if they are not `owedRaw` together.
+ * Withdraws a side's open payouts if their sum isn't what the side is owed.
  *
- * @returns the payout to be stored in their place: none if they are right, or if nothing is owed
+ * @param owed `raw` is the sum; `reason` as in payoutFor()
+ * @returns the payout that the caller has to store in their place; none if their sum is right, or nothing is
+ *   owed
  */
 export async function replaceOpenPayouts(
   ctx: Context,

@@ -71,8 +71,8 @@ describe('the table of an order', () => {
 })
 
 describe('what comes next', () => {
-  const next = (status: OrderStatus, more: Partial<Parameters<typeof nextTransition>[0]> = {}) =>
-    nextTransition({ status, ...times, isPaymentUnderWay: false, payoutActor: 'operator', ...more })
+  const next = (status: OrderStatus, more: { payment_seen_at?: number } = {}) =>
+    nextTransition({ status, ...times, ...more }, 'operator')
 
   it('is told for every state that is not final', () => {
     expect(ORDER_STATUSES.filter((status) => next(status) === undefined)).toEqual([
@@ -84,7 +84,7 @@ describe('what comes next', () => {
 
   it('has a time where the clock decides, and none where a person or the chain does', () => {
     expect(next('awaiting_payment')).toEqual({ to: 'expired', at: 100, actor: 'service' })
-    expect(next('awaiting_payment', { isPaymentUnderWay: true })).toEqual({
+    expect(next('awaiting_payment', { payment_seen_at: 50 })).toEqual({
       to: null,
       at: null,
       actor: 'chain',
@@ -93,7 +93,7 @@ describe('what comes next', () => {
     expect(next('delivered')).toEqual({ to: 'released', at: 100, actor: 'service' })
     expect(next('disputed')).toEqual({ to: null, at: null, actor: 'operator' })
     expect(next('released')).toEqual({ to: 'paid_out', at: null, actor: 'operator' })
-    expect(next('released', { payoutActor: 'service' })).toEqual({
+    expect(nextTransition({ status: 'released', ...times }, 'service')).toEqual({
       to: 'paid_out',
       at: null,
       actor: 'service',
