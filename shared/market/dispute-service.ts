@@ -69,9 +69,8 @@ async function readMoney(ctx: Context, order: OrderRecord, session: Session): Pr
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
 /**
- * Works out a decision for the seller: it is owed its share, and the buyer what was paid beyond the price.
+ * Works out a release: the seller has its share, and the buyer what was paid beyond the price.
  *
- * @returns it with the order at the price that forgiveDust() gives it
  * @throws Refusal `wrong_state` if the price was never paid, or the buyer has been sent a part of it
  */
 function release(disputed: OrderRecord, { receivedRaw, lostRaw, payouts }: OrderMoney): Decision {
@@ -93,7 +92,7 @@ function release(disputed: OrderRecord, { receivedRaw, lostRaw, payouts }: Order
 }
 
 /**
- * Works out a decision for the buyer: it is owed everything that was received and not lost.
+ * Works out a refund: the buyer has everything that was received and not lost.
  *
  * @throws Refusal `wrong_state` if the seller has been sent something
  */
@@ -110,8 +109,6 @@ function refund(order: OrderRecord, { receivedRaw, lostRaw, payouts }: OrderMone
 /**
  * Stores a decision, with payouts that bring each side to its sum; from then on they may be sent. If the
  * seller has been paid before, the order is paid out at once.
- *
- * @returns the decision with the order as it is released or refunded
  */
 async function storeDecision(
   ctx: Context,
@@ -138,14 +135,11 @@ async function storeDecision(
     data: { outcome, coin: order.coin, written_off_raw: String(writtenOffRaw) },
   })
   await ctx.payouts.setFrozen(order._id, false, session)
+  const dueRaw = { seller: sellerRaw, buyer: buyerRaw }
   const owed = []
-  for (const [side, sumRaw] of [
-    ['seller', sellerRaw],
-    ['buyer', buyerRaw],
-  ] as const) {
-    const { open, sentRaw } = payouts[side]
-    const rest = { raw: sumRaw - sentRaw, reason: `decided/${side}`, at }
-    owed.push(...(await replaceOpenPayouts(ctx, order, side, open, rest, session)))
+  for (const side of ['seller', 'buyer'] as const) {
+    const due = { raw: dueRaw[side], reason: `decided/${side}`, at }
+    owed.push(...(await replaceOpenPayouts(ctx, order, side, payouts[side], due, session)))
   }
   await storeOwnUpdate(ctx, before, { change, payouts: owed }, session)
   const decided = applyChange(order, change)

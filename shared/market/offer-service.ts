@@ -63,7 +63,7 @@ export async function makeOffer(
   await insertInSlot(
     ctx,
     { owner: agentId, ownerField: 'agent_id', slots: MAX_OPEN_OFFERS },
-    () => ctx.offers.listSlots(agentId),
+    () => ctx.offers.listOpenSlots(agentId),
     (open_slot) => ctx.offers.insert({ ...offer, open_slot }),
     () =>
       new Refusal(
@@ -75,9 +75,8 @@ export async function makeOffer(
 }
 
 /**
- * Closes an offer of the agent; orders made from it run on.
+ * Closes an offer of the agent, and gives it as it is then; orders made from it run on.
  *
- * @returns the closed offer
  * @throws Refusal `no_such_offer`; `not_yours`; `wrong_state` if it is closed
  */
 export async function closeOffer(ctx: Context, agentId: string, offerId: string): Promise<OfferRecord> {

@@ -35,18 +35,11 @@ export function createOfferStore(connection: Connection) {
     models: { offers: offers.model },
     /** @throws a duplicate-key error on `agent_id` if another offer of the agent has its `open_slot` */
     insert: (offer: OfferRecord) => offers.insert([offer]),
-    /** The `open_slot` of each of the agent's offers that has one. */
-    async listSlots(agentId: string): Promise<number[]> {
-      const open = await offers.all({ agent_id: agentId, open_slot: some }, { fields: { open_slot: 1 } })
-      return open.flatMap(({ open_slot: slot }) => slot ?? [])
-    },
+    listOpenSlots: (agentId: string): Promise<number[]> =>
+      offers.model.distinct('open_slot', { agent_id: agentId, open_slot: some }).exec(),
     find: (offerId: string) => offers.one({ _id: offerId }),
     setHidden: createSetHidden(offers.model),
-    /**
-     * Offers that are not hidden, newest first.
-     *
-     * @param past where the list goes on, and agents whose offers are left out
-     */
+    /** Offers that are not hidden, newest first. @param past where the list goes on, whom it leaves out */
     async list(query: OfferQuery, limit: number, past?: Past<{ _id: string }>): Promise<OfferRecord[]> {
       const { agent, before, currency, max_price: maxPrice, status } = query
       const older = past?.after._id ?? before

@@ -16,10 +16,7 @@ const POLL_MS = 100
 /** How many overdue times one sweep enqueues. */
 const SWEEP_TIMES = 1_000
 
-/**
- * Enqueues the job for an order's deadline, if it has one: one job for all orders that are due in that
- * second.
- */
+/** Enqueues the job for an order's deadline, if it has one: one job for all that are due in that second. */
 export async function enqueueDeadline(
   ctx: Context,
   { due_at: dueAt }: Pick<OrderRecord, 'due_at'>,
@@ -56,11 +53,7 @@ export async function actOnDeadline(ctx: Context, dueAt: number): Promise<void> 
   })
 }
 
-/**
- * Works on each item, even if others fail.
- *
- * @throws the last failure, after all were tried; an outage at once
- */
+/** Works on each item, even if others fail. @throws the last failure at the end; an outage at once */
 async function tryEach<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
   work: (item: Item) => Promise<void>,

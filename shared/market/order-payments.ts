@@ -46,10 +46,8 @@ export const orderPurpose: OrderPurpose = {
 }
 
 /**
- * Takes a confirmed payment: the order is paid if that covers its price; an order past that owes the buyer
- * the payment; a disputed one only keeps it.
- *
- * @param invoice counts the payment already
+ * Takes a confirmed payment, which `invoice` counts already: the order is paid if its price is covered; one
+ * past that owes the buyer the payment; a disputed one only keeps it.
  */
 async function receivePayment(
   ctx: Context,
@@ -73,12 +71,7 @@ async function receivePayment(
   void enqueueDeadline(ctx, update.change.set ?? {})
 }
 
-/**
- * Makes the update for an order whose price is covered: it is paid, and owes the buyer what exceeds the
- * price.
- *
- * @returns undefined if the price is not covered
- */
+/** Makes the update for an order whose price is covered by what was received; undefined if it isn't. */
 function paidUpdate(order: OrderRecord, receivedRaw: bigint, at: number): OrderUpdate | undefined {
   const priced = forgiveDust(order, receivedRaw)
   if (priced === undefined) return undefined
@@ -95,10 +88,9 @@ function paidUpdate(order: OrderRecord, receivedRaw: bigint, at: number): OrderU
 }
 
 /**
- * Takes back a payment that the operator had recorded by hand: an order that is paid awaits its payment
- * again, and the buyer is owed only what the remaining payments leave it.
+ * Takes back a payment that the operator had recorded by hand, and that `invoice` no longer counts: an order
+ * that is paid awaits its payment again, and the buyer is owed only what the other payments leave it.
  *
- * @param invoice no longer counts the payment
  * @throws Refusal `wrong_state` if the order cannot wait for its price again, or the buyer was paid too much
  */
 async function undoPayment(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<void> {
@@ -121,14 +113,14 @@ async function undoPayment(ctx: Context, invoice: InvoiceRecord, session: Sessio
   let buyerRaw = 0n
   if (isGivenBack) buyerRaw = receivedRaw
   else if (isCovered && order.status !== 'awaiting_payment') buyerRaw = receivedRaw - priceRaw
-  const { open, sentRaw } = (await readPayouts(ctx, order, session)).buyer
-  if (buyerRaw < sentRaw)
+  const { buyer } = await readPayouts(ctx, order, session)
+  if (buyerRaw < buyer.sentRaw)
     throw new Refusal(
       'wrong_state',
       'The buyer has been paid more than is left without this payment; it cannot be taken back.',
     )
-  const owed = { raw: buyerRaw - sentRaw, reason: 'undone', at }
-  const payouts = await replaceOpenPayouts(ctx, order, 'buyer', open, owed, session)
+  const due = { raw: buyerRaw, reason: 'undone', at }
+  const payouts = await replaceOpenPayouts(ctx, order, 'buyer', buyer, due, session)
   await storeOwnUpdate(ctx, order, { change, payouts }, session)
 }
 
@@ -156,12 +148,7 @@ async function disputeLostPayment(ctx: Context, payment: PaymentRecord, session:
   await disputeByChain(ctx, await findOrder(ctx, payment, session), 'payment_lost', about, session)
 }
 
-/**
- * Disputes an order because of what the chain says, and freezes what is owed for it: until the operator
- * decides, no payout of it is signed.
- *
- * @param about fields of the ledger entry
- */
+/** Disputes an order, and freezes what is owed for it. @param about fields of the ledger entry */
 async function disputeByChain(
   ctx: Context,
   order: OrderRecord,

@@ -9,8 +9,8 @@ import type { PayoutRecord } from '../payments/payout.ts'
 import { SECOND_MS, nowSeconds } from '../foundation/time.ts'
 import { MAX_PAYOUTS_SHOWN } from './market-terms.ts'
 import { enqueueDeadline, extendForOutage } from './order-deadlines.ts'
-import { ORDER_STEPS, stepObstacle, stepRule, type OrderStep, type PayoutActor } from './order-states.ts'
-import { releaseUpdate, storeOwnUpdate, storeUpdate, type OrderUpdate } from './order-updates.ts'
+import { ORDER_STEPS, stepObstacle, type PayoutActor } from './order-states.ts'
+import { releaseUpdate, storeOwnUpdate, storeUpdate, type OrderUpdate, type Side } from './order-updates.ts'
 import type { OrderDetails } from './order-views.ts'
 import { addSignature, applyChange, orderEntry, stepChange } from './order.ts'
 import type { OrderChange, OrderRecord } from './order.ts'
@@ -23,11 +23,7 @@ interface StepFields {
   seen?: SeenLog | undefined
 }
 
-/**
- * Stores the seller's delivery, from which the buyer's time to accept runs.
- *
- * @throws Refusal as takeStep() and readAuthorship()
- */
+/** Stores the seller's delivery. @throws Refusal as takeStep() and readAuthorship() */
 export async function deliverOrder(
   ctx: Context,
   sellerId: string,
@@ -47,11 +43,7 @@ export async function deliverOrder(
   return order
 }
 
-/**
- * Stores that the buyer accepts the delivery: the seller is owed its share.
- *
- * @throws Refusal as takeStep() and readAuthorship()
- */
+/** Releases the order, which its buyer accepts. @throws Refusal as takeStep() and readAuthorship() */
 export async function acceptDelivery(ctx: Context, buyerId: string, fields: StepFields) {
   const { order_id } = fields
   const author = await readAuthorship(ctx, buyerId, 'order accepted', { order_id }, fields)
@@ -60,11 +52,7 @@ export async function acceptDelivery(ctx: Context, buyerId: string, fields: Step
   )
 }
 
-/**
- * Stores that the buyer disputes the delivery: nothing is owed to either side until the operator decides.
- *
- * @throws Refusal as takeStep() and readAuthorship()
- */
+/** Stores the buyer's dispute of a delivery. @throws Refusal as takeStep() and readAuthorship() */
 export async function disputeOrder(ctx: Context, buyerId: string, fields: StepFields & { reason: string }) {
   const { order_id, reason } = fields
   const author = await readAuthorship(ctx, buyerId, 'dispute disputed', { order_id, reason }, fields)
@@ -96,7 +84,8 @@ async function takeStep(
     const before = await refreshOrder(ctx, agentId, orderId)
     requireSide(before, agentId, ORDER_STEPS[step].actor)
     const at = nowSeconds(ctx)
-    requireStep(before, step, at)
+    const obstacle = stepObstacle(before, step, at)
+    if (obstacle !== undefined) throw new Refusal('wrong_state', obstacle, { field: 'order_id' })
     const update = updateFor(before, at)
     const change = addSignature(before, update.change, agentId, author)
     const { payouts } = update
@@ -109,23 +98,11 @@ async function takeStep(
   }
 }
 
-/** @throws Refusal `not_yours` if the agent, a side of the order, is not the one that the step takes */
-function requireSide(order: OrderRecord, agentId: string, side: 'buyer' | 'seller'): void {
-  if ((side === 'buyer' ? order.buyer_id : order.seller_id) === agentId) return
+/** @throws Refusal `not_yours` if the agent is the order's other side */
+function requireSide(order: OrderRecord, agentId: string, side: Side): void {
+  if (order[`${side}_id`] === agentId) return
   const why = `This step is the ${side}'s, and you are the ${side === 'buyer' ? 'seller' : 'buyer'} of this order.`
   throw new Refusal('not_yours', why, { field: 'order_id' })
-}
-
-/** @throws Refusal `wrong_state` if the step cannot be taken at this time */
-function requireStep(order: OrderRecord, step: OrderStep, at: number): void {
-  const obstacle = stepObstacle(order, step, at)
-  if (obstacle === undefined) return
-  const { from, deadline } = stepRule(step)
-  const why =
-    obstacle === 'status'
-      ? `The order is ${order.status}; this step needs one that is ${from.join(' or ')}.`
-      : `The order's ${deadline?.name} has passed.`
-  throw new Refusal('wrong_state', why, { field: 'order_id' })
 }
 
 /**
@@ -143,10 +120,7 @@ export async function refreshOrder(ctx: Context, agentId: string, orderId: strin
   return extendIfOverdue(ctx, order)
 }
 
-/**
- * Lists an agent's orders on either side, newest first, with ids below `before`; deadlines are extended as by
- * refreshOrder().
- */
+/** Lists an agent's orders as orders.listByAgent(); deadlines are extended as by refreshOrder(). */
 export async function listOrders(
   ctx: Context,
   agentId: string,
@@ -157,11 +131,7 @@ export async function listOrders(
   return Promise.all(orders.map((order) => extendIfOverdue(ctx, order)))
 }
 
-/**
- * Extends the order's deadline if it has passed during an outage of the API, which this request ends.
- *
- * @returns the order as it stands now
- */
+/** Extends a deadline that passed during an outage of the API, which this request ends. */
 async function extendIfOverdue(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
   const nowMs = ctx.databaseNow()
   if (order.due_at === undefined || order.due_at * SECOND_MS > nowMs) return order
@@ -169,11 +139,7 @@ async function extendIfOverdue(ctx: Context, order: OrderRecord): Promise<OrderR
   return extendForOutage(ctx, order)
 }
 
-/**
- * Sets the address at which the buyer is paid, once.
- *
- * @throws Refusal `no_such_order`; `not_yours`; as readAuthorship() and storeRefundAddress()
- */
+/** Sets the buyer's address, once. @throws Refusal as refreshOrder(), readAuthorship() and storing it */
 export async function setRefundAddress(
   ctx: Context,
   buyerId: string,

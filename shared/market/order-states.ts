@@ -27,7 +27,7 @@ export interface OrderStepRule {
   from: readonly OrderStatus[]
   to: OrderStatus
   actor: OrderActor
-  /** `before` that time, or `after`: from then on. No time is both, so only one of two steps can win. */
+  /** When it can be taken: `before` that time, or `after`, from then on. So of two steps only one can win. */
   deadline?: { name: Deadline; side: 'before' | 'after' }
   text: string
 }
@@ -140,23 +140,17 @@ export const stepRule = (step: OrderStep): OrderStepRule => ORDER_STEPS[step]
 
 export type OrderState = { status: OrderStatus } & { readonly [Name in Deadline]?: number }
 
-/**
- * Says what keeps the step from being taken at this time: the order's status, or the step's deadline.
- *
- * @returns undefined if it can be taken
- */
-export function stepObstacle(
-  order: OrderState,
-  step: OrderStep,
-  nowSeconds: number,
-): 'status' | 'deadline' | undefined {
+/** Says in a sentence why the step cannot be taken at this time; undefined if it can. */
+export function stepObstacle(order: OrderState, step: OrderStep, nowSeconds: number): string | undefined {
   const { from, deadline } = stepRule(step)
-  if (!from.includes(order.status)) return 'status'
+  if (!from.includes(order.status))
+    return `The order is ${order.status}; this step needs one that is ${from.join(' or ')}.`
   if (deadline === undefined) return undefined
   const time = order[deadline.name]
   if (time === undefined) throw new Error(`an order that is ${order.status} has no ${deadline.name}`)
-  const isInTime = deadline.side === 'before' ? nowSeconds < time : nowSeconds >= time
-  return isInTime ? undefined : 'deadline'
+  if (deadline.side === 'before')
+    return nowSeconds < time ? undefined : `The order's ${deadline.name} has passed.`
+  return nowSeconds >= time ? undefined : `The order's ${deadline.name} has not passed.`
 }
 
 /**
@@ -177,11 +171,7 @@ interface NextTransition {
   actor: OrderActor
 }
 
-/**
- * Returns what happens to an order next if neither side does anything; undefined in a final state.
- *
- * @param payoutActor who sends payouts
- */
+/** What happens to an order next if neither side does anything; undefined in a final state. */
 export function nextTransition(
   order: OrderState & { payment_seen_at?: number },
   payoutActor: PayoutActor,

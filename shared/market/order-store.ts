@@ -36,7 +36,7 @@ export type OrderStore = ReturnType<typeof createOrderStore>
 
 export function createOrderStore(connection: Connection) {
   const orders = recordsOf(connection.model<OrderRecord>('Order', orderSchema))
-  // Past mongoose, only changeOf() writes.
+  // Mongoose does not check what is written by this: only changeOf() may make it.
   const raw = () => orders.model.collection as unknown as mongoose.mongo.Collection<OrderRecord>
   return {
     models: { orders: orders.model },
@@ -52,14 +52,8 @@ export function createOrderStore(connection: Connection) {
       const [bought, sold] = await Promise.all([list({ buyer_id: agentId }), list({ seller_id: agentId })])
       return [...bought, ...sold].sort((a, b) => (a._id < b._id ? 1 : -1)).slice(0, limit)
     },
-    /** The `unpaid_slot` of each of the buyer's orders that has one. */
-    async listUnpaidSlots(buyerId: string): Promise<number[]> {
-      const unpaid = await orders.all(
-        { buyer_id: buyerId, unpaid_slot: some },
-        { fields: { unpaid_slot: 1 } },
-      )
-      return unpaid.flatMap(({ unpaid_slot: slot }) => slot ?? [])
-    },
+    listUnpaidSlots: (buyerId: string): Promise<number[]> =>
+      orders.model.distinct('unpaid_slot', { buyer_id: buyerId, unpaid_slot: some }).exec(),
     /** Orders that wait for an agent on one side, the next deadline first; without `delivery`. */
     listWaiting(side: 'buyer' | 'seller', agentId: string, limit: number): Promise<OrderRecord[]> {
       const { id, filter } = WAITING[side]
@@ -98,11 +92,8 @@ export function createOrderStore(connection: Connection) {
       return orders.all({ coin, $and: [isChosen, { $or: hasAddress }] }, { fields: UNLISTED })
     },
     /** Orders with this deadline and an id above `after`, by ascending ids; without `delivery`. */
-    listDue: (dueAt: number, after: string, limit: number): Promise<OrderRecord[]> =>
-      raw()
-        .find({ due_at: dueAt, _id: { $gt: after } }, { projection: UNLISTED, limit, batchSize: limit })
-        .sort({ _id: 1 })
-        .toArray(),
+    listDue: (dueAt: number, after: string, limit: number) =>
+      orders.all({ due_at: dueAt, _id: { $gt: after } }, { fields: UNLISTED, sort: { _id: 1 }, limit }),
     /** How many orders are overdue or disputed, and for how many seconds the oldest overdue one has been. */
     async readBacklog(nowSeconds: number) {
       const isOverdue = { due_at: { $lte: nowSeconds - DEADLINE_OVERDUE_SECONDS } }
@@ -116,21 +107,18 @@ export function createOrderStore(connection: Connection) {
     },
     /** The different deadlines up to a time, the earliest first. */
     async listDueTimes(untilSeconds: number, limit: number): Promise<number[]> {
-      const times = await raw()
-        .aggregate<{ _id: number }>([
-          { $match: { due_at: { $lte: untilSeconds } } },
-          { $group: { _id: '$due_at' } },
-          { $sort: { _id: 1 } },
-          { $limit: limit },
-        ])
-        .toArray()
+      const times = await orders.model.aggregate<{ _id: number }>([
+        { $match: { due_at: { $lte: untilSeconds } } },
+        { $group: { _id: '$due_at' } },
+        { $sort: { _id: 1 } },
+        { $limit: limit },
+      ])
       return times.map(({ _id }) => _id)
     },
     /**
      * Stores a change of an order, with its ledger entries and event marks.
      *
-     * @returns false, with nothing written, if the order is not as `before` any more, or on the wrong side of
-     *   the step's deadline
+     * @returns false, with nothing written, if `before` is outdated, or it is the wrong side of the deadline
      */
     async change(before: OrderRecord, change: OrderChange, session?: Session): Promise<boolean> {
       const { filter, update } = changeOf(before, change)

@@ -28,11 +28,7 @@ export function releaseUpdate(
   return { change, payouts: [payoutFor(order, 'seller', step, sellerShare(order), at)] }
 }
 
-/**
- * Makes a payout to one side of an order, not stored yet; without an address if the buyer has named none.
- *
- * @param reason makes the payout's source unique, together with the order's next version
- */
+/** Makes a payout to one side. `reason` and the order's next version make its source unique. */
 export function payoutFor(
   order: OrderRecord,
   side: Side,
@@ -43,7 +39,7 @@ export function payoutFor(
   return newPayout({
     source: `${order._id}/${reason}/${order.version + 1}`,
     coin: order.coin,
-    agentId: side === 'buyer' ? order.buyer_id : order.seller_id,
+    agentId: order[`${side}_id`],
     orderId: order._id,
     amountRaw,
     address: side === 'buyer' ? order.refund_address : order.payout_address,
@@ -51,12 +47,7 @@ export function payoutFor(
   })
 }
 
-/**
- * Writes the order, its payouts and the journal.
- *
- * @returns false, with nothing written, if the order has changed since `before` was read, or is on the wrong
- *   side of the step's deadline
- */
+/** Writes the order, its payouts and the journal. @returns false, with nothing written, as orders.change() */
 export async function storeUpdate(
   ctx: Context,
   before: OrderRecord,
@@ -103,21 +94,20 @@ export async function readPayouts(
 }
 
 /**
- * Withdraws a side's open payouts if their sum isn't what the side is owed.
+ * Withdraws a side's open payouts if they do not bring what it was sent to `due.raw`.
  *
- * @param owed `raw` is the sum; `reason` as in payoutFor()
- * @returns the payout that the caller has to store in their place; none if their sum is right, or nothing is
- *   owed
+ * @returns the payout that the caller has to store in their place, if there has to be one
  */
 export async function replaceOpenPayouts(
   ctx: Context,
   order: OrderRecord,
   side: Side,
-  open: readonly PayoutRecord[],
-  owed: { raw: bigint; reason: string; at: number },
+  { open, sentRaw }: SidePayouts,
+  due: { raw: bigint; reason: string; at: number },
   session: Session,
 ): Promise<PayoutRecord[]> {
-  if (owed.raw === sumAmounts(open)) return []
+  const openRaw = due.raw - sentRaw
+  if (openRaw === sumAmounts(open)) return []
   for (const payout of open) await withdrawPayout(ctx, payout, session)
-  return owed.raw > 0n ? [payoutFor(order, side, owed.reason, owed.raw, owed.at)] : []
+  return openRaw > 0n ? [payoutFor(order, side, due.reason, openRaw, due.at)] : []
 }

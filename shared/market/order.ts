@@ -123,7 +123,7 @@ export const orderMarks = (
  */
 export function orderEntry(
   order: Pick<OrderRecord, '_id' | 'version'>,
-  step: ChangeName | 'ordered',
+  step: ChangeName | 'ordered' | 'taken' | 'returned',
   at: number,
   data: PendingEntry['data'] = {},
   kind: PendingEntry['kind'] = 'order',
@@ -132,12 +132,7 @@ export function orderEntry(
   return { source, at, kind, data: { order_id: order._id, step, ...data } }
 }
 
-/**
- * Makes the change for a step of the table, with the step's status and its ledger entry.
- *
- * @param more what the change sets and unsets besides, entries that follow the step's, and `data` and `kind`
- *   of the step's entry
- */
+/** Makes the change for a step of the table. `more` sets and unsets other fields, and adds to the entries. */
 export function stepChange(
   order: OrderRecord,
   step: OrderStep,
@@ -150,11 +145,7 @@ export function stepChange(
   return { step, at, set: { status, ...set }, unset, entries: [stepEntry, ...entries] }
 }
 
-/**
- * Adds an agent's signature to a change: to the order's list, and its hash to the first ledger entry.
- *
- * @returns the change as it is if there is no signature
- */
+/** Adds an agent's signature, if there is one, to a change, and its hash to the first ledger entry. */
 export function addSignature(
   order: Pick<OrderRecord, 'signatures'>,
   change: OrderChange,
@@ -192,23 +183,13 @@ export const priceFields = ({ amount_raw, fee_raw }: OrderRecord) => ({ amount_r
 export const sellerShare = (order: Pick<OrderRecord, 'amount_raw' | 'fee_raw'>): bigint =>
   BigInt(order.amount_raw) - BigInt(order.fee_raw)
 
-/**
- * Makes the ledger entry of a fee that is taken, or `returned` because the order is refunded after all.
- *
- * @returns no entry if the fee is 0, as of the smallest order in a coin that is worth very much
- */
+/** Makes the ledger entry of a fee that is taken, or returned by a refund after all; none for a fee of 0. */
 export function feeEntries(order: OrderRecord, at: number, step: 'taken' | 'returned'): PendingEntry[] {
   if (BigInt(order.fee_raw) === 0n) return []
-  const data = { order_id: order._id, step, coin: order.coin, amount_raw: order.fee_raw }
-  return [{ source: `${order._id}/fee/${order.version + 1}`, at, kind: 'fee', data }]
+  return [orderEntry(order, step, at, { coin: order.coin, amount_raw: order.fee_raw }, 'fee')]
 }
 
-/**
- * Makes the journal lines of a change: new payouts, the fee and what is written off. The caller writes them
- * in the transaction that stores the change.
- *
- * @param before the order without the change
- */
+/** Makes the journal lines of a change of `before`: new payouts, the fee, what is written off. */
 export function journalLinesOf(
   before: OrderRecord,
   { at, set = {}, unset = [] }: OrderChange,

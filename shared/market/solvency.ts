@@ -143,11 +143,7 @@ const HONEST_LIMITS = [
 const formatSigned = (raw: bigint, coin: Coin): string =>
   raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)
 
-/**
- * Reads what is owed by the last seal, which ends with a solvency entry.
- *
- * @returns nothing owed, up to entry 0 and without `seal`, if there is no such seal
- */
+/** Reads what is owed by the last seal, which ends with a solvency entry; nothing if there is none. */
 async function readSealed(ctx: Context) {
   const last = await ctx.seals.last()
   const owed = last === undefined ? undefined : closingSums(await ctx.entries.find(last.to_id), last._id)
@@ -170,37 +166,29 @@ async function sumHeld(ctx: Context): Promise<Sums> {
   return Object.fromEntries(await Promise.all(COINS.map(sumCoin))) as Sums
 }
 
-const PUBLIC_COINS = COINS.filter((coin) => COIN_FACTS[coin].hasPublicAccounts)
-
-/** Lists the accounts that hold the money of coins whose accounts anyone can look up. */
+/** Lists the accounts with the venue's money, of the coins whose accounts anyone can look up. */
 async function listAccounts(ctx: Context) {
-  const parts = await Promise.all(PUBLIC_COINS.map((coin) => listAccountsOf(ctx, coin)))
-  const accounts = parts.flatMap((part) => part.accounts)
+  const accounts: z.input<typeof accountView>[] = []
+  let isCut = false
+  for (const coin of COINS.filter((each) => COIN_FACTS[each].hasPublicAccounts)) {
+    // One payment above the limit says that there may be more accounts.
+    const [record, unswept] = await Promise.all([
+      ctx.coins.findCoin(coin),
+      ctx.invoices.listUnswept(coin, '', MAX_ACCOUNTS_SHOWN + 1),
+    ])
+    if (unswept.length > MAX_ACCOUNTS_SHOWN) isCut = true
+    const { treasury_address: treasury, treasury_raw: treasuryRaw = null } = record ?? {}
+    if (treasury !== undefined)
+      accounts.push({ address: treasury, kind: 'treasury', expected_raw: treasuryRaw })
+    const standing = unswept.filter(({ reversed_at: at }) => at === undefined)
+    const byIndex = Map.groupBy(standing, ({ address_index: index }) => index)
+    for (const { address, address_index } of await ctx.invoices.findByAddresses(coin, [...byIndex.keys()])) {
+      const expectedRaw = sumAmounts(byIndex.get(address_index) ?? [])
+      accounts.push({ address, kind: 'invoice', expected_raw: String(expectedRaw) })
+    }
+  }
   return {
     nano_accounts: accounts.slice(0, MAX_ACCOUNTS_SHOWN),
-    nano_accounts_truncated: accounts.length > MAX_ACCOUNTS_SHOWN || parts.some(({ isCut }) => isCut),
+    nano_accounts_truncated: isCut || accounts.length > MAX_ACCOUNTS_SHOWN,
   }
-}
-
-/** Lists a coin's treasury and the invoices' accounts with money. `isCut` says that there may be more. */
-async function listAccountsOf(ctx: Context, coin: Coin) {
-  // One payment above the limit says that there may be more accounts.
-  const [record, unswept] = await Promise.all([
-    ctx.coins.findCoin(coin),
-    ctx.invoices.listUnswept(coin, '', MAX_ACCOUNTS_SHOWN + 1),
-  ])
-  const standing = unswept.filter(({ reversed_at: at }) => at === undefined)
-  const byIndex = Map.groupBy(standing, ({ address_index: index }) => index)
-  const accounts: z.input<typeof accountView>[] = []
-  if (record?.treasury_address !== undefined)
-    accounts.push({
-      address: record.treasury_address,
-      kind: 'treasury',
-      expected_raw: record.treasury_raw ?? null,
-    })
-  for (const { address, address_index } of await ctx.invoices.findByAddresses(coin, [...byIndex.keys()])) {
-    const expectedRaw = sumAmounts(byIndex.get(address_index) ?? [])
-    accounts.push({ address, kind: 'invoice', expected_raw: String(expectedRaw) })
-  }
-  return { accounts, isCut: unswept.length > MAX_ACCOUNTS_SHOWN }
 }

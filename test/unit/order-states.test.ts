@@ -46,8 +46,12 @@ describe('the table of an order', () => {
   })
 
   it('tells a wrong state from a passed deadline', () => {
-    expect(stepObstacle({ status: 'paid', ...times }, 'accepted', 1)).toBe('status')
-    expect(stepObstacle({ status: 'delivered', ...times }, 'accepted', 100)).toBe('deadline')
+    expect(stepObstacle({ status: 'paid', ...times }, 'accepted', 1)).toBe(
+      'The order is paid; this step needs one that is delivered.',
+    )
+    expect(stepObstacle({ status: 'delivered', ...times }, 'accepted', 100)).toBe(
+      "The order's accept_by has passed.",
+    )
     expect(() => stepObstacle({ status: 'delivered' }, 'accepted', 1)).toThrow(
       'an order that is delivered has no accept_by',
     )
