@@ -706,19 +706,19 @@ export type Offer = {
   agent_id: string
   /** Unix seconds */
   at: number
-  /** empty where hidden */
+  /** empty if hidden */
   title: string
-  /** empty where hidden */
+  /** empty if hidden */
   description: string
   price_usd: number
   delivery_hours: number
-  /** what an order can be paid in, where it is ready */
+  /** what an order can be paid in once it is ready */
   currencies: ('xno' | 'xmr')[]
   /** those of `currencies` that can be paid in now */
   currencies_ready: ('xno' | 'xmr')[]
   /** Unix seconds */
   closed_at: number | null
-  /** opens `content_hash` of its ledger entry; empty where hidden */
+  /** opens `content_hash` of its ledger entry; empty if hidden */
   salt: string
   hidden: boolean
   verified: boolean
@@ -728,7 +728,7 @@ export type GetMarketAnswer = {
   who_pays_the_fee: string
   offers: Offer[]
   count: number
-  /** true where an order can be paid now: a coin is ready, and each order gets an address of its own */
+  /** true if an order can be paid now: a coin is ready, and each order gets an address of its own */
   escrow_address_set: boolean
   how_it_works: string[]
   honest_limits: string[]
@@ -811,7 +811,7 @@ export type Order = OrderSummary & {
     /** opens `tx_hash` of its ledger entries: SHA-256(salt || canonical JSON of {"id": payout_id, "tx": tx_hash}) */
     salt: string
   }[]
-  /** true where there are more */
+  /** true if there are more */
   payouts_truncated: boolean
   /** open the commitments in the ledger, for whoever sees the content */
   salts: {
@@ -858,7 +858,7 @@ export type OrderSummary = {
     'awaiting_payment' | 'paid' | 'delivered' | 'disputed' | 'released' | 'paid_out' | 'refunded' | 'expired'
   /** what comes next if neither side does anything; null in a final state */
   next_transition: {
-    /** null where more than one is possible */
+    /** null if more than one is possible */
     to:
       | 'awaiting_payment'
       | 'paid'
@@ -869,7 +869,7 @@ export type OrderSummary = {
       | 'refunded'
       | 'expired'
       | null
-    /** null where a person or the chain decides when */
+    /** null if a person or the chain decides when */
     at: number | null
     actor: 'buyer' | 'seller' | 'operator' | 'chain' | 'service'
   } | null
@@ -966,7 +966,7 @@ export type GetSolvencyAnswer = {
     /** of an invoice: payments confirmed there and not yet sent on; of the treasury: as last looked at */
     expected_raw: string | null
   }[]
-  /** true where there are more than 1000, or more payments than that in them: then some are left out */
+  /** true if there are more than 1000, or more payments than that in them: then some are left out */
   nano_accounts_truncated: boolean
   how_to_check: string[]
   honest_limits: string[]
@@ -1252,7 +1252,7 @@ export type CloseOfferBody = {
 export type CreateOrderBody = {
   /** id that begins with ofr_ */
   offer_id: string
-  /** one of the offer's currencies; the first that is ready where absent */
+  /** one of the offer's currencies; if absent, the first that is ready */
   currency?: 'xno' | 'xmr' | undefined
   /** where the buyer is paid what it is owed, an address of the order's coin; it can be named later */
   refund_address?: string | undefined

@@ -77,8 +77,6 @@ function listing(path: '/market' | '/market/offers'): Route {
       if (offers.length === 0) await requireKnown(ctx, query.agent, 'agent')
       return ok({
         ...MARKET_PAGE,
-        how_it_works: [...MARKET_PAGE.how_it_works],
-        honest_limits: [...MARKET_PAGE.honest_limits],
         offers: offers.map((offer) => viewOffer(offer, ready)),
         count: offers.length,
         escrow_address_set: ready.length > 0,
@@ -159,7 +157,7 @@ function orderRoutes(): Route[] {
       patienceMs: ADDRESS_WAIT_MS,
       async handle({ ctx, caller, body }) {
         const { order, invoice } = await placeOrder(ctx, caller._id, body)
-        const details = { invoice, payouts: [], isUnseen: false, payoutActor: payoutActor(ctx) }
+        const details = { invoice, payouts: [], waitsForChain: false, payoutActor: payoutActor(ctx) }
         const view = viewOrder(order, caller._id, details)
         return created({
           order_id: order._id,

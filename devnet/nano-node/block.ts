@@ -39,6 +39,7 @@ export interface OpenBlock {
   readonly work: bigint
 }
 
+/** Nano's Ed25519, with Blake2b (64 bytes) in place of SHA-512. */
 const nanoEd25519 = eddsa(ed25519.Point, blake2b, {
   adjustScalarBytes: (bytes: Uint8Array) => {
     const scalar = Uint8Array.from(bytes)
@@ -49,8 +50,10 @@ const nanoEd25519 = eddsa(ed25519.Point, blake2b, {
   zip215: false,
 })
 
+/** Hashed before a state block's fields: 31 zero bytes and a 6. */
 const statePreamble = new Uint8Array(32).fill(6, 31)
 
+/** The hash of a state block: Blake2b (32 bytes) of its fields, as upper-case hex. */
 export function hashStateBlock(block: Omit<StateBlock, 'signature' | 'work' | 'type'>): string {
   const balance = hexToBytes(block.balance.toString(16).padStart(32, '0'))
   const parts = [block.account, block.previous, block.representative].map((hex) => hexToBytes(hex))
@@ -68,6 +71,7 @@ export function publicKeyOf(secretKeyHex: string): string {
   return bytesToHex(nanoEd25519.getPublicKey(hexToBytes(secretKeyHex))).toUpperCase()
 }
 
+/** The signature of a hash, as 128 upper-case hex digits. */
 export function signHash(hashHex: string, secretKeyHex: string): string {
   return bytesToHex(nanoEd25519.sign(hexToBytes(hashHex), hexToBytes(secretKeyHex))).toUpperCase()
 }
@@ -87,6 +91,7 @@ export function isSignedByAccount(block: StateBlock): boolean {
   })
 }
 
+/** Whether the signature of the hash is the key's. */
 export function verifyHash(hashHex: string, signatureHex: string, publicKeyHex: string): boolean {
   return nanoEd25519.verify(hexToBytes(signatureHex), hexToBytes(hashHex), hexToBytes(publicKeyHex))
 }

@@ -2,10 +2,13 @@ import type { LedgerBlock, NanoLedger } from './ledger.ts'
 
 export interface ElectionResult {
   readonly hash: string
+  /** By an election of its own, by that of a block that depends on it, or without an election. */
   readonly type: 'active_quorum' | 'active_confirmation_height' | 'inactive'
   readonly durationMs: number
   readonly endMs: number
+  /** Voting weight in raw. */
   readonly tally: bigint
+  /** How many candidates there were. */
   readonly blocks: number
   readonly voters: number
 }
@@ -23,11 +26,11 @@ export const describeTally = ({ durationMs, endMs, tally, blocks, voters }: Elec
 
 interface Election {
   readonly startedMs: number
-  /** Candidates seen: the block and its forks. */
+  /** Hashes of the block and its forks. */
   readonly candidates: Set<string>
 }
 
-/** The node's memory of finished elections; it is lost at a restart. */
+/** How many finished elections the node remembers, until a restart. */
 const historyLimit = 2048
 
 /**
@@ -36,7 +39,7 @@ const historyLimit = 2048
  */
 export class Elections {
   readonly history: ElectionResult[] = []
-  /** Voting weight seen when the first block was confirmed. */
+  /** Voting weight seen when the first block was confirmed, in raw; 0 before. */
   onlineStake = 0n
   private readonly active = new Map<string, Election>()
   private readonly ledger: NanoLedger
@@ -50,24 +53,24 @@ export class Elections {
     return this.active.has(hash)
   }
 
-  candidates(hash: string): string[] {
-    return [...(this.active.get(hash)?.candidates ?? [])]
-  }
-
+  /** The hashes of the blocks with an election under way. */
   activeHashes(): string[] {
     return [...this.active.keys()]
   }
 
+  /** Starts the election of an unconfirmed block if all that it depends on is confirmed and it has none. */
   startIfReady(entry: LedgerBlock, nowMs: number): void {
     if (entry.confirmed || this.active.has(entry.hash)) return
     if (this.ledger.dependenciesOf(entry).some((dependency) => !dependency.confirmed)) return
     this.active.set(entry.hash, { startedMs: nowMs, candidates: new Set([entry.hash]) })
   }
 
-  addFork(standingHash: string, forkHash: string): void {
-    this.active.get(standingHash)?.candidates.add(forkHash)
+  /** Adds a fork to the election of the block in the ledger, if that is under way. */
+  addFork(hash: string, forkHash: string): void {
+    this.active.get(hash)?.candidates.add(forkHash)
   }
 
+  /** Ends a block's election without a result. */
   forget(hash: string): void {
     this.active.delete(hash)
   }
@@ -110,7 +113,7 @@ export class Elections {
   }
 
   /** Records a second result for a confirmed block, as the node does when asked to confirm it again. */
-  repeat(hash: string, nowMs: number): ElectionResult {
+  recordAgain(hash: string, nowMs: number): ElectionResult {
     const result: ElectionResult = {
       hash,
       type: 'active_confirmation_height',

@@ -4,6 +4,7 @@ import { blake2b } from '@noble/hashes/blake2.js'
 /** 32 zero bytes: "no previous block", "no link", and the public key of the burn account. */
 export const zeroHash = '0'.repeat(64)
 
+/** The most that an amount can be: 128 bits. */
 export const maxRaw = (1n << 128n) - 1n
 
 const addressDigits = '13456789abcdefghijkmnopqrstuwxyz'
@@ -50,6 +51,7 @@ export function parseHash(text: string): string | null {
   return /^[0-9a-fA-F]{1,64}$/.test(text) ? text.toUpperCase().padStart(64, '0') : null
 }
 
+/** 512 bits as 128 upper-case hex digits, padded on the left; null for anything else. */
 export function parseSignature(text: string): string | null {
   return /^[0-9a-fA-F]{1,128}$/.test(text) ? text.toUpperCase().padStart(128, '0') : null
 }
@@ -59,6 +61,7 @@ export function parseHex64(text: string): bigint | null {
   return /^[0-9a-fA-F]{1,16}$/.test(text) ? BigInt(`0x${text}`) : null
 }
 
+/** 64 bits as 16 lower-case hex digits. */
 export function formatHex64(value: bigint): string {
   return value.toString(16).padStart(16, '0')
 }

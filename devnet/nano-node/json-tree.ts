@@ -16,29 +16,36 @@ export type Tree = string | readonly Tree[] | Pairs | { readonly [name: string]:
 
 type Fields = Pairs | { readonly [name: string]: Tree }
 
+/** The fields as pairs of key and value, in their order. */
 function fieldsOf(fields: Fields): readonly [string, Tree][] {
   return fields instanceof Pairs ? fields.entries : Object.entries(fields)
 }
 
-/** The request can't be read: malformed JSON, or a field that must be there is missing. */
+/** A request can't be read: malformed JSON, or a field that must be there is missing. */
 export class UnreadableRequest extends Error {}
 
+/** JSON of a text, with / escaped as the node does. */
 function formatText(text: string): string {
   return JSON.stringify(text).replaceAll('/', '\\/')
 }
 
+/**
+ * JSON of a part of a tree, without the newline at the end.
+ *
+ * @param indent the blanks before the part's line
+ */
 function formatNode(node: Tree, indent: string): string {
   if (typeof node === 'string') return formatText(node)
   const inner = `${indent}    `
-  if (Array.isArray(node)) {
-    const list: readonly Tree[] = node
-    return list.length === 0
-      ? '""'
-      : `[\n${list.map((item) => inner + formatNode(item, inner)).join(',\n')}\n${indent}]`
-  }
-  const entries = fieldsOf(node as Fields)
-  if (entries.length === 0) return '""'
-  return `{\n${entries.map(([key, value]) => `${inner}${formatText(key)}: ${formatNode(value, inner)}`).join(',\n')}\n${indent}}`
+  const isList = Array.isArray(node)
+  const lines = isList
+    ? (node as readonly Tree[]).map((item) => inner + formatNode(item, inner))
+    : fieldsOf(node as Fields).map(
+        ([key, value]) => `${inner}${formatText(key)}: ${formatNode(value, inner)}`,
+      )
+  if (lines.length === 0) return '""'
+  const text = `\n${lines.join(',\n')}\n${indent}`
+  return isList ? `[${text}]` : `{${text}}`
 }
 
 /** JSON as the node writes it: 4 blanks a level, empty lists and objects as "", a newline at the end. */
@@ -46,6 +53,7 @@ export function formatTree(tree: Tree): string {
   return `${formatNode(tree, '')}\n`
 }
 
+/** Makes a tree of parsed JSON: numbers, booleans and null become texts. */
 function toTree(value: unknown): Tree {
   if (Array.isArray(value)) return value.map(toTree)
   if (typeof value === 'object' && value !== null) {
@@ -57,7 +65,7 @@ function toTree(value: unknown): Tree {
 }
 
 /**
- * Parses JSON; numbers and booleans become texts.
+ * Parses JSON; numbers, booleans and null become texts.
  *
  * @throws UnreadableRequest for text that is not JSON
  */
@@ -69,16 +77,17 @@ export function parseTree(text: string): Tree {
   }
 }
 
+/** Reads the fields of a tree. A field that is no text reads as an empty text. */
 export interface TreeReader {
   has(name: string): boolean
   /** @throws UnreadableRequest if the field is missing */
   text(name: string): string
   optionalText(name: string): string | undefined
-  /** "true", "false", "1", "0"; anything else is the default. */
+  /** True for "true" and "1", false for "false" and "0", the default for anything else. */
   flag(name: string, byDefault: boolean): boolean
   child(name: string): Tree | undefined
   /**
-   * The texts of a list; a text in place of a list gives none.
+   * The texts of a list or of fields; a text in place of a list gives none.
    *
    * @throws UnreadableRequest if the field is missing
    */
@@ -87,15 +96,16 @@ export interface TreeReader {
 
 /** The children of a list or of fields, those that are not texts as empty texts. */
 export function childTexts(tree: Tree): string[] {
-  const children =
-    typeof tree === 'string'
-      ? []
-      : Array.isArray(tree)
-        ? (tree as readonly Tree[])
-        : fieldsOf(tree as Fields).map(([, value]) => value)
+  if (typeof tree === 'string') return []
+  const children = Array.isArray(tree)
+    ? (tree as readonly Tree[])
+    : fieldsOf(tree as Fields).map(([, value]) => value)
   return children.map((child) => (typeof child === 'string' ? child : ''))
 }
 
+/**
+ * Makes a reader of a tree's fields; anything but fields has none. If a key repeats, its last value counts.
+ */
 export function readTree(tree: Tree | undefined): TreeReader {
   const fields = new Map<string, Tree>(tree instanceof Pairs ? tree.entries : [])
   const optionalText = (name: string): string | undefined => {

@@ -6,7 +6,7 @@ import { thresholdFor, workDifficulty } from './work.ts'
 
 export type BlockKind = 'send' | 'receive' | 'change' | 'epoch'
 
-/** Why a block was taken or refused; the names are the reference node's. */
+/** Whether a block was added (`progress`), or why not; the names are the reference node's. */
 export type ProcessStatus =
   | 'progress'
   | 'old'
@@ -28,16 +28,19 @@ export interface LedgerBlock {
   readonly account: string
   /** Null for the genesis block, which is of the old kind. */
   readonly kind: BlockKind | null
+  /** 1 for the account's first block. */
   readonly height: number
+  /** The account's after this block, in raw. */
   readonly balance: bigint
   /** Raw that the block sends or receives; 0 for other kinds. */
   readonly amount: bigint
   /** The account's epoch after this block. */
   readonly epoch: number
   readonly timestampS: number
+  /** The account's next block; zeroHash if there is none. */
   successor: string
   confirmed: boolean
-  /** Of a send: the block that received it. */
+  /** Of a send: the block that received it; zeroHash if none did. */
   receivedBy: string
 }
 
@@ -52,9 +55,12 @@ export interface LedgerAccount {
   confirmedHeight: number
 }
 
+/** A send that was not received yet. */
 export interface Receivable {
   readonly hash: string
+  /** In raw. */
   readonly amount: bigint
+  /** The sender's public key. */
   readonly source: string
   readonly epoch: number
 }
@@ -64,10 +70,12 @@ export const epochLinks = ['epoch v1 block', 'epoch v2 block'].map((text) =>
   Buffer.from(text).toString('hex').toUpperCase().padEnd(64, '0'),
 )
 
+/** The epoch that a block with this link begins; 0 if it marks none. */
 export function epochOfLink(link: string): number {
   return epochLinks.indexOf(link) + 1
 }
 
+/** What a check found; `kind`, `amount` and `epoch` are the effect of a block that may be added. */
 interface CheckResult {
   readonly status: ProcessStatus
   readonly kind?: BlockKind
@@ -81,13 +89,17 @@ const refuse = (status: ProcessStatus): CheckResult => ({ status })
 export class NanoLedger {
   readonly blocks = new Map<string, LedgerBlock>()
   readonly accounts = new Map<string, LedgerAccount>()
+  /** By the recipient's public key and the send's hash. */
   readonly receivables = new Map<string, Map<string, Receivable>>()
+  /** Voting weight of each representative, in raw. */
   readonly weights = new Map<string, bigint>()
   readonly genesisHash: string
   readonly genesisAccount: string
+  /** How many blocks are confirmed. */
   cementedCount = 1
   readonly thresholds: WorkThresholds
 
+  /** Begins with the genesis block, confirmed, whose account has the supply (in raw). */
   constructor(genesis: OpenBlock, supply: bigint, thresholds: WorkThresholds, timestampS: number) {
     this.thresholds = thresholds
     this.genesisHash = hashOpenBlock(genesis)
@@ -118,27 +130,34 @@ export class NanoLedger {
     this.weights.set(genesis.representative, supply)
   }
 
+  /** The hash of the account's last block; zeroHash if it has none. */
   frontier(publicKey: string): string {
     return this.accounts.get(publicKey)?.chain.at(-1) ?? zeroHash
   }
 
+  /** In raw; 0 for an account without blocks. */
   balance(publicKey: string): bigint {
     return this.accounts.get(publicKey)?.balance ?? 0n
   }
 
-  /** Confirmed frontier, or null while no block of the account is confirmed. */
+  /** The account's last confirmed block, or null if none is. */
   confirmedFrontier(publicKey: string): LedgerBlock | null {
     const account = this.accounts.get(publicKey)
     const hash = account?.chain[account.confirmedHeight - 1]
     return hash === undefined ? null : (this.blocks.get(hash) ?? null)
   }
 
-  /** Sorted by hash, ascending. */
+  /** What the account can receive, by ascending hash. */
   receivablesOf(publicKey: string): Receivable[] {
     const entries = [...(this.receivables.get(publicKey)?.values() ?? [])]
     return entries.sort((left, right) => (left.hash < right.hash ? -1 : 1))
   }
 
+  /**
+   * The sum of what the account can receive, in raw.
+   *
+   * @param onlyConfirmed whether only confirmed sends count
+   */
   receivableSum(publicKey: string, onlyConfirmed: boolean): bigint {
     let sum = 0n
     for (const entry of this.receivables.get(publicKey)?.values() ?? []) {
@@ -147,6 +166,7 @@ export class NanoLedger {
     return sum
   }
 
+  /** The voting weight of a representative, in raw. */
   weight(publicKey: string): bigint {
     return this.weights.get(publicKey) ?? 0n
   }
@@ -173,18 +193,18 @@ export class NanoLedger {
   }
 
   /**
-   * Checks a block and, if it is valid, adds it.
+   * Checks a block and adds it if it is valid.
    *
-   * @param options `checked: false` skips signature and work, for filling a ledger fast; never for a block
+   * @param options `isChecked: false` skips signature and work, for filling a ledger fast; never for a block
    *   from a request
    */
   process(
     block: StateBlock,
     timestampS: number,
-    options: { checked: boolean } = { checked: true },
+    options: { isChecked: boolean } = { isChecked: true },
   ): { status: ProcessStatus; hash: string } {
     const hash = hashStateBlock(block)
-    const result = this.checkBlock(hash, block, options.checked)
+    const result = this.checkBlock(hash, block, options.isChecked)
     if (result.status === 'progress' && result.kind !== undefined) {
       this.apply(
         hash,
@@ -196,24 +216,26 @@ export class NanoLedger {
     return { status: result.status, hash }
   }
 
-  private checkBlock(hash: string, block: StateBlock, checked: boolean): CheckResult {
+  /** Tells an epoch block from others by its link and balance, and checks it. */
+  private checkBlock(hash: string, block: StateBlock, isChecked: boolean): CheckResult {
     if (epochOfLink(block.link) > 0) {
       const previous = this.blocks.get(block.previous)
       if (block.previous !== zeroHash && previous === undefined) {
-        const signed =
+        const isSigned =
           verifyHash(hash, block.signature, block.account) ||
           verifyHash(hash, block.signature, this.genesisAccount)
-        return refuse(signed ? 'gap_previous' : 'bad_signature')
+        return refuse(isSigned ? 'gap_previous' : 'bad_signature')
       }
       // The same link with another balance is a send to the address with that public key.
-      if (block.balance === (previous?.balance ?? 0n)) return this.checkEpochBlock(hash, block, checked)
+      if (block.balance === (previous?.balance ?? 0n)) return this.checkEpochBlock(hash, block, isChecked)
     }
-    return this.checkStateBlock(hash, block, checked)
+    return this.checkStateBlock(hash, block, isChecked)
   }
 
-  private checkStateBlock(hash: string, block: StateBlock, checked: boolean): CheckResult {
+  /** Checks a block that sends, receives or changes the representative. */
+  private checkStateBlock(hash: string, block: StateBlock, isChecked: boolean): CheckResult {
     if (this.blocks.has(hash)) return refuse('old')
-    if (checked && !isSignedByAccount(block)) return refuse('bad_signature')
+    if (isChecked && !isSignedByAccount(block)) return refuse('bad_signature')
     if (block.account === zeroHash) return refuse('opened_burn_account')
     const account = this.accounts.get(block.account)
     if (account === undefined) {
@@ -241,11 +263,12 @@ export class NanoLedger {
     } else if (amount !== 0n) {
       return refuse('balance_mismatch')
     }
-    if (checked && !this.hasWork(block, epoch, kind === 'receive')) return refuse('insufficient_work')
+    if (isChecked && !this.hasWork(block, epoch, kind === 'receive')) return refuse('insufficient_work')
     return { status: 'progress', kind, amount, epoch }
   }
 
-  private checkEpochBlock(hash: string, block: StateBlock, checked: boolean): CheckResult {
+  /** Checks a block of the genesis key that raises an account's epoch and changes nothing else. */
+  private checkEpochBlock(hash: string, block: StateBlock, isChecked: boolean): CheckResult {
     if (this.blocks.has(hash)) return refuse('old')
     if (!verifyHash(hash, block.signature, this.genesisAccount)) return refuse('bad_signature')
     if (block.account === zeroHash) return refuse('opened_burn_account')
@@ -260,7 +283,7 @@ export class NanoLedger {
     const epoch = epochOfLink(block.link)
     if (account !== undefined && epoch !== account.epoch + 1) return refuse('block_position')
     if (block.balance !== (account?.balance ?? 0n)) return refuse('balance_mismatch')
-    if (checked && !this.hasWork(block, epoch, true)) return refuse('insufficient_work')
+    if (isChecked && !this.hasWork(block, epoch, true)) return refuse('insufficient_work')
     return { status: 'progress', kind: 'epoch', amount: 0n, epoch }
   }
 
@@ -271,6 +294,7 @@ export class NanoLedger {
     )
   }
 
+  /** Adds a checked block: to its account, to the weights and to what can be received. */
   private apply(
     hash: string,
     block: StateBlock,
@@ -340,6 +364,11 @@ export class NanoLedger {
     return removed
   }
 
+  /**
+   * Removes an account's last block and, if it is a send, its receive with what follows.
+   *
+   * @returns their hashes
+   */
   private rollbackFrontier(publicKey: string): string[] {
     const account = this.accounts.get(publicKey)
     const entry = this.blocks.get(account?.chain.at(-1) ?? '')
@@ -383,11 +412,11 @@ export class NanoLedger {
     if (entry.block.type !== 'state') return []
     const hashes =
       entry.kind === 'receive' ? [entry.block.previous, entry.block.link] : [entry.block.previous]
-    return hashes.map((hash) => this.blocks.get(hash)).filter((found) => found !== undefined)
+    return hashes.map((hash) => this.blocks.get(hash)).filter((dependency) => dependency !== undefined)
   }
 
   /**
-   * Marks a block as confirmed, and before it all blocks that it depends on.
+   * Marks a block as confirmed for good (cemented), and before it all blocks that it depends on.
    *
    * @returns the newly confirmed blocks, in the order of confirmation
    * @throws Error if the block is unknown
@@ -426,6 +455,7 @@ export class NanoLedger {
     if (entries?.size === 0) this.receivables.delete(publicKey)
   }
 
+  /** Adds an amount, which may be below 0, to a representative's voting weight. */
   private moveWeight(representative: string, amount: bigint): void {
     const weight = this.weight(representative) + amount
     if (weight === 0n) this.weights.delete(representative)

@@ -22,6 +22,7 @@ export interface NanoNodeOptions {
   readonly localWork?: boolean
 }
 
+/** A request that was carried out, and the node's answer. */
 export interface RpcExchange {
   readonly action: string
   readonly requestText: string
@@ -42,9 +43,13 @@ export interface NanoNode {
   readonly genesis: { readonly address: string; readonly publicKey: string; readonly secretKey: string }
   /** Ledger, elections and settings, to look at and to change. */
   readonly state: NodeState
-  /** Sends from the genesis account; the block is confirmed as any other. Returns its hash. */
+  /**
+   * Sends from the genesis account; with `confirmed`, the block is confirmed at once, else as any other.
+   *
+   * @returns the block's hash
+   */
   fund(address: string, amountRaw: bigint, options?: { readonly confirmed?: boolean }): string
-  /** Many confirmed sends at once, without signatures, work or messages: about 50,000 a second. */
+  /** Adds many confirmed sends, without signatures, work or messages: about 50,000 a second. */
   fundMany(payments: Iterable<{ readonly address: string; readonly amountRaw: bigint }>): string[]
   /** Confirms a block and all that it depends on, and notifies subscribers. */
   confirm(hash: string): void
@@ -54,12 +59,13 @@ export interface NanoNode {
    * @returns the hashes of the removed blocks
    */
   rollback(hash: string): string[]
-  /** For blocks from now on; null: only `confirm` confirms. */
+  /** Sets how long after a block it is confirmed, for blocks from now on; null: only `confirm` confirms. */
   setAutoConfirm(delayMs: number | null): void
   /** `true` cuts and refuses connections, `false` listens on the same ports again. The ledger stays. */
   setDown(isDown: boolean): Promise<void>
   /** `true` accepts requests without carrying them out or answering; `false` then does both for them. */
   setHanging(isHanging: boolean): void
+  /** How many requests wait because the node is hanging. */
   waitingRequests(): number
   /** Calls `distort` with each answer, which it may replace; null stops that. */
   lie(distort: ((exchange: RpcExchange) => string | Lie | undefined) | null): void
@@ -76,9 +82,10 @@ export interface NanoNode {
     readonly pings: number
     subscribers(topic: string): number
   }
-  /** How many requests were answered, of one action or of all. */
+  /** How many requests were answered since resetCalls(), of one action or of all. */
   calls(action?: string): number
   resetCalls(): void
+  /** Stops the node. @throws Error if the stand-in itself failed on a request */
   close(): Promise<void>
 }
 
@@ -96,6 +103,7 @@ class Listener {
     })
   }
 
+  /** Listens, the first time on a free port and then on the same again. @returns the port */
   async open(): Promise<number> {
     while (this.port === 0) {
       // Not port 0: the system may give a port of its choice to an outgoing connection while the node is
@@ -123,6 +131,7 @@ class Listener {
     })
   }
 
+  /** Cuts the open connections. */
   cut(): void {
     for (const socket of this.sockets) socket.destroy()
   }
@@ -135,6 +144,7 @@ class Listener {
     )
   }
 
+  /** Stops listening and cuts the open connections. */
   async close(): Promise<void> {
     const closed = this.stopListening()
     this.cut()
@@ -148,19 +158,20 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-function send(response: ServerResponse, lie: Lie & { readonly body: string }): void {
-  const bytes = Buffer.from(lie.body, 'utf8')
-  response.writeHead(lie.status ?? 200, {
+/** Sends an answer; with `cutAfterBytes`, only its beginning. */
+function send(response: ServerResponse, answer: Lie & { readonly body: string }): void {
+  const bytes = Buffer.from(answer.body, 'utf8')
+  response.writeHead(answer.status ?? 200, {
     'content-type': 'application/json',
     'content-length': bytes.length,
     connection: 'close',
   })
-  if (lie.cutAfterBytes === undefined) {
+  if (answer.cutAfterBytes === undefined) {
     response.end(bytes)
     return
   }
   response.flushHeaders()
-  response.write(bytes.subarray(0, lie.cutAfterBytes), () => response.destroy())
+  response.write(bytes.subarray(0, answer.cutAfterBytes), () => response.destroy())
 }
 
 /** Starts a node on 127.0.0.1, on free ports, with a ledger of its own in memory. The caller closes it. */
@@ -179,8 +190,10 @@ export async function startNanoNode(options: NanoNodeOptions = {}): Promise<Nano
   let distort: ((exchange: RpcExchange) => string | Lie | undefined) | null = null
   let isHanging = false
   let waiting: (() => void)[] = []
+  /** The first error of the stand-in itself, for close(). */
   let failure: unknown = null
 
+  /** Carries out a request and sends the answer, or the lie that a test puts in its place. */
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const requestText = await readBody(request)
     if (isHanging) await new Promise<void>((resume) => waiting.push(resume))
@@ -191,10 +204,10 @@ export async function startNanoNode(options: NanoNodeOptions = {}): Promise<Nano
     const { action, text } = await answerRpc(state, requestText)
     callCounts.set(action, (callCounts.get(action) ?? 0) + 1)
     const lie = distort?.({ action, requestText, answerText: text })
-    const stopped =
-      action === 'stop' && settings.enableControl ? [rpcListener.stopListening(), wsListener.close()] : []
+    const isStopped = action === 'stop' && settings.enableControl
+    const stopping = isStopped ? [rpcListener.stopListening(), wsListener.close()] : []
     send(response, { body: text, ...(typeof lie === 'string' ? { body: lie } : lie) })
-    await Promise.all(stopped)
+    await Promise.all(stopping)
   }
 
   const rpcListener = new Listener(
@@ -260,7 +273,7 @@ export async function startNanoNode(options: NanoNodeOptions = {}): Promise<Nano
       hub.dropNext = count
     },
     duplicateWebsocketMessages: (isDuplicating) => {
-      hub.duplicate = isDuplicating
+      hub.isDuplicating = isDuplicating
     },
     disconnectWebsockets: () => hub.disconnectAll(),
     websocket: {

@@ -16,12 +16,13 @@ export interface NodeSettings {
   localWork: boolean
 }
 
+/** Is told of blocks: the websocket's subscriptions. */
 export interface NodeEvents {
   blockProcessed(entry: LedgerBlock): void
   blockConfirmed(entry: LedgerBlock, result: ElectionResult): void
 }
 
-/** The first account of every dev network; its key is public. It also signs epoch blocks. */
+/** The key of the first account of every dev network, which is public. It also signs epoch blocks. */
 export const genesisSecretKey = '34F0A37AAD20F4A260F0A5B3CB3D7FB50673212263E58A380BC10474BB039CE4'
 export const genesisPublicKey = 'B0311EA55708D6A53C75CDBF88300259C6D018522FE3D4D0A242E431F9E8B6D0'
 export const genesisSupply = (1n << 128n) - 1n
@@ -43,13 +44,14 @@ export class NodeState {
   elections: Elections
   startedMs = Date.now()
   events: NodeEvents | null = null
-  /** Blocks that can't be added yet, by the missing block's hash and then by their own. */
+  /** Blocks that can't be added yet, by the hash of the block that they lack and then by their own. */
   private unchecked = new Map<string, Map<string, StateBlock>>()
   private readonly timers = new Set<NodeJS.Timeout>()
 
+  /** @param genesisEpoch how many of the two epoch blocks the genesis account gets at once */
   constructor(settings: NodeSettings, genesisEpoch: number) {
     this.settings = settings
-    this.ledger = new NanoLedger(genesisBlock, genesisSupply, settings.thresholds, nowS())
+    this.ledger = new NanoLedger(genesisBlock, genesisSupply, settings.thresholds, nowSeconds())
     this.elections = new Elections(this.ledger)
     for (const link of epochLinks.slice(0, genesisEpoch)) {
       const balance = this.ledger.balance(genesisPublicKey)
@@ -59,28 +61,35 @@ export class NodeState {
         epoch: epochLinks.indexOf(link) + 1,
         isEpoch: true,
       })
-      const { status, hash } = this.ledger.process(block, nowS())
+      const { status, hash } = this.ledger.process(block, nowSeconds())
       if (status !== 'progress') throw new Error(`the epoch block was refused: ${status}`)
       this.ledger.cement(hash)
     }
   }
 
+  /** How many blocks wait for one that they lack. */
   get uncheckedCount(): number {
     let count = 0
     for (const waiting of this.unchecked.values()) count += waiting.size
     return count
   }
 
-  /** Offers a block to the ledger. `force` puts it in the place of an unconfirmed competitor. */
+  /**
+   * Offers a block to the ledger. One that lacks another block is kept and offered again after that one.
+   *
+   * @param options `force` puts the block in the place of an unconfirmed competitor
+   * @returns the ledger's answer: `fork` even if the block took its competitor's place
+   */
   submit(block: StateBlock, options: { force?: boolean } = {}): { status: ProcessStatus; hash: string } {
-    const result = this.ledger.process(block, nowS())
-    if (result.status === 'progress') this.afterProcessing(result.hash)
+    const result = this.ledger.process(block, nowSeconds())
+    if (result.status === 'progress') this.announceAdded(result.hash)
     else if (result.status === 'gap_previous') this.keepUnchecked(block.previous, result.hash, block)
     else if (result.status === 'gap_source') this.keepUnchecked(block.link, result.hash, block)
     else if (result.status === 'fork') this.handleFork(block, result.hash, options.force === true)
     return result
   }
 
+  /** Adds a fork to its competitor's election, or with `force` puts it in the place of an unconfirmed one. */
   private handleFork(block: StateBlock, hash: string, force: boolean): void {
     const competitor = this.ledger.competitorOf(block)
     if (competitor === null) return
@@ -88,18 +97,21 @@ export class NodeState {
       this.elections.addFork(competitor.hash, hash)
     } else if (!competitor.confirmed) {
       this.rollback(competitor.hash)
-      if (this.ledger.process(block, nowS()).status === 'progress') this.afterProcessing(hash)
+      if (this.ledger.process(block, nowSeconds()).status === 'progress') this.announceAdded(hash)
     }
   }
 
-  private keepUnchecked(missing: string, hash: string, block: StateBlock): void {
-    const waiting = this.unchecked.get(missing) ?? new Map<string, StateBlock>()
+  private keepUnchecked(missingHash: string, hash: string, block: StateBlock): void {
+    const waiting = this.unchecked.get(missingHash) ?? new Map<string, StateBlock>()
     waiting.set(hash, block)
-    this.unchecked.set(missing, waiting)
+    this.unchecked.set(missingHash, waiting)
   }
 
-  private afterProcessing(hash: string): void {
-    const entry = this.block(hash)
+  /**
+   * Starts the election of a block that was added, tells of it, and submits the blocks that waited for it.
+   */
+  private announceAdded(hash: string): void {
+    const entry = this.requireBlock(hash)
     this.elections.startIfReady(entry, Date.now())
     this.events?.blockProcessed(entry)
     this.scheduleConfirmation(hash)
@@ -108,6 +120,9 @@ export class NodeState {
     for (const block of waiting?.values() ?? []) this.submit(block)
   }
 
+  /**
+   * Confirms a block after the settings' delay, unless it is gone or confirmed then; without a delay, never.
+   */
   scheduleConfirmation(hash: string): void {
     if (this.settings.autoConfirmMs === null) return
     const timer = setTimeout(() => {
@@ -119,28 +134,30 @@ export class NodeState {
   }
 
   /**
-   * Does nothing for a block that is confirmed.
+   * Confirms a block and all that it depends on, and tells of each. Does nothing if it is confirmed.
    *
    * @throws Error if the block is unknown
    */
   confirm(hash: string): void {
     for (const result of this.elections.confirm(hash, Date.now()))
-      this.events?.blockConfirmed(this.block(result.hash), result)
+      this.events?.blockConfirmed(this.requireBlock(result.hash), result)
   }
 
-  /** Records and announces a confirmed block once more. */
+  /** Records the confirmation of a confirmed block, and tells of it, once more. */
   confirmAgain(hash: string): void {
-    const result = this.elections.repeat(hash, Date.now())
-    this.events?.blockConfirmed(this.block(hash), result)
+    const result = this.elections.recordAgain(hash, Date.now())
+    this.events?.blockConfirmed(this.requireBlock(hash), result)
   }
 
   /**
+   * Removes an unconfirmed block and all that depend on it, with their elections.
+   *
    * @returns the hashes of the removed blocks
    * @throws Error if the block is unknown or confirmed
    */
   rollback(hash: string): string[] {
     const removed = this.ledger.rollback(hash)
-    for (const gone of removed) this.elections.forget(gone)
+    for (const removedHash of removed) this.elections.forget(removedHash)
     return removed
   }
 
@@ -152,26 +169,32 @@ export class NodeState {
   }
 
   /**
-   * Sends from the genesis account.
+   * Sends from the genesis account; the block is not confirmed yet.
    *
    * @returns the block's hash
+   * @throws Error if the address is invalid, or the account does not have the amount
    */
   fund(address: string, amountRaw: bigint): string {
-    const { status, hash } = this.submit(this.signGenesisBlock(this.sendFields(address, amountRaw)))
+    const { status, hash } = this.submit(this.signGenesisBlock(this.sendStep(address, amountRaw)))
     if (status !== 'progress') throw new Error(`the funding block was refused: ${status}`)
     return hash
   }
 
-  /** Adds many confirmed sends without signature, work or notifications: for filling a ledger fast. */
+  /**
+   * Adds many confirmed sends from the genesis account without signature, work or telling of them: for
+   * filling a ledger fast.
+   *
+   * @returns the blocks' hashes
+   */
   fundUnsigned(payments: Iterable<{ address: string; amountRaw: bigint }>): string[] {
     const hashes: string[] = []
     for (const { address, amountRaw } of payments) {
       const block = {
-        ...this.genesisFields(this.sendFields(address, amountRaw)),
+        ...this.nextGenesisBlock(this.sendStep(address, amountRaw)),
         signature: '0'.repeat(128),
         work: 0n,
       }
-      const { status, hash } = this.ledger.process(block, nowS(), { checked: false })
+      const { status, hash } = this.ledger.process(block, nowSeconds(), { isChecked: false })
       if (status !== 'progress') throw new Error(`the funding block was refused: ${status}`)
       hashes.push(hash)
     }
@@ -180,18 +203,20 @@ export class NodeState {
     return hashes
   }
 
+  /** Cancels the scheduled confirmations. */
   close(): void {
     for (const timer of this.timers) clearTimeout(timer)
     this.timers.clear()
   }
 
-  private block(hash: string): LedgerBlock {
+  private requireBlock(hash: string): LedgerBlock {
     const entry = this.ledger.blocks.get(hash)
     if (entry === undefined) throw new Error(`no block ${hash}`)
     return entry
   }
 
-  private sendFields(address: string, amountRaw: bigint): GenesisStep {
+  /** What a send from the genesis account changes. @throws Error if it can't be sent */
+  private sendStep(address: string, amountRaw: bigint): GenesisStep {
     const link = decodeAddress(address)
     if (link === null) throw new Error(`fund: "${address}" is no address`)
     const balance = this.ledger.balance(genesisPublicKey) - amountRaw
@@ -199,7 +224,8 @@ export class NodeState {
     return { balance, link, epoch: this.ledger.accounts.get(genesisPublicKey)?.epoch ?? 0, isEpoch: false }
   }
 
-  private genesisFields(step: GenesisStep): Omit<StateBlock, 'signature' | 'work'> {
+  /** The genesis account's next block, without signature and work. */
+  private nextGenesisBlock(step: GenesisStep): Omit<StateBlock, 'signature' | 'work'> {
     const previous = this.ledger.frontier(genesisPublicKey)
     return {
       type: 'state',
@@ -212,7 +238,7 @@ export class NodeState {
   }
 
   private signGenesisBlock(step: GenesisStep): StateBlock {
-    const fields = this.genesisFields(step)
+    const fields = this.nextGenesisBlock(step)
     const difficulty = thresholdFor(this.settings.thresholds, {
       epoch: step.epoch,
       isReceiveOrEpoch: step.isEpoch,
@@ -222,13 +248,13 @@ export class NodeState {
   }
 }
 
+/** What the genesis account's next block changes. */
 interface GenesisStep {
+  /** After the block. */
   readonly balance: bigint
   readonly link: string
   readonly epoch: number
   readonly isEpoch: boolean
 }
 
-export function nowS(): number {
-  return Math.floor(Date.now() / 1000)
-}
+const nowSeconds = (): number => Math.floor(Date.now() / 1000)

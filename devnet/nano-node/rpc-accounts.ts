@@ -1,4 +1,4 @@
-import { encodeAddress, zeroHash } from './encoding.ts'
+import { encodeAddress, formatHex64, zeroHash } from './encoding.ts'
 import type { Tree, TreeReader } from './json-tree.ts'
 import { Pairs } from './json-tree.ts'
 import type { LedgerAccount, LedgerBlock, NanoLedger, Receivable } from './ledger.ts'
@@ -15,13 +15,15 @@ import {
   RpcError,
 } from './rpc-arguments.ts'
 
-function openedAccount(node: NodeState, publicKey: string): LedgerAccount {
+/** @throws RpcError if the account has no block */
+function requireOpened(node: NodeState, publicKey: string): LedgerAccount {
   const account = node.ledger.accounts.get(publicKey)
   if (account === undefined) throw new RpcError('Account not found')
   return account
 }
 
-function balances(node: NodeState, publicKey: string, onlyConfirmed: boolean): Tree {
+/** An account's balance and what it can still receive, in raw; 0 for an unknown account. */
+function showBalances(node: NodeState, publicKey: string, onlyConfirmed: boolean): Tree {
   const ledger = node.ledger
   const balance = onlyConfirmed
     ? (ledger.confirmedFrontier(publicKey)?.balance ?? 0n)
@@ -31,55 +33,60 @@ function balances(node: NodeState, publicKey: string, onlyConfirmed: boolean): T
 }
 
 const accountBalance: Command = (node, request) =>
-  balances(node, readAccount(request.text('account')), request.flag('include_only_confirmed', true))
+  showBalances(node, readAccount(request.text('account')), request.flag('include_only_confirmed', true))
 
-/** Answers for each account once; `errors` has the accounts that failed. */
-function perAccount(
+/**
+ * Answers for each of the request's accounts once.
+ *
+ * @param name of the field with the answers; the accounts that failed are in `errors`
+ * @throws RpcError if no account is named
+ */
+function answerPerAccount(
   request: TreeReader,
   name: string,
   answer: (publicKey: string, address: string) => [key: string, value: Tree],
 ): Tree {
-  const found = new Map<string, Tree>()
+  const answers = new Map<string, Tree>()
   const errors = new Map<string, Tree>()
   for (const address of request.texts('accounts')) {
     try {
       const [key, value] = answer(readAccount(address), address)
-      found.set(key, value)
+      answers.set(key, value)
     } catch (error) {
       if (!(error instanceof RpcError)) throw error
       errors.set(address, error.message)
     }
   }
-  if (found.size + errors.size === 0) throw new RpcError('Empty response')
+  if (answers.size + errors.size === 0) throw new RpcError('Empty response')
   const result = new Pairs()
-  if (found.size > 0) result.add(name, new Pairs(found))
+  if (answers.size > 0) result.add(name, new Pairs(answers))
   if (errors.size > 0) result.add('errors', new Pairs(errors))
   return result
 }
 
 const accountsBalances: Command = (node, request) => {
   const onlyConfirmed = request.flag('include_only_confirmed', true)
-  return perAccount(request, 'balances', (publicKey, address) => [
+  return answerPerAccount(request, 'balances', (publicKey, address) => [
     address,
-    balances(node, publicKey, onlyConfirmed),
+    showBalances(node, publicKey, onlyConfirmed),
   ])
 }
 
 const accountsFrontiers: Command = (node, request) =>
-  perAccount(request, 'frontiers', (publicKey) => [
+  answerPerAccount(request, 'frontiers', (publicKey) => [
     encodeAddress(publicKey),
-    openedAccount(node, publicKey).chain.at(-1) ?? zeroHash,
+    requireOpened(node, publicKey).chain.at(-1) ?? zeroHash,
   ])
 
 const accountsRepresentatives: Command = (node, request) =>
-  perAccount(request, 'representatives', (publicKey, address) => [
+  answerPerAccount(request, 'representatives', (publicKey, address) => [
     address,
-    encodeAddress(openedAccount(node, publicKey).representative),
+    encodeAddress(requireOpened(node, publicKey).representative),
   ])
 
 const accountInfo: Command = (node, request) => {
   const publicKey = readAccount(request.text('account'))
-  const account = openedAccount(node, publicKey)
+  const account = requireOpened(node, publicKey)
   const ledger = node.ledger
   const withConfirmed = request.flag('include_confirmed', false)
   const confirmed = ledger.confirmedFrontier(publicKey)
@@ -113,6 +120,7 @@ const accountInfo: Command = (node, request) => {
   return answer
 }
 
+/** Which receivables are shown; the names are the request's options. */
 interface Visibility {
   readonly includeActive: boolean
   readonly onlyConfirmed: boolean
@@ -126,8 +134,8 @@ function readVisibility(request: TreeReader): Visibility {
 }
 
 /**
- * Without include_active an unconfirmed send stays hidden while it is being voted on, whatever
- * include_only_confirmed says.
+ * Whether a send is shown as receivable. Without include_active an unconfirmed one stays hidden while it is
+ * being voted on, whatever include_only_confirmed says.
  */
 function isVisible(node: NodeState, hash: string, { includeActive, onlyConfirmed }: Visibility): boolean {
   if (node.ledger.blocks.get(hash)?.confirmed === true) return true
@@ -138,12 +146,17 @@ function isVisible(node: NodeState, hash: string, { includeActive, onlyConfirmed
 interface ReceivableOptions extends Visibility {
   readonly count: number
   readonly offset: number
+  /** Leaves out receivables of less than this, in raw. */
   readonly threshold: bigint
+  /** Shows who sent it. */
   readonly source: boolean
+  /** Shows the epoch of the send. */
   readonly minVersion: boolean
+  /** Sorts by amount, the largest first. */
   readonly sorting: boolean
 }
 
+/** A receivable's amount, or fields with the amount and what the options ask for. */
 function describeReceivable(entry: Receivable, options: ReceivableOptions): Tree {
   const amount = entry.amount.toString()
   if (!options.source && !options.minVersion) return amount
@@ -154,7 +167,12 @@ function describeReceivable(entry: Receivable, options: ReceivableOptions): Tree
   }
 }
 
-/** A list of hashes, or hash → amount, or hash → fields, depending on the options. */
+/** Largest first, for sort(). */
+const byAmount = (left: bigint, right: bigint): number => (left === right ? 0 : left > right ? -1 : 1)
+
+/**
+ * An account's receivables: a list of hashes, or hash → amount, or hash → fields, depending on the options.
+ */
 function listReceivables(node: NodeState, publicKey: string, options: ReceivableOptions): Tree[] | Pairs {
   const visible = node.ledger.receivablesOf(publicKey).filter((entry) => isVisible(node, entry.hash, options))
   const end = options.offset + options.count
@@ -165,8 +183,7 @@ function listReceivables(node: NodeState, publicKey: string, options: Receivable
   // Unsorted, the offset counts entries below the threshold too.
   const candidates = options.sorting ? visible : visible.slice(options.offset)
   const enough = candidates.filter((entry) => entry.amount >= options.threshold)
-  if (options.sorting)
-    enough.sort((left, right) => (left.amount === right.amount ? 0 : left.amount > right.amount ? -1 : 1))
+  if (options.sorting) enough.sort((left, right) => byAmount(left.amount, right.amount))
   const page = options.sorting ? enough.slice(options.offset, end) : enough.slice(0, options.count)
   for (const entry of page) pairs.add(entry.hash, describeReceivable(entry, options))
   return pairs
@@ -203,22 +220,21 @@ const accountsReceivable: Command = (node, request) => {
   const blocks = new Pairs()
   for (const publicKey of accounts) {
     // The node takes the first `count`, then sorts those.
-    const page = sorting ? sortedPage(node, publicKey, options) : listReceivables(node, publicKey, options)
+    const page = sorting ? sortFirst(node, publicKey, options) : listReceivables(node, publicKey, options)
     if ((page instanceof Pairs ? page.entries : page).length > 0) blocks.add(encodeAddress(publicKey), page)
   }
   return { blocks }
 }
 
-function sortedPage(node: NodeState, publicKey: string, options: ReceivableOptions): Pairs {
+/** The receivables that the options take, sorted by amount afterwards: not the largest of all. */
+function sortFirst(node: NodeState, publicKey: string, options: ReceivableOptions): Pairs {
   const amounts = new Map(node.ledger.receivablesOf(publicKey).map((entry) => [entry.hash, entry.amount]))
   const amountOf = (hash: string): bigint => amounts.get(hash) ?? 0n
   // A threshold of 1 raw selects the form with amounts and leaves out nothing, since nobody can send 0.
   const threshold = options.threshold === 0n ? 1n : options.threshold
   const page = listReceivables(node, publicKey, { ...options, threshold })
   if (!(page instanceof Pairs)) throw new Error('a threshold gives pairs')
-  page.entries.sort(([left], [right]) =>
-    amountOf(left) === amountOf(right) ? 0 : amountOf(left) > amountOf(right) ? -1 : 1,
-  )
+  page.entries.sort(([left], [right]) => byAmount(amountOf(left), amountOf(right)))
   return page
 }
 
@@ -232,11 +248,13 @@ const receivableExists: Command = (node, request) => {
 }
 
 interface HistoryOptions {
+  /** Shows blocks of every kind, with all their fields. */
   readonly raw: boolean
+  /** Shows only sends to and receives from these public keys; if empty, everything. */
   readonly only: readonly string[]
 }
 
-/** Null for a block to leave out: change and epoch blocks without `raw`, and counterparties not in `only`. */
+/** The fields of a block in an account's history; null if the options leave it out. */
 function toHistoryEntry(
   ledger: NanoLedger,
   entry: LedgerBlock,
@@ -254,7 +272,7 @@ function toHistoryEntry(
       : { type: 'receive' }
     return { ...shown, account: encodeAddress(ledger.genesisAccount), amount: entry.amount.toString() }
   }
-  const typed = (name: string): { [name: string]: Tree } => {
+  const ofType = (name: string): { [name: string]: Tree } => {
     if (!raw) return { type: name }
     const { representative, link, balance, previous } = block
     return {
@@ -270,14 +288,18 @@ function toHistoryEntry(
     const counterparty = kind === 'send' ? block.link : ledger.blocks.get(block.link)?.account
     if (counterparty !== undefined && only.length > 0 && !only.includes(counterparty)) return null
     const named = counterparty === undefined ? {} : { account: encodeAddress(counterparty) }
-    return { ...typed(kind), ...named, amount: entry.amount.toString() }
+    return { ...ofType(kind), ...named, amount: entry.amount.toString() }
   }
   if (!raw || only.length > 0) return null
   return kind === 'epoch'
-    ? { ...typed('epoch'), account: encodeAddress(ledger.genesisAccount) }
-    : typed('change')
+    ? { ...ofType('epoch'), account: encodeAddress(ledger.genesisAccount) }
+    : ofType('change')
 }
 
+/**
+ * Lists an account's blocks, from the frontier or the block `head` back, or with `reverse` from the first one
+ * on. Ends with the hash to go on from, if there is more.
+ */
 const accountHistory: Command = (node, request) => {
   const ledger = node.ledger
   const only = request.has('account_filter')
@@ -296,7 +318,7 @@ const accountHistory: Command = (node, request) => {
     publicKey = head.account
   } else {
     publicKey = readAccount(request.text('account'))
-    hash = reverse ? (openedAccount(node, publicKey).chain[0] ?? zeroHash) : ledger.frontier(publicKey)
+    hash = reverse ? (requireOpened(node, publicKey).chain[0] ?? zeroHash) : ledger.frontier(publicKey)
   }
   const history: Tree[] = []
   for (
@@ -307,9 +329,7 @@ const accountHistory: Command = (node, request) => {
     const shown = offset > 0 ? null : toHistoryEntry(ledger, entry, { raw, only })
     offset = Math.max(0, offset - 1)
     if (shown !== null) {
-      const proof = raw
-        ? { work: entry.block.work.toString(16).padStart(16, '0'), signature: entry.block.signature }
-        : {}
+      const proof = raw ? { work: formatHex64(entry.block.work), signature: entry.block.signature } : {}
       const place = {
         local_timestamp: String(entry.timestampS),
         height: String(entry.height),
@@ -318,29 +338,31 @@ const accountHistory: Command = (node, request) => {
       }
       history.push({ ...shown, ...place, ...proof })
     }
-    hash = reverse ? entry.successor : entry.block.type === 'state' ? entry.block.previous : zeroHash
+    const previous = entry.block.type === 'state' ? entry.block.previous : zeroHash
+    hash = reverse ? entry.successor : previous
   }
   const rest = hash === zeroHash ? {} : { [reverse ? 'next' : 'previous']: hash }
   return { account: encodeAddress(publicKey), history, ...rest }
 }
 
 const accountBlockCount: Command = (node, request) => ({
-  block_count: String(openedAccount(node, readAccount(request.text('account'))).chain.length),
+  block_count: String(requireOpened(node, readAccount(request.text('account'))).chain.length),
 })
 
 const accountWeight: Command = (node, request) => ({
   weight: node.ledger.weight(readAccount(request.text('account'))).toString(),
 })
 
+/** Lists the accounts that a representative votes for, by public key, with their balances. */
 const delegators: Command = (node, request) => {
   const representative = readAccount(request.text('account'))
   const count = readOptionalCount(request, 1024)
   const threshold = readThreshold(request)
-  const found = [...node.ledger.accounts.values()]
+  const accounts = [...node.ledger.accounts.values()]
     .filter((account) => account.representative === representative && account.balance >= threshold)
     .sort((left, right) => (left.publicKey < right.publicKey ? -1 : 1))
   const pairs = new Pairs()
-  for (const account of found.slice(0, count))
+  for (const account of accounts.slice(0, count))
     pairs.add(encodeAddress(account.publicKey), account.balance.toString())
   return { delegators: pairs }
 }

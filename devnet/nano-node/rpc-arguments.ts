@@ -5,25 +5,29 @@ import type { Tree, TreeReader } from './json-tree.ts'
 import { parseTree, UnreadableRequest } from './json-tree.ts'
 import type { NodeState } from './node-state.ts'
 
-/** A refusal, answered as {"error": message} with HTTP status 200. */
+/** A refusal of a request: the answer is `{"error": message}` with HTTP status 200. */
 export class RpcError extends Error {}
 
+/** Carries out the requests of one action and gives the answer. @throws RpcError; UnreadableRequest */
 export type Command = (node: NodeState, request: TreeReader) => Tree | Promise<Tree>
 
 export const noLimit = Number.MAX_SAFE_INTEGER
 
+/** The public key of an address. @throws RpcError with `message` if it is invalid */
 export function readAccount(address: string, message = 'Bad account number'): string {
   const publicKey = decodeAddress(address)
   if (publicKey === null) throw new RpcError(message)
   return publicKey
 }
 
+/** A field with a hash. @throws RpcError with `message` if it is invalid */
 export function readHash(request: TreeReader, name = 'hash', message = 'Invalid block hash'): string {
   const hash = parseHash(request.text(name))
   if (hash === null) throw new RpcError(message)
   return hash
 }
 
+/** A number of 0 or more; noLimit for a negative one. @throws RpcError with `message` for anything else */
 function parseCount(text: string, message: string): number {
   const match = /^\s*([+-]?)([0-9]+)$/.exec(text)
   if (match === null) throw new RpcError(message)
@@ -31,6 +35,7 @@ function parseCount(text: string, message: string): number {
   return match[1] === '-' && Number(match[2]) > 0 ? noLimit : Number(match[2])
 }
 
+/** The field `count`, which must be there and not 0. @throws RpcError if it isn't */
 export function readCount(request: TreeReader): number {
   const count = parseCount(request.text('count'), 'Invalid count')
   if (count === 0) throw new RpcError('Invalid count')

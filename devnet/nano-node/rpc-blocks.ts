@@ -20,16 +20,19 @@ import {
 import { generateWork, readDifficulty } from './rpc-work.ts'
 import { entryThreshold, workDifficulty } from './work.ts'
 
-function knownBlock(node: NodeState, hash: string): LedgerBlock {
+/** @throws RpcError if the ledger has no such block */
+function requireBlock(node: NodeState, hash: string): LedgerBlock {
   const entry = node.ledger.blocks.get(hash)
   if (entry === undefined) throw new RpcError('Block not found')
   return entry
 }
 
-function contents(block: LedgerBlock['block'], asFields: boolean): Tree {
+/** A block's contents: as fields, or as JSON in a text. */
+function showContents(block: LedgerBlock['block'], asFields: boolean): Tree {
   return asFields ? blockContents(block) : formatTree(blockContents(block))
 }
 
+/** What `block_info` says of a block. @param jsonBlock whether to show its contents as fields */
 function describeBlock(entry: LedgerBlock, jsonBlock: boolean): { [name: string]: Tree } {
   return {
     block_account: encodeAddress(entry.account),
@@ -39,14 +42,15 @@ function describeBlock(entry: LedgerBlock, jsonBlock: boolean): { [name: string]
     local_timestamp: String(entry.timestampS),
     successor: entry.successor,
     confirmed: String(entry.confirmed),
-    contents: contents(entry.block, jsonBlock),
+    contents: showContents(entry.block, jsonBlock),
     ...(entry.kind === null ? {} : { subtype: entry.kind }),
   }
 }
 
 const blockInfo: Command = (node, request) =>
-  describeBlock(knownBlock(node, readHash(request)), request.flag('json_block', false))
+  describeBlock(requireBlock(node, readHash(request)), request.flag('json_block', false))
 
+/** As `block_info`, of several blocks; with `include_not_found`, unknown ones are listed and not an error. */
 const blocksInfo: Command = (node, request) => {
   const jsonBlock = request.flag('json_block', false)
   const withReceivable = request.flag('receivable', request.flag('pending', false))
@@ -64,21 +68,23 @@ const blocksInfo: Command = (node, request) => {
       notFound.push(asked)
       continue
     }
-    const waits = entry.kind === 'send' && entry.receivedBy === zeroHash ? '1' : '0'
-    const source =
-      entry.kind === 'receive' && entry.block.type === 'state'
-        ? node.ledger.blocks.get(entry.block.link)
-        : undefined
-    blocks.add(asked, {
-      ...describeBlock(entry, jsonBlock),
-      ...(withReceivable ? { pending: waits, receivable: waits } : {}),
-      ...(withReceiveHash ? { receive_hash: entry.receivedBy } : {}),
-      ...(withSource ? { source_account: source === undefined ? '0' : encodeAddress(source.account) } : {}),
-    })
+    const info = describeBlock(entry, jsonBlock)
+    if (withReceivable) {
+      const isReceivable = entry.kind === 'send' && entry.receivedBy === zeroHash ? '1' : '0'
+      Object.assign(info, { pending: isReceivable, receivable: isReceivable })
+    }
+    if (withReceiveHash) info['receive_hash'] = entry.receivedBy
+    if (withSource) {
+      const isReceive = entry.kind === 'receive' && entry.block.type === 'state'
+      const source = isReceive ? node.ledger.blocks.get(entry.block.link) : undefined
+      info['source_account'] = source === undefined ? '0' : encodeAddress(source.account)
+    }
+    blocks.add(asked, info)
   }
   return { blocks, ...(includeNotFound ? { blocks_not_found: notFound } : {}) }
 }
 
+/** What the node answers if a block that is submitted is not added. */
 const refusals: { readonly [status in Exclude<ProcessStatus, 'progress'>]: string } = {
   old: 'Old block',
   bad_signature: 'Bad signature',
@@ -94,7 +100,12 @@ const refusals: { readonly [status in Exclude<ProcessStatus, 'progress'>]: strin
   insufficient_work: 'Block work is insufficient',
 }
 
-/** Compares with the account's present balance, as the node does: so a send submitted again is refused. */
+/**
+ * Checks that a block is what the request says. Compares with the account's present balance, as the node
+ * does: so a send that is submitted again is refused.
+ *
+ * @throws RpcError if it isn't, or the block before it is unknown
+ */
 function checkSubtype(node: NodeState, block: StateBlock, subtype: string): void {
   const isOpening = block.previous === zeroHash
   if (!isOpening && !node.ledger.blocks.has(block.previous)) throw new RpcError(refusals.gap_previous)
@@ -118,6 +129,7 @@ function checkSubtype(node: NodeState, block: StateBlock, subtype: string): void
   }
 }
 
+/** Submits a block; with `force`, in the place of an unconfirmed competitor. */
 const processBlock: Command = (node, request) => {
   const block = readBlock(request)
   const subtype = request.optionalText('subtype') ?? ''
@@ -136,13 +148,15 @@ const processBlock: Command = (node, request) => {
 
 const blockHash: Command = (_node, request) => ({ hash: hashStateBlock(readBlock(request)) })
 
+/** Confirms a block after the node's delay; one that is confirmed is announced again at once. */
 const blockConfirm: Command = (node, request) => {
-  const entry = knownBlock(node, readHash(request))
+  const entry = requireBlock(node, readHash(request))
   if (entry.confirmed) node.confirmAgain(entry.hash)
   else node.scheduleConfirmation(entry.hash)
   return { started: '1' }
 }
 
+/** A field, parsed; `byDefault` if it is missing. @throws RpcError with `message` if `parse` gives null */
 function readOptional<Value>(
   request: TreeReader,
   name: string,
@@ -156,7 +170,9 @@ function readOptional<Value>(
   return value
 }
 
-/** State blocks with a key in the request; the kinds of blocks before those, and wallets, are not here. */
+/**
+ * Makes, signs and works a state block with the request's key. Older kinds, and keys of wallets, are refused.
+ */
 const blockCreate: Command = async (node, request) => {
   const type = request.text('type')
   const askedDifficulty = readDifficulty(node, request)
@@ -210,13 +226,18 @@ const blockCreate: Command = async (node, request) => {
     : (node.ledger.requiredDifficulty(unworked) ?? askedDifficulty)
   const work = givenWork === 0n ? await generateWork(node, root, difficulty) : givenWork
   if (work === null) throw new RpcError('Work generation cancellation or failure')
-  const shown = contents({ ...unworked, work }, request.flag('json_block', false))
+  const shown = showContents({ ...unworked, work }, request.flag('json_block', false))
   return { hash, difficulty: formatHex64(workDifficulty(root, work)), block: shown }
 }
 
-function createWalk(successors: boolean): Command {
+/**
+ * Makes a command that lists hashes from a block on.
+ *
+ * @param isForward towards the frontier; `reverse` turns it
+ */
+function createWalk(isForward: boolean): Command {
   return (node, request) => {
-    const forward = successors !== request.flag('reverse', false)
+    const isSuccessorNext = isForward !== request.flag('reverse', false)
     const start = readHash(request, 'block')
     const count = readCount(request)
     let offset = readOffset(request)
@@ -224,9 +245,8 @@ function createWalk(successors: boolean): Command {
     for (let entry = node.ledger.blocks.get(start); entry !== undefined && hashes.length < count;) {
       if (offset > 0) offset -= 1
       else hashes.push(entry.hash)
-      entry = node.ledger.blocks.get(
-        forward ? entry.successor : entry.block.type === 'state' ? entry.block.previous : zeroHash,
-      )
+      const previous = entry.block.type === 'state' ? entry.block.previous : zeroHash
+      entry = node.ledger.blocks.get(isSuccessorNext ? entry.successor : previous)
     }
     return { blocks: hashes }
   }
@@ -235,13 +255,14 @@ function createWalk(successors: boolean): Command {
 const confirmationHistory: Command = (node, request) => {
   const hash = request.has('hash') ? readHash(request) : null
   const shown = node.elections.history.filter((result) => hash === null || result.hash === hash)
-  const totalMs = node.elections.history.reduce((sum, result) => sum + result.durationMs, 0)
-  const confirmations = shown.map((result) => ({
-    hash: result.hash,
-    ...describeTally(result),
-  }))
-  const average = shown.length === 0 ? {} : { average: String(Math.floor(totalMs / shown.length)) }
-  return { confirmation_stats: { count: String(shown.length), ...average }, confirmations }
+  const confirmations = shown.map((result) => ({ hash: result.hash, ...describeTally(result) }))
+  const stats: { [name: string]: Tree } = { count: String(shown.length) }
+  if (shown.length > 0) {
+    // Of all results, even if one block's are shown.
+    const totalMs = node.elections.history.reduce((sum, result) => sum + result.durationMs, 0)
+    stats['average'] = String(Math.floor(totalMs / shown.length))
+  }
+  return { confirmation_stats: stats, confirmations }
 }
 
 /** The qualified root of an election: the block's root, then its previous block's hash or zeros. */
@@ -251,21 +272,22 @@ function electionRoot(entry: LedgerBlock): string {
 }
 
 const confirmationActive: Command = (node) => {
-  const roots = node.elections.activeHashes().map((hash) => electionRoot(knownBlock(node, hash)))
+  const roots = node.elections.activeHashes().map((hash) => electionRoot(requireBlock(node, hash)))
   return { confirmations: roots, unconfirmed: String(roots.length), confirmed: '0' }
 }
 
+/** Describes the election under way with a qualified root. */
 const confirmationInfo: Command = (node, request) => {
   const root = request.text('root').toUpperCase()
   if (!/^[0-9A-F]{1,128}$/.test(root)) throw new RpcError('Invalid root hash')
   const winner = node.elections
     .activeHashes()
-    .find((hash) => electionRoot(knownBlock(node, hash)) === root.padStart(128, '0'))
+    .find((hash) => electionRoot(requireBlock(node, hash)) === root.padStart(128, '0'))
   if (winner === undefined) throw new RpcError('Active confirmation not found')
-  const shown = request.flag('contents', true)
-    ? { contents: contents(knownBlock(node, winner).block, request.flag('json_block', false)) }
-    : {}
-  const blocks = new Pairs([[winner, { tally: '0', ...shown }]])
+  const candidate: { [name: string]: Tree } = { tally: '0' }
+  if (request.flag('contents', true))
+    candidate['contents'] = showContents(requireBlock(node, winner).block, request.flag('json_block', false))
+  const blocks = new Pairs([[winner, candidate]])
   return { announcements: '0', voters: '1', last_winner: winner, total_tally: '0', final_tally: '0', blocks }
 }
 

@@ -8,6 +8,7 @@ import type { Command } from './rpc-arguments.ts'
 import { readAccount, RpcError } from './rpc-arguments.ts'
 
 const rawPerNano = 10n ** 30n
+/** Online voting weight that the node assumes at least, in raw. */
 const minimumWeight = 60_000_000n * rawPerNano
 const quorumPercent = 67n
 
@@ -30,6 +31,7 @@ const blockCount: Command = (node) => ({
 
 const uptime: Command = (node) => ({ seconds: String(Math.floor((Date.now() - node.startedMs) / 1000)) })
 
+/** A secret key with its public key and address. */
 function describeKey(secretKey: string): Tree {
   const publicKey = publicKeyOf(secretKey)
   return { private: secretKey, public: publicKey, account: encodeAddress(publicKey) }

@@ -20,13 +20,14 @@ const hashesPerTurn = 2048
 /** The searches that `work_cancel` can stop, by root. */
 const runningSearches = new WeakMap<NodeState, Map<string, Set<AbortController>>>()
 
+/** The node's running searches by root; the map is kept, so that adding to it counts. */
 function searchesFor(node: NodeState): Map<string, Set<AbortController>> {
   const searches = runningSearches.get(node) ?? new Map<string, Set<AbortController>>()
   runningSearches.set(node, searches)
   return searches
 }
 
-/** @returns null if cancelled */
+/** Searches work for a root, and yields to the event loop between turns. @returns null if it is cancelled */
 export async function generateWork(
   node: NodeState,
   rootHex: string,
@@ -53,6 +54,11 @@ export function cancelAllWork(node: NodeState): void {
   for (const ofRoot of searchesFor(node).values()) for (const controller of ofRoot) controller.abort()
 }
 
+/**
+ * The difficulty that a request asks for: by a multiple of the base difficulty, or as it is; else the base.
+ *
+ * @throws RpcError if either is invalid
+ */
 export function readDifficulty(node: NodeState, request: TreeReader): bigint {
   const base = node.settings.thresholds.epoch2
   const text = request.optionalText('difficulty')
@@ -65,6 +71,7 @@ export function readDifficulty(node: NodeState, request: TreeReader): bigint {
   return difficultyFromMultiplier(multiplier, base)
 }
 
+/** The difficulty that a work value reaches, and its multiple of the base difficulty. */
 function describeWork(
   node: NodeState,
   rootHex: string,
@@ -98,14 +105,14 @@ const workGenerate: Command = async (node, request) => {
 const workValidate: Command = (node, request) => {
   const hash = readHash(request)
   const work = readOptionalWork(request)
-  const asked = readDifficulty(node, request)
+  const askedDifficulty = readDifficulty(node, request)
   const difficulty = workDifficulty(hash, work)
   const { epoch2, epoch2Receive } = node.settings.thresholds
-  const flag = (threshold: bigint): string => (difficulty >= threshold ? '1' : '0')
+  const reaches = (threshold: bigint): string => (difficulty >= threshold ? '1' : '0')
   return {
-    ...(request.has('difficulty') ? { valid: flag(asked) } : {}),
-    valid_all: flag(epoch2),
-    valid_receive: flag(epoch2Receive),
+    ...(request.has('difficulty') ? { valid: reaches(askedDifficulty) } : {}),
+    valid_all: reaches(epoch2),
+    valid_receive: reaches(epoch2Receive),
     ...describeWork(node, hash, work),
   }
 }

@@ -33,11 +33,13 @@ const controlActions = new Set([
 const maxOpenBrackets = 20
 
 export interface RpcAnswer {
+  /** What the request asks for; empty if it can't be read. */
   readonly action: string
-  /** As the node formats it. */
+  /** The JSON as the node formats it. */
   readonly text: string
 }
 
+/** Carries out a request. A refusal and a request that can't be read are answers with `error`. */
 export async function answerRpc(node: NodeState, body: string): Promise<RpcAnswer> {
   let action = ''
   try {

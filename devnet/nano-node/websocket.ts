@@ -21,6 +21,7 @@ const topics = new Set([
   'new_unconfirmed_block',
 ])
 
+/** Which results each value of the option `confirmation_type` lets through; any other value, all. */
 const confirmationTypes: { readonly [name: string]: readonly string[] } = {
   active: ['active_quorum', 'active_confirmation_height'],
   active_quorum: ['active_quorum'],
@@ -32,31 +33,34 @@ interface ConfirmationOptions {
   readonly includeBlock: boolean
   readonly includeElectionInfo: boolean
   readonly includeSidebandInfo: boolean
-  /** Null: all. */
+  /** Of results; null: all. */
   readonly types: readonly string[] | null
   /** Public keys; null: all accounts. An empty set lets nothing through. */
   accounts: Set<string> | null
 }
 
+/** Reads the options of a subscription to `confirmation`; without any, the node's defaults. */
 function readOptions(tree: Tree | undefined): ConfirmationOptions {
   const options = readTree(tree)
   // There is no wallet here, so no account passes the filter "all local accounts".
-  const filters = options.has('accounts') || options.has('all_local_accounts')
+  const hasFilter = options.has('accounts') || options.has('all_local_accounts')
   return {
     includeBlock: options.flag('include_block', true),
     includeElectionInfo: options.flag('include_election_info', false),
     includeSidebandInfo: options.flag('include_sideband_info', false),
     types: confirmationTypes[(options.optionalText('confirmation_type') ?? 'all').toLowerCase()] ?? null,
-    accounts: filters ? new Set(readKeys(options.child('accounts'))) : null,
+    accounts: hasFilter ? new Set(readKeys(options.child('accounts'))) : null,
   }
 }
 
+/** The public keys of a list of addresses, without those that are invalid. */
 function readKeys(list: Tree | undefined): string[] {
   return childTexts(list ?? '')
     .map(decodeAddress)
     .filter((publicKey) => publicKey !== null)
 }
 
+/** Adds accounts to a subscription's filter and takes others out, as the request's options say. */
 function updateOptions(current: ConfirmationOptions, tree: Tree): void {
   const options = readTree(tree)
   if (!options.has('accounts_add') && !options.has('accounts_del')) return
@@ -66,7 +70,8 @@ function updateOptions(current: ConfirmationOptions, tree: Tree): void {
   current.accounts = accounts
 }
 
-function passes(options: ConfirmationOptions, entry: LedgerBlock, result: ElectionResult): boolean {
+/** Whether a subscription's options let the confirmation of a block through. */
+function isWanted(options: ConfirmationOptions, entry: LedgerBlock, result: ElectionResult): boolean {
   if (options.types !== null && !options.types.includes(result.type)) return false
   if (options.accounts === null) return true
   // The node matches the accounts of the block in the message, so without the block nothing passes.
@@ -74,23 +79,24 @@ function passes(options: ConfirmationOptions, entry: LedgerBlock, result: Electi
   return options.accounts.has(entry.account) || options.accounts.has(entry.block.link)
 }
 
+/** A block's fields as the node shows them, with its subtype. */
 function blockWithSubtype(entry: LedgerBlock): Tree {
   return { ...blockContents(entry.block), ...(entry.kind === null ? {} : { subtype: entry.kind }) }
 }
 
+/** The message of a confirmation, with the parts that the subscription's options ask for. */
 function confirmationMessage(entry: LedgerBlock, result: ElectionResult, options: ConfirmationOptions): Tree {
-  const electionInfo = describeTally(result)
-  return {
+  const message: { [name: string]: Tree } = {
     account: encodeAddress(entry.account),
     amount: entry.amount.toString(),
     hash: entry.hash,
     confirmation_type: result.type,
-    ...(options.includeElectionInfo ? { election_info: electionInfo } : {}),
-    ...(options.includeBlock ? { block: blockWithSubtype(entry) } : {}),
-    ...(options.includeSidebandInfo
-      ? { sideband: { height: String(entry.height), local_timestamp: String(entry.timestampS) } }
-      : {}),
   }
+  if (options.includeElectionInfo) message['election_info'] = describeTally(result)
+  if (options.includeBlock) message['block'] = blockWithSubtype(entry)
+  if (options.includeSidebandInfo)
+    message['sideband'] = { height: String(entry.height), local_timestamp: String(entry.timestampS) }
+  return message
 }
 
 interface Session {
@@ -98,17 +104,19 @@ interface Session {
   readonly subscriptions: Map<string, ConfirmationOptions>
 }
 
-/** The node's subscriptions; tests can drop and duplicate their messages. */
+/** The node's websocket: connections and their subscriptions. Tests can drop and duplicate messages. */
 export class WebsocketHub {
   /** How many of the next topic messages to drop; answers to requests are never dropped. */
   dropNext = 0
-  /** Sends every topic message twice. */
-  duplicate = false
+  /** Whether to send every topic message twice. */
+  isDuplicating = false
+  /** How many topic messages were sent, dropped, and how many pings were answered. */
   sent = 0
   dropped = 0
   pings = 0
   private readonly sessions = new Set<Session>()
 
+  /** Takes the websocket connections that come to an HTTP server. */
   attach(httpServer: Server): void {
     const server = new WebSocketServer({ server: httpServer })
     server.on('connection', (socket) => {
@@ -134,6 +142,7 @@ export class WebsocketHub {
     for (const session of this.sessions) session.socket.terminate()
   }
 
+  /** Carries out a client's request; one that is not JSON cuts the connection. */
   private handle(session: Session, text: string): void {
     let request
     try {
@@ -147,10 +156,10 @@ export class WebsocketHub {
     const topic = request.optionalText('topic') ?? ''
     const options = request.child('options')
     const existing = session.subscriptions.get(topic)
-    let done = false
+    let isDone = false
     if (action === 'subscribe' && topics.has(topic)) {
       session.subscriptions.set(topic, readOptions(topic === 'confirmation' ? options : undefined))
-      done = true
+      isDone = true
     } else if (
       action === 'update' &&
       existing !== undefined &&
@@ -158,18 +167,18 @@ export class WebsocketHub {
       topic === 'confirmation'
     ) {
       updateOptions(existing, options)
-      done = true
+      isDone = true
     } else if (action === 'unsubscribe' && topics.has(topic)) {
       session.subscriptions.delete(topic)
-      done = true
+      isDone = true
     }
     const isPing = action === 'ping'
     if (isPing) this.pings += 1
-    if (!isPing && !(done && request.flag('ack', false))) return
+    if (!isPing && !(isDone && request.flag('ack', false))) return
+    const answer: { [name: string]: Tree } = { ack: isPing ? 'pong' : action, time: String(Date.now()) }
     const id = request.optionalText('id') ?? ''
-    session.socket.send(
-      formatTree({ ack: isPing ? 'pong' : action, time: String(Date.now()), ...(id === '' ? {} : { id }) }),
-    )
+    if (id !== '') answer['id'] = id
+    session.socket.send(formatTree(answer))
   }
 
   blockProcessed(entry: LedgerBlock): void {
@@ -178,10 +187,15 @@ export class WebsocketHub {
 
   blockConfirmed(entry: LedgerBlock, result: ElectionResult): void {
     this.publish('confirmation', (options) =>
-      passes(options, entry, result) ? { message: confirmationMessage(entry, result, options) } : null,
+      isWanted(options, entry, result) ? { message: confirmationMessage(entry, result, options) } : null,
     )
   }
 
+  /**
+   * Sends a message to all subscribers of a topic; drops or repeats it as tests have asked.
+   *
+   * @param compose makes the message's fields from the subscription's options; null to send nothing
+   */
   private publish(
     topic: string,
     compose: (options: ConfirmationOptions) => { [name: string]: Tree } | null,
@@ -196,7 +210,7 @@ export class WebsocketHub {
         continue
       }
       const text = formatTree({ topic, time: String(Date.now()), ...fields })
-      for (let copy = this.duplicate ? 2 : 1; copy > 0; copy -= 1) {
+      for (let copy = this.isDuplicating ? 2 : 1; copy > 0; copy -= 1) {
         socket.send(text)
         this.sent += 1
       }

@@ -20,12 +20,13 @@ export interface WorkDetails {
   readonly isReceiveOrEpoch: boolean
 }
 
+/** The least difficulty of a block with these details. */
 export function thresholdFor(thresholds: WorkThresholds, details: WorkDetails): bigint {
   if (details.epoch < 2) return thresholds.epoch1
   return details.isReceiveOrEpoch ? thresholds.epoch2Receive : thresholds.epoch2
 }
 
-/** A block with less work is refused before anything else is checked. */
+/** The least of the thresholds: a block with less work is refused before anything else is checked. */
 export function entryThreshold(thresholds: WorkThresholds): bigint {
   return thresholds.epoch1 < thresholds.epoch2Receive ? thresholds.epoch1 : thresholds.epoch2Receive
 }
@@ -58,7 +59,7 @@ export function searchWork(rootHex: string, difficulty: bigint, start: bigint, c
   return null
 }
 
-/** Searches without yielding to the event loop; for low difficulties only. */
+/** Searches work without yielding to the event loop; for low difficulties only. */
 export function findWork(rootHex: string, difficulty: bigint): bigint {
   for (let start = 0n; ; start += 4096n) {
     const work = searchWork(rootHex, difficulty, start, 4096)
@@ -66,10 +67,12 @@ export function findWork(rootHex: string, difficulty: bigint): bigint {
   }
 }
 
+/** How many times as much work a difficulty takes on average as the base difficulty. */
 export function workMultiplier(difficulty: bigint, base: bigint): number {
   return Number((1n << 64n) - base) / Number((1n << 64n) - difficulty)
 }
 
+/** The difficulty that takes `multiplier` times as much work on average as the base difficulty. */
 export function difficultyFromMultiplier(multiplier: number, base: bigint): bigint {
   return BigInt.asUintN(64, (1n << 64n) - BigInt(Math.floor(Number((1n << 64n) - base) / multiplier)))
 }

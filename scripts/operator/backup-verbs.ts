@@ -10,7 +10,7 @@ import { requireMongod } from '../embedded/programs.ts'
 import type { Context } from '../../shared/context.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { readCopy } from '../../shared/servers/copy.ts'
-import { readManifest, restoreBackup, writeBackup, type Manifest } from '../../shared/operation/backup.ts'
+import { verifyBackup, restoreBackup, writeBackup, type Manifest } from '../../shared/operation/backup.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
 import { moneroDriver } from '../../shared/payments/monero/monero-driver.ts'
 import { openMoneroGateway } from '../../shared/payments/monero/monero-gateway.ts'
@@ -157,7 +157,7 @@ const hostsOf = (url: string): string =>
     .replace(/^.*@/, '')
 
 async function restore(folder: string, to: string, env: NodeJS.ProcessEnv, dryRun: boolean): Promise<Shown> {
-  const manifest = await readManifest(folder)
+  const manifest = await verifyBackup(folder)
   const isUrl = /^mongodb(\+srv)?:\/\//.test(to)
   const target = isUrl ? hostsOf(to) : path.resolve(to)
   const fields = {

@@ -17,7 +17,7 @@ export const MIN_DELIVERY_HOURS = 0.001
 export const MAX_DELIVERY_HOURS = 720
 export const MAX_DELIVERY_BYTES = 64 * 1024
 export const MAX_REASON_LENGTH = 2_000
-/** What a deadline that fell into an outage of the API gets, from the first request that was served. */
+/** How long after the first request after an outage of the API a deadline that fell into it is put off. */
 export const OUTAGE_GRACE_MS = HOUR_MS
 
 /** A coin's longest address: an integrated one of Monero has 106 characters. */
@@ -25,13 +25,14 @@ export const MAX_ADDRESS_LENGTH = 110
 
 /** How often an API process notes that it serves. A deadline is acted on once a later note is there. */
 export const SERVING_BEAT_MS = SECOND_MS
-/** No API process wrote for longer than this: an outage. A restart, or a pause of a busy machine, is none. */
+/** A longer time without such a note is an outage. A restart, or a pause of a busy machine, is shorter. */
 export const OUTAGE_GAP_MS = 15 * SECOND_MS
+/** How long after a deadline its job runs: by then a later note is there. */
 export const DEADLINE_SLACK_MS = SERVING_BEAT_MS + SECOND_MS / 2
-/** The sweep takes a deadline whose own job has not come by then. */
+/** The sweep takes a deadline that has been over for so long, in case its own job was lost. */
 export const DEADLINE_OVERDUE_SECONDS = 5
 
 export const MAX_ORDERS_SHOWN = 50
-/** Of one side of an order, the newest: whoever pays a paid order on in crumbs is owed each of them. */
+/** Of one side of an order, the newest. There may be many: each payment beyond the price is owed back. */
 export const MAX_PAYOUTS_SHOWN = 200
 export const MAX_ACCOUNTS_SHOWN = 1_000

@@ -17,7 +17,7 @@ import { coinsOf, deliverySeconds, offerContent } from './offer.ts'
 import type { offerBody, OfferQuery, OfferRecord } from './offer.ts'
 
 /**
- * Makes an offer.
+ * Stores a new offer with its ledger entry.
  *
  * @throws Refusal `invalid_field` for the venue's own address; `wrong_state` if the agent has too many open
  *   offers, or has used up today's allowance
@@ -63,7 +63,7 @@ export async function makeOffer(
   await insertInSlot(
     ctx,
     { owner: agentId, ownerField: 'agent_id', slots: MAX_OPEN_OFFERS },
-    () => ctx.offers.listSlots(agentId),
+    () => ctx.offers.listOpenSlots(agentId),
     (open_slot) => ctx.offers.insert({ ...offer, open_slot }),
     () =>
       new Refusal(
@@ -75,7 +75,7 @@ export async function makeOffer(
 }
 
 /**
- * Closes an offer; orders made from it run on.
+ * Closes an offer of the agent, and gives it as it is then; orders made from it run on.
  *
  * @throws Refusal `no_such_offer`; `not_yours`; `wrong_state` if it is closed
  */
@@ -91,7 +91,7 @@ export async function closeOffer(ctx: Context, agentId: string, offerId: string)
   return { ...offer, closed_at: at }
 }
 
-/** @throws Refusal `no_such_offer` */
+/** Reads an offer, open or closed. @throws Refusal `no_such_offer` */
 export async function findOffer(ctx: Context, offerId: string): Promise<OfferRecord> {
   const offer = await ctx.offers.find(offerId)
   if (offer === undefined)
@@ -99,10 +99,10 @@ export async function findOffer(ctx: Context, offerId: string): Promise<OfferRec
   return offer
 }
 
-/** The coins that an order can be paid in now. */
+/** Reads which coins an order can be paid in now. */
 export const listReadyCoins = async (ctx: Context): Promise<Coin[]> =>
   (await ctx.coins.listCoins()).filter((coin) => isCoinReady(ctx, coin)).map(({ _id }) => _id)
 
-/** Offers of agents that are not banned, newest first. */
+/** Lists offers that are not hidden, of agents that are not banned, newest first. */
 export const listMarket = (ctx: Context, query: OfferQuery): Promise<OfferRecord[]> =>
   listUnbanned<OfferRecord>(ctx.agents, query.limit, (limit, past) => ctx.offers.list(query, limit, past))

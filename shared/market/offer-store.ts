@@ -9,7 +9,7 @@ import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pendin
 import { offerFields, type OfferQuery, type OfferRecord } from './offer.ts'
 
 const offerSchema = schemaOf<OfferRecord>('offers', { ...offerFields, ...hiddenFields, ...pendingField })
-/** Each index has the fields that a list filters by, so that no offer is read only to be left out. */
+/** The fields that a list filters by: in the index of each list, so that no offer is read to be left out. */
 const FILTERED = {
   agent_id: 1,
   price_usd_cents: 1,
@@ -33,14 +33,13 @@ export function createOfferStore(connection: Connection) {
   const shareReads = createSharedReads<OfferRecord[]>()
   return {
     models: { offers: offers.model },
+    /** @throws a duplicate-key error on `agent_id` if another offer of the agent has its `open_slot` */
     insert: (offer: OfferRecord) => offers.insert([offer]),
-    async listSlots(agentId: string): Promise<number[]> {
-      const found = await offers.all({ agent_id: agentId, open_slot: some }, { fields: { open_slot: 1 } })
-      return found.flatMap(({ open_slot: slot }) => slot ?? [])
-    },
+    listOpenSlots: (agentId: string): Promise<number[]> =>
+      offers.model.distinct('open_slot', { agent_id: agentId, open_slot: some }).exec(),
     find: (offerId: string) => offers.one({ _id: offerId }),
     setHidden: createSetHidden(offers.model),
-    /** Offers that are not hidden, newest first; with `past`, without those of the agents that it names. */
+    /** Offers that are not hidden, newest first. @param past where the list goes on, whom it leaves out */
     async list(query: OfferQuery, limit: number, past?: Past<{ _id: string }>): Promise<OfferRecord[]> {
       const { agent, before, currency, max_price: maxPrice, status } = query
       const older = past?.after._id ?? before
@@ -54,12 +53,12 @@ export function createOfferStore(connection: Connection) {
         ...(currency === undefined ? {} : { [`payout_addresses.${currency}`]: { $gt: '' } }),
       }
       return shareReads(JSON.stringify([filter, limit]), () => {
-        const found = offers.model.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit)
-        if (agent === undefined || status === 'closed') found.hint(LISTS[status].name)
-        return found.lean<OfferRecord[]>().exec()
+        const reading = offers.model.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit)
+        if (agent === undefined || status === 'closed') reading.hint(LISTS[status].name)
+        return reading.lean<OfferRecord[]>().exec()
       })
     },
-    /** @returns false if the offer is closed already, or of another agent */
+    /** Closes an offer. @returns false if it is closed already, or of another agent */
     close: (offerId: string, agentId: string, at: number, entry: PendingEntry) =>
       offers.change(
         { _id: offerId, agent_id: agentId, open: true },

@@ -8,16 +8,9 @@ import { countView, hex, hexOrEmpty, idView, unixTime } from '../foundation/sche
 import { cursorField, idField, limitQuery, notBlank, text, titleText } from '../foundation/schema.ts'
 import { maybe, nested, number, text as stored, type RecordOf } from '../servers/fields.ts'
 import { HOUR_MS, SECOND_MS } from '../foundation/time.ts'
-import {
-  MARKET_FEE_PERCENT,
-  MAX_ADDRESS_LENGTH,
-  MAX_DELIVERY_HOURS,
-  MAX_DESCRIPTION_LENGTH,
-  MAX_ORDER_USD_CENTS,
-  MAX_TITLE_LENGTH,
-  MIN_DELIVERY_HOURS,
-  MIN_ORDER_USD_CENTS,
-} from './market-terms.ts'
+import { MARKET_FEE_PERCENT, MAX_DELIVERY_HOURS, MIN_DELIVERY_HOURS } from './market-terms.ts'
+import { MAX_ADDRESS_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_TITLE_LENGTH } from './market-terms.ts'
+import { MAX_ORDER_USD_CENTS, MIN_ORDER_USD_CENTS } from './market-terms.ts'
 
 export const OFFER_STATUSES = ['open', 'closed'] as const
 
@@ -36,7 +29,7 @@ export const offerFields = {
   addresses_salt: stored,
   /** Present until the offer is closed. */
   open: maybe.flag,
-  /** Unique among the seller's open offers, which bounds their number; offers of old have none. */
+  /** 0 to 99, unique among the seller's open offers, which bounds their number; offers of old have none. */
   open_slot: maybe.number,
   closed_at: maybe.number,
 }
@@ -49,24 +42,23 @@ const priceField = z
   .number(PRICE_FORM)
   .min(usdFromCents(MIN_ORDER_USD_CENTS), PRICE_FORM)
   .max(usdFromCents(MAX_ORDER_USD_CENTS), PRICE_FORM)
-  // The nearest number to a whole count of cents, and no other.
+  // Only the number nearest to a whole count of cents, so that none with more decimals is taken.
   .refine((usd) => usdFromCents(usd * 100) === usd, PRICE_FORM)
   .meta({ description: 'at most 2 decimals', examples: [2.5] })
 
-const addressField = (coin: Coin) =>
-  text({ min: 1, max: MAX_ADDRESS_LENGTH })
+/** An optional field for an address of the coin, which it gives in its usual spelling. */
+const addressField = (coin: Coin) => {
+  const { addressForm, parseAddress } = COIN_FACTS[coin]
+  return text({ min: 1, max: MAX_ADDRESS_LENGTH })
     .transform((written, check) => {
-      const { address } = COIN_FACTS[coin].parseAddress(written) ?? {}
+      const address = parseAddress(written)?.address
       if (address !== undefined) return address
-      check.issues.push({
-        code: 'custom',
-        message: `expected ${COIN_FACTS[coin].addressForm}`,
-        input: written,
-      })
+      check.issues.push({ code: 'custom', message: `expected ${addressForm}`, input: written })
       return z.NEVER
     })
     .optional()
-    .describe(COIN_FACTS[coin].addressForm)
+    .describe(addressForm)
+}
 
 const ADDRESSES_FORM = `expected an object with an address for at least one of ${COINS.join(' and ')}`
 
@@ -125,14 +117,14 @@ export const offerView = z
     offer_id: idView('offer'),
     agent_id: idView('agent'),
     at: unixTime(),
-    title: z.string().describe('empty where hidden'),
-    description: z.string().describe('empty where hidden'),
+    title: z.string().describe('empty if hidden'),
+    description: z.string().describe('empty if hidden'),
     price_usd: z.number(),
     delivery_hours: z.number(),
-    currencies: z.array(z.enum(COINS)).describe('what an order can be paid in, where it is ready'),
+    currencies: z.array(z.enum(COINS)).describe('what an order can be paid in once it is ready'),
     currencies_ready: z.array(z.enum(COINS)).describe('those of `currencies` that can be paid in now'),
     closed_at: unixTime().nullable(),
-    salt: hexOrEmpty(64).describe('opens `content_hash` of its ledger entry; empty where hidden'),
+    salt: hexOrEmpty(64).describe('opens `content_hash` of its ledger entry; empty if hidden'),
     hidden: z.boolean(),
     verified: z.literal(false),
   })
@@ -155,14 +147,12 @@ export const marketView = z.object({
   ...countView,
   escrow_address_set: z
     .boolean()
-    .describe(
-      'true where an order can be paid now: a coin is ready, and each order gets an address of its own',
-    ),
+    .describe('true if an order can be paid now: a coin is ready, and each order gets an address of its own'),
   how_it_works: z.array(z.string()),
   honest_limits: z.array(z.string()),
 })
 
-/** What the ledger's `content_hash` of an offer commits to. */
+/** The fields that the ledger's `content_hash` of an offer commits to. */
 export const offerContent = ({ title, description }: Pick<OfferRecord, 'title' | 'description'>) => ({
   description,
   title,
@@ -172,11 +162,11 @@ export const offerContent = ({ title, description }: Pick<OfferRecord, 'title' |
 export const coinsOf = (offer: Pick<OfferRecord, 'payout_addresses'>): Coin[] =>
   COINS.filter((coin) => offer.payout_addresses[coin] !== undefined)
 
-/** Whole seconds, rounded up: 4 for the shortest delivery time. */
+/** A delivery time in whole seconds, rounded up: 4 for the shortest. */
 export const deliverySeconds = (hours: number): number => Math.ceil((hours * HOUR_MS) / SECOND_MS)
 
-/** An offer as anyone may see it. @param ready the coins that can be paid in now */
-export function viewOffer(offer: OfferRecord, ready: readonly Coin[]): z.input<typeof offerView> {
+/** An offer as anyone may see it. @param readyCoins those that orders can be paid in now */
+export function viewOffer(offer: OfferRecord, readyCoins: readonly Coin[]): z.input<typeof offerView> {
   const hidden = offer.hidden_at !== undefined
   const currencies = coinsOf(offer)
   return {
@@ -188,7 +178,7 @@ export function viewOffer(offer: OfferRecord, ready: readonly Coin[]): z.input<t
     price_usd: usdFromCents(offer.price_usd_cents),
     delivery_hours: offer.delivery_hours,
     currencies,
-    currencies_ready: currencies.filter((coin) => ready.includes(coin)),
+    currencies_ready: currencies.filter((coin) => readyCoins.includes(coin)),
     closed_at: offer.closed_at ?? null,
     salt: hidden ? '' : offer.salt,
     hidden,
@@ -196,12 +186,13 @@ export function viewOffer(offer: OfferRecord, ready: readonly Coin[]): z.input<t
   }
 }
 
-/** An offer as its seller sees it. */
-export function viewOwnOffer(offer: OfferRecord, ready: readonly Coin[]): z.input<typeof ownOfferView> {
+/** An offer as its seller sees it: as viewOffer(), with the addresses and their salt. */
+export function viewOwnOffer(offer: OfferRecord, readyCoins: readonly Coin[]): z.input<typeof ownOfferView> {
   const { payout_addresses, addresses_salt } = offer
-  return { ...viewOffer(offer, ready), payout_addresses, addresses_salt }
+  return { ...viewOffer(offer, readyCoins), payout_addresses, addresses_salt }
 }
 
+/** What GET /market says besides its offers. */
 export const MARKET_PAGE = {
   fee_percent: MARKET_FEE_PERCENT,
   who_pays_the_fee: `the seller: it receives ${100 - MARKET_FEE_PERCENT} percent of the price`,
@@ -218,4 +209,4 @@ export const MARKET_PAGE = {
     'A dispute is decided by the operator alone, without appeal.',
     'A price in USD is turned into a coin when the order is made; what the coin is worth at the payout is the risk of whoever is owed it.',
   ],
-} as const
+}

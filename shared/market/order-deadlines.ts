@@ -3,22 +3,48 @@ import type { Context } from '../context.ts'
 import { isOutage } from '../servers/database.ts'
 import { pagesOf } from '../servers/records.ts'
 import { SECOND_MS, unixSeconds, nowSeconds } from '../foundation/time.ts'
-import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from './market-terms.ts'
-import { extendForOutage } from './order-schedule.ts'
+import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS } from './market-terms.ts'
+import { OUTAGE_GAP_MS, OUTAGE_GRACE_MS } from './market-terms.ts'
 import { deadlineStep } from './order-states.ts'
-import { payoutFor, releaseOrder, storeUpdate, type OrderUpdate } from './order-updates.ts'
-import { journalLinesOf, stepChange, type OrderRecord } from './order.ts'
+import { payoutFor, releaseUpdate, storeUpdate, type OrderUpdate } from './order-updates.ts'
+import { applyChange, journalLinesOf, orderEntry, stepChange } from './order.ts'
+import type { OrderChange, OrderRecord } from './order.ts'
+import type { OutageRecord } from './serving-store.ts'
 
 const BATCH_ORDERS = 100
-const LOOK_EVERY_MS = 100
+const POLL_MS = 100
+/** How many overdue times one sweep enqueues. */
+const SWEEP_TIMES = 1_000
+
+/** Enqueues the job for an order's deadline, if it has one: one job for all that are due in that second. */
+export async function enqueueDeadline(
+  ctx: Context,
+  { due_at: dueAt }: Pick<OrderRecord, 'due_at'>,
+): Promise<void> {
+  if (dueAt === undefined) return
+  const delayMs = Math.max(0, dueAt * SECOND_MS + DEADLINE_SLACK_MS - ctx.databaseNow())
+  await ctx.queues.enqueue('order-deadlines', { due_at: dueAt }, { debounceId: `due-${dueAt}`, delayMs })
+}
 
 /**
- * Acts on every order with this deadline (Unix seconds), but not before the API is known to have served at
- * that time or later. A deadline that fell into an outage is extended instead. Orders share a transaction
- * only for speed: if one of them has changed, each is tried separately.
+ * Enqueues the deadlines that no job has acted on in time; the sweep calls it. The job's own id keeps it
+ * apart from the deadline's first job, which may still be delayed.
+ */
+export async function enqueueOverdueDeadlines(ctx: Context): Promise<void> {
+  const untilSeconds = nowSeconds(ctx) - DEADLINE_OVERDUE_SECONDS
+  for (const dueAt of await ctx.orders.listDueTimes(untilSeconds, SWEEP_TIMES))
+    await ctx.queues.enqueue('order-deadlines', { due_at: dueAt }, { debounceId: `overdue-${dueAt}` })
+}
+
+/**
+ * Acts on every order with this deadline (Unix seconds); does nothing before that time, or if the API is not
+ * known to have served since. If the deadline fell into an outage of the API, it is extended instead. Orders
+ * share a transaction only for speed: if one of them has changed, each is tried separately.
+ *
+ * @throws the last failure, after all orders were tried; an outage of MongoDB at once
  */
 export async function actOnDeadline(ctx: Context, dueAt: number): Promise<void> {
-  if (nowSeconds(ctx) < dueAt || !(await hasServedSince(ctx, dueAt))) return
+  if (nowSeconds(ctx) < dueAt || !(await waitUntilServed(ctx, dueAt))) return
   const isInOutage = (await ctx.serving.findOutage(dueAt * SECOND_MS)) !== undefined
   const pages = pagesOf((after) => ctx.orders.listDue(dueAt, after, BATCH_ORDERS))
   await tryEach(pages, async (due) => {
@@ -27,11 +53,7 @@ export async function actOnDeadline(ctx: Context, dueAt: number): Promise<void> 
   })
 }
 
-/**
- * Works on each item, even if others fail.
- *
- * @throws the last failure, after all were tried; an outage at once
- */
+/** Works on each item, even if others fail. @throws the last failure at the end; an outage at once */
 async function tryEach<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
   work: (item: Item) => Promise<void>,
@@ -49,23 +71,25 @@ async function tryEach<Item>(
 }
 
 /**
- * Whether the API is known to have served at `dueAt` or later. Waits a little, since its record of that may
- * still be on its way.
+ * Waits a few seconds at most until the API's record says that it served at `dueAt` (Unix seconds) or later.
+ *
+ * @returns false if it does not say so in time, or if the API has not served for so long that it is an outage
  */
-async function hasServedSince(ctx: Context, dueAt: number): Promise<boolean> {
+async function waitUntilServed(ctx: Context, dueAt: number): Promise<boolean> {
   const giveUpAt = performance.now() + 2 * DEADLINE_SLACK_MS
   for (;;) {
-    const until = await ctx.serving.servedUntil()
-    if (until !== undefined && until >= dueAt * SECOND_MS) return true
-    if (until === undefined || ctx.databaseNow() - until > OUTAGE_GAP_MS || performance.now() > giveUpAt)
-      return false
-    await sleep(LOOK_EVERY_MS)
+    const untilMs = await ctx.serving.readServedUntil()
+    if (untilMs !== undefined && untilMs >= dueAt * SECOND_MS) return true
+    if (untilMs === undefined || ctx.databaseNow() - untilMs > OUTAGE_GAP_MS) return false
+    if (performance.now() > giveUpAt) return false
+    await sleep(POLL_MS)
   }
 }
 
 /** Ends the transaction of many orders of which one has changed since it was read. */
 class SomeChanged extends Error {}
 
+/** Acts on orders with one deadline, in one transaction, or each alone if that fails. @throws as tryEach() */
 async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
   const nowMs = ctx.databaseNow()
   const updates = due.map((before) => ({ before, payouts: [], ...deadlineUpdate(before, nowMs) }))
@@ -74,7 +98,7 @@ async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void
       if (!(await ctx.orders.changeAll(updates, session))) throw new SomeChanged()
       const payouts = updates.flatMap((update) => update.payouts)
       await ctx.payouts.insert(payouts, session)
-      const lines = updates.flatMap(({ before, change, payouts: own }) => journalLinesOf(before, change, own))
+      const lines = updates.flatMap((update) => journalLinesOf(update.before, update.change, update.payouts))
       await ctx.journal.write(lines, session)
     })
   } catch (error) {
@@ -105,15 +129,63 @@ async function actOnOne(ctx: Context, { _id: orderId, due_at: dueAt }: OrderReco
   }
 }
 
-/** No delivery in time: the buyer is owed the price. No answer in time: the order is released. */
+/**
+ * Makes the update for a deadline that has passed. No delivery in time: the buyer is owed the price. No
+ * answer in time: the order is released.
+ */
 function deadlineUpdate(order: OrderRecord, nowMs: number): OrderUpdate {
   const due = deadlineStep(order.status)
   if (due === undefined || order.due_at === undefined)
-    throw new Error(`order ${order._id} is ${order.status} and has a deadline`)
+    throw new Error(`order ${order._id} is ${order.status}, so no deadline can have passed`)
   const at = unixSeconds(nowMs)
   const late = { late_ms: nowMs - order.due_at * SECOND_MS }
-  if (due.step === 'unanswered') return releaseOrder(order, 'unanswered', at, late)
+  if (due.step === 'unanswered') return releaseUpdate(order, 'unanswered', at, late)
   const set = { ...late, closed_at: at, undelivered: true } as const
   const change = stepChange(order, 'undelivered', at, { set, unset: ['due_at'] })
   return { change, payouts: [payoutFor(order, 'buyer', 'undelivered', BigInt(order.amount_raw), at)] }
+}
+
+/**
+ * If the order's deadline fell into an outage of the API, extends it to an hour after the first request that
+ * was served again. The pay-by time is never extended: the chain can be paid meanwhile.
+ *
+ * @returns the order as it stands now
+ */
+export async function extendForOutage(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
+  let current = order
+  while (current.due_at !== undefined) {
+    const outage = await ctx.serving.findOutage(current.due_at * SECOND_MS)
+    const change = outage === undefined ? undefined : extensionFor(current, outage, nowSeconds(ctx))
+    if (change === undefined) break
+    if (await ctx.orders.change(current, change)) {
+      // The new deadline may lie in another outage.
+      current = applyChange(current, change)
+      await enqueueDeadline(ctx, current)
+    } else {
+      const stored = await ctx.orders.find(current._id)
+      if (stored === undefined) throw new Error(`order ${current._id} was there and is gone`)
+      current = stored
+    }
+  }
+  return current
+}
+
+/** Makes the change that extends an order's deadline. @returns undefined if its status has none */
+function extensionFor(order: OrderRecord, outage: OutageRecord, at: number): OrderChange | undefined {
+  const due = deadlineStep(order.status)
+  if (due === undefined || order.due_at === undefined) return undefined
+  const until = Math.ceil((outage.to_ms + OUTAGE_GRACE_MS) / SECOND_MS)
+  const extension = {
+    deadline: due.deadline,
+    was: order.due_at,
+    until,
+    outage_from: unixSeconds(outage._id),
+    outage_to: unixSeconds(outage.to_ms),
+  }
+  return {
+    step: 'extended',
+    at,
+    set: { [due.deadline]: until, due_at: until, extensions: [...(order.extensions ?? []), extension] },
+    entries: [orderEntry(order, 'extended', at, extension)],
+  }
 }

@@ -7,20 +7,15 @@ import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
 import { ANYWHERE, type PayoutState, type StoredPayout, type UnexplainedSend } from '../payments/payout.ts'
 import type { OrderPurpose, Outcome } from '../payments/purpose.ts'
 import { nowSeconds } from '../foundation/time.ts'
-import { enqueueDeadline } from './order-schedule.ts'
+import { enqueueDeadline } from './order-deadlines.ts'
 import { feeOf, stepRule } from './order-states.ts'
-import {
-  payoutFor,
-  readPayouts,
-  replaceOpenPayouts,
-  storeOwnUpdate,
-  type OrderUpdate,
-} from './order-updates.ts'
-import { priceAtReceived, priceFields, stepChange, type OrderChange, type OrderRecord } from './order.ts'
+import { payoutFor, readPayouts, replaceOpenPayouts, storeOwnUpdate } from './order-updates.ts'
+import type { OrderUpdate } from './order-updates.ts'
+import { forgiveDust, priceFields, stepChange, type OrderChange, type OrderRecord } from './order.ts'
 
 /**
  * What the market does when a payment or a payout of an order changes, in the transaction that changes it.
- * Each writes the order with its next version, so two at once conflict.
+ * What changes money writes the order with its next version, so that two at once conflict.
  */
 export const orderPurpose: OrderPurpose = {
   inTurn: (_ctx, _agentId, transact) => transact(),
@@ -50,14 +45,10 @@ export const orderPurpose: OrderPurpose = {
   payoutMoved: notePayoutState,
 }
 
-/** A change that only notes something about the payment, and leaves the status as it is. */
-const paymentNoted = (at: number, unset: OrderChange['unset'] = []): OrderChange => ({
-  step: 'payment',
-  at,
-  unset,
-})
-
-/** `invoice` counts the payment already. */
+/**
+ * Takes a confirmed payment, which `invoice` counts already: the order is paid if its price is covered; one
+ * past that owes the buyer the payment; a disputed one only keeps it.
+ */
 async function receivePayment(
   ctx: Context,
   invoice: InvoiceRecord,
@@ -67,27 +58,22 @@ async function receivePayment(
   const order = await findOrder(ctx, invoice, session)
   const at = nowSeconds(ctx)
   const isMoreUnderWay = await ctx.invoices.isUnderWay(invoice._id, { butFor: payment._id }, session)
-  const noted = paymentNoted(at, isMoreUnderWay ? [] : ['payment_seen_at'])
-  let update: OrderUpdate = { change: noted }
+  const unset: OrderChange['unset'] = isMoreUnderWay ? [] : ['payment_seen_at']
+  let update: OrderUpdate = { change: { step: 'payment', at, unset } }
   if (order.status === 'awaiting_payment') {
-    update = payIfCovered(order, netReceivedRaw(order, invoice), at) ?? update
+    update = paidUpdate(order, netReceivedRaw(order, invoice), at) ?? update
   } else if (order.status !== 'disputed') {
     // The price is held, or was given to its owner: what comes now is beyond it.
-    const excess = payoutFor(order, 'buyer', `excess/${payment._id}`, BigInt(payment.amount_raw), at)
-    update = { change: noted, payouts: [excess] }
+    update.payouts = [payoutFor(order, 'buyer', `excess/${payment._id}`, BigInt(payment.amount_raw), at)]
   }
   await storeOwnUpdate(ctx, order, update, session)
-  // Outside of the transaction: if that fails, the job finds nothing to do.
+  // Not awaited: it is no part of the transaction. If that fails, the job finds nothing to do.
   void enqueueDeadline(ctx, update.change.set ?? {})
 }
 
-/**
- * The order is paid, and the buyer is owed what exceeds the price.
- *
- * @returns undefined if the price is not covered
- */
-function payIfCovered(order: OrderRecord, receivedRaw: bigint, at: number): OrderUpdate | undefined {
-  const priced = priceAtReceived(order, receivedRaw)
+/** Makes the update for an order whose price is covered by what was received; undefined if it isn't. */
+function paidUpdate(order: OrderRecord, receivedRaw: bigint, at: number): OrderUpdate | undefined {
+  const priced = forgiveDust(order, receivedRaw)
   if (priced === undefined) return undefined
   const excessRaw = receivedRaw - BigInt(priced.amount_raw)
   const deliverBy = at + order.delivery_seconds
@@ -102,7 +88,8 @@ function payIfCovered(order: OrderRecord, receivedRaw: bigint, at: number): Orde
 }
 
 /**
- * The operator takes back a payment that it had recorded by hand. `invoice` no longer counts the payment.
+ * Takes back a payment that the operator had recorded by hand, and that `invoice` no longer counts: an order
+ * that is paid awaits its payment again, and the buyer is owed only what the other payments leave it.
  *
  * @throws Refusal `wrong_state` if the order cannot wait for its price again, or the buyer was paid too much
  */
@@ -112,33 +99,33 @@ async function undoPayment(ctx: Context, invoice: InvoiceRecord, session: Sessio
   const receivedRaw = netReceivedRaw(order, invoice)
   const priceRaw = BigInt(order.amount_raw)
   const isCovered = receivedRaw >= priceRaw
-  const isClosed = order.status === 'refunded' || order.status === 'expired'
-  if (!isCovered && !isClosed && !['awaiting_payment', 'paid', 'disputed'].includes(order.status))
+  const isGivenBack = order.status === 'refunded' || order.status === 'expired'
+  if (!isCovered && !isGivenBack && !['awaiting_payment', 'paid', 'disputed'].includes(order.status))
     throw new Refusal(
       'wrong_state',
       `The order is ${order.status}, and without this payment its price is not there; it cannot be taken back.`,
     )
-  const change =
+  const change: OrderChange =
     order.status === 'paid' && !isCovered
-      ? await awaitPaymentAgain(ctx, order, invoice, at)
-      : paymentNoted(at)
+      ? await unpaidChange(ctx, order, invoice, at)
+      : { step: 'payment', at }
   if (order.status === 'disputed') return storeOwnUpdate(ctx, order, { change }, session)
-  let dueRaw = 0n
-  if (isClosed) dueRaw = receivedRaw
-  else if (isCovered && order.status !== 'awaiting_payment') dueRaw = receivedRaw - priceRaw
-  const { open, sentRaw } = (await readPayouts(ctx, order, session)).buyer
-  if (dueRaw < sentRaw)
+  let buyerRaw = 0n
+  if (isGivenBack) buyerRaw = receivedRaw
+  else if (isCovered && order.status !== 'awaiting_payment') buyerRaw = receivedRaw - priceRaw
+  const { buyer } = await readPayouts(ctx, order, session)
+  if (buyerRaw < buyer.sentRaw)
     throw new Refusal(
       'wrong_state',
       'The buyer has been paid more than is left without this payment; it cannot be taken back.',
     )
-  const owed = { raw: dueRaw - sentRaw, reason: 'undone', at }
-  const payouts = await replaceOpenPayouts(ctx, order, 'buyer', open, owed, session)
+  const due = { raw: buyerRaw, reason: 'undone', at }
+  const payouts = await replaceOpenPayouts(ctx, order, 'buyer', buyer, due, session)
   await storeOwnUpdate(ctx, order, { change, payouts }, session)
 }
 
-/** The order waits for its full price, in a slot that may lie beyond those of new orders. */
-async function awaitPaymentAgain(ctx: Context, order: OrderRecord, invoice: InvoiceRecord, at: number) {
+/** Makes the change back to awaiting the full price, in a slot that may lie beyond those of new orders. */
+async function unpaidChange(ctx: Context, order: OrderRecord, invoice: InvoiceRecord, at: number) {
   const used = new Set(await ctx.orders.listUnpaidSlots(order.buyer_id))
   let slot = 0
   while (used.has(slot)) slot++
@@ -149,17 +136,19 @@ async function awaitPaymentAgain(ctx: Context, order: OrderRecord, invoice: Invo
   })
 }
 
-/** Everything that was received for an order and not written off. */
+/** Everything that was received for an order and not written off, in the coin's smallest unit. */
 export const netReceivedRaw = (order: OrderRecord, invoice: Pick<InvoiceRecord, 'received_raw'>): bigint =>
   BigInt(invoice.received_raw) - BigInt(order.written_off_raw)
 
-/** The lost payment counts as received until the operator decides; until then nothing is signed. */
+/**
+ * Disputes the order of a payment that the chain took back. It counts as received until the operator decides.
+ */
 async function disputeLostPayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
   const about = { payment_id: payment._id, coin: payment.coin, amount_raw: payment.amount_raw }
   await disputeByChain(ctx, await findOrder(ctx, payment, session), 'payment_lost', about, session)
 }
 
-/** Disputes an order and freezes what is owed for it. */
+/** Disputes an order, and freezes what is owed for it. @param about fields of the ledger entry */
 async function disputeByChain(
   ctx: Context,
   order: OrderRecord,
@@ -179,10 +168,11 @@ async function disputeByChain(
 }
 
 /**
- * Disputes the orders for which an unaccounted transaction may have paid a side, so that the operator decides
- * them.
+ * Disputes the orders for which an unexplained transaction may have paid a side, so that the operator decides
+ * them; each in a transaction of its own.
  *
- * @returns their ids
+ * @param orderIds the orders in question; if undefined, all that are open
+ * @returns the ids of those that are disputed now
  */
 async function disputeSuspected(
   ctx: Context,
@@ -211,21 +201,28 @@ async function disputeSuspected(
   return disputed
 }
 
-/** Not if the order was placed, or decided by the operator for the same reason, since the send was found. */
+/**
+ * Whether an unexplained send may have paid a side of the order: it went to an address of the order, or the
+ * order's refund address isn't known. Not if the order was placed, or disputed by the chain, after the send
+ * was found.
+ */
 function mayHavePaid({ at, unexplained_to: to }: UnexplainedSend, order: OrderRecord): boolean {
   if (order.at > at || (order.disputed_by === 'chain' && (order.disputed_at ?? 0) >= at)) return false
   const { payout_address: payout, refund_address: refund } = order
   return refund === undefined || [ANYWHERE, payout, refund].some((address) => to.includes(address))
 }
 
-/** What a decision had written off of the payment has come back, and is owed to the buyer. */
+/**
+ * Takes a payment that the chain has again: what a decision had written off of it counts as received again
+ * and, unless the order is disputed, is owed to the buyer.
+ */
 async function restorePayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
   const order = await findOrder(ctx, payment, session)
-  const [writtenOff, amount] = [BigInt(order.written_off_raw), BigInt(payment.amount_raw)]
-  const returned = writtenOff < amount ? writtenOff : amount
+  const [writtenOffRaw, amountRaw] = [BigInt(order.written_off_raw), BigInt(payment.amount_raw)]
+  const returnedRaw = writtenOffRaw < amountRaw ? writtenOffRaw : amountRaw
   const at = nowSeconds(ctx)
   // A decision under way still counts the payment as lost; writing the order makes one of the two conflict.
-  if (returned === 0n) return touchOrder(ctx, order, 'payment_returned', session)
+  if (returnedRaw === 0n) return touchOrder(ctx, order, 'payment_returned', session)
   const entry: PendingEntry = {
     source: `${order._id}/payment_returned/${order.version + 1}`,
     at,
@@ -236,17 +233,20 @@ async function restorePayment(ctx: Context, payment: PaymentRecord, session: Ses
       invoice_id: payment.invoice_id,
       order_id: order._id,
       coin: payment.coin,
-      amount_raw: String(returned),
+      amount_raw: String(returnedRaw),
     },
   }
-  const set = { written_off_raw: String(writtenOff - returned) }
+  const set = { written_off_raw: String(writtenOffRaw - returnedRaw) }
   const change: OrderChange = { step: 'payment_returned', at, set, entries: [entry] }
   const payouts =
-    order.status === 'disputed' ? [] : [payoutFor(order, 'buyer', `returned/${payment._id}`, returned, at)]
+    order.status === 'disputed' ? [] : [payoutFor(order, 'buyer', `returned/${payment._id}`, returnedRaw, at)]
   await storeOwnUpdate(ctx, order, { change, payouts }, session)
 }
 
-/** The buyer is owed what it has paid of the price. */
+/**
+ * Ends an order that awaits payment, with its invoice: the buyer is owed what it has paid of the price.
+ * Leaves an order in any other status as it is.
+ */
 async function expireOrder(ctx: Context, invoice: InvoiceRecord, session: Session): Promise<Outcome> {
   const order = await findOrder(ctx, invoice, session)
   if (order.status !== 'awaiting_payment') return {}
@@ -261,15 +261,17 @@ async function expireOrder(ctx: Context, invoice: InvoiceRecord, session: Sessio
   return {}
 }
 
-async function findOrder(ctx: Context, of: { _id: string; order_id?: string }, session: Session) {
-  const order = of.order_id === undefined ? undefined : await ctx.orders.find(of.order_id, session)
-  if (order === undefined) throw new Error(`${of._id} is of an order that does not exist`)
+/** Reads the order of an invoice, payment or payout. @throws Error if it has none */
+async function findOrder(ctx: Context, record: { _id: string; order_id?: string }, session: Session) {
+  const order = record.order_id === undefined ? undefined : await ctx.orders.find(record.order_id, session)
+  if (order === undefined) throw new Error(`${record._id} is of an order that does not exist`)
   return order
 }
 
 /**
- * A seller's payout that has arrived ends its order, at once or with the decision of a dispute. A payout that
- * came back is frozen while its order is disputed because of a lost payment.
+ * Updates the order of a payout that has arrived or is owed again. The seller's payout ends its order when it
+ * arrives; if the order is disputed then, the decision does. What is owed again is frozen while the chain
+ * disputes the order.
  */
 async function notePayoutState(ctx: Context, payout: StoredPayout, to: PayoutState, session: Session) {
   if (payout.order_id === undefined || !['confirmed', 'manual', 'owed'].includes(to)) return
@@ -288,11 +290,11 @@ async function notePayoutState(ctx: Context, payout: StoredPayout, to: PayoutSta
   }
 }
 
-/** Writes only a new version, so that a transaction that disputes or decides the order conflicts. */
+/** Writes nothing but a new version, so that a transaction that disputes or decides the order conflicts. */
 const touchOrder = (ctx: Context, order: OrderRecord, step: OrderChange['step'], session: Session) =>
   storeOwnUpdate(ctx, order, { change: { step, at: nowSeconds(ctx) } }, session)
 
-/** The seller has its payout. In the transaction that read the order. */
+/** Stores that the seller has its payout, in the transaction that read the order. */
 export async function markPaidOut(ctx: Context, order: OrderRecord, session: Session): Promise<void> {
   const at = nowSeconds(ctx)
   const change = stepChange(order, 'paid_out', at, { set: { paid_out_at: at } })

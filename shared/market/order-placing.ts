@@ -24,8 +24,9 @@ type OrderInvoice = InvoiceRecord & { order_id: string }
 /**
  * Orders from an offer: stores the order with its invoice, in one transaction.
  *
- * @throws Refusal `no_such_offer` `own_offer` `wrong_state` `invalid_field`, and as readAuthorship() and
- *   prepareInvoice()
+ * @throws Refusal `no_such_offer`; `own_offer`; `wrong_state` if the offer is closed or hidden, or the buyer
+ *   has too many unpaid orders; `invalid_field` for a coin or an address that cannot be used; as
+ *   readAuthorship(), chooseCoin() and prepareInvoice()
  */
 export async function placeOrder(
   ctx: Context,
@@ -59,14 +60,16 @@ export async function placeOrder(
       const expiresAt = unixSeconds(ctx.databaseNow() + ctx.config.payByMs)
       const asked = { agentId: buyerId, coin, priceUsdCents: offer.price_usd_cents, expiresAt }
       invoice ??= { ...(await prepareInvoice(ctx, asked)), order_id: orderId }
-      const order = { ...newOrder(ctx, invoice, offer, refundAddress, author), unpaid_slot }
-      const made = { order, invoice }
+      const placed = {
+        order: { ...newOrder(ctx, invoice, offer, refundAddress, author), unpaid_slot },
+        invoice,
+      }
       await ctx.database.transaction(async (session) => {
-        await ctx.orders.insert(made.order, session)
-        await ctx.invoices.insert(made.invoice, session)
+        await ctx.orders.insert(placed.order, session)
+        await ctx.invoices.insert(placed.invoice, session)
       })
       logInvoice(ctx.log, invoice)
-      return made
+      return placed
     },
     () =>
       new Refusal(
@@ -76,7 +79,12 @@ export async function placeOrder(
   )
 }
 
-/** The coin to pay in: `wanted`, or else the first of the offer's coins that is ready. @throws Refusal */
+/**
+ * Chooses the coin to pay in: `wanted`, or else the first of the offer's coins that is ready.
+ *
+ * @throws Refusal `invalid_field` if the offer does not take `wanted`; as requireReady() if that isn't ready;
+ *   `currency_not_configured` if none is
+ */
 async function chooseCoin(ctx: Context, offer: OfferRecord, wanted: Coin | undefined): Promise<Coin> {
   const accepted = coinsOf(offer)
   const paidIn = `This offer can be paid in ${accepted.join(' or ')}`
@@ -91,7 +99,7 @@ async function chooseCoin(ctx: Context, offer: OfferRecord, wanted: Coin | undef
   throw new Refusal('currency_not_configured', why, { field: 'currency' })
 }
 
-/** The order that goes with an invoice; not stored. */
+/** Makes the order that goes with an invoice, with its ledger entry and event marks; stores nothing. */
 function newOrder(
   ctx: Context,
   invoice: OrderInvoice,
@@ -103,10 +111,9 @@ function newOrder(
   const payoutAddress = offer.payout_addresses[coin]
   if (payoutAddress === undefined)
     throw new TypeError(`"coin" expected one that offer ${offer._id} has an address for, got ${coin}`)
-  const payoutSalt = newSalt()
-  const refundSalt = newSalt()
+  const [payoutSalt, refundSalt] = [newSalt(), newSalt()]
   const status = 'awaiting_payment'
-  /** In the record and in the ledger entry alike. */
+  /** Fields of the record and of the ledger entry alike. */
   const terms = {
     offer_id: offer._id,
     buyer_id: buyerId,

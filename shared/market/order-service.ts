@@ -5,35 +5,35 @@ import { commitRecord } from '../crypto/commitment.ts'
 import type { Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newSalt } from '../ledger/pending.ts'
+import type { PayoutRecord } from '../payments/payout.ts'
 import { SECOND_MS, nowSeconds } from '../foundation/time.ts'
 import { MAX_PAYOUTS_SHOWN } from './market-terms.ts'
-import { enqueueDeadline, extendForOutage } from './order-schedule.ts'
-import { ORDER_STEPS, stepObstacle, stepRule, type OrderStep } from './order-states.ts'
-import { releaseOrder, storeOwnUpdate, storeUpdate, type OrderUpdate } from './order-updates.ts'
-import type { OrderDetails, PayoutActor } from './order-views.ts'
-import { changeOrder, orderEntry, signedChange, stepChange } from './order.ts'
+import { enqueueDeadline, extendForOutage } from './order-deadlines.ts'
+import { ORDER_STEPS, stepObstacle, type PayoutActor } from './order-states.ts'
+import { releaseUpdate, storeOwnUpdate, storeUpdate, type OrderUpdate, type Side } from './order-updates.ts'
+import type { OrderDetails } from './order-views.ts'
+import { addSignature, applyChange, orderEntry, stepChange } from './order.ts'
 import type { OrderChange, OrderRecord } from './order.ts'
 import { requireAddress } from '../payments/payout-address.ts'
 
-/** The order of a step, and the signature that the agent may send with the log that it has seen. */
+/** The order of a step, and the signature that the agent may send, with the log that it has seen. */
 interface StepFields {
   order_id: string
   signature?: string | undefined
   seen?: SeenLog | undefined
 }
 
-/** The seller delivers. @throws Refusal as takeStep() and readAuthorship() */
+/** Stores the seller's delivery. @throws Refusal as takeStep() and readAuthorship() */
 export async function deliverOrder(
   ctx: Context,
   sellerId: string,
   fields: StepFields & { delivery: string },
 ) {
-  const { order_id: orderId, delivery } = fields
-  const signed = { order_id: orderId, delivery }
-  const author = await readAuthorship(ctx, sellerId, 'order delivered', signed, fields)
+  const { order_id, delivery } = fields
+  const author = await readAuthorship(ctx, sellerId, 'order delivered', { order_id, delivery }, fields)
   const salt = newSalt()
-  const deliveryHash = commitRecord(orderId, salt, { delivery })
-  const order = await takeStep(ctx, sellerId, orderId, 'delivered', author, (before, at) => {
+  const deliveryHash = commitRecord(order_id, salt, { delivery })
+  const order = await takeStep(ctx, sellerId, order_id, 'delivered', author, (before, at) => {
     const acceptBy = at + before.accept_seconds
     const set = { delivery, delivery_salt: salt, delivered_at: at, accept_by: acceptBy, due_at: acceptBy }
     const data = { accept_by: acceptBy, delivery_hash: deliveryHash }
@@ -43,36 +43,34 @@ export async function deliverOrder(
   return order
 }
 
-/** The buyer accepts: the seller is owed its share. @throws Refusal as takeStep() and readAuthorship() */
+/** Releases the order, which its buyer accepts. @throws Refusal as takeStep() and readAuthorship() */
 export async function acceptDelivery(ctx: Context, buyerId: string, fields: StepFields) {
-  const { order_id: orderId } = fields
-  const author = await readAuthorship(ctx, buyerId, 'order accepted', { order_id: orderId }, fields)
-  return takeStep(ctx, buyerId, orderId, 'accepted', author, (before, at) =>
-    releaseOrder(before, 'accepted', at),
+  const { order_id } = fields
+  const author = await readAuthorship(ctx, buyerId, 'order accepted', { order_id }, fields)
+  return takeStep(ctx, buyerId, order_id, 'accepted', author, (before, at) =>
+    releaseUpdate(before, 'accepted', at),
   )
 }
 
-/**
- * The buyer disputes the delivery: nothing is owed to either side until the operator decides.
- *
- * @throws Refusal as takeStep() and readAuthorship()
- */
+/** Stores the buyer's dispute of a delivery. @throws Refusal as takeStep() and readAuthorship() */
 export async function disputeOrder(ctx: Context, buyerId: string, fields: StepFields & { reason: string }) {
-  const { order_id: orderId, reason } = fields
-  const author = await readAuthorship(ctx, buyerId, 'dispute disputed', { order_id: orderId, reason }, fields)
+  const { order_id, reason } = fields
+  const author = await readAuthorship(ctx, buyerId, 'dispute disputed', { order_id, reason }, fields)
   const salt = newSalt()
-  const data = { by: 'buyer', reason_hash: commitRecord(orderId, salt, { reason }) }
-  return takeStep(ctx, buyerId, orderId, 'disputed', author, (before, at) => {
+  const data = { by: 'buyer', reason_hash: commitRecord(order_id, salt, { reason }) }
+  return takeStep(ctx, buyerId, order_id, 'disputed', author, (before, at) => {
     const set = { disputed_at: at, disputed_by: 'buyer', dispute_reason: reason, dispute_salt: salt } as const
     return { change: stepChange(before, 'disputed', at, { set, unset: ['due_at'], kind: 'dispute', data }) }
   })
 }
 
 /**
- * Takes a step of the side that the table in order-states.ts names, and reads the order again if it changed
- * meanwhile.
+ * Takes a buyer's or seller's step: stores what `updateFor` makes of the order as it is now, signed by
+ * `author`. If the order changes meanwhile, begins again with the changed one.
  *
- * @throws Refusal `no_such_order`; `not_yours`; `wrong_state`
+ * @returns the order with the step taken
+ * @throws Refusal `no_such_order`; `not_yours` if the step is the other side's; `wrong_state` if the table in
+ *   order-states.ts does not allow it now
  */
 async function takeStep(
   ctx: Context,
@@ -86,39 +84,32 @@ async function takeStep(
     const before = await refreshOrder(ctx, agentId, orderId)
     requireSide(before, agentId, ORDER_STEPS[step].actor)
     const at = nowSeconds(ctx)
-    requireStep(before, step, at)
-    const { change: unsigned, payouts } = updateFor(before, at)
-    const change = signedChange(before, unsigned, agentId, author)
+    const obstacle = stepObstacle(before, step, at)
+    if (obstacle !== undefined) throw new Refusal('wrong_state', obstacle, { field: 'order_id' })
+    const update = updateFor(before, at)
+    const change = addSignature(before, update.change, agentId, author)
+    const { payouts } = update
+    // A change without payouts moves no money: it is one write.
     const isStored =
       payouts === undefined
         ? await ctx.orders.change(before, change)
         : await ctx.database.transaction((session) => storeUpdate(ctx, before, { change, payouts }, session))
-    if (isStored) return changeOrder(before, change)
+    if (isStored) return applyChange(before, change)
   }
 }
 
-function requireSide(order: OrderRecord, agentId: string, side: 'buyer' | 'seller'): void {
-  if ((side === 'buyer' ? order.buyer_id : order.seller_id) === agentId) return
+/** @throws Refusal `not_yours` if the agent is the order's other side */
+function requireSide(order: OrderRecord, agentId: string, side: Side): void {
+  if (order[`${side}_id`] === agentId) return
   const why = `This step is the ${side}'s, and you are the ${side === 'buyer' ? 'seller' : 'buyer'} of this order.`
   throw new Refusal('not_yours', why, { field: 'order_id' })
 }
 
-function requireStep(order: OrderRecord, step: OrderStep, at: number): void {
-  const obstacle = stepObstacle(order, step, at)
-  if (obstacle === undefined) return
-  const { from, deadline } = stepRule(step)
-  const why =
-    obstacle === 'status'
-      ? `The order is ${order.status}; this step needs one that is ${from.join(' or ')}.`
-      : `The order's ${deadline?.name} has passed.`
-  throw new Refusal('wrong_state', why, { field: 'order_id' })
-}
-
 /**
- * Reads an order for one of its sides. If its deadline passed during an outage of the API, it is extended
+ * Reads an order for one of its sides. If its deadline passed during an outage of the API, extends that
  * first.
  *
- * @throws Refusal `no_such_order`; `not_yours`
+ * @throws Refusal `no_such_order`; `not_yours` if the agent is neither side
  */
 export async function refreshOrder(ctx: Context, agentId: string, orderId: string): Promise<OrderRecord> {
   const order = await ctx.orders.find(orderId)
@@ -129,18 +120,18 @@ export async function refreshOrder(ctx: Context, agentId: string, orderId: strin
   return extendIfOverdue(ctx, order)
 }
 
-/** An agent's orders on either side, newest first, older than `before`; extended as by refreshOrder(). */
+/** Lists an agent's orders as orders.listByAgent(); deadlines are extended as by refreshOrder(). */
 export async function listOrders(
   ctx: Context,
   agentId: string,
   before: string | undefined,
   limit: number,
 ): Promise<OrderRecord[]> {
-  const found = await ctx.orders.listByAgent(agentId, before, limit)
-  return Promise.all(found.map((order) => extendIfOverdue(ctx, order)))
+  const orders = await ctx.orders.listByAgent(agentId, before, limit)
+  return Promise.all(orders.map((order) => extendIfOverdue(ctx, order)))
 }
 
-/** Extends a deadline that has passed if it fell into an outage of the API, which this request has ended. */
+/** Extends a deadline that passed during an outage of the API, which this request ends. */
 async function extendIfOverdue(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
   const nowMs = ctx.databaseNow()
   if (order.due_at === undefined || order.due_at * SECOND_MS > nowMs) return order
@@ -148,21 +139,16 @@ async function extendIfOverdue(ctx: Context, order: OrderRecord): Promise<OrderR
   return extendForOutage(ctx, order)
 }
 
-/**
- * Sets the address at which the buyer is paid, once.
- *
- * @throws Refusal as takeStep() and readAuthorship(); `wrong_state` if one is set; `invalid_field`
- */
+/** Sets the buyer's address, once. @throws Refusal as refreshOrder(), readAuthorship() and storing it */
 export async function setRefundAddress(
   ctx: Context,
   buyerId: string,
   fields: StepFields & { address: string },
 ) {
-  const { order_id: orderId, address } = fields
-  const signed = { order_id: orderId, address }
-  const author = await readAuthorship(ctx, buyerId, 'order refund_address', signed, fields)
+  const { order_id, address } = fields
+  const author = await readAuthorship(ctx, buyerId, 'order refund_address', { order_id, address }, fields)
   for (;;) {
-    const before = await refreshOrder(ctx, buyerId, orderId)
+    const before = await refreshOrder(ctx, buyerId, order_id)
     requireSide(before, buyerId, 'buyer')
     const changed = await ctx.database.transaction((session) =>
       storeRefundAddress(ctx, before, address, session, author),
@@ -174,7 +160,7 @@ export async function setRefundAddress(
 /**
  * Stores the refund address in the order and in the buyer's payouts that are still owed.
  *
- * @returns undefined, with nothing written, if the order has changed since it was read
+ * @returns the changed order; undefined, with nothing written, if it has changed since `before` was read
  * @throws Refusal `wrong_state` if an address is set; `invalid_field` if no payout can be sent to this one
  */
 export async function storeRefundAddress(
@@ -198,15 +184,15 @@ export async function storeRefundAddress(
     set: { refund_address: address, refund_salt: salt },
     entries: [orderEntry(before, 'refund_address', at, data)],
   } as const
-  const change = signedChange(before, unsigned, before.buyer_id, author)
+  const change = addSignature(before, unsigned, before.buyer_id, author)
   if (!(await ctx.orders.change(before, change, session))) return undefined
   await ctx.payouts.setAddress(before._id, before.buyer_id, address, session)
-  return changeOrder(before, change)
+  return applyChange(before, change)
 }
 
 /**
- * Removes the buyer's refund address from an order and notes it there as undone. It is for an address that
- * the operator gave for a payment that was then not made.
+ * Removes the buyer's refund address from an order and from the buyer's payouts, and notes it in the order as
+ * undone: the operator had named it for a payment that was then not made.
  *
  * @returns false, with nothing changed, if there is no such address or a payout to the buyer may use it
  */
@@ -215,8 +201,8 @@ export async function forgetRefundAddress(ctx: Context, orderId: string, session
   if (before?.refund_address === undefined || before.refund_salt === undefined) return false
   const { buyer_id: buyerId, refund_address: address, refund_salt: salt } = before
   const payouts = await ctx.payouts.listByOrder(orderId, session)
-  if (payouts.some((one) => one.agent_id === buyerId && !['owed', 'withdrawn'].includes(one.state)))
-    return false
+  const isUnused = ({ state }: PayoutRecord): boolean => state === 'owed' || state === 'withdrawn'
+  if (payouts.some((payout) => payout.agent_id === buyerId && !isUnused(payout))) return false
   const at = nowSeconds(ctx)
   const change: OrderChange = {
     step: 'refund_address',
@@ -230,20 +216,19 @@ export async function forgetRefundAddress(ctx: Context, orderId: string, session
   return true
 }
 
-/** What `agentId` sees of an order besides the order itself. */
+/** Reads what `agentId`, a side of the order, sees of it besides the order itself. */
 export async function readOrderDetails(
   ctx: Context,
   order: OrderRecord,
   agentId: string,
 ): Promise<OrderDetails> {
-  const [invoice, payouts, unseen] = await Promise.all([
+  const [invoice, payouts, unshown] = await Promise.all([
     agentId === order.buyer_id ? ctx.invoices.find(order.invoice_id) : undefined,
     ctx.payouts.listNewest(order._id, agentId, MAX_PAYOUTS_SHOWN + 1),
     ctx.invoices.listUnshownOrders(order.coin, order._id),
   ])
-  return { invoice, payouts, isUnseen: unseen.length > 0, payoutActor: payoutActor(ctx) }
+  return { invoice, payouts, waitsForChain: unshown.length > 0, payoutActor: payoutActor(ctx) }
 }
 
-/** Who sends payouts: this service by itself, or the operator by hand. */
 export const payoutActor = (ctx: Context): PayoutActor =>
   ctx.config.payouts === 'automatic' ? 'service' : 'operator'

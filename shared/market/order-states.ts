@@ -17,6 +17,8 @@ export const ORDER_STATUSES = Object.keys(ORDER_STATUS_MEANINGS) as OrderStatus[
 /** Who makes a transition: `chain` by confirmed payments, `service` at a deadline. */
 export const ORDER_ACTORS = ['buyer', 'seller', 'operator', 'chain', 'service'] as const
 export type OrderActor = (typeof ORDER_ACTORS)[number]
+/** Who sends payouts: the service by itself, or the operator by hand. */
+export type PayoutActor = 'service' | 'operator'
 
 export const DEADLINES = ['pay_by', 'deliver_by', 'accept_by'] as const
 export type Deadline = (typeof DEADLINES)[number]
@@ -25,7 +27,7 @@ export interface OrderStepRule {
   from: readonly OrderStatus[]
   to: OrderStatus
   actor: OrderActor
-  /** `before` that time, or `after`: from then on. No time is both, so only one of two steps can win. */
+  /** When it can be taken: `before` that time, or `after`, from then on. So of two steps only one can win. */
   deadline?: { name: Deadline; side: 'before' | 'after' }
   text: string
 }
@@ -133,33 +135,35 @@ export const ORDER_STEPS = {
 export type OrderStep = keyof typeof ORDER_STEPS
 export const ORDER_STEP_NAMES = Object.keys(ORDER_STEPS) as OrderStep[]
 
+/** The step's row of the table, with the type of any row. */
 export const stepRule = (step: OrderStep): OrderStepRule => ORDER_STEPS[step]
 
 export type OrderState = { status: OrderStatus } & { readonly [Name in Deadline]?: number }
 
-/** @returns why the step cannot be taken at this time; undefined if it can */
-export function stepObstacle(
-  order: OrderState,
-  step: OrderStep,
-  nowSeconds: number,
-): 'status' | 'deadline' | undefined {
+/** Says in a sentence why the step cannot be taken at this time; undefined if it can. */
+export function stepObstacle(order: OrderState, step: OrderStep, nowSeconds: number): string | undefined {
   const { from, deadline } = stepRule(step)
-  if (!from.includes(order.status)) return 'status'
+  if (!from.includes(order.status))
+    return `The order is ${order.status}; this step needs one that is ${from.join(' or ')}.`
   if (deadline === undefined) return undefined
   const time = order[deadline.name]
   if (time === undefined) throw new Error(`an order that is ${order.status} has no ${deadline.name}`)
-  return nowSeconds < time === (deadline.side === 'before') ? undefined : 'deadline'
+  if (deadline.side === 'before')
+    return nowSeconds < time ? undefined : `The order's ${deadline.name} has passed.`
+  return nowSeconds >= time ? undefined : `The order's ${deadline.name} has not passed.`
 }
 
-/** The step that the service takes at a deadline; an unpaid order expires with its invoice instead. */
+/**
+ * Returns the step that the service takes when an order in this status reaches its deadline, and which
+ * deadline that is; undefined if it has none. An unpaid order has none here: it expires with its invoice.
+ */
 export function deadlineStep(status: OrderStatus) {
   if (status === 'paid') return { step: 'undelivered', deadline: 'deliver_by' } as const
   if (status === 'delivered') return { step: 'unanswered', deadline: 'accept_by' } as const
   return undefined
 }
 
-/** What happens to an order next if neither side does anything. */
-export interface NextTransition {
+interface NextTransition {
   /** null if more than one status is possible. */
   to: OrderStatus | null
   /** null if a person or the chain decides when. */
@@ -167,12 +171,14 @@ export interface NextTransition {
   actor: OrderActor
 }
 
+/** What happens to an order next if neither side does anything; undefined in a final state. */
 export function nextTransition(
-  order: OrderState & { isPaymentUnderWay: boolean; payoutActor: 'service' | 'operator' },
+  order: OrderState & { payment_seen_at?: number },
+  payoutActor: PayoutActor,
 ): NextTransition | undefined {
   switch (order.status) {
     case 'awaiting_payment':
-      if (order.isPaymentUnderWay) return { to: null, at: null, actor: 'chain' }
+      if (order.payment_seen_at !== undefined) return { to: null, at: null, actor: 'chain' }
       return { to: 'expired', at: order.pay_by ?? null, actor: 'service' }
     case 'paid':
       return { to: 'refunded', at: order.deliver_by ?? null, actor: 'service' }
@@ -181,7 +187,7 @@ export function nextTransition(
     case 'disputed':
       return { to: null, at: null, actor: 'operator' }
     case 'released':
-      return { to: 'paid_out', at: null, actor: order.payoutActor }
+      return { to: 'paid_out', at: null, actor: payoutActor }
     default:
       return undefined
   }

@@ -21,10 +21,12 @@ orderSchema.index({ status: 1, _id: 1 }, only({ status: 'disputed' }, 'disputed'
 orderSchema.index(...TELLS_INDEX)
 orderSchema.index(...PENDING_INDEX)
 
-/** What a list leaves out of its orders. */
+/** The fields that the records of a list are read without. */
 const UNLISTED = { pending: 0, tells: 0, delivery: 0 } as const
 
-/** The orders that wait for one side, by its id: for the buyer to accept, or for the seller to deliver. */
+/**
+ * How to find the orders that the buyer has to accept, or the seller to deliver; `id` is the side's field.
+ */
 export const WAITING = {
   buyer: { id: 'buyer_id', filter: { status: 'delivered', due_at: some } },
   seller: { id: 'seller_id', filter: { status: 'paid', due_at: some } },
@@ -34,14 +36,14 @@ export type OrderStore = ReturnType<typeof createOrderStore>
 
 export function createOrderStore(connection: Connection) {
   const orders = recordsOf(connection.model<OrderRecord>('Order', orderSchema))
-  // Past mongoose, only changeOf() writes.
+  // Mongoose does not check what is written by this: only changeOf() may make it.
   const raw = () => orders.model.collection as unknown as mongoose.mongo.Collection<OrderRecord>
   return {
     models: { orders: orders.model },
     /** @throws a duplicate-key error on `buyer_id` if another order of the buyer has its `unpaid_slot` */
     insert: (order: OrderRecord, session: Session) => orders.insert([order], session),
     find: (orderId: string, session?: Session) => orders.one({ _id: orderId }, { session }),
-    /** An agent's orders on either side, newest first, older than `before`; without `delivery`. */
+    /** An agent's orders on either side, newest first, with ids below `before`; without `delivery`. */
     async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<OrderRecord[]> {
       const older = before === undefined ? {} : { _id: { $lt: before } }
       const list = (side: QueryFilter<OrderRecord>) =>
@@ -50,21 +52,22 @@ export function createOrderStore(connection: Connection) {
       const [bought, sold] = await Promise.all([list({ buyer_id: agentId }), list({ seller_id: agentId })])
       return [...bought, ...sold].sort((a, b) => (a._id < b._id ? 1 : -1)).slice(0, limit)
     },
-    async listUnpaidSlots(buyerId: string): Promise<number[]> {
-      const found = await orders.all({ buyer_id: buyerId, unpaid_slot: some }, { fields: { unpaid_slot: 1 } })
-      return found.flatMap(({ unpaid_slot: slot }) => slot ?? [])
-    },
-    /** What waits for an agent on one side, the next deadline first. */
+    listUnpaidSlots: (buyerId: string): Promise<number[]> =>
+      orders.model.distinct('unpaid_slot', { buyer_id: buyerId, unpaid_slot: some }).exec(),
+    /** Orders that wait for an agent on one side, the next deadline first; without `delivery`. */
     listWaiting(side: 'buyer' | 'seller', agentId: string, limit: number): Promise<OrderRecord[]> {
       const { id, filter } = WAITING[side]
       return orders.all({ [id]: agentId, ...filter }, { fields: UNLISTED, sort: { due_at: 1 }, limit })
     },
+    /** Disputed orders, the oldest first; without `delivery`. */
     listDisputed: (limit: number) =>
       orders.all({ status: 'disputed' }, { fields: UNLISTED, sort: { _id: 1 }, limit }),
     /**
-     * Orders of a coin for which one of these addresses may have been paid, or any if `addresses` is undefined:
-     * open ones, or those of `orderIds`. If no order has one of the addresses, a buyer may have named it after
-     * the backup was made from which the database was restored: then orders without a refund address count too.
+     * Orders of a coin with one of these addresses as payout or refund address: of the open orders, or of
+     * `orderIds`. An address that no order has may have been named by a buyer after the backup was made from
+     * which the database was restored: then orders without a refund address are listed too.
+     *
+     * @param addresses undefined to list the orders whatever their addresses
      */
     async listByAddress(
       coin: Coin,
@@ -75,27 +78,22 @@ export function createOrderStore(connection: Connection) {
         { status: { $in: ['paid', 'delivered'] } },
         { status: 'awaiting_payment', payment_seen_at: some },
       ]
-      const open: QueryFilter<OrderRecord> =
+      const isChosen: QueryFilter<OrderRecord> =
         orderIds === undefined ? { $or: isOpen } : { _id: { $in: [...orderIds] } }
-      if (addresses === undefined) return orders.all({ coin, ...open }, { fields: UNLISTED })
-      const isNamed = { $in: [...addresses] }
+      if (addresses === undefined) return orders.all({ coin, ...isChosen }, { fields: UNLISTED })
+      const among = { $in: [...addresses] }
       const sides = ['payout_address', 'refund_address'] as const
       const named = await Promise.all(
-        sides.map((side) => raw().distinct(side, { coin, [side]: isNamed } as object)),
+        sides.map((side) => raw().distinct(side, { coin, [side]: among } as object)),
       )
       const known = new Set(named.flat())
-      const isUnnamed = addresses.every((address) => known.has(address)) ? [] : [{ refund_address: none }]
-      const either = { $or: [...sides.map((side) => ({ [side]: isNamed })), ...isUnnamed] }
-      return orders.all({ coin, $and: [open, either] }, { fields: UNLISTED })
+      const hasAddress: QueryFilter<OrderRecord>[] = sides.map((side) => ({ [side]: among }))
+      if (!addresses.every((address) => known.has(address))) hasAddress.push({ refund_address: none })
+      return orders.all({ coin, $and: [isChosen, { $or: hasAddress }] }, { fields: UNLISTED })
     },
-    /**
-     * Orders with this deadline, in the order of their ids, from behind the id `after`; without `delivery`.
-     */
-    listDue: (dueAt: number, after: string, limit: number): Promise<OrderRecord[]> =>
-      raw()
-        .find({ due_at: dueAt, _id: { $gt: after } }, { projection: UNLISTED, limit, batchSize: limit })
-        .sort({ _id: 1 })
-        .toArray(),
+    /** Orders with this deadline and an id above `after`, by ascending ids; without `delivery`. */
+    listDue: (dueAt: number, after: string, limit: number) =>
+      orders.all({ due_at: dueAt, _id: { $gt: after } }, { fields: UNLISTED, sort: { _id: 1 }, limit }),
     /** How many orders are overdue or disputed, and for how many seconds the oldest overdue one has been. */
     async readBacklog(nowSeconds: number) {
       const isOverdue = { due_at: { $lte: nowSeconds - DEADLINE_OVERDUE_SECONDS } }
@@ -109,28 +107,29 @@ export function createOrderStore(connection: Connection) {
     },
     /** The different deadlines up to a time, the earliest first. */
     async listDueTimes(untilSeconds: number, limit: number): Promise<number[]> {
-      const times = await raw()
-        .aggregate<{ _id: number }>([
-          { $match: { due_at: { $lte: untilSeconds } } },
-          { $group: { _id: '$due_at' } },
-          { $sort: { _id: 1 } },
-          { $limit: limit },
-        ])
-        .toArray()
+      const times = await orders.model.aggregate<{ _id: number }>([
+        { $match: { due_at: { $lte: untilSeconds } } },
+        { $group: { _id: '$due_at' } },
+        { $sort: { _id: 1 } },
+        { $limit: limit },
+      ])
       return times.map(({ _id }) => _id)
     },
     /**
-     * @returns false if the order is not as `before` any more, or on the wrong side of the step's deadline
+     * Stores a change of an order, with its ledger entries and event marks.
+     *
+     * @returns false, with nothing written, if `before` is outdated, or it is the wrong side of the deadline
      */
     async change(before: OrderRecord, change: OrderChange, session?: Session): Promise<boolean> {
       const { filter, update } = changeOf(before, change)
       return orders.change(filter, update, session)
     },
-    /** @returns false if only some were changed: the caller must abort the transaction */
+    /** As change(), of many orders. @returns false if not all were changed: the caller must abort */
     async changeAll(changes: readonly { before: OrderRecord; change: OrderChange }[], session: Session) {
       const operations = changes.map(({ before, change }) => ({ updateOne: changeOf(before, change) }))
       return (await raw().bulkWrite(operations, { session })).matchedCount === changes.length
     },
+    /** Stores when a payment was first seen, if the order awaits payment and has no such time. */
     notePaymentSeen: (orderId: string, at: number, session: Session) =>
       orders.change(
         { _id: orderId, status: 'awaiting_payment', payment_seen_at: none },
@@ -143,21 +142,20 @@ export function createOrderStore(connection: Connection) {
 }
 
 /**
- * The update for a change: its filter names the status, the version and, for a step with one, the deadline.
+ * Makes the conditional update for a change: its filter names the status, the version and the deadline, if
+ * the step has one.
+ *
+ * @throws Error if the table does not allow the step from the order's status
  */
 function changeOf(before: OrderRecord, { step, at, set = {}, unset = [], entries = [] }: OrderChange) {
   const rule = Object.hasOwn(ORDER_STEPS, step) ? stepRule(step as OrderStep) : undefined
   if (rule !== undefined && !rule.from.includes(before.status))
     throw new Error(`an order that is ${before.status} cannot take the step ${step}`)
-  const { deadline } = rule ?? {}
+  const deadline = rule?.deadline
   const isInTime = deadline?.side === 'before' ? { $gt: at } : { $lte: at }
+  const filter = { _id: before._id, status: before.status, version: before.version }
   return {
-    filter: {
-      _id: before._id,
-      status: before.status,
-      version: before.version,
-      ...(deadline === undefined ? {} : { [deadline.name]: isInTime }),
-    },
+    filter: deadline === undefined ? filter : { ...filter, [deadline.name]: isInTime },
     update: {
       $set: set,
       $inc: { version: 1 },

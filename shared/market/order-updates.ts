@@ -13,8 +13,8 @@ export interface OrderUpdate {
   payouts?: PayoutRecord[]
 }
 
-/** The seller is owed its share, and the fee is taken. */
-export function releaseOrder(
+/** Makes the update that releases an order: the seller is owed its share, and the fee is taken. */
+export function releaseUpdate(
   order: OrderRecord,
   step: 'accepted' | 'unanswered',
   at: number,
@@ -28,7 +28,7 @@ export function releaseOrder(
   return { change, payouts: [payoutFor(order, 'seller', step, sellerShare(order), at)] }
 }
 
-/** A new payout to one side. `reason` and the order's next version make its source unique. */
+/** Makes a payout to one side. `reason` and the order's next version make its source unique. */
 export function payoutFor(
   order: OrderRecord,
   side: Side,
@@ -39,7 +39,7 @@ export function payoutFor(
   return newPayout({
     source: `${order._id}/${reason}/${order.version + 1}`,
     coin: order.coin,
-    agentId: side === 'buyer' ? order.buyer_id : order.seller_id,
+    agentId: order[`${side}_id`],
     orderId: order._id,
     amountRaw,
     address: side === 'buyer' ? order.refund_address : order.payout_address,
@@ -47,7 +47,7 @@ export function payoutFor(
   })
 }
 
-/** Writes the order, its payouts and the journal. @returns false, with nothing written, if it has changed */
+/** Writes the order, its payouts and the journal. @returns false, with nothing written, as orders.change() */
 export async function storeUpdate(
   ctx: Context,
   before: OrderRecord,
@@ -60,7 +60,7 @@ export async function storeUpdate(
   return true
 }
 
-/** As storeUpdate(), in the transaction that read the order: if it has changed, the transaction fails. */
+/** As storeUpdate(), in the transaction that read the order. @throws Error if the order has changed */
 export async function storeOwnUpdate(
   ctx: Context,
   order: OrderRecord,
@@ -74,38 +74,40 @@ export async function storeOwnUpdate(
 export interface SidePayouts {
   /** Owed and not yet signed: these can still be withdrawn. */
   open: PayoutRecord[]
-  /** Signed, sent, held or paid. */
+  /** The sum of those that are signed, sent, held or paid. */
   sentRaw: bigint
 }
 
+/** Reads the payouts to both sides of an order. */
 export async function readPayouts(
   ctx: Context,
   order: OrderRecord,
   session: Session,
 ): Promise<Record<Side, SidePayouts>> {
   const payouts = await ctx.payouts.listByOrder(order._id, session)
-  const of = (agentId: string): SidePayouts => {
-    const own = payouts.filter(({ agent_id, state }) => agent_id === agentId && state !== 'withdrawn')
-    const open = own.filter(({ state }) => state === 'owed')
-    return { open, sentRaw: sumAmounts(own) - sumAmounts(open) }
+  const payoutsOf = (agentId: string): SidePayouts => {
+    const all = payouts.filter(({ agent_id, state }) => agent_id === agentId && state !== 'withdrawn')
+    const open = all.filter(({ state }) => state === 'owed')
+    return { open, sentRaw: sumAmounts(all) - sumAmounts(open) }
   }
-  return { buyer: of(order.buyer_id), seller: of(order.seller_id) }
+  return { buyer: payoutsOf(order.buyer_id), seller: payoutsOf(order.seller_id) }
 }
 
 /**
- * Withdraws a side's open payouts if they are not `owedRaw` together.
+ * Withdraws a side's open payouts if they do not bring what it was sent to `due.raw`.
  *
- * @returns the payout to be stored in their place: none if they are right, or if nothing is owed
+ * @returns the payout that the caller has to store in their place, if there has to be one
  */
 export async function replaceOpenPayouts(
   ctx: Context,
   order: OrderRecord,
   side: Side,
-  open: readonly PayoutRecord[],
-  owed: { raw: bigint; reason: string; at: number },
+  { open, sentRaw }: SidePayouts,
+  due: { raw: bigint; reason: string; at: number },
   session: Session,
 ): Promise<PayoutRecord[]> {
-  if (owed.raw === sumAmounts(open)) return []
+  const openRaw = due.raw - sentRaw
+  if (openRaw === sumAmounts(open)) return []
   for (const payout of open) await withdrawPayout(ctx, payout, session)
-  return owed.raw > 0n ? [payoutFor(order, side, owed.reason, owed.raw, owed.at)] : []
+  return openRaw > 0n ? [payoutFor(order, side, due.reason, openRaw, due.at)] : []
 }

@@ -4,24 +4,11 @@ import { COINS, formatAmount, formatPrice, type Coin } from '../payments/coin.ts
 import { invoiceView, viewInvoice, type InvoiceRecord } from '../payments/invoice.ts'
 import { PAYOUT_STATES, type PayoutRecord } from '../payments/payout.ts'
 import { usdFromCents } from '../passes/pass.ts'
-import {
-  countView,
-  hex,
-  idField,
-  idView,
-  notBlank,
-  text,
-  textOfBytes,
-  unixTime,
-} from '../foundation/schema.ts'
-import {
-  MAX_ADDRESS_LENGTH,
-  MAX_DELIVERY_BYTES,
-  MAX_ORDERS_SHOWN,
-  MAX_PAYOUTS_SHOWN,
-  MAX_REASON_LENGTH,
-} from './market-terms.ts'
-import { DEADLINES, nextTransition, ORDER_ACTORS, ORDER_STATUSES } from './order-states.ts'
+import { countView, hex, idField, idView, notBlank, unixTime } from '../foundation/schema.ts'
+import { text, textOfBytes } from '../foundation/schema.ts'
+import { MAX_ADDRESS_LENGTH, MAX_DELIVERY_BYTES, MAX_REASON_LENGTH } from './market-terms.ts'
+import { MAX_ORDERS_SHOWN, MAX_PAYOUTS_SHOWN } from './market-terms.ts'
+import { DEADLINES, nextTransition, ORDER_ACTORS, ORDER_STATUSES, type PayoutActor } from './order-states.ts'
 import type { OrderRecord, StepSignature } from './order.ts'
 
 export const orderBody = z.object({
@@ -29,7 +16,7 @@ export const orderBody = z.object({
   currency: z
     .enum(COINS, `expected one of ${COINS.join(', ')}`)
     .optional()
-    .describe("one of the offer's currencies; the first that is ready where absent"),
+    .describe("one of the offer's currencies; if absent, the first that is ready"),
   refund_address: text({ min: 1, max: MAX_ADDRESS_LENGTH })
     .optional()
     .describe(
@@ -64,8 +51,8 @@ export const disputeBody = z.object({
 
 const statusField = z.enum(ORDER_STATUSES)
 const nextView = z.object({
-  to: statusField.nullable().describe('null where more than one is possible'),
-  at: unixTime().nullable().describe('null where a person or the chain decides when'),
+  to: statusField.nullable().describe('null if more than one is possible'),
+  at: unixTime().nullable().describe('null if a person or the chain decides when'),
   actor: z.enum(ORDER_ACTORS),
 })
 
@@ -155,7 +142,7 @@ export const orderView = orderSummaryView
     payouts: z
       .array(payoutView)
       .describe(`what you are owed for this order, or were paid: the newest ${MAX_PAYOUTS_SHOWN}`),
-    payouts_truncated: z.boolean().describe('true where there are more'),
+    payouts_truncated: z.boolean().describe('true if there are more'),
     salts: z
       .object({
         payout_address: saltView(),
@@ -199,6 +186,7 @@ export const waitingOrdersView = {
     .describe('what the venue owes you and has not paid yet'),
 }
 
+/** The fields of waitingOrdersView: what an agent has to do as seller and as buyer, and what it is owed. */
 export function viewWaiting(waiting: {
   toDeliver: readonly OrderRecord[]
   toAccept: readonly OrderRecord[]
@@ -206,14 +194,8 @@ export function viewWaiting(waiting: {
 }) {
   const { toDeliver, toAccept, owed } = waiting
   return {
-    orders_to_deliver: toDeliver.map(({ _id, deliver_by: deliverBy }) => ({
-      order_id: _id,
-      deliver_by: deliverBy ?? 0,
-    })),
-    deliveries_to_accept: toAccept.map(({ _id, accept_by: acceptBy }) => ({
-      order_id: _id,
-      accept_by: acceptBy ?? 0,
-    })),
+    orders_to_deliver: toDeliver.map(({ _id, deliver_by = 0 }) => ({ order_id: _id, deliver_by })),
+    deliveries_to_accept: toAccept.map(({ _id, accept_by = 0 }) => ({ order_id: _id, accept_by })),
     owed: COINS.filter((coin) => owed.all[coin] > 0n).map((currency) => ({
       currency,
       amount: formatAmount(owed.all[currency], currency),
@@ -223,16 +205,12 @@ export function viewWaiting(waiting: {
   }
 }
 
-export type PayoutActor = 'service' | 'operator'
-
-/** An order without what was delivered, as `agentId` sees it. */
+/** An order as `agentId`, one of its sides, sees it in a list: without what was delivered. */
 export function viewOrderSummary(
   order: OrderRecord,
   agentId: string,
   payoutActor: PayoutActor,
 ): z.input<typeof orderSummaryView> {
-  const { coin } = order
-  const isPaymentUnderWay = order.payment_seen_at !== undefined
   return {
     order_id: order._id,
     offer_id: order.offer_id,
@@ -241,10 +219,10 @@ export function viewOrderSummary(
     role: agentId === order.buyer_id ? 'buyer' : 'seller',
     title: order.title,
     status: order.status,
-    next_transition: nextTransition({ ...order, isPaymentUnderWay, payoutActor }) ?? null,
-    currency: coin,
+    next_transition: nextTransition(order, payoutActor) ?? null,
+    currency: order.coin,
     price_usd: usdFromCents(order.price_usd_cents),
-    amount: formatPrice(BigInt(order.amount_raw), coin),
+    amount: formatPrice(BigInt(order.amount_raw), order.coin),
     amount_raw: order.amount_raw,
     fee_raw: order.fee_raw,
     at: order.at,
@@ -266,17 +244,20 @@ export function viewOrderSummary(
 export interface OrderDetails {
   /** For the buyer alone. */
   invoice: InvoiceRecord | undefined
-  /** The viewer's own; if there are more than are shown, one more. */
+  /** The viewer's own, the oldest first; if there are more than are shown, one more. */
   payouts: readonly PayoutRecord[]
-  /** The operator recorded its payment by hand, and the chain has not shown it. */
-  isUnseen: boolean
+  /** Whether the operator recorded its payment by hand and the chain has not shown it. */
+  waitsForChain: boolean
   payoutActor: PayoutActor
 }
 
+/**
+ * An order as `agentId` sees it: its buyer with invoice and refund address, its seller with payout address.
+ */
 export function viewOrder(
   order: OrderRecord,
   agentId: string,
-  { invoice, payouts, isUnseen, payoutActor }: OrderDetails,
+  { invoice, payouts, waitsForChain, payoutActor }: OrderDetails,
 ): z.input<typeof orderView> {
   const isBuyer = agentId === order.buyer_id
   return {
@@ -287,7 +268,7 @@ export function viewOrder(
     refund_address: isBuyer ? (order.refund_address ?? null) : null,
     invoice:
       isBuyer && invoice !== undefined ? viewInvoice(invoice, order.payment_seen_at !== undefined) : null,
-    payouts: payouts.slice(-MAX_PAYOUTS_SHOWN).map((payout) => viewPayout(payout, isUnseen)),
+    payouts: payouts.slice(-MAX_PAYOUTS_SHOWN).map((payout) => viewPayout(payout, waitsForChain)),
     payouts_truncated: payouts.length > MAX_PAYOUTS_SHOWN,
     salts: {
       payout_address: isBuyer ? null : order.payout_salt,
@@ -303,7 +284,7 @@ function viewSignature({ step, agent_id, author_key, seen, signature }: StepSign
   return { step, agent_id, author_key, seen: { size: seen.size, root: seen.root }, signature }
 }
 
-function viewPayout(payout: PayoutRecord, isUnseen: boolean): z.input<typeof payoutView> {
+function viewPayout(payout: PayoutRecord, waitsForChain: boolean): z.input<typeof payoutView> {
   return {
     payout_id: payout._id,
     currency: payout.coin,
@@ -311,7 +292,7 @@ function viewPayout(payout: PayoutRecord, isUnseen: boolean): z.input<typeof pay
     amount_raw: payout.amount_raw,
     state: payout.state,
     frozen: payout.frozen === true,
-    waits_for_chain: isUnseen && payout.state === 'owed',
+    waits_for_chain: waitsForChain && payout.state === 'owed',
     to_self: payout.to_self === true,
     address: payout.address ?? null,
     tx_hash: payout.tx ?? null,

@@ -32,8 +32,8 @@ const extensionFields = {
 
 /**
  * Money is decimal text in the coin's smallest unit, times are Unix seconds. While an order awaits payment or
- * is disputed, the venue holds everything that was paid. From `paid` on it holds the price, and owes the buyer
- * at once whatever is paid beyond it.
+ * is disputed, the venue holds everything that was paid. From `paid` on it holds the price, and owes the
+ * buyer at once whatever is paid beyond it.
  */
 export const orderFields = {
   _id: text,
@@ -101,25 +101,29 @@ export interface OrderChange {
   entries?: readonly PendingEntry[]
 }
 
-/** The order as it is after the change. */
-export function changeOrder(order: OrderRecord, { set, unset = [] }: OrderChange): OrderRecord {
+/** Returns a copy of the order with the change applied and the next version; writes nothing. */
+export function applyChange(order: OrderRecord, { set, unset = [] }: OrderChange): OrderRecord {
   const changed = { ...order, ...set, version: order.version + 1 }
   return Object.fromEntries(
     Object.entries(changed).filter(([name]) => !unset.includes(name as keyof OrderRecord)),
   ) as unknown as OrderRecord
 }
 
-/** Event marks that tell both sides of a step, whoever took it. */
+/** Makes the event marks that tell both sides of a step, whoever took it. @param status the one after it */
 export const orderMarks = (
-  { _id, buyer_id: buyer, seller_id: seller }: Pick<OrderRecord, '_id' | 'buyer_id' | 'seller_id'>,
+  order: Pick<OrderRecord, '_id' | 'buyer_id' | 'seller_id'>,
   step: ChangeName | 'ordered',
   status: OrderStatus,
-): EventMark[] => [buyer, seller].map((to) => tell(to, 'order', _id, { step, status }))
+): EventMark[] =>
+  [order.buyer_id, order.seller_id].map((agentId) => tell(agentId, 'order', order._id, { step, status }))
 
-/** An order may take a step twice, so the number of the change makes the entry's source unique. */
+/**
+ * Makes the ledger entry of a change that `order` is about to get. Its source ends in the change's version,
+ * since an order may take a step twice.
+ */
 export function orderEntry(
   order: Pick<OrderRecord, '_id' | 'version'>,
-  step: ChangeName | 'ordered',
+  step: ChangeName | 'ordered' | 'taken' | 'returned',
   at: number,
   data: PendingEntry['data'] = {},
   kind: PendingEntry['kind'] = 'order',
@@ -128,7 +132,7 @@ export function orderEntry(
   return { source, at, kind, data: { order_id: order._id, step, ...data } }
 }
 
-/** The change for a step of the table: sets the new status, and has the step's ledger entry as the first. */
+/** Makes the change for a step of the table. `more` sets and unsets other fields, and adds to the entries. */
 export function stepChange(
   order: OrderRecord,
   step: OrderStep,
@@ -137,34 +141,34 @@ export function stepChange(
 ): OrderChange {
   const { set, unset = [], entries = [], data, kind } = more
   const status = stepRule(step).to
-  const own = orderEntry(order, step, at, { status, ...data }, kind)
-  return { step, at, set: { status, ...set }, unset, entries: [own, ...entries] }
+  const stepEntry = orderEntry(order, step, at, { status, ...data }, kind)
+  return { step, at, set: { status, ...set }, unset, entries: [stepEntry, ...entries] }
 }
 
-/** The change with its signer's signature, whose hash goes into the first ledger entry. */
-export function signedChange(
+/** Adds an agent's signature, if there is one, to a change, and its hash to the first ledger entry. */
+export function addSignature(
   order: Pick<OrderRecord, 'signatures'>,
   change: OrderChange,
   agentId: string,
   author?: Authorship,
 ): OrderChange {
-  const [own, ...others] = change.entries ?? []
-  if (author === undefined || own === undefined) return change
+  const [stepEntry, ...others] = change.entries ?? []
+  if (author === undefined || stepEntry === undefined) return change
   const signatures = [...(order.signatures ?? []), { ...author, step: change.step, agent_id: agentId }]
   return {
     ...change,
     set: { ...change.set, signatures },
-    entries: [{ ...own, data: { ...own.data, ...authorData(author) } }, ...others],
+    entries: [{ ...stepEntry, data: { ...stepEntry.data, ...authorData(author) } }, ...others],
   }
 }
 
 /**
- * The order with what was received as its price: if less than the price came, but not by more than dust, the
- * venue bears the difference out of its fee.
+ * Lowers an order's price to what was received if only dust is missing; the venue bears it out of its fee.
  *
- * @returns undefined if more than dust is missing
+ * @returns `order` itself if its price is covered, or a copy with the lower price and fee; undefined if more
+ *   than dust is missing
  */
-export function priceAtReceived(order: OrderRecord, receivedRaw: bigint): OrderRecord | undefined {
+export function forgiveDust(order: OrderRecord, receivedRaw: bigint): OrderRecord | undefined {
   const amount = BigInt(order.amount_raw)
   if (receivedRaw >= amount) return order
   if (missingRaw(order.coin, amount, receivedRaw) > 0n) return undefined
@@ -172,26 +176,20 @@ export function priceAtReceived(order: OrderRecord, receivedRaw: bigint): OrderR
   return { ...order, amount_raw: String(receivedRaw), fee_raw: String(fee > 0n ? fee : 0n) }
 }
 
+/** The fields that forgiveDust() may lower. */
 export const priceFields = ({ amount_raw, fee_raw }: OrderRecord) => ({ amount_raw, fee_raw })
 
 /** The price without the fee, in the smallest unit. */
 export const sellerShare = (order: Pick<OrderRecord, 'amount_raw' | 'fee_raw'>): bigint =>
   BigInt(order.amount_raw) - BigInt(order.fee_raw)
 
-/**
- * The ledger entry of a fee that is taken, or `returned` because the order is refunded after all. A fee of 0,
- * as of the smallest order in a coin that is worth very much, has no entry.
- */
+/** Makes the ledger entry of a fee that is taken, or returned by a refund after all; none for a fee of 0. */
 export function feeEntries(order: OrderRecord, at: number, step: 'taken' | 'returned'): PendingEntry[] {
   if (BigInt(order.fee_raw) === 0n) return []
-  const data = { order_id: order._id, step, coin: order.coin, amount_raw: order.fee_raw }
-  return [{ source: `${order._id}/fee/${order.version + 1}`, at, kind: 'fee', data }]
+  return [orderEntry(order, step, at, { coin: order.coin, amount_raw: order.fee_raw }, 'fee')]
 }
 
-/**
- * The journal lines of a change: new payouts, the fee and what is written off. Write them in the transaction
- * that stores the change.
- */
+/** Makes the journal lines of a change of `before`: new payouts, the fee, what is written off. */
 export function journalLinesOf(
   before: OrderRecord,
   { at, set = {}, unset = [] }: OrderChange,
@@ -199,18 +197,19 @@ export function journalLinesOf(
 ): JournalLine[] {
   const account = `order:${before._id}` as const
   const about = { coin: before.coin, at, ids: { order_id: before._id } }
-  const wasTaken = before.fee_taken === true
-  const isTaken = set.fee_taken === true || (wasTaken && !unset.includes('fee_taken'))
-  const takenBefore = wasTaken ? BigInt(before.fee_raw) : 0n
-  const takenAfter = isTaken ? BigInt(set.fee_raw ?? before.fee_raw) : 0n
+  const wasFeeTaken = before.fee_taken === true
+  const isFeeTaken = set.fee_taken === true || (wasFeeTaken && !unset.includes('fee_taken'))
+  const feeBefore = wasFeeTaken ? BigInt(before.fee_raw) : 0n
+  const feeAfter = isFeeTaken ? BigInt(set.fee_raw ?? before.fee_raw) : 0n
   const writtenOff = BigInt(set.written_off_raw ?? before.written_off_raw) - BigInt(before.written_off_raw)
   const version = before.version + 1
   return [
     ...payouts.flatMap((payout) => payoutLine(payout, 'owed', at)),
-    ...move(`${before._id}/fee/${version}`, account, 'fee', takenAfter - takenBefore, about),
+    ...move(`${before._id}/fee/${version}`, account, 'fee', feeAfter - feeBefore, about),
     ...move(`${before._id}/written_off/${version}`, account, 'lost', writtenOff, about),
   ]
 }
 
-export const sumAmounts = (of: readonly { amount_raw: string }[]): bigint =>
-  of.reduce((total, { amount_raw: amount }) => total + BigInt(amount), 0n)
+/** The sum of the records' amounts, in the coin's smallest unit. */
+export const sumAmounts = (records: readonly { amount_raw: string }[]): bigint =>
+  records.reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n)

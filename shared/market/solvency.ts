@@ -10,11 +10,21 @@ import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { MAX_ACCOUNTS_SHOWN } from './market-terms.ts'
 import { sumAmounts } from './order.ts'
 
-/** How long a sum of what is held is shown before it is read again. */
+/** How long the sums of what is held are shown before they are read again. */
 const HELD_FOR_MS = 10 * SECOND_MS
 const PAGE_ENTRIES = 2_000
 
 const amountView = z.string().describe('decimal text of the smallest unit')
+
+const accountView = z.object({
+  address: z.string(),
+  kind: z.enum(['treasury', 'invoice']),
+  expected_raw: amountView
+    .nullable()
+    .describe(
+      'of an invoice: payments confirmed there and not yet sent on; of the treasury: as last looked at',
+    ),
+})
 
 export const solvencyView = z.object({
   at: unixTime(),
@@ -41,22 +51,12 @@ export const solvencyView = z.object({
   ),
   held_at: unixTime().describe('when held was summed'),
   nano_accounts: z
-    .array(
-      z.object({
-        address: z.string(),
-        kind: z.enum(['treasury', 'invoice']),
-        expected_raw: amountView
-          .nullable()
-          .describe(
-            'of an invoice: payments confirmed there and not yet sent on; of the treasury: as last looked at',
-          ),
-      }),
-    )
+    .array(accountView)
     .describe('the accounts that hold it; a pass is paid into accounts of the same kind, so they hold more'),
   nano_accounts_truncated: z
     .boolean()
     .describe(
-      `true where there are more than ${MAX_ACCOUNTS_SHOWN}, or more payments than that in them: then some are left out`,
+      `true if there are more than ${MAX_ACCOUNTS_SHOWN}, or more payments than that in them: then some are left out`,
     ),
   how_to_check: z.array(z.string()),
   honest_limits: z.array(z.string()),
@@ -64,15 +64,23 @@ export const solvencyView = z.object({
 
 type Sums = Record<Coin, { received: bigint; paidOut: bigint; fees: bigint }>
 
-/** Makes a function that answers `GET /market/solvency`; those who ask at once share an answer. */
+/** What is owed by the entries up to `upTo`. */
+interface Counted {
+  upTo: number
+  owed: Owed
+}
+
+/** Makes a function that answers `GET /market/solvency`; requests at the same time share an answer. */
 export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof solvencyView>> {
   const shareReads = createSharedReads<z.input<typeof solvencyView>>()
-  let counted: { upTo: number; owed: Owed } | undefined
+  let counted: Counted = { upTo: -1, owed: NOTHING_OWED }
   let held: { atMs: number; sums: Sums } | undefined
 
-  /** Counts the entries since the seal, or since those that were counted before. */
-  async function countOwedNow(sealed: { upTo: number; owed: Owed }): Promise<Owed> {
-    let { upTo, owed } = counted === undefined || counted.upTo < sealed.upTo ? sealed : counted
+  /**
+   * Adds up what is owed by all entries: goes on from the last seal, or from the last count if that is newer.
+   */
+  async function countOwedNow(sealed: Counted): Promise<Owed> {
+    let { upTo, owed } = counted.upTo < sealed.upTo ? sealed : counted
     for (;;) {
       const page = await ctx.entries.list(upTo + 1, PAGE_ENTRIES)
       for (const entry of page) owed = tryAddToOwed(owed, entry).owed
@@ -114,8 +122,8 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
         }),
         held_at: unixSeconds(atMs),
         ...accounts,
-        how_to_check: [...HOW_TO_CHECK],
-        honest_limits: [...HONEST_LIMITS],
+        how_to_check: HOW_TO_CHECK,
+        honest_limits: HONEST_LIMITS,
       }
     })
 }
@@ -124,17 +132,18 @@ const HOW_TO_CHECK = [
   'Walk GET /ledger: add every payment that names an order; subtract every fee taken, every payout with step confirmed or manual, and written_off_raw of every dispute outcome; add every fee with step returned and every payout that names a step in undoes; subtract instead of adding a payment with step undone. The sums are those of the solvency entry that ends each seal.',
   'Compare owed with held: they were computed apart, one from the ledger and one from the records of payments, payouts and orders. The records were summed at held_at, up to 10 seconds ago, and the ledger just now; an entry gets its number about a second after its record is written. So the two may differ by what happened in those seconds.',
   'Ask any Nano node for the balances of nano_accounts, and compare their sum with what is owed in xno.',
-] as const
+]
 
 const HONEST_LIMITS = [
   "Nobody can see a Monero wallet's balance from outside: for xmr there is the venue's word alone.",
   'Holding the coins today says nothing of tomorrow: no code forces a payout.',
-] as const
+]
 
+/** The amount in coins, as decimal text; below 0 too. */
 const formatSigned = (raw: bigint, coin: Coin): string =>
   raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)
 
-/** What is owed by the last seal, which ends with a solvency entry, and the number of that entry. */
+/** Reads what is owed by the last seal, which ends with a solvency entry; nothing if there is none. */
 async function readSealed(ctx: Context) {
   const last = await ctx.seals.last()
   const owed = last === undefined ? undefined : closingSums(await ctx.entries.find(last.to_id), last._id)
@@ -142,48 +151,44 @@ async function readSealed(ctx: Context) {
   return { upTo: last.to_id, owed, seal: { seq: last._id, at: last.at, entry_id: last.to_id } }
 }
 
-/** What market orders brought and took, by the journal. */
+/** Sums what market orders brought and took, by the journal. */
 async function sumHeld(ctx: Context): Promise<Sums> {
-  const read = async (coin: Coin): Promise<[Coin, Sums[Coin]]> => {
+  const sumCoin = async (coin: Coin): Promise<[Coin, Sums[Coin]]> => {
     const flows = await ctx.journal.flows(coin)
     const flowOf = (from: AccountKind, to: AccountKind): bigint =>
-      flows.reduce((sum, flow) => (flow.from === from && flow.to === to ? sum + flow.sum : sum), 0n)
+      flows.find((flow) => flow.from === from && flow.to === to)?.sum ?? 0n
     const net = (from: AccountKind, to: AccountKind): bigint => flowOf(from, to) - flowOf(to, from)
     // What the chain took back counts as received until it is written off.
     const received = net('chain', 'order') + net('lost', 'order')
     const paidOut = net('owed', 'paid') + net('owed', 'operator')
     return [coin, { received, paidOut, fees: net('order', 'fee') }]
   }
-  return Object.fromEntries(await Promise.all(COINS.map(read))) as Sums
+  return Object.fromEntries(await Promise.all(COINS.map(sumCoin))) as Sums
 }
 
-const PUBLIC_COINS = COINS.filter((coin) => COIN_FACTS[coin].hasPublicAccounts)
-
-/** The accounts that hold the money of coins whose accounts anyone can look up. */
+/** Lists the accounts with the venue's money, of the coins whose accounts anyone can look up. */
 async function listAccounts(ctx: Context) {
-  const parts = await Promise.all(PUBLIC_COINS.map((coin) => listAccountsOf(ctx, coin)))
-  const accounts = parts.flatMap((part) => part.accounts)
+  const accounts: z.input<typeof accountView>[] = []
+  let isCut = false
+  for (const coin of COINS.filter((each) => COIN_FACTS[each].hasPublicAccounts)) {
+    // One payment above the limit says that there may be more accounts.
+    const [record, unswept] = await Promise.all([
+      ctx.coins.findCoin(coin),
+      ctx.invoices.listUnswept(coin, '', MAX_ACCOUNTS_SHOWN + 1),
+    ])
+    if (unswept.length > MAX_ACCOUNTS_SHOWN) isCut = true
+    const { treasury_address: treasury, treasury_raw: treasuryRaw = null } = record ?? {}
+    if (treasury !== undefined)
+      accounts.push({ address: treasury, kind: 'treasury', expected_raw: treasuryRaw })
+    const standing = unswept.filter(({ reversed_at: at }) => at === undefined)
+    const byIndex = Map.groupBy(standing, ({ address_index: index }) => index)
+    for (const { address, address_index } of await ctx.invoices.findByAddresses(coin, [...byIndex.keys()])) {
+      const expectedRaw = sumAmounts(byIndex.get(address_index) ?? [])
+      accounts.push({ address, kind: 'invoice', expected_raw: String(expectedRaw) })
+    }
+  }
   return {
     nano_accounts: accounts.slice(0, MAX_ACCOUNTS_SHOWN),
-    nano_accounts_truncated: accounts.length > MAX_ACCOUNTS_SHOWN || parts.some(({ isCut }) => isCut),
+    nano_accounts_truncated: isCut || accounts.length > MAX_ACCOUNTS_SHOWN,
   }
-}
-
-async function listAccountsOf(ctx: Context, coin: Coin) {
-  // Payments are counted: one above the limit says that there may be more accounts.
-  const [record, unswept] = await Promise.all([
-    ctx.coins.findCoin(coin),
-    ctx.invoices.listUnswept(coin, '', MAX_ACCOUNTS_SHOWN + 1),
-  ])
-  const standing = unswept.filter(({ reversed_at: at }) => at === undefined)
-  const byIndex = Map.groupBy(standing, ({ address_index: index }) => index)
-  const treasury = record?.treasury_address
-  const accounts: z.input<typeof solvencyView>['nano_accounts'] = []
-  if (treasury !== undefined)
-    accounts.push({ address: treasury, kind: 'treasury', expected_raw: record?.treasury_raw ?? null })
-  for (const { address, address_index: index } of await ctx.invoices.findByAddresses(coin, [
-    ...byIndex.keys(),
-  ]))
-    accounts.push({ address, kind: 'invoice', expected_raw: String(sumAmounts(byIndex.get(index) ?? [])) })
-  return { accounts, isCut: unswept.length > MAX_ACCOUNTS_SHOWN }
 }

@@ -21,6 +21,7 @@ type Timestamp = mongoose.mongo.Timestamp
 type ClientSession = mongoose.mongo.ClientSession
 
 const MANIFEST = 'manifest.json'
+/** The path of a collection's file within the backup's folder. */
 const fileOf = (name: string): string => path.join('database', `${name}.bson`)
 
 const manifestForm = z.object({
@@ -49,26 +50,28 @@ export type Manifest = z.output<typeof manifestForm>
 
 /** The server's error codes for a time that it no longer, or not yet, knows in full. */
 const SNAPSHOT_GONE = new Set([239, 246])
-/** A backup fails if it takes longer than the server keeps the past, which depends on the load. */
+/** A try fails if it takes longer than the server keeps the past, which depends on the load. */
 const MAX_TRIES = 3
 const BATCH = 2_000
 
 /**
- * Writes every collection of a database into a folder, as it was at one cluster time.
+ * Writes every collection of a database into a folder, as it was at one cluster time, and then the manifest.
+ * Begins again if the server has forgotten that time, at most MAX_TRIES times.
  *
  * @param keys files that belong to the network and are not in the database, for the manifest
+ * @returns the manifest
  * @throws StartError if the server forgets the past faster than the collections can be read
  */
 export async function writeBackup(db: Db, folder: string, keys: Manifest['keys']): Promise<Manifest> {
   fs.mkdirSync(path.join(folder, 'database'), { recursive: true, mode: 0o700 })
-  for (let tries = 1; ; tries++) {
+  for (let attempt = 1; ; attempt++) {
     const session = db.client.startSession({ snapshot: true })
     try {
       return await tryBackup(db, session, folder, keys)
     } catch (error) {
       if (!(error instanceof mongoose.mongo.MongoServerError) || !SNAPSHOT_GONE.has(Number(error.code)))
         throw error
-      if (tries === MAX_TRIES)
+      if (attempt === MAX_TRIES)
         throw new StartError(
           'MongoDB forgets the past faster than the backup can read it; set minSnapshotHistoryWindowInSeconds of mongod to more than the backup takes.',
           { cause: error },
@@ -79,6 +82,7 @@ export async function writeBackup(db: Db, folder: string, keys: Manifest['keys']
   }
 }
 
+/** Writes the collections and the manifest once. @throws MongoServerError if the server forgets the past */
 async function tryBackup(
   db: Db,
   session: ClientSession & { snapshotTime?: Timestamp },
@@ -118,6 +122,11 @@ async function tryBackup(
   return manifest
 }
 
+/**
+ * Writes a collection's documents as BSON into a file and syncs it.
+ *
+ * @returns how much it wrote, and its hash
+ */
 async function writeCollection(
   db: Db,
   name: string,
@@ -144,11 +153,11 @@ async function writeCollection(
 }
 
 /**
- * Reads a backup's manifest, and compares every file with its SHA-256.
+ * Reads a backup's manifest, and compares every file with its SHA-256 there.
  *
  * @throws StartError if the folder isn't a complete backup, or was changed
  */
-export async function readManifest(folder: string): Promise<Manifest> {
+export async function verifyBackup(folder: string): Promise<Manifest> {
   const file = path.join(folder, MANIFEST)
   if (!fs.existsSync(file))
     throw new StartError(`${folder} is no backup, or one that was not finished: it has no ${MANIFEST}.`)
@@ -160,6 +169,7 @@ export async function readManifest(folder: string): Promise<Manifest> {
   return manifest.data
 }
 
+/** The SHA-256 of a file, as hex; undefined if there is no such file. */
 async function hashFile(file: string): Promise<string | undefined> {
   if (!fs.existsSync(file)) return undefined
   const hash = createHash('sha256')
@@ -168,10 +178,10 @@ async function hashFile(file: string): Promise<string | undefined> {
 }
 
 /**
- * Writes a backup into an empty database, and marks that database as a copy: until it is promoted, it signs,
- * sends and gives out nothing.
+ * Writes a backup into an empty database, and marks that as a copy: until it is promoted, nothing is signed
+ * or sent from it, and no address is given out.
  *
- * @throws StartError if the database isn't empty
+ * @throws StartError if the database isn't empty, or a file has another number of documents than the manifest
  */
 export async function restoreBackup(db: Db, folder: string, manifest: Manifest): Promise<void> {
   const present = await db.listCollections({}, { nameOnly: true }).toArray()
@@ -186,7 +196,7 @@ export async function restoreBackup(db: Db, folder: string, manifest: Manifest):
     backup_at: manifest.at,
     cluster_time: manifest.cluster_time,
   })
-  for (const { name, indexes, documents } of manifest.collections) {
+  for (const { name, indexes, documents: expected } of manifest.collections) {
     if (name !== 'schema') await db.createCollection(name)
     const collection = db.collection(name)
     if (indexes.length > 0)
@@ -196,16 +206,19 @@ export async function restoreBackup(db: Db, folder: string, manifest: Manifest):
     let count = 0
     for await (const batch of readDocuments(path.join(folder, fileOf(name)))) {
       // A backup of a copy has a mark of its own, which the one above replaces.
-      const fresh = name === 'schema' ? batch.filter((one) => one['_id'] !== 'copy') : batch
-      if (fresh.length > 0) await collection.insertMany(fresh, { ordered: true })
+      const documents = name === 'schema' ? batch.filter(({ _id }) => _id !== 'copy') : batch
+      if (documents.length > 0) await collection.insertMany(documents, { ordered: true })
       count += batch.length
     }
-    if (count !== documents)
-      throw new StartError(`${fileOf(name)} has ${count} documents, and the manifest says ${documents}.`)
+    if (count !== expected)
+      throw new StartError(`${fileOf(name)} has ${count} documents, and the manifest says ${expected}.`)
   }
 }
 
-/** Options of the BSON parser under which every value keeps its type: a whole number that was a double stays one. */
+/**
+ * Options of the BSON parser under which every value keeps its type: a whole number that was a double stays
+ * one.
+ */
 const AS_STORED = {
   promoteValues: false,
   promoteLongs: false,
@@ -214,7 +227,7 @@ const AS_STORED = {
 } as const
 const LENGTH_BYTES = 4
 
-/** The documents of a collection's file, in batches. */
+/** Reads the documents of a collection's file, in batches. @throws StartError if the last one is cut off */
 async function* readDocuments(file: string): AsyncGenerator<mongoose.mongo.Document[]> {
   let rest = Buffer.alloc(0)
   for await (const chunk of fs.createReadStream(file, { highWaterMark: 1 << 20 })) {

@@ -8,11 +8,11 @@ import type { StoredPayout, TransferRecord } from '../payments/payout.ts'
 
 /*
  * What has to add up of money, worked out from the records alone, without the code that wrote them. Pure; all
- * records must have been read at one moment. Each fault is a sentence.
+ * records must have been read at one moment. Each function that checks returns a sentence for each fault.
  */
 
 /**
- * Every raw and piconero that arrived is accounted for, and once:
+ * Checks that every raw and piconero that arrived is accounted for, and once:
  *
  * 1. An invoice's `received_raw` is the sum of its settled payments.
  * 2. received + carried = what its days were bought at + what is left + what moved on, to the last raw. Days
@@ -23,6 +23,7 @@ import type { StoredPayout, TransferRecord } from '../payments/payout.ts'
  *    invoice add up to its `credited_days`.
  *
  * @param entries numbered and pending; one that just got its number may be there twice
+ * @returns a sentence for each fault
  */
 export function findMoneyFaults({
   invoices,
@@ -46,6 +47,7 @@ export function findMoneyFaults({
 
 const sum = (values: readonly bigint[]): bigint => values.reduce((total, value) => total + value, 0n)
 
+/** Checks rules 1 and 2 of findMoneyFaults() for an invoice, and that its payments are its own. */
 function checkInvoice(invoice: InvoiceRecord, payments: readonly PaymentRecord[]): string[] {
   const { _id: id, agent_id: agentId, coin, address_index: addressIndex } = invoice
   const faults: string[] = []
@@ -76,7 +78,7 @@ function checkInvoice(invoice: InvoiceRecord, payments: readonly PaymentRecord[]
   return faults
 }
 
-/** Of each agent's invoices in a coin, what moved out of some was carried into others. */
+/** Checks rule 3: of each agent's invoices in a coin, what moved out of some was carried into others. */
 function checkMoves(invoices: readonly InvoiceRecord[]): string[] {
   const totals = new Map<string, { moved: bigint; carried: bigint }>()
   for (const { agent_id, coin, moved_raw, carried_raw } of invoices) {
@@ -89,9 +91,11 @@ function checkMoves(invoices: readonly InvoiceRecord[]): string[] {
   )
 }
 
+/** Checks that no two records have the same key. @param what what the key stands for, for the sentence */
 const checkUnique = <Stored>(what: string, records: readonly Stored[], keyOf: (record: Stored) => string) =>
   new Set(records.map(keyOf)).size === records.length ? [] : [`one ${what} stands there twice`]
 
+/** Checks rule 5: payments and credited days against the ledger. @param entries by their source */
 function checkEntries(
   invoices: readonly InvoiceRecord[],
   payments: readonly PaymentRecord[],
@@ -138,7 +142,7 @@ export function moveBetween<Name>(
   balances.set(to, (balances.get(to) ?? 0n) + amountRaw)
 }
 
-/** What each account of a coin holds by the journal. */
+/** Returns what each account of one coin holds by these lines of the journal. */
 export function balancesOf(lines: readonly JournalLine[]): Map<Account, bigint> {
   const balances = new Map<Account, bigint>()
   for (const { from, to, amount_raw: raw } of lines) moveBetween(balances, from, to, BigInt(raw))
@@ -146,22 +150,24 @@ export function balancesOf(lines: readonly JournalLine[]): Map<Account, bigint> 
 }
 
 /**
- * Every account has what the records of payments, invoices, orders, payouts and transfers say, to the last
- * unit, and all of them together are 0.
+ * Checks that every account has what the records of payments, invoices, orders, payouts and transfers say, to
+ * the last unit, and that the accounts of a coin are 0 together.
+ *
+ * @returns a sentence for each fault, which begins with its coin
  */
 export function findBookFaults(read: BookRecords): string[] {
   const faults: string[] = []
   for (const coin of COINS) {
-    const own = <Stored extends { coin: Coin }>(all: readonly Stored[]): Stored[] =>
-      all.filter((one) => one.coin === coin)
-    const balances = balancesOf(own(read.lines))
+    const ofCoin = <Stored extends { coin: Coin }>(records: readonly Stored[]): Stored[] =>
+      records.filter((record) => record.coin === coin)
+    const balances = balancesOf(ofCoin(read.lines))
     const expected = expectedBalances({
-      invoices: own(read.invoices),
-      payments: own(read.payments),
-      orders: own(read.orders),
-      payouts: own(read.payouts),
-      transfers: own(read.transfers),
-      lines: own(read.lines),
+      invoices: ofCoin(read.invoices),
+      payments: ofCoin(read.payments),
+      orders: ofCoin(read.orders),
+      payouts: ofCoin(read.payouts),
+      transfers: ofCoin(read.transfers),
+      lines: ofCoin(read.lines),
     })
     for (const account of new Set([...balances.keys(), ...expected.keys()])) {
       const [byJournal, byRecords] = [balances.get(account) ?? 0n, expected.get(account) ?? 0n]
@@ -173,11 +179,11 @@ export function findBookFaults(read: BookRecords): string[] {
   return faults
 }
 
-/** Whether a line is of money that came in, or went back, beside payments: it has no other record. */
+/** Whether a line is of money that came in, or went back, without being a payment: no other record has it. */
 const isDeposit = ({ from, to }: JournalLine): boolean =>
   [from, to].includes('chain') && ['operator', 'unassigned'].includes(from === 'chain' ? to : from)
 
-/** What each account of a coin must hold by the records. */
+/** Returns what each account must hold by the records of one coin. */
 function expectedBalances({
   invoices,
   payments,

@@ -21,7 +21,7 @@ export interface Fault {
 
 export interface CheckResult {
   name: string
-  /** What was looked at. */
+  /** What holds if there are no faults. */
   title: string
   faults: Fault[]
   /** How many faults were mended before the look. */
@@ -30,13 +30,14 @@ export interface CheckResult {
 
 interface Check {
   name: string
+  /** What holds if it finds no faults. */
   title: string
   findFaults(ctx: Context): Promise<Fault[]>
   /** Mends what can be mended. @returns how many faults it mended */
   mend?(ctx: Context): Promise<number>
 }
 
-/** The books of a coin were compared lately if that was so long ago at most. */
+/** The longest that the last comparison of a coin's books with its chain may be ago. */
 const COMPARED_SECONDS = 900
 const RESTORE = `${OPERATOR} restore DIR --to URL|DATA_DIR   # of a backup from before`
 
@@ -78,6 +79,8 @@ export const CHECK_NAMES = CHECKS.map(({ name }) => name)
 /**
  * Runs every check, or `only` the one of that name, one after another. Each reads the database as it was at
  * one moment.
+ *
+ * @param mends whether to mend first what can be mended, which writes
  */
 export async function runChecks(
   ctx: Context,
@@ -92,13 +95,16 @@ export async function runChecks(
   return results
 }
 
-/** The command that shows the record which a fault's sentence names. */
-const showCommandFor = (sentence: string): string => {
+/** The command that shows the record whose id a fault's sentence has, or checks the seals if it has none. */
+function showCommandFor(sentence: string): string {
   const [id] = /\b[a-z]{3}_[0-9a-z]{26}\b/.exec(sentence) ?? []
   return id === undefined ? `${OPERATOR} check --only seals` : `${OPERATOR} show ${id}`
 }
 
-/** All reads of `work` see the database at one moment, so that writes meanwhile don't look like faults. */
+/**
+ * Runs `work` with a session whose reads all see the database at one moment, so that writes meanwhile don't
+ * look like faults.
+ */
 async function atOneMoment<T>(
   { database }: Context,
   work: (connection: Connection, session: ClientSession) => Promise<T>,
@@ -111,34 +117,40 @@ async function atOneMoment<T>(
   }
 }
 
-/** All documents of the named collections at one moment. */
+/** Reads all documents of the named collections at one moment. */
 const readCollections = <Name extends string>(
   ctx: Context,
   names: readonly Name[],
 ): Promise<Record<Name, mongo.Document[]>> =>
   atOneMoment(ctx, async (connection, session) => {
-    const read = {} as Record<Name, mongo.Document[]>
-    for (const name of names) read[name] = await connection.collection(name).find({}, { session }).toArray()
-    return read
+    const documents = {} as Record<Name, mongo.Document[]>
+    for (const name of names)
+      documents[name] = await connection.collection(name).find({}, { session }).toArray()
+    return documents
   })
 
+/** Checks that each collection has every index that its schema names. */
 async function checkIndexes({ database: { connection } }: Context): Promise<Fault[]> {
-  const lacking = await Promise.all(
+  const faults = await Promise.all(
     Object.values(connection.models).map(async ({ collection: { collectionName: name }, schema }) => {
-      const found = await connection
+      const indexes = await connection
         .collection(name)
         .indexes()
         .catch(() => [])
-      const keys = new Set(found.map(({ key }) => JSON.stringify(key)))
-      return schema.indexes().every(([key]) => keys.has(JSON.stringify(key))) ? [] : [name]
+      const keys = new Set(indexes.map(({ key }) => JSON.stringify(key)))
+      if (schema.indexes().every(([key]) => keys.has(JSON.stringify(key)))) return []
+      return [
+        {
+          what: `the collection ${name} lacks an index: nothing guards what is unique in it`,
+          command: 'start any process of the network: it makes what is missing',
+        },
+      ]
     }),
   )
-  return lacking.flat().map((name) => ({
-    what: `the collection ${name} lacks an index: nothing guards what is unique in it`,
-    command: 'start any process of the network: it makes what is missing',
-  }))
+  return faults.flat()
 }
 
+/** Checks that the ledger's entries have no gap, and that no record has lost its first entry. */
 async function checkEntries(ctx: Context): Promise<Fault[]> {
   const { gaps, lost } = await atOneMoment(ctx, async (connection, session) => ({
     gaps: await findGaps(connection, session),
@@ -147,6 +159,7 @@ async function checkEntries(ctx: Context): Promise<Fault[]> {
   return [...gaps.map((what) => ({ what, command: RESTORE })), ...lost.map(describeLost)]
 }
 
+/** Stores lost entries again, as pending ones. @returns how many */
 async function restoreEntries(ctx: Context): Promise<number> {
   let restored = 0
   for (const entry of await atOneMoment(ctx, findLostEntries)) if (await restoreEntry(ctx, entry)) restored++
@@ -160,7 +173,7 @@ const describeLost = ({ collection, id, source, isMendable }: LostEntry): Fault 
     : `${OPERATOR} show ${id}   # what its entry said is not in the record; a backup of one moment has it`,
 })
 
-/** Whether the entries are numbered from 1 without a gap. @returns a sentence for the first that isn't */
+/** Checks that the entries are numbered from 1 without a gap. @returns a sentence for the first gap */
 async function findGaps(connection: Connection, session: ClientSession): Promise<string[]> {
   const entries = connection.collection<{ _id: number }>('entries')
   const ids = { session, projection: { _id: 1 } }
@@ -175,6 +188,7 @@ async function findGaps(connection: Connection, session: ClientSession): Promise
   return [`the ledger has ${count} entries and ends at ${last._id}`]
 }
 
+/** Checks that the stored tiles of the log give the root that was signed with the newest seal. */
 async function checkLog(ctx: Context): Promise<Fault[]> {
   const last = await ctx.seals.lastSigned()
   if (last?.log_root === undefined) return []
@@ -189,7 +203,7 @@ async function checkLog(ctx: Context): Promise<Fault[]> {
   ]
 }
 
-/** The seal memory is the signer's own record of what it has signed. */
+/** Checks that the seal memory, the signer's own record of what it signed, isn't ahead of the database. */
 async function checkMemory(ctx: Context): Promise<Fault[]> {
   const file = memoryFileOf(ctx.config)
   const remembered = readMemory(file)
@@ -206,8 +220,9 @@ async function checkMemory(ctx: Context): Promise<Fault[]> {
 
 const ENTRIES_OF_MONEY = ['payment', 'pass_credit', 'fee', 'payout', 'dispute_outcome']
 
+/** Checks that payments, invoices and ledger agree: see findMoneyFaults(). */
 async function checkMoney(ctx: Context): Promise<Fault[]> {
-  const read = await atOneMoment(ctx, async (connection, session) => {
+  const records = await atOneMoment(ctx, async (connection, session) => {
     const all = async (name: string, filter = {}) =>
       connection.collection(name).find(filter, { session }).toArray()
     const numbered = await all('entries', { kind: { $in: ENTRIES_OF_MONEY } })
@@ -227,11 +242,12 @@ async function checkMoney(ctx: Context): Promise<Fault[]> {
     }
   })
   return [
-    ...findMoneyFaults(read).map((what) => ({ what, command: showCommandFor(what) })),
-    ...findOwedFaults(read.entries, read.lines).map((what) => ({ what, command: booksCommandFor(what) })),
+    ...findMoneyFaults(records).map((what) => ({ what, command: showCommandFor(what) })),
+    ...findOwedFaults(records.entries, records.lines).map((what) => ({ what, command: booksCommandFor(what) })),
   ]
 }
 
+/** Checks that the journal agrees with the records: see findBookFaults(). */
 async function checkBooks(ctx: Context): Promise<Fault[]> {
   const names = ['invoices', 'payments', 'orders', 'payouts', 'transfers', 'journal'] as const
   const { journal: lines, ...records } = await readCollections(ctx, names)
@@ -244,6 +260,7 @@ async function checkBooks(ctx: Context): Promise<Fault[]> {
 /** For a fault that begins with its coin. */
 const booksCommandFor = (what: string): string => `${OPERATOR} books --coin ${what.slice(0, 3)}`
 
+/** Checks that each work order counts as many shares as its pages hold nonces. */
 async function checkShares(ctx: Context): Promise<Fault[]> {
   return atOneMoment(ctx, async (connection, session) => {
     const counts = new Map<string, number>()
@@ -253,8 +270,8 @@ async function checkShares(ctx: Context): Promise<Fault[]> {
       counts.set(id, (counts.get(id) ?? 0) + nonces.split(' ').filter((nonce) => nonce !== '').length)
     const faults: Fault[] = []
     // The sweep deletes pages of orders whose time has long been over.
-    const kept = unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS)
-    const withPages = { $or: [{ share_pages: { $exists: true } }, { expires_at: { $gt: kept } }] }
+    const keptSince = unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS)
+    const withPages = { $or: [{ share_pages: { $exists: true } }, { expires_at: { $gt: keptSince } }] }
     for await (const { _id, shares_accepted: accepted } of connection
       .collection<{ _id: string; shares_accepted: number }>('work_orders')
       .find(withPages, { session, projection: { shares_accepted: 1 } }))
@@ -267,7 +284,7 @@ async function checkShares(ctx: Context): Promise<Fault[]> {
   })
 }
 
-/** Reads what the workers, which have the nodes, have stored about their own comparison. */
+/** Checks what the workers, which have the nodes, have stored about their comparison of books and chains. */
 async function checkChains(ctx: Context): Promise<Fault[]> {
   const now = nowSeconds(ctx)
   const faults: Fault[] = []

@@ -7,16 +7,19 @@ import { isFresh } from '../payments/rate.ts'
 import { HOUR_MS, MINUTE_MS, nowSeconds, SECOND_MS } from '../foundation/time.ts'
 import { formatGap, OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
+/** A coin's worker writes with each round: a longer silence means that there is none. */
 const UNHEARD_SECONDS = (2 * MINUTE_MS) / SECOND_MS
 const NOT_COMPARED_SECONDS = (15 * MINUTE_MS) / SECOND_MS
+/** How long a payout may be due before that is a finding. */
 const DUE_SECONDS = HOUR_MS / SECOND_MS
 
+/** What is wrong with the coins that are set up: nodes, rates, treasuries, books and payouts. */
 export const coinFindings: FindingReader = {
   name: 'coins',
   needs: 'mongodb',
   async read(ctx) {
     const configured = (await ctx.coins.listCoins()).filter((coin) => coin.configured)
-    const found = await Promise.all([
+    const findings = await Promise.all([
       ...configured.map(async (coin) => [
         ...checkCoin(coin, nowSeconds(ctx)),
         await checkRate(ctx, coin._id),
@@ -24,19 +27,19 @@ export const coinFindings: FindingReader = {
       ]),
       ...COINS.map((coin) => checkPayouts(ctx, coin)),
     ])
-    return found.flat()
+    return findings.flat()
   },
 }
 
-const amount = (raw: string | bigint, coin: Coin): string =>
+const formatSum = (raw: string | bigint, coin: Coin): string =>
   `${formatAmount(BigInt(raw), coin)} ${coin.toUpperCase()}`
 
-/** What the coin's worker has stored about its node and its books. @param now Unix seconds */
+/** Checks what the coin's worker has stored about its node and its books. @param now Unix seconds */
 function checkCoin(coin: CoinRecord, now: number): Finding[] {
   const { _id: name, halted, gap_raw: gapRaw = '0', gap_at: comparedAt } = coin
-  const found: Finding[] = []
+  const findings: Finding[] = []
   if (now - coin.alive_at > UNHEARD_SECONDS)
-    found.push({
+    findings.push({
       kind: 'coin_unheard',
       about: name,
       since: coin.alive_at,
@@ -44,7 +47,7 @@ function checkCoin(coin: CoinRecord, now: number): Finding[] {
       command: `npm run workers -- --queues ${COIN_FACTS[name].queues.watch}   # with the settings of its node`,
     })
   else if (!coin.reachable)
-    found.push({
+    findings.push({
       kind: 'coin_away',
       about: name,
       since: coin.checked_at,
@@ -53,7 +56,7 @@ function checkCoin(coin: CoinRecord, now: number): Finding[] {
       command: 'start the node, or look at its log; the network goes on by itself',
     })
   for (const [part, problem] of Object.entries(coin.problems ?? {}))
-    found.push({
+    findings.push({
       kind: 'coin_not_ready',
       about: `${name} ${part}`,
       what: `Nobody can pay with ${name} because of its ${part}`,
@@ -61,7 +64,7 @@ function checkCoin(coin: CoinRecord, now: number): Finding[] {
       command: `mend what is said, for the workers of ${name}; it is looked at again in each round`,
     })
   if (halted !== undefined)
-    found.push({
+    findings.push({
       kind: 'coin_halted',
       about: name,
       since: halted.at,
@@ -70,23 +73,24 @@ function checkCoin(coin: CoinRecord, now: number): Finding[] {
       command: `${OPERATOR} reconcile ${name}   # first with --dry-run: it shows what waits`,
     })
   if (gapRaw !== '0')
-    found.push({
+    findings.push({
       kind: 'books_gap',
       about: name,
       what: `The chain of ${name} holds ${formatGap(BigInt(gapRaw), name)} than the books say`,
       command: `${OPERATOR} books --coin ${name}`,
     })
   if (coin.reachable && comparedAt !== undefined && now - comparedAt > NOT_COMPARED_SECONDS)
-    found.push({
+    findings.push({
       kind: 'books_not_compared',
       about: name,
       since: comparedAt,
       what: `The books of ${name} have not been compared with the chain`,
       command: `${OPERATOR} books --coin ${name}`,
     })
-  return found
+  return findings
 }
 
+/** @returns undefined if there is a fresh rate of the coin */
 async function checkRate(ctx: Context, coin: Coin): Promise<Finding | undefined> {
   const rate = await ctx.coins.findRate(coin)
   if (rate !== undefined && isFresh(rate, ctx.databaseNow())) return undefined
@@ -100,30 +104,37 @@ async function checkRate(ctx: Context, coin: Coin): Promise<Finding | undefined>
   }
 }
 
-/** Whether the treasury, the account that payouts are sent from, holds what is owed. */
+/**
+ * Checks whether the treasury, the account that payouts are sent from, holds what is due and what is owed.
+ *
+ * @returns undefined if it does, or if it is not known what it holds
+ */
 async function checkTreasury(ctx: Context, record: CoinRecord): Promise<Finding | undefined> {
-  const { _id: coin, treasury_raw: heldRaw, treasury_short_raw: short = '0' } = record
+  const { _id: coin, treasury_raw: heldRaw, treasury_short_raw: shortRaw = '0' } = record
   const address = record.treasury_address ?? 'the wallet'
-  if (BigInt(short) > 0n)
+  if (BigInt(shortRaw) > 0n)
     return {
       kind: 'treasury_short',
       about: coin,
-      what: `The treasury of ${coin} lacks ${amount(short, coin)} for payouts that are due`,
-      why: heldRaw === undefined ? undefined : `it holds ${amount(heldRaw, coin)}`,
-      command: `send ${amount(short, coin)} to ${address}`,
+      what: `The treasury of ${coin} lacks ${formatSum(shortRaw, coin)} for payouts that are due`,
+      why: heldRaw === undefined ? undefined : `it holds ${formatSum(heldRaw, coin)}`,
+      command: `send ${formatSum(shortRaw, coin)} to ${address}`,
     }
   const owedRaw = (await ctx.payouts.sumUnpaid())[coin]
   if (heldRaw === undefined || BigInt(heldRaw) >= owedRaw) return undefined
   return {
     kind: 'treasury_low',
     about: coin,
-    what: `The treasury of ${coin} holds ${amount(heldRaw, coin)}, and ${amount(owedRaw, coin)} are owed`,
+    what: `The treasury of ${coin} holds ${formatSum(heldRaw, coin)}, and ${formatSum(owedRaw, coin)} are owed`,
     why: 'what was paid lately may still be on its way into it',
-    command: `send ${amount(owedRaw - BigInt(heldRaw), coin)} to ${address}`,
+    command: `send ${formatSum(owedRaw - BigInt(heldRaw), coin)} to ${address}`,
   }
 }
 
-/** Payouts that wait for somebody: held, refused by the node, not accounted for, or due for too long. */
+/**
+ * Finds payouts that wait for somebody: held, refused by the node, or due for too long; and unexplained
+ * sends.
+ */
 async function checkPayouts(ctx: Context, coin: Coin): Promise<Finding[]> {
   const isAutomatic = ctx.config.payouts === 'automatic'
   const [held, refused, unexplained, { due }] = await Promise.all([
@@ -138,9 +149,9 @@ async function checkPayouts(ctx: Context, coin: Coin): Promise<Finding[]> {
       .slice(0, 3)
       .map(({ _id }) => _id)
       .join(', ')
-  const found: Finding[] = []
+  const findings: Finding[] = []
   if (held.length > 0)
-    found.push({
+    findings.push({
       kind: 'payout_held',
       about: coin,
       since: Math.min(...held.map(({ changed_at: at }) => at)),
@@ -148,7 +159,7 @@ async function checkPayouts(ctx: Context, coin: Coin): Promise<Finding[]> {
       command: `${OPERATOR} reconcile ${coin} --dry-run`,
     })
   if (refused.length > 0)
-    found.push({
+    findings.push({
       kind: 'transfer_held',
       about: coin,
       since: Math.min(...refused.map(({ changed_at: at }) => at)),
@@ -157,19 +168,19 @@ async function checkPayouts(ctx: Context, coin: Coin): Promise<Finding[]> {
       command: `${OPERATOR} show ${refused[0]?._id ?? ''}`,
     })
   if (unexplained.length > 0)
-    found.push({
+    findings.push({
       kind: 'send_unexplained',
       about: coin,
       what: `${unexplained.length} sends of the wallet of ${coin} are not accounted for`,
       command: `${OPERATOR} reconcile ${coin} --dry-run`,
     })
   if (nowSeconds(ctx) - dueSince > DUE_SECONDS)
-    found.push({
+    findings.push({
       kind: 'payout_due',
       about: coin,
       since: dueSince,
       what: `${due.length} payouts of ${coin} are due and have not gone out: ${firstIds(due)}`,
       command: isAutomatic ? `${OPERATOR} payouts` : `${OPERATOR} pay --all`,
     })
-  return found
+  return findings
 }

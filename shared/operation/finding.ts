@@ -5,7 +5,10 @@ import { formatAmount, type Coin } from '../payments/coin.ts'
 export const SEVERITIES = ['look', 'act'] as const
 export type Severity = (typeof SEVERITIES)[number]
 
-/** Everything that can be found, and how bad it is. Each is a line of `operator status`, a metric and an alert. */
+/**
+ * Everything that can be found, and how bad it is. Each is a line of `operator status`, a metric and an
+ * alert.
+ */
 export const FINDING_KINDS = {
   mongodb_away: 'act',
   redis_away: 'act',
@@ -57,33 +60,37 @@ export type FindingKind = keyof typeof FINDING_KINDS
 
 export interface Finding {
   kind: FindingKind
-  /** The queue, the coin or the part that it is about. */
+  /** The queue, coin, host or file that it is about; with the kind, it identifies the finding. */
   about?: string
   /** Since when, if it is known: Unix seconds. */
   since?: number | undefined
-  /** One sentence without its full stop. */
+  /** What is found: one sentence without its full stop. */
   what: string
   why?: string | undefined
   /** What to run, or to do if no command can do it. */
   command: string
 }
 
-/** Looks at one part of the network, and changes nothing. */
+/** Looks for what is wrong in one part of the network, and changes nothing. */
 export interface FindingReader {
   name: string
   /** If this server is away, the reader isn't asked. */
   needs: 'mongodb' | 'redis' | 'nothing'
-  /** `undefined` in the list is something that was looked at and is fine. */
+  /** An `undefined` in the list stands for something that is fine. */
   read(ctx: Context): Promise<readonly (Finding | undefined)[]>
 }
 
-/** How far a chain is from its books: `2.5 XNO less`, `1 XMR more`. */
+/**
+ * Says how far a chain is from its books, as `2.5 XNO less` or `1 XMR more`.
+ *
+ * @param gapRaw below 0 for less
+ */
 export const formatGap = (gapRaw: bigint, coin: Coin): string =>
   `${formatAmount(gapRaw < 0n ? -gapRaw : gapRaw, coin)} ${coin.toUpperCase()} ${gapRaw < 0n ? 'less' : 'more'}`
 
 export const OPERATOR = 'npm run operator --'
 
-/** The finding's key: the same finding at another time has the same one. */
+/** The key by which a finding is known again at another time. */
 export const keyOf = ({ kind, about }: Finding): string => (about === undefined ? kind : `${kind}/${about}`)
 
 export const severityOf = ({ kind }: Finding): Severity => FINDING_KINDS[kind]

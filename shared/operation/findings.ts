@@ -22,8 +22,10 @@ const READERS: readonly FindingReader[] = [
 ]
 
 /**
- * Everything that isn't fine, the worst first. Changes nothing, and takes at most `limitMs` even if a server
- * is away.
+ * Asks every reader for what isn't fine, and changes nothing. Takes at most `limitMs` even if a server is
+ * away: then the outage is a finding, and the readers that need the server aren't asked.
+ *
+ * @returns the findings, those to act on first
  */
 export async function readFindings(ctx: Context, limitMs: number): Promise<Finding[]> {
   const endsAt = performance.now() + limitMs
@@ -33,17 +35,17 @@ export async function readFindings(ctx: Context, limitMs: number): Promise<Findi
       Math.max(1, endsAt - performance.now()),
       () => new Error(`${what} does not answer within ${(limitMs / 1_000).toFixed(1)} s`),
     )
-  const servers = {
+  const pings = {
     mongodb: inTime(pingMongo(ctx), 'MongoDB'),
     redis: inTime(pingRedis(ctx), 'Redis'),
   }
-  const findServer = (server: 'mongodb' | 'redis'): Promise<Finding[]> =>
-    servers[server].then(
+  const findOutage = (server: 'mongodb' | 'redis'): Promise<Finding[]> =>
+    pings[server].then(
       () => [],
       (error: unknown) => [describeOutage(server, error)],
     )
   const askReader = async ({ name, needs, read }: FindingReader): Promise<Finding[]> => {
-    if (needs !== 'nothing' && (await findServer(needs)).length > 0) return []
+    if (needs !== 'nothing' && (await findOutage(needs)).length > 0) return []
     try {
       return (await inTime(read(ctx), `The part "${name}"`)).filter((finding) => finding !== undefined)
     } catch (error) {
@@ -58,17 +60,18 @@ export async function readFindings(ctx: Context, limitMs: number): Promise<Findi
       ]
     }
   }
-  const readSince = servers.mongodb.then(() => ctx.watch.readSince())
-  const [found, since] = await Promise.all([
-    Promise.all([findServer('mongodb'), findServer('redis'), ...READERS.map(askReader)]),
+  const readSince = pings.mongodb.then(() => ctx.watch.readSince())
+  const [findings, sinceByKey] = await Promise.all([
+    Promise.all([findOutage('mongodb'), findOutage('redis'), ...READERS.map(askReader)]),
     inTime(readSince, 'MongoDB').catch(() => new Map<string, number>()),
   ])
-  return found
+  return findings
     .flat()
-    .map((finding) => ({ ...finding, since: finding.since ?? since.get(keyOf(finding)) }))
+    .map((finding) => ({ ...finding, since: finding.since ?? sinceByKey.get(keyOf(finding)) }))
     .toSorted((a, b) => Number(severityOf(a) === 'look') - Number(severityOf(b) === 'look'))
 }
 
+/** @throws Error if MongoDB does not answer; StartError if its data is of another program */
 async function pingMongo({ database }: Context): Promise<void> {
   await database.whenReady()
   await database.connection.getClient().db('admin').command({ ping: 1 })
@@ -79,9 +82,10 @@ async function pingRedis({ queues }: Context): Promise<void> {
   await queues.get('sweep').getMeta()
 }
 
+/** Makes the finding for a server whose ping failed. */
 function describeOutage(server: 'mongodb' | 'redis', error: unknown): Finding {
   const why = messageOf(error)
-  // MongoDB answers, and this program can't work on what it holds.
+  // MongoDB answers, but this program can't work on what it holds.
   if (error instanceof StartError)
     return {
       kind: 'wrong_program',

@@ -19,6 +19,7 @@ export const hostFindings: FindingReader = {
   read: async (ctx) => [...findReadableSecrets(ctx), await checkCertificate(ctx)],
 }
 
+/** Finds files with secrets that others than their owner may read. */
 function findReadableSecrets({ config }: Context): Finding[] {
   const readable = config.secretFiles.filter(({ file }) => {
     const stat = fs.statSync(file, { throwIfNoEntry: false })
@@ -40,7 +41,11 @@ function findReadableSecrets({ config }: Context): Finding[] {
   })
 }
 
-/** Looks at the certificate that the proxy before the API shows at BASE_URL. */
+/**
+ * Looks at the certificate that the proxy before the API shows at BASE_URL.
+ *
+ * @returns undefined if it is valid for longer than a week, or BASE_URL isn't https
+ */
 async function checkCertificate({ config, ...ctx }: Context): Promise<Finding | undefined> {
   const { publicUrl } = config
   if (publicUrl?.startsWith('https:') !== true) return undefined
@@ -76,8 +81,10 @@ async function checkCertificate({ config, ...ctx }: Context): Promise<Finding | 
 }
 
 /**
- * When the certificate at `host` and `port` expires, in Unix seconds. The certificate isn't verified, so that
- * one that has expired can be read.
+ * Reads when the certificate at `host` and `port` expires, in Unix seconds. The certificate isn't verified,
+ * so that one that has expired can be read.
+ *
+ * @throws Error if nobody answers there
  */
 function readCertificateEnd(host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {

@@ -2,8 +2,8 @@ import { KEY_LEASES } from '../servers/lease-store.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
 /**
- * Workers that were refused because their seed, wallet or seal key is not the one in use. A worker that waits
- * with the same key is as it should be.
+ * Finds workers that were refused because their seed, wallet or seal key is not the one in use. A worker that
+ * waits with the same key is fine.
  */
 export const keyFindings: FindingReader = {
   name: 'keys',

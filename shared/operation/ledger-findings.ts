@@ -4,7 +4,7 @@ import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { checkpointOf } from '../ledger/checkpoint.ts'
 import { headOf, NOTHING_SIGNED } from '../ledger/seal-memory.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
-import { firstLine, reachesRedis } from './queue-findings.ts'
+import { firstLine, isRedisReady } from './queue-findings.ts'
 
 /** Making and signing a seal takes seconds; a worker that died is replaced within a minute. */
 export const SEAL_SLACK_SECONDS = 120
@@ -13,21 +13,25 @@ const COSIGN_SLACK_SECONDS = 5
 const MAX_UNSIGNED = 1_000
 const REDIS_LIMIT_MS = 500
 
+/**
+ * What is wrong with the ledger: its chain of seals, and entries without a number, seal, signature or
+ * witness.
+ */
 export const ledgerFindings: FindingReader = {
   name: 'ledger',
   needs: 'mongodb',
   async read(ctx) {
-    const [chainFault, unsigned, unsealed, unnumbered, unwitnessed] = await Promise.all([
+    return Promise.all([
       findBrokenChain(ctx),
       findUnsigned(ctx),
       findUnsealed(ctx),
       findUnnumbered(ctx),
       findUnwitnessed(ctx),
     ])
-    return [chainFault, unsigned, unsealed, unnumbered, unwitnessed]
   },
 }
 
+/** @returns undefined if the chain of seals holds, as the last check of it says */
 async function findBrokenChain(ctx: Context): Promise<Finding | undefined> {
   const { intact, fault } = await ctx.seals.readStatus()
   if (intact) return undefined
@@ -39,6 +43,7 @@ async function findBrokenChain(ctx: Context): Promise<Finding | undefined> {
   }
 }
 
+/** Finds seals without a signature: at once if the signer refused, else when they have waited for long. */
 async function findUnsigned(ctx: Context): Promise<Finding | undefined> {
   const unsigned = await ctx.seals.listUnsigned(MAX_UNSIGNED)
   const [first] = unsigned
@@ -61,9 +66,9 @@ async function findUnsigned(ctx: Context): Promise<Finding | undefined> {
   }
 }
 
-/** Why the signer's last try failed; undefined if it didn't, or Redis doesn't say. */
+/** Reads why the signer's last try failed; undefined if it didn't, or if Redis is away. */
 async function readRefusal(ctx: Context): Promise<string | undefined> {
-  if (!(await reachesRedis(ctx, REDIS_LIMIT_MS))) return undefined
+  if (!(await isRedisReady(ctx, REDIS_LIMIT_MS))) return undefined
   const [job] = await ctx.queues
     .get('sign-seals')
     .getJobs(['failed', 'delayed'], 0, 0)
@@ -71,6 +76,7 @@ async function readRefusal(ctx: Context): Promise<string | undefined> {
   return job?.failedReason === undefined || job.failedReason === '' ? undefined : firstLine(job.failedReason)
 }
 
+/** Finds entries that no seal covers though the next seal was due. */
 async function findUnsealed(ctx: Context): Promise<Finding | undefined> {
   const last = await ctx.seals.last()
   const [oldest] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
@@ -84,16 +90,16 @@ async function findUnsealed(ctx: Context): Promise<Finding | undefined> {
   }
 }
 
-/** Entries that still wait in their records for a number, which they get within seconds. */
+/** Finds entries that have waited in their records for a number for long; it normally takes seconds. */
 async function findUnnumbered(ctx: Context): Promise<Finding | undefined> {
-  const found = await Promise.all(
+  const pendingEntries = await Promise.all(
     ctx.entries
       .pendingCollections()
       .map(async ({ name, list }) =>
         (await list('', 20)).flatMap(({ _id: id, pending }) => pending.map(({ at }) => ({ name, id, at }))),
       ),
   )
-  const [oldest] = found.flat().toSorted((a, b) => a.at - b.at)
+  const [oldest] = pendingEntries.flat().toSorted((a, b) => a.at - b.at)
   if (oldest === undefined || unixSeconds(ctx.now()) - oldest.at < SEAL_SLACK_SECONDS) return undefined
   return {
     kind: 'entries_unnumbered',
@@ -104,8 +110,10 @@ async function findUnnumbered(ctx: Context): Promise<Finding | undefined> {
 }
 
 /**
- * Fewer than WITNESS_QUORUM of WITNESSES have cosigned either the newest checkpoint or the newest that they had
- * time for. It holds up nothing.
+ * Finds that fewer than WITNESS_QUORUM of WITNESSES have cosigned the newest checkpoint, and the newest that
+ * they had time for. It holds up nothing.
+ *
+ * @returns undefined if enough have cosigned one of the two
  */
 async function findUnwitnessed(ctx: Context): Promise<Finding | undefined> {
   const { witnesses, witnessQuorum: quorum } = ctx.config

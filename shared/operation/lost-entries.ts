@@ -10,9 +10,10 @@ import type { PostRecord } from '../posts/post.ts'
 import { pagesOf } from '../servers/records.ts'
 
 /*
- * A record and its first entry in the ledger are one write: the record carries the entry in its `pending` field
- * until the sequencer numbers it. So a record with neither is the trace of a database that was put together
- * from different times: the record was copied after its entry was numbered, and the entries before that.
+ * A record and its first entry in the ledger are one write: the record carries the entry in its `pending`
+ * field until the sequencer numbers it. So a record without an entry, numbered or pending, shows that the
+ * database was put together from different times: the record was copied after its entry was numbered, and the
+ * collection of entries before that.
  */
 
 /** A record that must have a ledger entry and has none, neither numbered nor pending. */
@@ -20,7 +21,7 @@ export interface LostEntry {
   collection: string
   /** Of the record. */
   id: string
-  /** Of the entry: which step of the record it would tell of. */
+  /** Of the entry: `ID/STEP`, with … for the step if any entry of the record would do. */
   source: string
   /** Whether the record holds all that the entry said. */
   isMendable: boolean
@@ -30,7 +31,7 @@ interface Rule {
   collection: string
   /** What follows the id in the entry's source; undefined if any entry of the record will do. */
   step: string | undefined
-  /** Which records of the collection have an entry, if not all. */
+  /** Matches the records of the collection that must have an entry; if absent, all must. */
   filter?: object
   /** Makes the entry again from the record. */
   remake?(record: never): PendingEntry
@@ -60,6 +61,7 @@ interface Stored {
   pending?: PendingEntry[]
 }
 
+/** Finds the records that must have a ledger entry and have none, by the rules above. */
 export async function findLostEntries(connection: Connection, session: ClientSession): Promise<LostEntry[]> {
   const lost: LostEntry[] = []
   const entries = connection.collection<{ source: string; record: string }>('entries')
@@ -73,9 +75,9 @@ export async function findLostEntries(connection: Connection, session: ClientSes
         .toArray()
     for await (const page of pagesOf(readPage)) {
       const ids = page.map(({ _id }) => _id)
-      const ofThese =
+      const isOfPage =
         step === undefined ? { record: { $in: ids } } : { source: { $in: ids.map((id) => `${id}/${step}`) } }
-      const numbered = new Set(await entries.distinct('record', ofThese, { session }))
+      const numbered = new Set(await entries.distinct('record', isOfPage, { session }))
       for (const { _id: id, pending = [] } of page) {
         const source = `${id}/${step ?? '…'}`
         const isPending = pending.some((entry) => step === undefined || entry.source === source)
@@ -88,19 +90,20 @@ export async function findLostEntries(connection: Connection, session: ClientSes
 }
 
 /**
- * Makes a lost entry again from its record, with the time, author and commitment that it had, and stores it as
- * pending. The sequencer gives it the next free number.
+ * Makes a lost entry again from its record, with the time, author and commitment that it had, and stores it
+ * as pending. The sequencer gives it the next free number.
  *
- * @returns false if the record doesn't hold what the entry said, or has its entry by now
+ * @returns false, with nothing written, if the record doesn't hold what the entry said, or has its entry by
+ *   now
  */
 export async function restoreEntry(ctx: Context, { collection, id, source }: LostEntry): Promise<boolean> {
-  const rule = RULES.find((one) => one.collection === collection)
+  const rule = RULES.find((candidate) => candidate.collection === collection)
   if (rule?.remake === undefined) return false
   const records = ctx.database.connection.collection<Stored>(collection)
   const record = await records.findOne({ _id: id })
   if (record === null || (await ctx.entries.findBySource(source)) !== undefined) return false
   const entry = rule.remake(record as never)
-  // Pending once even if two do this at once; and if its entry comes after all, the sequencer removes this one.
+  // Pending once even if two do this at once. If its entry comes after all, the sequencer removes this one.
   const { modifiedCount } = await records.updateOne(
     { _id: id, 'pending.source': { $ne: source } },
     { $push: { pending: entry } },

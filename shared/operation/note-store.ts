@@ -25,7 +25,7 @@ export function createNoteStore(connection: Connection) {
   const notes = recordsOf(connection.model<NoteRecord>('OperatorNote', noteSchema))
   return {
     models: { notes: notes.model },
-    add: (given: Omit<NoteRecord, '_id'>) => notes.insert([{ _id: newStepId(), ...given }]),
+    add: (note: Omit<NoteRecord, '_id'>) => notes.insert([{ _id: newStepId(), ...note }]),
   }
 }
 

@@ -4,41 +4,50 @@ import { readBuild } from '../foundation/build.ts'
 import { newStepId } from '../foundation/ids.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 
-const LOOK_EVERY_MS = 5 * SECOND_MS
-/** The record is renewed so often even if nothing has changed. */
+/** How often it is checked whether the record has to be renewed. */
+const CHECK_EVERY_MS = 5 * SECOND_MS
+/** How often the record is renewed even if nothing has changed. */
 const RENEW_EVERY_MS = 30 * SECOND_MS
-/** The record is renewed at once if the clock has moved so far. */
+/** If the clock has moved further than this, the record is renewed with the next check. */
 const CLOCK_STEP_MS = SECOND_MS
 
 /**
- * Keeps a record in MongoDB that this process runs, which program it is and how far its clock is ahead, for as
- * long as it runs.
+ * Keeps a record of this process in MongoDB for as long as it runs: which program it is, which queues it
+ * serves and how far its clock is ahead of the database's. Begins once MongoDB is ready.
  *
  * @returns a function that ends this and deletes the record
  */
 export function keepPresence(ctx: Context, part: 'api' | 'workers', queues: readonly string[] = []) {
-  const fixed = {
-    ...{ _id: newStepId(), host: os.hostname(), pid: process.pid, part, queues: [...queues] },
-    ...{ ...readBuild(), started_at: unixSeconds(ctx.now()) },
+  const fields = {
+    _id: newStepId(),
+    host: os.hostname(),
+    pid: process.pid,
+    part,
+    queues: [...queues],
+    ...readBuild(),
+    started_at: unixSeconds(ctx.now()),
   }
-  let noted: { atMs: number; aheadMs: number } | undefined
+  let stored: { atMs: number; aheadMs: number } | undefined
   const renewIfDue = async (): Promise<void> => {
     if (!ctx.database.isReady()) return
     const aheadMs = Math.round(Date.now() - ctx.database.now())
     const nowMs = performance.now()
-    const isDue = noted === undefined || nowMs - noted.atMs >= RENEW_EVERY_MS
-    if (!isDue && Math.abs((noted?.aheadMs ?? 0) - aheadMs) <= CLOCK_STEP_MS) return
-    await ctx.processes.note({ ...fixed, clock_ahead_ms: aheadMs })
-    noted = { atMs: nowMs, aheadMs }
+    const isDue =
+      stored === undefined ||
+      nowMs - stored.atMs >= RENEW_EVERY_MS ||
+      Math.abs(stored.aheadMs - aheadMs) > CLOCK_STEP_MS
+    if (!isDue) return
+    await ctx.processes.note({ ...fields, clock_ahead_ms: aheadMs })
+    stored = { atMs: nowMs, aheadMs }
   }
-  const look = (): void =>
+  const check = (): void =>
     void renewIfDue().catch((error: unknown) =>
       ctx.log.debug({ err: error }, 'this process could not be noted'),
     )
-  const timer = setInterval(look, LOOK_EVERY_MS).unref()
-  ctx.database.whenReady().then(look, () => undefined)
+  const timer = setInterval(check, CHECK_EVERY_MS).unref()
+  ctx.database.whenReady().then(check, () => undefined)
   return async (): Promise<void> => {
     clearInterval(timer)
-    if (noted !== undefined) await ctx.processes.forget(fixed._id).catch(() => undefined)
+    if (stored !== undefined) await ctx.processes.forget(fields._id).catch(() => undefined)
   }
 }

@@ -4,9 +4,10 @@ import { SECOND_MS } from '../foundation/time.ts'
 import type { ProcessRecord } from '../servers/process-store.ts'
 import type { Finding, FindingReader } from './finding.ts'
 
-/** NTP keeps a clock closer than this, and it does no harm to a seal or a job. */
+/** NTP keeps a clock closer than this, and so small a difference does no harm to a seal or a job. */
 const CLOCK_SLACK_MS = 10 * SECOND_MS
 
+/** What is wrong with the running processes: clocks that are off, and programs of different versions. */
 export const processFindings: FindingReader = {
   name: 'processes',
   needs: 'mongodb',
@@ -16,7 +17,7 @@ export const processFindings: FindingReader = {
   },
 }
 
-/** One finding for each host whose clock is far from the database's. */
+/** Makes one finding for each host whose clock is far from the database's. */
 function findWrongClocks(processes: readonly ProcessRecord[]): Finding[] {
   const off = processes.filter(({ clock_ahead_ms: ms }) => Math.abs(ms) > CLOCK_SLACK_MS)
   const onePerHost = new Map(off.map((record) => [record.host, record])).values()
@@ -29,19 +30,25 @@ function findWrongClocks(processes: readonly ProcessRecord[]): Finding[] {
   }))
 }
 
-/** Processes of another version than most: as it should be during an upgrade, else somebody forgot them. */
+/**
+ * Finds processes of another version than most; of two versions with as many, the one started last counts as
+ * most. Fine during an upgrade; else somebody forgot them.
+ */
 function findOtherVersions(processes: readonly ProcessRecord[]): Finding | undefined {
-  const groups = [...Map.groupBy(processes, (one) => describeBuild(one)).values()]
+  const groups = [...Map.groupBy(processes, (record) => describeBuild(record)).values()]
   if (groups.length < 2) return undefined
-  const newest = (group: readonly ProcessRecord[]): number => Math.max(...group.map((one) => one.started_at))
-  const [most = [], ...smaller] = groups.toSorted((a, b) => b.length - a.length || newest(b) - newest(a))
+  const lastStart = (group: readonly ProcessRecord[]): number =>
+    Math.max(...group.map((record) => record.started_at))
+  const [most = [], ...smaller] = groups.toSorted(
+    (a, b) => b.length - a.length || lastStart(b) - lastStart(a),
+  )
   const others = smaller.flat()
   const list = others
     .slice(0, 5)
     .map(({ part, host, pid, ...build }) => `${part} ${pid} on ${host}: ${describeBuild(build)}`)
   return {
     kind: 'programs_mixed',
-    since: Math.min(...others.map((one) => one.started_at)),
+    since: Math.min(...others.map((record) => record.started_at)),
     what: `${others.length} of ${processes.length} processes run another program than the others, ${describeBuild(most[0])}`,
     why: `${list.join('; ')}; in a rolling upgrade that is as it should be`,
     command: `kill ${others.map(({ pid }) => pid).join(' ')}   # on ${[...new Set(others.map(({ host }) => host))].join(', ')}`,

@@ -9,14 +9,16 @@ import { messageOf } from '../foundation/errors.ts'
 import { nowSeconds, unixSeconds } from '../foundation/time.ts'
 import { formatGap } from './finding.ts'
 
-/** A comparison by the copy's workers counts if it is at most so old. */
+/** How old a comparison by the copy's workers may be to count. */
 const COMPARED_SECONDS = 120
 
 /**
- * What speaks against letting a restored copy be the network, as sentences: others remember seals that it
- * doesn't have, nobody could be asked, or a coin's chain was not compared with the books, or differs from them.
+ * Finds what speaks against letting a restored copy be the network: others remember seals that it doesn't
+ * have, nobody could be asked, or a coin's chain was not compared with the books, or differs from them.
+ * Changes nothing.
  *
  * @param drivers of the coins whose node can be asked from here
+ * @returns a sentence for each objection
  */
 export async function findObjections(
   ctx: Context,
@@ -32,13 +34,13 @@ export async function findObjections(
   return objections.flat()
 }
 
-/** Asks the node itself, now, and compares what the chain holds with the copy's books. Changes nothing. */
+/** Asks a coin's node what the chain holds, and compares that with the copy's books. @returns objections */
 async function askNode(ctx: Context, driver: CoinDriver): Promise<string[]> {
   const { coin } = driver
   try {
-    const found = await driver.holdings()
-    if (found === undefined) return [`the node of ${coin} did not say what the chain holds: it is moving`]
-    const gapRaw = found.heldRaw - (await ctx.journal.held(coin))
+    const holdings = await driver.holdings()
+    if (holdings === undefined) return [`the node of ${coin} did not say what the chain holds: it is moving`]
+    const gapRaw = holdings.heldRaw - (await ctx.journal.held(coin))
     return gapRaw === 0n ? [] : [describeDifference(coin, gapRaw, 'asked now')]
   } catch (error) {
     return [`the node of ${coin} gave no answer (${messageOf(error)})`]
@@ -48,47 +50,56 @@ async function askNode(ctx: Context, driver: CoinDriver): Promise<string[]> {
 const describeDifference = (coin: Coin, gapRaw: bigint, when: string): string =>
   `the chain of ${coin}, ${when}, holds ${formatGap(gapRaw, coin)} than the books of the copy say: "reconcile ${coin}" is needed afterwards`
 
-/** Asks each peer, which remembers seals of the network, for those that the copy doesn't have. */
+/**
+ * Asks each peer, which remembers seals of the network, for those that the copy lacks.
+ *
+ * @returns objections
+ */
 async function askPeers(ctx: Context): Promise<string[]> {
   if (ctx.peers.length === 0)
     return ['nobody was asked what was signed since the backup: set BASE_URL, or SEAL_PEERS']
   const last = await ctx.seals.lastSigned()
-  const found = await Promise.all(
+  const objections = await Promise.all(
     ctx.peers.map(async ({ url, ask }): Promise<string[]> => {
       try {
         const theirs = await ask()
-        const own = new Map<number, string>()
+        const ourHashes = new Map<number, string>()
         for (const { seq } of theirs) {
           const seal = await ctx.seals.find(seq)
-          if (seal !== undefined) own.set(seq, sealPayloadHash(sealFields(seal)))
+          if (seal !== undefined) ourHashes.set(seq, sealPayloadHash(sealFields(seal)))
         }
-        const strange =
+        const unknown =
           last?.pubkey === undefined
             ? theirs.filter(({ signed }) => signed)
-            : findUnknownSeals(theirs, (seq) => own.get(seq), last.pubkey)
-        if (strange.length === 0) return []
-        const highest = Math.max(...strange.map(({ seq }) => seq))
+            : findUnknownSeals(theirs, (seq) => ourHashes.get(seq), last.pubkey)
+        if (unknown.length === 0) return []
+        const highest = Math.max(...unknown.map(({ seq }) => seq))
         return [
-          `${url} remembers ${strange.length} seals that the copy does not have, up to ${highest}; the copy ends at ${last?._id ?? 0}. If that network still runs, stop it for good first`,
+          `${url} remembers ${unknown.length} seals that the copy does not have, up to ${highest}; the copy ends at ${last?._id ?? 0}. If that network still runs, stop it for good first`,
         ]
       } catch (error) {
         return [`${url} did not say what it remembers (${messageOf(error)})`]
       }
     }),
   )
-  return found.flat()
+  return objections.flat()
 }
 
-/** For coins whose node isn't asked from here: what the copy's workers stored about their comparison. */
+/**
+ * Reads what the copy's workers have stored about the coins whose node isn't asked from here: their
+ * comparison of chain and books, made after the restore.
+ *
+ * @returns objections
+ */
 async function readComparisons(
   ctx: Context,
-  { restored_at: since }: CopyRecord,
+  { restored_at: restoredAt }: CopyRecord,
   asked: ReadonlySet<Coin>,
 ): Promise<string[]> {
   const now = nowSeconds(ctx)
   const others = (await ctx.coins.listCoins()).filter(({ configured, _id }) => configured && !asked.has(_id))
   return others.flatMap(({ _id: coin, gap_at: comparedAt = 0, gap_raw: gap = '0', halted }) => {
-    if (comparedAt <= since || now - comparedAt > COMPARED_SECONDS)
+    if (comparedAt <= restoredAt || now - comparedAt > COMPARED_SECONDS)
       return [
         `the node of ${coin} was not asked, and its chain not compared with the books lately: set its address here (NANO_RPC_URL, MONERO_WALLET_RPC_URL), or start its workers on the copy`,
       ]
@@ -99,7 +110,11 @@ async function readComparisons(
   })
 }
 
-/** Lets a restored copy be the network. @returns false if it isn't a copy, or was promoted already */
+/**
+ * Stores that a restored copy is the network now.
+ *
+ * @returns false if it isn't a copy, or was promoted before
+ */
 export async function promoteCopy(ctx: Context): Promise<boolean> {
   const copy = await readCopy(ctx.database.connection)
   if (copy === undefined) return false

@@ -9,11 +9,12 @@ const BEHIND_SECONDS = (2 * MINUTE_MS) / SECOND_MS
 /** More jobs than a burst of requests leaves waiting for a moment. */
 const BEHIND_JOBS = 1_000
 const MONGO_LIMIT_MS = 500
-/** The part of Redis's memory that may be in use. */
+/** The part of Redis's memory from which it counts as filling. */
 const FILLING = 0.8
-/** A job that was given up longer ago is no news. */
+/** A job that was given up longer ago is no finding. */
 const GIVEN_UP_MS = HOUR_MS
 
+/** What is wrong with Redis and the queues in it. */
 export const queueFindings: FindingReader = {
   name: 'queues',
   needs: 'redis',
@@ -28,26 +29,26 @@ export const queueFindings: FindingReader = {
   },
 }
 
-/** Redis has lost its data. No work is lost by it, because MongoDB is the truth. */
+/** Finds that Redis has lost its data. No work is lost by it, because MongoDB is the truth. */
 async function findEmptied(ctx: Context): Promise<Finding | undefined> {
-  const noted = await withDeadline(
+  const note = await withDeadline(
     ctx.database.whenReady().then(() => ctx.watch.readRedis()),
     MONGO_LIMIT_MS,
     () => new Error('MongoDB is away'),
   ).catch(() => undefined) // another finding says that MongoDB is away
-  if (noted === undefined) return undefined
-  const hasMark = (await ctx.queues.readMark()) === noted.mark
-  if (hasMark && noted.emptied_at === undefined) return undefined
+  if (note === undefined) return undefined
+  const hasMark = (await ctx.queues.readMark()) === note.mark
+  if (hasMark && note.emptied_at === undefined) return undefined
   return {
     kind: 'redis_emptied',
-    since: noted.emptied_at,
+    since: note.emptied_at,
     what: 'Redis has lost what it held: the sweep brings the work back from MongoDB, failed jobs and pauses are gone',
     why: 'it was emptied, or it keeps nothing on disk (appendonly), or it evicts (maxmemory-policy is to be noeviction)',
     command: `${OPERATOR} sweep`,
   }
 }
 
-/** A Redis that is full takes no job; the sweep brings them all once it has room. */
+/** Finds that Redis is nearly full. A full one takes no job; the sweep brings them all once it has room. */
 async function findFilling(ctx: Context): Promise<Finding | undefined> {
   const { usedBytes, maxBytes } = await ctx.queues.readMemory()
   if (usedBytes <= FILLING * maxBytes || maxBytes === 0) return undefined
@@ -60,7 +61,11 @@ async function findFilling(ctx: Context): Promise<Finding | undefined> {
   }
 }
 
-/** What is wrong with one queue; `all` are the states of all queues. */
+/**
+ * Returns what is wrong with one queue: at most one finding, the worst.
+ *
+ * @param all the states of all queues
+ */
 function checkQueue(state: QueueState, nowMs: number, all: readonly QueueState[]): Finding[] {
   const { name, waiting, oldestSeconds, paused, limit } = state
   const { needs, concurrency } = queueRow(name)
@@ -115,7 +120,7 @@ function checkQueue(state: QueueState, nowMs: number, all: readonly QueueState[]
 }
 
 /**
- * The queues of the same pool that have no worker either, also those on which nothing waits yet: the process
+ * Lists the queues of the same pool that have no worker, also those on which nothing waits yet: the process
  * that is gone has served them too.
  */
 const listStarved = (name: QueueName, all: readonly QueueState[]): QueueName[] =>
@@ -123,7 +128,9 @@ const listStarved = (name: QueueName, all: readonly QueueState[]): QueueName[] =
     .filter((other) => other.workers === 0 && queueRow(other.name).pool === queueRow(name).pool)
     .map((other) => other.name)
 
-/** Leaves out regular jobs, whose next turn does the work. */
+/**
+ * Finds the last job of a queue that was given up lately. Not of regular jobs, whose next turn does the work.
+ */
 async function findGivenUp(ctx: Context, { name, failed }: QueueState): Promise<Finding | undefined> {
   if (failed === 0 || queueRow(name).every !== undefined) return undefined
   const [last] = await ctx.queues.get(name).getFailed(0, 0)
@@ -141,8 +148,10 @@ async function findGivenUp(ctx: Context, { name, failed }: QueueState): Promise<
 
 export const firstLine = (text: string): string => text.split('\n')[0] ?? ''
 
-/** Waits up to `limitMs` for Redis, since a command that has just begun isn't connected yet. */
-export async function reachesRedis({ queues }: Context, limitMs: number): Promise<boolean> {
-  const reached = queues.whenReady().then(() => true)
-  return withDeadline(reached, limitMs, () => new Error('Redis is away')).catch(() => false)
+/**
+ * Whether Redis is ready within `limitMs`; waits, since a command that has just begun isn't connected yet.
+ */
+export async function isRedisReady({ queues }: Context, limitMs: number): Promise<boolean> {
+  const becomesReady = queues.whenReady().then(() => true)
+  return withDeadline(becomesReady, limitMs, () => new Error('Redis is away')).catch(() => false)
 }

@@ -20,6 +20,7 @@ export function requireKeys({ secrets: { sealKeyFile, sealMemoryFile }, nano: { 
   if (seedFile !== undefined) openNanoSeed(seedFile)
 }
 
+/** @throws StartError if there is no such file, or it doesn't hold a seal key */
 function requireSealKey(file: string): void {
   try {
     if (readSealKey(file) !== undefined) return

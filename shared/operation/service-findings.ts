@@ -8,21 +8,25 @@ const BACKUP_LATE_SECONDS = (26 * HOUR_MS) / SECOND_MS
 const FULL_SOON_SECONDS = (7 * DAY_MS) / SECOND_MS
 const REPORT_NEW_SECONDS = DAY_MS / SECOND_MS
 
+/**
+ * What waits for the operator: a copy to promote, overdue or disputed orders, reports, disk space, a backup.
+ */
 export const serviceFindings: FindingReader = {
   name: 'service',
   needs: 'mongodb',
   async read(ctx) {
-    const found = await Promise.all([
+    const findings = await Promise.all([
       findCopy(ctx),
       findWaitingOrders(ctx),
       findWaitingReports(ctx),
       findLowDisk(ctx),
       findOldBackup(ctx),
     ])
-    return found.flat()
+    return findings.flat()
   },
 }
 
+/** Finds that this database is a restored copy that was not promoted. */
 async function findCopy(ctx: Context): Promise<Finding | undefined> {
   const copy = await readCopy(ctx.database.connection)
   if (copy === undefined) return undefined
@@ -35,27 +39,28 @@ async function findCopy(ctx: Context): Promise<Finding | undefined> {
   }
 }
 
+/** Finds market orders that are overdue or disputed. */
 async function findWaitingOrders(ctx: Context): Promise<Finding[]> {
   const now = nowSeconds(ctx)
   const { overdue, oldestSeconds, disputed } = await ctx.orders.readBacklog(now)
-  const found: Finding[] = []
+  const findings: Finding[] = []
   if (overdue > 0)
-    found.push({
+    findings.push({
       kind: 'orders_overdue',
       since: now - oldestSeconds,
       what: `The deadline of ${overdue} market orders passed and was not acted on`,
       command: 'npm run workers -- --queues order-deadlines',
     })
   if (disputed > 0)
-    found.push({
+    findings.push({
       kind: 'orders_disputed',
       what: `${disputed} market orders wait for your decision`,
       command: `${OPERATOR} disputes`,
     })
-  return found
+  return findings
 }
 
-/** Reports of the last day about posts that are still shown. */
+/** Finds reports of the last day about posts that are still shown. */
 async function findWaitingReports(ctx: Context): Promise<Finding | undefined> {
   const since = unixSeconds(ctx.now()) - REPORT_NEW_SECONDS
   const fresh = (await ctx.reports.listNewest(100)).filter(({ at }) => at >= since)
@@ -70,6 +75,7 @@ async function findWaitingReports(ctx: Context): Promise<Finding | undefined> {
   }
 }
 
+/** Finds that the database's disk has little room left, or will have within a week. */
 async function findLowDisk(ctx: Context): Promise<Finding | undefined> {
   const { freeBytes, fullAt } = await readDisk(ctx)
   if (freeBytes === undefined) return undefined
@@ -92,8 +98,10 @@ async function findLowDisk(ctx: Context): Promise<Finding | undefined> {
 }
 
 /**
- * How much of the database's disk is free, and when it falls to MIN_FREE_DISK_GB at the pace of the last day,
- * in Unix seconds.
+ * Reads how much of the database's disk is free, and works out when it falls to MIN_FREE_DISK_GB at the pace
+ * of the last day.
+ *
+ * @returns `fullAt` in Unix seconds, absent if the disk isn't filling; neither if the free space is not known
  */
 export async function readDisk(ctx: Context): Promise<{ freeBytes?: number; fullAt?: number }> {
   const [freeBytes, [oldest]] = await Promise.all([ctx.database.freeDiskBytes(), ctx.watch.readDiskSamples()])
@@ -107,6 +115,7 @@ export async function readDisk(ctx: Context): Promise<{ freeBytes?: number; full
   return { freeBytes, fullAt: Math.round(now + leftBytes / bytesPerSecond) }
 }
 
+/** Finds that the last backup, noted ones included, is more than a day old, or that there is none. */
 async function findOldBackup(ctx: Context): Promise<Finding | undefined> {
   const [backup, schema] = await Promise.all([ctx.watch.readBackup(), readSchema(ctx.database.connection)])
   // A network that was never backed up has been without one since it began, or since it was upgraded.

@@ -6,12 +6,12 @@ import { SECOND_MS } from '../foundation/time.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { formatAmount } from '../payments/coin.ts'
 import type { JournalLine } from '../payments/journal.ts'
-import { reachesRedis } from './queue-findings.ts'
+import { isRedisReady } from './queue-findings.ts'
 import { QUEUE_NAMES } from '../servers/queues.ts'
 
 /*
- * Everything that is on record about one thing: the records that are linked with it and, in the order of time,
- * their entries in the ledger, the moves of money in the books, and their jobs.
+ * Everything that is on record about one thing: the records that are linked with it and, in the order of
+ * time, their entries in the ledger, the moves of money in the books, and their jobs.
  */
 
 export interface StoryRecord {
@@ -54,14 +54,15 @@ const COLLECTIONS: Partial<Record<RecordKind, string>> = {
   announcement: 'announcements',
   operator_act: 'operator_acts',
 }
+/** By the first three letters of an id. */
 const COLLECTION_BY_PREFIX = new Map<string, string>(
   Object.entries(COLLECTIONS).map(([kind, name]) => [ID_PREFIXES[kind as RecordKind], name]),
 )
 const ID = /^([a-z]{3})_[0-9a-hjkmnp-tv-z]{26}$/
 
 type FieldsByCollection = Readonly<Record<string, readonly string[]>>
-/** Records that belong to another one have its id in one of these fields. */
-const CHILDREN: FieldsByCollection = {
+/** Fields with the id of the record that a record belongs to. */
+const PARENT_FIELDS: FieldsByCollection = {
   invoices: ['order_id'],
   payments: ['invoice_id', 'order_id'],
   payouts: ['order_id', 'transfer_id'],
@@ -82,8 +83,8 @@ const TEXT_FIELDS: FieldsByCollection = {
   offers: ['payout_addresses.xno', 'payout_addresses.xmr'],
   addresses: ['address'],
 }
-/** An agent's own records have its id in one of these fields; the newest are listed if the agent is asked for. */
-const OF_AGENT: FieldsByCollection = {
+/** Fields with the id of the agent whose record it is; the newest are listed if the agent is asked for. */
+const AGENT_FIELDS: FieldsByCollection = {
   invoices: ['agent_id'],
   work_orders: ['agent_id'],
   orders: ['buyer_id', 'seller_id'],
@@ -109,34 +110,39 @@ const SEARCH_LIMIT_MS = 10 * SECOND_MS
 const REDIS_LIMIT_MS = 2 * SECOND_MS
 
 /**
+ * Reads everything that is on record about a word: the records that it names, those linked with them, and
+ * their events.
+ *
  * @param word an id, the number of a ledger entry, an address, a transaction, a handle, or the id of a job
  * @returns undefined if nothing is known of it
  */
 export async function readStory(ctx: Context, word: string): Promise<Story | undefined> {
   const { connection } = ctx.database
-  const asked = await findAsked(ctx, word)
+  const named = await findNamed(ctx, word)
   const listed = new Map<string, StoryRecord>()
-  const queue = [...asked]
-  for (const { collection, record } of asked)
+  const queue = [...named]
+  for (const { collection, record } of named)
     if (collection === 'agents')
-      queue.push(...(await findByFields(connection, OF_AGENT, record._id, MAX_OF_AGENT)))
+      queue.push(...(await findByFields(connection, AGENT_FIELDS, record._id, MAX_OF_AGENT)))
   while (queue.length > 0 && listed.size < MAX_RECORDS) {
-    const one = queue.shift() as StoryRecord
-    const key = `${one.collection}/${one.record._id}`
+    const next = queue.shift() as StoryRecord
+    const key = `${next.collection}/${next.record._id}`
     if (listed.has(key)) continue
-    listed.set(key, one)
-    const isHub = HUBS.has(one.collection)
-    if (!isHub || asked.includes(one)) queue.push(...(await findLinked(connection, one)))
-    if (!isHub) queue.push(...(await findByFields(connection, CHILDREN, one.record._id)))
+    listed.set(key, next)
+    const isHub = HUBS.has(next.collection)
+    if (!isHub || named.includes(next)) queue.push(...(await findLinked(connection, next)))
+    if (!isHub) queue.push(...(await findByFields(connection, PARENT_FIELDS, next.record._id)))
   }
   const records = [...listed.values()]
   const isCut = queue.some(({ collection, record }) => !listed.has(`${collection}/${record._id}`))
   // A hub that was not asked for has a story of its own.
-  const own = records.filter((one) => asked.includes(one) || !HUBS.has(one.collection))
-  const ids = own.map(({ record }) => record._id)
+  const told = records.filter(
+    (listedRecord) => named.includes(listedRecord) || !HUBS.has(listedRecord.collection),
+  )
+  const ids = told.map(({ record }) => record._id)
   const events = [
     ...(await readEntries(ctx, ids)),
-    ...own.flatMap(readPending),
+    ...told.flatMap(pendingEvents),
     ...(await readLines(connection, ids)),
     ...(await readJobs(ctx, [...ids, word])),
   ].toSorted((a, b) => a.at - b.at)
@@ -144,17 +150,18 @@ export async function readStory(ctx: Context, word: string): Promise<Story | und
   return { records: records.map(withoutLeftOut), events, isCut }
 }
 
-/** The records that the word itself names. */
-async function findAsked(ctx: Context, word: string): Promise<StoryRecord[]> {
+/** Finds the records that the word itself names. */
+async function findNamed(ctx: Context, word: string): Promise<StoryRecord[]> {
   const { connection } = ctx.database
   if (/^\d{1,12}$/.test(word)) {
     const entry = await ctx.entries.find(Number(word))
-    return entry === undefined ? [] : findAsked(ctx, entry.record)
+    return entry === undefined ? [] : findNamed(ctx, entry.record)
   }
   if (collectionOf(word) !== undefined) return findById(connection, word)
   return findByFields(connection, TEXT_FIELDS, { $in: [word, word.toLowerCase()] })
 }
 
+/** The collection that an id is of; undefined if it is no id, or of a kind that has no story. */
 const collectionOf = (id: string): string | undefined => COLLECTION_BY_PREFIX.get(ID.exec(id)?.[1] ?? '')
 
 async function findById(connection: Connection, id: string): Promise<StoryRecord[]> {
@@ -162,7 +169,7 @@ async function findById(connection: Connection, id: string): Promise<StoryRecord
   return collection === undefined ? [] : findRecords(connection, collection, { _id: id })
 }
 
-/** The records that have `value` in one of their collection's fields. */
+/** Finds the records that have `value` in one of their collection's fields, at most `limit` a collection. */
 async function findByFields(
   connection: Connection,
   fieldsByCollection: FieldsByCollection,
@@ -177,7 +184,7 @@ async function findByFields(
   return found.flat()
 }
 
-/** The newest records of a collection that match a filter. */
+/** Reads the newest records of a collection that match a filter. */
 async function findRecords(
   connection: Connection,
   collection: string,
@@ -193,9 +200,9 @@ async function findRecords(
   return found.map((record) => ({ collection, record: record as unknown as StoryRecord['record'] }))
 }
 
-/** The records whose ids are in a field of this one, alone, in a list, or as a part between slashes. */
+/** Finds the records whose ids are in a field of this one, alone, in a list, or as a part between slashes. */
 async function findLinked(connection: Connection, { record }: StoryRecord): Promise<StoryRecord[]> {
-  const { _id: _own, pending: _pending, ...fields } = record
+  const { _id: _ownId, pending: _pending, ...fields } = record
   const values: unknown[] = Object.values(fields).flat(Infinity)
   const texts = values.filter((value) => typeof value === 'string')
   const ids = new Set(texts.flatMap((text) => text.split('/')).filter((part) => ID.test(part)))
@@ -203,6 +210,7 @@ async function findLinked(connection: Connection, { record }: StoryRecord): Prom
   return found.flat()
 }
 
+/** A copy of the record without the fields that nobody is shown. */
 const withoutLeftOut = ({ collection, record }: StoryRecord): StoryRecord => ({
   collection,
   record: Object.fromEntries(
@@ -210,10 +218,11 @@ const withoutLeftOut = ({ collection, record }: StoryRecord): StoryRecord => ({
   ) as StoryRecord['record'],
 })
 
+/** Reads the ledger entries of these records, each with the seal that covers it. */
 async function readEntries(ctx: Context, ids: readonly string[]): Promise<StoryEvent[]> {
-  const found = await Promise.all(ids.map((id) => ctx.entries.listByRecord(id, 0, MAX_RECORDS)))
+  const entries = await Promise.all(ids.map((id) => ctx.entries.listByRecord(id, 0, MAX_RECORDS)))
   return Promise.all(
-    found.flat().map(async (entry) => {
+    entries.flat().map(async (entry) => {
       const seal = await ctx.seals.findCovering(entry._id)
       const sealed =
         seal === undefined ? 'not sealed yet' : `seal ${seal._id}${seal.signed ? '' : ', unsigned'}`
@@ -222,7 +231,8 @@ async function readEntries(ctx: Context, ids: readonly string[]): Promise<StoryE
   )
 }
 
-const readPending = ({ record }: StoryRecord): StoryEvent[] =>
+/** The entries that the record carries and that have no number yet. */
+const pendingEvents = ({ record }: StoryRecord): StoryEvent[] =>
   ((record['pending'] ?? []) as PendingEntry[]).map((entry) => ({
     at: entry.at,
     by: 'waits for its number',
@@ -238,7 +248,9 @@ function describeEntry({ source, kind, data }: PendingEntry): string {
   return `${kind} ${step}: ${parts.join(', ')}`
 }
 
-/** Moves of money in the books. Those of an agent as a whole are left to `books --agent`. */
+/**
+ * Reads the moves of money of these records from the books. Those of an agent are left to `books --agent`.
+ */
 async function readLines(connection: Connection, ids: readonly string[]): Promise<StoryEvent[]> {
   const fields = ['invoice_id', 'payment_id', 'payout_id', 'order_id', 'transfer_id']
   const lines = await connection
@@ -255,21 +267,21 @@ async function readLines(connection: Connection, ids: readonly string[]): Promis
   }))
 }
 
-/** Jobs that have one of the ids as their own or in their data; none if Redis is away. */
+/** Finds the jobs that have one of the ids as their own or in their data; none if Redis is away. */
 async function readJobs(ctx: Context, ids: readonly string[]): Promise<StoryEvent[]> {
-  if (!(await reachesRedis(ctx, REDIS_LIMIT_MS))) return []
+  if (!(await isRedisReady(ctx, REDIS_LIMIT_MS))) return []
   const wanted = new Set(ids)
   const found = await Promise.all(
     QUEUE_NAMES.map(async (name) => {
       const jobs = await ctx.queues.get(name).getJobs(JOB_STATES, 0, MAX_JOBS_OF_A_QUEUE)
       // A job that was removed meanwhile is undefined.
-      const own = jobs.filter(
+      const matching = jobs.filter(
         (job) =>
           job !== undefined &&
           [job.id, ...Object.values(job.data as object)].some((value) => wanted.has(String(value))),
       )
       return Promise.all(
-        own.map(async (job) => ({
+        matching.map(async (job) => ({
           at: Math.floor((job.processedOn ?? job.timestamp) / SECOND_MS),
           by: `job of ${name}`,
           what: `${job.id ?? ''} ${await job.getState()}, attempts ${job.attemptsMade}, ${JSON.stringify(job.data)}${job.failedReason === undefined ? '' : `: ${job.failedReason}`}`,

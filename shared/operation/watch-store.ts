@@ -1,8 +1,8 @@
 import mongoose, { Schema, type Connection } from 'mongoose'
 
 /*
- * What the process with the operator's port has seen of the network, so that whoever looks later knows since
- * when. Losing it loses nothing else.
+ * What the process with the operator's port has seen of the network, so that a later look can say since when.
+ * Losing it loses nothing else.
  */
 
 interface DiskSample {
@@ -20,9 +20,12 @@ export interface BackupNote {
 }
 
 export interface RedisNote {
-  /** What was put into Redis, to see whether it has lost what it held. */
+  /** A value that was put into Redis: if it is gone, Redis has lost what it held. */
   mark: string
-  /** Unix seconds; absent if it has lost nothing that the operator hasn't been told of. */
+  /**
+   * When Redis was found emptied, in Unix seconds; absent if it never was, or the operator dealt with it
+   * since.
+   */
   emptied_at?: number
 }
 
@@ -40,7 +43,7 @@ const watchSchema = new Schema(
   { collection: 'watch', strict: 'throw', versionKey: false, minimize: false },
 )
 
-/** A day of them, half an hour apart. */
+/** How many are kept: a day of them, half an hour apart. */
 const DISK_SAMPLES = 48
 
 export function createWatchStore(connection: Connection) {
@@ -51,12 +54,12 @@ export function createWatchStore(connection: Connection) {
     void (await raw.updateOne({ _id }, update, { upsert: true }))
   return {
     models: { watch },
-    /** Since when each finding has stood, in Unix seconds, by the finding's key. */
+    /** Reads since when each finding has stood, in Unix seconds, by the finding's key. */
     readSince: async (): Promise<ReadonlyMap<string, number>> =>
       new Map(Object.entries((await read('findings'))?.since ?? {})),
     noteSince: (since: ReadonlyMap<string, number>) =>
       write('findings', { $set: { since: Object.fromEntries(since) } }),
-    /** Oldest first. */
+    /** The kept samples, the oldest first. */
     readDiskSamples: async (): Promise<DiskSample[]> => (await read('disk'))?.samples ?? [],
     noteDisk: (sample: DiskSample) =>
       write('disk', { $push: { samples: { $each: [sample], $slice: -DISK_SAMPLES } } }),
@@ -64,8 +67,10 @@ export function createWatchStore(connection: Connection) {
     noteBackup: (backup: BackupNote) => write('backup', { $set: { backup } }),
     readRedis: async (): Promise<RedisNote | undefined> => (await read('redis'))?.redis,
     /**
-     * @param known the note as it was read; nothing is stored if it was replaced since
-     * @returns whether it was stored
+     * Stores a note about Redis in place of the one that was read.
+     *
+     * @param known the note as it was read; undefined if there was none: then it is stored in any case
+     * @returns false, with nothing stored, if `known` was replaced since
      */
     async noteRedis(redis: RedisNote, known: RedisNote | undefined): Promise<boolean> {
       const unchanged = known === undefined ? {} : { 'redis.mark': known.mark }

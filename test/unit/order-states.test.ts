@@ -46,8 +46,12 @@ describe('the table of an order', () => {
   })
 
   it('tells a wrong state from a passed deadline', () => {
-    expect(stepObstacle({ status: 'paid', ...times }, 'accepted', 1)).toBe('status')
-    expect(stepObstacle({ status: 'delivered', ...times }, 'accepted', 100)).toBe('deadline')
+    expect(stepObstacle({ status: 'paid', ...times }, 'accepted', 1)).toBe(
+      'The order is paid; this step needs one that is delivered.',
+    )
+    expect(stepObstacle({ status: 'delivered', ...times }, 'accepted', 100)).toBe(
+      "The order's accept_by has passed.",
+    )
     expect(() => stepObstacle({ status: 'delivered' }, 'accepted', 1)).toThrow(
       'an order that is delivered has no accept_by',
     )
@@ -71,8 +75,8 @@ describe('the table of an order', () => {
 })
 
 describe('what comes next', () => {
-  const next = (status: OrderStatus, more: Partial<Parameters<typeof nextTransition>[0]> = {}) =>
-    nextTransition({ status, ...times, isPaymentUnderWay: false, payoutActor: 'operator', ...more })
+  const next = (status: OrderStatus, more: { payment_seen_at?: number } = {}) =>
+    nextTransition({ status, ...times, ...more }, 'operator')
 
   it('is told for every state that is not final', () => {
     expect(ORDER_STATUSES.filter((status) => next(status) === undefined)).toEqual([
@@ -84,7 +88,7 @@ describe('what comes next', () => {
 
   it('has a time where the clock decides, and none where a person or the chain does', () => {
     expect(next('awaiting_payment')).toEqual({ to: 'expired', at: 100, actor: 'service' })
-    expect(next('awaiting_payment', { isPaymentUnderWay: true })).toEqual({
+    expect(next('awaiting_payment', { payment_seen_at: 50 })).toEqual({
       to: null,
       at: null,
       actor: 'chain',
@@ -93,7 +97,7 @@ describe('what comes next', () => {
     expect(next('delivered')).toEqual({ to: 'released', at: 100, actor: 'service' })
     expect(next('disputed')).toEqual({ to: null, at: null, actor: 'operator' })
     expect(next('released')).toEqual({ to: 'paid_out', at: null, actor: 'operator' })
-    expect(next('released', { payoutActor: 'service' })).toEqual({
+    expect(nextTransition({ status: 'released', ...times }, 'service')).toEqual({
       to: 'paid_out',
       at: null,
       actor: 'service',

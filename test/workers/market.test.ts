@@ -217,7 +217,7 @@ describe.each([-80, 80])("a machine's clock that is %i hours off the database's"
     const order = await market.delivered()
     await off(() => market.read(order))
     expect(await market.ctx.serving.models.outages.countDocuments()).toBe(before)
-    expect((await market.ctx.serving.servedUntil()) ?? 0).toBeLessThan(market.ctx.now() + 60_000)
+    expect((await market.ctx.serving.readServedUntil()) ?? 0).toBeLessThan(market.ctx.now() + 60_000)
   })
 
   it('buys the days that were paid for, from now on', async () => {
@@ -379,7 +379,7 @@ describe('an outage of the API', () => {
     // It was down until now.
     const end = start + 5 * HOUR_MS
     await serving.recordRequest(end)
-    expect([await serving.servedUntil(), (await serving.findOutage(end - 1))?.to_ms]).toEqual([end, end])
+    expect([await serving.readServedUntil(), (await serving.findOutage(end - 1))?.to_ms]).toEqual([end, end])
   })
 
   it("is none that this machine's clock tells of", async () => {

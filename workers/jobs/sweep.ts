@@ -5,7 +5,7 @@ import { moveOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
 import { newStepId } from '../../shared/foundation/ids.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
-import { enqueueOverdueDeadlines } from '../../shared/market/order-schedule.ts'
+import { enqueueOverdueDeadlines } from '../../shared/market/order-deadlines.ts'
 
 /** Batches enqueued again by one sweep; the next sweep goes on. */
 const SWEEP_BATCHES = 1_000
