@@ -2,9 +2,9 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import { describeAgentCard } from '../../shared/about/a2a-card.ts'
-import { FRONT_LINKS, writeFrontPage } from '../../shared/about/front-page.ts'
-import { writeLlmsText } from '../../shared/about/llms-text.ts'
-import { writeSecurityText, writeSkill } from '../../shared/about/skill.ts'
+import { FRONT_LINKS, renderFrontPage } from '../../shared/about/front-page.ts'
+import { renderLlmsText } from '../../shared/about/llms-text.ts'
+import { renderSecurityText, renderSkill } from '../../shared/about/skill.ts'
 import type { Context } from '../../shared/context.ts'
 import { API_BASE } from '../../shared/foundation/limits.ts'
 import { countView } from '../../shared/foundation/schema.ts'
@@ -27,9 +27,9 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
   const sealedBox = readPage('client', 'sealed-box.md')
   const sealedBoxProgram = readPage('client', 'python', 'sealed_box.py')
   const forAgents = readPage('docs', 'agents.md')
-  const skill = (ctx: Context): string => writeSkill(ctx.config)
+  const skill = (ctx: Context): string => renderSkill(ctx.config)
   const llms = (ctx: Context): string =>
-    writeLlmsText(ctx.config, tabulate(routes()), ctx.now(), String(sealedBoxProgram))
+    renderLlmsText(ctx.config, tabulate(routes()), ctx.now(), String(sealedBoxProgram))
   return [
     page(
       '/sealed-box.md',
@@ -71,7 +71,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       Buffer.from('User-agent: *\nAllow: /\n'),
     ),
     page('/.well-known/security.txt', TEXT_TYPE, 'Whom to tell of a weakness', (ctx) =>
-      writeSecurityText(ctx.config.baseUrl, ctx.now()),
+      renderSecurityText(ctx.config.baseUrl, ctx.now()),
     ),
     defineRoute({
       method: 'GET',
@@ -129,7 +129,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       documents: { 'text/html': { type: 'string' } },
       handle({ ctx, prefers }) {
         if (prefers(['application/json', 'text/html']) === 'text/html')
-          return documentAnswer(HTML_TYPE, writeFrontPage(ctx.config.sandboxFaucetUrl !== undefined))
+          return documentAnswer(HTML_TYPE, renderFrontPage(ctx.config.sandboxFaucetUrl !== undefined))
         const { baseUrl } = ctx.config
         return ok({
           name: 'agent-network',
