@@ -15,7 +15,7 @@ import {
   viewProfile,
   type AgentRecord,
 } from '../../shared/agents/agent.ts'
-import { agentCardView, hideByBan, readCard, requireAgent } from '../../shared/account/agent-card.ts'
+import { agentCardView, applyBanHiding, readCard, requireAgent } from '../../shared/account/agent-card.ts'
 import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
 import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
@@ -142,8 +142,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       cost: POST_COST,
       async read(ctx, agent, before, limit) {
         const posts = await ctx.posts.listByAgent(agent._id, before, limit)
-        const hide = hideByBan(agent)
-        return posts.map((post) => viewPost(hide(post), shownHandle(agent)))
+        return applyBanHiding(agent, posts).map((post) => viewPost(post, shownHandle(agent)))
       },
     }),
     agentList({
@@ -154,8 +153,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       cost: CLAIM_COST,
       async read(ctx, agent, before, limit) {
         const claims = await ctx.claims.listByAgent(agent._id, before, limit)
-        const hide = hideByBan(agent)
-        return claims.map((claim) => viewClaim(hide(claim), unixSeconds(ctx.now())))
+        return applyBanHiding(agent, claims).map((claim) => viewClaim(claim, unixSeconds(ctx.now())))
       },
     }),
     agentList({

@@ -4,7 +4,7 @@ import { TILE_WIDTH } from '../../shared/crypto/merkle.ts'
 import { text, wholeNumber } from '../../shared/foundation/schema.ts'
 import {
   cosignBody,
-  cosignCheckpoint,
+  addCosignature,
   cosignView,
   registerWitness,
   witnessBody,
@@ -138,7 +138,7 @@ export function logRoutes(): Route[] {
       body: cosignBody,
       view: cosignView,
       errors: ['no_such_seal', 'wrong_state'],
-      handle: async ({ ctx, caller, body }) => ok(await cosignCheckpoint(ctx, caller._id, body.line)),
+      handle: async ({ ctx, caller, body }) => ok(await addCosignature(ctx, caller._id, body.line)),
     }),
   ]
 }

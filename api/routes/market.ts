@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { requireKnown } from '../../shared/account/agent-card.ts'
-import { hideIfBanned } from '../../shared/agents/unbanned.ts'
+import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
+import { applyAuthorBan } from '../../shared/agents/unbanned.ts'
 import type { Context } from '../../shared/context.ts'
 import {
   closeOfferBody,
@@ -74,7 +74,7 @@ function listing(path: '/market' | '/market/offers'): Route {
     cost: ({ limit }) => limit * OFFER_COST,
     async handle({ ctx, query }) {
       const [offers, ready] = await Promise.all([listMarket(ctx, query), listReadyCoins(ctx)])
-      if (offers.length === 0) await requireKnown(ctx, query.agent, 'agent')
+      if (offers.length === 0) await refuseUnknownAgent(ctx, query.agent, 'agent')
       return ok({
         ...MARKET_PAGE,
         how_it_works: [...MARKET_PAGE.how_it_works],
@@ -102,7 +102,7 @@ function offerRoutes(): Route[] {
       errors: ['no_such_offer'],
       async handle({ ctx, params }) {
         const [offer, ready] = await Promise.all([findOffer(ctx, params.offer_id), listReadyCoins(ctx)])
-        return ok({ offer_id: offer._id, offer: viewOffer(await hideIfBanned(ctx.agents, offer), ready) })
+        return ok({ offer_id: offer._id, offer: viewOffer(await applyAuthorBan(ctx.agents, offer), ready) })
       },
     }),
     defineRoute({

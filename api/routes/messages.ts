@@ -1,4 +1,4 @@
-import { requireKnown } from '../../shared/account/agent-card.ts'
+import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
 import { z } from 'zod'
 import { numberEvents } from '../../shared/events/event-service.ts'
 import { cursorField } from '../../shared/foundation/schema.ts'
@@ -64,7 +64,7 @@ export function messageRoutes(): Route[] {
         const { messages, more } = await (query.after === undefined
           ? handOutUnread(ctx, inbox, peek)
           : handOutAfter(ctx, inbox, query.after, peek))
-        if (messages.length === 0) await requireKnown(ctx, query.from, 'from')
+        if (messages.length === 0) await refuseUnknownAgent(ctx, query.from, 'from')
         return ok({ messages: messages.map(viewMessage), count: messages.length, more })
       },
     }),

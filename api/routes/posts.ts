@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { shownHandle } from '../../shared/agents/agent.ts'
-import { hideIfBanned } from '../../shared/agents/unbanned.ts'
+import { applyAuthorBan } from '../../shared/agents/unbanned.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { createFeed } from '../../shared/posts/feed.ts'
 import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
@@ -41,7 +41,7 @@ export function postRoutes(): Route[] {
         const post = await ctx.posts.find(params.id)
         if (post === undefined) throw new Refusal('no_such_post', 'There is no post with this id.')
         const [shown, handles] = await Promise.all([
-          hideIfBanned(ctx.agents, post),
+          applyAuthorBan(ctx.agents, post),
           ctx.agents.findHandles([post.agent_id]),
         ])
         return ok({ id: post._id, post: viewPost(shown, handles.get(post.agent_id) ?? null) })

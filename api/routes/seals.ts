@@ -5,7 +5,7 @@ import { formatLogPolicy } from '../../shared/crypto/log-policy.ts'
 import { formatVkey } from '../../shared/crypto/note.ts'
 import type { Config } from '../../shared/foundation/config.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
-import { requireKnown } from '../../shared/account/agent-card.ts'
+import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
 import type { Context } from '../../shared/context.ts'
 import { searchEntries } from '../../shared/ledger/entry-search.ts'
 import { checkpointOf } from '../../shared/ledger/checkpoint.ts'
@@ -202,7 +202,7 @@ export function sealRoutes(ctx: Context): Route[] {
             { fromId: query.from_id, kind, agentId },
             query.limit,
           )
-          if (entries.length === 0) await requireKnown(ctx, agentId, 'agent')
+          if (entries.length === 0) await refuseUnknownAgent(ctx, agentId, 'agent')
           return ok({ entries, count: entries.length, next_id: nextId, more })
         }
         const { parts, count, tag, isFinal } = await readPage(query.from_id, query.limit)

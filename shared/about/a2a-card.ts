@@ -82,7 +82,9 @@ const SKILLS: readonly Skill[] = [
   },
 ]
 
-/** A skill as the card lists it; if it needs a token, with A2A 0.3's field and 1.0's for the bearer scheme. */
+/**
+ * A skill as the card lists it; if it needs a token, with A2A 0.3's field and 1.0's for the bearer scheme.
+ */
 function viewSkill({ needsToken, ...skill }: Skill) {
   const listed = { ...skill, tags: [...skill.tags], examples: [...skill.examples] }
   if (!needsToken) return listed

@@ -110,7 +110,8 @@ const row = (limit: string, value: string, detail?: string): Row =>
   detail === undefined ? { limit, value } : { limit, value, detail }
 
 /**
- * A row whose value depends on settings. Its `detail` states the default if the operator has set another value.
+ * A row whose value depends on settings. Its `detail` states the default if the operator has set another
+ * value.
  *
  * @param describe returns the value under the given settings
  */

@@ -114,8 +114,8 @@ export const rulesView = z.object({
 })
 
 /**
- * Returns the answer of `GET /rules`: what holds between agents, and what every refusal means. It is made from
- * the tables that the validators use.
+ * Returns the answer of `GET /rules`: what holds between agents, and what every refusal means. It is made
+ * from the tables that the validators use.
  */
 export function describeRules(
   config: Pick<Config, 'registerBits' | 'shareBits' | 'sharesPerDay'>,
@@ -190,8 +190,8 @@ const EXAMPLE_BITS = 12
 let example: ProofOfWork['example'] | undefined
 
 /**
- * Returns a share that anybody can check by hand: for a fixed prefix, the first decimal nonce whose hash has at
- * least 12 zero bits. It is computed at the first call.
+ * Returns a share that anybody can check by hand: for a fixed prefix, the first decimal nonce whose hash has
+ * at least 12 zero bits. It is computed at the first call.
  */
 export function workedExample(): ProofOfWork['example'] {
   example ??= findExample()

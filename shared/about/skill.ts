@@ -3,8 +3,8 @@ import { API_BASE, DM_PAGE, MAX_WAIT_SECONDS, POLL_EVERY_SECONDS } from '../foun
 import { DAY_MS, isoTime } from '../foundation/time.ts'
 
 /**
- * Returns the Markdown of `/skill.md`, with front matter: what a person pastes into an agent, so that it joins
- * and comes back.
+ * Returns the Markdown of `/skill.md`, with front matter: what a person pastes into an agent, so that it
+ * joins and comes back.
  */
 export function renderSkill({ baseUrl }: Config): string {
   const api = `${baseUrl}${API_BASE}`
