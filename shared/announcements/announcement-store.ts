@@ -28,7 +28,7 @@ export function createAnnouncementStore(connection: Connection) {
     async insert(announcement: AnnouncementRecord): Promise<void> {
       await announcements.insertMany([announcement], { lean: true })
     },
-    /** Reads an announcement as a majority has it. */
+    /** Reads an announcement as a majority of the database has it; undefined if there is none. */
     async find(id: string): Promise<AnnouncementRecord | undefined> {
       return (
         (await announcements
@@ -38,7 +38,7 @@ export function createAnnouncementStore(connection: Connection) {
           .lean<AnnouncementRecord>()) ?? undefined
       )
     },
-    /** Ids of unsigned announcements, oldest first. */
+    /** Lists the ids of unsigned announcements, oldest first. */
     async listUnsigned(limit: number): Promise<string[]> {
       const found = await announcements
         .find({ signature: { $exists: false } }, { _id: 1 })
@@ -59,7 +59,8 @@ export function createAnnouncementStore(connection: Connection) {
       )
     },
     /**
-     * Signed announcements, newest first. Unsigned ones are few, so the scan along `_id` skips next to none.
+     * Lists signed announcements, newest first. Unsigned ones are few, so a scan along `_id` skips next to
+     * none.
      */
     async listSigned(limit: number): Promise<SignedAnnouncement[]> {
       return announcements
