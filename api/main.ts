@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readConfig } from '../shared/foundation/config.ts'
 import { openContext } from '../shared/context.ts'
-import { keepNumberingUnasked } from '../shared/events/unasked.ts'
+import { keepNumberingOverdueMarks } from '../shared/events/unasked.ts'
 import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
 import { listen } from '../shared/servers/listen.ts'
 import { IDLE_DRAIN_MS } from '../shared/foundation/limits.ts'
@@ -22,7 +22,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const metrics =
     config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
   const { listener, classes, note, waits } = createApp(ctx)
-  const endNumbering = keepNumberingUnasked(ctx)
+  const endNumbering = keepNumberingOverdueMarks(ctx)
   const openFiles = readDescriptorLimit()
   const maxConnections = maxConnectionsFor(openFiles)
   const server = createLimitedServer(listener, { note, maxConnections, classes })

@@ -1,4 +1,4 @@
-import { markTimeBy, onHint } from './events/mark.ts'
+import { setMarkClock, onHint } from './events/mark.ts'
 import { createEventStore, type EventStore } from './events/event-store.ts'
 import { createAllowanceStore, type AllowanceStore } from './agents/allowance-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
@@ -148,7 +148,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
   const endHints = publishHints(queues)
   const databaseNow = () => database.now() + now() - Date.now()
-  const endMarkTime = markTimeBy(() => (database.isReady() ? databaseNow() : now()))
+  const endMarkTime = setMarkClock(() => (database.isReady() ? databaseNow() : now()))
   const traces = createTraceStore(connection)
   keepPlaces((recordId, place) => {
     traces

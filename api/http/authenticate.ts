@@ -1,5 +1,5 @@
 import type { Caller } from '../../shared/agents/agent-store.ts'
-import { isToken, tokenKey } from '../../shared/agents/token.ts'
+import { isStoredToken, tokenKey } from '../../shared/agents/token.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import {
@@ -51,10 +51,10 @@ export function createAuthenticator(ctx: Context): Authenticator {
     // Monotonic, so that a clock set back can't keep a token in the cache longer.
     const nowMs = performance.now()
     const known = mayRemember ? remembered.get(key) : undefined
-    if (known !== undefined && known.untilMs > nowMs && isToken(token, known.caller)) return known.caller
+    if (known !== undefined && known.untilMs > nowMs && isStoredToken(token, known.caller)) return known.caller
     const timesBefore = timesForgotten
     const caller = await ctx.agents.findCaller(key)
-    if (caller === undefined || !isToken(token, caller))
+    if (caller === undefined || !isStoredToken(token, caller))
       throw new Refusal(
         'invalid_token',
         'The token is unknown; send the one that registration or the last rotation gave.',
@@ -96,7 +96,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
     guessAgentId(access, authorization) {
       const token = access === 'open' || authorization === undefined ? undefined : readToken(authorization)
       const known = token === undefined ? undefined : remembered.get(tokenKey(token))
-      return known !== undefined && token !== undefined && isToken(token, known.caller)
+      return known !== undefined && token !== undefined && isStoredToken(token, known.caller)
         ? known.caller._id
         : undefined
     },

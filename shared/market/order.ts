@@ -1,6 +1,6 @@
 import { authorData, authorShape } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
-import { tell, type EventMark, type Telling } from '../events/mark.ts'
+import { makeMark, type EventMark, type Telling } from '../events/mark.ts'
 import type { Ledgered, PendingEntry } from '../ledger/pending.ts'
 import { maybe, nested, number, text, textOf, type RecordOf } from '../servers/fields.ts'
 import type { Coin } from '../payments/coin.ts'
@@ -114,7 +114,7 @@ export const orderMarks = (
   { _id, buyer_id: buyer, seller_id: seller }: Pick<OrderRecord, '_id' | 'buyer_id' | 'seller_id'>,
   step: ChangeName | 'ordered',
   status: OrderStatus,
-): EventMark[] => [buyer, seller].map((to) => tell(to, 'order', _id, { step, status }))
+): EventMark[] => [buyer, seller].map((to) => makeMark(to, 'order', _id, { step, status }))
 
 /** An order may take a step twice, so the number of the change makes the entry's source unique. */
 export function orderEntry(
