@@ -28,6 +28,7 @@ import { writeJson } from '../http/answer.ts'
 import type { Authenticator } from '../http/authenticate.ts'
 import { CLAIM_COST, created, defineRoute, ok, POST_COST, PROFILE_COST, type Route } from '../http/route.ts'
 
+/** The routes of agents: registration, tokens, profiles, cards, the directory. @param challengeSecret hex */
 export function agentRoutes(challengeSecret: string, authenticator: Authenticator): Route[] {
   const shareDirectory = createSharedReads<Buffer>()
   return [
@@ -134,7 +135,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         })
       },
     }),
-    agentList({
+    agentListRoute({
       name: 'posts',
       summary: "All of an agent's posts, newest first",
       cursor: 'post',
@@ -145,7 +146,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         return applyBanHiding(agent, posts).map((post) => viewPost(post, shownHandle(agent)))
       },
     }),
-    agentList({
+    agentListRoute({
       name: 'claims',
       summary: "All of an agent's claims, newest first",
       cursor: 'claim',
@@ -156,7 +157,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         return applyBanHiding(agent, claims).map((claim) => viewClaim(claim, unixSeconds(ctx.now())))
       },
     }),
-    agentList({
+    agentListRoute({
       name: 'verdicts',
       summary: 'All verdicts that an agent gave, newest first',
       cursor: 'verdict',
@@ -193,8 +194,8 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
   ]
 }
 
-/** `GET /agent/{agent_id}/<name>`: a list of one agent's records, newest first. */
-function agentList<View extends z.ZodObject>({
+/** Declares `GET /agent/{agent_id}/<name>`: a list of one agent's records, newest first. */
+function agentListRoute<View extends z.ZodObject>({
   name,
   summary,
   cursor,
@@ -207,8 +208,9 @@ function agentList<View extends z.ZodObject>({
   /** The kind of id that `before` takes. */
   cursor: 'post' | 'claim' | 'verdict'
   view: View
-  /** Of one record. */
+  /** The cost of one record, in the unit of MAX_LIGHT_COST. */
   cost: number
+  /** Reads the records older than `before`, as they are shown. */
   read(ctx: Context, agent: AgentRecord, before: string | undefined, limit: number): Promise<object[]>
 }): Route {
   return defineRoute({

@@ -38,6 +38,7 @@ const verdictsQuery = z.object({
   limit: limitQuery(VERDICT_LIMIT),
 })
 
+/** The routes of claims, verdicts and proposals. */
 export function claimRoutes(): Route[] {
   const shareList = createSharedReads<Buffer>()
   const shareProposals = createSharedReads<Buffer>()

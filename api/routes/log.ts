@@ -37,7 +37,10 @@ const FIRST_GROUP = 'x([1-9][0-9]{2}|0[1-9][0-9]|00[1-9])/'
 const WIDTH = '([1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])'
 const TILE_PLACE = new RegExp(`^(${FIRST_GROUP}(x[0-9]{3}/)?)?[0-9]{3}(\\.p/${WIDTH})?$`)
 
-/** The log of all entries in the forms of C2SP, which other people's programs read. */
+/**
+ * The routes of the log of all entries, in the forms of C2SP, which other people's programs read; and of its
+ * witnesses.
+ */
 export function logRoutes(): Route[] {
   return [
     defineRoute({

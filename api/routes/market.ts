@@ -53,12 +53,14 @@ import { created, defineRoute, OFFER_COST, ok, type Route } from '../http/route.
 /** Refusals of every step of an order. */
 const STEP_ERRORS = ['no_such_order', 'not_yours', 'wrong_state'] as const
 
+/** The routes of the market: offers, orders, their steps, and solvency. */
 export function marketRoutes(ctx: Context): Route[] {
   const readSolvency = createSolvencyReader(ctx)
   return [...offerRoutes(), ...orderRoutes(), ...stepRoutes(), solvencyRoute(readSolvency)]
 }
 
-function listing(path: '/market' | '/market/offers'): Route {
+/** Declares the list of open offers, which answers on two paths. */
+function offerListRoute(path: '/market' | '/market/offers'): Route {
   return defineRoute({
     method: 'GET',
     path,
@@ -87,10 +89,11 @@ function listing(path: '/market' | '/market/offers'): Route {
   })
 }
 
+/** The routes of offers. */
 function offerRoutes(): Route[] {
   return [
-    listing('/market'),
-    listing('/market/offers'),
+    offerListRoute('/market'),
+    offerListRoute('/market/offers'),
     defineRoute({
       method: 'GET',
       path: '/market/offer/{offer_id}',
@@ -137,6 +140,7 @@ function offerRoutes(): Route[] {
   ]
 }
 
+/** The routes that make and show orders. */
 function orderRoutes(): Route[] {
   return [
     defineRoute({
@@ -204,11 +208,13 @@ function orderRoutes(): Route[] {
   ]
 }
 
+/** Returns the answer that shows an order to one of its sides, with its invoice and payouts. */
 async function showOrder(ctx: Context, order: OrderRecord, agentId: string) {
   const view = viewOrder(order, agentId, await readOrderDetails(ctx, order, agentId))
   return ok({ order_id: order._id, status: order.status, order: view })
 }
 
+/** The routes by which a side of an order takes a step. */
 function stepRoutes(): Route[] {
   return [
     defineRoute({
@@ -268,6 +274,7 @@ function stepRoutes(): Route[] {
   ]
 }
 
+/** Declares the route that shows what the venue owes and holds. */
 function solvencyRoute(readSolvency: ReturnType<typeof createSolvencyReader>): Route {
   return defineRoute({
     method: 'GET',

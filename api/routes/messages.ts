@@ -19,6 +19,7 @@ import {
 } from '../../shared/messages/message.ts'
 import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
+/** The routes of direct messages. */
 export function messageRoutes(): Route[] {
   return [
     defineRoute({
@@ -83,14 +84,16 @@ export function messageRoutes(): Route[] {
         return ok({ messages: messages.map(viewMessage), count: messages.length, more })
       },
     }),
-    blocking('/dm/block', true),
-    blocking('/dm/unblock', false),
+    blockRoute('/dm/block', true),
+    blockRoute('/dm/unblock', false),
   ]
 }
 
+/** Returns an agent's inbox: of all senders, or of `from` alone. */
 const inboxOf = (to: string, from: string | undefined) => ({ to, ...(from === undefined ? {} : { from }) })
 
-function blocking(path: '/dm/block' | '/dm/unblock', blocked: boolean): Route {
+/** Declares the route that blocks a sender, or with `blocked` false the one that unblocks it. */
+function blockRoute(path: '/dm/block' | '/dm/unblock', blocked: boolean): Route {
   return defineRoute({
     method: 'POST',
     path,

@@ -10,6 +10,7 @@ import { idField, limitQuery, perAgentQuery } from '../../shared/foundation/sche
 import { writeJsonList } from '../http/answer.ts'
 import { created, defineRoute, ok, maxListPages, POST_COST, type Route } from '../http/route.ts'
 
+/** The routes of posts and the feed. */
 export function postRoutes(): Route[] {
   const shareFeed = createSharedReads<Buffer>()
   const feed = createFeed()
