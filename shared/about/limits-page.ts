@@ -106,6 +106,7 @@ export function describeLimits(config: Config): z.input<typeof limitsView> {
   return { limits, count: limits.length }
 }
 
+/** A row of the page; `detail` is left out if there is none. */
 const row = (limit: string, value: string, detail?: string): Row =>
   detail === undefined ? { limit, value } : { limit, value, detail }
 

@@ -198,6 +198,7 @@ export function workedExample(): ProofOfWork['example'] {
   return { ...example }
 }
 
+/** Searches for the example that workedExample() returns; it takes some thousand hashes. */
 function findExample(): ProofOfWork['example'] {
   let nonce = 0
   while (!isShare(EXAMPLE_PREFIX, String(nonce), EXAMPLE_BITS)) nonce++
@@ -210,6 +211,7 @@ function findExample(): ProofOfWork['example'] {
   }
 }
 
+/** Returns the part of the rules about proof of work: the settings, an example, and the rules in words. */
 function describeProofOfWork(
   config: Pick<Config, 'registerBits' | 'shareBits' | 'sharesPerDay'>,
 ): ProofOfWork {

@@ -161,6 +161,7 @@ function priceOfDay(coin: Coin, coins: CoinMenu, centsPerDay: number): string {
   return formatPrice(amountRaw, coin)
 }
 
+/** Returns the row of a coin in the menu of currencies. @param coins the coins that can be paid with now */
 function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Menu['accepted'][number] {
   const isReady = coins[currency] !== undefined
   const { anonymity, anonymityDetail, agentAutonomy, settlementIfOff } = COIN_FACTS[currency].menu
@@ -176,6 +177,7 @@ function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Men
   }
 }
 
+/** Returns the row of proof of work in the menu of currencies. */
 function describeWork(ctx: Context): Menu['accepted'][number] {
   const { sharesPerDay, shareBits } = ctx.config
   return {

@@ -52,6 +52,7 @@ const isAgent = (fetched: Fetched): fetched is AgentRecord => '_id' in fetched
  */
 export function createStandingStore(connection: Connection) {
   const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
+  /** Returns an aggregation stage that adds the owners of records of a kind, for these agents. */
   const unionWith = (kind: keyof Belongings, agentIds: string[]) => {
     const { collection, owner, filter } = KINDS[kind]
     const pipeline = [
@@ -83,6 +84,7 @@ export function createStandingStore(connection: Connection) {
      */
     async read(agentId: string): Promise<{ agent: AgentRecord | undefined; belongings: Belongings }> {
       const { agent, countOf } = await readTogether(agentId)
+      /** Counts one kind of records of this agent by a command of its own. */
       const countAlone = (kind: keyof Belongings): Promise<number> => {
         const { collection, owner, filter, most: limit } = KINDS[kind]
         return connection.collection(collection).countDocuments({ [owner]: agentId, ...filter }, { limit })

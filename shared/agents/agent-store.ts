@@ -126,6 +126,7 @@ export interface ClaimCounts {
   verdicts: Partial<Record<string, number>>
 }
 
+/** Creates the store of agents and of used challenges. */
 export function createAgentStore(connection: Connection) {
   const agents = connection.model<AgentRecord>('Agent', agentSchema)
   const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
@@ -142,6 +143,7 @@ export function createAgentStore(connection: Connection) {
 
   return {
     models: { agents, usedChallenges },
+    /** Stores a new agent. @throws a duplicate-key error if its challenge or token key is taken */
     async insert(agent: AgentRecord, session?: Session): Promise<void> {
       await agents.insertMany([agent], { ...within(session), lean: true })
     },
@@ -154,10 +156,12 @@ export function createAgentStore(connection: Connection) {
     async burnChallenge(key: string, forgetAtMs: number): Promise<void> {
       await usedChallenges.insertMany([{ _id: key, expires: new Date(forgetAtMs) }], { lean: true })
     },
+    /** Reads an agent, banned or not; undefined if there is none with this id. */
     async find(agentId: string, session?: Session): Promise<AgentRecord | undefined> {
       if (session === undefined) return findById(agentId)
       return (await agents.findOne({ _id: agentId }, null, within(session)).lean<AgentRecord>()) ?? undefined
     },
+    /** Whether there is an agent with this id, banned or not. */
     async exists(agentId: string): Promise<boolean> {
       return (await findId(agentId)) !== undefined
     },

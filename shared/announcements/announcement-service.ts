@@ -88,6 +88,7 @@ export async function enqueueUnsignedAnnouncements(ctx: Context): Promise<void> 
 
 const UNSIGNED_AT_ONCE = 100
 
+/** Enqueues the signing of one announcement; while its job waits, no second one is added. */
 async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
   await ctx.queues.enqueue('sign-announcement', { announcement_id: id }, { debounceId: id })
 }
@@ -187,6 +188,7 @@ function requireCommitted(announcement: AnnouncementRecord, { kind, at, data, _i
     throw new SealError(`${announcement._id} is not signed: its entry ${_id} does not commit to it`)
 }
 
+/** Whether a commitment from the ledger opens to this announcement. */
 function isCommitmentTo(announcement: AnnouncementRecord, commitment: unknown): boolean {
   const { _id: id, salt } = announcement
   return isOpenedBy(
@@ -196,4 +198,5 @@ function isCommitmentTo(announcement: AnnouncementRecord, commitment: unknown): 
   )
 }
 
+/** Returns the source that identifies an announcement's ledger entry. */
 const entrySource = (id: string): string => `${id}/announcement`

@@ -21,6 +21,7 @@ const announcementSchema = new Schema<AnnouncementRecord>(
 announcementSchema.index({ signature: 1, _id: 1 })
 announcementSchema.index(...PENDING_INDEX)
 
+/** Creates the store of announcements. */
 export function createAnnouncementStore(connection: Connection) {
   const announcements = connection.model<AnnouncementRecord>('Announcement', announcementSchema)
   return {

@@ -155,6 +155,7 @@ const CACHED_AUTHORS = 10_000
  */
 const recorderOf = oncePer((ctx: Context): ((change: Change) => Promise<Recorded>) => {
   const authors = new Map<string, string>()
+  /** Returns what a verdict on this claim may conflict about: the claim, and its author's counts. */
   const keysOfClaim = (claimId: string): string[] => {
     const author = authors.get(claimId)
     return author === undefined ? [claimId] : [claimId, author]

@@ -73,12 +73,16 @@ function groupByAgent(
   return marked
 }
 
+/**
+ * Creates the store of events and of their numbers; it also reads the marks in all records that can have any.
+ */
 export function createEventStore(connection: Connection) {
   const events = connection.model<EventRecord>('Event', eventSchema)
   const heads = connection.model<EventHead>('EventHead', headSchema)
   const raw = () => events.collection as unknown as mongoose.mongo.Collection<EventRecord>
   const rawHeads = () => heads.collection as unknown as mongoose.mongo.Collection<EventHead>
   let telling: mongoose.mongo.Collection<TellingRecord>[] | undefined
+  /** The collections whose records can have marks; all models must exist at the first call. */
   const tellingCollections = () =>
     (telling ??= Object.values(connection.models)
       .filter(({ schema }) => isTelling(schema))

@@ -90,6 +90,7 @@ export const eventPageView = z.object({
     ),
 })
 
+/** Returns an event as answers show it: with its cursor, and its fields beside the others. */
 export function viewEvent(event: EventRecord): z.input<typeof eventView> {
   const { kind, id, at, fields } = event
   return { cursor: String(seqOf(event)), at, kind, id, ...fields }

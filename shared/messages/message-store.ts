@@ -106,6 +106,7 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
         (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined
       )
     },
+    /** Whether the inbox has a message that was not handed out yet. */
     async hasUnread(inbox: Inbox): Promise<boolean> {
       const unread = messages.findOne({ ...inbox, ...UNREAD }, { _id: 1 }).hint(indexFor(inbox, 'unread'))
       return (await unread.lean()) !== null

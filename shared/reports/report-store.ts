@@ -10,6 +10,7 @@ const reportSchema = new Schema<ReportRecord>(
 )
 reportSchema.index({ post_id: 1, agent_id: 1, rule: 1 }, { unique: true })
 
+/** Creates the store of reports. */
 export function createReportStore(connection: Connection) {
   const reports = connection.model<ReportRecord>('Report', reportSchema)
   return {
