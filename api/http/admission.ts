@@ -153,6 +153,7 @@ function createWaitingRequests(maxWaiting: number): WaitingRequests {
         const [begin] = ofCaller
         if (begin !== undefined && !mayBegin(caller)) continue
         waiting.delete(caller)
+        // All of its requests have left.
         if (begin === undefined) continue
         ofCaller.delete(begin)
         if (ofCaller.size > 0) waiting.set(caller, ofCaller)

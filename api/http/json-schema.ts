@@ -132,25 +132,29 @@ export function mergeForms(forms: readonly ObjectSchema[]): ObjectSchema {
   for (const form of forms)
     for (const [name, schema] of Object.entries(form.properties)) {
       const known = properties[name]
-      if (known === undefined || JSON.stringify(known) === JSON.stringify(schema)) properties[name] = schema
-      else if (Array.isArray(known['enum']) && Array.isArray(schema['enum']))
-        properties[name] = {
-          ...known,
-          enum: [...new Set([...(known['enum'] as unknown[]), ...(schema['enum'] as unknown[])])],
-        }
-      else if (known['type'] !== schema['type'] || known['$ref'] !== schema['$ref'])
-        properties[name] = { anyOf: [...((known['anyOf'] as JsonSchema[] | undefined) ?? [known]), schema] }
-      else
-        properties[name] = {
-          type: schema['type'],
-          ...(schema['format'] === undefined ? {} : { format: schema['format'] }),
-        }
+      properties[name] = known === undefined ? schema : mergeSchemas(known, schema)
     }
   const [first] = forms
   const required = (first?.required ?? []).filter((name) =>
     forms.every((form) => form.required?.includes(name)),
   )
   return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
+}
+
+/**
+ * Returns one schema for a field that has two in different forms: with the values of both if they list
+ * values, `anyOf` if the types differ, else the type alone.
+ */
+function mergeSchemas(known: JsonSchema, schema: JsonSchema): JsonSchema {
+  if (JSON.stringify(known) === JSON.stringify(schema)) return schema
+  if (Array.isArray(known['enum']) && Array.isArray(schema['enum'])) {
+    const values = new Set([...(known['enum'] as unknown[]), ...(schema['enum'] as unknown[])])
+    return { ...known, enum: [...values] }
+  }
+  if (known['type'] !== schema['type'] || known['$ref'] !== schema['$ref'])
+    return { anyOf: [...((known['anyOf'] as JsonSchema[] | undefined) ?? [known]), schema] }
+  const { type, format } = schema
+  return format === undefined ? { type } : { type, format }
 }
 
 /**

@@ -173,6 +173,7 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
       }, route.patienceMs)
       return
     }
+    // The caller as it was before the body came, or before the wait.
     let early = await timed(async () => {
       if (kind === 'writes')
         await admission.waitForTurn(
@@ -206,11 +207,11 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
     /** Parses the body, and handles and answers the request. */
     const perform = async (): Promise<void> => {
       const { body: schema } = route
-      const longest = MAX_LIGHT_BODY_BYTES[route.access === 'open' ? 'open' : 'token']
+      const maxLightBytes = MAX_LIGHT_BODY_BYTES[route.access === 'open' ? 'open' : 'token']
       const body =
         schema === undefined || held === undefined
           ? undefined
-          : await inTurn(early, held.bytes.length > longest, () =>
+          : await inTurn(early, held.bytes.length > maxLightBytes, () =>
               Promise.resolve(parseFields(schema, parseBody(req, held.bytes))),
             )
       held?.release()

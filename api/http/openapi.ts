@@ -129,9 +129,11 @@ function tagOf(route: Route): string {
 
 /** What is collected for `components` while the routes are described. */
 interface Shared {
+  /** Schemas by name. */
   named: Record<string, JsonSchema>
   /** The name of each answer's schema, by the schema as JSON. */
   answers: Map<string, string>
+  /** By key: the first parameter that was described under it. */
   parameters: Record<string, object>
 }
 

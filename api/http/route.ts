@@ -200,12 +200,15 @@ export const ok = <View>(view: View): Answer<View> => ({ status: 200, view })
 export const created = <View>(view: View): Answer<View> => ({ status: 201, view })
 /** Returns an answer with status 202: stored, and the workers have not answered yet. */
 export const accepted = <View>(view: View): Answer<View> => ({ status: 202, view })
-/** For answers that never change: a year is the longest usual `max-age`. */
+/** Returns the caching of an answer that never changes: a year is the longest usual `max-age`. */
 export const cacheForEver = (etag: string): Caching => ({
   etag: `"${etag}"`,
   control: 'public, max-age=31536000, immutable',
 })
-/** For answers that may change at any time: a cache asks each time, and gets 304 if nothing changed. */
+/**
+ * Returns the caching of an answer that may change at any time: a cache asks each time, and gets 304 if
+ * nothing changed.
+ */
 export const cacheAndRevalidate = (etag: string): Caching => ({
   etag: `"${etag}"`,
   control: 'public, no-cache',

@@ -118,19 +118,19 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
         if (performance.now() >= idleFrom) http.closeIdleConnections()
       }
       closeIdle()
-      const idle = setInterval(closeIdle, 50)
-      let left = 0
-      const cut = setTimeout(() => {
+      const idleTimer = setInterval(closeIdle, 50)
+      let cutConnections = 0
+      const cutTimer = setTimeout(() => {
         http.getConnections((_error, open) => {
-          left = open
+          cutConnections = open
           http.closeAllConnections()
         })
       }, idleMs + STOP_LIMIT_MS)
       await closed
-      clearInterval(idle)
-      clearTimeout(cut)
+      clearInterval(idleTimer)
+      clearTimeout(cutTimer)
       http.close() // ends Node's timers; that the server is closed already is reported only to a callback
-      return left
+      return cutConnections
     },
   }
 }

@@ -9,8 +9,8 @@ import { runInScope } from '../../shared/foundation/scope.ts'
  * first answered request on. From these records the market knows which order deadlines passed during an
  * outage: see serving-store.ts.
  *
- * A process that could not record this for OUTAGE_GAP_MS stops, and begins again with the next request that
- * it answers: an outage ends when a request is served, not when the database is back.
+ * A process that could not record this for OUTAGE_GAP_MS stops recording, and begins again with the next
+ * request that it answers: an outage ends when a request is served, not when the database is back.
  */
 export function markServing(ctx: Context): RequestHandler {
   /** Set while records are made. */
@@ -33,7 +33,7 @@ export function markServing(ctx: Context): RequestHandler {
     }
   }
 
-  /** Records that the process still serves; stops the records if the last one is too long ago. */
+  /** Records that the process still serves, or stops recording it if the last record is too long ago. */
   async function beat(): Promise<void> {
     let isUnbroken = performance.now() - lastRecordMs < OUTAGE_GAP_MS
     try {

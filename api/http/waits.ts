@@ -109,7 +109,10 @@ export function createWaits(ctx: Context): Waits {
     if (waiters.has(agentId)) scheduleLook(agentId, 0, LOOKS_AFTER_MS[0])
   }
 
-  /** @param nth index of the look in LOOKS_AFTER_MS */
+  /**
+   * Schedules the next look for an agent, in place of one that is scheduled. @param nth index in
+   * LOOKS_AFTER_MS
+   */
   function scheduleLook(agentId: string, nth: number, afterMs: number): void {
     dueLooks.set(agentId, { nth, atMs: performance.now() + afterMs })
     nextLook ??= setTimeout(lookForDue, LOOK_EVERY_MS)

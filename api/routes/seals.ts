@@ -114,6 +114,7 @@ export function sealRoutes(ctx: Context): Route[] {
         const cache = cacheAndRevalidate(tag)
         const answer = (json: Buffer): WrittenAnswer => ({ status: 200, json, cache })
         if (wholeList?.tag === tag) return answer(wholeList.json)
+        /** Reads the list and returns it as JSON. */
         const writeList = async (): Promise<WrittenAnswer> => {
           // Another request may have written it meanwhile.
           if (wholeList?.tag === tag) return answer(wholeList.json)

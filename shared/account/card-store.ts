@@ -23,7 +23,11 @@ type JoinedAgent = AgentRecord & {
   card_overdue: { count: number }[]
 }
 
-/** @param nowSeconds gives the present, in Unix seconds, which decides which claims are overdue */
+/**
+ * Creates the store that reads agents with what their cards show.
+ *
+ * @param nowSeconds gives the present, in Unix seconds, which decides which claims are overdue
+ */
 export function createCardStore(connection: Connection, nowSeconds: () => number) {
   const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
   const newestRecords = [{ $sort: { _id: -1 } }, { $limit: CARD_RECENT }, { $project: { pending: 0 } }]

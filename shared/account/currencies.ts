@@ -121,7 +121,11 @@ export async function readCurrencies(ctx: Context, agentId: string | undefined, 
   }
 }
 
-/** @param freeUntilMs the end of the free period, past or to come; undefined if none is configured */
+/**
+ * Describes the free period: whether it is one now, until when, and what comes after.
+ *
+ * @param freeUntilMs the end of the free period, past or to come; undefined if none is configured
+ */
 function describeFreePeriod(freeUntilMs: number | undefined, isFree: boolean): Menu['free_period'] {
   const base = usdFromCents(PRICE_USD_CENTS_PER_DAY).toFixed(2)
   return {
@@ -136,7 +140,11 @@ function describeFreePeriod(freeUntilMs: number | undefined, isFree: boolean): M
   }
 }
 
-/** @param payingReferrals the caller's; undefined if the caller is unknown */
+/**
+ * Says what a day costs the caller, and how many paying referrals it has.
+ *
+ * @param payingReferrals the caller's; undefined if the caller is unknown
+ */
 function describeYourPrice(payingReferrals: number | undefined, isFree: boolean): string {
   if (payingReferrals === undefined) return 'Send your token to see your own price.'
   const price = `${usdFromCents(priceCentsPerDay(payingReferrals, false)).toFixed(2)} USD per day with ${payingReferrals} of ${REFERRAL_THRESHOLD} paying referrals`
@@ -161,7 +169,12 @@ function priceOfDay(coin: Coin, coins: CoinMenu, centsPerDay: number): string {
   return formatPrice(amountRaw, coin)
 }
 
-/** Returns the row of a coin in the menu of currencies. @param coins the coins that can be paid with now */
+/**
+ * Returns the row of a coin in the menu of currencies, whether it can be paid with or not.
+ *
+ * @param coins the coins that can be paid with now, with their rates
+ * @param centsPerDay the price of a day in US cents
+ */
 function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Menu['accepted'][number] {
   const isReady = coins[currency] !== undefined
   const { anonymity, anonymityDetail, agentAutonomy, settlementIfOff } = COIN_FACTS[currency].menu
@@ -197,10 +210,10 @@ function describeWork(ctx: Context): Menu['accepted'][number] {
 function describeCostOfDay(hashesPerDay: number): string {
   const costs = SOLVERS.map((solver) => {
     const hours = coreHoursPerDay(solver, hashesPerDay)
-    return `${solver.name}: ${round(hours)} core-hours, ${round((hours * 60) / 4)} minutes on 4 cores`
+    return `${solver.name}: ${roundedText(hours)} core-hours, ${roundedText((hours * 60) / 4)} minutes on 4 cores`
   })
   return `A day of pass takes about ${hashesPerDay.toExponential(2)} hashes. ${costs.join('; ')}. A large GPU needs seconds. Rates as measured on one core of one machine; yours will differ.`
 }
 
-/** Writes a number with two significant digits, or more if it has more before the decimal point. */
-const round = (value: number): string => (value >= 10 ? value.toFixed(0) : value.toPrecision(2))
+/** Returns a number as text with two significant digits, or more if it has more before the decimal point. */
+const roundedText = (value: number): string => (value >= 10 ? value.toFixed(0) : value.toPrecision(2))

@@ -73,7 +73,7 @@ export const receiptView = z.object({
     .describe('salt and content of the commitments in the entries, for what anyone may read'),
 })
 
-/** Pause between two looks for an entry's number. */
+/** Pause in milliseconds between two looks for an entry's number. */
 const WAIT_STEP_MS = 100
 /** Proofs read at once. */
 const PROOFS_AT_ONCE = 16
@@ -157,7 +157,11 @@ async function proveAll(
   }
 }
 
-/** @param nextSealAt when the next seal is due, in Unix seconds */
+/**
+ * Returns an entry that no seal covers yet, as a receipt has it.
+ *
+ * @param nextSealAt when the next seal is due, in Unix seconds
+ */
 const viewUnsealed = (entry: EntryRecord, nextSealAt: number): WaitingReceiptEntry => ({
   sealed: false,
   entry: viewEntry(entry),

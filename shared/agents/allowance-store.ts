@@ -22,7 +22,11 @@ const allowanceSchema = new Schema<AllowanceRecord>(
 )
 allowanceSchema.index({ forget_at: 1 }, { expireAfterSeconds: 0 })
 
-/** @param patienceMs how long a count may wait before its update begins */
+/**
+ * Creates the store of what each agent has added on a day.
+ *
+ * @param patienceMs how long a count may wait before its update begins
+ */
 export function createAllowanceStore(connection: Connection, patienceMs: number) {
   const allowances = connection.model<AllowanceRecord>('Allowance', allowanceSchema)
   const add = createBoundedCounts(allowances, patienceMs)

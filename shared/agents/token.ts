@@ -49,7 +49,7 @@ export function isStoredToken(token: string, stored: StoredToken): boolean {
   return timingSafeEqual(Buffer.from(hashToken(stored.token_salt, token)), Buffer.from(stored.token_hash))
 }
 
-/** @param salt hex, hashed as its text @returns 64 lower-case hex characters */
+/** Returns SHA-256 of the salt's text and the token, as 64 lower-case hex characters. */
 function hashToken(salt: string, token: string): string {
   return hash('sha256', `${salt}${token}`, 'hex')
 }

@@ -149,7 +149,14 @@ export function createClaimStore(connection: Connection) {
           },
         )
         .toArray(),
-    /** Stores a group of changes. @returns false on a conflict; the caller must abort */
+    /**
+     * Stores a group of changes in the session's transaction: inserts claims and verdicts, marks verdicts as
+     * superseded, and sets the status and counts of claims that verdicts have moved.
+     *
+     * @returns false if a record has changed since it was read; the caller must abort
+     * @throws a duplicate-key error if another verdict of an agent on the same claim was stored meanwhile;
+     *   the caller must abort
+     */
     async write(changes: ClaimWrites, session: Session): Promise<boolean> {
       if (changes.claims.length > 0) await raw().insertMany(changes.claims, { session })
       // Before the insert: the unique index allows an agent one standing verdict on a claim.

@@ -26,7 +26,11 @@ export interface Received {
   bytes: number
 }
 
-/** @param patienceMs how long a message may wait before the update that counts it begins */
+/**
+ * Creates the store of the counts of unread messages, by recipient and sender, and of blocked senders.
+ *
+ * @param patienceMs how long a message may wait before the update that counts it begins
+ */
 export function createInboxStore(connection: Connection, patienceMs: number) {
   const inboxes = connection.model<InboxRecord>('Inbox', inboxSchema)
   const raw = () => inboxes.collection as unknown as mongoose.mongo.Collection<InboxRecord>

@@ -55,7 +55,11 @@ export interface MessagePage {
   more: boolean
 }
 
-/** @param patienceMs how long a message may wait before its insert begins */
+/**
+ * Creates the store of direct messages.
+ *
+ * @param patienceMs how long a message may wait before its insert begins
+ */
 export function createMessageStore(connection: Connection, patienceMs: number) {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
   /** Lists messages of an inbox in the order in which they were handed out. */

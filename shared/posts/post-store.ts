@@ -31,7 +31,11 @@ postSchema.index(...PENDING_INDEX)
 /** A post as the feed lists it. */
 export type PostListed = Pick<PostRecord, '_id' | 'agent_id'>
 
-/** @param patienceMs how long a post may wait before its insert begins */
+/**
+ * Creates the store of posts.
+ *
+ * @param patienceMs how long a post may wait before its insert begins
+ */
 export function createPostStore(connection: Connection, patienceMs: number) {
   const posts = connection.model<PostRecord>('Post', postSchema)
   // The most frequent reads go past mongoose's documents.

@@ -109,7 +109,11 @@ export interface VerifiedBatch extends Pick<BatchRecord, '_id' | 'count'> {
 /** Batches of 10,000 nonces that fit into one message to MongoDB. */
 const BATCHES_AT_ONCE = 100
 
-/** @param patienceMs how long a batch may wait before its insert begins */
+/**
+ * Creates the store of work orders, their batches of nonces, and the pages of counted shares.
+ *
+ * @param patienceMs how long a batch may wait before its insert begins
+ */
 export function createWorkStore(connection: Connection, patienceMs: number) {
   const orders = connection.model<WorkOrderRecord>('WorkOrder', orderSchema)
   const batches = connection.model<StoredBatch>('WorkBatch', batchSchema)

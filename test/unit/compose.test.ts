@@ -301,7 +301,7 @@ describe('the image', () => {
     const copied = [...input.dockerfile.matchAll(/^COPY (?!--from)(\S+) \S+$/gm)].map(
       ([, source]) => source ?? '',
     )
-    const pages = [...read('api/routes/documents.ts').matchAll(/readPage\(((?:'[^']+'(?:, )?)+)\)/g)].map(
+    const pages = [...read('api/routes/documents.ts').matchAll(/readRepositoryFile\(((?:'[^']+'(?:, )?)+)\)/g)].map(
       ([, parts = '']) => parts.replaceAll("'", '').split(', ').join('/'),
     )
     expect(pages).toContain('CHANGELOG.md')
