@@ -26,18 +26,23 @@ import { sealRoutes } from './routes/seals.ts'
 import { workRoutes } from './routes/work.ts'
 
 export interface App {
+  /** Serves a request of a Node HTTP server. */
   listener: RequestListener
-  /** What the server had better make requests and answers of: see {@link madeFor}. */
+  /** Classes for the server's requests and answers: see createServerClasses(). */
   classes: ServerClasses
-  /** Leaves a trace of a connection that is refused before there is a request. */
+  /** Counts a connection that is refused before there is a request, for the log. */
   note: NoteRefusal
-  /** What is mounted, in order: the route table and the OpenAPI document are made of it. */
+  /** All routes, in order: the route table and the OpenAPI document are made of it. */
   routes: readonly Route[]
-  /** Those who wait for something. */
+  /** The requests that wait for events. */
   waits: Waits
 }
 
-/** Middleware and routers from top to bottom; listens to nothing. */
+/**
+ * Creates the Express app: middleware and routes from top to bottom. It doesn't listen.
+ *
+ * @throws TypeError if the settings have no CHALLENGE_SECRET
+ */
 export function createApp(ctx: Context): App {
   const { challengeSecret } = ctx.config.secrets
   if (challengeSecret === undefined) throw new TypeError('"ctx.config" expected a challengeSecret')
@@ -75,7 +80,7 @@ export function createApp(ctx: Context): App {
   const handle: RequestHandler = app
   const listener: RequestListener = (req, res) =>
     void handle(req as Request, res as Response, answerRest(req as Request, res as Response))
-  return { routes, note, waits, classes: madeFor(app), listener: answerInTurn(listener) }
+  return { routes, note, waits, classes: createServerClasses(app), listener: answerInTurn(listener) }
 }
 
 interface ServerClasses {
@@ -84,10 +89,11 @@ interface ServerClasses {
 }
 
 /**
- * Classes whose objects have Express's prototypes from the beginning. It sets them on each request otherwise, and
- * whatever reads an object whose prototype was changed is slow.
+ * Creates classes for requests and answers that have Express's prototypes from the beginning. Otherwise
+ * Express sets them on each request, and reading an object whose prototype was changed is slow. The app uses
+ * the prototypes of these classes from now on.
  */
-function madeFor(app: Express): ServerClasses {
+function createServerClasses(app: Express): ServerClasses {
   class OwnRequest extends IncomingMessage {}
   class OwnResponse<R extends IncomingMessage> extends ServerResponse<R> {}
   Object.setPrototypeOf(OwnRequest.prototype, app.request)

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readConfig } from '../shared/foundation/config.ts'
 import { openContext } from '../shared/context.ts'
-import { keepNumberingUnasked } from '../shared/events/unasked.ts'
+import { keepNumberingOverdueMarks } from '../shared/events/unasked.ts'
 import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
 import { listen } from '../shared/servers/listen.ts'
 import { IDLE_DRAIN_MS } from '../shared/foundation/limits.ts'
@@ -22,7 +22,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const metrics =
     config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
   const { listener, classes, note, waits } = createApp(ctx)
-  const endNumbering = keepNumberingUnasked(ctx)
+  const endNumbering = keepNumberingOverdueMarks(ctx)
   const openFiles = readDescriptorLimit()
   const maxConnections = maxConnectionsFor(openFiles)
   const server = createLimitedServer(listener, { note, maxConnections, classes })
@@ -31,11 +31,11 @@ await runUntilStopped('api', async (stopping, allowMs) => {
     { port, host: config.host, max_connections: maxConnections, open_files: openFiles },
     'the API listens',
   )
-  const leave = keepPresence(ctx, 'api')
+  const endPresence = keepPresence(ctx, 'api')
   prepareAddresses(ctx).catch((error: unknown) =>
     log.warn({ err: error }, 'no addresses were asked for; the first buyer asks'),
   )
-  // A database that can be reached and not used (an index that cannot be made) ends the process; one that is
+  // A database that can be reached but not used (an index that cannot be made) ends the process; one that is
   // away does not.
   await Promise.race([stopping, ctx.database.whenReady().then(() => stopping)])
   if (config.drainMs > 0) {
@@ -52,7 +52,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
     )
   endNumbering()
   await metrics?.close()
-  await leave()
+  await endPresence()
   await ctx.close()
   await tracer?.close()
 })

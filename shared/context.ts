@@ -1,4 +1,4 @@
-import { markTimeBy, onHint } from './events/mark.ts'
+import { setMarkClock, onHint } from './events/mark.ts'
 import { createEventStore, type EventStore } from './events/event-store.ts'
 import { createAllowanceStore, type AllowanceStore } from './agents/allowance-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
@@ -154,7 +154,7 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   const endHints = publishHints(queues)
   // If a test puts the machine's present somewhere else, the database's goes with it.
   const databaseNow = () => database.now() + now() - Date.now()
-  const endMarkTime = markTimeBy(() => (database.isReady() ? databaseNow() : now()))
+  const endMarkTime = setMarkClock(() => (database.isReady() ? databaseNow() : now()))
   const traces = createTraceStore(connection)
   onTracedRecord((recordId, place) => {
     traces

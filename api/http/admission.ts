@@ -22,7 +22,7 @@ import {
  * client.
  */
 
-/** The refusal for lack of room of a request for which nothing was done. */
+/** Returns the refusal `unavailable` of a request for which there is no room and nothing was done. */
 export function overloaded(): Refusal {
   return new Refusal(
     'unavailable',
@@ -35,9 +35,9 @@ export type RequestKind = keyof typeof MAX_UNDER_WAY
 
 export interface Admission {
   /**
-   * Runs a part of a request's work.
+   * Runs a part of a request's work if there is room for it, and returns its result.
    *
-   * @param caller the agent that sent it, if known: one agent gets at most a share of the room
+   * @param caller id of the agent that sent it, if known: one agent gets at most a share of the room
    * @throws Refusal `unavailable` if too many requests of its kind are under way
    */
   run<T>(kind: RequestKind, part: () => Promise<T>, caller?: string): Promise<T>
@@ -64,37 +64,40 @@ export interface Admission {
 export type Caller = string | Socket
 
 /**
- * Makes the bounds of one process. Reads and writes are counted apart, so that a flood of writes doesn't
+ * Creates the bounds of one process. Reads and writes are counted apart, so that a flood of writes doesn't
  * stop reads.
+ *
+ * @param maxUnderWay requests of each kind under way at once
+ * @param maxWaiting requests at once whose room is released
  */
 export function createAdmission(
-  most: Record<RequestKind, number> = MAX_UNDER_WAY,
-  mostWaiting = MAX_WAITING,
+  maxUnderWay: Record<RequestKind, number> = MAX_UNDER_WAY,
+  maxWaiting = MAX_WAITING,
 ): Admission {
   const underWay = { reads: 0, writes: 0 }
-  const own = { reads: new Map<string, number>(), writes: new Map<string, number>() }
+  const underWayOf = { reads: new Map<string, number>(), writes: new Map<string, number>() }
   const queues = { agents: createTurnQueue(), open: createTurnQueue() }
   const paces = {
-    agents: createPacer(BEGUN_IN_A_PASS.agents, most.writes),
-    open: createPacer(BEGUN_IN_A_PASS.open, most.writes),
+    agents: createPacer(BEGUN_IN_A_PASS.agents, maxUnderWay.writes),
+    open: createPacer(BEGUN_IN_A_PASS.open, maxUnderWay.writes),
   }
   let waiting = 0
   return {
     async run(kind, part, caller) {
-      const ofCaller = caller === undefined ? 0 : (own[kind].get(caller) ?? 0)
-      if (underWay[kind] >= most[kind] || ofCaller >= Math.ceil(most[kind] / CALLERS_SHARE))
-        throw overloaded()
+      const ofCaller = caller === undefined ? 0 : (underWayOf[kind].get(caller) ?? 0)
+      const maxOfCaller = Math.ceil(maxUnderWay[kind] / CALLERS_SHARE)
+      if (underWay[kind] >= maxUnderWay[kind] || ofCaller >= maxOfCaller) throw overloaded()
       underWay[kind]++
-      if (caller !== undefined) own[kind].set(caller, ofCaller + 1)
+      if (caller !== undefined) underWayOf[kind].set(caller, ofCaller + 1)
       try {
         return await part()
       } finally {
         underWay[kind]--
-        if (caller !== undefined) countDown(own[kind], caller)
+        if (caller !== undefined) countDown(underWayOf[kind], caller)
       }
     },
     async releaseRoomWhile(kind, wait) {
-      if (waiting >= mostWaiting) return undefined
+      if (waiting >= maxWaiting) return undefined
       waiting++
       underWay[kind]--
       try {
@@ -111,6 +114,7 @@ export function createAdmission(
   }
 }
 
+/** Lowers a count by 1, and removes it if that makes it 0. */
 function countDown<Key>(counts: Map<Key, number>, key: Key): void {
   const left = (counts.get(key) ?? 0) - 1
   if (left > 0) counts.set(key, left)
@@ -126,42 +130,45 @@ interface WaitingRequests {
    */
   wait(caller: Caller, signal: AbortSignal | undefined): Promise<void>
   /**
-   * Gives a turn to the oldest request of the next caller for whom `may` is true.
+   * Gives a turn to the oldest request of the next caller for whom `mayBegin` is true.
    *
    * @returns that caller, or undefined if no such caller waits
    */
-  callNext(may?: (caller: Caller) => boolean): Caller | undefined
+  callNext(mayBegin?: (caller: Caller) => boolean): Caller | undefined
 }
 
 /**
- * A queue in which callers take turns: after one request of a caller comes one of the next caller, however
- * many the first has waiting.
+ * Creates a queue in which callers take turns: after one request of a caller comes one of the next caller,
+ * however many the first has waiting.
+ *
+ * @param maxWaiting requests that may wait at once, of all callers; one caller may have a share of it
  */
-function createWaitingRequests(mostWaiting: number): WaitingRequests {
+function createWaitingRequests(maxWaiting: number): WaitingRequests {
   /** The waiting requests of each caller, in the order of the callers' turns. */
   const waiting = new Map<Caller, Set<() => void>>()
   let count = 0
   return {
-    callNext(may = () => true) {
-      for (const [caller, own] of waiting) {
-        const [begin] = own
-        if (begin !== undefined && !may(caller)) continue
+    callNext(mayBegin = () => true) {
+      for (const [caller, ofCaller] of waiting) {
+        const [begin] = ofCaller
+        if (begin !== undefined && !mayBegin(caller)) continue
         waiting.delete(caller)
+        // All of its requests have left.
         if (begin === undefined) continue
-        own.delete(begin)
-        if (own.size > 0) waiting.set(caller, own)
+        ofCaller.delete(begin)
+        if (ofCaller.size > 0) waiting.set(caller, ofCaller)
         begin()
         return caller
       }
       return undefined
     },
     wait(caller, signal) {
-      if (count >= mostWaiting || (waiting.get(caller)?.size ?? 0) >= mostWaiting / CALLERS_SHARE)
+      if (count >= maxWaiting || (waiting.get(caller)?.size ?? 0) >= maxWaiting / CALLERS_SHARE)
         throw overloaded()
       return new Promise((resolve, reject) => {
-        const own = waiting.get(caller) ?? new Set()
+        const ofCaller = waiting.get(caller) ?? new Set()
         const leave = (): void => {
-          own.delete(begin)
+          ofCaller.delete(begin)
           count--
           reject(signal?.reason as Error)
         }
@@ -170,8 +177,8 @@ function createWaitingRequests(mostWaiting: number): WaitingRequests {
           count--
           resolve()
         }
-        own.add(begin)
-        waiting.set(caller, own)
+        ofCaller.add(begin)
+        waiting.set(caller, ofCaller)
         count++
         signal?.addEventListener('abort', leave, { once: true })
       })
@@ -183,23 +190,23 @@ function createWaitingRequests(mostWaiting: number): WaitingRequests {
 const MAX_REST_MS = 50
 
 /**
- * Makes a function that runs costly parts a few at a time, in turns over the callers, with pauses for light
- * requests in between. A part whose signal is aborted before its turn isn't begun. The function throws a
- * Refusal `unavailable` if too many wait.
+ * Creates a function that runs costly parts a few at a time, in turns over the callers, with pauses for light
+ * requests in between, and returns a part's result. A part whose signal is aborted before its turn isn't
+ * begun. The function throws a Refusal `unavailable` if too many wait.
  */
 export function createTurnQueue(
   atOnce = HEAVY_AT_ONCE,
-  mostWaiting = MAX_HEAVY_WAITING,
+  maxWaiting = MAX_HEAVY_WAITING,
 ): <T>(caller: Caller, part: () => Promise<T>, signal?: AbortSignal) => Promise<T> {
-  const waitingRequests = createWaitingRequests(mostWaiting)
+  const waitingRequests = createWaitingRequests(maxWaiting)
   let underWay = 0
-  const next = (): void => {
+  const beginNext = (): void => {
     if (underWay < atOnce && waitingRequests.callNext() !== undefined) underWay++
   }
   return async (caller, part, signal) => {
     signal?.throwIfAborted()
     const turn = waitingRequests.wait(caller, signal)
-    next()
+    beginNext()
     await turn
     const begun = performance.eventLoopUtilization()
     try {
@@ -212,7 +219,7 @@ export function createTurnQueue(
       setTimeout(
         () => {
           underWay--
-          next()
+          beginNext()
         },
         Math.min(active, MAX_REST_MS),
       )
@@ -228,54 +235,54 @@ export interface Pace {
 }
 
 /**
- * Makes a function that resolves when a caller may begin a light request. In a pass of the event loop at most
- * `perPass` begin and `perCaller` of one caller, in turns over the callers. Between two passes is a pause for
- * everything else, as long as the last pass took. Callers with few concurrent requests never wait. The
- * function throws a Refusal `unavailable` if too many wait.
+ * Creates a function that resolves when a caller may begin a light request. In a pass of the event loop at
+ * most `perPass` begin and `perCaller` of one caller, in turns over the callers. Between two passes is a
+ * pause for everything else, as long as the last pass took. Callers with few concurrent requests never wait.
+ * The function throws a Refusal `unavailable` if too many wait.
  */
 export function createPacer(
   { perPass, perCaller }: Pace,
-  mostWaiting: number,
+  maxWaiting: number,
 ): (caller: Caller, signal?: AbortSignal) => Promise<void> {
-  const waitingRequests = createWaitingRequests(mostWaiting)
+  const waitingRequests = createWaitingRequests(maxWaiting)
   /** How many of each caller have begun in this pass. */
   const begun = new Map<Caller, number>()
   let left = perPass
   let passBeganMs = 0
 
-  const may = (caller: Caller): boolean => (begun.get(caller) ?? 0) < perCaller
-  const count = (caller: Caller): void => {
+  const mayBegin = (caller: Caller): boolean => (begun.get(caller) ?? 0) < perCaller
+  const countBegun = (caller: Caller): void => {
     begun.set(caller, (begun.get(caller) ?? 0) + 1)
     left--
   }
-  const pass = (): void => {
+  const beginPass = (): void => {
     begun.clear()
     left = perPass
     passBeganMs = performance.now()
     while (left > 0) {
-      const caller = waitingRequests.callNext(may)
+      const caller = waitingRequests.callNext(mayBegin)
       if (caller === undefined) break
-      count(caller)
+      countBegun(caller)
     }
-    if (left < perPass) setImmediate(end)
+    if (left < perPass) setImmediate(endPass)
   }
-  const end = (): void => {
-    setTimeout(pass, Math.min(performance.now() - passBeganMs, MAX_REST_MS))
+  const endPass = (): void => {
+    setTimeout(beginPass, Math.min(performance.now() - passBeganMs, MAX_REST_MS))
   }
 
   return async (caller, signal) => {
     signal?.throwIfAborted()
-    if (left === 0 || !may(caller)) return waitingRequests.wait(caller, signal)
+    if (left === 0 || !mayBegin(caller)) return waitingRequests.wait(caller, signal)
     if (left === perPass) {
       passBeganMs = performance.now()
-      setImmediate(end)
+      setImmediate(endPass)
     }
-    count(caller)
+    countBegun(caller)
   }
 }
 
 /**
- * The result of `work`.
+ * Waits for `work` and returns its result, unless `signal` is aborted before.
  *
  * @throws the reason of `signal` as soon as that is aborted; the work itself goes on
  */
@@ -301,12 +308,14 @@ const CHUNK_COST = 256
  * large ones that don't end, and no agent gets more than a share of the memory.
  *
  * @param agentId whose token the body came with; undefined for a body that needs none
- * @returns `add`, which is false if there is no room for so many more bytes; and `release`, for all of them
+ * @returns `add`, which reserves so many more bytes and returns false if there is no room for them; and
+ *   `release`, which gives back all of them
  */
 export function takeBodyRoom(agentId: string | undefined): { add(length: number): boolean; release(): void } {
   const share: BodyShare = agentId === undefined ? 'open' : 'token'
   let length = 0
   let taken = 0
+  /** Counts more bytes as held; fewer if negative. */
   const hold = (more: number): void => {
     heldBytes[share] += more
     taken += more
@@ -342,41 +351,43 @@ const GRACE_MS = 2_000
 const sentAt = new WeakMap<ServerResponse, number>()
 
 /**
- * Counts an answer's bytes as unread until its client has read them. If clients leave more than `most` bytes
+ * Counts an answer's bytes as unread until its client has read them. If clients leave more than `maxBytes`
  * unread, the connections of the oldest such answers are cut.
  */
-export function trackUnread(res: ServerResponse, length: number, most = MAX_UNREAD_ANSWER_BYTES): void {
+export function trackUnread(res: ServerResponse, length: number, maxBytes = MAX_UNREAD_ANSWER_BYTES): void {
   const { socket } = res.req
   // The client has left, so no event would end the counting.
   if (socket.destroyed) return
   const nowMs = performance.now()
-  for (const slow of unread.keys()) {
-    if (unreadBytes + length <= most || nowMs - (sentAt.get(slow) ?? nowMs) < GRACE_MS) break
-    forget(slow)
-    slow.req.socket.destroy()
+  for (const oldest of unread.keys()) {
+    if (unreadBytes + length <= maxBytes || nowMs - (sentAt.get(oldest) ?? nowMs) < GRACE_MS) break
+    stopCounting(oldest)
+    oldest.req.socket.destroy()
   }
   unread.set(res, length)
   unreadBytes += length
   sentAt.set(res, nowMs)
   unreadAnswersOver(socket).add(res)
-  res.once('close', () => forget(res))
+  res.once('close', () => stopCounting(res))
 }
 
+/** Returns the set of unread answers of a connection; they are no longer counted when it closes. */
 function unreadAnswersOver(socket: Socket): Set<ServerResponse> {
   let answers = unreadByConnection.get(socket)
   if (answers === undefined) {
     answers = new Set()
     unreadByConnection.set(socket, answers)
-    socket.once('close', () => unreadByConnection.get(socket)?.forEach(forget))
+    socket.once('close', () => unreadByConnection.get(socket)?.forEach(stopCounting))
   }
   return answers
 }
 
-function forget(res: ServerResponse): void {
+/** Takes an answer's bytes off the count of unread ones. */
+function stopCounting(res: ServerResponse): void {
   unreadBytes -= unread.get(res) ?? 0
   unread.delete(res)
   unreadByConnection.get(res.req.socket)?.delete(res)
 }
 
-/** Bytes of answers that clients have not read yet. */
+/** Returns how many bytes of answers clients have not read yet. */
 export const readUnreadBytes = (): number => unreadBytes

@@ -11,8 +11,9 @@ import { discardRest } from './body.ts'
 const SINGLE_HEADERS = ['authorization', 'host']
 
 /**
- * Refuses requests that a proxy could read differently: one of SINGLE_HEADERS twice, or a Transfer-Encoding
- * other than chunked (RFC 9112 section 6.1). Also refuses a Host that isn't among `allowedHosts`.
+ * Returns middleware that refuses requests that a proxy could read differently: one of SINGLE_HEADERS twice,
+ * or a Transfer-Encoding other than chunked (RFC 9112 section 6.1). It also refuses a Host that isn't among
+ * `allowedHosts`.
  *
  * @param allowedHosts undefined allows any
  */
@@ -30,12 +31,18 @@ export function refuseAmbiguous(allowedHosts: readonly string[] | undefined): Re
   }
 }
 
+/**
+ * Returns a sentence about what is ambiguous in the headers; undefined if nothing is.
+ *
+ * @param rawHeaders names and values by turns, as Node gives them
+ * @param coding the header Transfer-Encoding
+ */
 function findAmbiguity(rawHeaders: readonly string[], coding: string | undefined): string | undefined {
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     return 'The body must be sent with a Content-Length or with "Transfer-Encoding: chunked".'
   const seen = new Set<string>()
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at]?.toLowerCase() ?? ''
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]?.toLowerCase() ?? ''
     if (!SINGLE_HEADERS.includes(name)) continue
     if (seen.has(name)) return `The header ${name} stands twice; send it once.`
     seen.add(name)

@@ -12,12 +12,16 @@ export function sendJson(res: ServerResponse, status: number, value: object): vo
   sendJsonText(res, status, Buffer.from(JSON.stringify(value)))
 }
 
-/** A good answer's bytes, for answers that are written once and sent to many. */
+/** Returns a good answer as JSON, with `ok`; for answers that are written once and sent to many. */
 export function writeJson(view: object): Buffer {
   return Buffer.from(JSON.stringify({ ok: true, ...view }))
 }
 
-/** A good answer with a list whose items are JSON already, and their count. */
+/**
+ * Returns a good answer as JSON, with `ok`, a list and its count.
+ *
+ * @param items each as JSON
+ */
 export function writeJsonList(name: string, items: readonly string[]): Buffer {
   return Buffer.from(`{"ok":true,"${name}":[${items.join(',')}],"count":${items.length}}`)
 }
@@ -27,6 +31,7 @@ export function sendJsonText(res: ServerResponse, status: number, ...parts: read
   sendParts(res, status, 'application/json; charset=utf-8', parts)
 }
 
+/** Sends the parts one after the other as one body, and counts them as unread until the client has them. */
 function sendParts(res: ServerResponse, status: number, type: string, parts: readonly Buffer[]): void {
   const length = parts.reduce((sum, part) => sum + part.length, 0)
   res.statusCode = status
@@ -39,7 +44,10 @@ function sendParts(res: ServerResponse, status: number, type: string, parts: rea
   res.uncork()
 }
 
-/** Sends a text as it is. Our pages load and run nothing, and the headers tell browsers so. */
+/**
+ * Sends a document as it is, with status 200. Our pages load and run nothing, and the headers tell browsers
+ * so.
+ */
 export function sendDocument(res: ServerResponse, type: string, parts: readonly Buffer[]): void {
   res.setHeader('Content-Security-Policy', "default-src 'none'")
   res.setHeader('X-Content-Type-Options', 'nosniff')
@@ -57,13 +65,17 @@ export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
 }
 
 /**
- * The refusal to answer an error with. An outage of the database and a path that Express can't decode have
- * their own; any other error is a defect, which is logged and whose details the answer doesn't tell.
+ * Returns the refusal to answer an error with. An outage of the database and a path that Express can't decode
+ * have their own; any other error is a defect, which is logged and becomes `internal`, without its details.
+ *
+ * @param note counts a refusal for lack of room, an outage and the like
  */
 export function toRefusal(error: unknown, log: Log, note: NoteRefusal, requestId: string): Refusal {
-  const refusal = error instanceof Refusal ? error : isOutage(error) ? unavailable(error) : undefined
-  if (refusal?.countedAs !== undefined) note(refusal.countedAs, refusal.cause)
-  if (refusal !== undefined) return refusal
+  if (error instanceof Refusal || isOutage(error)) {
+    const refusal = error instanceof Refusal ? error : unavailable(error)
+    if (refusal.countedAs !== undefined) note(refusal.countedAs, refusal.cause)
+    return refusal
+  }
   if (error instanceof URIError)
     return new Refusal(
       'invalid_field',

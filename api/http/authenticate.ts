@@ -1,5 +1,5 @@
 import type { Caller } from '../../shared/agents/agent-store.ts'
-import { isToken, tokenKey } from '../../shared/agents/token.ts'
+import { isStoredToken, tokenKey } from '../../shared/agents/token.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import {
@@ -17,8 +17,11 @@ const PASS_REQUIRED = `This route needs an active pass. POST ${API_BASE}/invoice
 
 export interface Authenticator {
   /**
-   * The calling agent; undefined if the route's access needs none and none is given.
+   * Finds the calling agent by the token that it sent.
    *
+   * @param authorization the header of that name
+   * @param servesBanned true if a banned agent isn't refused
+   * @returns undefined on an open route, or if the access is `optional` and no token was sent
    * @throws Refusal `missing_token`, `invalid_token`, `banned`, `pass_required`
    */
   authenticate(
@@ -26,9 +29,12 @@ export interface Authenticator {
     authorization: string | undefined,
     servesBanned?: boolean,
   ): Promise<Caller | undefined>
-  /** The agent whose token this was at its last look-up here. Not authenticated: only for taking turns. */
+  /**
+   * Returns the id of the agent whose token this was at its last look-up in this process; undefined if that
+   * isn't cached. It authenticates nobody: use it only for taking turns.
+   */
   guessAgentId(access: Access, authorization: string | undefined): string | undefined
-  /** Drops a token from this process's cache. */
+  /** Drops a token from this process's cache. @param key its look-up key */
   forget(key: string): void
 }
 
@@ -38,23 +44,31 @@ interface Remembered {
 }
 
 /**
- * Looks tokens up, and caches good ones for TOKEN_CACHE_MS: so a ban or a rotation in another process takes
- * that long to have effect here, except on `fresh` routes, which don't use the cache. Bad tokens aren't
- * cached, and neither is the lack of a pass, so that a pass counts as soon as it is credited.
+ * Creates the authenticator of this process. It looks tokens up, and caches good ones for TOKEN_CACHE_MS: so
+ * a ban or a rotation in another process takes that long to have effect here, except on `fresh` routes, which
+ * don't use the cache. Bad tokens aren't cached, and neither is the lack of a pass, so that a pass counts as
+ * soon as it is credited.
  */
 export function createAuthenticator(ctx: Context): Authenticator {
+  /** By the token's look-up key. */
   const remembered = new Map<string, Remembered>()
   let timesForgotten = 0
 
+  /**
+   * Finds the agent of a token, in the cache if `mayRemember`, else in the database, and caches it.
+   *
+   * @throws Refusal `invalid_token`; `banned` unless `servesBanned`
+   */
   async function lookUp(token: string, mayRemember: boolean, servesBanned = false): Promise<Caller> {
     const key = tokenKey(token)
     // Monotonic, so that a clock set back can't keep a token in the cache longer.
     const nowMs = performance.now()
     const known = mayRemember ? remembered.get(key) : undefined
-    if (known !== undefined && known.untilMs > nowMs && isToken(token, known.caller)) return known.caller
+    if (known !== undefined && known.untilMs > nowMs && isStoredToken(token, known.caller))
+      return known.caller
     const timesBefore = timesForgotten
     const caller = await ctx.agents.findCaller(key)
-    if (caller === undefined || !isToken(token, caller))
+    if (caller === undefined || !isStoredToken(token, caller))
       throw new Refusal(
         'invalid_token',
         'The token is unknown; send the one that registration or the last rotation gave.',
@@ -96,7 +110,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
     guessAgentId(access, authorization) {
       const token = access === 'open' || authorization === undefined ? undefined : readToken(authorization)
       const known = token === undefined ? undefined : remembered.get(tokenKey(token))
-      return known !== undefined && token !== undefined && isToken(token, known.caller)
+      return known !== undefined && token !== undefined && isStoredToken(token, known.caller)
         ? known.caller._id
         : undefined
     },
@@ -107,7 +121,7 @@ export function createAuthenticator(ctx: Context): Authenticator {
   }
 }
 
-/** The token of a header of the right form. */
+/** Returns the token of an `Authorization` header; undefined if the header isn't of the right form. */
 function readToken(authorization: string): string | undefined {
   const token = /^bearer +(\S+)$/i.exec(authorization.trim())?.[1]
   return token !== undefined && TOKEN_PATTERN.test(token) ? token : undefined

@@ -50,22 +50,29 @@ export interface HeldBody {
 }
 
 /**
- * A body as a JSON object; one that is absent or empty counts as `{}`.
+ * Parses a body as a JSON object, whose fields are not checked yet; an empty body counts as `{}`.
  *
  * @throws Refusal `unsupported_media_type`, `invalid_json`
  */
 export function parseBody(req: IncomingMessage, bytes: Buffer): object {
   if (bytes.length === 0) return {}
-  assertJson(req)
+  requireJson(req)
   return parseJsonObject(bytes)
 }
 
+/**
+ * Reads a body to its end.
+ *
+ * @param takeRoom reserves memory for so many more bytes; false if there is none
+ * @throws LateRequest if the body comes too slowly; Refusal `body_too_large`; `unavailable` if there is no
+ *   room; `invalid_json` if it ends early
+ */
 function readBytes(req: IncomingMessage, takeRoom: (length: number) => boolean): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
     const startedAt = performance.now()
-    const floor = setInterval(() => {
+    const speedCheck = setInterval(() => {
       const dueMs = performance.now() - startedAt - BODY_FLOOR.graceMs
       if (length * SECOND_MS >= dueMs * BODY_FLOOR.bytesPerSecond) return
       stop()
@@ -76,7 +83,7 @@ function readBytes(req: IncomingMessage, takeRoom: (length: number) => boolean):
       )
     }, SECOND_MS)
     const stop = (): void => {
-      clearInterval(floor)
+      clearInterval(speedCheck)
       req.off('data', onData).off('end', onEnd).off('close', onClose)
     }
     const onData = (chunk: Buffer): void => {
@@ -98,7 +105,10 @@ function readBytes(req: IncomingMessage, takeRoom: (length: number) => boolean):
   })
 }
 
-function assertJson(req: IncomingMessage): void {
+/**
+ * @throws Refusal `unsupported_media_type` unless the headers say that the body is JSON in UTF-8, not encoded
+ */
+function requireJson(req: IncomingMessage): void {
   const [essence, ...parameters] = (req.headers['content-type'] ?? '')
     .split(';')
     .map((part) => part.trim().toLowerCase())
@@ -122,6 +132,7 @@ export class LateRequest extends Refusal {
   }
 }
 
+/** Returns the refusal `body_too_large`. */
 function tooLarge(): Refusal {
   return new Refusal(
     'body_too_large',

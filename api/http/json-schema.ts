@@ -5,7 +5,7 @@ export type JsonSchema = { [key: string]: unknown }
 export type ObjectSchema = JsonSchema & { properties: Record<string, JsonSchema>; required?: string[] }
 
 /**
- * A zod schema as a JSON Schema that code generators understand.
+ * Converts a zod schema to a JSON Schema that code generators understand.
  *
  * @param named gets the parts that have a name of their own; the result refers to them
  * @throws Error if two different schemas have the same name
@@ -27,10 +27,11 @@ export function toOpenApiSchema(
 }
 
 /**
- * A zod schema as JSON Schema. What zod can't express (a refinement, a transformed text) stands in the
- * schema's `meta`: its keys are added, or its key `override` replaces all of zod's.
+ * Converts a zod schema to JSON Schema. What zod can't express (a refinement, a transformed text) stands in
+ * the schema's `meta`: its keys are added, or its key `override` replaces all of zod's.
  *
  * @param change is called with each part and changes it in place
+ * @returns the schema, and by name the parts that it refers to
  */
 export function describeSchema(
   schema: z.ZodType,
@@ -82,20 +83,23 @@ function simplify(json: JsonSchema): void {
   }
   const forms = json['anyOf'] as JsonSchema[] | undefined
   if (forms === undefined) return
-  const [form, none] = forms
+  const [first, second] = forms
   if (
-    typeof form?.['type'] === 'string' &&
-    form['type'] !== 'object' &&
+    typeof first?.['type'] === 'string' &&
+    first['type'] !== 'object' &&
     forms.length === 2 &&
-    none?.['type'] === 'null'
+    second?.['type'] === 'null'
   ) {
+    // A value or null: one schema of two types.
     delete json['anyOf']
-    const { type, const: only, enum: values = only === undefined ? undefined : [only], ...rest } = form
-    Object.assign(
-      json,
-      { ...rest, ...json, type: [type, 'null'] },
-      Array.isArray(values) ? { enum: [...(values as unknown[]), null] } : {},
-    )
+    const {
+      type,
+      const: constant,
+      enum: values = constant === undefined ? undefined : [constant],
+      ...rest
+    } = first
+    Object.assign(json, { ...rest, ...json, type: [type, 'null'] })
+    if (Array.isArray(values)) json['enum'] = [...(values as unknown[]), null]
   } else if (forms.every(({ properties }) => properties !== undefined)) {
     delete json['anyOf']
     Object.assign(json, mergeForms(forms as ObjectSchema[]))
@@ -106,7 +110,10 @@ function simplify(json: JsonSchema): void {
 const UNNAMED = /^__schema\d+$/
 const ANY_JSON = 'JsonValue'
 
-/** Changes `#/$defs/X` to `#/components/schemas/X`, and removes the `id`, which is the part's name. */
+/**
+ * Returns a copy whose references point to `#/components/schemas/X` instead of `#/$defs/X`, without the `id`,
+ * which is the part's name.
+ */
 function pointToComponents(schema: JsonSchema): JsonSchema {
   const { id: _id, ...rest } = JSON.parse(
     JSON.stringify(schema)
@@ -125,19 +132,7 @@ export function mergeForms(forms: readonly ObjectSchema[]): ObjectSchema {
   for (const form of forms)
     for (const [name, schema] of Object.entries(form.properties)) {
       const known = properties[name]
-      if (known === undefined || JSON.stringify(known) === JSON.stringify(schema)) properties[name] = schema
-      else if (Array.isArray(known['enum']) && Array.isArray(schema['enum']))
-        properties[name] = {
-          ...known,
-          enum: [...new Set([...(known['enum'] as unknown[]), ...(schema['enum'] as unknown[])])],
-        }
-      else if (known['type'] !== schema['type'] || known['$ref'] !== schema['$ref'])
-        properties[name] = { anyOf: [...((known['anyOf'] as JsonSchema[] | undefined) ?? [known]), schema] }
-      else
-        properties[name] = {
-          type: schema['type'],
-          ...(schema['format'] === undefined ? {} : { format: schema['format'] }),
-        }
+      properties[name] = known === undefined ? schema : mergeSchemas(known, schema)
     }
   const [first] = forms
   const required = (first?.required ?? []).filter((name) =>
@@ -147,13 +142,31 @@ export function mergeForms(forms: readonly ObjectSchema[]): ObjectSchema {
 }
 
 /**
- * Describes an object that has all fields of another named one as `allOf` that one and its further fields.
+ * Returns one schema for a field that has two in different forms: with the values of both if they list
+ * values, `anyOf` if the types differ, else the type alone.
+ */
+function mergeSchemas(known: JsonSchema, schema: JsonSchema): JsonSchema {
+  if (JSON.stringify(known) === JSON.stringify(schema)) return schema
+  if (Array.isArray(known['enum']) && Array.isArray(schema['enum'])) {
+    const values = new Set([...(known['enum'] as unknown[]), ...(schema['enum'] as unknown[])])
+    return { ...known, enum: [...values] }
+  }
+  if (known['type'] !== schema['type'] || known['$ref'] !== schema['$ref'])
+    return { anyOf: [...((known['anyOf'] as JsonSchema[] | undefined) ?? [known]), schema] }
+  const { type, format } = schema
+  return format === undefined ? { type } : { type, format }
+}
+
+/**
+ * Returns the named schemas, but an object that has all fields of another named one becomes `allOf`: that
+ * one, and its further fields.
  */
 export function shareBases(named: Readonly<Record<string, JsonSchema>>): Record<string, JsonSchema> {
   const objects = Object.entries(named).filter(
-    (one): one is [string, ObjectSchema] => Object.keys(one[1]['properties'] ?? {}).length > 0,
+    (entry): entry is [string, ObjectSchema] => Object.keys(entry[1]['properties'] ?? {}).length > 0,
   )
   const sizeOf = ({ properties }: ObjectSchema): number => Object.keys(properties).length
+  /** Whether `whole` has all fields of `part`, with the same schemas, and requires what it requires. */
   const isPart = (part: ObjectSchema, whole: ObjectSchema): boolean =>
     sizeOf(part) < sizeOf(whole) &&
     Object.entries(part.properties).every(
@@ -170,13 +183,13 @@ export function shareBases(named: Readonly<Record<string, JsonSchema>>): Record<
         bases.find(([, candidate]) => whole.properties !== undefined && isPart(candidate, whole)) ?? []
       if (base === undefined || part === undefined) return [name, schema]
       const { properties, required = [], type, ...rest } = whole
-      const isOwn = (field: string): boolean => !Object.hasOwn(part.properties, field)
-      const own = {
+      const isFurther = (field: string): boolean => !Object.hasOwn(part.properties, field)
+      const further = {
         type,
-        properties: Object.fromEntries(Object.entries(properties).filter(([field]) => isOwn(field))),
-        required: required.filter((field) => isOwn(field) || !part.required?.includes(field)),
+        properties: Object.fromEntries(Object.entries(properties).filter(([field]) => isFurther(field))),
+        required: required.filter((field) => isFurther(field) || !part.required?.includes(field)),
       }
-      return [name, { ...rest, allOf: [{ $ref: `#/components/schemas/${base}` }, own] }]
+      return [name, { ...rest, allOf: [{ $ref: `#/components/schemas/${base}` }, further] }]
     }),
   )
 }
@@ -184,7 +197,7 @@ export function shareBases(named: Readonly<Record<string, JsonSchema>>): Record<
 /** An object with fewer fields isn't used as a base of others. */
 const MIN_SHARED_FIELDS = 5
 
-/** The named schema that a reference points to; any other schema as it is. */
+/** Returns the named schema that a reference points to; any other schema as it is. */
 export function resolveReference(schema: JsonSchema, named: Record<string, JsonSchema>): JsonSchema {
   const { $ref: reference } = schema
   return typeof reference === 'string'
@@ -193,8 +206,10 @@ export function resolveReference(schema: JsonSchema, named: Record<string, JsonS
 }
 
 /**
- * An example value for a schema: its own first example if it has one, null if it may be null. Lists are empty
- * below the second level.
+ * Returns an example value for a schema: its first example, value or constant if it has one, null if it may
+ * be null. Objects get their required fields; lists are empty below the second level.
+ *
+ * @param depth the number of objects around the value
  */
 export function exampleOf(schema: JsonSchema, named: Record<string, JsonSchema>, depth = 0): unknown {
   const whole = resolveReference(schema, named) as JsonSchema & {
@@ -208,8 +223,8 @@ export function exampleOf(schema: JsonSchema, named: Record<string, JsonSchema>,
     pattern?: string
     minimum?: number
   }
-  const [given = whole.enum?.[0] ?? whole['const']] = whole.examples ?? []
-  if (given !== undefined) return given
+  const stated = whole.examples?.[0] ?? whole.enum?.[0] ?? whole['const']
+  if (stated !== undefined) return stated
   if (canBeNull(whole)) return null
   if (whole.anyOf?.[0] !== undefined) return exampleOf(whole.anyOf[0], named, depth)
   switch ([whole['type']].flat()[0]) {
@@ -233,9 +248,14 @@ export function exampleOf(schema: JsonSchema, named: Record<string, JsonSchema>,
   }
 }
 
+/** Whether null is a value of the schema. */
 const canBeNull = ({ type, anyOf = [] }: { type?: unknown; anyOf?: JsonSchema[] }): boolean =>
   [type].flat().includes('null') || anyOf.some(canBeNull)
 
+/**
+ * Returns an example of a text: of a time or an id, or zeros for a hash, by what the schema says; else
+ * `text`.
+ */
 function exampleText({
   description = '',
   pattern = '',

@@ -6,7 +6,10 @@ import { SECOND_MS } from '../../shared/foundation/time.ts'
 /** Any other method is counted as `other`: a metric's labels must be few. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'DELETE', 'PATCH'])
 
-/** Counts and logs each request when its answer is sent or its caller is gone, by its route's template. */
+/**
+ * Returns middleware that counts and logs each request when its answer is sent or its caller is gone, by its
+ * route's template; with tracing, it also makes a span of it.
+ */
 export function measureRequests(ctx: Context): RequestHandler {
   return (req, res, next) => {
     const startedAt = performance.now()
@@ -42,7 +45,7 @@ export function measureRequests(ctx: Context): RequestHandler {
   }
 }
 
-/** Express's own `/agent/:agent_id` of the route that matched → `/agent/{agent_id}`. */
+/** Returns the path of the route that matched as `/agent/{agent_id}`; `unknown` if none did. */
 function templateOf(route: unknown): string {
   const path = (route as { path?: unknown } | undefined)?.path
   return typeof path === 'string' ? path.replace(/:(\w+)/g, '{$1}') : 'unknown'

@@ -34,14 +34,18 @@ const MIN_COMPRESSED_BYTES = 1_024
 /** How long a browser may remember which methods and headers a path accepts. */
 const PREFLIGHT_SECONDS = 86_400
 
-/** Changes `{name}` to Express's `:name`, or the last one to `*name`, whose value may have slashes. */
+/**
+ * Returns a path in Express's form: `{name}` becomes `:name`. With `endsOpen` the last one becomes `*name`,
+ * whose value may have slashes.
+ */
 const expressPath = (path: string, endsOpen = false): string =>
   (endsOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path).replace(/\{(\w+)\}/g, ':$1')
 
+/** Returns path parameters as texts: one with slashes, which Express gives in parts, is joined again. */
 const joinParts = (params: Request['params']): Record<string, string> =>
   Object.fromEntries(Object.entries(params).map(([name, value]) => [name, [value].flat().join('/')]))
 
-/** The paths of a route, the one below the API base first. */
+/** Returns the one or two paths of a route, the one below the API base first. */
 export function pathsOf(route: Route): string[] {
   if (route.onlyAtRoot) return [route.path]
   const below = route.path === '/' ? API_BASE : `${API_BASE}${route.path}`
@@ -67,21 +71,24 @@ export function mountRoutes(
   const byPath = new Map<string, Route[]>()
   for (const route of routes)
     for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
-  for (const [path, own] of [...byPath].sort(
-    ([one], [other]) => Number(one.includes('{')) - Number(other.includes('{')),
+  for (const [path, routesOfPath] of [...byPath].sort(
+    ([pathA], [pathB]) => Number(pathA.includes('{')) - Number(pathB.includes('{')),
   )) {
-    const allowed = own.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
-    for (const route of own) {
+    const allowed = routesOfPath.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
+    for (const route of routesOfPath) {
       const handler = serve(frame, route)
       if (!path.includes('{')) literal.set(`${route.method} ${path}`, { path, serve: handler })
       if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), handler)
       else router.post(expressPath(path), handler)
     }
-    router.all(expressPath(path, own[0]?.endsOpen), answerOtherMethods([...allowed, 'OPTIONS']))
+    router.all(expressPath(path, routesOfPath[0]?.endsOpen), answerOtherMethods([...allowed, 'OPTIONS']))
   }
 }
 
-/** Serves paths without parameters by one look-up, since the router would try path after path. */
+/**
+ * Returns a handler that serves paths without parameters by one look-up, since the router would try path
+ * after path; it passes other paths on.
+ */
 function serveLiteral(routes: ReadonlyMap<string, { path: string; serve: RequestHandler }>): RequestHandler {
   return (req, res, next) => {
     const found = routes.get(`${req.method} ${req.path}`)
@@ -92,6 +99,7 @@ function serveLiteral(routes: ReadonlyMap<string, { path: string; serve: Request
   }
 }
 
+/** What all routes are served with. */
 interface Frame {
   ctx: Context
   authenticator: Authenticator
@@ -101,9 +109,10 @@ interface Frame {
 }
 
 /**
- * Serves a request: authenticate → parse the query → wait, if the query asks for it → read and parse the body
- * → handle → send. Routes that need the database are refused until its indexes exist, because uniqueness
- * depends on them. Costly steps wait for their turn, including parsing and writing.
+ * Returns the handler that serves requests of a route: authenticate → parse the query → wait, if the query
+ * asks for it → read and parse the body → handle → send. It throws refusals, which answerErrors() sends.
+ * Routes that need the database are refused until its indexes exist, because uniqueness depends on them.
+ * Costly steps wait for their turn, including parsing and writing.
  */
 function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, route: Route): RequestHandler {
   const kind = route.method === 'POST' ? 'writes' : 'reads'
@@ -112,6 +121,9 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
     if (kind === 'writes') requireDisk()
     const life = res.locals['life'] as AbortController
     let leftMs = ctx.config.requestMs
+    /**
+     * Runs a part within what is left of the request's time and `moreMs`; after that the request is aborted.
+     */
     const timed = async <T>(part: () => Promise<T>, moreMs = 0): Promise<T> => {
       const startedAt = performance.now()
       const timer = setTimeout(() => life.abort(tookTooLong()), leftMs + moreMs)
@@ -124,6 +136,7 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
     }
     const authenticate = () =>
       authenticator.authenticate(route.access, req.headers.authorization, route.servesBanned)
+    /** Calls the route's handler, in turn if the query is costly, and sends its answer. */
     const respond = async (
       caller: Caller | undefined,
       query: object | undefined,
@@ -144,6 +157,7 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
       }
       await inTurn(caller, (route.cost?.(query) ?? 0) > MAX_LIGHT_COST, answer)
     }
+    /** Runs a part at once, or if it is heavy, in turn with other callers' heavy parts. */
     const inTurn = <T>(caller: Caller | undefined, isHeavy: boolean, part: () => Promise<T>): Promise<T> =>
       isHeavy ? admission.runHeavy(caller?._id ?? req.socket, part, currentSignal()) : part()
     const parse = () => ({
@@ -159,6 +173,7 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
       }, route.patienceMs)
       return
     }
+    // The caller as it was before the body came, or before the wait.
     let early = await timed(async () => {
       if (kind === 'writes')
         await admission.waitForTurn(
@@ -177,7 +192,7 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
     if (wait !== undefined && early !== undefined) {
       const caller = early
       await allowSilence(req, res, wait.seconds, () =>
-        waits.until(caller._id, wait.seconds, wait.look, life.signal),
+        waits.wait(caller._id, wait.seconds, wait.look, life.signal),
       )
       query = (wait.query as typeof query) ?? query
       leftMs = ctx.config.requestMs
@@ -189,13 +204,14 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
       route.body === undefined
         ? undefined
         : await readBody(req, res, route.access === 'open' ? undefined : early?._id)
+    /** Parses the body, and handles and answers the request. */
     const perform = async (): Promise<void> => {
       const { body: schema } = route
-      const longest = MAX_LIGHT_BODY_BYTES[route.access === 'open' ? 'open' : 'token']
+      const maxLightBytes = MAX_LIGHT_BODY_BYTES[route.access === 'open' ? 'open' : 'token']
       const body =
         schema === undefined || held === undefined
           ? undefined
-          : await inTurn(early, held.bytes.length > longest, () =>
+          : await inTurn(early, held.bytes.length > maxLightBytes, () =>
               Promise.resolve(parseFields(schema, parseBody(req, held.bytes))),
             )
       held?.release()
@@ -210,7 +226,7 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
   }
 }
 
-/** Runs `wait` with a longer time-out of the connection, and notes its duration for the metrics. */
+/** Waits for `wait` with a longer time-out of the connection, and notes its duration for the metrics. */
 async function allowSilence(
   req: Request,
   res: Response,
@@ -228,6 +244,10 @@ async function allowSilence(
   }
 }
 
+/**
+ * Sends an answer. If all callers of the route get the same one, it has an etag, is compressed if the client
+ * takes gzip, and 304 takes its place if the client names the etag.
+ */
 async function send(req: Request, res: Response, route: Route, given: GivenAnswer<unknown>): Promise<void> {
   if (route.documents !== undefined) res.vary('Accept')
   const parts = bytesOf(given)
@@ -248,10 +268,11 @@ async function send(req: Request, res: Response, route: Route, given: GivenAnswe
   sendParts(res, given, [compressed])
 }
 
-/** Only if the client names it: one without Accept-Encoding gets the answer uncompressed. */
+/** Whether the client names gzip in Accept-Encoding; one without that header gets the answer uncompressed. */
 const takesGzip = (req: Request): boolean =>
   req.headers['accept-encoding'] !== undefined && req.acceptsEncodings('gzip') !== false
 
+/** Returns the body of an answer, in parts. */
 function bytesOf(given: GivenAnswer<unknown>): readonly Buffer[] {
   if ('document' in given) {
     const { text } = given.document
@@ -260,27 +281,31 @@ function bytesOf(given: GivenAnswer<unknown>): readonly Buffer[] {
   return 'json' in given ? [given.json].flat() : [writeJson(given.view as object)]
 }
 
+/** Sends the body of an answer, with the headers of a document or of JSON. */
 function sendParts(res: Response, given: GivenAnswer<unknown>, parts: readonly Buffer[]): void {
   if ('document' in given) sendDocument(res, given.document.type, parts)
   else sendJsonText(res, given.status, ...parts)
 }
 
-/** Memoizes `make` by the identity of the buffer, if the answer is a single one. */
-function oncePerBytes<Made>(make: (bytes: Buffer) => Made): (parts: readonly Buffer[]) => Made {
-  const made = new WeakMap<Buffer, Made>()
+/**
+ * Returns a function that calls `compute` with the parts as one buffer. For an answer in one part it
+ * remembers the result by that buffer, which may be shared by many answers.
+ */
+function memoizeByBuffer<Result>(compute: (bytes: Buffer) => Result): (parts: readonly Buffer[]) => Result {
+  const results = new WeakMap<Buffer, Result>()
   return ([first = EMPTY, ...more]) => {
-    if (more.length > 0) return make(Buffer.concat([first, ...more]))
-    const known = made.get(first)
+    if (more.length > 0) return compute(Buffer.concat([first, ...more]))
+    const known = results.get(first)
     if (known !== undefined) return known
-    const anew = make(first)
-    made.set(first, anew)
-    return anew
+    const result = compute(first)
+    results.set(first, result)
+    return result
   }
 }
 
 const EMPTY = Buffer.alloc(0)
-const tagOf = oncePerBytes((bytes) => hash('sha256', bytes, 'hex').slice(0, 32))
-const compress = oncePerBytes((bytes) => gzip(bytes, { level: zlib.constants.Z_BEST_SPEED }))
+const tagOf = memoizeByBuffer((bytes) => hash('sha256', bytes, 'hex').slice(0, 32))
+const compress = memoizeByBuffer((bytes) => gzip(bytes, { level: zlib.constants.Z_BEST_SPEED }))
 
 /**
  * Whether `If-None-Match` names the etag (RFC 9110 section 13.1.2, compared weakly). Express's `req.fresh`
@@ -291,6 +316,10 @@ function namesTag(header: string | undefined, etag: string): boolean {
   return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
 }
 
+/**
+ * Returns a handler that answers OPTIONS with the methods of a path, and refuses methods that it doesn't
+ * take.
+ */
 function answerOtherMethods(allowed: readonly string[]): RequestHandler {
   return (req, res) => {
     res.setHeader('Allow', allowed.join(', '))
@@ -331,6 +360,7 @@ export const beginRequest: RequestHandler = (_req, res, next) => {
   runInScope({ request_id: id }, next, life.signal)
 }
 
+/** Answers a request to a path that no route has: refusal `no_such_route`. */
 export const refuseUnknownPath: RequestHandler = (req, res) => {
   sendRefusal(
     res,
@@ -342,8 +372,9 @@ export const refuseUnknownPath: RequestHandler = (req, res) => {
 }
 
 /**
- * Makes the router's final handler, in place of Express's, which answers with HTML. It is reached by a
- * request target that is not a URL, which the router gives up before the first middleware.
+ * Returns what makes a request's final handler, in place of Express's, which answers with HTML. The router
+ * calls it with an error that answerErrors() hasn't answered, or without one for a request target that is not
+ * a URL, which the router gives up before the first middleware.
  */
 export function answerUnrouted(
   ctx: Context,
@@ -358,6 +389,10 @@ export function answerUnrouted(
   }
 }
 
+/**
+ * Returns the handler that answers an error with a refusal: see toRefusal(). If a part of the answer has been
+ * sent, the connection is cut.
+ */
 export function answerErrors(ctx: Context, note: NoteRefusal): ErrorRequestHandler {
   return (error: unknown, req, res, _next) => {
     const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))

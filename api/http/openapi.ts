@@ -17,9 +17,9 @@ import { operationName } from './operation-names.ts'
 import { noView, type Access, type Route } from './route.ts'
 
 /**
- * The OpenAPI 3.1 document, made of the mounted routes and the schemas that check them. Bodies and answers
- * may have further fields. For the sake of code generators it has each path once, no constant booleans,
- * 64-bit integers, and one object with optional fields for an answer of several forms.
+ * Returns the OpenAPI 3.1 document, made of the mounted routes and the schemas that check them. Bodies and
+ * answers may have further fields. For the sake of code generators it has each path once, no constant
+ * booleans, 64-bit integers, and one object with optional fields for an answer of several forms.
  *
  * Its version ends with a hash of its paths and components: it changes if and only if they do.
  *
@@ -121,16 +121,19 @@ const TAGS = [
   },
 ] as const
 
+/** Returns the tag of a route, by the first word of its path; `about` if no tag has that word. */
 function tagOf(route: Route): string {
-  const first = route.path.split('/')[1] ?? ''
-  return TAGS.find((tag) => (tag.first as readonly string[]).includes(first))?.name ?? 'about'
+  const firstWord = route.path.split('/')[1] ?? ''
+  return TAGS.find((tag) => (tag.first as readonly string[]).includes(firstWord))?.name ?? 'about'
 }
 
 /** What is collected for `components` while the routes are described. */
 interface Shared {
+  /** Schemas by name. */
   named: Record<string, JsonSchema>
   /** The name of each answer's schema, by the schema as JSON. */
   answers: Map<string, string>
+  /** By key: the first parameter that was described under it. */
   parameters: Record<string, object>
 }
 
@@ -145,13 +148,14 @@ interface Response {
   [part: string]: unknown
 }
 
+/** Describes a route; its named schemas, parameters and answers are added to `shared`. */
 function describeOperation(route: Route, shared: Shared): Operation {
   const { named } = shared
   return {
     operationId: operationName(route),
     tags: [tagOf(route)],
     summary: route.summary,
-    description: describeUse(route),
+    description: writeDescription(route),
     ...SECURITY[route.access],
     ...describeParameters(route, shared),
     ...(route.body === undefined ? {} : { requestBody: describeBody(route.body, named) }),
@@ -159,13 +163,13 @@ function describeOperation(route: Route, shared: Shared): Operation {
   }
 }
 
-function describeUse(route: Route): string {
+/** Returns sentences: the route's description, what its caller needs, and its other path, if it has one. */
+function writeDescription(route: Route): string {
   const [, alsoAt] = pathsOf(route)
-  return [
-    ...(route.description === undefined ? [] : [route.description]),
-    NEEDS[route.access],
-    ...(alsoAt === undefined ? [] : [`Answers at \`${alsoAt}\` too.`]),
-  ].join(' ')
+  const sentences = [NEEDS[route.access]]
+  if (route.description !== undefined) sentences.unshift(route.description)
+  if (alsoAt !== undefined) sentences.push(`Answers at \`${alsoAt}\` too.`)
+  return sentences.join(' ')
 }
 
 const NEEDS: Record<Access, string> = {
@@ -184,22 +188,27 @@ const SECURITY: Record<Access, { security?: readonly object[] }> = {
   pass: {},
 }
 
+/**
+ * Describes a route's parameters as references to `shared.parameters`, or in place if another route has a
+ * different parameter under the same key. No field if the route has none.
+ */
 function describeParameters(route: Route, shared: Shared): { parameters?: unknown[] } {
-  const { named, parameters } = shared
-  const own = [...parametersOf('path', route.params, named), ...parametersOf('query', route.query, named)]
-  if (own.length === 0) return {}
+  const { named, parameters: sharedParameters } = shared
+  const parameters = [
+    ...parametersOf('path', route.params, named),
+    ...parametersOf('query', route.query, named),
+  ]
+  if (parameters.length === 0) return {}
   return {
-    parameters: own.map((parameter) => {
-      const { key } = parameter
-      parameters[key] ??= parameter.described
-      // Another route may have a different parameter of the same name.
-      return JSON.stringify(parameters[key]) === JSON.stringify(parameter.described)
-        ? { $ref: `#/components/parameters/${key}` }
-        : parameter.described
+    parameters: parameters.map(({ key, described }) => {
+      sharedParameters[key] ??= described
+      const isShared = JSON.stringify(sharedParameters[key]) === JSON.stringify(described)
+      return isShared ? { $ref: `#/components/parameters/${key}` } : described
     }),
   }
 }
 
+/** Describes the fields of a path or a query, each with the key under which it may be shared. */
 function parametersOf(
   place: 'path' | 'query',
   fields: z.ZodObject | undefined,
@@ -230,6 +239,7 @@ function describeBody(body: z.ZodObject, named: Record<string, JsonSchema>): obj
   return { required: Array.isArray(schema['required']), content: { 'application/json': { schema } } }
 }
 
+/** Describes a route's good answers, by status. */
 function describeAnswers(route: Route, shared: Shared): Record<string, Response> {
   const content: Record<string, unknown> = {}
   if (route.view !== noView) content['application/json'] = describeAnswer(route, shared)
@@ -245,48 +255,52 @@ function describeAnswers(route: Route, shared: Shared): Record<string, Response>
 }
 
 /**
- * A reference to the answer's schema, which is named after the first route with that answer; and an example.
+ * Describes a route's answer: a reference to its schema, which is named after the first route with that
+ * answer, and an example.
  */
 function describeAnswer(route: Route, { named, answers }: Shared): object {
   const schema = withOk(route.view, named)
-  const written = JSON.stringify(schema)
+  const schemaJson = JSON.stringify(schema)
   const operation = operationName(route)
-  const name = answers.get(written) ?? `${operation.charAt(0).toUpperCase()}${operation.slice(1)}Answer`
-  answers.set(written, name)
+  const name = answers.get(schemaJson) ?? `${operation.charAt(0).toUpperCase()}${operation.slice(1)}Answer`
+  answers.set(schemaJson, name)
   named[name] = schema
-  const [first = route.view] = route.view instanceof z.ZodUnion ? route.view.options : []
-  const whole = describeSchema(first, 'output')
+  const firstForm = route.view instanceof z.ZodUnion ? (route.view.options[0] ?? route.view) : route.view
+  const described = describeSchema(firstForm, 'output')
   return {
     schema: { $ref: `#/components/schemas/${name}` },
-    example: { ok: true, ...(exampleOf(whole.schema, whole.named) as object) },
+    example: { ok: true, ...(exampleOf(described.schema, described.named) as object) },
   }
 }
 
 /**
- * Replaces each response that several operations have by a reference.
+ * Replaces, in the operations, each response that several of them have by a reference.
  *
  * @returns these responses, by name
  */
 function shareResponses(operations: readonly Operation[]): Record<string, object> {
-  const uses = new Map<string, { response: Response; at: Operation; status: string }[]>()
-  for (const at of operations)
-    for (const [status, response] of Object.entries(at.responses)) {
-      const key = JSON.stringify(response)
-      uses.set(key, [...(uses.get(key) ?? []), { response, at, status }])
+  const usesByJson = new Map<string, { response: Response; operation: Operation; status: string }[]>()
+  for (const operation of operations)
+    for (const [status, response] of Object.entries(operation.responses)) {
+      const json = JSON.stringify(response)
+      usesByJson.set(json, [...(usesByJson.get(json) ?? []), { response, operation, status }])
     }
   const shared: Record<string, Response> = {}
-  for (const alike of uses.values()) {
-    const [first] = alike
-    if (first === undefined || alike.length === 1) continue
-    const { response, at, status } = first
-    const name = nameOfResponse(response, at, status, shared)
+  for (const uses of usesByJson.values()) {
+    const [first] = uses
+    if (first === undefined || uses.length === 1) continue
+    const { response, operation, status } = first
+    const name = nameOfResponse(response, operation, status, shared)
     shared[name] = response
-    for (const use of alike) use.at.responses[use.status] = { $ref: `#/components/responses/${name}` }
+    for (const use of uses) use.operation.responses[use.status] = { $ref: `#/components/responses/${name}` }
   }
   return shared
 }
 
-/** The name of a shared response: a refusal's kind, or the first operation that has it. */
+/**
+ * Returns a name for a shared response: a refusal's kind, with a number if that is taken, or the first
+ * operation that has it, with the status.
+ */
 function nameOfResponse(
   { 'x-codes': [code] = [] }: Response,
   { operationId }: Operation,
@@ -296,8 +310,8 @@ function nameOfResponse(
   if (status === '304') return 'unchanged'
   if (code === undefined) return `${operationId}-${status}`
   const { kind } = ERRORS[code]
-  const alike = Object.keys(taken).filter((name) => name.startsWith(kind)).length
-  return alike === 0 ? kind : `${kind}_${alike + 1}`
+  const takenOfKind = Object.keys(taken).filter((name) => name.startsWith(kind)).length
+  return takenOfKind === 0 ? kind : `${kind}_${takenOfKind + 1}`
 }
 
 const NOT_MODIFIED = {
@@ -306,7 +320,10 @@ const NOT_MODIFIED = {
   content: {},
 }
 
-/** The schema of an answer: the view's fields and `ok`. */
+/**
+ * Returns the schema of an answer: the view's fields and `ok`, as one object also if the view has several
+ * forms.
+ */
 function withOk(view: Route['view'], named: Record<string, JsonSchema>): JsonSchema {
   const forms = view instanceof z.ZodUnion ? view.options : [view]
   const {
@@ -322,8 +339,8 @@ function withOk(view: Route['view'], named: Record<string, JsonSchema>): JsonSch
 const OK = { type: 'boolean' }
 
 /**
- * Every refusal that a route can give, by status: those of its access, its parsing, its own, `internal`, and
- * `unavailable` if it needs the database.
+ * Returns every refusal that a route can give, by status, ascending: those of its access, of its parsing,
+ * those that it declares, `internal`, and `unavailable` if it needs the database.
  */
 export function refusalsOf(route: Route): Map<number, ErrorCode[]> {
   const codes = new Set<ErrorCode>([
@@ -348,26 +365,29 @@ const ACCESS_REFUSALS: Record<Access, readonly ErrorCode[]> = {
 }
 const BODY_REFUSALS: readonly ErrorCode[] = ['body_too_large', 'unsupported_media_type']
 
+/** Returns the refusals that parsing a request of this route can give, except `invalid_field`. */
 function parsingRefusals(route: Route): ErrorCode[] {
-  const requires = [route.body, route.query].some(
+  const hasRequiredField = [route.body, route.query].some(
     (fields) =>
       fields !== undefined &&
       Object.values(fields.shape).some((field) => !(field as z.ZodType).safeParse(undefined).success),
   )
-  return [
-    ...(route.body === undefined ? [] : (['invalid_json'] as const)),
-    ...(requires ? (['missing_field'] as const) : []),
-    // A parameter that is empty or has a slash makes it another path.
-    ...(route.params === undefined ? [] : (['no_such_route'] as const)),
-  ]
+  const codes: ErrorCode[] = []
+  if (route.body !== undefined) codes.push('invalid_json')
+  if (hasRequiredField) codes.push('missing_field')
+  // A parameter that is empty or has a slash makes it another path.
+  if (route.params !== undefined) codes.push('no_such_route')
+  return codes
 }
 
+/** Describes the refusals of a route, by status. */
 function describeRefusals(route: Route): Record<string, Response> {
   return Object.fromEntries(
     [...refusalsOf(route)].map(([status, codes]) => [String(status), describeRefusal(status, codes)]),
   )
 }
 
+/** Describes the answer of a status with which a route refuses, by one of these codes. */
 function describeRefusal(status: number, codes: readonly ErrorCode[]): Response {
   return {
     description: codes.map((code) => `\`${code}\``).join(', '),

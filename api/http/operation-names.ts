@@ -65,12 +65,13 @@ const NAMES: Readonly<Record<string, string>> = {
   'GET /api/v1/market/solvency': 'getSolvency',
 }
 
-/** The operation id of a route; if the table has none, one made of its method and path. */
+/** Returns the operation id of a route, from the table; if it has none, one made of method and path. */
 export function operationName(route: Route): string {
   const key = `${route.method} ${pathsOf(route)[0] ?? route.path}`
   return NAMES[key] ?? nameOfPath(route)
 }
 
+/** Returns a route's method and the words of its path as one name: `getMarketOffers`. */
 function nameOfPath({ method, path }: Route): string {
   const words = path.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
   return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')

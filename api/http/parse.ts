@@ -4,9 +4,9 @@ import { Refusal } from '../../shared/foundation/errors.ts'
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * The body as a JSON object, whose fields are not checked yet.
+ * Parses bytes as a JSON object, whose fields are not checked yet.
  *
- * @throws Refusal `invalid_json`
+ * @throws Refusal `invalid_json` if they are not JSON in UTF-8, or not an object
  */
 export function parseJsonObject(bytes: Uint8Array): object {
   try {
@@ -20,8 +20,8 @@ export function parseJsonObject(bytes: Uint8Array): object {
 }
 
 /**
- * Checks a body, a query or path parameters against a schema, and drops fields that the schema doesn't
- * define.
+ * Checks a body, a query or path parameters against a schema, and returns the parsed fields without those
+ * that the schema doesn't define.
  *
  * @throws Refusal `missing_field` or `invalid_field`, naming the first field at fault
  */
@@ -34,15 +34,18 @@ export function parseFields<S extends z.ZodObject>(schema: S, input: object): z.
     throw new Refusal('invalid_field', 'The fields do not fit together.')
   const name = String(field)
   if (!Object.hasOwn(input, name)) throw missingFields(result.error.issues, input)
-  const place = issue.path.length > 1 ? ` (at ${issue.path.map(String).join('.')})` : ''
+  const location = issue.path.length > 1 ? ` (at ${issue.path.map(String).join('.')})` : ''
   throw new Refusal(
     'invalid_field',
-    `The field "${name}" is not usable${place}: ${issue.message.replace(/\.$/, '')}.`,
+    `The field "${name}" is not usable${location}: ${issue.message.replace(/\.$/, '')}.`,
     { field: name },
   )
 }
 
-/** Names all that are absent, so that nobody has to ask once for each; `field` is the first. */
+/**
+ * Makes the refusal `missing_field`. It names all absent fields, so that nobody has to ask once for each; its
+ * `field` is the first.
+ */
 function missingFields(issues: readonly z.core.$ZodIssue[], input: object): Refusal {
   const absent = [...new Set(issues.map(({ path }) => String(path[0])))].filter(
     (name) => !Object.hasOwn(input, name),
@@ -57,9 +60,11 @@ function missingFields(issues: readonly z.core.$ZodIssue[], input: object): Refu
 }
 
 /**
- * The fields of a query. Unlike in a body, an undefined field is refused: a misspelt parameter would
- * otherwise be ignored unnoticed.
+ * Checks a query against a schema and returns the parsed fields. Unlike in a body, a field that the schema
+ * doesn't define is refused: otherwise nobody would notice that a misspelt parameter is ignored.
  *
+ * @param schema undefined for a route without parameters
+ * @returns undefined if there is no schema
  * @throws Refusal `missing_field` or `invalid_field`
  */
 export function parseQuery<S extends z.ZodObject>(
@@ -71,8 +76,8 @@ export function parseQuery<S extends z.ZodObject>(
   const unknown = Object.keys(input).find((name) => !known.includes(name))
   if (unknown === undefined) return fields
   // Whoever sends `limit[]` means `limit`.
-  const meant = unknown.replace(/\[.*$/s, '')
-  const field = (known.includes(meant) ? meant : unknown).slice(0, 100)
+  const withoutBrackets = unknown.replace(/\[.*$/s, '')
+  const field = (known.includes(withoutBrackets) ? withoutBrackets : unknown).slice(0, 100)
   const expected =
     known.length === 0 ? 'this route has none' : `this route has ${known.join(', ')}, each once`
   throw new Refusal('invalid_field', `There is no query parameter "${unknown.slice(0, 100)}"; ${expected}.`, {
@@ -81,7 +86,7 @@ export function parseQuery<S extends z.ZodObject>(
 }
 
 /**
- * The parameters of a query string by name: a text each, or a list if a name occurs more than once.
+ * Splits a query string into its parameters, by name: a text each, or a list if a name occurs more than once.
  *
  * @throws Refusal `invalid_field` if an escape is malformed or doesn't decode to UTF-8
  */
@@ -89,15 +94,16 @@ export function splitQuery(text: string | undefined | null): Record<string, stri
   const fields: Record<string, string | string[]> = Object.create(null) as Record<string, string | string[]>
   for (const part of (text ?? '').split('&')) {
     if (part === '') continue
-    const at = part.indexOf('=')
-    const name = decodeQueryPart(at < 0 ? part : part.slice(0, at))
-    const value = at < 0 ? '' : decodeQueryPart(part.slice(at + 1))
-    const before = fields[name]
-    fields[name] = before === undefined ? value : [before, value].flat()
+    const equals = part.indexOf('=')
+    const name = decodeQueryPart(equals < 0 ? part : part.slice(0, equals))
+    const value = equals < 0 ? '' : decodeQueryPart(part.slice(equals + 1))
+    const earlier = fields[name]
+    fields[name] = earlier === undefined ? value : [earlier, value].flat()
   }
   return fields
 }
 
+/** Decodes a name or a value of a query, in which `+` stands for a space. @throws Refusal `invalid_field` */
 function decodeQueryPart(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))

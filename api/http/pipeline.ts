@@ -4,25 +4,27 @@ import { MAX_PIPELINED } from '../../shared/foundation/limits.ts'
 
 /** The requests of each connection that wait for their turn, in order. */
 const waiting = new WeakMap<Socket, (() => void)[]>()
-let count = 0
+/** Number of the requests that wait, of all connections. */
+let waitingCount = 0
 
 /**
- * Serves one request of a connection at a time. Pipelined requests wait, and nothing more is read from the
- * connection, until the operating system has taken the answer before: so a client that reads no answers makes
- * the service do no work.
+ * Returns a listener that serves one request of a connection at a time by `listener`. Pipelined requests
+ * wait, and nothing more is read from the connection, until the operating system has taken the answer before:
+ * so a client that reads no answers makes the service do no work. If MAX_PIPELINED wait, the connection is
+ * cut.
  */
 export function answerInTurn(listener: RequestListener): RequestListener {
   return (req, res) => {
     const { socket } = req
-    const line = waiting.get(socket)
+    const waitingHere = waiting.get(socket)
     const begin = (): void => {
-      res.once('close', () => next(socket))
+      res.once('close', () => beginNext(socket))
       listener(req, res)
     }
-    if (line === undefined) {
+    if (waitingHere === undefined) {
       waiting.set(socket, [])
       socket.once('close', () => {
-        count -= waiting.get(socket)?.length ?? 0
+        waitingCount -= waiting.get(socket)?.length ?? 0
         waiting.delete(socket)
       })
       begin()
@@ -33,9 +35,9 @@ export function answerInTurn(listener: RequestListener): RequestListener {
       begin()
       return
     }
-    if (count >= MAX_PIPELINED) return void socket.destroy()
-    line.push(begin)
-    count++
+    if (waitingCount >= MAX_PIPELINED) return void socket.destroy()
+    waitingHere.push(begin)
+    waitingCount++
     socket.pause()
   }
 }
@@ -43,15 +45,16 @@ export function answerInTurn(listener: RequestListener): RequestListener {
 /** Connections that have no answer under way. */
 const idleSockets = new WeakSet<Socket>()
 
-function next(socket: Socket): void {
-  const line = waiting.get(socket)
-  if (line === undefined || socket.destroyed) return
-  const begin = line.shift()
+/** Begins a connection's next request, or reads on from it if none waits. */
+function beginNext(socket: Socket): void {
+  const waitingHere = waiting.get(socket)
+  if (waitingHere === undefined || socket.destroyed) return
+  const begin = waitingHere.shift()
   if (begin === undefined) {
     idleSockets.add(socket)
     socket.resume()
     return
   }
-  count--
+  waitingCount--
   begin()
 }

@@ -10,13 +10,14 @@ export type RefusalKind = NonNullable<Refusal['countedAs']> | 'large_headers' | 
 export type NoteRefusal = (kind: RefusalKind, error?: unknown) => void
 
 /**
- * Makes a function that logs refusals: at most one line a second, with the number of each kind.
+ * Creates a function that counts refusals and logs them: at most one line a second, with the number of each
+ * kind.
  */
 export function createRefusalLogger(log: Log): NoteRefusal {
   let counts: Partial<Record<RefusalKind, number>> = {}
   let example: unknown
   let pause: NodeJS.Timeout | undefined
-  const write = (): void => {
+  const writeLine = (): void => {
     pause = undefined
     if (Object.keys(counts).length === 0) return
     const error =
@@ -26,11 +27,11 @@ export function createRefusalLogger(log: Log): NoteRefusal {
     runInScope({}, () => log[level]({ refused: counts, ...error }, 'requests were refused'))
     counts = {}
     example = undefined
-    pause = setTimeout(write, SECOND_MS).unref()
+    pause = setTimeout(writeLine, SECOND_MS).unref()
   }
   return (kind, error) => {
     counts[kind] = (counts[kind] ?? 0) + 1
     example ??= error
-    if (pause === undefined) write()
+    if (pause === undefined) writeLine()
   }
 }

@@ -170,7 +170,10 @@ export type Route = Omit<
   ): Promise<GivenAnswer<unknown>> | GivenAnswer<unknown>
 }
 
-/** Declares a route: it is mounted, listed and documented from this one value. */
+/**
+ * Declares a route: it is mounted, listed and documented from this one value. Adds what holds for any route:
+ * the refusal `invalid_field`, and the status 304 if its answers have an etag.
+ */
 export function defineRoute<
   A extends Access,
   View extends z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>,
@@ -191,19 +194,26 @@ export function defineRoute<
 export const isPublic = ({ method, access }: Pick<Route, 'method' | 'access'>): boolean =>
   method === 'GET' && access === 'open'
 
+/** Returns an answer with status 200. */
 export const ok = <View>(view: View): Answer<View> => ({ status: 200, view })
+/** Returns an answer with status 201: a record was created. */
 export const created = <View>(view: View): Answer<View> => ({ status: 201, view })
+/** Returns an answer with status 202: stored, and the workers have not answered yet. */
 export const accepted = <View>(view: View): Answer<View> => ({ status: 202, view })
-/** For answers that never change: a year is the longest usual `max-age`. */
+/** Returns the caching of an answer that never changes: a year is the longest usual `max-age`. */
 export const cacheForEver = (etag: string): Caching => ({
   etag: `"${etag}"`,
   control: 'public, max-age=31536000, immutable',
 })
-/** For answers that may change at any time: a cache asks each time, and gets 304 if nothing changed. */
+/**
+ * Returns the caching of an answer that may change at any time: a cache asks each time, and gets 304 if
+ * nothing changed.
+ */
 export const cacheAndRevalidate = (etag: string): Caching => ({
   etag: `"${etag}"`,
   control: 'public, no-cache',
 })
+/** Returns an answer with a document of this media type, which is sent as it is. */
 export const documentAnswer = (type: string, text: string | Buffer): DocumentAnswer => ({
   status: 200,
   document: { type, text },
@@ -214,6 +224,6 @@ export const POST_COST = 1 + 8
 export const CLAIM_COST = 1 + 8
 export const PROFILE_COST = 1 + 12
 export const OFFER_COST = 1 + 16
-/** How many pages a list may read, since with `per_agent` it skips some items. */
+/** Returns how many pages a list may read: several with `per_agent`, since it then skips some items. */
 export const maxListPages = (perAgent: number | undefined): number =>
   perAgent === undefined ? 1 : MAX_LIST_PAGES

@@ -34,7 +34,7 @@ const MAX_CONNECTIONS = 20_000
 const SPARE_DESCRIPTORS = 200
 
 /**
- * How many connections a process takes.
+ * Returns how many connections a process may take.
  *
  * @param descriptors its limit of open files; undefined if the system doesn't tell
  */
@@ -42,7 +42,7 @@ export function maxConnectionsFor(descriptors: number | undefined): number {
   return Math.max(1, Math.min(MAX_CONNECTIONS, (descriptors ?? Number.POSITIVE_INFINITY) - SPARE_DESCRIPTORS))
 }
 
-/** This process's limit of open files; undefined on a system without /proc. */
+/** Reads this process's limit of open files; undefined on a system without /proc, or if there is no limit. */
 export function readDescriptorLimit(): number | undefined {
   try {
     const [, limit] = /^Max open files +(\d+)/m.exec(fs.readFileSync('/proc/self/limits', 'utf8')) ?? []
@@ -61,8 +61,8 @@ export interface ServerOptions {
 }
 
 /**
- * An HTTP server with limits for slow, broken and silent clients. Malformed requests are answered in JSON,
- * too.
+ * Creates an HTTP server with limits for slow, broken and silent clients; it doesn't listen yet. Malformed
+ * requests are answered in JSON, too.
  */
 export function createLimitedServer(listener: RequestListener, options: ServerOptions = {}): LimitedServer {
   const {
@@ -118,19 +118,19 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
         if (performance.now() >= idleFrom) http.closeIdleConnections()
       }
       closeIdle()
-      const idle = setInterval(closeIdle, 50)
-      let left = 0
-      const cut = setTimeout(() => {
+      const idleTimer = setInterval(closeIdle, 50)
+      let cutConnections = 0
+      const cutTimer = setTimeout(() => {
         http.getConnections((_error, open) => {
-          left = open
+          cutConnections = open
           http.closeAllConnections()
         })
       }, idleMs + STOP_LIMIT_MS)
       await closed
-      clearInterval(idle)
-      clearTimeout(cut)
+      clearInterval(idleTimer)
+      clearTimeout(cutTimer)
       http.close() // ends Node's timers; that the server is closed already is reported only to a callback
-      return left
+      return cutConnections
     },
   }
 }
@@ -162,10 +162,14 @@ const PARSER_REFUSALS: Record<
   },
 }
 
+/** Returns the answer that a connection is sending or about to send; undefined if there is none. */
 const answerUnderWay = (socket: Socket) =>
   (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined
 
-/** Sends the last bytes of a connection, and destroys it soon, whether its client closes its side or not. */
+/**
+ * Sends the last bytes of a connection, and destroys it after CLOSE_LIMIT_MS if its client hasn't closed it
+ * by then.
+ */
 function closeSoon(socket: Socket, text = ''): void {
   socket.end(text)
   const cut = setTimeout(() => socket.destroy(), CLOSE_LIMIT_MS)
@@ -181,11 +185,14 @@ function closeWhenAnswered(socket: Socket): void {
 }
 
 /**
- * Limits a server's connections to `most`. A new one beyond that cuts the one whose client has kept the
+ * Limits a server's connections. A new one beyond `maxConnections` cuts the one whose client has kept the
  * server waiting the longest: so a flood of slow or silent clients cuts its own connections, and others are
  * served.
+ *
+ * @param noteCut is called for each connection that is cut
  */
-export function limitConnections(http: Server, most: number, noteCut = () => {}): void {
+export function limitConnections(http: Server, maxConnections: number, noteCut = () => {}): void {
+  /** Connections whose clients the server waits for, the longest first. */
   const waitedFor = new Set<Socket>()
   const startWaitingFor = (socket: Socket): void => {
     if (!socket.destroyed) waitedFor.add(socket)
@@ -198,7 +205,7 @@ export function limitConnections(http: Server, most: number, noteCut = () => {})
       open--
       waitedFor.delete(socket)
     })
-    if (open <= most) return
+    if (open <= maxConnections) return
     const [slowest = socket] = waitedFor
     waitedFor.delete(slowest)
     slowest.destroy()

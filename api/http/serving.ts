@@ -5,44 +5,50 @@ import { OUTAGE_GAP_MS, SERVING_BEAT_MS } from '../../shared/market/market-terms
 import { runInScope } from '../../shared/foundation/scope.ts'
 
 /**
- * Records every SERVING_BEAT_MS in the database that this process serves, from its first answered request on.
- * From these records the market knows which order deadlines passed during an outage: see serving-store.ts.
+ * Returns middleware that records in the database, every SERVING_BEAT_MS, that this process serves: from its
+ * first answered request on. From these records the market knows which order deadlines passed during an
+ * outage: see serving-store.ts.
  *
- * A process that could not record this for OUTAGE_GAP_MS stops, and begins again with the next request that
- * it answers: an outage ends when a request is served, not when the database is back.
+ * A process that could not record this for OUTAGE_GAP_MS stops recording, and begins again with the next
+ * request that it answers: an outage ends when a request is served, not when the database is back.
  */
 export function markServing(ctx: Context): RequestHandler {
+  /** Set while records are made. */
   let timer: NodeJS.Timeout | undefined
   let isBeginning = false
-  let lastMs = 0
+  /** Monotonic time of the last record. */
+  let lastRecordMs = 0
 
+  /** Records a request, which ends an outage, and starts the regular records. */
   async function begin(): Promise<void> {
     isBeginning = true
     try {
       await ctx.serving.recordRequest(ctx.databaseNow())
-      lastMs = performance.now()
+      lastRecordMs = performance.now()
       timer ??= setInterval(() => void beat(), SERVING_BEAT_MS).unref()
     } catch (error) {
-      report(error)
+      logDefect(error)
     } finally {
       isBeginning = false
     }
   }
 
+  /** Records that the process still serves, or stops recording it if the last record is too long ago. */
   async function beat(): Promise<void> {
-    let stands = performance.now() - lastMs < OUTAGE_GAP_MS
+    let isUnbroken = performance.now() - lastRecordMs < OUTAGE_GAP_MS
     try {
-      if (await ctx.serving.moveMark(ctx.databaseNow())) lastMs = performance.now()
-      else stands = false
+      if (await ctx.serving.moveMark(ctx.databaseNow())) lastRecordMs = performance.now()
+      else isUnbroken = false
     } catch (error) {
-      report(error)
+      logDefect(error)
     }
-    if (stands || timer === undefined) return
+    if (isUnbroken || timer === undefined) return
     clearInterval(timer)
     timer = undefined
   }
 
-  function report(error: unknown): void {
+  /** Logs an error, unless it is an outage of the database. */
+  function logDefect(error: unknown): void {
     if (!isOutage(error)) ctx.log.error({ err: error }, 'the API could not record that it is serving')
   }
 

@@ -31,14 +31,15 @@ export interface Look {
 
 export interface Waits {
   /**
-   * Resolves when `look` finds something, the time is over, or the wait is ended early: by end(), or by a
-   * newer wait of an agent that has MAX_WAITS_OF_AGENT already.
+   * Waits for something to answer an agent with. Resolves when `look` finds something, the time is over, or
+   * the wait is ended early: by end(), or by a newer wait of an agent that has MAX_WAITS_OF_AGENT already.
    *
-   * @throws Refusal `unavailable` if too many wait; the reason of `signal`
+   * @throws Refusal `unavailable` if too many wait; the reason of `signal` if that is aborted
    */
-  until(agentId: string, seconds: number, look: () => Promise<Look>, signal: AbortSignal): Promise<void>
+  wait(agentId: string, seconds: number, look: () => Promise<Look>, signal: AbortSignal): Promise<void>
   /** Ends all waits, and from then on each wait at once. */
   end(): void
+  /** Returns how many requests wait. */
   count(): number
 }
 
@@ -48,12 +49,17 @@ const LOOKS_AFTER_MS = [20, 40, 150, 600, 2_000] as const
 const LOOK_EVERY_MS = 20
 /** How often all waiting agents are looked up, with a working channel for hints and without. */
 const LOOK_FOR_ALL_MS = { hinted: 15 * SECOND_MS, unhinted: 2 * SECOND_MS } as const
+/** The part of a process's connections that may wait. */
 const WAITING_SHARE = 3 / 4
+/** The pause after a look that failed. */
 const LOOK_AGAIN_MS = 500
+/** A look may take at least this long, even at the end of its wait. */
 const LEAST_LOOK_MS = 500
+/** Agents looked up by one command. */
 const LOOKED_FOR_TOGETHER = 500
 const LOOKS_AT_ONCE = 2
 const LOOK_LIMIT_MS = 5 * SECOND_MS
+/** Agents whose waits are ended at a time, and the pause before the next ones. */
 const ENDED_TOGETHER = 200
 const ENDED_EVERY_MS = 20
 
@@ -63,18 +69,26 @@ interface DueLook {
   atMs: number
 }
 
+/** A waiting request. */
 interface Waiter {
+  /** The agent's last event at the last look. */
   seq: number
+  /** Set if a newer wait of the agent has ended this one. */
   isOver: boolean
+  /** Set if it was woken since the last look began. */
   isWoken: boolean
+  /** Makes it look again at once. */
   wake(): void
 }
 
+/** Creates the waits of this process. It listens for hints from the first wait on. */
 export function createWaits(ctx: Context): Waits {
+  /** By agent. */
   const waiters = new Map<string, Set<Waiter>>()
+  /** By agent. */
   const dueLooks = new Map<string, DueLook>()
   /** Each wait holds a connection, and other requests need some too. */
-  const most = Math.min(MAX_WAITS, Math.floor(maxConnectionsFor(readDescriptorLimit()) * WAITING_SHARE))
+  const maxCount = Math.min(MAX_WAITS, Math.floor(maxConnectionsFor(readDescriptorLimit()) * WAITING_SHARE))
   let count = 0
   let ended = false
   let hints: { stop(): void; isUp(): boolean } | undefined
@@ -82,6 +96,7 @@ export function createWaits(ctx: Context): Waits {
   let nextLook: NodeJS.Timeout | undefined
   let looksUnderWay = 0
 
+  /** Makes all waiting requests of an agent look again. */
   function wake(agentId: string): void {
     for (const waiter of waiters.get(agentId) ?? []) {
       waiter.isWoken = true
@@ -89,22 +104,28 @@ export function createWaits(ctx: Context): Waits {
     }
   }
 
+  /** Schedules a few looks for an agent, if any of its requests waits. */
   function noteHint(agentId: string): void {
-    if (waiters.has(agentId)) lookAfter(agentId, 0, LOOKS_AFTER_MS[0])
+    if (waiters.has(agentId)) scheduleLook(agentId, 0, LOOKS_AFTER_MS[0])
   }
 
-  function lookAfter(agentId: string, nth: number, ms: number): void {
-    dueLooks.set(agentId, { nth, atMs: performance.now() + ms })
+  /**
+   * Schedules the next look for an agent, in place of one that is scheduled. @param nth index in
+   * LOOKS_AFTER_MS
+   */
+  function scheduleLook(agentId: string, nth: number, afterMs: number): void {
+    dueLooks.set(agentId, { nth, atMs: performance.now() + afterMs })
     nextLook ??= setTimeout(lookForDue, LOOK_EVERY_MS)
   }
 
+  /** Looks for the agents whose look is due, and schedules itself again while there are looks to come. */
   function lookForDue(): void {
     nextLook = dueLooks.size === 0 ? undefined : setTimeout(lookForDue, LOOK_EVERY_MS)
     // A slow database gets larger looks, not more of them.
     if (looksUnderWay < LOOKS_AT_ONCE) void lookFor(takeDue())
   }
 
-  /** Agents whose look is due; schedules their next one, if there is one. */
+  /** Returns the agents whose look is due, and schedules the next look of each, if there is one. */
   function takeDue(): string[] {
     const nowMs = performance.now()
     const due: string[] = []
@@ -113,12 +134,15 @@ export function createWaits(ctx: Context): Waits {
       due.push(agentId)
       const afterMs = LOOKS_AFTER_MS[look.nth + 1]
       if (afterMs === undefined) dueLooks.delete(agentId)
-      else lookAfter(agentId, look.nth + 1, afterMs)
+      else scheduleLook(agentId, look.nth + 1, afterMs)
     }
     return due
   }
 
-  /** Listens for hints from the first wait on; does nothing if it listens already. */
+  /**
+   * Listens for hints of this process and, over Redis, of others, and looks for all waiting agents from time
+   * to time. Does nothing if it listens already.
+   */
   function listen(): void {
     if (hints !== undefined) return
     const channel = ctx.queues.listenToHints((text) => text.split(' ').forEach(noteHint))
@@ -140,6 +164,9 @@ export function createWaits(ctx: Context): Waits {
     }
   }
 
+  /**
+   * Reads how far these agents' events go, and wakes the requests of those for whom there is something new.
+   */
   async function lookFor(agentIds: readonly string[]): Promise<void> {
     looksUnderWay++
     for (let from = 0; from < agentIds.length; from += LOOKED_FOR_TOGETHER) {
@@ -153,95 +180,111 @@ export function createWaits(ctx: Context): Waits {
         }
       } catch (error) {
         // The look failed, so there may be new events unseen.
-        for (const agentId of part) if (waiters.has(agentId)) lookAfter(agentId, 0, LOOK_AGAIN_MS)
-        if (!isAway(error))
+        for (const agentId of part) if (waiters.has(agentId)) scheduleLook(agentId, 0, LOOK_AGAIN_MS)
+        if (!isDatabaseAway(error))
           ctx.log.error({ err: error }, 'the events that callers wait for could not be read')
       }
     }
     looksUnderWay--
   }
 
-  function enter(agentId: string): Waiter {
-    const own = waiters.get(agentId) ?? new Set()
-    const staying = [...own].filter(({ isOver }) => !isOver)
+  /**
+   * Adds a waiting request of an agent; if the agent has MAX_WAITS_OF_AGENT already, its oldest is ended.
+   *
+   * @throws Refusal `unavailable` if too many wait
+   */
+  function addWaiter(agentId: string): Waiter {
+    const ofAgent = waiters.get(agentId) ?? new Set()
+    const staying = [...ofAgent].filter(({ isOver }) => !isOver)
     const [oldest] = staying
     if (oldest !== undefined && staying.length >= MAX_WAITS_OF_AGENT) {
       oldest.isOver = true
       oldest.wake()
-    } else if (count >= most) throw overloaded()
+    } else if (count >= maxCount) throw overloaded()
     const waiter: Waiter = { seq: 0, isOver: false, isWoken: false, wake: () => undefined }
-    own.add(waiter)
-    waiters.set(agentId, own)
+    ofAgent.add(waiter)
+    waiters.set(agentId, ofAgent)
     count++
     return waiter
   }
 
-  function leave(agentId: string, waiter: Waiter): void {
-    const own = waiters.get(agentId)
-    if (own?.delete(waiter) !== true) return
+  /** Removes a waiting request, and with an agent's last one its scheduled looks. */
+  function removeWaiter(agentId: string, waiter: Waiter): void {
+    const ofAgent = waiters.get(agentId)
+    if (ofAgent?.delete(waiter) !== true) return
     count--
-    if (own.size > 0) return
+    if (ofAgent.size > 0) return
     waiters.delete(agentId)
     dueLooks.delete(agentId)
   }
 
-  /** Ends waits a part at a time, since each is then answered. */
-  function endSome(agentIds: string[]): void {
+  /** Wakes the requests of these agents, some agents at a time, since each request is then answered. */
+  function wakeInParts(agentIds: string[]): void {
     agentIds.splice(0, ENDED_TOGETHER).forEach(wake)
-    if (agentIds.length > 0) setTimeout(endSome, ENDED_EVERY_MS, agentIds)
+    if (agentIds.length > 0) setTimeout(wakeInParts, ENDED_EVERY_MS, agentIds)
   }
 
   return {
-    async until(agentId, seconds, look, signal) {
+    async wait(agentId, seconds, look, signal) {
       if (ended) return
       listen()
       const untilMs = performance.now() + seconds * SECOND_MS
-      const waiter = enter(agentId)
+      const waiter = addWaiter(agentId)
       try {
         for (;;) {
           signal.throwIfAborted()
           waiter.isWoken = false
-          const { found, seq, failed = false } = await lookInTime(look, untilMs).catch(nothingIfAway)
+          const { found, seq, failed = false } = await lookInTime(look, untilMs).catch(failedLook)
           waiter.seq = seq
           const leftMs = untilMs - performance.now()
           if (found || leftMs <= 0 || waiter.isOver || ended) return
           // The look failed, so there may be new events unseen.
           const restMs = failed ? Math.min(leftMs, LOOK_AGAIN_MS * (1 + Math.random())) : leftMs
-          if (failed || !waiter.isWoken) await untilWoken(waiter, restMs, signal)
+          if (failed || !waiter.isWoken) await sleepUntilWoken(waiter, restMs, signal)
         }
       } finally {
-        leave(agentId, waiter)
+        removeWaiter(agentId, waiter)
       }
     },
     end() {
       if (ended) return
       ended = true
       hints?.stop()
-      endSome([...waiters.keys()])
+      wakeInParts([...waiters.keys()])
     },
     count: () => count,
   }
 }
 
-/** Limits a look to the time left of the wait, but gives it LEAST_LOOK_MS at least. */
+/**
+ * Looks, and returns what was found. A look may take the time that is left of the wait, at least
+ * LEAST_LOOK_MS.
+ *
+ * @throws Refusal `unavailable` if it takes longer
+ */
 function lookInTime(look: () => Promise<Look>, untilMs: number): Promise<Look> {
   return withDeadline(look(), Math.max(untilMs - performance.now(), LEAST_LOOK_MS), () => unavailable())
 }
 
 /**
- * The result of a failed look if the error is an outage.
+ * Returns the result of a look that failed because the database was out of reach.
  *
  * @throws any other error
  */
-function nothingIfAway(error: unknown): Look {
-  if (isAway(error)) return { found: false, seq: 0, failed: true }
+function failedLook(error: unknown): Look {
+  if (isDatabaseAway(error)) return { found: false, seq: 0, failed: true }
   throw error
 }
 
-const isAway = (error: unknown): boolean =>
+/** Whether an error says that the database is out of reach. */
+const isDatabaseAway = (error: unknown): boolean =>
   isOutage(error) || (error instanceof Refusal && error.code === 'unavailable')
 
-function untilWoken(waiter: Waiter, ms: number, signal: AbortSignal): Promise<void> {
+/**
+ * Resolves when the waiter is woken, at the latest after `ms`. @throws the reason of `signal` if it is
+ * aborted
+ */
+function sleepUntilWoken(waiter: Waiter, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const finish = (): void => {
       clearTimeout(timer)

@@ -10,7 +10,11 @@ import { unixSeconds } from '../../shared/foundation/time.ts'
 import { pathsOf } from '../http/mount.ts'
 import { defineRoute, ok, type Route } from '../http/route.ts'
 
-/** What the service says about itself. */
+/**
+ * The routes on which the service describes itself.
+ *
+ * @param routes gives all routes, these included, once they are known
+ */
 export function aboutRoutes(routes: () => readonly Route[]): Route[] {
   return [
     defineRoute({
@@ -36,7 +40,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
         ...countView,
       }),
       handle({ ctx }) {
-        const table = tabulate(routes())
+        const table = listRoutes(routes())
         return ok({
           name: 'agent-network',
           version: SERVICE_VERSION,
@@ -112,8 +116,8 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
   ]
 }
 
-/** A row about each route, in the order given. */
-export function tabulate(
+/** Returns a row of the route table for each route, in the order given. */
+export function listRoutes(
   routes: readonly Route[],
 ): { method: string; path: string; also_at: string | null; needs: string; summary: string }[] {
   return routes.map((route) => {

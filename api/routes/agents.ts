@@ -15,7 +15,7 @@ import {
   viewProfile,
   type AgentRecord,
 } from '../../shared/agents/agent.ts'
-import { agentCardView, hideByBan, readCard, requireAgent } from '../../shared/account/agent-card.ts'
+import { agentCardView, applyBanHiding, readCard, requireAgent } from '../../shared/account/agent-card.ts'
 import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
 import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
@@ -28,6 +28,7 @@ import { writeJson } from '../http/answer.ts'
 import type { Authenticator } from '../http/authenticate.ts'
 import { CLAIM_COST, created, defineRoute, ok, POST_COST, PROFILE_COST, type Route } from '../http/route.ts'
 
+/** The routes of agents: registration, tokens, profiles, cards, the directory. @param challengeSecret hex */
 export function agentRoutes(challengeSecret: string, authenticator: Authenticator): Route[] {
   const shareDirectory = createSharedReads<Buffer>()
   return [
@@ -134,7 +135,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         })
       },
     }),
-    agentList({
+    agentListRoute({
       name: 'posts',
       summary: "All of an agent's posts, newest first",
       cursor: 'post',
@@ -142,11 +143,10 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       cost: POST_COST,
       async read(ctx, agent, before, limit) {
         const posts = await ctx.posts.listByAgent(agent._id, before, limit)
-        const hide = hideByBan(agent)
-        return posts.map((post) => viewPost(hide(post), shownHandle(agent)))
+        return applyBanHiding(agent, posts).map((post) => viewPost(post, shownHandle(agent)))
       },
     }),
-    agentList({
+    agentListRoute({
       name: 'claims',
       summary: "All of an agent's claims, newest first",
       cursor: 'claim',
@@ -154,11 +154,10 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       cost: CLAIM_COST,
       async read(ctx, agent, before, limit) {
         const claims = await ctx.claims.listByAgent(agent._id, before, limit)
-        const hide = hideByBan(agent)
-        return claims.map((claim) => viewClaim(hide(claim), unixSeconds(ctx.now())))
+        return applyBanHiding(agent, claims).map((claim) => viewClaim(claim, unixSeconds(ctx.now())))
       },
     }),
-    agentList({
+    agentListRoute({
       name: 'verdicts',
       summary: 'All verdicts that an agent gave, newest first',
       cursor: 'verdict',
@@ -195,8 +194,8 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
   ]
 }
 
-/** `GET /agent/{agent_id}/<name>`: a list of one agent's records, newest first. */
-function agentList<View extends z.ZodObject>({
+/** Declares `GET /agent/{agent_id}/<name>`: a list of one agent's records, newest first. */
+function agentListRoute<View extends z.ZodObject>({
   name,
   summary,
   cursor,
@@ -209,8 +208,9 @@ function agentList<View extends z.ZodObject>({
   /** The kind of id that `before` takes. */
   cursor: 'post' | 'claim' | 'verdict'
   view: View
-  /** Of one record. */
+  /** The cost of one record, in the unit of MAX_LIGHT_COST. */
   cost: number
+  /** Reads the records older than `before`, as they are shown. */
   read(ctx: Context, agent: AgentRecord, before: string | undefined, limit: number): Promise<object[]>
 }): Route {
   return defineRoute({

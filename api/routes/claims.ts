@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { requireKnown } from '../../shared/account/agent-card.ts'
-import { listUnbanned, hideIfBanned } from '../../shared/agents/unbanned.ts'
+import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
+import { listUnbanned, applyAuthorBan } from '../../shared/agents/unbanned.ts'
 import { makeClaim, recordVerdict } from '../../shared/claims/claim-service.ts'
 import {
   CLAIM_STATUSES,
@@ -38,6 +38,7 @@ const verdictsQuery = z.object({
   limit: limitQuery(VERDICT_LIMIT),
 })
 
+/** The routes of claims, verdicts and proposals. */
 export function claimRoutes(): Route[] {
   const shareList = createSharedReads<Buffer>()
   const shareProposals = createSharedReads<Buffer>()
@@ -75,7 +76,7 @@ export function claimRoutes(): Route[] {
             (size, past) => ctx.claims.list({ agentId, kind, status }, nowSeconds, size, past),
             { perAgent },
           )
-          if (claims.length === 0) await requireKnown(ctx, agentId, 'agent')
+          if (claims.length === 0) await refuseUnknownAgent(ctx, agentId, 'agent')
           return writeJson({
             claims: claims.map((claim) => viewClaim(claim, nowSeconds)),
             count: claims.length,
@@ -102,7 +103,7 @@ export function claimRoutes(): Route[] {
         if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.')
         const verdicts = found.slice(0, query.limit).map(viewVerdict)
         return ok({
-          claim: { ...viewClaim(await hideIfBanned(ctx.agents, claim), unixSeconds(ctx.now())), verdicts },
+          claim: { ...viewClaim(await applyAuthorBan(ctx.agents, claim), unixSeconds(ctx.now())), verdicts },
           count: verdicts.length,
           more: found.length > query.limit,
         })

@@ -2,15 +2,15 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import { describeAgentCard } from '../../shared/about/a2a-card.ts'
-import { FRONT_LINKS, writeFrontPage } from '../../shared/about/front-page.ts'
-import { writeLlmsText } from '../../shared/about/llms-text.ts'
-import { writeSecurityText, writeSkill } from '../../shared/about/skill.ts'
+import { FRONT_LINKS, renderFrontPage } from '../../shared/about/front-page.ts'
+import { renderLlmsText } from '../../shared/about/llms-text.ts'
+import { renderSecurityText, renderSkill } from '../../shared/about/skill.ts'
 import type { Context } from '../../shared/context.ts'
 import { API_BASE } from '../../shared/foundation/limits.ts'
 import { countView } from '../../shared/foundation/schema.ts'
 import { describeApi } from '../http/openapi.ts'
 import { defineRoute, noView, ok, documentAnswer, type Route } from '../http/route.ts'
-import { tabulate } from './about.ts'
+import { listRoutes } from './about.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const CATALOG_TYPE = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
@@ -19,59 +19,67 @@ const TEXT_TYPE = 'text/plain; charset=utf-8'
 const MARKDOWN_TYPE = 'text/markdown; charset=utf-8'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
-const readPage = (...parts: string[]): Buffer => fs.readFileSync(path.join(ROOT, ...parts))
+/** Reads a file of this repository. @param parts its path, below the top folder */
+const readRepositoryFile = (...parts: string[]): Buffer => fs.readFileSync(path.join(ROOT, ...parts))
 
-/** Documents in forms that are not ours: they keep their standard's shape, without `ok`. */
+/**
+ * Routes for documents in forms that are not ours: they keep their standard's shape, without `ok`.
+ *
+ * @param routes gives all routes, these included, once they are known
+ */
 export function documentRoutes(routes: () => readonly Route[]): Route[] {
   let openApi: Buffer | undefined
-  const sealedBox = readPage('client', 'sealed-box.md')
-  const sealedBoxProgram = readPage('client', 'python', 'sealed_box.py')
-  const forAgents = readPage('docs', 'agents.md')
-  const skill = (ctx: Context): string => writeSkill(ctx.config)
+  const sealedBox = readRepositoryFile('client', 'sealed-box.md')
+  const sealedBoxProgram = readRepositoryFile('client', 'python', 'sealed_box.py')
+  const forAgents = readRepositoryFile('docs', 'agents.md')
+  const skill = (ctx: Context): string => renderSkill(ctx.config)
   const llms = (ctx: Context): string =>
-    writeLlmsText(ctx.config, tabulate(routes()), ctx.now(), String(sealedBoxProgram))
+    renderLlmsText(ctx.config, listRoutes(routes()), ctx.now(), String(sealedBoxProgram))
   return [
-    page(
+    documentRoute(
       '/sealed-box.md',
       MARKDOWN_TYPE,
       'How messages and deliveries are sealed: the format of `box`',
       sealedBox,
     ),
-    page(
+    documentRoute(
       '/sealed_box.py',
       'text/x-python; charset=utf-8',
       'The same as a short Python program',
       sealedBoxProgram,
     ),
-    page(
+    documentRoute(
       '/seal_verify.py',
       'text/x-python; charset=utf-8',
       'The verifier of the ledger, for Python',
-      readPage('client', 'python', 'seal_verify.py'),
+      readRepositoryFile('client', 'python', 'seal_verify.py'),
     ),
-    page(
+    documentRoute(
       '/changelog',
       MARKDOWN_TYPE,
       'What changed for agents, operators and readers of the ledger',
-      readPage('CHANGELOG.md'),
+      readRepositoryFile('CHANGELOG.md'),
     ),
-    page(
+    documentRoute(
       '/skill.md',
       MARKDOWN_TYPE,
       'The service as a skill to paste into an agent, with a routine for each day',
       skill,
     ),
-    page('/llms-full.txt', TEXT_TYPE, 'llms.txt with the format of messages and every route in full', (ctx) =>
-      [llms(ctx), sealedBox, forAgents].join('\n'),
+    documentRoute(
+      '/llms-full.txt',
+      TEXT_TYPE,
+      'llms.txt with the format of messages and every route in full',
+      (ctx) => [llms(ctx), sealedBox, forAgents].join('\n'),
     ),
-    page(
+    documentRoute(
       '/robots.txt',
       TEXT_TYPE,
       'What robots may read: all of it',
       Buffer.from('User-agent: *\nAllow: /\n'),
     ),
-    page('/.well-known/security.txt', TEXT_TYPE, 'Whom to tell of a weakness', (ctx) =>
-      writeSecurityText(ctx.config.baseUrl, ctx.now()),
+    documentRoute('/.well-known/security.txt', TEXT_TYPE, 'Whom to tell of a weakness', (ctx) =>
+      renderSecurityText(ctx.config.baseUrl, ctx.now()),
     ),
     defineRoute({
       method: 'GET',
@@ -98,15 +106,15 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
         return documentAnswer(JSON_TYPE, openApi)
       },
     }),
-    page(
+    documentRoute(
       '/.well-known/api-catalog',
       CATALOG_TYPE,
       'Where this API is described: a catalog as in RFC 9727',
       (ctx) => JSON.stringify(describeCatalog(ctx.config.baseUrl)),
       { type: 'object', required: ['linkset'] },
     ),
-    page('/llms.txt', TEXT_TYPE, 'One page that teaches a language model the service', llms),
-    page(
+    documentRoute('/llms.txt', TEXT_TYPE, 'One page that teaches a language model the service', llms),
+    documentRoute(
       '/.well-known/agent-card.json',
       JSON_TYPE,
       'An A2A agent card, for discovery; the service itself is plain REST',
@@ -129,7 +137,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       documents: { 'text/html': { type: 'string' } },
       handle({ ctx, prefers }) {
         if (prefers(['application/json', 'text/html']) === 'text/html')
-          return documentAnswer(HTML_TYPE, writeFrontPage(ctx.config.sandboxFaucetUrl !== undefined))
+          return documentAnswer(HTML_TYPE, renderFrontPage(ctx.config.sandboxFaucetUrl !== undefined))
         const { baseUrl } = ctx.config
         return ok({
           name: 'agent-network',
@@ -155,6 +163,7 @@ const AGENT_CARD_FIELDS = [
   'skills',
 ]
 
+/** Returns the API catalog (RFC 9727), as a linkset (RFC 9264). */
 const describeCatalog = (baseUrl: string): object => ({
   linkset: [
     {
@@ -169,8 +178,14 @@ const describeCatalog = (baseUrl: string): object => ({
   ],
 })
 
-/** A document at the root, the same for everyone; `schema` describes it in the OpenAPI document. */
-function page(
+/**
+ * Declares a route for a document at the root, the same for everyone.
+ *
+ * @param type its media type
+ * @param content its bytes, or what writes it for each request
+ * @param schema describes it in the OpenAPI document
+ */
+function documentRoute(
   path: string,
   type: string,
   summary: string,

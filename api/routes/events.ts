@@ -2,6 +2,7 @@ import { eventPageView, eventsQuery, viewEvent } from '../../shared/events/event
 import { numberEvents, readEvents } from '../../shared/events/event-service.ts'
 import { defineRoute, ok, type Route } from '../http/route.ts'
 
+/** The route of events. */
 export function eventRoutes(): Route[] {
   return [
     defineRoute({

@@ -4,7 +4,7 @@ import { TILE_WIDTH } from '../../shared/crypto/merkle.ts'
 import { text, wholeNumber } from '../../shared/foundation/schema.ts'
 import {
   cosignBody,
-  cosignCheckpoint,
+  addCosignature,
   cosignView,
   registerWitness,
   witnessBody,
@@ -37,7 +37,10 @@ const FIRST_GROUP = 'x([1-9][0-9]{2}|0[1-9][0-9]|00[1-9])/'
 const WIDTH = '([1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])'
 const TILE_PLACE = new RegExp(`^(${FIRST_GROUP}(x[0-9]{3}/)?)?[0-9]{3}(\\.p/${WIDTH})?$`)
 
-/** The log of all entries in the forms of C2SP, which other people's programs read. */
+/**
+ * The routes of the log of all entries, in the forms of C2SP, which other people's programs read; and of its
+ * witnesses.
+ */
 export function logRoutes(): Route[] {
   return [
     defineRoute({
@@ -141,7 +144,7 @@ export function logRoutes(): Route[] {
       body: cosignBody,
       view: cosignView,
       errors: ['no_such_seal', 'wrong_state'],
-      handle: async ({ ctx, caller, body }) => ok(await cosignCheckpoint(ctx, caller._id, body.line)),
+      handle: async ({ ctx, caller, body }) => ok(await addCosignature(ctx, caller._id, body.line)),
     }),
   ]
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { requireKnown } from '../../shared/account/agent-card.ts'
-import { hideIfBanned } from '../../shared/agents/unbanned.ts'
+import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
+import { applyAuthorBan } from '../../shared/agents/unbanned.ts'
 import type { Context } from '../../shared/context.ts'
 import {
   closeOfferBody,
@@ -53,12 +53,14 @@ import { created, defineRoute, OFFER_COST, ok, type Route } from '../http/route.
 /** Refusals of every step of an order. */
 const STEP_ERRORS = ['no_such_order', 'not_yours', 'wrong_state'] as const
 
+/** The routes of the market: offers, orders, their steps, and solvency. */
 export function marketRoutes(ctx: Context): Route[] {
   const readSolvency = createSolvencyReader(ctx)
   return [...offerRoutes(), ...orderRoutes(), ...stepRoutes(), solvencyRoute(readSolvency)]
 }
 
-function listing(path: '/market' | '/market/offers'): Route {
+/** Declares the list of open offers, which answers on two paths. */
+function offerListRoute(path: '/market' | '/market/offers'): Route {
   return defineRoute({
     method: 'GET',
     path,
@@ -74,7 +76,7 @@ function listing(path: '/market' | '/market/offers'): Route {
     cost: ({ limit }) => limit * OFFER_COST,
     async handle({ ctx, query }) {
       const [offers, ready] = await Promise.all([listMarket(ctx, query), listReadyCoins(ctx)])
-      if (offers.length === 0) await requireKnown(ctx, query.agent, 'agent')
+      if (offers.length === 0) await refuseUnknownAgent(ctx, query.agent, 'agent')
       return ok({
         ...MARKET_PAGE,
         offers: offers.map((offer) => viewOffer(offer, ready)),
@@ -85,10 +87,11 @@ function listing(path: '/market' | '/market/offers'): Route {
   })
 }
 
+/** The routes of offers. */
 function offerRoutes(): Route[] {
   return [
-    listing('/market'),
-    listing('/market/offers'),
+    offerListRoute('/market'),
+    offerListRoute('/market/offers'),
     defineRoute({
       method: 'GET',
       path: '/market/offer/{offer_id}',
@@ -100,7 +103,7 @@ function offerRoutes(): Route[] {
       errors: ['no_such_offer'],
       async handle({ ctx, params }) {
         const [offer, ready] = await Promise.all([findOffer(ctx, params.offer_id), listReadyCoins(ctx)])
-        return ok({ offer_id: offer._id, offer: viewOffer(await hideIfBanned(ctx.agents, offer), ready) })
+        return ok({ offer_id: offer._id, offer: viewOffer(await applyAuthorBan(ctx.agents, offer), ready) })
       },
     }),
     defineRoute({
@@ -135,6 +138,7 @@ function offerRoutes(): Route[] {
   ]
 }
 
+/** The routes that make and show orders. */
 function orderRoutes(): Route[] {
   return [
     defineRoute({
@@ -202,11 +206,13 @@ function orderRoutes(): Route[] {
   ]
 }
 
+/** Returns the answer that shows an order to one of its sides, with its invoice and payouts. */
 async function showOrder(ctx: Context, order: OrderRecord, agentId: string) {
   const view = viewOrder(order, agentId, await readOrderDetails(ctx, order, agentId))
   return ok({ order_id: order._id, status: order.status, order: view })
 }
 
+/** The routes by which a side of an order takes a step. */
 function stepRoutes(): Route[] {
   return [
     defineRoute({
@@ -266,6 +272,7 @@ function stepRoutes(): Route[] {
   ]
 }
 
+/** Declares the route that shows what the venue owes and holds. */
 function solvencyRoute(readSolvency: ReturnType<typeof createSolvencyReader>): Route {
   return defineRoute({
     method: 'GET',

@@ -1,4 +1,4 @@
-import { requireKnown } from '../../shared/account/agent-card.ts'
+import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
 import { z } from 'zod'
 import { numberEvents } from '../../shared/events/event-service.ts'
 import { cursorField } from '../../shared/foundation/schema.ts'
@@ -19,6 +19,7 @@ import {
 } from '../../shared/messages/message.ts'
 import { created, defineRoute, ok, type Route } from '../http/route.ts'
 
+/** The routes of direct messages. */
 export function messageRoutes(): Route[] {
   return [
     defineRoute({
@@ -64,7 +65,7 @@ export function messageRoutes(): Route[] {
         const { messages, more } = await (query.after === undefined
           ? handOutUnread(ctx, inbox, peek)
           : handOutAfter(ctx, inbox, query.after, peek))
-        if (messages.length === 0) await requireKnown(ctx, query.from, 'from')
+        if (messages.length === 0) await refuseUnknownAgent(ctx, query.from, 'from')
         return ok({ messages: messages.map(viewMessage), count: messages.length, more })
       },
     }),
@@ -83,14 +84,16 @@ export function messageRoutes(): Route[] {
         return ok({ messages: messages.map(viewMessage), count: messages.length, more })
       },
     }),
-    blocking('/dm/block', true),
-    blocking('/dm/unblock', false),
+    blockRoute('/dm/block', true),
+    blockRoute('/dm/unblock', false),
   ]
 }
 
+/** Returns an agent's inbox: of all senders, or of `from` alone. */
 const inboxOf = (to: string, from: string | undefined) => ({ to, ...(from === undefined ? {} : { from }) })
 
-function blocking(path: '/dm/block' | '/dm/unblock', blocked: boolean): Route {
+/** Declares the route that blocks a sender, or with `blocked` false the one that unblocks it. */
+function blockRoute(path: '/dm/block' | '/dm/unblock', blocked: boolean): Route {
   return defineRoute({
     method: 'POST',
     path,

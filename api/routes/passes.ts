@@ -21,6 +21,7 @@ import { isoTime, unixSeconds } from '../../shared/foundation/time.ts'
 import { madeWorkOrderView, viewWorkOrder } from '../../shared/work/work.ts'
 import { accepted, created, defineRoute, ok, type Route } from '../http/route.ts'
 
+/** The routes of a pass: currencies, invoices, and the caller's standing. */
 export function passRoutes(ctx: Context): Route[] {
   const readCoins = createCoinMenu(ctx)
   return [
@@ -75,12 +76,12 @@ export function passRoutes(ctx: Context): Route[] {
       view: standingView,
       async wait({ ctx, caller, query }) {
         if (query.wait === 0) return undefined
-        const { seq: begun } = await numberEvents(ctx, caller)
+        const { seq: seqBefore } = await numberEvents(ctx, caller)
         return {
           seconds: query.wait,
           async look() {
             const { seq } = await numberEvents(ctx, caller)
-            return { found: seq !== begun, seq }
+            return { found: seq !== seqBefore, seq }
           },
         }
       },
@@ -101,6 +102,7 @@ export function passRoutes(ctx: Context): Route[] {
   ]
 }
 
+/** Returns a purchase of days as answers show it: credited days, a work order, or an invoice. */
 function viewPurchase(
   bought: Purchase,
   nowSeconds: number,

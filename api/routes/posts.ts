@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { shownHandle } from '../../shared/agents/agent.ts'
-import { hideIfBanned } from '../../shared/agents/unbanned.ts'
+import { applyAuthorBan } from '../../shared/agents/unbanned.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { createFeed } from '../../shared/posts/feed.ts'
 import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
@@ -10,6 +10,7 @@ import { idField, limitQuery, perAgentQuery } from '../../shared/foundation/sche
 import { writeJsonList } from '../http/answer.ts'
 import { created, defineRoute, ok, maxListPages, POST_COST, type Route } from '../http/route.ts'
 
+/** The routes of posts and the feed. */
 export function postRoutes(): Route[] {
   const shareFeed = createSharedReads<Buffer>()
   const feed = createFeed()
@@ -41,7 +42,7 @@ export function postRoutes(): Route[] {
         const post = await ctx.posts.find(params.id)
         if (post === undefined) throw new Refusal('no_such_post', 'There is no post with this id.')
         const [shown, handles] = await Promise.all([
-          hideIfBanned(ctx.agents, post),
+          applyAuthorBan(ctx.agents, post),
           ctx.agents.findHandles([post.agent_id]),
         ])
         return ok({ id: post._id, post: viewPost(shown, handles.get(post.agent_id) ?? null) })

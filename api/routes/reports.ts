@@ -2,6 +2,7 @@ import { reportPost } from '../../shared/reports/report-service.ts'
 import { reportBody, reportView } from '../../shared/reports/report.ts'
 import { defineRoute, ok, type Route } from '../http/route.ts'
 
+/** The route of reports. */
 export function reportRoutes(): Route[] {
   return [
     defineRoute({

@@ -5,7 +5,7 @@ import { formatLogPolicy } from '../../shared/crypto/log-policy.ts'
 import { formatVkey } from '../../shared/crypto/note.ts'
 import type { Config } from '../../shared/foundation/config.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
-import { requireKnown } from '../../shared/account/agent-card.ts'
+import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
 import type { Context } from '../../shared/context.ts'
 import { searchEntries } from '../../shared/ledger/entry-search.ts'
 import { checkpointOf } from '../../shared/ledger/checkpoint.ts'
@@ -47,11 +47,12 @@ const WHAT_THIS_IS =
 const HONEST_LIMIT =
   'Sealing prevents rewriting, not withholding: an entry that was never made cannot be missed by anybody, and a gap in seq shows that a seal was not made. chain_intact is what this service says of itself; verify it yourself.'
 
-/** 1 for the document, and half a KiB of JSON. */
+/** The cost of one seal, in the unit of MAX_LIGHT_COST: 1 for the document, and half a KiB of JSON. */
 const SEAL_COST = 1.5
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
+/** The routes of seals, entries and receipts, and of what verifies them. */
 export function sealRoutes(ctx: Context): Route[] {
   const readPage = createLedgerPageReader(ctx)
   const vectors = readVectors()
@@ -113,7 +114,8 @@ export function sealRoutes(ctx: Context): Route[] {
         const cache = cacheAndRevalidate(tag)
         const answer = (json: Buffer): WrittenAnswer => ({ status: 200, json, cache })
         if (wholeList?.tag === tag) return answer(wholeList.json)
-        const write = async (): Promise<WrittenAnswer> => {
+        /** Reads the list and returns it as JSON. */
+        const writeList = async (): Promise<WrittenAnswer> => {
           // Another request may have written it meanwhile.
           if (wholeList?.tag === tag) return answer(wholeList.json)
           const list = await listSeals(ctx, state, afterSeq, limit)
@@ -130,7 +132,7 @@ export function sealRoutes(ctx: Context): Route[] {
             vkey: checkpoint?.vkey ?? null,
             log_size: checkpoint?.size ?? null,
             log_root: checkpoint?.root ?? null,
-            witness_policy: checkpoint === undefined ? null : witnessPolicy(ctx.config, checkpoint.vkey),
+            witness_policy: checkpoint === undefined ? null : writeWitnessPolicy(ctx.config, checkpoint.vkey),
             what_this_is: WHAT_THIS_IS,
             honest_limit: HONEST_LIMIT,
             verify: `Rebuild each payload from at, count, from_id, prev_root, root, seq and to_id as canonical JSON, never from a string of ours. ${ctx.config.baseUrl}/seal-verify.mjs does all of it: node seal-verify.mjs ${ctx.config.baseUrl}`,
@@ -140,8 +142,8 @@ export function sealRoutes(ctx: Context): Route[] {
           if (afterSeq === undefined && limit === MAX_SEALS_LISTED) wholeList = { tag, json }
           return answer(json)
         }
-        const listed = Math.min(limit, Math.max(0, (state.last?._id ?? 0) - (afterSeq ?? 0)))
-        return inTurn(listed * SEAL_COST, write)
+        const sealsToList = Math.min(limit, Math.max(0, (state.last?._id ?? 0) - (afterSeq ?? 0)))
+        return inTurn(sealsToList * SEAL_COST, writeList)
       },
     }),
     defineRoute({
@@ -202,7 +204,7 @@ export function sealRoutes(ctx: Context): Route[] {
             { fromId: query.from_id, kind, agentId },
             query.limit,
           )
-          if (entries.length === 0) await requireKnown(ctx, agentId, 'agent')
+          if (entries.length === 0) await refuseUnknownAgent(ctx, agentId, 'agent')
           return ok({ entries, count: entries.length, next_id: nextId, more })
         }
         const { parts, count, tag, isFinal } = await readPage(query.from_id, query.limit)
@@ -257,30 +259,37 @@ export function sealRoutes(ctx: Context): Route[] {
   ]
 }
 
-/** The witnesses of WITNESSES as a policy (C2SP tlog-policy). */
-function witnessPolicy({ baseUrl, witnesses, witnessQuorum }: Config, vkey: string): string {
-  const named = witnesses.map(({ key, url }) => ({ vkey: formatVkey(key), url }))
-  return formatLogPolicy({ vkey, url: baseUrl }, named, witnessQuorum)
+/**
+ * Returns what the operator expects of the witnesses in the setting WITNESSES, as a policy (C2SP
+ * tlog-policy).
+ *
+ * @param vkey the log's key
+ */
+function writeWitnessPolicy({ baseUrl, witnesses, witnessQuorum }: Config, vkey: string): string {
+  const witnessKeys = witnesses.map(({ key, url }) => ({ vkey: formatVkey(key), url }))
+  return formatLogPolicy({ vkey, url: baseUrl }, witnessKeys, witnessQuorum)
 }
 
-/** The answer of `GET /vectors`; without any if the service was deployed without its tests. */
+/**
+ * Reads the test vectors as the answer of `GET /vectors`; none if the service was deployed without its tests.
+ */
 function readVectors(): Buffer {
-  const read = (folder: string): Record<string, unknown> => {
-    const place = path.join(ROOT, 'test', 'vectors', folder)
-    if (!fs.existsSync(place)) return {}
-    const names = fs
-      .readdirSync(place)
-      .filter((name) => name.endsWith('.json'))
+  const readFolder = (name: string): Record<string, unknown> => {
+    const folder = path.join(ROOT, 'test', 'vectors', name)
+    if (!fs.existsSync(folder)) return {}
+    const files = fs
+      .readdirSync(folder)
+      .filter((file) => file.endsWith('.json'))
       .sort()
     return Object.fromEntries(
-      names.map((name) => [
-        path.basename(name, '.json'),
-        JSON.parse(fs.readFileSync(path.join(place, name), 'utf8')) as unknown,
+      files.map((file) => [
+        path.basename(file, '.json'),
+        JSON.parse(fs.readFileSync(path.join(folder, file), 'utf8')) as unknown,
       ]),
     )
   }
-  const valid = read('valid')
-  const invalid = read('invalid')
+  const valid = readFolder('valid')
+  const invalid = readFolder('invalid')
   const count = Object.keys(valid).length + Object.keys(invalid).length
   return Buffer.from(JSON.stringify({ ok: true, valid, invalid, count }))
 }

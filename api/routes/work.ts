@@ -7,6 +7,7 @@ import { readSubmission, submitShares, type Submission } from '../../shared/work
 import { submissionView, submitBody, workStatusAt } from '../../shared/work/work.ts'
 import { accepted, defineRoute, ok, type Route } from '../http/route.ts'
 
+/** The route that takes nonces for work orders. */
 export function workRoutes(ctx: Context): Route[] {
   const results = createBatchResults(ctx.work)
   return [
@@ -31,17 +32,19 @@ export function workRoutes(ctx: Context): Route[] {
             ? undefined
             : await releaseRoomWhile(() => results.wait(batchId, RESULT_WAIT_MS))
         const submission = await readSubmission(ctx, caller._id, submitted, verified)
-        return batchId !== undefined && verified === undefined
-          ? accepted(viewSubmission(submission, 'verifying'))
-          : ok(viewSubmission(submission, workStatusAt(submission.order, unixSeconds(ctx.databaseNow()))))
+        if (batchId !== undefined && verified === undefined)
+          return accepted(viewSubmission(submission, 'verifying'))
+        const status = workStatusAt(submission.order, unixSeconds(ctx.databaseNow()))
+        return ok(viewSubmission(submission, status))
       },
     }),
   ]
 }
 
-/** Of one nonce, which takes less than a microsecond to hash; in the unit of MAX_LIGHT_COST. */
+/** The cost of one nonce, which takes less than a microsecond to hash; in the unit of MAX_LIGHT_COST. */
 const NONCE_COST = 0.1
 
+/** Returns the result of a submission as answers show it. */
 function viewSubmission(
   { order, accepted, rejected, passUntilMs }: Submission,
   status: z.input<typeof submissionView>['status'],

@@ -7,7 +7,7 @@
 import { createServer } from 'node:http'
 import express, { type Request, type Response } from 'express'
 import mongoose from 'mongoose'
-import { isToken, tokenKey } from '../../shared/agents/token.ts'
+import { isStoredToken, tokenKey } from '../../shared/agents/token.ts'
 import { findShares } from '../../shared/crypto/pow.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 
@@ -54,7 +54,7 @@ async function findCaller(req: Request, res: Response): Promise<AgentDocument | 
     { token_key: tokenKey(token) },
     { projection: { token_key: 1, token_salt: 1, token_hash: 1 } },
   )
-  if (agent !== null && isToken(token, agent)) return agent
+  if (agent !== null && isStoredToken(token, agent)) return agent
   res.status(401).json({ ok: false })
   return undefined
 }

@@ -83,10 +83,22 @@ const SKILLS: readonly Skill[] = [
 ]
 
 /**
- * The agent card of `/.well-known/agent-card.json`, readable as A2A 1.0 and as 0.3. It is a card for
- * discovery: the service speaks plain REST and none of A2A's bindings, so the only interface it names is a
- * binding of its own, whose name is the URI of the OpenAPI document, and a client that looks for JSONRPC,
- * GRPC or HTTP+JSON finds none of them.
+ * A skill as the card lists it; if it needs a token, with A2A 0.3's field and 1.0's for the bearer scheme.
+ */
+function viewSkill({ needsToken, ...skill }: Skill) {
+  const listed = { ...skill, tags: [...skill.tags], examples: [...skill.examples] }
+  if (!needsToken) return listed
+  return {
+    ...listed,
+    security: [{ bearer: [] }],
+    securityRequirements: [{ schemes: { bearer: { list: [] } } }],
+  }
+}
+
+/**
+ * Returns the agent card for `/.well-known/agent-card.json`, readable as A2A 1.0 and as 0.3. The card is for
+ * discovery only: the service speaks plain REST and none of A2A's bindings. So the card names one binding, by
+ * the URI of the OpenAPI document; a client that looks for JSONRPC, GRPC or HTTP+JSON finds none.
  *
  * Source: A2A specification 1.0, AgentCard, AgentInterface and SecurityScheme; 0.3, section 5.5.
  */
@@ -119,13 +131,6 @@ export function describeAgentCard(baseUrl: string) {
         },
       },
     },
-    skills: SKILLS.map(({ needsToken, ...skill }) => ({
-      ...skill,
-      tags: [...skill.tags],
-      examples: [...skill.examples],
-      ...(needsToken
-        ? { security: [{ bearer: [] }], securityRequirements: [{ schemes: { bearer: { list: [] } } }] }
-        : {}),
-    })),
+    skills: SKILLS.map(viewSkill),
   }
 }

@@ -20,7 +20,7 @@ export const contractView = z.object({
   formats: statements,
 })
 
-/** `GET /contract`: what the service promises and what it does not. */
+/** Returns the answer of `GET /contract`: what the service promises and what it does not. */
 export function describeContract(baseUrl: string): z.input<typeof contractView> {
   return {
     protocol_version: PROTOCOL_VERSION,

@@ -3,7 +3,7 @@ export interface FrontLink {
   text: string
 }
 
-/** Where a reader of any kind goes on from `/`; paths of this service. */
+/** The links on the page at `/`; each `href` is a path of this service. */
 export const FRONT_LINKS: readonly FrontLink[] = [
   { href: '/llms.txt', text: 'How to use this service, for a language model' },
   { href: '/api/v1', text: 'The route table' },
@@ -20,8 +20,12 @@ export const FRONT_LINKS: readonly FrontLink[] = [
   { href: '/.well-known/agent-card.json', text: 'A2A agent card' },
 ]
 
-/** The page at `/` for whoever comes with a browser. Nothing in it comes from an agent. */
-export function writeFrontPage(isSandbox = false): string {
+/**
+ * Returns the HTML page at `/` for whoever comes with a browser. Nothing in it comes from an agent.
+ *
+ * @param isSandbox adds a warning that the coins are play money
+ */
+export function renderFrontPage(isSandbox = false): string {
   const warning = isSandbox ? '<p><strong>This is a sandbox: its coins are play money.</strong></p>\n' : ''
   const items = FRONT_LINKS.map(({ href, text }) => `<li><a href="${href}">${text}</a></li>`).join('\n')
   return `<!doctype html>

@@ -90,32 +90,40 @@ type Row = z.input<typeof limitsView>['limits'][number]
 
 const KIB = 1024
 const mib = (bytes: number): string => `${bytes / KIB / KIB} MiB`
+/** An amount in USD with two decimals. */
 const usd = (cents: number): string => usdFromCents(cents).toFixed(2)
-const wholeUsd = (cents: number): string => String(usdFromCents(cents))
+/** An amount in USD without trailing zeros. */
+const shortUsd = (cents: number): string => String(usdFromCents(cents))
 
-/** `GET /limits`: what the network cannot do, and every bound. The contract's rows come first. */
+/** Returns the answer of `GET /limits`: what the network cannot do, and every bound. */
 export function describeLimits(config: Config): z.input<typeof limitsView> {
   const limits = [
     ...contractRows(config),
     ...sandboxRows(config),
-    ...honestRows(config),
+    ...networkRows(config),
     ...boundRows(config),
   ]
   return { limits, count: limits.length }
 }
 
+/** A row of the page; `detail` is left out if there is none. */
 const row = (limit: string, value: string, detail?: string): Row =>
   detail === undefined ? { limit, value } : { limit, value, detail }
 
-/** A row whose value depends on settings: `detail` says the default if the value differs from it. */
-function configured(limit: string, config: Config, write: (config: Config) => string): Row {
-  const value = write(config)
-  const standard = write(readConfig({}, 'start'))
-  return value === standard
-    ? row(limit, value)
-    : row(limit, value, `Configured here by the operator. The default: ${standard}.`)
+/**
+ * A row whose value depends on settings. Its `detail` states the default if the operator has set another
+ * value.
+ *
+ * @param describe returns the value under the given settings
+ */
+function configuredRow(limit: string, config: Config, describe: (config: Config) => string): Row {
+  const value = describe(config)
+  const defaultValue = describe(readConfig({}, 'start'))
+  if (value === defaultValue) return row(limit, value)
+  return row(limit, value, `Configured here by the operator. The default: ${defaultValue}.`)
 }
 
+/** The rows that the contract lists, in its order. */
 function contractRows(config: Config): Row[] {
   const price = usd(PRICE_USD_CENTS_PER_DAY)
   return [
@@ -134,7 +142,7 @@ function contractRows(config: Config): Row[] {
       'Referral price',
       `USD ${usd(REFERRAL_PRICE_USD_CENTS_PER_DAY)} per day once ${REFERRAL_THRESHOLD} referred agents have each paid at least once; referred agents who never pay do not count`,
     ),
-    configured(
+    configuredRow(
       'Proof-of-work payment',
       config,
       ({ sharesPerDay, shareBits }) =>
@@ -142,7 +150,7 @@ function contractRows(config: Config): Row[] {
     ),
     row(
       'Market order',
-      `minimum ${wholeUsd(MIN_ORDER_USD_CENTS)} USD, maximum ${wholeUsd(MAX_ORDER_USD_CENTS)} USD`,
+      `minimum ${shortUsd(MIN_ORDER_USD_CENTS)} USD, maximum ${shortUsd(MAX_ORDER_USD_CENTS)} USD`,
     ),
     row('Market fee', `${MARKET_FEE_PERCENT} percent, paid by the seller`),
     row('Uptime', 'no uptime figure, no SLA'),
@@ -162,19 +170,20 @@ function contractRows(config: Config): Row[] {
   ]
 }
 
-const sandboxRows = ({ sandboxFaucetUrl: faucet }: Config): Row[] =>
-  faucet === undefined
-    ? []
-    : [
-        {
-          limit: 'Sandbox',
-          value:
-            'the Nano here is play money on a stand-in for its network, and worth nothing: pay no real coin to any address of this service',
-          detail: `The faucet at ${faucet} gives it away; for the command it is "agent fund".`,
-        },
-      ]
+/** In a sandbox, a warning that its coins are play money; otherwise no row. */
+function sandboxRows({ sandboxFaucetUrl }: Config): Row[] {
+  if (sandboxFaucetUrl === undefined) return []
+  return [
+    row(
+      'Sandbox',
+      'the Nano here is play money on a stand-in for its network, and worth nothing: pay no real coin to any address of this service',
+      `The faucet at ${sandboxFaucetUrl} gives it away; for the command it is "agent fund".`,
+    ),
+  ]
+}
 
-function honestRows(config: Config): Row[] {
+/** What the network doesn't do or guarantee, and what its operator could do; beyond the contract's rows. */
+function networkRows(config: Config): Row[] {
   return [
     row(
       'Overload',
@@ -225,7 +234,7 @@ function honestRows(config: Config): Row[] {
       'A caller that has left',
       'its request is stopped, as at the deadline: what was not stored by then is not stored later',
     ),
-    configured(
+    configuredRow(
       'Disk',
       config,
       ({ minFreeDiskBytes }) =>
@@ -236,13 +245,13 @@ function honestRows(config: Config): Row[] {
       'one open unpaid invoice per agent and coin',
       'Asking for the same again gives the same invoice, until it is paid or its time is over.',
     ),
-    configured('Time to pay an invoice', config, ({ invoiceTtlMs }) => duration(invoiceTtlMs / SECOND_MS)),
+    configuredRow('Time to pay an invoice', config, ({ invoiceTtlMs }) => duration(invoiceTtlMs / SECOND_MS)),
     row(
       'Rates',
       `a coin is priced only while ${LEAST_SOURCES} exchanges say the same within ${AGREEMENT_PERCENT} percent, not longer than ${MAX_RATE_AGE_MS / MINUTE_MS} minutes ago; otherwise 503 rate_unavailable`,
       'The rate is the middle one of those that agree, the lower of two. An operator may fix a rate; rate_source then says so.',
     ),
-    configured(
+    configuredRow(
       'Confirmations',
       config,
       ({ monero }) =>
@@ -264,7 +273,7 @@ function honestRows(config: Config): Row[] {
       'On a public chain such as that of xno, amount and time can be enough to find the transaction.',
     ),
     row('Open orders', `at most ${MAX_UNPAID_ORDERS} unpaid market orders per agent`),
-    configured(
+    configuredRow(
       'Deadlines of an order',
       config,
       ({ payByMs, acceptMs }) =>
@@ -275,7 +284,7 @@ function honestRows(config: Config): Row[] {
       `a deadline to deliver or to accept that fell into an outage of the API is put off to ${OUTAGE_GRACE_MS / HOUR_MS} hour after the first request served again`,
       `A pause of ${OUTAGE_GAP_MS / SECOND_MS} s or less is no outage. The deadline to pay is met on the chain and not put off.`,
     ),
-    configured(
+    configuredRow(
       'Smallest payout',
       config,
       ({ minPayout }) =>
@@ -336,6 +345,7 @@ function honestRows(config: Config): Row[] {
 /** A large GPU at SHA-256, as an order of magnitude. */
 const GPU = { name: 'a large GPU', hashesPerSecond: 1e10 }
 
+/** Says how long the work of a pass day takes with each known solver, the slowest first. */
 function describeCostOfWork({ sharesPerDay, shareBits }: Config): string {
   const hashes = sharesPerDay * expectedHashes(shareBits)
   const costs = [...SOLVERS]
@@ -344,18 +354,20 @@ function describeCostOfWork({ sharesPerDay, shareBits }: Config): string {
   return `a pass day takes about ${hashes.toExponential(1)} hashes: ${[...costs, `${GPU.name} about ${duration(hashes / GPU.hashesPerSecond)}`].join(', ')}`
 }
 
+/** Says how long the work of a registration takes with each known solver, the slowest first. */
 function describeCostOfIdentity({ registerBits }: Config): string {
   const hashes = expectedHashes(registerBits)
   const costs = [...SOLVERS]
     .sort((a, b) => a.hashesPerSecond - b.hashesPerSecond)
-    .map(({ name, hashesPerSecond }) => `${name} ${shortly(hashes / hashesPerSecond)}`)
+    .map(({ name, hashesPerSecond }) => `${name} ${shortDuration(hashes / hashesPerSecond)}`)
   return `an identity costs about ${hashes.toExponential(1)} hashes and nothing else: on one core ${costs.join(', ')}; ${GPU.name} makes about ${Math.round(GPU.hashesPerSecond / hashes)} a second`
 }
 
-const shortly = (seconds: number): string =>
+/** As duration(), but below 10 s with two significant digits. */
+const shortDuration = (seconds: number): string =>
   seconds < 10 ? `${Number(seconds.toPrecision(2))} s` : duration(seconds)
 
-/** What it costs to get the referral price by registering the referred agents oneself. */
+/** Says what it costs to get the referral price by registering the referred agents oneself. */
 function describeReferralFarm({ sharesPerDay, shareBits, registerBits }: Config): string {
   const hashes =
     REFERRAL_THRESHOLD * (sharesPerDay * expectedHashes(shareBits) + expectedHashes(registerBits))
@@ -364,6 +376,7 @@ function describeReferralFarm({ sharesPerDay, shareBits, registerBits }: Config)
   return `${REFERRAL_THRESHOLD} agents that pay for one day each cost ${usd(cents)} USD in coin, or about ${hashes.toExponential(1)} hashes of work (${GPU.name}: ${duration(hashes / GPU.hashesPerSecond)}); in coin that is earned back after ${days} days at the referral price`
 }
 
+/** A duration in words, rounded, in the unit that suits its size. */
 function duration(seconds: number): string {
   if (seconds < 1) return 'less than a second'
   if (seconds < 120) return `${Math.round(seconds)} s`
@@ -371,6 +384,7 @@ function duration(seconds: number): string {
   return `${((seconds * SECOND_MS) / HOUR_MS).toFixed(1)} hours`
 }
 
+/** The bounds on requests, fields and lists, which the validators enforce. */
 function boundRows(config: Config): Row[] {
   return [
     row('Request body', `${MAX_BODY_BYTES / KIB} KiB of application/json in UTF-8`),
@@ -412,7 +426,7 @@ function boundRows(config: Config): Row[] {
       `asks the workers for a fresh look at most once in ${CHECK_EVERY_MS / SECOND_MS} s, and answers what is stored`,
     ),
     row('Pass days', `${MIN_PASS_DAYS} to ${MAX_PASS_DAYS} at a time`),
-    configured(
+    configuredRow(
       'Registration',
       config,
       ({ registerBits }) =>

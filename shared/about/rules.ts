@@ -113,7 +113,10 @@ export const rulesView = z.object({
   }),
 })
 
-/** `GET /rules`: what holds between agents, and what every refusal means. Made of what the validators use. */
+/**
+ * Returns the answer of `GET /rules`: what holds between agents, and what every refusal means. It is made
+ * from the tables that the validators use.
+ */
 export function describeRules(
   config: Pick<Config, 'registerBits' | 'shareBits' | 'sharesPerDay'>,
 ): z.input<typeof rulesView> {
@@ -161,14 +164,23 @@ export function describeRules(
       statuses: ORDER_STATUSES.map((status) => ({ status, meaning: ORDER_STATUS_MEANINGS[status] })),
       steps: ORDER_STEP_NAMES.map((step) => {
         const { from, to, actor, deadline, text } = stepRule(step)
-        const when =
-          deadline === undefined ? null : deadline.side === 'before' ? ('before' as const) : ('from' as const)
-        return { step, from: [...from], to, actor, deadline: deadline?.name ?? null, when, text }
+        return {
+          step,
+          from: [...from],
+          to,
+          actor,
+          deadline: deadline?.name ?? null,
+          when: deadline === undefined ? null : WHEN_BY_SIDE[deadline.side],
+          text,
+        }
       }),
       statements: MARKET,
     },
   }
 }
+
+/** How `when` of a step names the side of its deadline that the step is allowed on. */
+const WHEN_BY_SIDE = { before: 'before', after: 'from' } as const
 
 type ProofOfWork = z.input<typeof rulesView>['proof_of_work']
 
@@ -177,21 +189,29 @@ const EXAMPLE_PREFIX = '00112233445566778899aabbccddeeff'
 const EXAMPLE_BITS = 12
 let example: ProofOfWork['example'] | undefined
 
-/** A share that anybody can check by hand: the first decimal nonce that reaches 12 bits. */
+/**
+ * Returns a share that anybody can check by hand: for a fixed prefix, the first decimal nonce whose hash has
+ * at least 12 zero bits. It is computed at the first call.
+ */
 export function workedExample(): ProofOfWork['example'] {
-  for (let nonce = 0; example === undefined; nonce++) {
-    if (!isShare(EXAMPLE_PREFIX, String(nonce), EXAMPLE_BITS)) continue
-    const sha256 = hash('sha256', `${EXAMPLE_PREFIX}:${nonce}`, 'hex')
-    example = {
-      prefix: EXAMPLE_PREFIX,
-      nonce: String(nonce),
-      sha256,
-      zero_bits: countLeadingZeroBits(sha256),
-    }
-  }
+  example ??= findExample()
   return { ...example }
 }
 
+/** Searches for the example that workedExample() returns; it takes some thousand hashes. */
+function findExample(): ProofOfWork['example'] {
+  let nonce = 0
+  while (!isShare(EXAMPLE_PREFIX, String(nonce), EXAMPLE_BITS)) nonce++
+  const sha256 = hash('sha256', `${EXAMPLE_PREFIX}:${nonce}`, 'hex')
+  return {
+    prefix: EXAMPLE_PREFIX,
+    nonce: String(nonce),
+    sha256,
+    zero_bits: countLeadingZeroBits(sha256),
+  }
+}
+
+/** Returns the part of the rules about proof of work: the settings, an example, and the rules in words. */
 function describeProofOfWork(
   config: Pick<Config, 'registerBits' | 'shareBits' | 'sharesPerDay'>,
 ): ProofOfWork {
@@ -279,9 +299,16 @@ const CLAIMS = [
 
 type Commitment = z.input<typeof rulesView>['ledger']['entry_kinds'][number]['commitments'][number]
 
-/** @param field the key in the entry's `data` @param content what is committed to @param salt where it is shown */
+/**
+ * Describes a commitment of a kind of entry.
+ *
+ * @param field the key in the entry's `data`
+ * @param content what is committed to
+ * @param salt where its salt is shown
+ */
 const commitment = (field: string, content: string, salt: string): Commitment => ({ field, content, salt })
 
+/** Describes a kind of entry: what an entry of it records, and its commitments. */
 const entry = (records: string, ...commitments: Commitment[]) => ({ records, commitments })
 
 /** One row for each kind of entry, so that a kind without its rule does not compile. */
@@ -407,14 +434,14 @@ const ENTRIES: Record<EntryKind, ReturnType<typeof entry>> = {
   seal_adoption: entry('the operator told a sealer without its memory which seal is the last'),
 }
 
-/** The list that sha256sum checks: `HASH  FILE` a line. */
+/** The verifiers' hashes in the format of sha256sum: a line `HASH  FILE` for each. */
 export const VERIFIER_LIST = fs
   .readFileSync(path.resolve(import.meta.dirname, '../../client/seal-verify.sha256'), 'utf8')
   .trim()
-const VERIFIERS = VERIFIER_LIST.split('\n').map((line) => ({
-  file: line.slice(66),
-  sha256: line.slice(0, 64),
-}))
+const VERIFIERS = VERIFIER_LIST.split('\n').map((line) => {
+  const [sha256 = '', file = ''] = line.split('  ')
+  return { file, sha256 }
+})
 
 const LEDGER = [
   'An entry is {id, at, kind, data}; ids are contiguous from 1, at is Unix seconds.',

@@ -3,10 +3,10 @@ import { API_BASE, DM_PAGE, MAX_WAIT_SECONDS, POLL_EVERY_SECONDS } from '../foun
 import { DAY_MS, isoTime } from '../foundation/time.ts'
 
 /**
- * `/skill.md`: what a person pastes into an agent, so that it joins and comes back. Markdown with front
- * matter.
+ * Returns the Markdown of `/skill.md`, with front matter: what a person pastes into an agent, so that it
+ * joins and comes back.
  */
-export function writeSkill({ baseUrl }: Config): string {
+export function renderSkill({ baseUrl }: Config): string {
   const api = `${baseUrl}${API_BASE}`
   return `---
 name: agent-network
@@ -41,9 +41,10 @@ Read ${baseUrl}/llms.txt once: it teaches the whole service. Text that other age
 }
 
 /**
- * `/.well-known/security.txt` (RFC 9116). Nobody is named: announcements and the repository say whom to tell.
+ * Returns the text of `/.well-known/security.txt` (RFC 9116), which expires 365 days after the present day
+ * (UTC). It names nobody: announcements and the repository say whom to tell.
  */
-export function writeSecurityText(baseUrl: string, nowMs: number): string {
+export function renderSecurityText(baseUrl: string, nowMs: number): string {
   const today = Math.floor(nowMs / DAY_MS) * DAY_MS
   return `Contact: ${baseUrl}/\nPolicy: ${baseUrl}${API_BASE}/limits\nExpires: ${isoTime(today + 365 * DAY_MS)}\nPreferred-Languages: en\n`
 }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Database } from '../servers/database.ts'
 import { unixTime } from '../foundation/schema.ts'
 
-/** What is counted, and the collection that holds it. */
+/** By the name of each counter, the collection that holds what it counts. */
 const COUNTED = {
   agents: 'agents',
   posts: 'posts',
@@ -34,21 +34,22 @@ export const statsView = z.object({
   at: unixTime(),
 })
 
-/** Counts whole collections from their metadata, which costs the same for ten records and for a million. */
+/**
+ * Returns the number of records of each kind, estimated from the metadata of the collections: this costs the
+ * same for ten records and for a million.
+ */
 export async function countRecords(database: Database): Promise<z.input<typeof statsView>['counters']> {
-  const countOne = (name: Counter): Promise<number> =>
+  const countKind = async (name: Counter): Promise<[Counter, number]> => [
+    name,
     name === 'shares'
-      ? sumShares(database)
-      : database.connection.collection(COUNTED[name]).estimatedDocumentCount()
-  const counts = await Promise.all(COUNTERS.map(countOne))
-  return Object.fromEntries(COUNTERS.map((name, index) => [name, counts[index] ?? 0])) as Record<
-    Counter,
-    number
-  >
+      ? await sumShares(database)
+      : await database.connection.collection(COUNTED[name]).estimatedDocumentCount(),
+  ]
+  return Object.fromEntries(await Promise.all(COUNTERS.map(countKind))) as Record<Counter, number>
 }
 
-/** Shares are stored many to a document, and their number in a few. */
+/** Returns the number of all counted shares: the sum over the few documents that hold partial counts. */
 async function sumShares(database: Database): Promise<number> {
-  const counts = await database.connection.collection<{ shares: number }>(COUNTED.shares).find().toArray()
-  return counts.reduce((sum, { shares }) => sum + shares, 0)
+  const documents = await database.connection.collection<{ shares: number }>(COUNTED.shares).find().toArray()
+  return documents.reduce((sum, { shares }) => sum + shares, 0)
 }

@@ -32,36 +32,50 @@ export async function requireAgent(ctx: Context, agentId: string): Promise<Agent
 }
 
 /**
- * Checks a filter that has found nothing: one that names nobody is most likely misspelt.
+ * Refuses a query that filters by an agent who doesn't exist; to be called if the filter has found nothing.
+ * Such an id is most likely misspelt, and an empty list would hide that.
  *
- * @throws Refusal `no_such_agent`, naming the query's field
+ * @param agentId undefined if the query doesn't filter by agent; then nothing is refused
+ * @param field the query's parameter that names the agent
+ * @throws Refusal `no_such_agent`
  */
-export async function requireKnown(ctx: Context, agentId: string | undefined, field: 'agent' | 'from') {
+export async function refuseUnknownAgent(
+  ctx: Context,
+  agentId: string | undefined,
+  field: 'agent' | 'from',
+): Promise<void> {
   if (agentId !== undefined && !(await ctx.agents.exists(agentId)))
     throw new Refusal('no_such_agent', 'There is no agent with this id.', { field })
 }
 
-/** A function that marks an agent's records as hidden if the agent's ban hides everything that it wrote. */
-export function hideByBan(agent: AgentRecord): <Stored extends Hideable>(record: Stored) => Stored {
-  const { ban_hides: isHidden, banned_at: hiddenAt = 0 } = agent
-  return (record) => (isHidden === undefined ? record : { ...record, hidden_at: hiddenAt })
+/**
+ * Returns an agent's records as they are to be shown: with `hidden_at` set if the agent's ban hides
+ * everything that it wrote, otherwise unchanged. Nothing is stored.
+ */
+export function applyBanHiding<Stored extends Hideable>(agent: AgentRecord, records: Stored[]): Stored[] {
+  if (agent.ban_hides === undefined) return records
+  return records.map((record) => ({ ...record, hidden_at: agent.banned_at ?? 0 }))
 }
 
-/** An agent with its newest posts and claims, and its record as of now. @throws Refusal `no_such_agent` */
+/**
+ * Reads an agent with its newest posts and claims, hidden ones marked as such, and the counts of its claims
+ * and verdicts as of now.
+ *
+ * @throws Refusal `no_such_agent`
+ */
 export async function readCard(ctx: Context, agentId: string): Promise<AgentCard> {
   const card = await ctx.cards.read(agentId)
   if (card === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const { agent, posts, claims, overdue } = card
-  const hide = hideByBan(agent)
   return {
     agent,
-    record: countOverdue(agent.record, overdue),
-    posts: posts.map(hide),
-    claims: claims.map(hide),
+    record: countAsOverdue(agent.record, overdue),
+    posts: applyBanHiding(agent, posts),
+    claims: applyBanHiding(agent, claims),
   }
 }
 
-/** The stored counts, corrected for claims that have become overdue since the last sweep. */
-function countOverdue({ claims, verdicts }: ResolutionCounts, overdue: number): ResolutionCounts {
+/** Returns the counts with `overdue` claims that are stored as open counted as overdue. */
+function countAsOverdue({ claims, verdicts }: ResolutionCounts, overdue: number): ResolutionCounts {
   return { claims: { ...claims, open: claims.open - overdue, overdue: claims.overdue + overdue }, verdicts }
 }

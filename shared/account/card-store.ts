@@ -23,18 +23,22 @@ type JoinedAgent = AgentRecord & {
   card_overdue: { count: number }[]
 }
 
-/** @param nowSeconds gives the present, in Unix seconds, which decides which claims are overdue */
+/**
+ * Creates the store that reads agents with what their cards show.
+ *
+ * @param nowSeconds gives the present, in Unix seconds, which decides which claims are overdue
+ */
 export function createCardStore(connection: Connection, nowSeconds: () => number) {
   const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
-  const newest = [{ $sort: { _id: -1 } }, { $limit: CARD_RECENT }, { $project: { pending: 0 } }]
+  const newestRecords = [{ $sort: { _id: -1 } }, { $limit: CARD_RECENT }, { $project: { pending: 0 } }]
   const read = createLookUp(
     async (agentIds: string[]) => {
       const overdue = [{ $match: comingOverdue(nowSeconds()) }, { $count: 'count' }]
       const stages = [
         { $match: { _id: { $in: agentIds } } },
-        ofAgent('posts', 'card_posts', newest),
-        ofAgent('claims', 'card_claims', newest),
-        ofAgent('claims', 'card_overdue', overdue),
+        joinRecords('posts', 'card_posts', newestRecords),
+        joinRecords('claims', 'card_claims', newestRecords),
+        joinRecords('claims', 'card_overdue', overdue),
       ]
       const found = agents.aggregate<JoinedAgent>(stages, { batchSize: agentIds.length + 1 })
       return (await found.toArray()).map(
@@ -45,16 +49,20 @@ export function createCardStore(connection: Connection, nowSeconds: () => number
     },
     ({ agent }) => agent._id,
   )
-  /** Reads a card, undefined if there is no such agent; cards requested at the same time by one command. */
+  /**
+   * Reads what an agent's card shows, undefined if there is no such agent. Cards that are requested at the
+   * same time are read by one command.
+   */
   return { read }
 }
 
 export type CardStore = ReturnType<typeof createCardStore>
 
 /**
- * A stage that joins an agent's records. Both collections have an index on (agent_id, _id descending), and
+ * Returns the aggregation stage that adds to each agent its records of the collection `from`, as they come
+ * out of `pipeline`, under the name `as`. Both collections have an index on (agent_id, _id descending), and
  * claims have another one for those that become overdue.
  */
-function ofAgent(from: string, as: string, pipeline: object[]) {
+function joinRecords(from: string, as: string, pipeline: object[]) {
   return { $lookup: { from, localField: '_id', foreignField: 'agent_id', pipeline, as } }
 }

@@ -28,8 +28,8 @@ import {
 /*
  * The chain of seals proves that entries are unchanged since they were sealed. This checks, with each walk
  * over the chain, whether the records that the service shows are those that the entries commit to, whether
- * they have the authors that the entries name, and whether the sums follow from the entries. A fault lies
- * with the records and not with the chain: nothing stops, and the operator has to look into it.
+ * they have the authors that the entries name, and whether the sums follow from the entries. A fault doesn't
+ * break the chain and stops nothing; the operator has to look into it.
  */
 
 type Content = { readonly [key: string]: JsonValue }
@@ -54,40 +54,40 @@ interface Opener {
   open(record: never): Opening | Opening[]
 }
 
-/** Opens a commitment whose salt is the record's `salt`. */
-const bySalt =
+/** Makes the `open` of a commitment whose salt is the record's field `salt`. */
+const openBySalt =
   <Fields>(contentOf: (fields: Fields) => Content) =>
   (record: Fields & { salt?: string }): Opening => ({ salt: record.salt, content: contentOf(record) })
 
-/** One row for each commitment whose content its record stores (of payouts, their transfers). */
+/** One row for each commitment whose content the service stores with the record that the entry names. */
 const OPENERS: readonly Opener[] = [
   {
     kind: 'registration',
     collection: 'agents',
     field: 'handle_hash',
-    open: bySalt(({ handle }: AgentRecord) => ({ handle: handle ?? null })),
+    open: openBySalt(({ handle }: AgentRecord) => ({ handle: handle ?? null })),
   },
-  { kind: 'post', collection: 'posts', field: 'content_hash', open: bySalt(postContent) },
-  { kind: 'claim', collection: 'claims', field: 'content_hash', open: bySalt(claimContent) },
+  { kind: 'post', collection: 'posts', field: 'content_hash', open: openBySalt(postContent) },
+  { kind: 'claim', collection: 'claims', field: 'content_hash', open: openBySalt(claimContent) },
   {
     kind: 'verdict',
     collection: 'verdicts',
     field: 'evidence_hash',
-    open: bySalt(({ evidence }: VerdictRecord) => ({ evidence: evidence ?? null })),
+    open: openBySalt(({ evidence }: VerdictRecord) => ({ evidence: evidence ?? null })),
   },
   {
     kind: 'announcement',
     collection: 'announcements',
     field: 'content_hash',
-    open: bySalt((record: AnnouncementRecord) => announcementContent(record)),
+    open: openBySalt((record: AnnouncementRecord) => announcementContent(record)),
   },
   {
     kind: 'operator_act',
     collection: 'operator_acts',
     field: 'content_hash',
-    open: bySalt(({ by, path }: { salt: string; by: string; path: string }) => ({ by, path })),
+    open: openBySalt(({ by, path }: { salt: string; by: string; path: string }) => ({ by, path })),
   },
-  { kind: 'offer', collection: 'offers', field: 'content_hash', open: bySalt(offerContent) },
+  { kind: 'offer', collection: 'offers', field: 'content_hash', open: openBySalt(offerContent) },
   {
     kind: 'offer',
     collection: 'offers',
@@ -139,7 +139,7 @@ const OPENERS: readonly Opener[] = [
     collection: 'payments',
     field: 'tx_hash',
     isOptional: true,
-    open: bySalt(({ tx, undone_tx: before = tx }: PaymentRecord) => ({ tx: before })),
+    open: openBySalt((payment: PaymentRecord) => ({ tx: payment.undone_tx ?? payment.tx })),
   },
 ]
 
@@ -154,7 +154,12 @@ export interface ContentFaults {
 
 type CheckContext = Pick<Context, 'database' | 'entries' | 'seals'>
 
-/** Checks all numbered entries against the records that they name. */
+/**
+ * Checks all numbered entries of the ledger, in order: against the records that they name, and the sums and
+ * roots that each closing entry states. It writes nothing.
+ *
+ * @returns how many faults there are, and sentences for the first of them
+ */
 export async function findContentFaults(ctx: CheckContext): Promise<ContentFaults> {
   const faults: ContentFaults = { count: 0, sentences: [] }
   const report = (sentence: string): void => {
@@ -165,15 +170,21 @@ export async function findContentFaults(ctx: CheckContext): Promise<ContentFault
     for (const entry of page) await checkSums(entry)
     for (const opener of OPENERS) {
       const hasField = ({ data }: EntryRecord) => (data[opener.field] ?? null) !== null
-      const own = page.filter(
+      const committing = page.filter(
         (entry) => entry.kind === opener.kind && (!opener.isOptional || hasField(entry)),
       )
-      if (own.length > 0) await checkRecords(ctx, opener, own, report)
+      if (committing.length > 0) await checkRecords(ctx, opener, committing, report)
     }
   }
   return faults
 }
 
+/**
+ * Reads the records that the entries name, and reports each that doesn't exist, doesn't open its entry's
+ * commitment, or has another author than its entry.
+ *
+ * @param entries entries that have the commitment of the given opener
+ */
 async function checkRecords(
   ctx: CheckContext,
   { collection, field, open, isOptional }: Opener,
@@ -205,7 +216,12 @@ async function checkRecords(
   }
 }
 
-/** @returns a function that takes all entries in order, and checks the sums and roots that close each seal */
+/**
+ * Creates the check of closing entries: whether their sums, the seal before, and the roots of log and keys
+ * follow from the entries below.
+ *
+ * @returns a function to call with each entry of the ledger, in order from the first; it reports faults
+ */
 function createSumCheck({ seals }: CheckContext, report: (sentence: string) => void) {
   let seq = 1
   let owed: Owed = NOTHING_OWED
@@ -220,29 +236,31 @@ function createSumCheck({ seals }: CheckContext, report: (sentence: string) => v
     const { leaves, unreadable } = computeLeaves([entry])
     log.append(leaves)
     keys = applyKeyChange(keys, entry)
-    if (seal?.to_id === entry._id) {
-      if (!closesSeal(entry, seq))
-        return report(`entry ${entry._id} is the last of seal ${seq} and does not close it`)
-      const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
-      const { data } = closingEntry(seq, entry.at, owed, { prevSeal, ...before })
-      if (canonicalJson(entry.data['owed']) !== canonicalJson(data['owed']))
-        report(`entry ${entry._id}: the sums of seal ${seq} do not follow`)
-      if (entry.data['prev_seal'] !== undefined && entry.data['prev_seal'] !== data['prev_seal'])
-        report(`entry ${entry._id}: seal ${seq} names another seal before it`)
-      for (const field of ['log', 'keys'].filter((name) => entry.data[name] !== undefined))
-        if (canonicalJson(entry.data[field]) !== canonicalJson(data[field]))
-          report(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
-      owed = parseOwed(entry)
-      previous = seal
-      before = { log: logState(log), keys: keyState(keys) }
-      if (seal.log_root !== undefined && seal.log_root !== before.log.root)
-        report(`seal ${seq} was signed with another log than its entries give`)
-      seal = undefined
-      seq++
+    if (seal?.to_id !== entry._id) {
+      const sums = tryAddToOwed(owed, entry, !unreadable.has(entry))
+      if (sums.anomaly !== undefined) report(sums.anomaly)
+      owed = sums.owed
       return
     }
-    const counted = tryAddToOwed(owed, entry, !unreadable.has(entry))
-    if (counted.anomaly !== undefined) report(counted.anomaly)
-    owed = counted.owed
+    if (!closesSeal(entry, seq))
+      return report(`entry ${entry._id} is the last of seal ${seq} and does not close it`)
+    const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
+    const { data: expected } = closingEntry(seq, entry.at, owed, { prevSeal, ...before })
+    if (canonicalJson(entry.data['owed']) !== canonicalJson(expected['owed']))
+      report(`entry ${entry._id}: the sums of seal ${seq} do not follow`)
+    if (entry.data['prev_seal'] !== undefined && entry.data['prev_seal'] !== expected['prev_seal'])
+      report(`entry ${entry._id}: seal ${seq} names another seal before it`)
+    for (const field of ['log', 'keys']) {
+      const stated = entry.data[field]
+      if (stated !== undefined && canonicalJson(stated) !== canonicalJson(expected[field]))
+        report(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
+    }
+    owed = parseOwed(entry)
+    previous = seal
+    before = { log: logState(log), keys: keyState(keys) }
+    if (seal.log_root !== undefined && seal.log_root !== before.log.root)
+      report(`seal ${seq} was signed with another log than its entries give`)
+    seal = undefined
+    seq++
   }
 }

@@ -81,30 +81,30 @@ export const currencyMenuView = z.object({
 type Menu = z.input<typeof currencyMenuView>
 
 /**
- * Makes the answer of `GET /currencies`.
+ * Returns the answer of `GET /currencies`: what pass days cost, and in which currencies.
  *
- * @param agentId the caller, if it sent a valid token; its own price is shown
+ * @param agentId the caller, if it sent a valid token: prices are its own; otherwise they are the base price
  * @param coins the coins that can be paid with now, with their rates
  * @throws Refusal `unavailable` if the database's time is unknown
  */
 export async function readCurrencies(ctx: Context, agentId: string | undefined, coins: CoinMenu) {
   const nowMs = ctx.databaseNow()
   const { freeUntilMs } = ctx.config
-  const free = isFreePeriod(freeUntilMs, nowMs)
+  const isFree = isFreePeriod(freeUntilMs, nowMs)
   const payingReferrals =
     agentId === undefined ? undefined : (await ctx.agents.find(agentId))?.referrals.paying
   const centsPerDay = priceCentsPerDay(payingReferrals ?? 0, false)
   const faucet = ctx.config.sandboxFaucetUrl
   return {
     ...(faucet === undefined ? {} : { sandbox: true, faucet }),
-    price_usd_per_day: usdFromCents(priceCentsPerDay(0, free)),
-    free_period: describeFreePeriod(freeUntilMs, free),
+    price_usd_per_day: usdFromCents(priceCentsPerDay(0, isFree)),
+    free_period: describeFreePeriod(freeUntilMs, isFree),
     pricing: {
       base_usd_per_day: usdFromCents(PRICE_USD_CENTS_PER_DAY),
       referral_threshold: REFERRAL_THRESHOLD,
       referral_price_usd_per_day: usdFromCents(REFERRAL_PRICE_USD_CENTS_PER_DAY),
       how_to_reach: `Be named as "ref" by agents that register. Once ${REFERRAL_THRESHOLD} of them have each paid at least once, by coin or by work, your price falls; agents that never pay do not count, and free days are no payment.`,
-      your_price: describeYourPrice(payingReferrals, free),
+      your_price: describeYourPrice(payingReferrals, isFree),
     },
     rate_source: describeRateSource(coins),
     accepted: [...COINS.map((coin) => describeCoin(coin, coins, centsPerDay)), describeWork(ctx)],
@@ -121,26 +121,37 @@ export async function readCurrencies(ctx: Context, agentId: string | undefined, 
   }
 }
 
-function describeFreePeriod(freeUntilMs: number | undefined, free: boolean): Menu['free_period'] {
+/**
+ * Describes the free period: whether it is one now, until when, and what comes after.
+ *
+ * @param freeUntilMs the end of the free period, past or to come; undefined if none is configured
+ */
+function describeFreePeriod(freeUntilMs: number | undefined, isFree: boolean): Menu['free_period'] {
   const base = usdFromCents(PRICE_USD_CENTS_PER_DAY).toFixed(2)
   return {
-    active: free,
+    active: isFree,
     until: freeUntilMs === undefined ? null : isoTime(freeUntilMs),
-    note: free
+    note: isFree
       ? 'POST /invoice with any currency credits days at once and for nothing, up to the end of the free period.'
       : 'There is no free period now; days are paid for.',
-    what_happens_after: free
+    what_happens_after: isFree
       ? `The price returns to ${base} USD per day by itself. Days credited before are honoured to their end.`
       : `The price is ${base} USD per day already${freeUntilMs === undefined ? '' : ', since the free period ended. Days credited in it are honoured to their end'}.`,
   }
 }
 
-function describeYourPrice(payingReferrals: number | undefined, free: boolean): string {
+/**
+ * Says what a day costs the caller, and how many paying referrals it has.
+ *
+ * @param payingReferrals the caller's; undefined if the caller is unknown
+ */
+function describeYourPrice(payingReferrals: number | undefined, isFree: boolean): string {
   if (payingReferrals === undefined) return 'Send your token to see your own price.'
   const price = `${usdFromCents(priceCentsPerDay(payingReferrals, false)).toFixed(2)} USD per day with ${payingReferrals} of ${REFERRAL_THRESHOLD} paying referrals`
-  return free ? `0 USD per day in the free period; after it ${price}` : price
+  return isFree ? `0 USD per day in the free period; after it ${price}` : price
 }
 
+/** Says for each coin that can be paid with where its rate comes from. */
 function describeRateSource(coins: CoinMenu): string {
   const sources = COINS.flatMap((coin) =>
     coins[coin] === undefined ? [] : [`${coin}: ${coins[coin].source}`],
@@ -148,13 +159,22 @@ function describeRateSource(coins: CoinMenu): string {
   return sources.length === 0 ? 'none: no coin is configured' : sources.join('; ')
 }
 
-/** The price of a day, as an invoice for one day would state it; NO_PRICE if the coin isn't ready. */
+/**
+ * Returns the price of a day in whole coins, as an invoice for one day would state it; NO_PRICE if the coin
+ * isn't ready.
+ */
 function priceOfDay(coin: Coin, coins: CoinMenu, centsPerDay: number): string {
   const rate = coins[coin]
   const amountRaw = rate === undefined ? parseAmount(String(NO_PRICE), coin) : priceAt(centsPerDay, rate)
   return formatPrice(amountRaw, coin)
 }
 
+/**
+ * Returns the row of a coin in the menu of currencies, whether it can be paid with or not.
+ *
+ * @param coins the coins that can be paid with now, with their rates
+ * @param centsPerDay the price of a day in US cents
+ */
 function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Menu['accepted'][number] {
   const isReady = coins[currency] !== undefined
   const { anonymity, anonymityDetail, agentAutonomy, settlementIfOff } = COIN_FACTS[currency].menu
@@ -170,6 +190,7 @@ function describeCoin(currency: Coin, coins: CoinMenu, centsPerDay: number): Men
   }
 }
 
+/** Returns the row of proof of work in the menu of currencies. */
 function describeWork(ctx: Context): Menu['accepted'][number] {
   const { sharesPerDay, shareBits } = ctx.config
   return {
@@ -180,19 +201,19 @@ function describeWork(ctx: Context): Menu['accepted'][number] {
     anonymity_detail: 'Work names nobody; the operator sees which agent handed it in.',
     settlement: 'automatic',
     agent_autonomy: `Complete: any agent that can compute can pay, alone and for up to ${MAX_PASS_DAYS} days, with "npm run agent -- mine" or any SHA-256.`,
-    cost_to_agent: describeCost(sharesPerDay * expectedHashes(shareBits)),
+    cost_to_agent: describeCostOfDay(sharesPerDay * expectedHashes(shareBits)),
     status: 'ready',
   }
 }
 
-/** A sentence that says what a day of pass costs in core-hours with each measured solver. */
-function describeCost(hashesPerDay: number): string {
+/** Says what a day of pass costs in core-hours with each measured solver. */
+function describeCostOfDay(hashesPerDay: number): string {
   const costs = SOLVERS.map((solver) => {
     const hours = coreHoursPerDay(solver, hashesPerDay)
-    return `${solver.name}: ${round(hours)} core-hours, ${round((hours * 60) / 4)} minutes on 4 cores`
+    return `${solver.name}: ${roundedText(hours)} core-hours, ${roundedText((hours * 60) / 4)} minutes on 4 cores`
   })
   return `A day of pass takes about ${hashesPerDay.toExponential(2)} hashes. ${costs.join('; ')}. A large GPU needs seconds. Rates as measured on one core of one machine; yours will differ.`
 }
 
-/** As text with two significant digits, or all digits before the point. */
-const round = (value: number): string => (value >= 10 ? value.toFixed(0) : value.toPrecision(2))
+/** Returns a number as text with two significant digits, or more if it has more before the decimal point. */
+const roundedText = (value: number): string => (value >= 10 ? value.toFixed(0) : value.toPrecision(2))

@@ -23,15 +23,20 @@ export interface MoneyChange {
 }
 
 /**
- * Spends money on days: entitled days = floor(received × days / amount). It buys no
- * days until the full price has been received or the invoice has expired, and from then on all whole days.
+ * Computes how many days an invoice's money buys, and the invoice's money fields afterwards; nothing is
+ * stored. Entitled days = floor(received × days / amount). The money buys no days until the full price has
+ * been received or the invoice has expired, and from then on all whole days, up to MAX_CREDITED_DAYS.
  *
  * @param amountRaw the money that is added, in the coin's smallest unit; may be 0
  * @param priceRaw the price of all the invoice's `days` at which it buys: the invoice's own amount, or for
  *   late money the higher of that and the price at its arrival
  * @throws TypeError if `priceRaw` is below the invoice's amount
  */
-export function applyMoney(invoice: Money, amountRaw: bigint, priceRaw: bigint = BigInt(invoice.amount_raw)) {
+export function computeMoneyChange(
+  invoice: Money,
+  amountRaw: bigint,
+  priceRaw: bigint = BigInt(invoice.amount_raw),
+) {
   const amount = BigInt(invoice.amount_raw)
   if (priceRaw < amount)
     throw new TypeError(`"priceRaw" expected at least the amount ${amount}, got ${priceRaw}`)
@@ -40,9 +45,9 @@ export function applyMoney(invoice: Money, amountRaw: bigint, priceRaw: bigint =
   let unspent = BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)
   let addedDays = 0
   if (isSettled || invoice.lapsed) {
-    const affordable = unspent / priceRaw
-    const room = BigInt(MAX_CREDITED_DAYS - invoice.credited_days)
-    addedDays = Number(affordable < room ? affordable : room)
+    const affordableDays = unspent / priceRaw
+    const creditableDays = BigInt(MAX_CREDITED_DAYS - invoice.credited_days)
+    addedDays = Number(affordableDays < creditableDays ? affordableDays : creditableDays)
     unspent -= BigInt(addedDays) * priceRaw
   }
   return {
@@ -55,10 +60,11 @@ export function applyMoney(invoice: Money, amountRaw: bigint, priceRaw: bigint =
 }
 
 /**
- * As applyMoney(), but an invoice that lacks less than the dust threshold counts as paid: what was received
- * buys all of its days. `priceRaw` of the result is the price at which it bought.
+ * As computeMoneyChange(), but an invoice that lacks less than the dust threshold counts as paid: its money
+ * buys all of its days, at a price that is as much lower. `priceRaw` of the result is the price at which it
+ * bought.
  */
-export function settleMoney(
+export function computeMoneyChangeForgivingDust(
   invoice: Money & Pick<InvoiceRecord, 'coin'>,
   amountRaw: bigint,
   priceRaw: bigint = BigInt(invoice.amount_raw),
@@ -66,14 +72,14 @@ export function settleMoney(
   const amount = BigInt(invoice.amount_raw)
   const received = BigInt(invoice.received_raw) + BigInt(invoice.carried_raw) + amountRaw
   const daysLeft = BigInt(invoice.days - invoice.credited_days)
-  const isShort = received < amount && missingRaw(invoice.coin, amount, received) === 0n
+  const lacksOnlyDust = received < amount && missingRaw(invoice.coin, amount, received) === 0n
   const unspent = BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)
-  // The price at which what there is buys all days that are left.
-  const lowerRaw = daysLeft > 0n ? unspent / daysLeft : 0n
-  if (!isShort || priceRaw > amount || lowerRaw === 0n)
-    return { ...applyMoney(invoice, amountRaw, priceRaw), priceRaw }
-  const lowered = { ...invoice, amount_raw: String(lowerRaw) }
-  return { ...applyMoney(lowered, amountRaw, lowerRaw), priceRaw: lowerRaw }
+  // The price at which the unspent money buys all days that are left.
+  const lowerPriceRaw = daysLeft > 0n ? unspent / daysLeft : 0n
+  if (!lacksOnlyDust || priceRaw > amount || lowerPriceRaw === 0n)
+    return { ...computeMoneyChange(invoice, amountRaw, priceRaw), priceRaw }
+  const cheaperInvoice = { ...invoice, amount_raw: String(lowerPriceRaw) }
+  return { ...computeMoneyChange(cheaperInvoice, amountRaw, lowerPriceRaw), priceRaw: lowerPriceRaw }
 }
 
 /** Why an invoice's money changes: a payment, its expiry, or a remainder that was carried into it. */
@@ -84,12 +90,14 @@ export interface Cause {
   at: number
   /** Money that was received; its own journal line is written by the caller. */
   amountRaw?: bigint
-  /** See applyMoney(). */
+  /** See computeMoneyChange(). */
   priceRaw?: bigint
 }
 
 export interface MoneySpent {
+  /** Changes of the invoice. */
   fields: MoneyFields
+  /** Whole days that the change buys. */
   addedDays: number
   /** The price of all the invoice's days at which it bought. */
   priceRaw: bigint
@@ -97,35 +105,43 @@ export interface MoneySpent {
 }
 
 /**
- * Spends a pass invoice's money on whole days. Once the invoice is settled or expired, what is left is the
- * agent's remainder.
+ * Computes what becomes of a pass invoice after `cause`: its money buys whole days, and once the invoice is
+ * settled or expired, the rest is the agent's remainder. Nothing is stored.
  *
- * @returns the invoice's fields afterwards, and the journal lines of the change
+ * @returns the days, the invoice's fields afterwards, and the journal lines of the change
  */
-export function spend(invoice: PassInvoice, cause: Cause): MoneySpent {
-  return toMoneySpent(invoice, settleMoney(invoice, cause.amountRaw ?? 0n, cause.priceRaw), cause)
+export function computeMoneySpent(invoice: PassInvoice, cause: Cause): MoneySpent {
+  return toMoneySpent(
+    invoice,
+    computeMoneyChangeForgivingDust(invoice, cause.amountRaw ?? 0n, cause.priceRaw),
+    cause,
+  )
 }
 
-/** The invoice's fields after a change, and the journal lines of the change. */
+/**
+ * Returns a change of an invoice's money as the fields to store and the journal lines to write.
+ *
+ * @param invoice as it is stored before the change
+ */
 export function toMoneySpent(
   invoice: PassInvoice,
-  change: ReturnType<typeof settleMoney>,
+  change: ReturnType<typeof computeMoneyChangeForgivingDust>,
   { source, at, amountRaw = 0n }: Omit<Cause, 'priceRaw'>,
 ): MoneySpent {
-  const { addedDays, isSettled, priceRaw: paidRaw, ...money } = change
-  const before = remainderRaw(invoice)
-  const after = remainderRaw({ ...money, days: invoice.days })
+  const { addedDays, isSettled, priceRaw, ...money } = change
+  const unspentBefore = remainderRaw(invoice)
+  const unspentAfter = remainderRaw({ ...money, days: invoice.days })
   const isClosed = isSettled || invoice.lapsed
-  const earlierRemainder = invoice.has_remainder === true ? before : 0n
-  const remainder = isClosed ? after : 0n
+  const earlierRemainder = invoice.has_remainder === true ? unspentBefore : 0n
+  const remainder = isClosed ? unspentAfter : 0n
   const account = `invoice:${invoice._id}` as const
   const details = { coin: invoice.coin, at, ids: { agent_id: invoice.agent_id, invoice_id: invoice._id } }
   return {
     addedDays,
-    priceRaw: paidRaw,
+    priceRaw,
     fields: { ...money, has_remainder: remainder > 0n, ...(isClosed ? { open: false as const } : {}) },
     lines: [
-      ...move(`${source}/sold`, account, 'sold', before + amountRaw - after, details),
+      ...move(`${source}/sold`, account, 'sold', unspentBefore + amountRaw - unspentAfter, details),
       ...move(
         `${source}/left`,
         account,

@@ -6,13 +6,19 @@ import { priceInCoin, type Coin } from '../payments/coin.ts'
 import { remainderRaw, type InvoiceRecord, type PaymentRecord } from '../payments/invoice.ts'
 import { isUnderWay, logInvoice, prepareInvoice } from '../payments/invoice-service.ts'
 import { move } from '../payments/journal.ts'
-import type { Purpose } from '../payments/purpose.ts'
+import type { Outcome, Purpose } from '../payments/purpose.ts'
 import { readFreshRate } from '../payments/rate.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { orderWork } from '../work/work-order.ts'
 import type { WorkOrderRecord } from '../work/work.ts'
 import type { Currency } from './currencies.ts'
-import { toMoneySpent, settleMoney, spend, type Cause, type PassInvoice } from './pass-invoice.ts'
+import {
+  toMoneySpent,
+  computeMoneyChangeForgivingDust,
+  computeMoneySpent,
+  type Cause,
+  type PassInvoice,
+} from './pass-invoice.ts'
 import { isFreePeriod, priceCentsPerDay } from '../passes/pass.ts'
 import {
   creditFreeDays,
@@ -37,7 +43,8 @@ interface RequestedInvoice {
 
 /**
  * Buys days with a currency. In the free period the days are credited at once, with any valid currency,
- * configured or not; otherwise the result is a work order or an invoice.
+ * configured or not. Otherwise nothing is credited yet: the result is a work order or an invoice, which may
+ * have existed before.
  *
  * @param days whole days
  * @throws Refusal as creditFreeDays(), orderWork() and requestPassInvoice()
@@ -56,11 +63,12 @@ export async function buyDays(
 }
 
 /**
- * The agent's invoice for pass days in a coin: its open one, or a new one, into which the remainders of
- * earlier invoices are moved. One agent's requests are serialized within this process; across processes the
- * unique index decides.
+ * Returns the agent's invoice for pass days in a coin: its open one, or else a new one that it stores, into
+ * which the remainders of earlier invoices are moved. One agent's requests are serialized within this
+ * process; across processes the unique index decides.
  *
- * @throws Refusal as prepareInvoice(); `wrong_state` if an invoice for another number of days is open
+ * @throws Refusal as prepareInvoice(); `no_such_agent`; `wrong_state` if an invoice for another number of
+ *   days is open
  */
 export function requestPassInvoice(
   ctx: Context,
@@ -69,8 +77,8 @@ export function requestPassInvoice(
   days: number,
 ): Promise<RequestedInvoice> {
   return ctx.serialize(`invoice ${agentId} ${coin}`, async () => {
-    const open = await findStillOpen(ctx, agentId, coin)
-    if (open !== undefined) return showAgain(ctx, open, days)
+    const open = await keepOpenOrClose(ctx, agentId, coin)
+    if (open !== undefined) return showOpenInvoice(ctx, open, days)
     const agent = await ctx.agents.find(agentId)
     if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
     const priceUsdCents = priceCentsPerDay(agent.referrals.paying, false) * days
@@ -87,24 +95,39 @@ export function requestPassInvoice(
       // Another process was faster; the address that this one took stays unused.
       const existing = await ctx.invoices.findOpen(agentId, coin)
       if (existing === undefined) throw error
-      return showAgain(ctx, existing, days)
+      return showOpenInvoice(ctx, existing, days)
     }
   })
 }
 
 /**
- * The agent's open invoice. One that has expired, or whose address belongs to a former wallet, is closed
- * first, even if the chain can't be read now, so that it doesn't prevent a new one.
+ * Returns the agent's open invoice if it can still be paid. One whose time is over, or whose address belongs
+ * to a former wallet, is closed instead, even if the chain can't be read now, so that it doesn't prevent a
+ * new one.
+ *
+ * @returns undefined if there was none, or it has been closed
  */
-async function findStillOpen(ctx: Context, agentId: string, coin: Coin): Promise<InvoiceRecord | undefined> {
+async function keepOpenOrClose(
+  ctx: Context,
+  agentId: string,
+  coin: Coin,
+): Promise<InvoiceRecord | undefined> {
   const open = await ctx.invoices.findOpen(agentId, coin)
-  if (open === undefined || (open.foreign !== true && open.expires_at > unixSeconds(ctx.databaseNow())))
-    return open
+  if (open === undefined) return undefined
+  const isPayable = open.foreign !== true && open.expires_at > unixSeconds(ctx.databaseNow())
+  if (isPayable) return open
   await ctx.invoices.close(open._id)
   return undefined
 }
 
-async function showAgain(ctx: Context, invoice: InvoiceRecord, days: number): Promise<RequestedInvoice> {
+/**
+ * Returns an open invoice as the result of a request. @throws Refusal `wrong_state` if it is for other days
+ */
+async function showOpenInvoice(
+  ctx: Context,
+  invoice: InvoiceRecord,
+  days: number,
+): Promise<RequestedInvoice> {
   if (invoice.days === days) return { invoice, isNew: false, isUnderWay: await isUnderWay(ctx, invoice) }
   throw new Refusal(
     'wrong_state',
@@ -114,53 +137,68 @@ async function showAgain(ctx: Context, invoice: InvoiceRecord, days: number): Pr
 }
 
 /**
- * Stores a pass invoice and moves the remainders of earlier invoices into it; if they pay for it, its days
- * are credited at once.
+ * Stores a new pass invoice and moves the remainders of earlier invoices into it; if they pay for it, its
+ * days are credited at once.
+ *
+ * @returns the invoice as stored
  */
-async function insertWithRemainders(ctx: Context, fresh: PassInvoice): Promise<InvoiceRecord> {
-  const { _id, agent_id: agentId, coin, at } = fresh
-  const made = await ctx.database.transaction(async (session) => {
+async function insertWithRemainders(ctx: Context, newInvoice: PassInvoice): Promise<InvoiceRecord> {
+  const { _id, agent_id: agentId, coin, at } = newInvoice
+  const storedInvoice = await ctx.database.transaction(async (session) => {
     let carried = 0n
     for (const earlier of await ctx.invoices.listRemainders(agentId, coin, session)) {
-      const left = remainderRaw(earlier)
-      const moved = String(BigInt(earlier.moved_raw) + left)
-      const unspent = String(BigInt(earlier.unspent) - left * BigInt(earlier.days ?? 0))
-      const change = { moved_raw: moved, unspent, has_remainder: false }
+      const remainder = remainderRaw(earlier)
+      const change = {
+        moved_raw: String(BigInt(earlier.moved_raw) + remainder),
+        unspent: String(BigInt(earlier.unspent) - remainder * BigInt(earlier.days ?? 0)),
+        has_remainder: false,
+      }
       await requireChanged(ctx.invoices.changeMoney(earlier, change, [], session), earlier._id)
-      carried += left
+      carried += remainder
     }
-    const about = { coin, at, ids: { agent_id: agentId, invoice_id: _id } }
-    const carriedLine = move(`${_id}/carried`, `remainder:${agentId}`, `invoice:${_id}`, carried, about)
-    const invoice = { ...fresh, carried_raw: String(carried), unspent: String(carried * BigInt(fresh.days)) }
+    const details = { coin, at, ids: { agent_id: agentId, invoice_id: _id } }
+    const carriedLines = move(`${_id}/carried`, `remainder:${agentId}`, `invoice:${_id}`, carried, details)
+    const invoice = {
+      ...newInvoice,
+      carried_raw: String(carried),
+      unspent: String(carried * BigInt(newInvoice.days)),
+    }
     const credit = { source: `${_id}/credit`, record: { invoice_id: _id } }
-    const { fields, entries, lines, priceRaw } = await buy(ctx, invoice, { source: _id, at }, credit, session)
+    const cause = { source: _id, at }
+    const { fields, entries, lines, priceRaw } = await spendAndCredit(ctx, invoice, cause, credit, session)
     const { has_remainder: hasRemainder, open, ...money } = fields
-    const { open: _open, ...closed } = invoice
-    const stored: InvoiceRecord = {
-      ...(open === false ? { ...closed, amount_raw: String(priceRaw) } : invoice),
-      ...money,
-      ...(hasRemainder === true ? { has_remainder: true as const } : {}),
-      ...(entries.length === 0 ? {} : { pending: entries }),
+    const stored: InvoiceRecord = { ...invoice, ...money }
+    if (open === false) {
+      delete stored.open
+      stored.amount_raw = String(priceRaw)
     }
+    if (hasRemainder === true) stored.has_remainder = true
+    if (entries.length > 0) stored.pending = entries
     await ctx.invoices.insert(stored, session)
-    await ctx.journal.write([...carriedLine, ...lines], session)
+    await ctx.journal.write([...carriedLines, ...lines], session)
     return stored
   })
-  logInvoice(ctx.log, made)
-  return made
+  logInvoice(ctx.log, storedInvoice)
+  return storedInvoice
 }
 
-/** Spends an invoice's money on days, and credits them. */
-async function buy(
+/**
+ * Spends an invoice's money on days and credits them to the agent's pass. The caller stores the invoice's
+ * fields, the ledger entries and the journal lines that it returns, in the same transaction.
+ *
+ * @param credit what the ledger entry says of the credit
+ */
+async function spendAndCredit(
   ctx: Context,
   invoice: PassInvoice,
   cause: Cause,
-  of: Pick<Credit, 'source' | 'record'>,
+  credit: Pick<Credit, 'source' | 'record'>,
   session: Session,
 ) {
-  const { addedDays: days, ...spent } = spend(invoice, cause)
-  const entries: PendingEntry[] =
-    days === 0 ? [] : [await creditPaidDays(ctx, invoice.agent_id, days, { ...of, means: 'coin' }, session)]
+  const { addedDays: days, ...spent } = computeMoneySpent(invoice, cause)
+  const entries: PendingEntry[] = []
+  if (days > 0)
+    entries.push(await creditPaidDays(ctx, invoice.agent_id, days, { ...credit, means: 'coin' }, session))
   return { ...spent, entries, days }
 }
 
@@ -171,7 +209,7 @@ async function buy(
 export const passPurpose: Purpose = {
   inTurn: serializeByReferrer,
   async received(ctx, invoice, payment, session) {
-    const price = await priceOf(ctx, invoice, payment)
+    const price = await findPurchasePrice(ctx, invoice, payment)
     if (price === undefined) return undefined
     const cause = {
       source: payment._id,
@@ -183,60 +221,82 @@ export const passPurpose: Purpose = {
       source: `${payment._id}/credit`,
       record: { payment_id: payment._id, invoice_id: invoice._id },
     }
-    const { days, priceRaw, ...outcome } = await buy(ctx, requireDays(invoice), cause, credit, session)
+    const { days, priceRaw, ...outcome } = await spendAndCredit(
+      ctx,
+      requirePassInvoice(invoice),
+      cause,
+      credit,
+      session,
+    )
     const rate = price.rate === undefined ? {} : { arrival_rate: price.rate }
     return { ...outcome, settled: { credited_days: days, price_raw: String(priceRaw), ...rate } }
   },
-  undone: takeBack,
+  undone: takeBackPayment,
   async expired(ctx, invoice, session) {
     const source = `${invoice._id}/lapse`
-    const lapsed = { ...requireDays(invoice), lapsed: true }
+    const lapsed = { ...requirePassInvoice(invoice), lapsed: true }
     const cause = { source, at: unixSeconds(ctx.databaseNow()) }
-    return buy(ctx, lapsed, cause, { source, record: { invoice_id: invoice._id } }, session)
+    return spendAndCredit(ctx, lapsed, cause, { source, record: { invoice_id: invoice._id } }, session)
   },
 }
 
-/** Takes back the days that a payment bought; the other payments' money buys what it can without it. */
-async function takeBack(ctx: Context, found: InvoiceRecord, payment: PaymentRecord, session: Session) {
-  const invoice = requireDays(found)
-  const { credited_days: bought = 0, price_raw: price = invoice.amount_raw } = payment
+/**
+ * Takes back the days that a payment bought, as far as the money of the invoice's other payments doesn't buy
+ * them.
+ *
+ * @returns what the caller stores: the invoice's fields, the journal lines, and an entry if the pass got
+ *   shorter
+ * @throws Refusal `wrong_state` if a part of the payment has gone into another invoice as a remainder
+ */
+async function takeBackPayment(
+  ctx: Context,
+  storedInvoice: InvoiceRecord,
+  payment: PaymentRecord,
+  session: Session,
+): Promise<Outcome> {
+  const invoice = requirePassInvoice(storedInvoice)
+  const boughtDays = payment.credited_days ?? 0
+  const priceRaw = BigInt(payment.price_raw ?? invoice.amount_raw)
   const amountRaw = BigInt(payment.amount_raw)
-  const spent = BigInt(bought) * BigInt(price)
-  const before = {
+  const spent = BigInt(boughtDays) * priceRaw
+  const withoutPayment = {
     ...invoice,
     received_raw: String(BigInt(invoice.received_raw) - amountRaw),
     unspent: String(BigInt(invoice.unspent) + spent - amountRaw * BigInt(invoice.days)),
-    credited_days: invoice.credited_days - bought,
+    credited_days: invoice.credited_days - boughtDays,
   }
-  if (BigInt(before.unspent) < 0n)
+  if (BigInt(withoutPayment.unspent) < 0n)
     throw new Refusal(
       'wrong_state',
       "What it left over has gone into another of the agent's invoices, so it cannot be taken back.",
     )
   const source = `${payment._id}/undone`
   const cause = { source, at: unixSeconds(ctx.databaseNow()), amountRaw: -amountRaw }
-  const { fields, lines } = toMoneySpent(invoice, settleMoney(before, 0n), cause)
-  const lost = invoice.credited_days - (fields.credited_days ?? 0)
-  if (lost === 0) return { fields, lines }
+  const change = computeMoneyChangeForgivingDust(withoutPayment, 0n)
+  const { fields, lines } = toMoneySpent(invoice, change, cause)
+  const lostDays = invoice.credited_days - (fields.credited_days ?? 0)
+  if (lostDays === 0) return { fields, lines }
   const record = { payment_id: payment._id, invoice_id: invoice._id }
   const credit = { source: `${source}/days`, means: 'coin', record } as const
-  const entry = await takeBackDays(ctx, invoice.agent_id, lost, credit, session)
+  const entry = await takeBackDays(ctx, invoice.agent_id, lostDays, credit, session)
   return { fields, lines, entries: [entry] }
 }
 
-function requireDays(invoice: InvoiceRecord): PassInvoice {
+/** Returns the invoice as one for pass days. @throws Error if it is for an order */
+function requirePassInvoice(invoice: InvoiceRecord): PassInvoice {
   if (invoice.days === undefined) throw new Error(`invoice ${invoice._id} is for no days`)
   return { ...invoice, days: invoice.days }
 }
 
 /**
- * The price of all the invoice's days at which a payment buys. Late money buys at the invoice's rate or at
- * the rate at its arrival, whichever gives fewer days.
+ * Finds the price of all the invoice's days at which a payment buys. Late money buys at the invoice's rate or
+ * at the rate at its arrival, whichever gives fewer days; without a rate of its arrival, the present rate is
+ * read.
  *
- * @returns the price, and for late money the rate; undefined for late money if there was no fresh rate at its
- *   arrival and there is none now
+ * @returns the price in the coin's smallest unit, and for late money the rate in USD; undefined for late
+ *   money if there is no rate of its arrival and no fresh one now
  */
-async function priceOf(
+async function findPurchasePrice(
   ctx: Context,
   invoice: InvoiceRecord,
   payment: PaymentRecord,

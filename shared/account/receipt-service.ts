@@ -73,7 +73,7 @@ export const receiptView = z.object({
     .describe('salt and content of the commitments in the entries, for what anyone may read'),
 })
 
-/** Pause between two looks for an entry's number. */
+/** Pause in milliseconds between two looks for an entry's number. */
 const WAIT_STEP_MS = 100
 /** Proofs read at once. */
 const PROOFS_AT_ONCE = 16
@@ -85,14 +85,16 @@ const ENTRY_COST = 12
 type InTurn = <T>(cost: number, work: () => Promise<T>) => Promise<T>
 
 /**
- * The entries of a record with their proofs and seals: one file that a verifier checks offline. It has an
- * entry for every step that was taken before the call; if an entry has no number yet, which takes about a
- * second, the call waits for it. A receipt has at most MAX_RECEIPT_ENTRIES: the record's first entry, which
- * says what it is, and those after `after`.
+ * Returns the receipt of a record: its entries with their proofs and seals, which a verifier checks offline.
+ * It has an entry for every step that was taken before the call; if an entry has no number yet, which takes
+ * about a second, the call waits for it. A receipt has at most MAX_RECEIPT_ENTRIES: the record's first entry,
+ * which says what it is, and those after `after`.
  *
+ * @param id the record's id
  * @param after an entry's id; 0 for the beginning
- * @throws Refusal `no_such_record`; `unavailable` if an entry gets no number in time, or the database doesn't
- *   answer
+ * @param inTurn runs the costly part of the work; at once unless given
+ * @throws Refusal `no_such_record` if no entry is about this record; `unavailable` if an entry gets no number
+ *   in time, the receipt takes longer than a request may, or the database doesn't answer
  */
 export async function makeReceipt(
   ctx: Context,
@@ -100,7 +102,7 @@ export async function makeReceipt(
   after = 0,
   inTurn: InTurn = (_cost, work) => work(),
 ): Promise<Receipt> {
-  await untilNumbered(ctx, id)
+  await waitUntilNumbered(ctx, id)
   const listed = await ctx.entries.listByRecord(id, after, MAX_RECEIPT_ENTRIES + 1)
   const [first] = after === 0 ? listed : await ctx.entries.listByRecord(id, 0, 1)
   if (first === undefined)
@@ -111,15 +113,19 @@ export async function makeReceipt(
   return inTurn(entries.length * ENTRY_COST, () => proveAll(ctx, id, entries, hasMore))
 }
 
+/**
+ * Makes the receipt of these entries, with a proof for each that is under a seal. Throws if the request's
+ * time is over before it is done.
+ */
 async function proveAll(
   ctx: Context,
   id: string,
   entries: readonly EntryRecord[],
   hasMore: boolean,
 ): Promise<Receipt> {
-  // The request is over by then.
+  // A request that takes longer is over.
   const deadlineMs = performance.now() + ctx.config.requestMs
-  const findSeal = rememberSeals(ctx)
+  const findSeal = createSealFinder(ctx)
   const proveInLog = await createLogProofFormatter(ctx)
   const items: Receipt['entries'][number][] = []
   let nextSealAt: number | undefined
@@ -131,16 +137,16 @@ async function proveAll(
       const seal = await findSeal(entry._id)
       bySeal.set(seal, [...(bySeal.get(seal) ?? []), entry])
     }
-    for (const [seal, own] of bySeal) {
-      if (seal === undefined) nextSealAt ??= (await readNextSeal(ctx)).at
-      items.push(
-        ...(seal === undefined
-          ? own.map((entry) => viewWaiting(entry, nextSealAt ?? 0))
-          : await prove(ctx, seal, own, proveInLog)),
-      )
+    for (const [seal, covered] of bySeal) {
+      if (seal !== undefined) {
+        items.push(...(await proveUnderSeal(ctx, seal, covered, proveInLog)))
+        continue
+      }
+      const dueAt = (nextSealAt ??= (await readNextSeal(ctx)).at)
+      items.push(...covered.map((entry) => viewUnsealed(entry, dueAt)))
     }
   }
-  const openings = await openEntries(ctx, id, entries)
+  const openings = await readOpenings(ctx, id, entries)
   return {
     ok: true,
     id,
@@ -151,28 +157,40 @@ async function proveAll(
   }
 }
 
-const viewWaiting = (entry: EntryRecord, nextSealAt: number): WaitingReceiptEntry => ({
+/**
+ * Returns an entry that no seal covers yet, as a receipt has it.
+ *
+ * @param nextSealAt when the next seal is due, in Unix seconds
+ */
+const viewUnsealed = (entry: EntryRecord, nextSealAt: number): WaitingReceiptEntry => ({
   sealed: false,
   entry: viewEntry(entry),
   next_seal_at: nextSealAt,
 })
 
-async function prove(
+/**
+ * Proves entries that the given seal covers: by a path to its root, and by a proof in the log if there is
+ * one.
+ */
+async function proveUnderSeal(
   ctx: Context,
   seal: SealRecord,
   entries: readonly EntryRecord[],
   proveInLog: Awaited<ReturnType<typeof createLogProofFormatter>>,
 ): Promise<SealedReceiptEntry[]> {
   const proofs = await proveEntries(ctx, seal, entries)
-  const inLog = await Promise.all(entries.map(proveInLog))
-  return proofs.map(({ leaf, path, seq, index, entry }, place) => {
-    const tlog = omitUndefined({ tlog_proof: inLog[place] })
-    return { sealed: true, entry, leaf, seq, index, path, seal: viewSeal(seal), ...tlog }
+  const logProofs = await Promise.all(entries.map(proveInLog))
+  return proofs.map(({ leaf, path, seq, index, entry }, position) => {
+    const logProof = omitUndefined({ tlog_proof: logProofs[position] })
+    return { sealed: true, entry, leaf, seq, index, path, seal: viewSeal(seal), ...logProof }
   })
 }
 
-/** Finds the seal that covers an entry. Keeps the last one, which mostly covers the next entry too. */
-function rememberSeals(ctx: Context): (entryId: number) => Promise<SealRecord | undefined> {
+/**
+ * Creates a function that reads the seal that covers an entry, or undefined if none does yet. It remembers
+ * the last seal, which mostly covers the next entry too.
+ */
+function createSealFinder(ctx: Context): (entryId: number) => Promise<SealRecord | undefined> {
   let last: SealRecord | undefined
   return async (entryId) => {
     if (last === undefined || entryId < last.from_id || entryId > last.to_id)
@@ -184,8 +202,10 @@ function rememberSeals(ctx: Context): (entryId: number) => Promise<SealRecord | 
 /**
  * Waits until all pending entries that a record has at this moment are in the ledger. A pending entry is
  * removed from its record only after it has been numbered.
+ *
+ * @throws Refusal `unavailable` after RECEIPT_WAIT_MS, or if the database doesn't answer
  */
-async function untilNumbered(ctx: Context, id: string): Promise<void> {
+async function waitUntilNumbered(ctx: Context, id: string): Promise<void> {
   const reading = Promise.all(ctx.entries.pendingCollections().map((collection) => collection.find(id)))
   // If the database doesn't answer, there is nothing to wait for.
   const pending = (await withDeadline(reading, ctx.config.requestMs, unavailable)).flat()
@@ -207,7 +227,8 @@ async function untilNumbered(ctx: Context, id: string): Promise<void> {
   }
 }
 
-interface Opened {
+/** What opens the commitment in an entry's field `field`. */
+interface PublicContent {
   field: string
   salt: string
   /** The content without the record's id. */
@@ -216,42 +237,45 @@ interface Opened {
 }
 
 /**
- * For each kind of entry whose content is public: reads what the entry commits to, undefined if it is hidden.
- * Commitments of other kinds are never opened.
+ * For each kind of entry whose content is public: reads by the record's id what the entry commits to, or
+ * undefined if that is hidden. Commitments of other kinds are never opened.
  */
-const OPENERS: Partial<Record<EntryKind, (ctx: Context, id: string) => Promise<Opened | undefined>>> = {
-  async registration(ctx, id) {
-    const agent = await ctx.agents.find(id)
-    return agent === undefined || isAgentHidden(agent)
-      ? undefined
-      : { field: 'handle_hash', salt: agent.salt, content: { handle: agent.handle ?? null } }
-  },
-  post: (ctx, id) => openShown(ctx, ctx.posts.find(id), postContent),
-  async announcement(ctx, id) {
-    const announcement = await ctx.announcements.find(id)
-    return announcement?.signature === undefined
-      ? undefined
-      : { field: 'content_hash', salt: announcement.salt, content: announcementContent(announcement) }
-  },
-  claim: (ctx, id) => openShown(ctx, ctx.claims.find(id), claimContent),
-  offer: (ctx, id) => openShown(ctx, ctx.offers.find(id), offerContent),
-  async verdict(ctx, id) {
-    const verdict = await ctx.claims.models.verdicts.findOne({ _id: id }).lean<VerdictRecord>()
-    if (verdict === null) return undefined
-    const content = { evidence: verdict.evidence ?? null }
-    return { field: 'evidence_hash', salt: verdict.salt, content, ...authorOf(verdict) }
-  },
-}
+const OPENERS: Partial<Record<EntryKind, (ctx: Context, id: string) => Promise<PublicContent | undefined>>> =
+  {
+    async registration(ctx, id) {
+      const agent = await ctx.agents.find(id)
+      return agent === undefined || isAgentHidden(agent)
+        ? undefined
+        : { field: 'handle_hash', salt: agent.salt, content: { handle: agent.handle ?? null } }
+    },
+    post: (ctx, id) => openUnlessHidden(ctx, ctx.posts.find(id), postContent),
+    async announcement(ctx, id) {
+      const announcement = await ctx.announcements.find(id)
+      return announcement?.signature === undefined
+        ? undefined
+        : { field: 'content_hash', salt: announcement.salt, content: announcementContent(announcement) }
+    },
+    claim: (ctx, id) => openUnlessHidden(ctx, ctx.claims.find(id), claimContent),
+    offer: (ctx, id) => openUnlessHidden(ctx, ctx.offers.find(id), offerContent),
+    async verdict(ctx, id) {
+      const verdict = await ctx.claims.models.verdicts.findOne({ _id: id }).lean<VerdictRecord>()
+      if (verdict === null) return undefined
+      const content = { evidence: verdict.evidence ?? null }
+      return { field: 'evidence_hash', salt: verdict.salt, content, ...authorOf(verdict) }
+    },
+  }
 
-/** The text of a record, unless the operator has hidden it. */
-async function openShown<Found extends Hideable & { agent_id: string; salt: string; author?: Authorship }>(
+/** Returns what opens a record's `content_hash`; undefined if there is no record, or it is hidden. */
+async function openUnlessHidden<
+  Stored extends Hideable & { agent_id: string; salt: string; author?: Authorship },
+>(
   ctx: Context,
-  finding: Promise<Found | undefined>,
-  contentOf: (found: Found) => Opened['content'],
-): Promise<Opened | undefined> {
-  const found = await finding
-  if (found === undefined || (await isHidden(ctx, found))) return undefined
-  return { field: 'content_hash', salt: found.salt, content: contentOf(found), ...authorOf(found) }
+  reading: Promise<Stored | undefined>,
+  contentOf: (record: Stored) => PublicContent['content'],
+): Promise<PublicContent | undefined> {
+  const record = await reading
+  if (record === undefined || (await isHidden(ctx, record))) return undefined
+  return { field: 'content_hash', salt: record.salt, content: contentOf(record), ...authorOf(record) }
 }
 
 /** Whether a record is hidden, by itself or by its author's ban. */
@@ -259,7 +283,8 @@ async function isHidden(ctx: Context, record: Hideable & { agent_id: string }): 
   return record.hidden_at !== undefined || (await ctx.agents.find(record.agent_id))?.ban_hides === true
 }
 
-async function openEntries(ctx: Context, id: string, entries: readonly EntryRecord[]): Promise<Opening[]> {
+/** Reads the openings of those entries of a record whose content is public and not hidden. */
+async function readOpenings(ctx: Context, id: string, entries: readonly EntryRecord[]): Promise<Opening[]> {
   const openings: Opening[] = []
   for (const { _id, kind, data } of entries) {
     const opened = await OPENERS[kind]?.(ctx, id)

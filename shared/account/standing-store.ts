@@ -7,7 +7,7 @@ import { WAITING } from '../market/order-store.ts'
 import { UNREAD } from '../messages/message-store.ts'
 import { MAY_BE_UNPAID } from '../payments/payout-store.ts'
 
-/** Counts of records that belong to an agent, each up to the `most` of its kind. */
+/** Counts of records that belong to an agent; each stops at `most` of its kind, see KINDS. */
 export interface Belongings {
   /** Agents that named it as their referrer. */
   referred: number
@@ -22,10 +22,10 @@ export interface Belongings {
 }
 
 /**
- * Most records of a kind that one command fetches for a group of agents. If it fetches that many, the group's
- * agents are counted one by one.
+ * The most records of a kind that one command fetches for a group of agents. If it fetches that many, there
+ * may be more, and this kind is counted for each agent by a command of its own.
  */
-const FETCHED = 1_000
+const MAX_FETCHED = 1_000
 
 /** For each kind: collection, owner field, filter of what counts, and how far it is counted. */
 const KINDS = {
@@ -47,24 +47,25 @@ type Fetched = AgentRecord | Partial<Record<keyof Belongings, string>>
 const isAgent = (fetched: Fetched): fetched is AgentRecord => '_id' in fetched
 
 /**
- * Reads agents with the counts of their belongings, by one command for all kinds: most agents have no records
- * of most kinds, and a command for each kind would cost six times as much.
+ * Creates the store that reads agents with the counts of their records, by one command for all kinds: most
+ * agents have no records of most kinds, and a command for each kind would cost six times as much.
  */
 export function createStandingStore(connection: Connection) {
   const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
+  /** Returns an aggregation stage that adds the owners of records of a kind, for these agents. */
   const unionWith = (kind: keyof Belongings, agentIds: string[]) => {
     const { collection, owner, filter } = KINDS[kind]
     const pipeline = [
       { $match: { [owner]: { $in: agentIds }, ...filter } },
-      { $limit: FETCHED },
+      { $limit: MAX_FETCHED },
       { $project: { _id: 0, [kind]: `$${owner}` } },
     ]
     return { $unionWith: { coll: collection, pipeline } }
   }
-  const read = createGroups(async (asked: string[]) => {
+  const readTogether = createGroups(async (asked: string[]) => {
     const agentIds = [...new Set(asked)]
     const unions = kinds.map((kind) => unionWith(kind, agentIds))
-    const batchSize = agentIds.length + kinds.length * FETCHED + 1
+    const batchSize = agentIds.length + kinds.length * MAX_FETCHED + 1
     const stages = [{ $match: { _id: { $in: agentIds } } }, ...unions]
     const fetched = await agents.aggregate<Fetched>(stages, { batchSize }).toArray()
     const found = new Map(fetched.filter(isAgent).map((agent) => [agent._id, agent]))
@@ -75,9 +76,15 @@ export function createStandingStore(connection: Connection) {
     }))
   })
   return {
-    /** Reads an agent and its counts; agents requested at the same time are read by one command. */
+    /**
+     * Reads an agent and the counts of its records; agents that are requested at the same time are read by
+     * one command.
+     *
+     * @returns `agent` undefined if there is none with this id
+     */
     async read(agentId: string): Promise<{ agent: AgentRecord | undefined; belongings: Belongings }> {
-      const { agent, countOf } = await read(agentId)
+      const { agent, countOf } = await readTogether(agentId)
+      /** Counts one kind of records of this agent by a command of its own. */
       const countAlone = (kind: keyof Belongings): Promise<number> => {
         const { collection, owner, filter, most: limit } = KINDS[kind]
         return connection.collection(collection).countDocuments({ [owner]: agentId, ...filter }, { limit })
@@ -92,7 +99,12 @@ export function createStandingStore(connection: Connection) {
 
 export type StandingStore = ReturnType<typeof createStandingStore>
 
-/** Counts the fetched records of a kind by owner; undefined if there may be more than were fetched. */
+/**
+ * Counts the fetched records of a kind by owner.
+ *
+ * @returns a function that gives an agent's count, or undefined if there may be more records than were
+ *   fetched
+ */
 function countOwners(kind: keyof Belongings, fetched: readonly Fetched[]) {
   const counts = new Map<string, number>()
   let total = 0
@@ -103,5 +115,6 @@ function countOwners(kind: keyof Belongings, fetched: readonly Fetched[]) {
     total++
     counts.set(owner, (counts.get(owner) ?? 0) + 1)
   }
-  return (agentId: string): number | undefined => (total < FETCHED ? (counts.get(agentId) ?? 0) : undefined)
+  return (agentId: string): number | undefined =>
+    total < MAX_FETCHED ? (counts.get(agentId) ?? 0) : undefined
 }

@@ -10,15 +10,21 @@ import type { Coin } from '../payments/coin.ts'
 import { idView, isoTimeView } from '../foundation/schema.ts'
 import { isFreePeriod, isPassActive, priceCentsPerDay } from '../passes/pass.ts'
 
+/** What `GET /me` tells an agent about itself. */
 export interface Standing {
   handle: string | undefined
   passUntilMs: number | undefined
   passActive: boolean
+  /** US cents for a day of pass; 0 in the free period. */
   priceCentsPerDay: number
+  /** Counted up to MAX_UNREAD_COUNTED. */
   unreadMessages: number
+  /** `registered` is counted up to MAX_REFERRALS_COUNTED. */
   referrals: { registered: number; paying: number; threshold: number }
+  /** Orders that wait for it as the seller, and as the buyer; each at most MAX_ORDERS_SHOWN. */
   toDeliver: OrderRecord[]
   toAccept: OrderRecord[]
+  /** What it is owed, in the coin's smallest unit; `withoutAddress`: the part that waits for an address. */
   owed: { all: Record<Coin, bigint>; withoutAddress: Record<Coin, bigint> }
 }
 

@@ -39,22 +39,22 @@ export const cosignView = z.object({
   counted: z.boolean().describe('false if this key has cosigned this size before'),
 })
 
-/** The name that an agent's witness key must have in the log of this origin. */
-const witnessName = (origin: string, agentId: string): string => `${origin}/w/${agentId}`
+/** Returns the name that an agent's witness key must have, in the log of this origin. */
+const witnessKeyName = (origin: string, agentId: string): string => `${origin}/w/${agentId}`
 
 /**
  * Sets the key that the agent cosigns with, in the vkey form of C2SP signed-note. The change is a ledger
  * entry.
  *
- * @throws Refusal `invalid_field`; `no_such_seal` before the first checkpoint; `wrong_state` if the agent has
- *   used up today's allowance
+ * @throws Refusal `invalid_field` if `vkey` is no cosigner's key of the expected name; `no_such_seal` before
+ *   the first checkpoint; `wrong_state` if the agent has used up today's allowance
  */
 export async function registerWitness(ctx: Context, agentId: string, vkey: string): Promise<void> {
   const { origin } = (await readCheckpoint(ctx)).checkpoint
-  const expected = witnessName(origin, agentId)
-  const key = readField('vkey', () => parseVkey(vkey))
-  if (key.type !== NOTE_KEY.cosigner || key.name !== expected)
-    throw invalid('vkey', `Expected a vkey of type 04 with the name ${expected}.`)
+  const expectedName = witnessKeyName(origin, agentId)
+  const key = parseField('vkey', () => parseVkey(vkey))
+  if (key.type !== NOTE_KEY.cosigner || key.name !== expectedName)
+    throw invalid('vkey', `Expected a vkey of type 04 with the name ${expectedName}.`)
   await spendAllowance(ctx, agentId, 'changes')
   await ctx.agents.setWitnessKey(agentId, vkey, {
     source: `${agentId}/witness-key/${newStepId()}`,
@@ -65,32 +65,40 @@ export async function registerWitness(ctx: Context, agentId: string, vkey: strin
 }
 
 /**
- * Stores an agent's cosignature of one of the last RECENT_CHECKPOINTS checkpoints.
+ * Verifies and stores an agent's cosignature of one of the last RECENT_CHECKPOINTS checkpoints.
  *
  * @param line the signature line of C2SP tlog-cosignature, version 1, without line feed
- * @throws Refusal `wrong_state` if the agent has no witness key; `invalid_field`; `no_such_seal` before the
- *   first checkpoint
+ * @returns the checkpoint's size, the time of the cosignature in Unix seconds, and whether it is the first of
+ *   this key for this size
+ * @throws Refusal `wrong_state` if the agent has no witness key; `invalid_field` if the line is no
+ *   cosignature by that key of a recent checkpoint, or its time lies ahead; `no_such_seal` before the first
+ *   checkpoint
  */
-export async function cosignCheckpoint(ctx: Context, agentId: string, line: string) {
+export async function addCosignature(ctx: Context, agentId: string, line: string) {
   await readCheckpoint(ctx)
   const agent = await ctx.agents.find(agentId)
   const vkey = agent?.witness_vkey
   if (vkey === undefined)
     throw new Refusal('wrong_state', 'This agent has named no key to cosign with; POST /witness first.')
-  const parsed = readField('line', () => parseSignatureLine(line))
-  const found = await findCosigned(ctx, parsed, parseVkey(vkey))
-  if (found === undefined)
+  const signature = parseField('line', () => parseSignatureLine(line))
+  const cosigned = await findCosignedCheckpoint(ctx, signature, parseVkey(vkey))
+  if (cosigned === undefined)
     throw invalid(
       'line',
       `The line is no cosignature of ${vkey} on one of the last ${RECENT_CHECKPOINTS} checkpoints.`,
     )
-  if (found.at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
+  if (cosigned.at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
     throw invalid('line', 'The cosignature states a time that lies ahead; set your clock.')
-  return { ...found, counted: await ctx.cosignatures.insert({ ...found, vkey, line, rank: 1 }) }
+  const counted = await ctx.cosignatures.insert({ ...cosigned, vkey, line, rank: 1 })
+  return { ...cosigned, counted }
 }
 
-/** The size and the cosigned time of the recent checkpoint that the line is for, if it verifies. */
-async function findCosigned(ctx: Context, line: NoteSignature, key: NoteKey) {
+/**
+ * Finds the recent checkpoint that the line is a cosignature of, by this key.
+ *
+ * @returns its size, and the time of the cosignature in Unix seconds; undefined if there is none
+ */
+async function findCosignedCheckpoint(ctx: Context, line: NoteSignature, key: NoteKey) {
   for (const seal of (await ctx.seals.listNewest(RECENT_CHECKPOINTS)).toReversed()) {
     const checkpoint = checkpointOf(seal)
     const at = checkpoint === undefined ? undefined : verifyCosignature(checkpoint.text, line, key)
@@ -99,8 +107,8 @@ async function findCosigned(ctx: Context, line: NoteSignature, key: NoteKey) {
   return undefined
 }
 
-/** Turns a TypeError of parsing into a Refusal `invalid_field`. */
-function readField<T>(field: string, parse: () => T): T {
+/** Returns what `parse` returns; a TypeError that it throws becomes a Refusal `invalid_field`. */
+function parseField<T>(field: string, parse: () => T): T {
   try {
     return parse()
   } catch (error) {

@@ -4,7 +4,7 @@ import { isShare, parseNonce } from '../crypto/pow.ts'
 import { isRightAnswer } from '../crypto/puzzle.ts'
 import type { Context } from '../context.ts'
 import { isDuplicateKey } from '../servers/database.ts'
-import { tell } from '../events/mark.ts'
+import { makeMark } from '../events/mark.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
@@ -26,7 +26,7 @@ export interface Registration {
 }
 
 /**
- * Registers one agent for one challenge, once.
+ * Checks a registration and stores the new agent. One challenge makes one agent.
  *
  * Order of checks: signature, expiry, work, referrer, answer. Order of writes: the
  * challenge is burned before the answer is checked, by an insert that succeeds for only one caller; so one
@@ -49,7 +49,7 @@ export async function registerAgent(
       'signups_closed',
       'No new agents are taken at present; agents that are registered go on as before.',
     )
-  const challenge = checkWork(secret, registration, ctx.now())
+  const challenge = requireWork(secret, registration, ctx.now())
   if (registration.ref !== undefined && !(await ctx.agents.exists(registration.ref))) {
     throw new Refusal(
       'no_such_agent',
@@ -59,7 +59,7 @@ export async function registerAgent(
       },
     )
   }
-  await burn(ctx, challenge)
+  await burnChallenge(ctx, challenge)
   if (!isRightAnswer(challenge.puzzle, registration.answer)) {
     throw new Refusal(
       'wrong_answer',
@@ -72,13 +72,19 @@ export async function registerAgent(
   try {
     await ctx.agents.insert(agent)
   } catch (error) {
-    if (isDuplicateKey(error, 'challenge')) throw challengeUsed()
+    if (isDuplicateKey(error, 'challenge')) throw challengeUsedRefusal()
     throw error
   }
   return { agent, token }
 }
 
-function checkWork(secret: string, registration: Registration, nowMs: number): Challenge {
+/**
+ * Returns the challenge that a registration is for, after checking its proof of work.
+ *
+ * @throws Refusal `invalid_field` if the challenge's id or the nonce is malformed, `challenge_expired`,
+ *   `insufficient_work`
+ */
+function requireWork(secret: string, registration: Registration, nowMs: number): Challenge {
   const challenge = parseChallengeId(secret, registration.challenge_id)
   if (challenge === undefined) {
     throw new Refusal(
@@ -111,21 +117,23 @@ function checkWork(secret: string, registration: Registration, nowMs: number): C
   return challenge
 }
 
-async function burn(ctx: Context, challenge: Challenge): Promise<void> {
+/** Records a challenge as used. @throws Refusal `challenge_used` if it was used before */
+async function burnChallenge(ctx: Context, challenge: Challenge): Promise<void> {
   try {
     await ctx.agents.burnChallenge(challenge.key, challenge.expiresAt * SECOND_MS + USED_CHALLENGE_TTL_MS)
   } catch (error) {
-    if (isDuplicateKey(error)) throw challengeUsed()
+    if (isDuplicateKey(error)) throw challengeUsedRefusal()
     throw error
   }
 }
 
-function challengeUsed(): Refusal {
+function challengeUsedRefusal(): Refusal {
   return new Refusal('challenge_used', 'The challenge has been used; get a new one from GET /challenge.', {
     field: 'challenge_id',
   })
 }
 
+/** Returns the record of a new agent, with its ledger entry pending; nothing is stored. */
 function newAgent(
   nowMs: number,
   registration: Registration,
@@ -146,7 +154,7 @@ function newAgent(
     ...toStoredToken(token),
     referrals: { paying: 0 },
     record: noResolutions(),
-    ...(ref === undefined ? {} : { tells: [tell(ref, 'referral', id, { state: 'registered' })] }),
+    ...(ref === undefined ? {} : { tells: [makeMark(ref, 'referral', id, { state: 'registered' })] }),
     pending: [
       {
         source: `${id}/registration`,
@@ -168,13 +176,14 @@ function newAgent(
 }
 
 /**
- * Replaces an agent's token. API processes may accept the old token for up to a second more.
+ * Replaces an agent's token, with a ledger entry. API processes may accept the old token for up to
+ * TOKEN_CACHE_MS more.
  *
  * @param presentKey the look-up key of the token that the request was sent with
  * @param chosen a token that the agent made itself; undefined to have one made
  * @returns the new token
- * @throws Refusal `invalid_field` for a chosen token that is easy to guess or taken; `invalid_token` if a
- *   concurrent rotation was faster
+ * @throws Refusal `invalid_field` if the chosen token is easy to guess or taken; `wrong_state` if the agent
+ *   has used up today's allowance; `invalid_token` if the token was replaced, or the agent banned, meanwhile
  */
 export async function rotateToken(
   ctx: Context,
@@ -228,7 +237,9 @@ export async function rotateToken(
  * that a swapped key can be noticed. Once an agent has an author key, that key must sign each such change;
  * the entry carries the signature, which any reader of the ledger can verify.
  *
- * @throws Refusal `invalid_field` for a change of a key without the required signature; `no_such_agent`
+ * @returns the agent afterwards
+ * @throws Refusal `invalid_field` for a change of a key without the required signature; `wrong_state` if a
+ *   key is sent and the agent has used up today's allowance; `no_such_agent`
  */
 export async function updateProfile(
   ctx: Context,
@@ -236,16 +247,17 @@ export async function updateProfile(
   sent: ProfileChange & { signature?: string; seen?: SeenLog },
 ): Promise<AgentRecord> {
   const { signature: _signature, seen: _seen, ...fields } = sent
-  const keys = KEY_FIELDS.filter(({ field }) => fields[field] !== undefined)
-  if (keys.length > 0) await spendAllowance(ctx, agentId, 'changes')
+  const sentKeys = KEY_FIELDS.filter(({ field }) => fields[field] !== undefined)
+  if (sentKeys.length > 0) await spendAllowance(ctx, agentId, 'changes')
   // Concurrent updates of one record would conflict in MongoDB, and each conflict costs a retry.
   return ctx.serialize(`profile ${agentId}`, async () => {
+    // Until the author key is still the one by which the change was verified.
     for (;;) {
-      const before = keys.length === 0 ? undefined : await ctx.agents.find(agentId)
+      const before = sentKeys.length === 0 ? undefined : await ctx.agents.find(agentId)
       const authorKey = before?.profile?.author_key
-      const changed = keys.filter(({ field }) => (before?.profile?.[field] ?? null) !== fields[field])
-      const author = verifyKeyChange(agentId, authorKey, keys, changed, sent)
-      const entries = changed.map(({ field, kind, step }): [KeyField, PendingEntry] => {
+      const changedKeys = sentKeys.filter(({ field }) => (before?.profile?.[field] ?? null) !== fields[field])
+      const author = verifyKeyChange(agentId, authorKey, sentKeys, changedKeys, sent)
+      const entries = changedKeys.map(({ field, kind, step }): [KeyField, PendingEntry] => {
         const data = {
           agent_id: agentId,
           [field]: fields[field] ?? null,
@@ -260,7 +272,7 @@ export async function updateProfile(
         agentId,
         fields,
         new Map(entries),
-        keys.length === 0 ? undefined : (authorKey ?? null),
+        sentKeys.length === 0 ? undefined : (authorKey ?? null),
       )
       if (agent !== undefined) return agent
       if (!(await ctx.agents.exists(agentId)))
@@ -278,22 +290,23 @@ type KeyChange = (typeof KEY_FIELDS)[number]
 /**
  * Verifies the signature on a change of keys.
  *
- * @param authorKey the agent's present author key
- * @param keys the keys that were sent
- * @param changed those of them that differ from the present ones
- * @returns undefined if nothing is signed and nothing must be
- * @throws Refusal `invalid_field`
+ * @param authorKey the agent's present author key, if it has one
+ * @param sentKeys the keys that were sent
+ * @param changedKeys those of them that differ from the present ones
+ * @returns the verified signature; undefined if nothing is signed and nothing must be
+ * @throws Refusal `invalid_field` if a signature is missing or wrong, is sent without a key, or would have to
+ *   cover two keys
  */
 function verifyKeyChange(
   agentId: string,
   authorKey: string | undefined,
-  keys: readonly KeyChange[],
-  changed: readonly KeyChange[],
+  sentKeys: readonly KeyChange[],
+  changedKeys: readonly KeyChange[],
   fields: ProfileChange & { signature?: string; seen?: SeenLog },
 ): Authorship | undefined {
   const isSigned = fields.signature !== undefined || fields.seen !== undefined
-  const [subject] = [...changed, ...keys]
-  if (subject === undefined) {
+  const signedKey = changedKeys[0] ?? sentKeys[0]
+  if (signedKey === undefined) {
     if (!isSigned) return undefined
     throw new Refusal(
       'invalid_field',
@@ -303,7 +316,7 @@ function verifyKeyChange(
       },
     )
   }
-  if (authorKey !== undefined && changed.length > 1)
+  if (authorKey !== undefined && changedKeys.length > 1)
     throw new Refusal(
       'invalid_field',
       'Each change of a key is signed by itself; send author_key in a request of its own.',
@@ -311,10 +324,10 @@ function verifyKeyChange(
         field: 'author_key',
       },
     )
-  if (authorKey !== undefined && changed.length > 0 && fields.signature === undefined)
+  if (authorKey !== undefined && changedKeys.length > 0 && fields.signature === undefined)
     throw new Refusal(
       'invalid_field',
-      `Your card has an author_key, and only what it has signed changes your ${subject.field}.`,
+      `Your card has an author_key, and only what it has signed changes your ${signedKey.field}.`,
       {
         field: 'signature',
       },
@@ -323,19 +336,20 @@ function verifyKeyChange(
   return verifyAuthorship(
     agentId,
     authorKey,
-    subject.kind,
-    { [subject.field]: fields[subject.field] },
+    signedKey.kind,
+    { [signedKey.field]: fields[signedKey.field] },
     fields,
   )
 }
 
 /**
- * Bans an agent or lifts its ban. A ban ends the agent's access and takes its records off the lists; the
- * records stay stored.
+ * Bans an agent or lifts its ban, with a ledger entry. A ban ends the agent's access and takes its records
+ * off the lists; the records stay stored.
  *
+ * @param banned true to ban, false to lift the ban
  * @param hides whether the ban also hides everything that the agent wrote, wherever it is shown; lifting the
  *   ban shows it again
- * @returns false if the agent was in that state already
+ * @returns false if the agent was in that state already; then nothing is stored
  * @throws Refusal `no_such_agent`
  */
 export async function setBanned(

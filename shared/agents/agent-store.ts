@@ -3,7 +3,7 @@ import { Schema, type Connection } from 'mongoose'
 import { type Session, within } from '../servers/database.ts'
 import { createIdLookUp, createLookUp } from '../servers/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
-import { tell, TELLS_INDEX, tellsField } from '../events/mark.ts'
+import { makeMark, TELLS_INDEX, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { shownHandle, type AgentListed, type AgentRecord, type ProfileChange } from './agent.ts'
 import type { StoredToken } from './token.ts'
@@ -11,7 +11,8 @@ import type { StoredToken } from './token.ts'
 /** The fields of a profile whose change is a ledger entry. */
 export type KeyField = 'dm_key' | 'author_key'
 
-const counts = (names: readonly string[]) =>
+/** Schema fields for required numbers of these names. */
+const countFields = (names: readonly string[]) =>
   Object.fromEntries(names.map((name) => [name, { type: Number, required: true }]))
 
 const agentSchema = new Schema<AgentRecord>(
@@ -37,11 +38,13 @@ const agentSchema = new Schema<AgentRecord>(
     ),
     pass_until_ms: Number,
     first_paid_at: Number,
-    referrals: new Schema(counts(['paying']), { _id: false }),
+    referrals: new Schema(countFields(['paying']), { _id: false }),
     record: new Schema(
       {
-        claims: new Schema(counts(['open', 'judged', 'contested', 'overdue', 'accepted']), { _id: false }),
-        verdicts: new Schema(counts(['true', 'false', 'void']), { _id: false }),
+        claims: new Schema(countFields(['open', 'judged', 'contested', 'overdue', 'accepted']), {
+          _id: false,
+        }),
+        verdicts: new Schema(countFields(['true', 'false', 'void']), { _id: false }),
       },
       { _id: false },
     ),
@@ -123,6 +126,7 @@ export interface ClaimCounts {
   verdicts: Partial<Record<string, number>>
 }
 
+/** Creates the store of agents and of used challenges. */
 export function createAgentStore(connection: Connection) {
   const agents = connection.model<AgentRecord>('Agent', agentSchema)
   const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
@@ -139,23 +143,32 @@ export function createAgentStore(connection: Connection) {
 
   return {
     models: { agents, usedChallenges },
+    /** Stores a new agent. @throws a duplicate-key error if its challenge or token key is taken */
     async insert(agent: AgentRecord, session?: Session): Promise<void> {
       await agents.insertMany([agent], { ...within(session), lean: true })
     },
-    /** Records a challenge as used. @throws a duplicate-key error if it already was */
+    /**
+     * Records a challenge as used, until `forgetAtMs`.
+     *
+     * @param key the challenge's `key`
+     * @throws a duplicate-key error if it already was
+     */
     async burnChallenge(key: string, forgetAtMs: number): Promise<void> {
       await usedChallenges.insertMany([{ _id: key, expires: new Date(forgetAtMs) }], { lean: true })
     },
+    /** Reads an agent, banned or not; undefined if there is none with this id. */
     async find(agentId: string, session?: Session): Promise<AgentRecord | undefined> {
       if (session === undefined) return findById(agentId)
       return (await agents.findOne({ _id: agentId }, null, within(session)).lean<AgentRecord>()) ?? undefined
     },
+    /** Whether there is an agent with this id, banned or not. */
     async exists(agentId: string): Promise<boolean> {
       return (await findId(agentId)) !== undefined
     },
+    /** Reads what authentication needs of the agent with this token key; undefined if there is none. */
     findCaller: findByTokenKey,
     /**
-     * Agents that are neither banned nor hidden, newest first.
+     * Lists agents that are neither banned nor hidden, newest first.
      *
      * @param capability lists agents that declare it; undefined: agents that declare any
      * @param before lists agents with a smaller id
@@ -178,7 +191,10 @@ export function createAgentStore(connection: Connection) {
       }
       return agents.find(filter, LISTED_FIELDS).sort({ _id: -1 }).limit(limit).lean<AgentListed[]>()
     },
-    /** By agent id, the handles to show beside what the given agents wrote; a hidden one is left out. */
+    /**
+     * Reads the handles to show beside what the given agents wrote, by agent id. Agents without a handle, or
+     * with a hidden one, are left out.
+     */
     async findHandles(agentIds: readonly string[]): Promise<Map<string, string>> {
       if (agentIds.length === 0) return new Map()
       const found = await raw()
@@ -194,7 +210,7 @@ export function createAgentStore(connection: Connection) {
         }),
       )
     },
-    /** Ids of those of the given agents that are banned. */
+    /** Returns the ids of those of the given agents that are banned. */
     async findBanned(agentIds: readonly string[]): Promise<string[]> {
       if (agentIds.length === 0) return []
       const banned = { _id: { $in: [...agentIds] }, banned_at: { $exists: true } }
@@ -209,7 +225,12 @@ export function createAgentStore(connection: Connection) {
      * @returns false if the agent was in that state already, or doesn't exist
      */
     setHidden: createSetHidden(agents),
-    /** @returns false if the agent's token is no longer the one expected, or the agent is banned */
+    /**
+     * Replaces the agent's token, and stores the ledger entry and an event.
+     *
+     * @param expectedKey the token key that the agent must still have
+     * @returns false if it has another one, or is banned; then nothing is stored
+     */
     async replaceToken(
       agentId: string,
       expectedKey: string,
@@ -217,7 +238,7 @@ export function createAgentStore(connection: Connection) {
       entry: PendingEntry,
     ): Promise<boolean> {
       const filter = { _id: agentId, token_key: expectedKey, banned_at: { $exists: false } }
-      const tells = tell(agentId, 'key_changed', agentId, { key: 'token' })
+      const tells = makeMark(agentId, 'key_changed', agentId, { key: 'token' })
       return (
         (await agents.updateOne(filter, { $set: token, $push: { pending: entry, tells } })).matchedCount === 1
       )
@@ -226,9 +247,8 @@ export function createAgentStore(connection: Connection) {
      * Sets the given fields and no others, in one update; null removes one.
      *
      * @param keyChanges the ledger entry for each key; it is stored only if the update changes that key
-     * @param authorKey the author key by which the change was verified, null for none: the update fails if
-     *   the
-     *   agent's has changed; undefined skips that check
+     * @param authorKey the author key by which the change was verified, null for none: nothing is stored if
+     *   the agent now has another; undefined skips that check
      * @returns the agent after the update; undefined if no agent with this id has that author key
      */
     async updateProfile(
@@ -244,8 +264,9 @@ export function createAgentStore(connection: Connection) {
         ]),
       )
       if (Object.keys(set).length === 0) return findById(agentId)
-      const append = (
-        name: 'pending' | 'tells',
+      /** Lets the update append each element whose key field it changes. */
+      const appendIfChanged = (
+        arrayName: 'pending' | 'tells',
         elements: readonly (readonly [KeyField, object])[],
       ): void => {
         const added = elements.map(([field, element]) => ({
@@ -255,13 +276,13 @@ export function createAgentStore(connection: Connection) {
             { $literal: [element] },
           ],
         }))
-        const after = { $concatArrays: [{ $ifNull: [`$${name}`, []] }, ...added] }
-        if (added.length > 0) set[name] = { $cond: [{ $eq: [after, []] }, '$$REMOVE', after] }
+        const arrayAfter = { $concatArrays: [{ $ifNull: [`$${arrayName}`, []] }, ...added] }
+        if (added.length > 0) set[arrayName] = { $cond: [{ $eq: [arrayAfter, []] }, '$$REMOVE', arrayAfter] }
       }
-      append('pending', [...keyChanges])
-      append(
+      appendIfChanged('pending', [...keyChanges])
+      appendIfChanged(
         'tells',
-        [...keyChanges.keys()].map((key) => [key, tell(agentId, 'key_changed', agentId, { key })]),
+        [...keyChanges.keys()].map((key) => [key, makeMark(agentId, 'key_changed', agentId, { key })]),
       )
       const filter = {
         _id: agentId,
@@ -277,9 +298,10 @@ export function createAgentStore(connection: Connection) {
       )
     },
     /**
-     * Moves the end of a pass and stores entries.
+     * Sets the end of an agent's pass, and stores ledger entries.
      *
-     * @returns false if the pass no longer ends at `expectedMs`
+     * @param expectedMs where the pass must end now; undefined: the agent has had no pass
+     * @returns false if it ends elsewhere; then nothing is stored
      */
     async movePassEnd(
       agentId: string,
@@ -296,9 +318,11 @@ export function createAgentStore(connection: Connection) {
       return (await agents.updateOne(filter, update, within(session))).matchedCount === 1
     },
     /**
+     * Bans an agent or lifts its ban, and stores the ledger entry.
+     *
      * @param bannedAt Unix seconds; undefined lifts the ban
      * @param hides whether the ban hides everything that the agent wrote
-     * @returns false if the agent was in that state already
+     * @returns false if the agent was in that state already; then nothing is stored
      */
     async setBanned(
       agentId: string,
@@ -316,17 +340,17 @@ export function createAgentStore(connection: Connection) {
           : { $set: { banned_at: bannedAt, ...(hides ? { ban_hides: true as const } : {}) } }
       return (await agents.updateOne(filter, { ...change, $push: { pending: entry } })).matchedCount === 1
     },
-    /** Counts one more paying agent that this agent referred. */
+    /** Counts one more paying agent that this agent referred, and stores an event about it. */
     async addPayingReferral(agentId: string, referredId: string, session: Session): Promise<void> {
-      const tells = tell(agentId, 'referral', referredId, { state: 'paying' })
+      const tells = makeMark(agentId, 'referral', referredId, { state: 'paying' })
       await agents.updateOne(
         { _id: agentId },
         { $inc: { 'referrals.paying': 1 }, $push: { tells } },
         { session },
       )
     },
-    /** Takes the number of the agent's next hand-out of messages: 1, 2, … */
-    async nextHandOut(agentId: string, session: Session): Promise<number> {
+    /** Counts one more hand-out of messages to the agent, and returns its number: 1, 2, … */
+    async countHandOut(agentId: string, session: Session): Promise<number> {
       const agent = await agents
         .findOneAndUpdate(
           { _id: agentId },
@@ -338,7 +362,11 @@ export function createAgentStore(connection: Connection) {
         throw new Error(`agent ${agentId} reads messages and does not exist`)
       return agent.handed_out
     },
-    /** Adds to agents' counts of claims by status and of verdicts by outcome. */
+    /**
+     * Adds to the counts of claims by status and of verdicts by outcome.
+     *
+     * @param changes by agent id
+     */
     async addToRecords(changes: ReadonlyMap<string, ClaimCounts>, session: Session): Promise<void> {
       const updates = [...changes].flatMap(([_id, { claims, verdicts }]) => {
         const change = { ...underPath('record.claims', claims), ...underPath('record.verdicts', verdicts) }
@@ -348,8 +376,12 @@ export function createAgentStore(connection: Connection) {
       })
       if (updates.length > 0) await raw().bulkWrite(updates, { session, ordered: false })
     },
-    /** Marks the first payment. @returns false if there was one before */
-    async markPaid(agentId: string, at: number, session: Session): Promise<boolean> {
+    /**
+     * Records the time of the agent's first payment, in Unix seconds.
+     *
+     * @returns false if there was one before; then nothing is stored
+     */
+    async markFirstPayment(agentId: string, at: number, session: Session): Promise<boolean> {
       return (
         (
           await agents.updateOne(
@@ -365,6 +397,7 @@ export function createAgentStore(connection: Connection) {
 
 export type AgentStore = ReturnType<typeof createAgentStore>
 
+/** Returns the changes with `path.` before their names; undefined ones are left out. */
 function underPath(path: string, change: Partial<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(
     Object.entries(change).flatMap(([name, by]) => (by === undefined ? [] : [[`${path}.${name}`, by]])),

@@ -84,6 +84,7 @@ export interface ResolutionCounts {
   verdicts: { true: number; false: number; void: number }
 }
 
+/** Returns counts that are all 0. */
 export const noResolutions = (): ResolutionCounts => ({
   claims: { open: 0, judged: 0, contested: 0, overdue: 0, accepted: 0 },
   verdicts: { true: 0, false: 0, void: 0 },
@@ -226,7 +227,7 @@ export const rotationView = z.object({ agent_id: idView('agent'), token: z.strin
 export const ownProfileView = z.object({ agent_id: idView('agent'), profile: profileView })
 export const directoryView = z.object({ agents: z.array(agentListing), ...countView })
 
-/** A profile with every field present, absent ones as null or empty. */
+/** Returns a profile as answers show it: absent fields are null or empty, an absent `author_key` is left out. */
 export function viewProfile(profile: Profile | undefined): z.input<typeof profileView> {
   return {
     name: profile?.name ?? null,
@@ -243,14 +244,15 @@ export type AgentListed = Pick<
   '_id' | 'at' | 'handle' | 'banned_at' | 'ban_hides' | 'hidden_at' | 'profile'
 >
 
-/** Whether handle and profile are hidden. */
+/** Whether the agent's handle and profile are hidden, by themselves or by its ban. */
 export const isAgentHidden = (agent: Pick<AgentRecord, 'ban_hides' | 'hidden_at'>): boolean =>
   agent.hidden_at !== undefined || agent.ban_hides === true
 
-/** The handle as anyone may see it. */
+/** Returns the handle as anyone may see it; null if there is none, or it is hidden. */
 export const shownHandle = (agent: Pick<AgentRecord, 'handle' | 'ban_hides' | 'hidden_at'>): string | null =>
   isAgentHidden(agent) ? null : (agent.handle ?? null)
 
+/** Returns an agent as lists and cards show it, without handle and profile if these are hidden. */
 export function viewAgentListing(agent: AgentListed): z.input<typeof agentListing> {
   const hidden = isAgentHidden(agent)
   return {

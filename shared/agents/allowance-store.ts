@@ -22,7 +22,11 @@ const allowanceSchema = new Schema<AllowanceRecord>(
 )
 allowanceSchema.index({ forget_at: 1 }, { expireAfterSeconds: 0 })
 
-/** @param patienceMs how long a count may wait before its update begins */
+/**
+ * Creates the store of what each agent has added on a day.
+ *
+ * @param patienceMs how long a count may wait before its update begins
+ */
 export function createAllowanceStore(connection: Connection, patienceMs: number) {
   const allowances = connection.model<AllowanceRecord>('Allowance', allowanceSchema)
   const add = createBoundedCounts(allowances, patienceMs)
@@ -31,22 +35,24 @@ export function createAllowanceStore(connection: Connection, patienceMs: number)
   return {
     models: { allowances },
     /**
-     * Counts bytes towards the agent's day, usually out of a reserve that this process took earlier.
-     * @returns false if fewer are left; then nothing is counted
+     * Counts bytes of a kind towards the agent's day (UTC), usually out of a reserve that this process has
+     * counted earlier.
+     *
+     * @returns false if fewer are left today; then nothing is counted
      */
     async spend(agentId: string, kind: AllowanceKind, bytes: number, nowMs: number): Promise<boolean> {
       const day = Math.floor(nowMs / DAY_MS)
       const _id = `${agentId}/${day}`
       const key = `${_id} ${kind}`
-      const left = (reserved.get(key) ?? 0) - bytes
-      if (left >= 0) {
-        reserved.set(key, left)
+      const reservedAfter = (reserved.get(key) ?? 0) - bytes
+      if (reservedAfter >= 0) {
+        reserved.set(key, reservedAfter)
         return true
       }
       // Kept for two days more, so that a clock that is set back still finds the count.
       const set = { forget_at: new Date((day + 3) * DAY_MS) }
-      const take = (taken: number) => add({ _id, add: { [kind]: taken }, atMost: DAILY_BYTES, set })
-      if (!(await take(bytes + ALLOWANCE_AHEAD_BYTES))) return take(bytes)
+      const addBytes = (added: number) => add({ _id, add: { [kind]: added }, atMost: DAILY_BYTES, set })
+      if (!(await addBytes(bytes + ALLOWANCE_AHEAD_BYTES))) return addBytes(bytes)
       if (reserved.size >= MAX_RESERVES) reserved.clear()
       reserved.set(key, (reserved.get(key) ?? 0) + ALLOWANCE_AHEAD_BYTES)
       return true

@@ -39,6 +39,7 @@ export const authorFields = {
     .optional(),
 }
 
+/** Whether a text is the 64 bytes of a signature in canonical base64; whose it is isn't checked. */
 function isSignature(text: string): boolean {
   try {
     return signatureFromBase64(text).length > 0
@@ -74,12 +75,12 @@ interface Sent {
 type Fields = { readonly [field: string]: JsonValue | undefined }
 
 /**
- * Verifies the signature that an agent sends with a record.
+ * Verifies the signature that an agent sends with a record, by the author key that its profile has now.
  *
  * @param fields the fields of the body, as they are put on record
- * @returns undefined if the request has no signature
+ * @returns the verified signature, with its key; undefined if the request has no signature
  * @throws Refusal `invalid_field` if the signature isn't that of the agent's author key over exactly these
- *   fields
+ *   fields, or the agent has no author key
  */
 export async function readAuthorship(
   ctx: Pick<Context, 'agents'>,
@@ -93,8 +94,8 @@ export async function readAuthorship(
 }
 
 /**
- * As readAuthorship(), for a caller that has read the agent's author key and knows that there is a
- * signature.
+ * As readAuthorship(), for a caller that has read the agent's author key (undefined if it has none) and knows
+ * that `signature` or `seen` was sent; one without the other is refused.
  */
 export function verifyAuthorship(
   agentId: string,
@@ -127,7 +128,10 @@ export function verifyAuthorship(
   return { author_key: authorKey, seen: statement.seen, signature }
 }
 
-/** The `author` field of a record or of its view; no field if there is no authorship. */
+/**
+ * Returns an object to spread into a record or its view: with the field `author`, or empty without
+ * authorship.
+ */
 export const authorOf = ({ author }: { author?: Authorship | undefined }): { author?: Authorship } =>
   author === undefined
     ? {}
@@ -139,7 +143,10 @@ export const authorOf = ({ author }: { author?: Authorship | undefined }): { aut
         },
       }
 
-/** The `author` field of a ledger entry's `data`; no field if there is no authorship. */
+/**
+ * Returns an object to spread into a ledger entry's `data`: with the field `author`, which has the
+ * signature's hash, or empty without authorship.
+ */
 export const authorData = (author: Authorship | undefined): PendingEntry['data'] =>
   author === undefined
     ? {}

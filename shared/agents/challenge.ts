@@ -45,7 +45,12 @@ const BODY_BYTES = 24
 const MAC_BYTES = 16
 const ID_PATTERN = /^[A-Za-z0-9_-]{54}$/
 
-/** A new challenge of `difficultyBits`, valid for 10 minutes from `nowMs`. */
+/**
+ * Makes a challenge that expires CHALLENGE_TTL_MS after `nowMs`. Nothing is stored.
+ *
+ * @param secret hex
+ * @param difficultyBits leading zero bits that its proof of work takes
+ */
 export function makeChallenge(secret: string, nowMs: number, difficultyBits: number): Challenge {
   const body = Buffer.alloc(BODY_BYTES)
   body.writeUInt8(PURPOSE_REGISTRATION, 0)
@@ -53,37 +58,45 @@ export function makeChallenge(secret: string, nowMs: number, difficultyBits: num
   body.writeUInt8(difficultyBits, 2)
   body.writeUIntBE(unixSeconds(nowMs + CHALLENGE_TTL_MS), 3, 5)
   randomBytes(16).copy(body, 8)
-  return derive(secret, body)
+  return deriveChallenge(secret, body)
 }
 
 /**
- * The challenge behind an id, or undefined for an id that this service did not make. The caller checks
- * whether it has expired.
+ * Returns the challenge of an id, or undefined if the id was not made with this secret by this version of the
+ * puzzles. The caller checks whether it has expired.
+ *
+ * @param secret hex
  */
 export function parseChallengeId(secret: string, challengeId: string): Challenge | undefined {
   if (!ID_PATTERN.test(challengeId)) return undefined
   const bytes = Buffer.from(challengeId, 'base64url')
   const body = bytes.subarray(0, BODY_BYTES)
   if (bytes.length !== BODY_BYTES + MAC_BYTES || bytes.toString('base64url') !== challengeId) return undefined
-  if (!timingSafeEqual(bytes.subarray(BODY_BYTES), derivation(secret, 'id', body).subarray(0, MAC_BYTES)))
+  if (!timingSafeEqual(bytes.subarray(BODY_BYTES), deriveBytes(secret, 'id', body).subarray(0, MAC_BYTES)))
     return undefined
   if (body[0] !== PURPOSE_REGISTRATION || body[1] !== PUZZLE_VERSION) return undefined
-  return derive(secret, body)
+  return deriveChallenge(secret, body)
 }
 
-function derive(secret: string, body: Buffer): Challenge {
-  const mac = derivation(secret, 'id', body).subarray(0, MAC_BYTES)
+/** Derives all of a challenge from bytes 0–23 of its id. */
+function deriveChallenge(secret: string, body: Buffer): Challenge {
+  const mac = deriveBytes(secret, 'id', body).subarray(0, MAC_BYTES)
   return {
     challengeId: Buffer.concat([body, mac]).toString('base64url'),
     key: body.subarray(8).toString('hex'),
-    puzzle: makePuzzle(derivation(secret, 'puzzle', body)),
-    prefix: derivation(secret, 'prefix', body).toString('hex').slice(0, PREFIX_LENGTH),
+    puzzle: makePuzzle(deriveBytes(secret, 'puzzle', body)),
+    prefix: deriveBytes(secret, 'prefix', body).toString('hex').slice(0, PREFIX_LENGTH),
     difficultyBits: body.readUInt8(2),
     expiresAt: body.readUIntBE(3, 5),
   }
 }
 
-/** Derives 32 bytes; each use has its own label, so that no derived value reveals another. */
-function derivation(secret: string, label: string, body: Buffer): Buffer {
+/**
+ * Returns HMAC-SHA-256(secret, label 00 body), 32 bytes. Each use has its own label, so that no derived value
+ * reveals another.
+ *
+ * @param secret hex
+ */
+function deriveBytes(secret: string, label: string, body: Buffer): Buffer {
   return createHmac('sha256', Buffer.from(secret, 'hex')).update(`${label}\0`).update(body).digest()
 }

@@ -28,13 +28,13 @@ export function looksRandom(token: string): boolean {
   return new Set(secret).size >= MIN_DIFFERENT && (secret + secret).indexOf(secret, 1) === secret.length
 }
 
-/** The look-up key: the token's first 16 hex characters. The rest is the secret. */
+/** Returns a token's look-up key: its first 16 hex characters, which are no secret; the rest is. */
 export function tokenKey(token: string): string {
   return token.slice(3, 3 + TOKEN_KEY_LENGTH)
 }
 
 /**
- * The form of a token to be stored, with a fresh salt.
+ * Returns the form of a token in which it is stored, with a fresh salt.
  *
  * @throws TypeError if `token` isn't in the form of a token
  */
@@ -44,11 +44,12 @@ export function toStoredToken(token: string): StoredToken {
   return { token_key: tokenKey(token), token_salt: salt, token_hash: hashToken(salt, token) }
 }
 
-/** Whether `token` is the stored one, compared in constant time. */
-export function isToken(token: string, stored: StoredToken): boolean {
+/** Whether `token` is the one that is stored, compared in constant time. */
+export function isStoredToken(token: string, stored: StoredToken): boolean {
   return timingSafeEqual(Buffer.from(hashToken(stored.token_salt, token)), Buffer.from(stored.token_hash))
 }
 
+/** Returns SHA-256 of the salt's text and the token, as 64 lower-case hex characters. */
 function hashToken(salt: string, token: string): string {
   return hash('sha256', `${salt}${token}`, 'hex')
 }

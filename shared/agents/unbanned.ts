@@ -2,9 +2,10 @@ import { MAX_LIST_PAGES } from '../foundation/limits.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import type { AgentStore } from './agent-store.ts'
 
-/** Where a list continues, and which agents' records it leaves out. */
+/** Where a list continues: after a record, without the records of some agents. */
 export interface Past<Listed> {
   after: Listed
+  /** Ids of the agents whose records are left out. */
   notBy: readonly string[]
 }
 
@@ -13,14 +14,18 @@ export interface ListBounds<Listed> {
   begin?: Listed | undefined
   /** The most records of one agent in the list. */
   perAgent?: number | undefined
-  /** Agents whose records the list has, most likely: whether they are banned is asked while it is read. */
+  /**
+   * Ids of agents who most likely wrote what the list has. Whether these are banned is read at the same time
+   * as the list, which saves a query after it.
+   */
   expected?: readonly string[]
 }
 
 /**
- * Reads a list without the records of banned agents, and with at most `perAgent` of each other agent. Records
- * that are left out are made up for from further down, past everything by the same agents, so one agent's
- * flood doesn't crowd out the others. It gives up after MAX_LIST_PAGES reads.
+ * Reads up to `limit` records of a list, without those of banned agents, and with at most `perAgent` of each
+ * other agent. Further records take the place of those that are left out; they are read without the agents
+ * whose records are left out, so one agent's flood doesn't crowd out the others. After MAX_LIST_PAGES reads
+ * it returns what it has.
  *
  * @param read reads the list in its order, from its beginning or past a record
  */
@@ -31,32 +36,36 @@ export async function listUnbanned<Listed extends { _id: string; agent_id: strin
   { begin, perAgent = Number.POSITIVE_INFINITY, expected = [] }: ListBounds<Listed> = {},
 ): Promise<Listed[]> {
   const kept: Listed[] = []
-  /** Agents whose further records are left out. */
-  const done = new Set<string>()
-  const shown = new Map<string, number>()
+  /** Agents whose further records are left out: banned ones, and those with `perAgent` records. */
+  const leftOut = new Set<string>()
+  /** By agent, how many of its records are kept. */
+  const keptOf = new Map<string, number>()
   let past: Past<Listed> | undefined = begin === undefined ? undefined : { after: begin, notBy: [] }
   for (let page = 0; page < MAX_LIST_PAGES; page++) {
-    const asked = page === 0 ? expected : []
-    const [listed, banned] = await Promise.all([read(limit, past), agents.findBanned(asked)])
+    const askedEarly = page === 0 ? expected : []
+    const [listed, banned] = await Promise.all([read(limit, past), agents.findBanned(askedEarly)])
     const authors = new Set(listed.map(({ agent_id: agentId }) => agentId))
-    for (const agentId of asked) authors.delete(agentId)
-    for (const agentId of [...banned, ...(await agents.findBanned([...authors]))]) done.add(agentId)
+    for (const agentId of askedEarly) authors.delete(agentId)
+    for (const agentId of [...banned, ...(await agents.findBanned([...authors]))]) leftOut.add(agentId)
     for (const record of listed) {
-      if (done.has(record.agent_id)) continue
-      const count = (shown.get(record.agent_id) ?? 0) + 1
-      shown.set(record.agent_id, count)
-      if (count >= perAgent) done.add(record.agent_id)
+      if (leftOut.has(record.agent_id)) continue
+      const count = (keptOf.get(record.agent_id) ?? 0) + 1
+      keptOf.set(record.agent_id, count)
+      if (count >= perAgent) leftOut.add(record.agent_id)
       kept.push(record)
     }
     const last = listed.at(-1)
     if (kept.length >= limit || listed.length < limit || last === undefined) break
-    past = { after: last, notBy: [...done] }
+    past = { after: last, notBy: [...leftOut] }
   }
   return kept.slice(0, limit)
 }
 
-/** Marks a record as hidden if its author is banned with everything that it wrote hidden. */
-export async function hideIfBanned<Stored extends Hideable & { agent_id: string; at: number }>(
+/**
+ * Returns a record as it is to be shown: with `hidden_at` set if its author's ban hides everything that the
+ * author wrote, otherwise unchanged. Reads the author; nothing is stored.
+ */
+export async function applyAuthorBan<Stored extends Hideable & { agent_id: string; at: number }>(
   agents: AgentStore,
   record: Stored,
 ): Promise<Stored> {

@@ -34,7 +34,10 @@ const announcementFields = z.object({
 
 export type AnnouncementFields = z.output<typeof announcementFields>
 
-/** Validates an announcement. @throws Refusal `invalid_field` that names the field at fault */
+/**
+ * Validates an announcement and returns its fields. @throws Refusal `invalid_field`, naming the field at
+ * fault
+ */
 export function checkAnnouncement(fields: AnnouncementFields): AnnouncementFields {
   const result = announcementFields.safeParse(fields)
   if (result.success) return result.data
@@ -47,6 +50,7 @@ export function checkAnnouncement(fields: AnnouncementFields): AnnouncementField
  * Stores an announcement with its ledger entry in one insert, and enqueues its signing by the worker that has
  * the seal key. It is listed once it is signed. If the job is lost, the sweep enqueues it again.
  *
+ * @returns the announcement, without a signature
  * @throws Refusal as checkAnnouncement()
  */
 export async function announce(ctx: Context, fields: AnnouncementFields): Promise<AnnouncementRecord> {
@@ -84,6 +88,7 @@ export async function enqueueUnsignedAnnouncements(ctx: Context): Promise<void> 
 
 const UNSIGNED_AT_ONCE = 100
 
+/** Enqueues the signing of one announcement; while its job waits, no second one is added. */
 async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
   await ctx.queues.enqueue('sign-announcement', { announcement_id: id }, { debounceId: id })
 }
@@ -91,11 +96,12 @@ async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
 /**
  * Signs one announcement with the seal key, if it has no signature yet. Anyone with write access to the
  * database could add a document, so the document alone isn't trusted: a numbered ledger entry must commit to
- * it, and its time must be recent. Each id is signed for one text only; the text is stored beside the seal
- * memory before it is signed.
+ * it, and its time must be recent. Each id is signed for one text only: the text is remembered in the file of
+ * the seal memory before it is signed.
  *
  * @returns true if it was signed; false if this process has no key, if there is nothing to sign, or if the
  *   announcement must not be signed, which is logged and counted as an anomaly
+ * @param@param watch for tests: called before and after each write
  * @throws Error if its entry still has no number after RECEIPT_WAIT_MS; as openSigner()
  */
 export async function signAnnouncement(ctx: Context, id: string, watch?: WatchStep): Promise<boolean> {
@@ -112,17 +118,16 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
   try {
     await refuseCopy(ctx.database.connection, `${id} is not signed`)
     requireSealMemory(signer)
-    expectCommitted(announcement, entry)
-    const fault = findTimeFault(ctx, announcement.at)
-    if (fault !== undefined) throw new SealError(`${id} is not signed: ${fault.sentence}`)
+    requireCommitted(announcement, entry)
+    const timeFault = findTimeFault(ctx, announcement.at)
+    if (timeFault !== undefined) throw new SealError(`${id} is not signed: ${timeFault.sentence}`)
     if (unixSeconds(ctx.now()) - announcement.at > MAX_ANNOUNCEMENT_AGE_MS / SECOND_MS)
       throw new SealError(
         `${id} is not signed: its time ${announcement.at} is too long ago; announce it again`,
       )
-    await rememberSignedAnnouncement(signer.memoryFile, id, announcementPayload(announcement), watch)
-    const signature = Buffer.from(ed25519Sign(announcementPayload(announcement), signer.key)).toString(
-      'base64',
-    )
+    const payload = announcementPayload(announcement)
+    await rememberSignedAnnouncement(signer.memoryFile, id, payload, watch)
+    const signature = Buffer.from(ed25519Sign(payload, signer.key)).toString('base64')
     return await performStep(watch, 'announcement', () =>
       ctx.announcements.setSignature(id, { signature, pubkey: signer.pubkey }),
     )
@@ -136,7 +141,11 @@ export async function signAnnouncement(ctx: Context, id: string, watch?: WatchSt
   }
 }
 
-/** Waits for the announcement's entry to get a number, which takes about a second. */
+/**
+ * Waits for the announcement's entry to get a number, which takes about a second, and returns the entry.
+ *
+ * @throws Error after RECEIPT_WAIT_MS
+ */
 async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
   const deadlineMs = performance.now() + RECEIPT_WAIT_MS
   for (;;) {
@@ -148,7 +157,12 @@ async function waitForEntry(ctx: Context, id: string): Promise<EntryRecord> {
   }
 }
 
-/** Waits for the seal memory's lock: while seals are signed, another job holds it for a moment. */
+/**
+ * Opens the signer, waiting for the lock of the seal memory, which another job holds for a moment while it
+ * signs seals.
+ *
+ * @returns undefined if another still holds it after RECEIPT_WAIT_MS
+ */
 async function waitForSigner(
   ctx: Context,
   watch: WatchStep | undefined,
@@ -164,7 +178,7 @@ async function waitForSigner(
 const WAIT_STEP_MS = 100
 
 /** @throws SealError unless the ledger entry commits to the announcement and has the same time */
-function expectCommitted(announcement: AnnouncementRecord, { kind, at, data, _id }: EntryRecord): void {
+function requireCommitted(announcement: AnnouncementRecord, { kind, at, data, _id }: EntryRecord): void {
   const isCommitted =
     kind === 'announcement' &&
     at === announcement.at &&
@@ -174,6 +188,7 @@ function expectCommitted(announcement: AnnouncementRecord, { kind, at, data, _id
     throw new SealError(`${announcement._id} is not signed: its entry ${_id} does not commit to it`)
 }
 
+/** Whether a commitment from the ledger opens to this announcement. */
 function isCommitmentTo(announcement: AnnouncementRecord, commitment: unknown): boolean {
   const { _id: id, salt } = announcement
   return isOpenedBy(
@@ -183,4 +198,5 @@ function isCommitmentTo(announcement: AnnouncementRecord, commitment: unknown): 
   )
 }
 
+/** Returns the source that identifies an announcement's ledger entry. */
 const entrySource = (id: string): string => `${id}/announcement`

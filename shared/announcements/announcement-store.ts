@@ -21,6 +21,7 @@ const announcementSchema = new Schema<AnnouncementRecord>(
 announcementSchema.index({ signature: 1, _id: 1 })
 announcementSchema.index(...PENDING_INDEX)
 
+/** Creates the store of announcements. */
 export function createAnnouncementStore(connection: Connection) {
   const announcements = connection.model<AnnouncementRecord>('Announcement', announcementSchema)
   return {
@@ -28,7 +29,7 @@ export function createAnnouncementStore(connection: Connection) {
     async insert(announcement: AnnouncementRecord): Promise<void> {
       await announcements.insertMany([announcement], { lean: true })
     },
-    /** Reads an announcement as a majority has it. */
+    /** Reads an announcement as a majority of the database has it; undefined if there is none. */
     async find(id: string): Promise<AnnouncementRecord | undefined> {
       return (
         (await announcements
@@ -38,7 +39,7 @@ export function createAnnouncementStore(connection: Connection) {
           .lean<AnnouncementRecord>()) ?? undefined
       )
     },
-    /** Ids of unsigned announcements, oldest first. */
+    /** Lists the ids of unsigned announcements, oldest first. */
     async listUnsigned(limit: number): Promise<string[]> {
       const found = await announcements
         .find({ signature: { $exists: false } }, { _id: 1 })
@@ -59,7 +60,8 @@ export function createAnnouncementStore(connection: Connection) {
       )
     },
     /**
-     * Signed announcements, newest first. Unsigned ones are few, so the scan along `_id` skips next to none.
+     * Lists signed announcements, newest first. Unsigned ones are few, so a scan along `_id` skips next to
+     * none.
      */
     async listSigned(limit: number): Promise<SignedAnnouncement[]> {
       return announcements

@@ -36,8 +36,8 @@ export const announcementView = z
   .meta({ id: 'Announcement' })
 
 /**
- * The bytes that an announcement's signature covers: the UTF-8 of the canonical JSON of its `at`, `id`,
- * `kind` and `text`.
+ * Returns the bytes that an announcement's signature covers: the UTF-8 of the canonical JSON of its `at`,
+ * `id`, `kind` and `text`.
  */
 export function announcementPayload(
   announcement: Pick<AnnouncementRecord, '_id' | 'at' | 'kind' | 'text'>,
@@ -53,7 +53,7 @@ export function announcementPayload(
   )
 }
 
-/** What the ledger commits to for an announcement. */
+/** Returns what an announcement's ledger entry commits to, without its id. */
 export function announcementContent(announcement: Pick<AnnouncementRecord, 'kind' | 'text'>) {
   return { kind: announcement.kind, text: announcement.text }
 }

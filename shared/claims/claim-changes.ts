@@ -46,16 +46,17 @@ export type RecordedVerdict = NewVerdict &
  */
 export type Recorded = { claim: ClaimRecord; verdict?: RecordedVerdict } | undefined
 
+/** Returns a key of claim and agent: an agent has one standing verdict on a claim. */
 const standingKey = (verdict: Pick<VerdictRecord, 'claim_id' | 'agent_id'>): string =>
   `${verdict.claim_id} ${verdict.agent_id}`
 
 /**
- * Applies a group of changes, one after the other, and gives their results and the fewest writes that store
- * them.
+ * Computes what a group of changes does, applied one after the other; nothing is stored.
  *
  * @param claims the stored claims that the group's verdicts name
  * @param standing stored verdicts on these claims by the group's agents that are not superseded
  * @param unendorsed by agent id, how many unendorsed proposals each author of a proposal of the group has
+ * @returns for each change its result, in order, and the fewest writes that store them all
  */
 export function applyChanges(
   changes: readonly Change[],
@@ -65,6 +66,7 @@ export function applyChanges(
   nowSeconds: number,
 ): { recorded: Recorded[]; writes: Writes } {
   const stored = new Map(claims.map((claim) => [claim._id, claim]))
+  /** The claims after the changes so far. */
   const present = new Map(stored)
   const standingBy = new Map<string, { _id: string; outcome: Outcome; inGroup?: RecordedVerdict }>(
     standing.map((verdict) => [standingKey(verdict), verdict]),
@@ -72,7 +74,8 @@ export function applyChanges(
   const proposals = new Map(unendorsed)
   const writes: Writes = { claims: [], verdicts: [], supersededIds: [], moved: [], counts: new Map() }
 
-  function record(change: Change): Recorded {
+  /** Applies one change: adds its writes, and returns its result. */
+  function apply(change: Change): Recorded {
     if ('claim' in change) {
       if (change.claim.kind === PROPOSAL) {
         const existing = proposals.get(change.claim.agent_id) ?? 0
@@ -80,7 +83,7 @@ export function applyChanges(
         proposals.set(change.claim.agent_id, existing + 1)
       }
       writes.claims.push(change.claim)
-      count(writes.counts, change.claim.agent_id, 'claims', change.claim.status, 1)
+      addToCount(writes.counts, change.claim.agent_id, 'claims', change.claim.status, 1)
       return { claim: change.claim }
     }
     const claim = present.get(change.verdict.claim_id)
@@ -104,28 +107,28 @@ export function applyChanges(
     return { claim: after, verdict: { ...verdict } }
   }
 
-  const recorded = changes.map(record)
+  const recorded = changes.map(apply)
   for (const [id, before] of stored) {
     const after = present.get(id)
     if (after === undefined || after === before) continue
     writes.moved.push({ before, after })
     if (after.status !== before.status) {
-      count(writes.counts, before.agent_id, 'claims', before.status, -1)
-      count(writes.counts, before.agent_id, 'claims', after.status, 1)
+      addToCount(writes.counts, before.agent_id, 'claims', before.status, -1)
+      addToCount(writes.counts, before.agent_id, 'claims', after.status, 1)
     }
-    for (const outcome of OUTCOMES)
-      count(
-        writes.counts,
-        before.agent_id,
-        'verdicts',
-        outcome,
-        after.standing[outcome] - before.standing[outcome],
-      )
+    for (const outcome of OUTCOMES) {
+      const difference = after.standing[outcome] - before.standing[outcome]
+      addToCount(writes.counts, before.agent_id, 'verdicts', outcome, difference)
+    }
   }
   return { recorded, writes }
 }
 
-/** The claim after a verdict by an agent other than its author. */
+/**
+ * Returns the claim after a verdict by an agent other than its author.
+ *
+ * @param earlier the outcome of the agent's verdict that this one supersedes, if there is one
+ */
 function afterVerdict(
   claim: ClaimRecord,
   earlier: Outcome | undefined,
@@ -139,16 +142,21 @@ function afterVerdict(
   return { ...claim, standing, status: statusAt({ ...claim, standing }, nowSeconds) }
 }
 
-function count<Of extends keyof CountChange>(
+/**
+ * Adds to one of an agent's counts.
+ *
+ * @param kind counts of its claims by status, or of verdicts on them by outcome
+ */
+function addToCount<Kind extends keyof CountChange>(
   counts: Map<string, CountChange>,
   agentId: string,
-  of: Of,
-  name: keyof CountChange[Of] & string,
-  by: number,
+  kind: Kind,
+  name: keyof CountChange[Kind] & string,
+  difference: number,
 ): void {
-  if (by === 0) return
+  if (difference === 0) return
   const change = counts.get(agentId) ?? { claims: {}, verdicts: {} }
   counts.set(agentId, change)
-  const group = change[of] as Record<string, number>
-  group[name] = (group[name] ?? 0) + by
+  const countsOfKind = change[kind] as Record<string, number>
+  countsOfKind[name] = (countsOfKind[name] ?? 0) + difference
 }

@@ -1,11 +1,11 @@
 import { spendAllowance } from '../agents/allowance-service.ts'
-import { hideIfBanned } from '../agents/unbanned.ts'
+import { applyAuthorBan } from '../agents/unbanned.ts'
 import { authorData, authorOf, readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
 import type { SeenLog } from '../crypto/author.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { isOutage, Overtaken, requireChanged, type Session, unlessOvertaken } from '../servers/database.ts'
-import { tell, type EventMark } from '../events/mark.ts'
+import { makeMark, type EventMark } from '../events/mark.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { createGroups, performEachAlone, type Outcomes } from '../servers/group-commit.ts'
 import { newId } from '../foundation/ids.ts'
@@ -35,7 +35,7 @@ import {
 type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
 
 /**
- * Records a claim with its ledger entry, and counts it on its author's record.
+ * Stores a claim with its ledger entry, counts it on its author's record, and returns it.
  *
  * @param fields `resolve_by` in Unix seconds
  * @throws Refusal `invalid_field` for a past `resolve_by`, and as readAuthorship(); `wrong_state` if its
@@ -85,7 +85,7 @@ export async function makeClaim(
   return claim
 }
 
-/** All of it is in the record. */
+/** Makes a claim's ledger entry, from its record alone. */
 export function claimEntry(claim: ClaimRecord): PendingEntry {
   const { _id: id, agent_id, at, resolve_by: resolveBy, salt, author } = claim
   return {
@@ -107,6 +107,7 @@ export function claimEntry(claim: ClaimRecord): PendingEntry {
  * stays on record. A verdict by the claim's author is recorded but doesn't count. The verdict, the
  * supersession, the claim's status and its author's counts change in one transaction.
  *
+ * @returns the verdict, and the claim after it, hidden if its author's ban hides it
  * @throws Refusal `no_such_claim`; `wrong_state` if the agent has used up today's allowance; `unavailable`;
  *   as readAuthorship()
  */
@@ -137,7 +138,7 @@ export async function recordVerdict(
   const recorded = await recorderOf(ctx)({ verdict })
   if (recorded?.verdict === undefined)
     throw new Refusal('no_such_claim', 'There is no claim with this id.', { field: 'claim_id' })
-  return { claim: await hideIfBanned(ctx.agents, recorded.claim), verdict: recorded.verdict }
+  return { claim: await applyAuthorBan(ctx.agents, recorded.claim), verdict: recorded.verdict }
 }
 
 /** Concurrent transactions of claims and verdicts in one process. */
@@ -146,15 +147,16 @@ const TRANSACTIONS_AT_ONCE = 3
 const CACHED_AUTHORS = 10_000
 
 /**
- * Records claims and verdicts in groups, one transaction a group. Each change touches the counts of one
- * author, and of two transactions that touch the same counts one must retry; so changes that concern one
- * author are never in two concurrent transactions of this process. As long as a claim's author isn't cached,
- * its verdicts are kept apart by the claim alone. Any conflict that this misses, such as one with another
- * process, is noticed by the database.
+ * Returns a context's function that stores claims and verdicts in groups, one transaction a group; it
+ * resolves with a change's result. Each change touches the counts of one author, and of two transactions that
+ * touch the same counts one must retry; so changes that concern one author are never in two concurrent
+ * transactions of this process. As long as a claim's author isn't cached, its verdicts are kept apart by the
+ * claim alone. Any conflict that this misses, such as one with another process, is noticed by the database.
  */
 const recorderOf = oncePer((ctx: Context): ((change: Change) => Promise<Recorded>) => {
   const authors = new Map<string, string>()
-  const aboutClaim = (claimId: string): string[] => {
+  /** Returns what a verdict on this claim may conflict about: the claim, and its author's counts. */
+  const keysOfClaim = (claimId: string): string[] => {
     const author = authors.get(claimId)
     return author === undefined ? [claimId] : [claimId, author]
   }
@@ -167,18 +169,27 @@ const recorderOf = oncePer((ctx: Context): ((change: Change) => Promise<Recorded
     {
       patienceMs: ctx.config.requestMs,
       atOnce: TRANSACTIONS_AT_ONCE,
-      keysOf: (change) => ('claim' in change ? [change.claim.agent_id] : aboutClaim(change.verdict.claim_id)),
+      keysOf: (change) =>
+        'claim' in change ? [change.claim.agent_id] : keysOfClaim(change.verdict.claim_id),
     },
   )
 })
 
-/** A claim's author never changes, so nothing in the cache grows stale. */
+/**
+ * Adds a claim's author to the cache, in which the oldest gives way. A claim's author never changes, so
+ * nothing in it grows stale.
+ */
 function cacheAuthor(authors: Map<string, string>, recorded: Recorded): void {
   if (recorded === undefined || authors.has(recorded.claim._id)) return
   if (authors.size === CACHED_AUTHORS) authors.delete(authors.keys().next().value as string)
   authors.set(recorded.claim._id, recorded.claim.agent_id)
 }
 
+/**
+ * Stores changes in one transaction; if that fails and has stored nothing, each in one of its own.
+ *
+ * @throws an outage of the database, and a Refusal
+ */
 async function recordGroup(ctx: Context, changes: Change[]): Promise<Outcomes<Recorded>> {
   try {
     return (await recordChanges(ctx, changes)).map((value) => ({ status: 'fulfilled', value }))
@@ -190,8 +201,11 @@ async function recordGroup(ctx: Context, changes: Change[]): Promise<Outcomes<Re
 }
 
 /**
- * Stores a group of changes in one transaction. The records that they depend on are read before; each write
- * is conditional on what was read. On a conflict nothing is stored and the whole group is applied again.
+ * Stores a group of changes in one transaction, and returns their results. The records that they depend on
+ * are read before; each write is conditional on what was read. On a conflict nothing is stored and the whole
+ * group is applied again.
+ *
+ * @throws Refusal `unavailable` if conflicts go on for as long as the database may take
  */
 async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<Recorded[]> {
   const newVerdicts = changes.flatMap((change) => ('verdict' in change ? [change.verdict] : []))
@@ -205,7 +219,7 @@ async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<
   const untilMs = performance.now() + ctx.config.databaseMs
   do {
     const [claims, standing, unendorsed] = await Promise.all([
-      newVerdicts.length === 0 ? [] : ctx.claims.findAll(newVerdicts),
+      newVerdicts.length === 0 ? [] : ctx.claims.findJudged(newVerdicts),
       newVerdicts.length === 0 ? [] : ctx.claims.findStandingVerdicts(newVerdicts),
       ctx.claims.countUnendorsed(proposers),
     ])
@@ -218,7 +232,13 @@ async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<
   )
 }
 
-/** @returns false on a conflict; then nothing is stored */
+/**
+ * Stores the writes of a group of changes in one transaction.
+ *
+ * @param claims the claims that the group's verdicts name, as they were read
+ * @param unendorsed by agent id, the number of unendorsed proposals, as it was read
+ * @returns false on a conflict; then nothing is stored
+ */
 async function storeChanges(
   ctx: Context,
   writes: Writes,
@@ -226,8 +246,10 @@ async function storeChanges(
   unendorsed: ReadonlyMap<string, number>,
 ): Promise<boolean> {
   if (writes.claims.length === 0 && writes.verdicts.length === 0) return true
-  const judged = new Map(claims.map((claim) => [claim._id, claim]))
-  const verdicts = writes.verdicts.map((verdict) => withEntry(verdict, judged.get(verdict.claim_id)))
+  const claimsById = new Map(claims.map((claim) => [claim._id, claim]))
+  const verdicts = writes.verdicts.map((verdict) =>
+    toVerdictRecord(verdict, claimsById.get(verdict.claim_id)),
+  )
   const storing = ctx.database.transaction(async (session) => {
     // Making or endorsing a proposal also writes its author's counts, so a concurrent one conflicts with this
     // transaction: what is read here still holds at the commit.
@@ -240,7 +262,11 @@ async function storeChanges(
   return unlessOvertaken(storing, STANDING_VERDICT_KEY)
 }
 
-function withEntry(
+/**
+ * Returns the record of a new verdict, with its pending ledger entry, and a mark for the claim's author
+ * unless that is who gave it.
+ */
+function toVerdictRecord(
   { supersedes, ...verdict }: RecordedVerdict,
   claim: ClaimRecord | undefined,
 ): VerdictRecord {
@@ -258,12 +284,20 @@ function withEntry(
   }
   const kind = claim?.kind === PROPOSAL && outcome === 'true' ? 'endorsement' : 'verdict'
   const tells =
-    claim === undefined || by_author ? [] : [tell(claim.agent_id, kind, id, { claim_id, agent_id, outcome })]
+    claim === undefined || by_author
+      ? []
+      : [makeMark(claim.agent_id, kind, id, { claim_id, agent_id, outcome })]
   return { ...verdict, tells, pending: [{ source: `${id}/verdict`, at, kind: 'verdict', data }] }
 }
 
-/** Changes a claim's status and the counts on its author's record. */
-async function move(
+/**
+ * Changes a claim's status and the counts on its author's record.
+ *
+ * @param accepted for a proposal that is accepted: when, and what is stored with it
+ * @returns the claim with the new status
+ * @throws Overtaken if the claim has changed since it was read
+ */
+async function changeStatus(
   ctx: Context,
   claim: ClaimRecord,
   status: ClaimStatus,
@@ -276,15 +310,15 @@ async function move(
   return { ...claim, status }
 }
 
-/** Changes the status of open claims whose `resolve_by` has passed to `overdue`, at most `limit` of them. */
-export async function moveOverdueClaims(ctx: Context, limit = 500): Promise<void> {
+/** Sets the status of open claims whose `resolve_by` has passed to `overdue`; of at most `limit` claims. */
+export async function markOverdueClaims(ctx: Context, limit = 500): Promise<void> {
   const nowSeconds = unixSeconds(ctx.now())
   const due = await ctx.claims.listComingOverdue(nowSeconds, limit)
   for (const { _id } of due) {
     await ctx.database.transaction(async (session) => {
       const claim = await ctx.claims.find(_id, session)
       if (claim === undefined || claim.status !== 'open' || statusAt(claim, nowSeconds) !== 'overdue') return
-      await move(ctx, claim, 'overdue', session)
+      await changeStatus(ctx, claim, 'overdue', session)
     })
   }
 }
@@ -294,6 +328,7 @@ export async function moveOverdueClaims(ctx: Context, limit = 500): Promise<void
  * transaction.
  *
  * @param days whole days to credit
+ * @returns the proposal afterwards
  * @throws Refusal `invalid_field` for other `days`; `no_such_claim`; `wrong_state` if the claim isn't a
  *   proposal or was accepted before
  */
@@ -332,10 +367,10 @@ export async function acceptProposal(ctx: Context, claimId: string, days: number
       kind: 'proposal_accepted',
       data: { claim_id: claimId, agent_id: author._id, days },
     }
-    const accepted = await move(ctx, claim, 'accepted', session, {
+    const accepted = await changeStatus(ctx, claim, 'accepted', session, {
       at,
       entries: [acceptance, credit],
-      tells: [tell(author._id, 'proposal_accepted', claimId, { days })],
+      tells: [makeMark(author._id, 'proposal_accepted', claimId, { days })],
     })
     return { ...accepted, accepted_at: at }
   })

@@ -105,6 +105,7 @@ export interface ClaimFilter {
 /** The writes of a group of claims and verdicts, with the verdicts' entries. */
 export type ClaimWrites = Pick<Writes, 'claims' | 'supersededIds' | 'moved'> & { verdicts: VerdictRecord[] }
 
+/** Creates the store of claims and verdicts. */
 export function createClaimStore(connection: Connection) {
   const claims = connection.model<ClaimRecord>('Claim', claimSchema)
   const verdicts = connection.model<VerdictRecord>('Verdict', verdictSchema)
@@ -114,27 +115,31 @@ export function createClaimStore(connection: Connection) {
   const findById = createIdLookUp(raw)
   return {
     models: { claims, verdicts },
+    /** Reads a claim, hidden or not; undefined if there is none with this id. */
     async find(claimId: string, session?: Session): Promise<ClaimRecord | undefined> {
       if (session === undefined) return findById(claimId)
       return (await claims.findOne({ _id: claimId }, null, { session }).lean<ClaimRecord>()) ?? undefined
     },
-    /** The claims that verdicts name; a claim that doesn't exist is left out. */
-    findAll: (of: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]> =>
+    /** Reads the claims that these verdicts are on; a claim that doesn't exist is left out. */
+    findJudged: (onClaims: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]> =>
       raw()
-        .find({ _id: { $in: [...new Set(of.map(({ claim_id: id }) => id))] } }, { batchSize: of.length + 1 })
+        .find(
+          { _id: { $in: [...new Set(onClaims.map(({ claim_id: id }) => id))] } },
+          { batchSize: onClaims.length + 1 },
+        )
         .toArray(),
     /**
-     * Standing verdicts by any of the given agents on any of the given claims, so also of pairs that aren't
-     * among the given ones.
+     * Reads the standing verdicts by any of the given agents on any of the given claims, so also of pairs
+     * that aren't among the given ones.
      */
     findStandingVerdicts: (
-      of: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[],
+      pairs: readonly Pick<VerdictRecord, 'claim_id' | 'agent_id'>[],
     ): Promise<VerdictRecord[]> =>
       rawVerdicts()
         .find(
           {
-            claim_id: { $in: [...new Set(of.map(({ claim_id: id }) => id))] },
-            agent_id: { $in: [...new Set(of.map(({ agent_id: id }) => id))] },
+            claim_id: { $in: [...new Set(pairs.map(({ claim_id: id }) => id))] },
+            agent_id: { $in: [...new Set(pairs.map(({ agent_id: id }) => id))] },
             superseded: false,
           },
           {
@@ -144,7 +149,14 @@ export function createClaimStore(connection: Connection) {
           },
         )
         .toArray(),
-    /** Stores a group of changes. @returns false on a conflict; the caller must abort */
+    /**
+     * Stores a group of changes in the session's transaction: inserts claims and verdicts, marks verdicts as
+     * superseded, and sets the status and counts of claims that verdicts have moved.
+     *
+     * @returns false if a record has changed since it was read; the caller must abort
+     * @throws a duplicate-key error if another verdict of an agent on the same claim was stored meanwhile;
+     *   the caller must abort
+     */
     async write(changes: ClaimWrites, session: Session): Promise<boolean> {
       if (changes.claims.length > 0) await raw().insertMany(changes.claims, { session })
       // Before the insert: the unique index allows an agent one standing verdict on a claim.
@@ -170,13 +182,15 @@ export function createClaimStore(connection: Connection) {
       return true
     },
     /**
-     * By agent id, the number of the agent's proposals that are neither endorsed nor accepted, counted up to
+     * Counts for each agent its proposals that are neither endorsed nor accepted, up to
      * MAX_UNENDORSED_PROPOSALS + 1.
+     *
+     * @returns the numbers by agent id
      */
     async countUnendorsed(agentIds: readonly string[], session?: Session): Promise<Map<string, number>> {
       const counts = new Map<string, number>()
       for (const agentId of agentIds) {
-        const own = {
+        const unendorsed = {
           kind: PROPOSAL,
           agent_id: agentId,
           'standing.true': 0,
@@ -187,13 +201,18 @@ export function createClaimStore(connection: Connection) {
           limit: MAX_UNENDORSED_PROPOSALS + 1,
           ...within(session),
         }
-        counts.set(agentId, await raw().countDocuments(own, options))
+        counts.set(agentId, await raw().countDocuments(unendorsed, options))
       }
       return counts
     },
-    /** @returns false if the claim was in that state already, or doesn't exist */
+    /** Hides a claim or shows it again. @returns false if it was in that state already, or doesn't exist */
     setHidden: createSetHidden(claims),
-    /** Claims that are not hidden, newest first. The filter's `status` is that at `nowSeconds`. */
+    /**
+     * Lists claims that are not hidden, newest first; whether their author is banned isn't read.
+     *
+     * @param filter its `status` is that at `nowSeconds`
+     * @param past lists claims after a record, without some authors
+     */
     async list(
       filter: ClaimFilter,
       nowSeconds: number,
@@ -206,7 +225,11 @@ export function createClaimStore(connection: Connection) {
       const query = { $and: [NOT_HIDDEN, below, byAgent, byKind, statusFilter(filter.status, nowSeconds)] }
       return raw().find(query, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
     },
-    /** Proposals that are not hidden, by descending number of endorsements, newest first among equals. */
+    /**
+     * Lists proposals that are not hidden, by descending number of endorsements, newest first among equals.
+     *
+     * @param past lists proposals after a record, without some authors
+     */
     async listProposals(limit: number, past?: Past<ClaimRecord>): Promise<ClaimRecord[]> {
       const { after } = past ?? {}
       const later =
@@ -231,7 +254,9 @@ export function createClaimStore(connection: Connection) {
     /**
      * Changes a claim's status.
      *
-     * @returns false if its status or counts have changed since `before` was read
+     * @param before the claim as it was read
+     * @param accepted for a proposal that is accepted: when, and what is stored with it
+     * @returns false if the claim's status or counts have changed since; then nothing is stored
      */
     async moveStatus(
       before: ClaimRecord,
@@ -246,7 +271,7 @@ export function createClaimStore(connection: Connection) {
       }
       return (await claims.updateOne(unchangedSince(before), update, { session })).matchedCount === 1
     },
-    /** Open claims whose `resolve_by` has passed, the longest overdue first. */
+    /** Lists claims that are stored as open and whose `resolve_by` has passed, the longest overdue first. */
     async listComingOverdue(nowSeconds: number, limit: number): Promise<ClaimRecord[]> {
       return claims
         .find(comingOverdue(nowSeconds))
@@ -255,18 +280,18 @@ export function createClaimStore(connection: Connection) {
         .hint('coming_overdue')
         .lean<ClaimRecord[]>()
     },
-    /** An agent's claims, hidden ones too, newest first; with `before`, those with a smaller id. */
+    /** Lists an agent's claims, hidden ones too, newest first; with `before`, those with a smaller id. */
     async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<ClaimRecord[]> {
       const filter = { agent_id: agentId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
       return raw().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
     },
-    /** The verdicts on a claim or by an agent, newest first; with `before`, those with a smaller id. */
+    /** Lists the verdicts on a claim or by an agent, newest first; with `before`, those with a smaller id. */
     async listVerdicts(
-      of: Pick<VerdictRecord, 'claim_id'> | Pick<VerdictRecord, 'agent_id'>,
+      onClaimOrByAgent: Pick<VerdictRecord, 'claim_id'> | Pick<VerdictRecord, 'agent_id'>,
       before: string | undefined,
       limit: number,
     ): Promise<VerdictRecord[]> {
-      const filter = { ...of, ...(before === undefined ? {} : { _id: { $lt: before } }) }
+      const filter = { ...onClaimOrByAgent, ...(before === undefined ? {} : { _id: { $lt: before } }) }
       return rawVerdicts().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
     },
   }
@@ -274,19 +299,19 @@ export function createClaimStore(connection: Connection) {
 
 export type ClaimStore = ReturnType<typeof createClaimStore>
 
-/** Leaves out the records of `past.notBy`. */
+/** Returns a filter for claims by agents other than those of `past.notBy`. */
 const notBy = (past: Past<ClaimRecord>) =>
   past.notBy.length === 0 ? {} : { agent_id: { $nin: [...past.notBy] } }
 
 const SHOWN = { projection: { pending: 0, tells: 0 } } as const
 
-/** Filter for claims whose `resolve_by` has passed and whose stored status is still `open`. */
+/** Returns a filter for claims whose `resolve_by` has passed and whose stored status is still `open`. */
 export const comingOverdue = (nowSeconds: number) => ({
   status: 'open' as const,
   resolve_by: { $lte: nowSeconds },
 })
 
-/** Filter for a claim whose status and counts are still those that were read. */
+/** Returns a filter for this claim if its status and counts are still those that were read. */
 function unchangedSince(claim: ClaimRecord) {
   const { _id, status, standing } = claim
   return {
@@ -299,8 +324,8 @@ function unchangedSince(claim: ClaimRecord) {
 }
 
 /**
- * An open claim whose time has passed counts as `overdue` even if the sweep hasn't changed its stored status
- * yet.
+ * Returns a filter for claims of a status at a time; undefined: of any. An open claim whose time has passed
+ * is `overdue` even if the sweep hasn't changed its stored status yet.
  */
 function statusFilter(status: ClaimStatus | undefined, nowSeconds: number): Record<string, unknown> {
   if (status === undefined) return {}

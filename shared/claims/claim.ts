@@ -59,18 +59,18 @@ export interface VerdictRecord extends Ledgered, Telling {
 }
 
 /**
- * A claim's status at a time. It summarizes the verdicts and says nothing about the truth: `open` without a
- * verdict, `judged` if all verdicts agree, `contested` if they differ, `overdue` without a verdict after
- * `resolve_by`, `accepted` for an accepted proposal.
+ * Returns a claim's status at a time. It summarizes the verdicts and says nothing about the truth: `open`
+ * without a verdict, `judged` if all verdicts agree, `contested` if they differ, `overdue` without a verdict
+ * after `resolve_by`, `accepted` for an accepted proposal.
  */
 export function statusAt(
   claim: Pick<ClaimRecord, 'status' | 'standing' | 'resolve_by'>,
   nowSeconds: number,
 ): ClaimStatus {
   if (claim.status === 'accepted') return 'accepted'
-  const outcomes = OUTCOMES.filter((outcome) => claim.standing[outcome] > 0).length
-  if (outcomes > 1) return 'contested'
-  if (outcomes === 1) return 'judged'
+  const differentOutcomes = OUTCOMES.filter((outcome) => claim.standing[outcome] > 0).length
+  if (differentOutcomes > 1) return 'contested'
+  if (differentOutcomes === 1) return 'judged'
   return claim.resolve_by !== undefined && claim.resolve_by <= nowSeconds ? 'overdue' : 'open'
 }
 
@@ -169,12 +169,15 @@ export const proposalListView = z.object({
   ...countView,
 })
 
-/** What the ledger commits to for a claim. */
+/** Returns what a claim's ledger entry commits to, without its id. */
 export function claimContent(claim: Pick<ClaimRecord, 'kind' | 'statement'>) {
   return { kind: claim.kind, statement: claim.statement }
 }
 
-/** The wire form of a claim; if it is hidden, statement and salt are empty. */
+/**
+ * Returns a claim as answers show it, with its status at `nowSeconds`; if it is hidden, statement and salt
+ * are empty.
+ */
 export function viewClaim(claim: ClaimRecord, nowSeconds: number): z.input<typeof claimView> {
   const hidden = claim.hidden_at !== undefined
   return {
@@ -193,6 +196,7 @@ export function viewClaim(claim: ClaimRecord, nowSeconds: number): z.input<typeo
   }
 }
 
+/** Returns a verdict as answers show it. */
 export function viewVerdict(verdict: VerdictRecord): z.input<typeof verdictView> {
   return {
     id: verdict._id,

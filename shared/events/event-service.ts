@@ -4,7 +4,7 @@ import { unlessOvertaken } from '../servers/database.ts'
 import { DAY_MS, isoTime } from '../foundation/time.ts'
 import { seqOf, type EventRecord } from './event.ts'
 import type { EventProgress } from './event-store.ts'
-import { hint, type EventMark } from './mark.ts'
+import { sendHint, type EventMark } from './mark.ts'
 
 /** The agent whose events are read, as authentication knows it. */
 export interface Reader {
@@ -12,41 +12,47 @@ export interface Reader {
   pass_until_ms?: number
 }
 
-/** Batches of marks that one call numbers at most: what one request has time for. */
-const BATCHES = 8
+/** The most transactions in which one call numbers marks: what one request has time for. */
+const MAX_BATCHES = 8
 /** After each so many events of an agent, those beyond the kept number are removed. */
 const FORGET_EVERY = 500
 
 /**
- * Numbers the marks for an agent, so that they become its events.
+ * Numbers the marks for an agent, so that they become its events; also one for a pass that ends within a day.
+ * On a conflict with another caller it reads the marks again.
  *
- * @returns the number of its last event, which a majority has, and whether more marks wait
+ * @returns the number of its last event, which a majority has, and whether marks are left
  */
 export async function numberEvents(ctx: Context, reader: Reader): Promise<{ seq: number; more: boolean }> {
-  for (let batch = 0; batch < BATCHES; batch++) {
+  for (let batch = 0; batch < MAX_BATCHES; batch++) {
     const progress = await ctx.events.readProgress(reader._id)
-    const due = passEnding(ctx, reader, progress)
-    if (progress.marked.size === 0 && due === undefined) return { seq: progress.seq, more: false }
+    const passEnding = passEndingMark(ctx, reader, progress)
+    if (progress.marked.size === 0 && passEnding === undefined) return { seq: progress.seq, more: false }
     let numbered = { seq: progress.seq, more: false }
     const isStored = await unlessOvertaken(
       ctx.database.transaction(async (session) => {
-        numbered = await ctx.events.number(reader._id, progress.marked, due, ctx.databaseNow(), session)
+        const nowMs = ctx.databaseNow()
+        numbered = await ctx.events.numberMarks(reader._id, progress.marked, passEnding, nowMs, session)
       }),
     )
     if (!isStored) continue
     if (numbered.seq > progress.seq) {
       // Others may wait for the same agent, in other processes too.
-      hint(reader._id)
+      sendHint(reader._id)
       if (Math.floor(numbered.seq / FORGET_EVERY) > Math.floor(progress.seq / FORGET_EVERY))
-        await ctx.events.forget(reader._id, numbered.seq)
+        await ctx.events.expireOld(reader._id, numbered.seq)
     }
     if (!numbered.more) return numbered
   }
   return { seq: (await ctx.events.readProgress(reader._id)).seq, more: true }
 }
 
-/** The event that the agent's pass ends within a day, unless it was told: no record is written then. */
-function passEnding(
+/**
+ * Returns the mark that says that the agent's pass ends within a day, or has ended, with that end; undefined
+ * if the pass ends later, or an event has said so. No record has this mark: nothing is written a day before a
+ * pass ends.
+ */
+function passEndingMark(
   ctx: Context,
   { _id: to, pass_until_ms: untilMs }: Reader,
   { passToldMs }: EventProgress,
@@ -59,17 +65,20 @@ function passEnding(
 
 export interface EventPage {
   events: EventRecord[]
+  /** The number of the last event up to here: the cursor to go on after. */
   next: number
+  /** Whether there are events behind these. */
   more: boolean
+  /** Whether events between the cursor and these are no longer kept. */
   truncated: boolean
 }
 
 /**
- * An agent's events after a cursor, each once and in one order.
+ * Reads an agent's events after a cursor, each once and in one order. The agent's marks are numbered first.
  *
- * @param after if absent, the page has no events, only a cursor to begin from
- * @param peek numbers nothing, so events that nobody has asked for yet are left out
- * @throws Refusal `invalid_field` for a cursor that was not handed out
+ * @param after number of an event; if absent, the page has no events, only a cursor to begin from
+ * @param peek true: numbers no marks, so events that nobody has asked for yet are left out
+ * @throws Refusal `invalid_field` for a cursor ahead of the last event
  */
 export async function readEvents(
   ctx: Context,

@@ -5,12 +5,12 @@ import { schemaOf } from '../servers/fields.ts'
 import { createGroups } from '../servers/group-commit.ts'
 import { EVENTS_KEPT } from '../foundation/limits.ts'
 import { DAY_MS, unixSeconds } from '../foundation/time.ts'
-import { eventId, headFields, recordFields, type EventHead, type EventRecord } from './event.ts'
+import { eventId, eventHeadFields, eventRecordFields, type EventHead, type EventRecord } from './event.ts'
 import { isTelling, type EventMark } from './mark.ts'
 
-const eventSchema = schemaOf<EventRecord>('events', recordFields)
+const eventSchema = schemaOf<EventRecord>('events', eventRecordFields)
 eventSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
-const headSchema = schemaOf<EventHead>('event_heads', headFields)
+const headSchema = schemaOf<EventHead>('event_heads', eventHeadFields)
 
 /** How far an agent's events go, and which records have marks for it. */
 export interface EventProgress {
@@ -32,10 +32,12 @@ const BATCH_RECORDS = 300
 /** Records read by one part of a round over all marks. */
 const ROUND_RECORDS = 500
 
-/** How far a round over all marks has come: in which collection, and after which agent. */
+/** How far a round over all marks has come. */
 export interface MarkPlace {
-  at: number
-  after: string
+  /** Index among the collections whose records can have marks. */
+  collectionIndex: number
+  /** Id of the last agent that was looked at there; empty at the beginning. */
+  afterAgent: string
 }
 
 type TellingRecord = { _id: string; tells: EventMark[] }
@@ -44,10 +46,10 @@ type TellingRecord = { _id: string; tells: EventMark[] }
 type MarkedRecord = { _id: string; to: string[]; collection: string }
 
 /**
- * One agent's marks in one record, in their order; a mark that was made by a slow clock gets the time before
- * it.
+ * Returns one agent's marks in one record, so that sorting them by time keeps their order: a mark whose time
+ * is before that of an earlier one, because its clock was slow, gets that one's time.
  */
-function inOrder(marks: readonly EventMark[]): EventMark[] {
+function withAscendingTimes(marks: readonly EventMark[]): EventMark[] {
   let latestMs = 0
   return marks.map((mark) => {
     latestMs = Math.max(latestMs, mark.at_ms)
@@ -55,7 +57,7 @@ function inOrder(marks: readonly EventMark[]): EventMark[] {
   })
 }
 
-/** For each agent, the ids of the records that have marks for it, by collection. */
+/** Returns for each agent the ids of the records that have marks for it, by collection. */
 function groupByAgent(
   agentIds: readonly string[],
   records: readonly MarkedRecord[],
@@ -63,32 +65,40 @@ function groupByAgent(
   const marked = new Map(agentIds.map((agentId) => [agentId, new Map<string, string[]>()]))
   for (const { _id, to, collection } of records)
     for (const agentId of new Set(to)) {
-      const own = marked.get(agentId)
-      const ids = own?.get(collection)
-      if (ids === undefined) own?.set(collection, [_id])
+      const byCollection = marked.get(agentId)
+      const ids = byCollection?.get(collection)
+      if (ids === undefined) byCollection?.set(collection, [_id])
       else ids.push(_id)
     }
   return marked
 }
 
+/**
+ * Creates the store of events and of their numbers; it also reads the marks in all records that can have any.
+ */
 export function createEventStore(connection: Connection) {
   const events = connection.model<EventRecord>('Event', eventSchema)
   const heads = connection.model<EventHead>('EventHead', headSchema)
   const raw = () => events.collection as unknown as mongoose.mongo.Collection<EventRecord>
   const rawHeads = () => heads.collection as unknown as mongoose.mongo.Collection<EventHead>
   let telling: mongoose.mongo.Collection<TellingRecord>[] | undefined
+  /** The collections whose records can have marks; all models must exist at the first call. */
   const tellingCollections = () =>
     (telling ??= Object.values(connection.models)
       .filter(({ schema }) => isTelling(schema))
       .map(({ collection }) => collection as unknown as mongoose.mongo.Collection<TellingRecord>))
 
-  const findMarked = (agentIds: readonly string[], collection: string, limit: number) => [
+  /** Aggregation stages that find up to `limit` records of a collection with marks for any of the agents. */
+  const markedStages = (agentIds: readonly string[], collection: string, limit: number) => [
     { $match: { 'tells.to': { $in: agentIds } } },
     { $limit: limit },
     { $project: { to: '$tells.to', collection: { $literal: collection } } },
   ]
 
-  /** Reads how far an agent's events go; one command for all that ask at once. */
+  /**
+   * Reads how far an agent's events go, and which records have marks for it; agents that are asked about at
+   * the same time are read by one command.
+   */
   const readProgress = createGroups<string, EventProgress>(async (asked) => {
     const agentIds = [...new Set(asked)]
     const collections = tellingCollections()
@@ -97,85 +107,92 @@ export function createEventStore(connection: Connection) {
         [
           { $match: { _id: { $in: agentIds } } },
           ...collections.map(({ collectionName: coll }) => ({
-            $unionWith: { coll, pipeline: findMarked(agentIds, coll, MANY_RECORDS) },
+            $unionWith: { coll, pipeline: markedStages(agentIds, coll, MANY_RECORDS) },
           })),
         ],
         { ...MAJORITY, batchSize: agentIds.length + collections.length * MANY_RECORDS + 1 },
       )
       .toArray()
-    const ownHeads = new Map<string, EventHead>()
+    const headOf = new Map<string, EventHead>()
     const records: MarkedRecord[] = []
-    for (const one of found)
-      if ('collection' in one) records.push(one)
-      else ownHeads.set(one._id, one)
-    const marked = groupByAgent(agentIds, await readCutOff(agentIds, records))
+    for (const document of found)
+      if ('collection' in document) records.push(document)
+      else headOf.set(document._id, document)
+    const marked = groupByAgent(agentIds, await rereadIfCutOff(agentIds, records))
     return asked.map((agentId) => {
-      const { seq = 0, pass_told_ms: passToldMs } = ownHeads.get(agentId) ?? {}
+      const { seq = 0, pass_told_ms: passToldMs } = headOf.get(agentId) ?? {}
       const value = { agentId, seq, passToldMs, marked: marked.get(agentId) ?? new Map() }
       return { status: 'fulfilled', value }
     })
   })
 
-  /** If the limit has cut off a collection's records, reads that collection for each agent alone instead. */
-  async function readCutOff(
+  /**
+   * Returns the records, but those of a collection at the limit of MANY_RECORDS, which may have cut some off,
+   * as read again for each agent alone.
+   */
+  async function rereadIfCutOff(
     agentIds: readonly string[],
     records: readonly MarkedRecord[],
   ): Promise<readonly MarkedRecord[]> {
     if (agentIds.length === 1 || records.length < MANY_RECORDS) return records
     const byCollection = Map.groupBy(records, ({ collection }) => collection)
     const isCutOff = (name: string) => (byCollection.get(name)?.length ?? 0) >= MANY_RECORDS
-    const alone = await Promise.all(
+    const reread = await Promise.all(
       tellingCollections()
         .filter(({ collectionName }) => isCutOff(collectionName))
         .flatMap((collection) =>
           agentIds.map((agentId) =>
             collection
-              .aggregate<MarkedRecord>(findMarked([agentId], collection.collectionName, BATCH_RECORDS + 1))
+              .aggregate<MarkedRecord>(markedStages([agentId], collection.collectionName, BATCH_RECORDS + 1))
               .toArray(),
           ),
         ),
     )
-    return [...records.filter(({ collection }) => !isCutOff(collection)), ...alone.flat()]
+    return [...records.filter(({ collection }) => !isCutOff(collection)), ...reread.flat()]
   }
 
   return {
     models: { events, heads },
     readProgress,
     /**
-     * Turns an agent's marks in these records into numbered events, with one for `due`, which no record tells of.
-     * Numbers and marks change in one transaction whose update names the highest number as it was read, so of two
-     * at once one begins again: no number is seen before a smaller one, and a mark is numbered once.
+     * Turns an agent's marks in up to BATCH_RECORDS of these records into numbered events, and `passEnding`
+     * into one unless an event has told of that end. Numbers and marks change in one transaction whose update
+     * names the highest number as it was read, so of two at once one begins again: no number is seen before a
+     * smaller one, and a mark is numbered once.
      *
-     * @throws Overtaken or a duplicate-key error on a conflict
-     * @returns the highest number then, and whether there are more marks
+     * @param marked ids of records with marks for the agent, by collection
+     * @param nowMs by which the events expire
+     * @returns the agent's highest number afterwards, and whether marks in these records are left
+     * @throws Overtaken or a duplicate-key error on a conflict; the caller must abort
      */
-    async number(
+    async numberMarks(
       agentId: string,
       marked: EventProgress['marked'],
-      due: { mark: EventMark; passToldMs: number } | undefined,
+      passEnding: { mark: EventMark; passToldMs: number } | undefined,
       nowMs: number,
       session: Session,
     ): Promise<{ seq: number; more: boolean }> {
       const head = (await rawHeads().findOne({ _id: agentId }, { session })) ?? undefined
-      const isDue = due !== undefined && head?.pass_told_ms !== due.passToldMs
-      const marks: EventMark[] = isDue ? [due.mark] : []
-      let room = BATCH_RECORDS
+      const isPassEndingNew = passEnding !== undefined && head?.pass_told_ms !== passEnding.passToldMs
+      const marks: EventMark[] = isPassEndingNew ? [passEnding.mark] : []
+      let recordsLeft = BATCH_RECORDS
       let more = false
       for (const collection of tellingCollections()) {
         const ids = marked.get(collection.collectionName) ?? []
-        if (ids.length > room) more = true
-        if (ids.length === 0 || room === 0) continue
+        if (ids.length > recordsLeft) more = true
+        if (ids.length === 0 || recordsLeft === 0) continue
         // Ids of one kind of record sort in the order in which the records were made.
-        const first = [...ids].sort().slice(0, room)
-        room -= first.length
+        const oldestIds = [...ids].sort().slice(0, recordsLeft)
+        recordsLeft -= oldestIds.length
         const records = await collection
           .find(
-            { _id: { $in: first }, 'tells.to': agentId },
+            { _id: { $in: oldestIds }, 'tells.to': agentId },
             { session, projection: { tells: 1 }, sort: { _id: 1 } },
           )
           .toArray()
         if (records.length === 0) continue
-        marks.push(...records.flatMap(({ tells }) => inOrder(tells.filter(({ to }) => to === agentId))))
+        for (const { tells } of records)
+          marks.push(...withAscendingTimes(tells.filter(({ to }) => to === agentId)))
         // If a mark was pushed since the transaction began, this conflicts.
         await collection.updateMany(
           { _id: { $in: records.map(({ _id }) => _id) } },
@@ -183,21 +200,21 @@ export function createEventStore(connection: Connection) {
           { session },
         )
       }
-      const before = head?.seq ?? 0
-      if (marks.length === 0) return { seq: before, more }
+      const seqBefore = head?.seq ?? 0
+      if (marks.length === 0) return { seq: seqBefore, more }
       marks.sort((a, b) => a.at_ms - b.at_ms)
-      const seq = before + marks.length
-      const set = { seq, ...(isDue ? { pass_told_ms: due.passToldMs } : {}) }
+      const seq = seqBefore + marks.length
+      const set = { seq, ...(isPassEndingNew ? { pass_told_ms: passEnding.passToldMs } : {}) }
       if (head === undefined) await rawHeads().insertOne({ _id: agentId, ...set }, { session })
       else {
-        const own = { _id: agentId, seq: before }
-        const { matchedCount } = await rawHeads().updateOne(own, { $set: set }, { session })
+        const asRead = { _id: agentId, seq: seqBefore }
+        const { matchedCount } = await rawHeads().updateOne(asRead, { $set: set }, { session })
         if (matchedCount === 0) throw new Overtaken()
       }
       const expires = new Date(nowMs + EVENTS_KEPT.days * DAY_MS)
       await raw().insertMany(
         marks.map(({ at_ms: atMs, kind, id, fields }, index) => ({
-          _id: eventId(agentId, before + 1 + index),
+          _id: eventId(agentId, seqBefore + 1 + index),
           at: unixSeconds(atMs),
           kind,
           id,
@@ -209,36 +226,38 @@ export function createEventStore(connection: Connection) {
       return { seq, more }
     },
     /**
-     * Agents with marks from before a time, found in one part of a round over all marks.
+     * Lists agents with marks from before a time, found in one part of a round over all marks.
      *
      * @param place where the previous part ended; undefined begins the round
-     * @returns the place for the next part, undefined at the end of the round
+     * @returns `next`: the place for the next part, undefined at the end of the round
      */
     async listOverdue(
       place: MarkPlace | undefined,
       beforeMs: number,
     ): Promise<{ agentIds: string[]; next: MarkPlace | undefined }> {
-      const { at, after } = place ?? { at: 0, after: '' }
-      const [collection, ...rest] = tellingCollections().slice(at)
+      const { collectionIndex, afterAgent } = place ?? { collectionIndex: 0, afterAgent: '' }
+      const collections = tellingCollections()
+      const collection = collections[collectionIndex]
       if (collection === undefined) return { agentIds: [], next: undefined }
       const records = await collection
         .find(
-          { 'tells.to': { $gt: after } },
+          { 'tells.to': { $gt: afterAgent } },
           { projection: { tells: 1 }, hint: 'tells', limit: ROUND_RECORDS },
         )
         .toArray()
       const marks = records.flatMap(({ tells }) => tells)
       const agentIds = new Set(marks.filter(({ at_ms: atMs }) => atMs < beforeMs).map(({ to }) => to))
       // The index lists each record at the first of its agents behind the place.
-      const [last] = (records.at(-1)?.tells ?? [])
+      const [lastAgent] = (records.at(-1)?.tells ?? [])
         .map(({ to }) => to)
-        .filter((to) => to > after)
+        .filter((to) => to > afterAgent)
         .sort()
-      if (records.length === ROUND_RECORDS && last !== undefined)
-        return { agentIds: [...agentIds], next: { at, after: last } }
-      return { agentIds: [...agentIds], next: rest.length === 0 ? undefined : { at: at + 1, after: '' } }
+      if (records.length === ROUND_RECORDS && lastAgent !== undefined)
+        return { agentIds: [...agentIds], next: { collectionIndex, afterAgent: lastAgent } }
+      if (collectionIndex + 1 >= collections.length) return { agentIds: [...agentIds], next: undefined }
+      return { agentIds: [...agentIds], next: { collectionIndex: collectionIndex + 1, afterAgent: '' } }
     },
-    /** An agent's events after a number, in order. */
+    /** Reads an agent's events after a number, in order, as a majority of the database has them. */
     list: (agentId: string, after: number, limit: number): Promise<EventRecord[]> =>
       raw()
         .find(
@@ -246,8 +265,12 @@ export function createEventStore(connection: Connection) {
           { ...MAJORITY, sort: { _id: 1 }, limit, batchSize: limit },
         )
         .toArray(),
-    /** Has MongoDB remove the events that are older than an agent's last {@link EVENTS_KEPT}. */
-    async forget(agentId: string, seq: number): Promise<void> {
+    /**
+     * Marks all but the agent's last EVENTS_KEPT.count events as expired, so that MongoDB removes them.
+     *
+     * @param seq the number of its last event
+     */
+    async expireOld(agentId: string, seq: number): Promise<void> {
       const upTo = seq - EVENTS_KEPT.count
       if (upTo <= 0) return
       await raw().updateMany(

@@ -4,7 +4,7 @@ import { limitQuery, unixTime } from '../foundation/schema.ts'
 import { date, maybe, number, opaque, text, textOf, type RecordOf } from '../servers/fields.ts'
 import { EVENT_KINDS, eventFields, type EventFields, type EventKind } from './mark.ts'
 
-export const recordFields = {
+export const eventRecordFields = {
   /** `<agent>/<number>`, the number with leading zeros. */
   _id: text,
   at: number,
@@ -15,9 +15,9 @@ export const recordFields = {
   expires: date,
 }
 /** A numbered event. */
-export type EventRecord = RecordOf<typeof recordFields>
+export type EventRecord = RecordOf<typeof eventRecordFields>
 
-export const headFields = {
+export const eventHeadFields = {
   /** The agent. */
   _id: text,
   /** The number of its last event. */
@@ -26,14 +26,19 @@ export const headFields = {
   pass_told_ms: maybe.number,
 }
 /** How far an agent's events are numbered. */
-export type EventHead = RecordOf<typeof headFields>
+export type EventHead = RecordOf<typeof eventHeadFields>
 
 const SEQ_DIGITS = 15
+/** Returns the `_id` of an agent's event of this number; ids of one agent sort by number. */
 export const eventId = (agentId: string, seq: number): string =>
   `${agentId}/${String(seq).padStart(SEQ_DIGITS, '0')}`
+/** Returns an event's number, from its `_id`. */
 export const seqOf = ({ _id }: Pick<EventRecord, '_id'>): number => Number(_id.slice(-SEQ_DIGITS))
 
-/** The query field `wait` of a route that answers later if there is nothing to answer yet. */
+/**
+ * Makes the query field `wait`, in seconds, of a route that answers later if there is nothing to answer with
+ * yet.
+ */
 export const waitQuery = () =>
   z
     .string(WAIT_FORM)
@@ -85,6 +90,7 @@ export const eventPageView = z.object({
     ),
 })
 
+/** Returns an event as answers show it: with its cursor, and its fields beside the others. */
 export function viewEvent(event: EventRecord): z.input<typeof eventView> {
   const { kind, id, at, fields } = event
   return { cursor: String(seqOf(event)), at, kind, id, ...fields }

@@ -76,11 +76,18 @@ export const TELLS_INDEX = [
   { name: 'tells', partialFilterExpression: { 'tells.to': { $exists: true } } },
 ] as const
 
+/** Whether the records of a schema can have marks. */
 export const isTelling = (schema: Schema): boolean => schema.path('tells') !== undefined
 
-/** Makes a mark, to be stored with the change that it tells of, and hints that it is being written. */
-export function tell(to: string, kind: EventKind, id: string, fields: EventFields = {}): EventMark {
-  hint(to)
+/**
+ * Makes a mark with the present time, which the caller stores with the change that it tells of, and sends a
+ * hint to the agent's waiting requests.
+ *
+ * @param to id of the agent that the event is for
+ * @param id of the record that the event is about
+ */
+export function makeMark(to: string, kind: EventKind, id: string, fields: EventFields = {}): EventMark {
+  sendHint(to)
   return { to, at_ms: clock(), kind, id, fields }
 }
 
@@ -90,12 +97,12 @@ let clock = machineClock
 const listeners = new Set<(agentId: string) => void>()
 
 /**
- * Gives marks the time of this clock from now on: the database's, which all processes share.
+ * Makes marks take their time from this clock from now on: the database's, which all processes share.
  *
  * @param now gives milliseconds since the epoch
- * @returns a function that ends it
+ * @returns a function that goes back to the machine's clock
  */
-export function markTimeBy(now: () => number): () => void {
+export function setMarkClock(now: () => number): () => void {
   clock = now
   return () => {
     if (clock === now) clock = machineClock
@@ -103,19 +110,24 @@ export function markTimeBy(now: () => number): () => void {
 }
 
 /**
- * Hints that something is being written for an agent. Nothing depends on it: who waits also looks by itself.
+ * Tells the listeners of this process that something is being written for an agent. Nothing depends on it:
+ * requests that wait also look by themselves from time to time.
  */
-export function hint(agentId: string): void {
+export function sendHint(agentId: string): void {
   for (const listener of listeners) listener(agentId)
 }
 
-/** Listens to the hints of this process. @returns a function that ends it */
+/** Calls `listener` with each hint's agent id, for hints of this process. @returns a function that ends it */
 export function onHint(listener: (agentId: string) => void): () => void {
   listeners.add(listener)
   return () => void listeners.delete(listener)
 }
 
-/** The part of an update that pushes elements onto arrays; empty if there are no elements. */
+/**
+ * Returns the part of a MongoDB update that pushes elements onto arrays; empty if there are no elements.
+ *
+ * @param arrays the elements, by the name of their array
+ */
 export function pushing(arrays: Readonly<Record<string, readonly unknown[]>>): {
   $push?: Record<string, { $each: unknown[] }>
 } {

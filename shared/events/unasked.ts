@@ -9,13 +9,14 @@ import type { MarkPlace } from './event-store.ts'
 const EVERY_MS = 10 * SECOND_MS
 
 /**
- * Numbers the old marks of agents that never ask for their events: else the marks would stay in the records for
- * ever, while events expire. An agent that asks late finds its events as if it had asked before.
+ * Numbers marks that are older than UNASKED_DAYS, of agents that don't ask for their events: else the marks
+ * would stay in the records for ever, while events expire. An agent that asks late finds its events as if it
+ * had asked before. A call does one part of a round over all marks.
  *
- * @param place where the previous part of the round ended
+ * @param place where the previous part of the round ended; undefined begins a round
  * @returns where this part ended; undefined at the end of the round
  */
-export async function numberUnasked(
+export async function numberOverdueMarks(
   ctx: Context,
   place: MarkPlace | undefined,
 ): Promise<MarkPlace | undefined> {
@@ -24,14 +25,19 @@ export async function numberUnasked(
   return next
 }
 
-/** Calls numberUnasked() for part after part, round after round. @returns a function that ends it */
-export function keepNumberingUnasked(ctx: Context): () => void {
+/**
+ * Calls numberOverdueMarks() every EVERY_MS, for part after part, round after round. Errors are logged,
+ * except outages of the database.
+ *
+ * @returns a function that ends it
+ */
+export function keepNumberingOverdueMarks(ctx: Context): () => void {
   let place: MarkPlace | undefined
   let isUnderWay = false
   const timer = setInterval(() => {
     if (isUnderWay || !ctx.database.isReady()) return
     isUnderWay = true
-    numberUnasked(ctx, place)
+    numberOverdueMarks(ctx, place)
       .then((next) => (place = next))
       .catch((error: unknown) => {
         const isAway = isOutage(error) || (error instanceof Refusal && error.code === 'unavailable')

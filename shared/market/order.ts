@@ -1,6 +1,6 @@
 import { authorData, authorShape } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
-import { tell, type EventMark, type Telling } from '../events/mark.ts'
+import { makeMark, type EventMark, type Telling } from '../events/mark.ts'
 import type { Ledgered, PendingEntry } from '../ledger/pending.ts'
 import { maybe, nested, number, text, textOf, type RecordOf } from '../servers/fields.ts'
 import type { Coin } from '../payments/coin.ts'
@@ -115,7 +115,7 @@ export const orderMarks = (
   step: ChangeName | 'ordered',
   status: OrderStatus,
 ): EventMark[] =>
-  [order.buyer_id, order.seller_id].map((agentId) => tell(agentId, 'order', order._id, { step, status }))
+  [order.buyer_id, order.seller_id].map((agentId) => makeMark(agentId, 'order', order._id, { step, status }))
 
 /**
  * Makes the ledger entry of a change that `order` is about to get. Its source ends in the change's version,

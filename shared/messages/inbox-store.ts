@@ -9,7 +9,7 @@ export interface InboxRecord {
   _id: string
   unread?: number
   bytes?: number
-  /** Unix seconds of the last change by a message or a recount. */
+  /** Unix seconds of the last change by a message or a correctCounts. */
   at?: number
   /** Unix seconds; present while the recipient has blocked the sender. */
   blocked_at?: number
@@ -26,7 +26,11 @@ export interface Received {
   bytes: number
 }
 
-/** @param patienceMs how long a message may wait before the update that counts it begins */
+/**
+ * Creates the store of the counts of unread messages, by recipient and sender, and of blocked senders.
+ *
+ * @param patienceMs how long a message may wait before the update that counts it begins
+ */
 export function createInboxStore(connection: Connection, patienceMs: number) {
   const inboxes = connection.model<InboxRecord>('Inbox', inboxSchema)
   const raw = () => inboxes.collection as unknown as mongoose.mongo.Collection<InboxRecord>
@@ -35,44 +39,50 @@ export function createInboxStore(connection: Connection, patienceMs: number) {
   return {
     models: { inboxes },
     /**
-     * Counts a message, before it is stored.
+     * Counts a message as unread, before it is stored.
      *
-     * @returns false if the inbox is full for this sender, or it is blocked
+     * @param at Unix seconds
+     * @returns false if the recipient has too many unread messages of this sender, or has blocked it; then
+     *   nothing is counted
      */
-    admit: (to: string, { from, bytes }: Received, at: number): Promise<boolean> =>
+    countIfRoom: (to: string, { from, bytes }: Received, at: number): Promise<boolean> =>
       add({ _id: inboxId(to, from), add: { unread: 1, bytes }, atMost, set: { at }, unless: 'blocked_at' }),
+    /** Reads the counts of a sender's unread messages to a recipient; undefined if none was ever counted. */
     async find(to: string, from: string): Promise<InboxRecord | undefined> {
       return (await raw().findOne({ _id: inboxId(to, from) })) ?? undefined
     },
-    /** Takes messages that were handed out off the counts. */
-    async release(to: string, handed: readonly Received[], session: Session): Promise<void> {
-      const updates = [...Map.groupBy(handed, ({ from }) => from)].map(([from, own]) => {
-        const bytes = own.reduce((sum, message) => sum + message.bytes, 0)
-        // Not below 0: messages of versions that didn't count were never added.
-        const less = (field: string, by: number) => ({
-          $max: [0, { $subtract: [{ $ifNull: [`$${field}`, 0] }, by] }],
-        })
-        const update = [{ $set: { unread: less('unread', own.length), bytes: less('bytes', bytes) } }]
-        return { updateOne: { filter: { _id: inboxId(to, from) }, update } }
+    /** Takes a recipient's messages that were handed out off the counts of their senders. */
+    async uncount(to: string, handedOut: readonly Received[], session: Session): Promise<void> {
+      // Not below 0: messages of versions that didn't count were never added.
+      const subtract = (field: string, by: number) => ({
+        $max: [0, { $subtract: [{ $ifNull: [`$${field}`, 0] }, by] }],
+      })
+      const updates = [...Map.groupBy(handedOut, ({ from }) => from)].map(([from, messages]) => {
+        const bytes = messages.reduce((sum, message) => sum + message.bytes, 0)
+        const set = { unread: subtract('unread', messages.length), bytes: subtract('bytes', bytes) }
+        return { updateOne: { filter: { _id: inboxId(to, from) }, update: [{ $set: set }] } }
       })
       if (updates.length > 0) await raw().bulkWrite(updates, { session, ordered: false })
     },
-    /** Corrects the counts. @returns false if a message was counted since the record was read */
-    async recount(
-      { _id, unread, bytes, at }: InboxRecord,
-      unreadNow: number,
-      bytesNow: number,
-      now: number,
+    /**
+     * Replaces the counts by others.
+     *
+     * @param before the record as it was read
+     * @param nowSeconds Unix seconds
+     * @returns false if the record has changed since; then nothing is stored
+     */
+    async correctCounts(
+      before: InboxRecord,
+      counts: { unread: number; bytes: number },
+      nowSeconds: number,
     ): Promise<boolean> {
       const asRead = {
-        _id,
-        unread: unread ?? { $exists: false },
-        bytes: bytes ?? { $exists: false },
-        at: at ?? { $exists: false },
+        _id: before._id,
+        unread: before.unread ?? { $exists: false },
+        bytes: before.bytes ?? { $exists: false },
+        at: before.at ?? { $exists: false },
       }
-      const { matchedCount } = await raw().updateOne(asRead, {
-        $set: { unread: unreadNow, bytes: bytesNow, at: now },
-      })
+      const { matchedCount } = await raw().updateOne(asRead, { $set: { ...counts, at: nowSeconds } })
       return matchedCount === 1
     },
     /**
@@ -83,16 +93,11 @@ export function createInboxStore(connection: Connection, patienceMs: number) {
      */
     async setBlocked(to: string, from: string, at: number | undefined, session: Session): Promise<boolean> {
       const _id = inboxId(to, from)
-      if (at === undefined)
-        return (
-          (
-            await raw().updateOne(
-              { _id, blocked_at: { $exists: true } },
-              { $unset: { blocked_at: 1 } },
-              { session },
-            )
-          ).matchedCount === 1
-        )
+      if (at === undefined) {
+        const blocked = { _id, blocked_at: { $exists: true } }
+        const { matchedCount } = await raw().updateOne(blocked, { $unset: { blocked_at: 1 } }, { session })
+        return matchedCount === 1
+      }
       const before = await raw().findOneAndUpdate(
         { _id },
         [{ $set: { blocked_at: { $ifNull: ['$blocked_at', at] }, unread: 0, bytes: 0 } }],
@@ -109,4 +114,5 @@ export function createInboxStore(connection: Connection, patienceMs: number) {
 
 export type InboxStore = ReturnType<typeof createInboxStore>
 
+/** Returns the `_id` of the counts of one sender to one recipient. */
 const inboxId = (to: string, from: string): string => `${to}/${from}`

@@ -1,16 +1,16 @@
 import { spendAllowance } from '../agents/allowance-service.ts'
 import type { Context } from '../context.ts'
-import { hint, tell } from '../events/mark.ts'
+import { sendHint, makeMark } from '../events/mark.ts'
 import type { Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId } from '../foundation/ids.ts'
 import { MAX_UNREAD_OF_SENDER } from '../foundation/limits.ts'
 import { MINUTE_MS, SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import type { MessageRecord } from './message.ts'
-import { roomBeside, WHOLE_PAGE, type Inbox, type MessagePage, type Room } from './message-store.ts'
+import { remainingRoom, WHOLE_PAGE, type Inbox, type MessagePage, type Room } from './message-store.ts'
 
 /**
- * Stores a message for its recipient.
+ * Stores a message for its recipient, with the mark that tells of it.
  *
  * @param fields `box` is the ciphertext, which is stored unread
  * @throws Refusal `no_such_agent`; `wrong_state` if the recipient has blocked the sender, if it has too many
@@ -24,7 +24,7 @@ export async function sendMessage(
   if (!(await ctx.agents.exists(fields.to)))
     throw new Refusal('no_such_agent', 'There is no agent with the id in `to`.', { field: 'to' })
   await spendAllowance(ctx, from, 'messages', fields.box)
-  await requireRoom(ctx, fields.to, from, Buffer.byteLength(fields.box))
+  await countAsUnread(ctx, fields.to, from, Buffer.byteLength(fields.box))
   const id = newId('message')
   const message: MessageRecord = {
     _id: id,
@@ -33,10 +33,10 @@ export async function sendMessage(
     at: unixSeconds(ctx.now()),
     box: fields.box,
     handed: 0,
-    tells: [tell(fields.to, 'message', id, { agent_id: from })],
+    tells: [makeMark(fields.to, 'message', id, { agent_id: from })],
   }
   await ctx.messages.insert(message)
-  hint(fields.to)
+  sendHint(fields.to)
   return message
 }
 
@@ -44,29 +44,31 @@ export async function sendMessage(
 const SETTLED_AFTER_SECONDS = MINUTE_MS / SECOND_MS
 
 /**
- * Counts a message as unread.
+ * Counts a message as unread, before it is stored. If the counts say that there is no room, they are
+ * corrected first by the messages that are stored.
  *
- * @throws Refusal `wrong_state` if the sender is blocked or the inbox is full for it
+ * @throws Refusal `wrong_state` if the recipient has blocked the sender, or has too many unread messages of
+ *   it
  */
-async function requireRoom(ctx: Context, to: string, from: string, bytes: number): Promise<void> {
+async function countAsUnread(ctx: Context, to: string, from: string, bytes: number): Promise<void> {
   const now = unixSeconds(ctx.now())
-  if (await ctx.inboxes.admit(to, { from, bytes }, now)) return
+  if (await ctx.inboxes.countIfRoom(to, { from, bytes }, now)) return
   const inbox = await ctx.inboxes.find(to, from)
   if (inbox?.blocked_at !== undefined)
     throw new Refusal('wrong_state', 'This agent takes no messages from you.', { field: 'to' })
   // Messages that were counted but, in an outage, not stored are taken off the counts.
   if (inbox !== undefined && now - (inbox.at ?? 0) > SETTLED_AFTER_SECONDS) {
-    const found = await ctx.messages.countUnread({ to, from })
+    const counts = await ctx.messages.countUnread({ to, from })
     if (
-      (await ctx.inboxes.recount(inbox, found.unread, found.bytes, now)) &&
-      (await ctx.inboxes.admit(to, { from, bytes }, now))
+      (await ctx.inboxes.correctCounts(inbox, counts, now)) &&
+      (await ctx.inboxes.countIfRoom(to, { from, bytes }, now))
     )
       return
   }
-  const { messages: most, bytes: mostBytes } = MAX_UNREAD_OF_SENDER
+  const { messages: maxMessages, bytes: maxBytes } = MAX_UNREAD_OF_SENDER
   throw new Refusal(
     'wrong_state',
-    `This agent has ${most} messages or ${mostBytes / 1024 / 1024} MiB of yours unread, which is the limit; send more when it has read some.`,
+    `This agent has ${maxMessages} messages or ${maxBytes / 1024 / 1024} MiB of yours unread, which is the limit; send more when it has read some.`,
     { field: 'to' },
   )
 }
@@ -75,6 +77,7 @@ async function requireRoom(ctx: Context, to: string, from: string, bytes: number
  * Blocks or unblocks a sender. On blocking, its unread messages are marked as handed out: they no longer
  * appear among the unread, and reading with `after` still gives them.
  *
+ * @param blocked true to block, false to unblock
  * @returns false if the sender was in that state already
  * @throws Refusal `no_such_agent`; `wrong_state` if the agent has used up today's allowance
  */
@@ -89,18 +92,20 @@ export async function setBlocked(
   await spendAllowance(ctx, agentId, 'changes')
   const at = unixSeconds(ctx.now())
   return ctx.database.transaction(async (session) => {
-    const changed = await ctx.inboxes.setBlocked(agentId, senderId, blocked ? at : undefined, session)
-    if (changed && blocked)
-      await ctx.messages.markAllHanded(
-        { to: agentId, from: senderId },
-        await ctx.agents.nextHandOut(agentId, session),
-        session,
-      )
-    return changed
+    const isChanged = await ctx.inboxes.setBlocked(agentId, senderId, blocked ? at : undefined, session)
+    if (isChanged && blocked) {
+      const handOutNumber = await ctx.agents.countHandOut(agentId, session)
+      await ctx.messages.markAllHanded({ to: agentId, from: senderId }, handOutNumber, session)
+    }
+    return isChanged
   })
 }
 
-/** Reads a page of the oldest unread messages and marks them as read; with `peek` it marks nothing. */
+/**
+ * Reads a page of the oldest unread messages and marks them as read.
+ *
+ * @param peek true: marks nothing
+ */
 export async function handOutUnread(ctx: Context, inbox: Inbox, peek: boolean): Promise<MessagePage> {
   if (peek) return ctx.messages.listUnread(inbox, WHOLE_PAGE)
   return ctx.database.transaction((session) => handOut(ctx, inbox, WHOLE_PAGE, session))
@@ -115,7 +120,7 @@ export async function handOutUnread(ctx: Context, inbox: Inbox, peek: boolean): 
  * its front: the last message of a page is always the right one to continue from, and the reading ends.
  *
  * @param after a message's id, or `0` for the beginning
- * @param peek marks nothing as read, and leaves unread messages out
+ * @param peek true: marks nothing as read, and leaves unread messages out
  * @throws Refusal `invalid_field` if `after` isn't the id of a message to the caller
  */
 export async function handOutAfter(
@@ -134,36 +139,35 @@ export async function handOutAfter(
       )
     }
     // An unread marker comes after everything that was handed out so far.
-    const place = marker?.handed === 0 ? { ...marker, handed: Number.MAX_SAFE_INTEGER } : marker
-    const later = await ctx.messages.listHandedAfter(inbox, place, WHOLE_PAGE, session)
-    const fresh =
-      later.more || peek
-        ? { messages: [], more: later.more }
-        : await handOut(ctx, inbox, roomBeside(WHOLE_PAGE, later.messages), session)
-    const onward = [...later.messages, ...fresh.messages]
-    const room = roomBeside(WHOLE_PAGE, onward)
-    const earlier =
-      place === undefined || room.messages === 0
-        ? []
-        : (await ctx.messages.listHandedEarlier(inbox, place, room, session)).messages
-    return { messages: [...earlier, ...onward], more: fresh.more }
+    const startAfter = marker?.handed === 0 ? { ...marker, handed: Number.MAX_SAFE_INTEGER } : marker
+    const page = await ctx.messages.listHandedAfter(inbox, startAfter, WHOLE_PAGE, session)
+    if (!page.more && !peek) {
+      const unread = await handOut(ctx, inbox, remainingRoom(WHOLE_PAGE, page.messages), session)
+      page.messages.push(...unread.messages)
+      page.more = unread.more
+    }
+    const room = remainingRoom(WHOLE_PAGE, page.messages)
+    if (startAfter === undefined || room.messages === 0) return page
+    const again = await ctx.messages.listNewerHandedBefore(inbox, startAfter, room, session)
+    return { messages: [...again.messages, ...page.messages], more: page.more }
   })
 }
 
 /**
- * Marks a page of the oldest unread messages as handed out together. The counter on the reader's record makes
- * concurrent hand-outs wait for each other.
+ * Reads the oldest unread messages that fit in the room, marks them as handed out together, and takes them
+ * off the counts of unread messages. The counter on the reader's record makes concurrent hand-outs wait for
+ * each other.
  */
 async function handOut(ctx: Context, inbox: Inbox, room: Room, session: Session): Promise<MessagePage> {
   const page = await ctx.messages.listUnread(inbox, room, session)
   if (page.messages.length === 0) return page
-  const handed = await ctx.agents.nextHandOut(inbox.to, session)
+  const handOutNumber = await ctx.agents.countHandOut(inbox.to, session)
   await ctx.messages.markHanded(
     page.messages.map(({ _id }) => _id),
-    handed,
+    handOutNumber,
     session,
   )
-  await ctx.inboxes.release(
+  await ctx.inboxes.uncount(
     inbox.to,
     page.messages.map(({ from, box }) => ({ from, bytes: Buffer.byteLength(box) })),
     session,

@@ -35,8 +35,9 @@ export interface Inbox {
   from?: string
 }
 
-const indexFor = (inbox: Inbox, ofAll: 'unread' | 'in_order_of_handing_out'): string =>
-  inbox.from === undefined ? ofAll : 'of_one_sender'
+/** Returns the name of the index for an inbox: `ofAllSenders`, or the one for a single sender. */
+const indexFor = (inbox: Inbox, ofAllSenders: 'unread' | 'in_order_of_handing_out'): string =>
+  inbox.from === undefined ? ofAllSenders : 'of_one_sender'
 
 /**
  * How many more messages and bytes fit on a page. An empty page takes its first message whatever its
@@ -54,10 +55,15 @@ export interface MessagePage {
   more: boolean
 }
 
-/** @param patienceMs how long a message may wait before its insert begins */
+/**
+ * Creates the store of direct messages.
+ *
+ * @param patienceMs how long a message may wait before its insert begins
+ */
 export function createMessageStore(connection: Connection, patienceMs: number) {
   const messages = connection.model<MessageRecord>('Message', messageSchema)
-  const inHandingOrder = (
+  /** Lists messages of an inbox in the order in which they were handed out. */
+  const listInHandingOrder = (
     filter: object,
     inbox: Inbox,
     room: Room,
@@ -70,6 +76,7 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
       room,
       session,
     )
+  /** Reads the messages of a query that fit in the room. */
   const list = (
     filter: object,
     order: Record<string, 1 | -1>,
@@ -97,22 +104,24 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
       patienceMs,
       span: 'commit messages',
     }),
+    /** Reads a message; undefined if there is none with this id. */
     async find(messageId: string, session?: Session): Promise<MessageRecord | undefined> {
       return (
         (await messages.findOne({ _id: messageId }, null, within(session)).lean<MessageRecord>()) ?? undefined
       )
     },
+    /** Whether the inbox has a message that was not handed out yet. */
     async hasUnread(inbox: Inbox): Promise<boolean> {
       const unread = messages.findOne({ ...inbox, ...UNREAD }, { _id: 1 }).hint(indexFor(inbox, 'unread'))
       return (await unread.lean()) !== null
     },
-    /** The oldest unread messages. */
+    /** Lists the oldest unread messages, oldest first; marks nothing. */
     async listUnread(inbox: Inbox, room: Room, session?: Session): Promise<MessagePage> {
       return list({ ...inbox, ...UNREAD }, { _id: 1 }, indexFor(inbox, 'unread'), room, session)
     },
     /**
-     * Messages that were handed out, in the order of their handing out; with `after`, those after it in that
-     * order.
+     * Lists messages that were handed out, in the order of their handing out; with `after`, those after it in
+     * that order.
      */
     async listHandedAfter(
       inbox: Inbox,
@@ -124,26 +133,22 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
         after === undefined
           ? { handed: { $gt: 0 } }
           : { $or: [{ handed: { $gt: after.handed } }, { handed: after.handed, _id: { $gt: after._id } }] }
-      return inHandingOrder(later, inbox, room, session)
+      return listInHandingOrder(later, inbox, room, session)
     },
     /**
-     * Messages with a greater id than the given message that were handed out before it, in the order of their
-     * handing out.
+     * Lists messages that are newer than the given one by id, but were handed out before it, in the order of
+     * their handing out.
      */
-    async listHandedEarlier(
+    async listNewerHandedBefore(
       inbox: Inbox,
-      than: MessageRecord,
+      message: MessageRecord,
       room: Room,
       session?: Session,
     ): Promise<MessagePage> {
-      return inHandingOrder(
-        { _id: { $gt: than._id }, handed: { $gt: 0, $lt: than.handed } },
-        inbox,
-        room,
-        session,
-      )
+      const filter = { _id: { $gt: message._id }, handed: { $gt: 0, $lt: message.handed } }
+      return listInHandingOrder(filter, inbox, room, session)
     },
-    /** Messages that an agent sent, newest first; with `before`, those with a smaller id. */
+    /** Lists messages that an agent sent, newest first; with `before`, those with a smaller id. */
     async listSent(from: string, before: string | undefined): Promise<MessagePage> {
       const filter = { from, ...(before === undefined ? {} : { _id: { $lt: before } }) }
       return list(filter, { _id: -1 }, 'sent', WHOLE_PAGE, undefined)
@@ -178,30 +183,30 @@ export type MessageStore = ReturnType<typeof createMessageStore>
  */
 const BATCH = 34
 
-/** Reads messages until the page is full. */
+/** Reads messages from a cursor until the room is full, and closes the cursor. */
 async function readPage(
-  found: AsyncIterable<MessageRecord> & { close(): Promise<unknown> },
+  cursor: AsyncIterable<MessageRecord> & { close(): Promise<unknown> },
   room: Room,
 ): Promise<MessagePage> {
   const messages: MessageRecord[] = []
-  let { bytes } = room
+  let bytesLeft = room.bytes
   try {
-    for await (const message of found) {
-      bytes -= Buffer.byteLength(message.box)
-      const isFirst = messages.length === 0 && room.messages === DM_PAGE
-      if (messages.length >= room.messages || (bytes < 0 && !isFirst)) return { messages, more: true }
+    for await (const message of cursor) {
+      bytesLeft -= Buffer.byteLength(message.box)
+      const isFirstOfPage = messages.length === 0 && room.messages === DM_PAGE
+      if (messages.length >= room.messages || (bytesLeft < 0 && !isFirstOfPage))
+        return { messages, more: true }
       messages.push(message)
     }
     return { messages, more: false }
   } finally {
-    await found.close()
+    await cursor.close()
   }
 }
 
-/** The room that is left after `taken`. */
-export function roomBeside({ messages, bytes }: Room, taken: readonly MessageRecord[]): Room {
-  return {
-    messages: messages - taken.length,
-    bytes: taken.reduce((left, { box }) => left - Buffer.byteLength(box), bytes),
-  }
+/** Returns the room that these messages leave of `room`; its bytes may be below 0. */
+export function remainingRoom({ messages, bytes }: Room, taken: readonly MessageRecord[]): Room {
+  let bytesLeft = bytes
+  for (const { box } of taken) bytesLeft -= Buffer.byteLength(box)
+  return { messages: messages - taken.length, bytes: bytesLeft }
 }

@@ -63,6 +63,7 @@ export const messagePageView = z.object({
   more: z.boolean().describe('true if another page waits'),
 })
 
+/** Returns a message as answers show it: without the number of its hand-out. */
 export function viewMessage(message: MessageRecord): z.input<typeof messageView> {
   return { id: message._id, from: message.from, to: message.to, at: message.at, box: message.box }
 }

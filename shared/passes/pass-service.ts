@@ -6,12 +6,12 @@ import { Refusal } from '../foundation/errors.ts'
 import { newStepId } from '../foundation/ids.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { DAY_MS, isoTime, unixSeconds } from '../foundation/time.ts'
-import { addFreeDays, addPaidDays } from './pass.ts'
+import { endAfterFreeDays, endAfterPaidDays } from './pass.ts'
 
 /**
- * Credits free days to an agent, up to the end of the free period. One conditional update of the agent stores
- * the new end with its ledger entry; if a concurrent credit makes it miss, the rule is applied again to the
- * agent as it is then, so no credit is lost.
+ * Credits free days to an agent's pass, up to the end of the free period. One conditional update of the agent
+ * stores the new end with its ledger entry; if a concurrent credit makes it miss, the rule is applied again
+ * to the agent as it is then, so no credit is lost.
  *
  * @param freeUntilMs end of the free period, in milliseconds since the epoch
  * @returns whole days added, which may be 0, and the pass's end in milliseconds since the epoch
@@ -22,7 +22,7 @@ export async function creditFreeDays(ctx: Context, agentId: string, days: number
     const agent = await ctx.agents.find(agentId)
     if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
     const nowMs = ctx.databaseNow()
-    const { untilMs, creditedDays } = addFreeDays(agent.pass_until_ms, nowMs, days, freeUntilMs)
+    const { untilMs, creditedDays } = endAfterFreeDays(agent.pass_until_ms, nowMs, days, freeUntilMs)
     if (untilMs === agent.pass_until_ms) return { creditedDays: 0, passUntilMs: untilMs }
     const credit = { source: `${agentId}/pass/${newStepId()}`, means: 'free', record: {} } as const
     const entry = creditEntry(agentId, credit, creditedDays, nowMs, untilMs)
@@ -40,7 +40,13 @@ export interface Credit {
   record: { readonly [key: string]: JsonValue }
 }
 
-/** The ledger entry of a credit at `nowMs` that moves a pass's end to `untilMs`. */
+/**
+ * Makes the ledger entry of a credit.
+ *
+ * @param days may be negative
+ * @param nowMs when it is credited
+ * @param untilMs the pass's end afterwards
+ */
 function creditEntry(
   agentId: string,
   { source, means, record }: Credit,
@@ -58,6 +64,7 @@ function creditEntry(
  *
  * @param agent as this transaction has read it
  * @returns the ledger entry, which the caller stores with that record
+ * @throws Overtaken if the pass has changed since; Refusal `unavailable` if the database's time is unknown
  */
 export async function creditDays(
   ctx: Context,
@@ -67,16 +74,17 @@ export async function creditDays(
   session: Session,
 ): Promise<PendingEntry> {
   const nowMs = ctx.databaseNow()
-  const untilMs = addPaidDays(agent.pass_until_ms, nowMs, days)
+  const untilMs = endAfterPaidDays(agent.pass_until_ms, nowMs, days)
   const moved = ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session)
   await requireChanged(moved, `agent ${agent._id}`)
   return creditEntry(agent._id, credit, days, nowMs, untilMs)
 }
 
 /**
- * Takes back days that were credited for a payment that turned out not to exist. A referral that the payment
- * counted stays counted.
+ * Shortens a pass by days that were credited for a payment that turned out not to exist. A referral that the
+ * payment counted stays counted.
  *
+ * @param days whole days, above 0
  * @returns the ledger entry, with negative days, which the caller stores with the record that it corrects
  * @throws Refusal `wrong_state` if a whole day or more of them is used up
  */
@@ -101,20 +109,21 @@ export async function takeBackDays(
 }
 
 /**
- * Runs a transaction that may credit paid days to an agent. An agent's first payment also counts on its
- * referrer's record, so concurrent first payments of agents with the same referrer are serialized within this
- * process: each conflict would cost a pause and the whole transaction.
+ * Runs a transaction that may credit paid days to an agent, and returns its result. An agent's first payment
+ * also counts on its referrer's record, so concurrent first payments of agents with the same referrer are
+ * serialized within this process: each conflict would cost a pause and the whole transaction.
  */
 export async function serializeByReferrer<T>(ctx: Context, agentId: string, transact: () => Promise<T>) {
   const agent = await ctx.agents.find(agentId)
-  return agent?.ref === undefined || agent.first_paid_at !== undefined
-    ? transact()
-    : ctx.serialize(`referrer ${agent.ref}`, transact)
+  const mayCountForReferrer = agent?.ref !== undefined && agent.first_paid_at === undefined
+  return mayCountForReferrer ? ctx.serialize(`referrer ${agent.ref}`, transact) : transact()
 }
 
 /**
- * Credits days that were paid for, by coin or work: as creditDays(), and an agent's first payment is marked
+ * Credits days that were paid for, by coin or work: as creditDays(), and an agent's first payment is recorded
  * and counted for its referrer in the same transaction.
+ *
+ * @returns the ledger entry, which the caller stores with the record that earned the days
  */
 export async function creditPaidDays(
   ctx: Context,
@@ -126,7 +135,7 @@ export async function creditPaidDays(
   const agent = await ctx.agents.find(agentId, session)
   if (agent === undefined) throw new Error(`agent ${agentId} is paid for and does not exist`)
   const entry = await creditDays(ctx, agent, days, credit, session)
-  const isFirstPayment = await ctx.agents.markPaid(agentId, entry.at, session)
+  const isFirstPayment = await ctx.agents.markFirstPayment(agentId, entry.at, session)
   if (isFirstPayment && agent.ref !== undefined)
     await ctx.agents.addPayingReferral(agent.ref, agentId, session)
   return entry

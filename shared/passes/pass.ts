@@ -19,19 +19,23 @@ export function isPassActive(passUntilMs: number | undefined, nowMs: number): bo
 }
 
 /**
- * The end of a pass after a paid credit: whole days on top of the later of now and the present end.
+ * Returns the end of a pass after a paid credit: whole days on top of the later of now and the present end.
  * Times are milliseconds since the epoch.
+ *
+ * @param passUntilMs the present end; undefined if the agent has had no pass
  */
-export function addPaidDays(passUntilMs: number | undefined, nowMs: number, days: number): number {
+export function endAfterPaidDays(passUntilMs: number | undefined, nowMs: number, days: number): number {
   return Math.max(nowMs, passUntilMs ?? 0) + days * DAY_MS
 }
 
 /**
- * The end of a pass after a free credit, which never reaches past the end of the free period and never
- * shortens a pass: max(end, min(max(now, end) + days, freeUntil)). Times are milliseconds since the epoch;
- * `creditedDays` counts whole days and may be 0.
+ * Returns the end of a pass after a free credit, which never reaches past the end of the free period and
+ * never shortens a pass: max(end, min(max(now, end) + days, freeUntil)). Times are milliseconds since the
+ * epoch.
+ *
+ * @returns the new end, and how many whole days it adds, which may be 0
  */
-export function addFreeDays(
+export function endAfterFreeDays(
   passUntilMs: number | undefined,
   nowMs: number,
   days: number,
@@ -42,11 +46,19 @@ export function addFreeDays(
   return { untilMs, creditedDays: Math.max(0, Math.floor((untilMs - startMs) / DAY_MS)) }
 }
 
+/**
+ * Whether the free period's end lies ahead; false if there is none. Times are milliseconds since the epoch.
+ */
 export function isFreePeriod(freeUntilMs: number | undefined, nowMs: number): boolean {
   return freeUntilMs !== undefined && freeUntilMs > nowMs
 }
 
-/** The price of a day for an agent, in US cents; 0 in the free period. */
+/**
+ * Returns the price of a day for an agent, in US cents.
+ *
+ * @param payingReferrals how many agents that it referred have paid
+ * @param isFree whether it is the free period, in which the price is 0
+ */
 export function priceCentsPerDay(payingReferrals: number, isFree: boolean): number {
   if (isFree) return 0
   return payingReferrals >= REFERRAL_THRESHOLD ? REFERRAL_PRICE_USD_CENTS_PER_DAY : PRICE_USD_CENTS_PER_DAY

@@ -10,7 +10,7 @@ export interface Solver {
 /** Measured on one machine by `npm run bench -- miner --record`, which writes them beside this file. */
 export const SOLVERS: readonly Solver[] = measured
 
-/** The hours that one core needs for `hashesPerDay` hashes. */
+/** Returns the hours that one core needs for a day of pass, which takes `hashesPerDay` hashes. */
 export function coreHoursPerDay(solver: Solver, hashesPerDay: number): number {
   return hashesPerDay / solver.hashesPerSecond / (HOUR_MS / SECOND_MS)
 }

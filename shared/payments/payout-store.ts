@@ -3,7 +3,7 @@ import type { Connection } from 'mongoose'
 import type { Session } from '../servers/database.ts'
 import { none, only, schemaOf, some } from '../servers/fields.ts'
 import { recordsOf } from '../servers/records.ts'
-import { tell, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
+import { makeMark, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { SECOND_MS } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
@@ -90,7 +90,7 @@ type Payee = Pick<StoredPayout, '_id' | 'agent_id' | 'order_id'>
 
 /** The event that tells the payee of a step of its payout. */
 export const payoutMark = ({ _id, agent_id: payee, order_id }: Payee, { data }: PendingEntry): EventMark =>
-  tell(payee, 'payout', _id, { state: String(data['step']), ...omitUndefined({ order_id }) })
+  makeMark(payee, 'payout', _id, { state: String(data['step']), ...omitUndefined({ order_id }) })
 
 export type PayoutStore = ReturnType<typeof createPayoutStore>
 

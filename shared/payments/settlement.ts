@@ -1,7 +1,7 @@
 import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { hint, tell, type EventMark } from '../events/mark.ts'
+import { sendHint, makeMark, type EventMark } from '../events/mark.ts'
 import { isDuplicateKey, requireChanged, unavailable, type Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
@@ -62,7 +62,7 @@ export async function noteShown(ctx: Context, { _id, by, shown_at: at }: Payment
 const invoiceMark = (
   { _id, agent_id: payer, order_id: orderId }: Pick<InvoiceRecord, '_id' | 'agent_id' | 'order_id'>,
   state: 'seen' | 'confirmed' | 'expired',
-): EventMark => tell(payer, 'invoice', _id, { state, ...omitUndefined({ order_id: orderId }) })
+): EventMark => makeMark(payer, 'invoice', _id, { state, ...omitUndefined({ order_id: orderId }) })
 
 /** Stores a payment unless it is on record. @returns it as it is on record */
 async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
@@ -304,7 +304,7 @@ export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number):
     const overdue = [...listed, ...unpayable].filter(({ _id }) => !passedOver.has(_id))
     const untouched = overdue.filter((invoice) => !hasMoney(invoice)).map(({ _id }) => _id)
     await ctx.invoices.expireUntouched(untouched, lookAfter, ctx.databaseNow())
-    for (const { agent_id: agentId } of overdue) hint(agentId)
+    for (const { agent_id: agentId } of overdue) sendHint(agentId)
     for (const invoice of overdue.filter(hasMoney)) {
       // Even if it fails, this call doesn't list it again.
       passedOver.add(invoice._id)

@@ -1,11 +1,11 @@
 import type { Context } from '../context.ts'
 import { listUnbanned } from '../agents/unbanned.ts'
-import { viewText, type PostRecord } from './post.ts'
+import { viewPostWithoutHandle, type PostRecord } from './post.ts'
 
 /*
- * The feed, with a cache of each post's JSON: a post's text never changes. The list of ids and the handles are
- * read from the database for every request, so the feed has every post that was acknowledged before the
- * request, and none, nor a handle, that was hidden before it.
+ * The feed, with a cache of each post's JSON: a post's text never changes. The list of ids and the handles
+ * are read from the database for every request. So the feed has every post that was acknowledged before the
+ * request, but no post or handle that was hidden before it.
  */
 
 /** Most characters of JSON in the cache; a few hundred posts of usual length take a small part of it. */
@@ -13,7 +13,7 @@ const CACHED_CHARACTERS = 16_000_000
 
 export interface Feed {
   /**
-   * Posts that are neither hidden nor by a banned agent, newest first, each as JSON.
+   * Reads posts that are neither hidden nor by a banned agent, newest first, each as JSON.
    *
    * @param topic lists posts with this topic; undefined: all
    * @param perAgent most posts of one agent; undefined: no limit
@@ -28,16 +28,19 @@ export interface Feed {
   cache(post: PostRecord): void
 }
 
+/** Creates the feed of this process, with an empty cache. */
 export function createFeed(): Feed {
+  /** By post id, the JSON of a post without its author's handle; the oldest in the cache first. */
   const texts = new Map<string, string>()
   let characters = 0
-  /** Of the last list. */
+  /** Ids of the authors of the last list; most likely those of the next. */
   let authors: readonly string[] = []
 
+  /** Puts a post's JSON into the cache unless it is there, and returns it. */
   function cache(post: PostRecord): string {
     const cached = texts.get(post._id)
     if (cached !== undefined) return cached
-    const text = JSON.stringify(viewText(post))
+    const text = JSON.stringify(viewPostWithoutHandle(post))
     texts.set(post._id, text)
     characters += text.length
     // Removes those first that have been in the cache the longest.
@@ -62,18 +65,18 @@ export function createFeed(): Feed {
         ctx.agents.findHandles(expected),
       ])
       authors = [...new Set(listed.map(({ agent_id: agentId }) => agentId))]
-      const found = new Map(listed.map(({ _id }) => [_id, texts.get(_id)]))
-      const missing = [...found.keys()].filter((id) => found.get(id) === undefined)
+      const textOf = new Map(listed.map(({ _id }) => [_id, texts.get(_id)]))
+      const missing = [...textOf.keys()].filter((id) => textOf.get(id) === undefined)
       const unexpected = authors.filter((id) => !expected.includes(id))
-      const [posts, others] = await Promise.all([
+      const [posts, otherHandles] = await Promise.all([
         missing.length === 0 ? [] : ctx.posts.findAll(missing),
         ctx.agents.findHandles(unexpected),
       ])
       // A post that was hidden since its id was read is left out.
-      for (const post of posts) if (post.hidden_at === undefined) found.set(post._id, cache(post))
+      for (const post of posts) if (post.hidden_at === undefined) textOf.set(post._id, cache(post))
       return listed.flatMap(({ _id, agent_id: agentId }) => {
-        const text = found.get(_id)
-        const handle = handles.get(agentId) ?? others.get(agentId) ?? null
+        const text = textOf.get(_id)
+        const handle = handles.get(agentId) ?? otherHandles.get(agentId) ?? null
         return text === undefined ? [] : [`${text.slice(0, -1)},"handle":${JSON.stringify(handle)}}`]
       })
     },

@@ -9,7 +9,8 @@ import { unixSeconds } from '../foundation/time.ts'
 import { postContent, type PostRecord } from './post.ts'
 
 /**
- * Stores a post with its ledger entry in one insert. The caller has checked that the agent has a pass.
+ * Stores a post with its ledger entry in one insert, and returns it. The caller has checked that the agent
+ * has a pass.
  *
  * @throws Refusal as spendAllowance() and readAuthorship(); `unavailable`
  */
@@ -48,7 +49,7 @@ export async function publishPost(
   return post
 }
 
-/** All of it is in the record. */
+/** Makes a post's ledger entry, from its record alone. */
 export function postEntry(post: PostRecord): PendingEntry {
   const { _id: id, agent_id, at, salt, author } = post
   return {

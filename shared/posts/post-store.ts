@@ -31,7 +31,11 @@ postSchema.index(...PENDING_INDEX)
 /** A post as the feed lists it. */
 export type PostListed = Pick<PostRecord, '_id' | 'agent_id'>
 
-/** @param patienceMs how long a post may wait before its insert begins */
+/**
+ * Creates the store of posts.
+ *
+ * @param patienceMs how long a post may wait before its insert begins
+ */
 export function createPostStore(connection: Connection, patienceMs: number) {
   const posts = connection.model<PostRecord>('Post', postSchema)
   // The most frequent reads go past mongoose's documents.
@@ -46,16 +50,17 @@ export function createPostStore(connection: Connection, patienceMs: number) {
       patienceMs,
       span: 'commit posts',
     }),
+    /** Reads a post, hidden or not; undefined if there is none with this id. */
     async find(postId: string): Promise<PostRecord | undefined> {
       return (await posts.findOne({ _id: postId }).lean<PostRecord>()) ?? undefined
     },
-    /** The posts with these ids that exist, in any order. */
+    /** Reads the posts with these ids, in any order; ids of none are left out. */
     async findAll(postIds: readonly string[]): Promise<PostRecord[]> {
       return raw()
         .find({ _id: { $in: [...postIds] } }, { projection: { pending: 0 }, batchSize: postIds.length + 1 })
         .toArray()
     },
-    /** An agent's posts, hidden ones too, newest first; with `before`, those with a smaller id. */
+    /** Lists an agent's posts, hidden ones too, newest first; with `before`, those with a smaller id. */
     async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<PostRecord[]> {
       const filter = { agent_id: agentId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
       return raw()
@@ -64,7 +69,13 @@ export function createPostStore(connection: Connection, patienceMs: number) {
         .limit(limit)
         .toArray()
     },
-    /** Posts that are not hidden, newest first. */
+    /**
+     * Lists ids and authors of posts that are not hidden, newest first; whether the author is banned isn't
+     * read.
+     *
+     * @param topic lists posts with this topic; undefined: all
+     * @param past lists posts after a record, without some authors
+     */
     async listFeed(topic: string | undefined, limit: number, past?: Past<PostListed>): Promise<PostListed[]> {
       const filter = {
         ...NOT_HIDDEN,
@@ -77,7 +88,7 @@ export function createPostStore(connection: Connection, patienceMs: number) {
         .limit(limit)
         .toArray()
     },
-    /** @returns false if the post was in that state already, or doesn't exist */
+    /** Hides a post or shows it again. @returns false if it was in that state already, or doesn't exist */
     setHidden: createSetHidden(posts),
   }
 }

@@ -53,22 +53,24 @@ export const postView = z
 export const publishedPostView = z.object({ id: idView('post'), post: postView })
 export const feedView = z.object({ posts: z.array(postView), ...countView })
 
-/** What the ledger commits to for a post. */
+/** Returns what a post's ledger entry commits to, without its id. */
 export function postContent(post: Pick<PostRecord, 'body' | 'topic'>) {
   return { body: post.body, topic: post.topic ?? null }
 }
 
 /**
- * The wire form of a post; if it is hidden, text, topic and salt are null.
+ * Returns a post as answers show it; if it is hidden, text, topic and salt are null.
  *
  * @param handle its author's, as anyone may see it
  */
 export function viewPost(post: PostRecord, handle: string | null): z.input<typeof postView> {
-  return { ...viewText(post), handle }
+  return { ...viewPostWithoutHandle(post), handle }
 }
 
-/** What of a post's wire form changes only with the post. */
-export function viewText(post: PostRecord): Omit<z.input<typeof postView>, 'handle'> {
+/**
+ * Returns a post as viewPost() does, without the handle: the part that never changes while the post is shown.
+ */
+export function viewPostWithoutHandle(post: PostRecord): Omit<z.input<typeof postView>, 'handle'> {
   const hidden = post.hidden_at !== undefined
   return {
     id: post._id,

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { tell } from '../events/mark.ts'
+import { makeMark } from '../events/mark.ts'
 import { Refusal, type ErrorCode } from '../foundation/errors.ts'
 import type { Hideable, SetHidden } from '../ledger/hidden.ts'
 import { newStepId } from '../foundation/ids.ts'
@@ -8,7 +8,8 @@ import { unixSeconds } from '../foundation/time.ts'
 interface Kind {
   /** The field of the ledger entry's data that holds the record's id. */
   idField: string
-  absent: ErrorCode
+  /** Refuses an id of this kind that no record has. */
+  absentCode: ErrorCode
   store(ctx: Context): {
     find(id: string): Promise<(Hideable & { _id: string; agent_id?: string }) | undefined>
     setHidden: SetHidden
@@ -17,12 +18,13 @@ interface Kind {
 
 /** The kinds of records that the operator can hide, by id prefix; of an agent, its handle and profile. */
 const KINDS: Readonly<Record<string, Kind>> = {
-  pst: { idField: 'post_id', absent: 'no_such_post', store: (ctx) => ctx.posts },
-  clm: { idField: 'claim_id', absent: 'no_such_claim', store: (ctx) => ctx.claims },
-  ofr: { idField: 'offer_id', absent: 'no_such_offer', store: (ctx) => ctx.offers },
-  agt: { idField: 'agent_id', absent: 'no_such_agent', store: (ctx) => ctx.agents },
+  pst: { idField: 'post_id', absentCode: 'no_such_post', store: (ctx) => ctx.posts },
+  clm: { idField: 'claim_id', absentCode: 'no_such_claim', store: (ctx) => ctx.claims },
+  ofr: { idField: 'offer_id', absentCode: 'no_such_offer', store: (ctx) => ctx.offers },
+  agt: { idField: 'agent_id', absentCode: 'no_such_agent', store: (ctx) => ctx.agents },
 }
 
+/** Returns the kind of record that an id is of. @throws Refusal `no_such_record` if such can't be hidden */
 function requireKind(id: string): Kind {
   const kind = KINDS[id.split('_', 1)[0] ?? '']
   if (kind !== undefined) return kind
@@ -33,7 +35,7 @@ function requireKind(id: string): Kind {
 }
 
 /**
- * Finds a record that can be hidden.
+ * Reads a record that can be hidden, hidden or not.
  *
  * @returns the name of its id field in ledger entries, the agent that it belongs to, and the record
  * @throws Refusal `no_such_record` for an id of another kind; `no_such_post`, `no_such_claim`,
@@ -43,16 +45,17 @@ export async function findHideable(
   ctx: Context,
   id: string,
 ): Promise<{ idField: string; agentId: string; record: Hideable }> {
-  const { idField, absent, store } = requireKind(id)
+  const { idField, absentCode, store } = requireKind(id)
   const record = await store(ctx).find(id)
-  if (record === undefined) throw new Refusal(absent, `There is nothing with the id ${id}.`)
+  if (record === undefined) throw new Refusal(absentCode, `There is nothing with the id ${id}.`)
   return { idField, agentId: record.agent_id ?? record._id, record }
 }
 
 /**
  * Hides a record, or shows it again; it stays stored. The ledger entries of both steps carry the rule that it
- * was hidden for.
+ * was hidden for. The author of a post is told by an event.
  *
+ * @param hidden true to hide, false to show again
  * @param rule id of the rule that the record breaks, used only for hiding; null in the entries if absent
  * @returns false if the record was in that state already
  * @throws Refusal as findHideable()
@@ -61,15 +64,15 @@ export async function setHidden(ctx: Context, id: string, hidden: boolean, rule?
   const { idField, agentId, record } = await findHideable(ctx, id)
   const at = unixSeconds(ctx.now())
   const kind = hidden ? 'hide' : 'unhide'
-  const hiddenFor = hidden ? rule : record.hidden_rule
+  const hiddenRule = hidden ? rule : record.hidden_rule
   const entry = {
     source: `${id}/${kind}/${newStepId()}`,
     at,
     kind,
-    data: { [idField]: id, rule: hiddenFor ?? null },
+    data: { [idField]: id, rule: hiddenRule ?? null },
   } as const
-  const fields = { hidden, ...(hiddenFor === undefined ? {} : { rule: hiddenFor }) }
-  const pushed = idField === 'post_id' ? { tells: tell(agentId, 'post_hidden', id, fields) } : {}
+  const fields = { hidden, ...(hiddenRule === undefined ? {} : { rule: hiddenRule }) }
+  const marks = idField === 'post_id' ? { tells: makeMark(agentId, 'post_hidden', id, fields) } : {}
   const { store } = requireKind(id)
-  return store(ctx).setHidden(id, hidden ? at : undefined, hiddenFor, entry, pushed)
+  return store(ctx).setHidden(id, hidden ? at : undefined, hiddenRule, entry, marks)
 }

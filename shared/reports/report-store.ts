@@ -10,15 +10,16 @@ const reportSchema = new Schema<ReportRecord>(
 )
 reportSchema.index({ post_id: 1, agent_id: 1, rule: 1 }, { unique: true })
 
+/** Creates the store of reports. */
 export function createReportStore(connection: Connection) {
   const reports = connection.model<ReportRecord>('Report', reportSchema)
   return {
     models: { reports },
-    /** The newest reports, newest first. */
+    /** Lists the newest reports, newest first. */
     async listNewest(limit: number): Promise<ReportRecord[]> {
       return reports.find().sort({ _id: -1 }).limit(limit).lean<ReportRecord[]>()
     },
-    /** The newest report of a post. */
+    /** Reads the newest report of a post; undefined if nobody has reported it. */
     async findNewest(postId: string): Promise<ReportRecord | undefined> {
       return (await reports.findOne({ post_id: postId }).sort({ _id: -1 }).lean<ReportRecord>()) ?? undefined
     },

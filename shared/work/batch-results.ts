@@ -8,8 +8,8 @@ const POLL_MS = 10
 
 export interface BatchResults {
   /**
-   * Resolves with the verified batch, or with undefined if it isn't verified within `limitMs`. Rejects with
-   * an error of the database that isn't an outage.
+   * Waits until a batch is verified, for up to `limitMs`. Resolves with the verified batch, or with undefined
+   * if it isn't verified by then. Rejects with an error of the database that isn't an outage.
    */
   wait(batchId: string, limitMs: number): Promise<BatchRecord | undefined>
 }
@@ -20,23 +20,27 @@ interface Waiter {
   deadlineMs: number
 }
 
-/** Polls MongoDB for results, so it doesn't depend on Redis. One query at a time serves all waiters. */
+/**
+ * Creates what waits for the results of batches. It polls MongoDB, so it doesn't depend on Redis; one query
+ * at a time serves all waiters.
+ */
 export function createBatchResults(store: Pick<WorkStore, 'findVerified'>): BatchResults {
   /** By batch id: several submissions may be in one batch. */
   const waiters = new Map<string, Set<Waiter>>()
-  let polling = false
+  let isPolling = false
 
+  /** Polls until nobody waits any more. */
   async function poll(): Promise<void> {
-    polling = true
+    isPolling = true
     while (waiters.size > 0) {
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))
       try {
         for (const batch of await store.findVerified([...waiters.keys()]))
-          settle(batch._id, (waiter) => waiter.resolve(batch))
+          endWaits(batch._id, (waiter) => waiter.resolve(batch))
       } catch (error) {
         // In an outage the batches are still stored, so the wait goes on to its deadline.
         if (!isOutage(error))
-          for (const batchId of [...waiters.keys()]) settle(batchId, (waiter) => waiter.reject(error))
+          for (const batchId of [...waiters.keys()]) endWaits(batchId, (waiter) => waiter.reject(error))
       }
       const nowMs = performance.now()
       for (const [batchId, waiting] of waiters) {
@@ -48,13 +52,14 @@ export function createBatchResults(store: Pick<WorkStore, 'findVerified'>): Batc
         if (waiting.size === 0) waiters.delete(batchId)
       }
     }
-    polling = false
+    isPolling = false
   }
 
-  function settle(batchId: string, settleWaiter: (waiter: Waiter) => void): void {
+  /** Removes all waiters of a batch, and resolves or rejects each by `settle`. */
+  function endWaits(batchId: string, settle: (waiter: Waiter) => void): void {
     const waiting = waiters.get(batchId)
     waiters.delete(batchId)
-    waiting?.forEach(settleWaiter)
+    waiting?.forEach(settle)
   }
 
   return {
@@ -63,7 +68,7 @@ export function createBatchResults(store: Pick<WorkStore, 'findVerified'>): Batc
         const waiting = waiters.get(batchId) ?? new Set()
         waiters.set(batchId, waiting.add({ resolve, reject, deadlineMs: performance.now() + limitMs }))
         // Outside the request's scope: the polling outlives the request that starts it.
-        if (!polling) void runInScope({}, poll)
+        if (!isPolling) void runInScope({}, poll)
       })
     },
   }

@@ -9,8 +9,8 @@ import { DAY_MS, unixSeconds } from '../foundation/time.ts'
 import { workOrderTtlDays, type WorkOrderRecord } from './work.ts'
 
 /**
- * Makes a work order for `days` days at the difficulty and shares per day of the settings, which later
- * changes of the settings leave as they are.
+ * Makes and stores a work order for `days` days. It keeps the difficulty and the shares per day that the
+ * settings have now.
  *
  * @throws Refusal `wrong_state` if the agent has too many open orders, or has used up today's allowance;
  *   `unavailable` if the database's time is unknown

@@ -9,14 +9,19 @@ import { MAX_BATCH_NONCES, SAMPLE_NONCES } from '../foundation/limits.ts'
 import { oncePer } from '../foundation/once-per.ts'
 import { creditPaidDays } from '../passes/pass-service.ts'
 import { DAY_MS, unixSeconds } from '../foundation/time.ts'
-import { createCountedNonces, setLastPage, type Counted, type CountedNonces } from './counted-nonces.ts'
+import {
+  createCountedNonceCache,
+  setLastPage,
+  type Counted,
+  type CountedNonceCache,
+} from './counted-nonces.ts'
 import type { VerifiedBatch, Verification } from './work-store.ts'
 import {
   applyBatches,
-  readOutcomes,
+  decodeOutcomes,
   partitionNonces,
   workStatusAt,
-  writeOutcomes,
+  encodeOutcomes,
   type BatchRecord,
   type Rejected,
   type SharePage,
@@ -39,12 +44,11 @@ const JOIN_TRIES = 5
 /** The nonces of one request, after the checks that need no other batch. */
 export interface Submitted {
   order: WorkOrderRecord
-  /** Refused at once: not shares, or sent twice. */
+  /** Nonces refused at once: malformed, not shares, or sent twice. */
   rejected: readonly Rejected[]
-  /**
-   * The nonces left for the workers to verify: in the batch `batchId`, from index `from` on. May be empty.
-   */
+  /** The shares, which the workers verify in the batch `batchId`, from index `from` on. May be empty. */
   shares: readonly string[]
+  /** Absent if there are no shares. */
   batchId?: string
   from: number
 }
@@ -54,6 +58,8 @@ export interface Submitted {
  * enqueued, so the sweep enqueues it again if it is lost. Nonces that are not shares are rejected at once and
  * not stored.
  *
+ * @param sent nonces as the agent sent them
+ * @returns which nonces are rejected, and where the shares are stored
  * @throws Refusal `no_such_work_order`; `wrong_state` for a credited or expired order; `insufficient_work`
  *   for more than SAMPLE_NONCES nonces without a single share; `unavailable` if the order's waiting batch is
  *   full
@@ -83,15 +89,20 @@ export async function submitShares(
       { field: 'nonces' },
     )
   }
-  const good = new Set(shares)
-  const weak = nonces
-    .filter((nonce) => !good.has(nonce))
+  const shareSet = new Set(shares)
+  const insufficient = nonces
+    .filter((nonce) => !shareSet.has(nonce))
     .map((nonce) => ({ nonce, reason: 'insufficient_work' as const }))
-  const submitted = { order, shares, rejected: [...rejected, ...weak], from: 0 }
+  const submitted = { order, shares, rejected: [...rejected, ...insufficient], from: 0 }
   return shares.length === 0 ? submitted : { ...submitted, ...(await storeShares(ctx, order, shares)) }
 }
 
-/** Adds shares to the order's waiting batch, or to a new batch if there is none. */
+/**
+ * Adds shares to the order's waiting batch, or to a new batch if there is none, and enqueues the batch's job.
+ *
+ * @returns the batch, and the index of the first of these shares in it
+ * @throws Refusal `unavailable` if the waiting batch has no room for them
+ */
 async function storeShares(
   ctx: Context,
   order: WorkOrderRecord,
@@ -121,11 +132,11 @@ async function storeShares(
       continue
     }
     // Fairness: an agent's second waiting batch comes after every other agent's first.
-    const ahead = (await ctx.work.countWaiting(order.agent_id)) - 1
+    const otherBatches = (await ctx.work.countWaiting(order.agent_id)) - 1
     await ctx.queues.enqueue(
       'verify-shares',
       { batch_id: batch._id },
-      { debounceId: batch._id, ...(ahead > 0 ? { priority: ahead } : {}) },
+      { debounceId: batch._id, ...(otherBatches > 0 ? { priority: otherBatches } : {}) },
     )
     return { batchId: batch._id, from: 0 }
   }
@@ -137,8 +148,9 @@ async function storeShares(
 }
 
 /**
- * Verifies one batch, in one transaction with others that this process is asked to verify at the same time.
- * Any number of workers may run this for one batch or for one order, and may die at any point.
+ * Verifies one batch and stores its result, in one transaction with others that this process is asked to
+ * verify at the same time. A batch that is verified already is left as it is. Any number of workers may run
+ * this for one batch or for one order, and may die at any point.
  *
  * The transaction marks each batch as verified, adds to each order's counts, and stores the page of counted
  * shares, the pass, the referral and the ledger entries. If the process dies before the commit, the batches
@@ -153,9 +165,10 @@ async function storeShares(
  */
 export const verifyBatch = (ctx: Context, batchId: string): Promise<void> => verifierOf(ctx)(batchId)
 
+/** Returns the function of a context that verifies batches in groups; it is created at the first call. */
 const verifierOf = oncePer((ctx: Context) => {
-  const counted = createCountedNonces(ctx.work)
-  return createGroups((batchIds: string[]) => verifyGroup(ctx, counted, batchIds), {
+  const cache = createCountedNonceCache(ctx.work)
+  return createGroups((batchIds: string[]) => verifyGroup(ctx, cache, batchIds), {
     maxItems: BATCHES_TOGETHER,
     atOnce: 2,
   })
@@ -169,31 +182,41 @@ const BATCHES_TOGETHER = 32
 const TRIES = 50
 const RACE_PAUSE_MS = 5
 
+/**
+ * Verifies batches in one transaction; if that fails, except in an outage of the database, each in one of its
+ * own, so that one bad batch doesn't keep the others from being verified.
+ */
 async function verifyGroup(
   ctx: Context,
-  counted: CountedNonces,
+  cache: CountedNonceCache,
   batchIds: string[],
 ): Promise<Outcomes<void>> {
   try {
-    await verifyTogether(ctx, counted, batchIds)
+    await verifyTogether(ctx, cache, batchIds)
     return batchIds.map(() => ({ status: 'fulfilled', value: undefined }))
   } catch (error) {
     if (batchIds.length === 1 || isOutage(error)) throw error
-    return performEachAlone(batchIds, (batchId) => verifyTogether(ctx, counted, [batchId]))
+    return performEachAlone(batchIds, (batchId) => verifyTogether(ctx, cache, [batchId]))
   }
 }
 
+/**
+ * Verifies those of the batches that are waiting, and stores the results in one transaction. On a conflict
+ * with another worker it reads everything again.
+ *
+ * @throws Error after TRIES conflicts
+ */
 async function verifyTogether(
   ctx: Context,
-  counted: CountedNonces,
+  cache: CountedNonceCache,
   batchIds: readonly string[],
 ): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
     const batches = await ctx.work.findWaiting([...new Set(batchIds)])
     if (batches.length === 0) return
-    const made = await makeVerifications(ctx, counted, batches)
-    if (made !== undefined && (await storeVerifications(ctx, made))) {
-      for (const [orderId, nonces] of made.counted) counted.giveBack(orderId, nonces)
+    const verified = await verifyWithoutStoring(ctx, cache, batches)
+    if (verified !== undefined && (await storeVerifications(ctx, verified))) {
+      for (const [orderId, nonces] of verified.counted) cache.putBack(orderId, nonces)
       return
     }
     await sleep(RACE_PAUSE_MS * Math.random() * (tries + 1))
@@ -203,64 +226,78 @@ async function verifyTogether(
   )
 }
 
+/** What the verification of some batches stores. */
 interface Verifications {
-  verifications: Verification[]
-  verified: VerifiedBatch[]
+  /** One for each order. */
+  orders: Verification[]
+  batches: VerifiedBatch[]
   /** By order id, the nonces that count once this is stored. */
   counted: Map<string, Counted>
 }
 
-/** Verifies batches without storing anything. @returns undefined if an order has changed since it was read */
-async function makeVerifications(
+/**
+ * Verifies batches without storing anything. The counted nonces of their orders are taken out of the cache.
+ *
+ * @returns undefined if an order has changed since it was read
+ */
+async function verifyWithoutStoring(
   ctx: Context,
-  counted: CountedNonces,
+  cache: CountedNonceCache,
   batches: readonly BatchRecord[],
 ): Promise<Verifications | undefined> {
-  const made: Verifications = { verifications: [], verified: [], counted: new Map() }
+  const verified: Verifications = { orders: [], batches: [], counted: new Map() }
   const byOrder = Map.groupBy(batches, ({ order_id: orderId }) => orderId)
   const orders = await Promise.all(Array.from(byOrder.keys(), (orderId) => ctx.work.findOrder(orderId)))
   for (const [index, [orderId, ordersBatches]] of [...byOrder].entries()) {
     const order = orders[index]
     if (order === undefined) throw new Error(`batch ${ordersBatches[0]?._id} has no order`)
-    const ordersCounted = await counted.take(order)
-    if (ordersCounted === undefined) return undefined
-    made.counted.set(orderId, ordersCounted)
+    const counted = await cache.takeOut(order)
+    if (counted === undefined) return undefined
+    verified.counted.set(orderId, counted)
     const shares = ordersBatches.map(({ nonces = [] }) =>
       verifyShares(order.prefix, nonces, order.difficulty_bits),
     )
-    const { results, fresh, completedDays } = applyBatches(order, ordersBatches, shares, ordersCounted.nonces)
-    const counting = ordersBatches
-      .filter((_, position) => (results[position]?.accepted ?? 0) > 0)
-      .map(({ _id }) => _id)
+    const { results, newlyCounted, completedDays } = applyBatches(
+      order,
+      ordersBatches,
+      shares,
+      counted.nonces,
+    )
+    const countingBatches = ordersBatches.filter((_, position) => (results[position]?.accepted ?? 0) > 0)
     const page: SharePage = {
       order_id: orderId,
       number: (order.share_pages ?? 0) + 1,
-      batch_ids: counting,
-      nonces: fresh,
+      batch_ids: countingBatches.map(({ _id }) => _id),
+      nonces: newlyCounted,
     }
-    if (fresh.length > 0) setLastPage(ordersCounted, page)
-    for (const [position, { _id, count, nonces = [], rejected: before = [] }] of ordersBatches.entries()) {
+    if (newlyCounted.length > 0) setLastPage(counted, page)
+    for (const [position, batch] of ordersBatches.entries()) {
+      const { _id, count, nonces = [], rejected: rejectedBefore = [] } = batch
       const { accepted, rejected } = results[position] as BatchResult
-      const outcomes = writeOutcomes(nonces, rejected.slice(before.length))
-      made.verified.push({ _id, ...(count === undefined ? {} : { count }), accepted, outcomes })
+      const outcomes = encodeOutcomes(nonces, rejected.slice(rejectedBefore.length))
+      verified.batches.push({ _id, ...(count === undefined ? {} : { count }), accepted, outcomes })
     }
-    made.verifications.push({
+    verified.orders.push({
       before: order,
-      ...(fresh.length === 0 ? {} : { page }),
+      ...(newlyCounted.length === 0 ? {} : { page }),
       completedDays,
       entries: [],
     })
   }
-  return made
+  return verified
 }
 
-/** @returns false on a conflict with another worker; then nothing is stored */
+/**
+ * Stores the results of batches, and credits the days that they complete, in one transaction.
+ *
+ * @returns false on a conflict with another worker; then nothing is stored
+ */
 async function storeVerifications(
   ctx: Context,
-  { verifications, verified }: Verifications,
+  { orders: verifications, batches }: Verifications,
 ): Promise<boolean> {
   const storing = ctx.database.transaction(async (session) => {
-    if (!(await ctx.work.markVerified(verified, new Date(ctx.databaseNow() + VERIFIED_TTL_MS), session)))
+    if (!(await ctx.work.markVerified(batches, new Date(ctx.databaseNow() + VERIFIED_TTL_MS), session)))
       throw new Overtaken()
     const credited: Verification[] = []
     for (const verification of verifications) {
@@ -284,6 +321,7 @@ async function storeVerifications(
 /** The result of a submission, as `POST /work/submit` answers it. */
 export interface Submission {
   order: WorkOrderRecord
+  /** Number of its nonces that count. */
   accepted: number
   rejected: readonly Rejected[]
   /** End of the agent's pass, in milliseconds since the epoch. */
@@ -291,19 +329,23 @@ export interface Submission {
 }
 
 /**
- * Reads the result of a submission, with the present state of its order and of the agent's pass.
+ * Returns the result of a submission, with the present state of its order and of the agent's pass.
  *
  * @param verified the submission's batch; undefined if it isn't verified yet, and then `accepted` is 0
  */
 export async function readSubmission(
   ctx: Context,
   agentId: string,
-  { order: { _id: orderId }, shares, rejected, from }: Submitted,
+  submitted: Submitted,
   verified: BatchRecord | undefined,
 ): Promise<Submission> {
-  const [order, agent] = await Promise.all([ctx.work.findOrder(orderId), ctx.agents.find(agentId)])
+  const { shares, rejected, from } = submitted
+  const [order, agent] = await Promise.all([
+    ctx.work.findOrder(submitted.order._id),
+    ctx.agents.find(agentId),
+  ])
   if (order === undefined) throw new Error(`a submission of agent ${agentId} has no order`)
-  const outcomes = verified === undefined ? [] : readOutcomes(verified.outcomes ?? '', from, shares.length)
+  const outcomes = verified === undefined ? [] : decodeOutcomes(verified.outcomes ?? '', from, shares.length)
   const refused = shares.flatMap((nonce, index) => {
     const reason = outcomes[index]
     return reason === undefined ? [] : [{ nonce, reason }]

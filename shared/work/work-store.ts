@@ -109,7 +109,11 @@ export interface VerifiedBatch extends Pick<BatchRecord, '_id' | 'count'> {
 /** Batches of 10,000 nonces that fit into one message to MongoDB. */
 const BATCHES_AT_ONCE = 100
 
-/** @param patienceMs how long a batch may wait before its insert begins */
+/**
+ * Creates the store of work orders, their batches of nonces, and the pages of counted shares.
+ *
+ * @param patienceMs how long a batch may wait before its insert begins
+ */
 export function createWorkStore(connection: Connection, patienceMs: number) {
   const orders = connection.model<WorkOrderRecord>('WorkOrder', orderSchema)
   const batches = connection.model<StoredBatch>('WorkBatch', batchSchema)
@@ -119,6 +123,7 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
   const rawOrders = () => orders.collection as unknown as mongoose.mongo.Collection<WorkOrderRecord>
   const rawBatches = () => batches.collection as unknown as mongoose.mongo.Collection<StoredBatch>
   const rawPages = () => pages.collection as unknown as mongoose.mongo.Collection<StoredPage>
+  /** Reads those of the given batches that are in a state, in any order. */
   const listBatches = async (
     batchIds: readonly string[],
     state: BatchRecord['state'],
@@ -127,7 +132,7 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       await rawBatches()
         .find({ _id: { $in: [...batchIds] }, state }, { batchSize: batchIds.length + 1 })
         .toArray()
-    ).map(readBatch)
+    ).map(toBatchRecord)
   return {
     models: { orders, batches, pages, counts },
     /** @throws a duplicate-key error on `agent_id` if another order of the agent has its `open_slot` */
@@ -140,16 +145,17 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
      * @returns the slots that its open orders still occupy
      */
     async freeOldSlots(agentId: string, nowSeconds: number): Promise<number[]> {
-      const held = { agent_id: agentId, open_slot: { $exists: true } }
-      const isOver = {
+      const inSlot = { agent_id: agentId, open_slot: { $exists: true } }
+      const closed = {
         $or: [{ $expr: { $gte: ['$credited_days', '$days'] } }, { expires_at: { $lte: nowSeconds } }],
       }
-      await rawOrders().updateMany({ ...held, ...isOver }, { $unset: { open_slot: 1 } })
-      const found = await rawOrders()
-        .find(held, { projection: { open_slot: 1 } })
+      await rawOrders().updateMany({ ...inSlot, ...closed }, { $unset: { open_slot: 1 } })
+      const open = await rawOrders()
+        .find(inSlot, { projection: { open_slot: 1 } })
         .toArray()
-      return found.flatMap(({ open_slot: slot }) => (slot === undefined ? [] : [slot]))
+      return open.flatMap(({ open_slot: slot }) => (slot === undefined ? [] : [slot]))
     },
+    /** Reads an order; undefined if there is none with this id. */
     findOrder: createIdLookUp(rawOrders),
     /**
      * Inserts one batch, together with others that arrive at the same time (group commit). Resolves once a
@@ -169,10 +175,10 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       { patienceMs, maxItems: BATCHES_AT_ONCE },
     ),
     /**
-     * Adds nonces to the batch of an order that waits.
+     * Adds nonces to an order's waiting batch.
      *
-     * @returns the batch, and how many nonces stand before these; undefined if none waits, or has room for
-     *   them
+     * @returns the batch, and how many nonces stand before these; undefined if the order has no waiting
+     *   batch, or it has no room for them
      */
     async joinBatch(
       orderId: string,
@@ -192,15 +198,15 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       )
       return before === null ? undefined : { batchId: before._id, from: before.count ?? 0 }
     },
-    /** The number of the agent's waiting batches. */
+    /** Counts the agent's waiting batches. */
     countWaiting: (agentId: string): Promise<number> =>
       rawBatches().countDocuments({ agent_id: agentId, state: 'waiting' }, { hint: 'waiting_of_agent' }),
-    /** Those of the given batches that are waiting. */
+    /** Reads those of the given batches that are waiting. */
     findWaiting: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'waiting'),
-    /** Those of the given batches that are verified. */
+    /** Reads those of the given batches that are verified. */
     findVerified: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'judged'),
     /**
-     * Ids of waiting batches whose `at_ms` is at most `beforeMs` or above `afterMs`, oldest first.
+     * Lists the ids of waiting batches whose `at_ms` is at most `beforeMs` or above `afterMs`, oldest first.
      */
     async listWaiting(
       beforeMs: number,
@@ -218,7 +224,9 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         .lean<{ _id: string }[]>()
       return found.map(({ _id }) => _id)
     },
-    /** An order's pages number `from` to number `to`, ascending, as a majority has them. */
+    /**
+     * Reads an order's pages number `from` to number `to`, ascending, as a majority of the database has them.
+     */
     async listPages(orderId: string, from: number, to: number): Promise<SharePage[]> {
       const found = await rawPages()
         .find(
@@ -234,29 +242,31 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       }))
     },
     /**
-     * Deletes the pages of orders whose time was over at `beforeSeconds`: an order takes nonces only in its
-     * time, and what it has counted and credited stands in the order and in the ledger.
+     * Deletes the pages of up to `limit` orders whose time was over at `beforeSeconds` (Unix seconds), except
+     * those with a waiting batch. An order takes nonces only in its time, and what it has counted and
+     * credited stands in the order and in the ledger.
      *
-     * @returns how many orders
+     * @returns the number of orders whose pages were deleted
      */
-    async forgetPages(beforeSeconds: number, limit: number): Promise<number> {
+    async deleteOldPages(beforeSeconds: number, limit: number): Promise<number> {
       const closed = await rawOrders()
         .find({ share_pages: { $exists: true }, expires_at: { $lte: beforeSeconds } })
         .limit(limit)
         .toArray()
-      let forgotten = 0
+      let cleared = 0
       for (const { _id, share_pages: pages = 0 } of closed) {
-        // One that waits since then is verified against them.
+        // A waiting batch will still be compared with the pages.
         if ((await rawBatches().findOne({ slot: _id })) !== null) continue
         await rawPages().deleteMany({ _id: { $gte: pageId(_id, 1), $lte: pageId(_id, pages) } })
         await rawOrders().updateOne({ _id }, { $unset: { share_pages: 1, last_batch: 1 } })
-        forgotten++
+        cleared++
       }
-      return forgotten
+      return cleared
     },
     /**
-     * Stores the batches' results.
+     * Stores the batches' results, and removes their nonces.
      *
+     * @param forgetAt when MongoDB deletes the batches
      * @returns false if one of them was verified or added to since it was read; the caller must abort
      */
     async markVerified(
@@ -278,13 +288,14 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       )
     },
     /**
-     * Adds counted shares to orders, with their pages and entries.
+     * Adds counted shares to orders, with their pages and entries, and to the number of all counted shares.
+     * Verifications without a page store nothing.
      *
      * @returns false if an order has changed since its `before` was read; the caller must abort
      */
     async addShares(verifications: readonly Verification[], session: Session): Promise<boolean> {
-      const added = verifications.flatMap(({ page }) => (page === undefined ? [] : [page]))
-      if (added.length === 0) return true
+      const newPages = verifications.flatMap(({ page }) => (page === undefined ? [] : [page]))
+      if (newPages.length === 0) return true
       const updates = verifications.flatMap(({ before, page, completedDays, entries }) => {
         const { _id, shares_accepted, credited_days, share_pages = { $exists: false } } = before
         if (page === undefined) return []
@@ -299,14 +310,14 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       const { matchedCount } = await rawOrders().bulkWrite(updates, { session, ordered: false })
       if (matchedCount !== updates.length) return false
       await rawPages().insertMany(
-        added.map(({ number: pageNumber, nonces, ...page }) => ({
+        newPages.map(({ number: pageNumber, nonces, ...page }) => ({
           ...page,
           _id: pageId(page.order_id, pageNumber),
           nonces: nonces.join(' '),
         })),
         { session },
       )
-      const shares = added.reduce((sum, { nonces }) => sum + nonces.length, 0)
+      const shares = newPages.reduce((sum, { nonces }) => sum + nonces.length, 0)
       await counts.collection.updateOne(
         { _id: Math.floor(Math.random() * COUNT_SLOTS) } as never,
         { $inc: { shares } },
@@ -319,10 +330,13 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
 
 export type WorkStore = ReturnType<typeof createWorkStore>
 
+/** Returns the `_id` of an order's page; ids of one order sort by number. */
 const pageId = (orderId: string, pageNumber: number): string =>
   `${orderId}/${String(pageNumber).padStart(9, '0')}`
+/** Returns the nonces of a stored text, which are separated by spaces. */
 const splitNonces = (text: string): string[] => (text === '' ? [] : text.split(' '))
 
-function readBatch({ nonces, ...batch }: StoredBatch): BatchRecord {
+/** Returns a stored batch with its nonces as a list. */
+function toBatchRecord({ nonces, ...batch }: StoredBatch): BatchRecord {
   return { ...batch, ...(nonces === undefined ? {} : { nonces: splitNonces(nonces) }) }
 }

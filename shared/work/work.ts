@@ -68,7 +68,7 @@ export interface BatchRecord {
   rejected?: Rejected[]
   /** Number of its shares that count; set when verified. */
   accepted?: number
-  /** The outcome of each nonce, in order: see {@link writeOutcomes}. Set when verified. */
+  /** The outcome of each nonce, in order: see {@link encodeOutcomes}. Set when verified. */
   outcomes?: string
   /** MongoDB deletes the batch after this time. */
   forget_at?: Date
@@ -86,6 +86,10 @@ export interface SharePage {
 /** An order's lifetime in days: 30, and one for each day it buys. */
 export const workOrderTtlDays = (days: number): number => WORK_ORDER_BASE_DAYS + days
 
+/**
+ * Returns an order's status at a time: `credited` once all its days are, else `expired` after its time, else
+ * `open`.
+ */
 export function workStatusAt(
   order: Pick<WorkOrderRecord, 'credited_days' | 'days' | 'expires_at'>,
   nowSeconds: number,
@@ -94,12 +98,16 @@ export function workStatusAt(
   return order.expires_at <= nowSeconds ? 'expired' : 'open'
 }
 
-/** How many of `fresh` new shares the order has room for, and how many more days these complete. */
-export function applyShares(
+/**
+ * Computes how many of the new shares the order has room for, and how many more days these complete.
+ *
+ * @param newShares number of shares that have not counted for the order
+ */
+export function countShares(
   order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
-  fresh: number,
+  newShares: number,
 ): { counted: number; completedDays: number } {
-  const counted = Math.min(fresh, order.shares_required - order.shares_accepted)
+  const counted = Math.min(newShares, order.shares_required - order.shares_accepted)
   return {
     counted,
     completedDays: Math.floor((order.shares_accepted + counted) / order.shares_per_day) - order.credited_days,
@@ -116,6 +124,7 @@ export interface BatchResult {
  * Decides which nonces of an order's batches count, batch after batch: a nonce counts if it is a share, has
  * not counted before, and the order has room for it.
  *
+ * @param order as it is stored
  * @param shares for each batch, those of its nonces that reach the difficulty, in the batch's order
  * @param counted the nonces that counted before; those that count now are added to it. `add` returns false
  *   for a nonce that is in it already
@@ -126,70 +135,73 @@ export function applyBatches(
   batches: readonly Pick<BatchRecord, 'nonces' | 'rejected'>[],
   shares: readonly (readonly string[])[],
   counted: Pick<Set<string>, 'has'> & { add(nonce: string): boolean },
-): { results: BatchResult[]; fresh: string[]; completedDays: number } {
+): { results: BatchResult[]; newlyCounted: string[]; completedDays: number } {
   const room = order.shares_required - order.shares_accepted
-  const fresh: string[] = []
+  const newlyCounted: string[] = []
   const results = batches.map(({ nonces = [], rejected = [] }, index) => {
-    const before = fresh.length
+    const countedBefore = newlyCounted.length
     const refused: Rejected[] = []
-    const good = shares[index] ?? []
-    let next = 0
+    const batchShares = shares[index] ?? []
+    let nextShare = 0
     for (const nonce of nonces) {
-      if (nonce !== good[next]) {
+      if (nonce !== batchShares[nextShare]) {
         refused.push({ nonce, reason: 'insufficient_work' })
         continue
       }
-      next++
-      if (fresh.length >= room)
+      nextShare++
+      if (newlyCounted.length >= room)
         refused.push({ nonce, reason: counted.has(nonce) ? 'duplicate' : 'order_full' })
-      else if (counted.add(nonce)) fresh.push(nonce)
+      else if (counted.add(nonce)) newlyCounted.push(nonce)
       else refused.push({ nonce, reason: 'duplicate' })
     }
     return {
-      accepted: fresh.length - before,
+      accepted: newlyCounted.length - countedBefore,
       rejected: refused.length === 0 ? rejected : [...rejected, ...refused],
     }
   })
-  const { completedDays } = applyShares(order, fresh.length)
-  return { results, fresh, completedDays }
+  const { completedDays } = countShares(order, newlyCounted.length)
+  return { results, newlyCounted, completedDays }
 }
 
-/** The letter that stands for each outcome of a nonce. */
+/** By letter, the outcome of a nonce that it stands for; undefined: the nonce counts. */
 const LETTERS = { a: undefined, i: 'insufficient_work', d: 'duplicate', f: 'order_full' } as const
 
 /**
  * Encodes the outcome of each nonce of a batch, without the nonces: run lengths and letters, such as `3a12d`
- * for three nonces that count and twelve duplicates.
+ * for three nonces that count and twelve duplicates. decodeOutcomes() reads it.
  *
  * @param rejected the nonces that don't count, in the order of `nonces`
  */
-export function writeOutcomes(nonces: readonly string[], rejected: readonly Rejected[]): string {
-  let next = 0
+export function encodeOutcomes(nonces: readonly string[], rejected: readonly Rejected[]): string {
+  let nextRejected = 0
   let text = ''
-  let last = ''
-  let times = 0
-  const flush = (): void => {
-    if (times > 0) text += `${times}${last}`
+  let runLetter = ''
+  let runLength = 0
+  const endRun = (): void => {
+    if (runLength > 0) text += `${runLength}${runLetter}`
   }
   for (const nonce of nonces) {
-    const refused = rejected[next]?.nonce === nonce ? rejected[next++] : undefined
+    const refused = rejected[nextRejected]?.nonce === nonce ? rejected[nextRejected++] : undefined
     const letter = Object.entries(LETTERS).find(([, reason]) => reason === refused?.reason)?.[0] ?? 'a'
-    if (letter !== last) {
-      flush()
-      times = 0
+    if (letter !== runLetter) {
+      endRun()
+      runLength = 0
     }
-    last = letter
-    times++
+    runLetter = letter
+    runLength++
   }
-  flush()
+  endRun()
   return text
 }
 
 /**
- * Decodes {@link writeOutcomes}: for each of the `count` nonces from index `from` on, the reason why it
- * doesn't count, or undefined if it counts.
+ * Decodes what encodeOutcomes() has written.
+ *
+ * @param from index of the first nonce whose outcome is returned
+ * @returns for each of `count` nonces, the reason why it doesn't count, or undefined if it counts; fewer if
+ *   the text ends before
  */
-export function readOutcomes(text: string, from: number, count: number): (Rejection | undefined)[] {
+export function decodeOutcomes(text: string, from: number, count: number): (Rejection | undefined)[] {
   const reasons: (Rejection | undefined)[] = []
   let runStart = 0
   for (const [, times, letter] of text.matchAll(/(\d{1,5})([aidf])/g)) {
@@ -264,6 +276,7 @@ export const submissionView = z.object({
   pass_until: isoTimeView().nullable(),
 })
 
+/** Returns an order as answers show it, with its status at `nowSeconds`. */
 export function viewWorkOrder(order: WorkOrderRecord, nowSeconds: number): z.input<typeof workOrderView> {
   return {
     order_id: order._id,

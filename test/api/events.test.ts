@@ -11,7 +11,7 @@ import { DAY_MS, MINUTE_MS } from '../../shared/foundation/time.ts'
 import { MAX_WAITS_OF_AGENT } from '../../shared/foundation/limits.ts'
 import { creditPaidDays } from '../../shared/passes/pass-service.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
-import { numberUnasked } from '../../shared/events/unasked.ts'
+import { numberOverdueMarks } from '../../shared/events/unasked.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { startMarket, type TestMarket } from '../support/market.ts'
@@ -207,8 +207,8 @@ describe('events', () => {
     const isMarked = async (id: string) =>
       (await messages.countDocuments({ _id: id as never, 'tells.to': agent.id })) === 1
     const goRound = async () => {
-      let place = await numberUnasked(ctx, undefined)
-      while (place !== undefined) place = await numberUnasked(ctx, place)
+      let place = await numberOverdueMarks(ctx, undefined)
+      while (place !== undefined) place = await numberOverdueMarks(ctx, place)
     }
     await goRound()
     expect([await isMarked(old), await isMarked(young)]).toEqual([true, true])

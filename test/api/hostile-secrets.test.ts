@@ -9,7 +9,7 @@ import { trackChildren } from '../../scripts/embedded/children.ts'
 import { startPart } from '../../scripts/embedded/parts.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
-import { isToken, newToken, toStoredToken, tokenKey } from '../../shared/agents/token.ts'
+import { isStoredToken, newToken, toStoredToken, tokenKey } from '../../shared/agents/token.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
@@ -306,9 +306,9 @@ describe('the check of a token whose look-up key is known', () => {
     const other = (at: number) => token.slice(0, at) + (token[at] === '0' ? '1' : '0') + token.slice(at + 1)
     const candidates = { first: other(3 + 16), last: other(token.length - 1), right: token }
     expect([
-      isToken(candidates.first, stored),
-      isToken(candidates.last, stored),
-      isToken(token, stored),
+      isStoredToken(candidates.first, stored),
+      isStoredToken(candidates.last, stored),
+      isStoredToken(token, stored),
     ]).toEqual([false, false, true])
     expect(new Set(Object.values(candidates).map(tokenKey)).size).toBe(1)
     const times: Record<string, number[]> = { first: [], last: [], right: [] }
@@ -316,7 +316,7 @@ describe('the check of a token whose look-up key is known', () => {
     for (let round = 0; round < 300; round++)
       for (const [name, candidate] of Object.entries(candidates)) {
         const startedAt = performance.now()
-        for (let i = 0; i < 50; i++) isToken(candidate, stored)
+        for (let i = 0; i < 50; i++) isStoredToken(candidate, stored)
         times[name]?.push(performance.now() - startedAt)
       }
     const medians = Object.values(times).map(

@@ -301,9 +301,9 @@ describe('the image', () => {
     const copied = [...input.dockerfile.matchAll(/^COPY (?!--from)(\S+) \S+$/gm)].map(
       ([, source]) => source ?? '',
     )
-    const pages = [...read('api/routes/documents.ts').matchAll(/readPage\(((?:'[^']+'(?:, )?)+)\)/g)].map(
-      ([, parts = '']) => parts.replaceAll("'", '').split(', ').join('/'),
-    )
+    const pages = [
+      ...read('api/routes/documents.ts').matchAll(/readRepositoryFile\(((?:'[^']+'(?:, )?)+)\)/g),
+    ].map(([, parts = '']) => parts.replaceAll("'", '').split(', ').join('/'))
     expect(pages).toContain('CHANGELOG.md')
     for (const page of pages)
       expect(

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { MAX_CREDITED_DAYS } from '../../shared/foundation/limits.ts'
-import { applyMoney } from '../../shared/account/pass-invoice.ts'
+import { computeMoneyChange } from '../../shared/account/pass-invoice.ts'
 import {
   invoiceStatus,
   remainderRaw,
@@ -38,7 +38,7 @@ const receive = (invoice: Invoice, amountRaw: bigint, priceRaw?: bigint): Invoic
     addedDays,
     isSettled: _isSettled,
     ...money
-  } = priceRaw === undefined ? applyMoney(invoice, amountRaw) : applyMoney(invoice, amountRaw, priceRaw)
+  } = priceRaw === undefined ? computeMoneyChange(invoice, amountRaw) : computeMoneyChange(invoice, amountRaw, priceRaw)
   return { ...invoice, ...money, added: addedDays }
 }
 const receiveAll = (invoice: Invoice, parts: readonly bigint[]): Invoice =>
@@ -139,7 +139,7 @@ describe('what money buys', () => {
   })
 
   it('refuses a price below the one that was asked', () => {
-    expect(() => applyMoney(base, 1n, BigInt(base.amount_raw) - 1n)).toThrow(TypeError)
+    expect(() => computeMoneyChange(base, 1n, BigInt(base.amount_raw) - 1n)).toThrow(TypeError)
   })
 
   it('stops at a century, and what is beyond stays', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { spend, type PassInvoice } from '../../shared/account/pass-invoice.ts'
+import { computeMoneySpent, type PassInvoice } from '../../shared/account/pass-invoice.ts'
 import { isPaid, remainderRaw, type PaymentRecord } from '../../shared/payments/invoice.ts'
 import {
   heldRaw,
@@ -67,7 +67,7 @@ describe('the lines of a pass invoice', () => {
           const about = { coin: 'xno', at: 1 } as const
           const lines: JournalLine[] = move('carried', 'remainder:agt_1', 'invoice:inv_1', carried, about)
           const change = (source: string, amountRaw: bigint, priceRaw: bigint) => {
-            const { fields, lines: own } = spend(invoice, { source, at: 1, amountRaw, priceRaw })
+            const { fields, lines: own } = computeMoneySpent(invoice, { source, at: 1, amountRaw, priceRaw })
             const { has_remainder: hasRemainder, open: _open, ...money } = fields
             const { has_remainder: _had, ...rest } = invoice
             invoice = {

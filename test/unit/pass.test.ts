@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  addFreeDays,
-  addPaidDays,
+  endAfterFreeDays,
+  endAfterPaidDays,
   isFreePeriod,
   isPassActive,
   priceCentsPerDay,
@@ -18,7 +18,7 @@ describe('a paid credit', () => {
   it('adds whole days to the later of now and the present end', () => {
     fc.assert(
       fc.property(end, time, days, (until, now, bought) => {
-        const after = addPaidDays(until, now, bought)
+        const after = endAfterPaidDays(until, now, bought)
         expect(after - bought * DAY).toBe(until !== undefined && until > now ? until : now)
       }),
     )
@@ -28,7 +28,7 @@ describe('a paid credit', () => {
     fc.assert(
       fc.property(time, fc.array(days, { minLength: 2, maxLength: 6 }), (now, bought) => {
         const run = (list: readonly number[]) =>
-          list.reduce<number | undefined>((until, some) => addPaidDays(until, now, some), undefined)
+          list.reduce<number | undefined>((until, some) => endAfterPaidDays(until, now, some), undefined)
         expect(run(bought)).toBe(run([...bought].reverse()))
       }),
     )
@@ -39,7 +39,7 @@ describe('a free credit', () => {
   it('is max(end, min(max(now, end) + days, end of the free period)), and counts whole days', () => {
     fc.assert(
       fc.property(end, time, days, time, (until, now, asked, freeUntil) => {
-        const { untilMs, creditedDays } = addFreeDays(until, now, asked, freeUntil)
+        const { untilMs, creditedDays } = endAfterFreeDays(until, now, asked, freeUntil)
         const start = Math.max(now, until ?? 0)
         // Never shorter than it was, never past the free period unless it was so before, never more than was
         // asked.
@@ -51,17 +51,17 @@ describe('a free credit', () => {
         expect(Number.isInteger(creditedDays) && creditedDays >= 0 && creditedDays <= asked).toBe(true)
         // The same again gains nothing once the free period's end is reached.
         if (untilMs === freeUntil)
-          expect(addFreeDays(untilMs, now, asked, freeUntil)).toEqual({ untilMs, creditedDays: 0 })
+          expect(endAfterFreeDays(untilMs, now, asked, freeUntil)).toEqual({ untilMs, creditedDays: 0 })
       }),
     )
   })
 
   it('moves the end by a part of a day and then credits 0 days', () => {
-    expect(addFreeDays(undefined, 1_000, 3, 1_000 + DAY / 2)).toEqual({
+    expect(endAfterFreeDays(undefined, 1_000, 3, 1_000 + DAY / 2)).toEqual({
       untilMs: 1_000 + DAY / 2,
       creditedDays: 0,
     })
-    expect(addFreeDays(undefined, 1_000, 3, 1_000 + 2.5 * DAY)).toEqual({
+    expect(endAfterFreeDays(undefined, 1_000, 3, 1_000 + 2.5 * DAY)).toEqual({
       untilMs: 1_000 + 2.5 * DAY,
       creditedDays: 2,
     })

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { isToken, looksRandom, newToken, toStoredToken, tokenKey } from '../../shared/agents/token.ts'
+import { isStoredToken, looksRandom, newToken, toStoredToken, tokenKey } from '../../shared/agents/token.ts'
 
 describe('tokens', () => {
   it('are sk_ and 48 hex characters, each another', () => {
@@ -26,12 +26,12 @@ describe('tokens', () => {
   it('are recognised whole, with no character different', () => {
     const token = newToken()
     const stored = toStoredToken(token)
-    expect(isToken(token, stored)).toBe(true)
+    expect(isStoredToken(token, stored)).toBe(true)
     for (let i = 3; i < token.length; i++) {
       const other = token[i] === '0' ? '1' : '0'
-      expect(isToken(token.slice(0, i) + other + token.slice(i + 1), stored)).toBe(false)
+      expect(isStoredToken(token.slice(0, i) + other + token.slice(i + 1), stored)).toBe(false)
     }
-    expect(isToken(token.slice(0, 19), stored)).toBe(false)
+    expect(isStoredToken(token.slice(0, 19), stored)).toBe(false)
   })
 
   it('look random if they are neither of few characters nor of one part again and again', () => {

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createCountedNonces, setLastPage } from '../../shared/work/counted-nonces.ts'
+import { createCountedNonceCache, setLastPage } from '../../shared/work/counted-nonces.ts'
 import { createNonceTable } from '../../shared/work/counted-nonces.ts'
 import {
-  applyShares,
+  countShares,
   applyBatches,
   partitionNonces,
   workOrderTtlDays,
@@ -26,7 +26,7 @@ describe('shares on an order', () => {
             credited_days: 0,
           }
           for (const fresh of batches) {
-            const { counted, completedDays } = applyShares(order, fresh)
+            const { counted, completedDays } = countShares(order, fresh)
             expect(counted).toBe(Math.min(fresh, order.shares_required - order.shares_accepted))
             expect(completedDays).toBeGreaterThanOrEqual(0)
             order.shares_accepted += counted
@@ -78,17 +78,17 @@ describe('batches of one order, verified together', () => {
         (lists, counted, room) => {
           const known = new Set<string>(counted)
           const shares = new Set<string>(['a', 'b', 'c', 'd', 'e', 'f'])
-          const { results, fresh } = applyBatches(
+          const { results, newlyCounted } = applyBatches(
             order(counted.length + room, counted.length),
             lists.map((list) => batch(...list)),
             lists.map((list) => list.filter((one) => shares.has(one))),
             tableOf(counted),
           )
           const good = new Set<string>(lists.flat().filter((one) => shares.has(one) && !known.has(one)))
-          expect(fresh).toHaveLength(Math.min(room, good.size))
-          expect(new Set(fresh).size).toBe(fresh.length)
-          for (const one of fresh) expect(good.has(one)).toBe(true)
-          expect(results.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(fresh.length)
+          expect(newlyCounted).toHaveLength(Math.min(room, good.size))
+          expect(new Set(newlyCounted).size).toBe(newlyCounted.length)
+          for (const one of newlyCounted) expect(good.has(one)).toBe(true)
+          expect(results.reduce((sum, { accepted }) => sum + accepted, 0)).toBe(newlyCounted.length)
           for (const [index, { accepted, rejected }] of results.entries())
             expect(accepted + rejected.length).toBe(lists[index]?.length)
         },
@@ -101,7 +101,7 @@ describe('batches of one order, verified together', () => {
       nonces: ['a', 'weak', 'old'],
       rejected: [{ nonce: '!', reason: 'invalid_nonce' as const }],
     }
-    const { results, fresh, completedDays } = applyBatches(
+    const { results, newlyCounted, completedDays } = applyBatches(
       order(4, 1),
       [first, batch('a', 'b', 'c', 'd')],
       [
@@ -127,7 +127,7 @@ describe('batches of one order, verified together', () => {
         ],
       },
     ])
-    expect([fresh, completedDays]).toEqual([['a', 'b', 'c'], 2])
+    expect([newlyCounted, completedDays]).toEqual([['a', 'b', 'c'], 2])
   })
 })
 
@@ -164,7 +164,7 @@ describe('nonces that counted', () => {
   /** Pages as a database holds them, and how many were read each time. */
   const open = (...pages: SharePage[]) => {
     const reads: number[] = []
-    const counted = createCountedNonces({
+    const counted = createCountedNonceCache({
       listPages: async (_, from, to) => {
         const found = pages.filter(({ number }) => number >= from && number <= to)
         reads.push(found.length)
@@ -173,8 +173,8 @@ describe('nonces that counted', () => {
     })
     /** What a verification would go by, which stores nothing. */
     const look = async () => {
-      const known = await counted.take(orderWith(pages))
-      if (known !== undefined) counted.giveBack('wrk_a', known)
+      const known = await counted.takeOut(orderWith(pages))
+      if (known !== undefined) counted.putBack('wrk_a', known)
       return known && ALL.filter((nonce) => known.nonces.has(nonce))
     }
     return { pages, reads, counted, look }
@@ -186,12 +186,12 @@ describe('nonces that counted', () => {
     pages.push(page(1, 'a', 'b'))
     expect(await look()).toEqual(['a', 'b'])
     expect(await look()).toEqual(['a', 'b'])
-    const known = await counted.take(orderWith(pages))
+    const known = await counted.takeOut(orderWith(pages))
     known?.nonces.add('c')
     pages.push(page(2, 'c'))
     if (known !== undefined) {
       setLastPage(known, page(2, 'c'))
-      counted.giveBack('wrk_a', known)
+      counted.putBack('wrk_a', known)
     }
     expect(await look()).toEqual(['a', 'b', 'c'])
     pages.push(page(3, 'd'))
@@ -202,7 +202,7 @@ describe('nonces that counted', () => {
 
   it('are not seen by others while a verification that may fail has added to them', async () => {
     const { pages, counted, look } = open(page(1, 'a'))
-    const failing = await counted.take(orderWith(pages))
+    const failing = await counted.takeOut(orderWith(pages))
     failing?.nonces.add('b')
     expect(await look()).toEqual(['a'])
   })
@@ -222,7 +222,7 @@ describe('nonces that counted', () => {
 
   it('are none at all while pages that the order speaks of are missing', async () => {
     const { pages, counted, look } = open(page(1, 'a'))
-    expect(await counted.take({ _id: 'wrk_a', share_pages: 2, last_batch: 'bat_2b' })).toBeUndefined()
+    expect(await counted.takeOut({ _id: 'wrk_a', share_pages: 2, last_batch: 'bat_2b' })).toBeUndefined()
     pages.push(page(2, 'b'))
     expect(await look()).toEqual(['a', 'b'])
   })

@@ -1,7 +1,7 @@
 import { enqueueUnsignedAnnouncements } from '../../shared/announcements/announcement-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { SHARE_PAGES_KEPT_MS } from '../../shared/foundation/limits.ts'
-import { moveOverdueClaims } from '../../shared/claims/claim-service.ts'
+import { markOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
 import { newStepId } from '../../shared/foundation/ids.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
@@ -28,11 +28,11 @@ export async function sweep(ctx: Context): Promise<void> {
   )
   for (const batchId of waiting)
     await ctx.queues.enqueue('verify-shares', { batch_id: batchId }, { debounceId: batchId })
-  await moveOverdueClaims(ctx)
+  await markOverdueClaims(ctx)
   await enqueueUnsignedAnnouncements(ctx)
   await enqueueOverdueDeadlines(ctx)
   await enqueueChainCheck(ctx)
-  await ctx.work.forgetPages(unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS), FORGOTTEN_ORDERS)
+  await ctx.work.deleteOldPages(unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS), FORGOTTEN_ORDERS)
   await noteEmptiedRedis(ctx)
 }
 
