@@ -249,14 +249,11 @@ export function viewInvoice(invoice: InvoiceRecord, isUnderWay = false): z.input
 }
 
 /** Shows a pass invoice just made, on top and as `invoice`. @throws TypeError for an order's invoice */
-export function viewMadeInvoice(
-  invoice: InvoiceRecord,
-  isUnderWay: boolean,
-): z.input<typeof madeInvoiceView> {
-  const { days } = invoice
+export function viewMadeInvoice(made: InvoiceRecord, isUnderWay: boolean): z.input<typeof madeInvoiceView> {
+  const { days } = made
   if (days === undefined)
-    throw new TypeError(`"invoice" expected a pass invoice, got ${invoice._id}, which pays an order`)
-  const view = { ...viewInvoice(invoice, isUnderWay), days }
+    throw new TypeError(`"made" expected a pass invoice, got ${made._id}, which pays an order`)
+  const view = { ...viewInvoice(made, isUnderWay), days }
   return { ...view, invoice: view }
 }
 

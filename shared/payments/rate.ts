@@ -33,13 +33,10 @@ export const priceAt = (usdCents: number, rate: RateRecord): bigint =>
 /** Lists the coins set up here or elsewhere, or in which something is owed or a payment is under way. */
 export async function listCoinsInUse(ctx: Context): Promise<Coin[]> {
   const inUse = new Set(COINS.filter((coin) => COIN_FACTS[coin].isSetUp(ctx.config)))
+  const hasMoney = async (coin: Coin): Promise<boolean> =>
+    (await ctx.payouts.sumUnpaid())[coin] > 0n || (await ctx.invoices.listUnderWay(coin)).length > 0
   for (const { _id: coin, configured } of await ctx.coins.listCoins())
-    if (
-      configured ||
-      (await ctx.payouts.sumUnpaid())[coin] > 0n ||
-      (await ctx.invoices.listUnderWay(coin)).length > 0
-    )
-      inUse.add(coin)
+    if (configured || (await hasMoney(coin))) inUse.add(coin)
   return [...inUse]
 }
 

@@ -196,7 +196,6 @@ async function listForeign(ctx: MoneroContext, payments: readonly PaymentRecord[
   const indexes = [...new Set(payments.map(({ address_index: index }) => index))]
   const stored = await ctx.coins.listAddresses('xmr', indexes)
   const ownAddresses = await ctx.monero.wallet.listAddresses(indexes)
-  return new Set(
-    stored.filter(({ index, address }) => ownAddresses.get(index) !== address).map(({ index }) => index),
-  )
+  const foreign = stored.filter(({ index, address }) => ownAddresses.get(index) !== address)
+  return new Set(foreign.map(({ index }) => index))
 }

@@ -216,8 +216,7 @@ const MOST_OVERDUE = 50_000
  */
 async function lookAtUnconfirmed(ctx: NanoContext, startedAt: number): Promise<string[]> {
   const overdue = await ctx.invoices.listOverdue('xno', startedAt, MOST_OVERDUE)
-  const listed =
-    overdue.length === 0 ? [] : await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
+  const listed = await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
   const fresh = await leaveOutKnown(ctx, listed)
   const { proven } = await proveSends(ctx.nano.rpc, fresh, { unconfirmed: true })
   const seen = await toSeen(ctx, proven)

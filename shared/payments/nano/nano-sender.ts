@@ -244,11 +244,10 @@ async function weighRefusal(ctx: NanoContext, account: OwnAccount, transfer: Tra
   const chain = await settleOrStop(ctx, account)
   if (chain === 'stopped') return chain
   const block = readSigned(transfer)
-  const isItsPlace = (chain.info?.frontier ?? ZERO_HASH) === block.previous
-  if (isItsPlace && reason === 'Unreceivable' && (await yieldToReceiver(ctx, account, block)))
-    return 'waiting'
+  const isNext = (chain.info?.frontier ?? ZERO_HASH) === block.previous
+  if (isNext && reason === 'Unreceivable' && (await yieldToReceiver(ctx, account, block))) return 'waiting'
   // A source that the node has not seen yet is a matter of time, as is an account that it is behind with.
-  if (isItsPlace && reason !== 'Gap source block') await noteRefusal(ctx, transfer, reason)
+  if (isNext && reason !== 'Gap source block') await noteRefusal(ctx, transfer, reason)
   else ctx.log.warn({ transfer_id: transfer._id, block: transfer.tx, reason }, NOT_TAKEN)
   if (reason === 'Gap source block') await publishSource(ctx, account, block)
   return 'waiting'
