@@ -24,13 +24,21 @@ const UPDATES = 'shared/market/order-updates.ts'
 const RECEIVED = 'shared/market/order-payments.ts'
 
 export const BREAKS: readonly Break[] = [
-  { file: TREASURY, text: 'amountRaw: sumRaw })', instead: 'amountRaw: sumRaw - 1n })' },
   {
     file: TREASURY,
-    text: '{ destination, amountRaw',
-    instead: '{ destination: wallet.treasury.address, amountRaw',
+    text: 'buildSend(before, { destination, amountRaw })',
+    instead: 'buildSend(before, { destination, amountRaw: amountRaw - 1n })',
   },
-  { file: TREASURY, text: 'payouts,\n  })', instead: 'payouts: payouts.slice(1),\n  })' },
+  {
+    file: TREASURY,
+    text: 'before, { destination, amountRaw',
+    instead: 'before, { destination: before.account, amountRaw',
+  },
+  {
+    file: TREASURY,
+    text: "'payout', amountRaw, payouts }",
+    instead: "'payout', amountRaw, payouts: payouts.slice(1) }",
+  },
   { file: DUE, text: 'group?.address !== address || isFull', instead: 'group === undefined || isFull' },
   { file: DUE, text: 'return groups.sort(', instead: 'return groups.slice(1).sort(' },
   { file: UPDATES, text: 'step, sellerShare(order), at', instead: 'step, BigInt(order.amount_raw), at' },

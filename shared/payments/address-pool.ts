@@ -52,12 +52,7 @@ export interface AddressSource {
  *
  * @param asker the process that asked for addresses: it gets a stock even if it has none yet
  */
-export async function fillCoinPool(
-  ctx: Context,
-  driver: CoinDriver,
-  asker?: AddressStock,
-  watch?: WatchStep,
-) {
+export async function fillStocks(ctx: Context, driver: CoinDriver, asker?: AddressStock, watch?: WatchStep) {
   await runWalletRound(ctx, driver.coin, async () => {
     if (!(await driver.checkAgreement())) return
     await ctx.serialize(`pool of ${driver.coin}`, () => fillPool(ctx, driver.addresses, asker, watch))
@@ -66,7 +61,8 @@ export async function fillCoinPool(
 }
 
 /**
- * The order of writes: 1 the index file, synced; 2 the addresses, with the time.
+ * Makes addresses for every holder whose stock is not full. The order of writes: 1 the index file, synced;
+ * 2 the addresses, with the time.
  *
  * @throws Error if the index file can't be read: a machine must not decide which addresses are new
  */

@@ -2,7 +2,7 @@ import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { SECOND_MS, nowSeconds } from '../foundation/time.ts'
-import { COIN_UNITS, type Coin } from './coin.ts'
+import type { Coin } from './coin.ts'
 import { runWalletRound } from './coin-round.ts'
 import type { CoinRecord } from './coin-store.ts'
 import type { CoinDriver, Holdings } from './driver.ts'
@@ -34,10 +34,7 @@ export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<vo
     const fields = { gap_raw: String(gapRaw), gap_at: now, books_address: address }
     await ctx.coins.noteGap(coin, { ...fields, ...omitUndefined({ books_height: height }) })
     if (gapRaw !== 0n && record.gap_raw !== fields.gap_raw)
-      ctx.log.error(
-        { coin, gap_raw: fields.gap_raw },
-        `the books and the chain of ${COIN_UNITS[coin].name} differ about what is held`,
-      )
+      ctx.log.error({ coin, gap_raw: fields.gap_raw }, 'the books and the chain differ about what is held')
   })
 }
 
@@ -94,9 +91,8 @@ async function bookDeposits(ctx: Context, coin: Coin, { deposits }: Holdings): P
     await ctx.coins.claim(coin, txs, session)
     // The books have what the operator has recorded as a payment since the chain was read.
     const payments = await ctx.invoices.listPaymentsByTx(coin, txs, session)
-    const recorded = new Set(
-      payments.filter(isByHandAlone).map(({ tx, amount_raw: raw }) => `${coin}/${tx} ${raw}`),
-    )
+    const byHand = payments.filter(isByHandAlone)
+    const recorded = new Set(byHand.map(({ tx, amount_raw: raw }) => `${coin}/${tx} ${raw}`))
     const isRecorded = ({ _id, amount_raw: raw }: JournalLine) =>
       recorded.has(`${_id.slice(0, _id.lastIndexOf('/'))} ${raw}`)
     const missing = fresh.filter((line) => !isRecorded(line))

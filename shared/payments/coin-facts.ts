@@ -3,13 +3,12 @@ import type { Coin } from './coin.ts'
 import { MONERO_FACTS } from './monero/monero-facts.ts'
 import { NANO_FACTS } from './nano/nano-facts.ts'
 
+type CoinJob = 'watch' | 'check' | 'fill' | 'reconcile'
+
 /** What is known of a coin without its node or its keys, so the API may import it. */
 export interface CoinFacts {
   isSetUp(config: Config): boolean
-  /**
-   * @returns undefined unless it is an address that somebody has a key to; addresses with the same `account`
-   *   pay into one account
-   */
+  /** Parses an address that somebody has a key to; those with one `account` pay into one account. */
   parseAddress(text: string): { address: string; account: string } | undefined
   paymentUri(address: string, amountRaw: bigint): string
   readonly addressForm: string
@@ -26,12 +25,7 @@ export interface CoinFacts {
   readonly paysOneAddress: boolean
   /** The transaction whose money our transaction of kind `receive` takes in. @param signed as it is stored */
   sourceOf?(signed: string): string
-  readonly queues: {
-    readonly watch: 'watch-nano' | 'watch-monero'
-    readonly check: 'check-nano' | 'check-monero'
-    readonly fill: 'fill-nano' | 'fill-monero'
-    readonly reconcile: 'reconcile-nano' | 'reconcile-monero'
-  }
+  readonly queues: { readonly [Job in CoinJob]: `${Job}-${'nano' | 'monero'}` }
 }
 
 export const COIN_FACTS: Readonly<Record<Coin, CoinFacts>> = { xno: NANO_FACTS, xmr: MONERO_FACTS }

@@ -81,8 +81,9 @@ export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, 
   else ctx.log.error({ coin, about, problem: sentence }, 'a coin is not ready: nobody can pay with it')
 }
 
-/** Remembers the last sentence about a subject. @returns whether there is one, and another than before */
-function isNews({ coins: { lastLogged } }: Context, about: string, sentence: string | undefined): boolean {
+/** Remembers the last sentence about a subject. @returns whether it is a new one */
+function rememberIfNew(ctx: Context, about: string, sentence: string | undefined): boolean {
+  const { lastLogged } = ctx.coins
   const before = lastLogged.get(about)
   lastLogged.set(about, sentence)
   return sentence !== undefined && sentence !== before
@@ -91,7 +92,7 @@ function isNews({ coins: { lastLogged } }: Context, about: string, sentence: str
 /** Logs what kept a round from being complete, once until it changes: every round meets it again. */
 function logTroubles(ctx: Context, coin: Coin, troubles: readonly string[]): void {
   const [first] = troubles
-  if (!isNews(ctx, `troubles of ${coin}`, first)) return
+  if (!rememberIfNew(ctx, `troubles of ${coin}`, first)) return
   const about = { coin, trouble: first, troubles: troubles.length }
   ctx.log.warn(about, 'a look at the chain was not whole: nothing expires by it')
 }
@@ -101,7 +102,7 @@ async function noteUnreachable(ctx: Context, coin: Coin, required_confirmations:
   const before = await ctx.coins.findCoin(coin)
   const fields = { configured: true, reachable: false, unreachable: error.message, required_confirmations }
   await ctx.coins.report(coin, fields, nowSeconds(ctx))
-  const isFirst = isNews(ctx, `reach of ${coin}`, 'gives no news')
+  const isFirst = rememberIfNew(ctx, `reach of ${coin}`, 'gives no news')
   if (before?.reachable !== false || isFirst)
     ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires meanwhile`)
 }
@@ -143,16 +144,13 @@ export async function recordPayments(ctx: Context, found: readonly SeenPayment[]
       if (outcome.status === 'fulfilled') continue
       const { coin, tx } = batch[index] as SeenPayment
       troubles.push(`${tx}: ${String(outcome.reason)}`)
-      ctx.log.error(
-        { err: outcome.reason, coin, tx },
-        'a payment was found and could not be taken in; the next look tries again',
-      )
+      ctx.log.error({ err: outcome.reason, coin, tx }, 'a payment that was found could not be recorded')
     }
   }
   return troubles
 }
 
-/** Stores whom a transaction pays, for the operator who asked; not if the node can't be asked. */
+/** Looks up whom a transaction pays and stores that for the operator; nothing if the node can't be asked. */
 export async function answerLookUp(ctx: Context, driver: CoinDriver, tx: string) {
   try {
     const found = (await driver.findTransaction(tx))?.map(({ to, amountRaw, isConfirmed }) => {
@@ -176,9 +174,7 @@ export async function switchOffIfSilent(ctx: Context, coin: Coin): Promise<void>
   const record = await ctx.coins.findCoin(coin)
   if (record === undefined || isAlive(ctx, record.alive_at)) return
   if (await ctx.coins.switchOff(record))
-    ctx.log.warn(
-      `${COIN_UNITS[coin].name} is switched off: what is not paid in time expires, and what is owed stays owed`,
-    )
+    ctx.log.warn(`${COIN_UNITS[coin].name} is switched off: what is not paid in time expires`)
   const now = nowSeconds(ctx)
   for (const payment of await ctx.invoices.listUnderWay(coin))
     if (payment.waits_for_rate !== true && payment.first_seen_at < now - HELD_SECONDS)

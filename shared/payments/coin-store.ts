@@ -118,15 +118,10 @@ addressSchema.index({ coin: 1, index: 1 }, only({ unassigned: true }, 'unassigne
 /** A process remembers the last 10,000 indexes given out, and gives out none that lies further back. */
 const REMEMBERED = 10_000
 
-interface Given {
-  indexes: Set<number>
-  highest: number
-}
-
 /** A process that gives out addresses, and what it has given out, by database and coin. */
 export interface AddressGiver {
   readonly id: string
-  readonly given: Map<string, Given>
+  readonly given: Map<string, { indexes: Set<number>; highest: number }>
 }
 
 export const newAddressGiver = (): AddressGiver => ({ id: randomUUID(), given: new Map() })
@@ -139,9 +134,9 @@ const UNKNOWN = { configured: true, reachable: false, alive_at: 0, required_conf
 
 export function createCoinStore(connection: Connection, giver: AddressGiver = thisProcess) {
   const holder = giver.id
-  const givenOf = (coin: Coin): Given => {
+  const givenOf = (coin: Coin) => {
     const place = `${connection.name} ${coin}`
-    const given = giver.given.get(place) ?? { indexes: new Set(), highest: -1 }
+    const given = giver.given.get(place) ?? { indexes: new Set<number>(), highest: -1 }
     giver.given.set(place, given)
     return given
   }
@@ -153,11 +148,12 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
     models: { coins: coins.model, rates: rates.model, addresses: addresses.model },
     /** The sentence that this process logged last about a subject; coin-round.ts. */
     lastLogged: new Map<string, string | undefined>(),
+    /** Asks a worker whom a transaction pays; it answers with answerLookUp(). */
     askLookUp: (coin: Coin, tx: string, at: number) =>
       lookUps.put({ _id: `${coin}:${tx}` }, { $set: { at }, $unset: { isAnswered: 1, found: 1 } }),
     answerLookUp: (coin: Coin, tx: string, found: LookUpRecord['found']) =>
       lookUps.change({ _id: `${coin}:${tx}` }, { $set: { isAnswered: true, ...omitUndefined({ found }) } }),
-    /** Called first by whoever books what these transactions brought, so that two at once conflict. */
+    /** Counts a claim on what these transactions brought, before it is booked: so two at once conflict. */
     async claim(coin: Coin, txs: readonly string[], session: Session): Promise<void> {
       for (const tx of txs) await lookUps.put({ _id: `${coin}:${tx}` }, { $inc: { claims: 1 } }, session)
     },
@@ -175,6 +171,7 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       coins.change({ _id, alive_at, configured: true }, { $set: { configured: false, reachable: false } }),
     notePool: (coin: Coin, at: number, session?: Session) =>
       coins.put({ _id: coin }, { $set: { pool_at: at }, $setOnInsert: UNKNOWN }, session),
+    /** Stores what is known of the treasury; its address joins those that the coin has had. */
     noteTreasury(coin: Coin, fields: TreasuryFields, session?: Session): Promise<boolean> {
       const { treasury_address: address } = fields
       const added = address === undefined ? {} : { $addToSet: { treasuries: address } }
@@ -200,7 +197,7 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
     },
     findRate: (coin: Coin) => rates.one({ _id: coin }),
     listRates: () => rates.all({}, { sort: { _id: 1 } }),
-    /** Unless a newer one is stored. */
+    /** Stores a rate, unless a newer one is stored. */
     async saveRate({ _id, ...fields }: RateRecord): Promise<void> {
       // A stored rate that lies further ahead than a rate stays fresh is of another clock.
       const before = [{ at: { $lte: fields.at } }, { at: { $gt: fields.at + MAX_RATE_AGE_MS / SECOND_MS } }]
@@ -226,7 +223,7 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
         return address
       }
     },
-    /** What this process asks the workers for addresses with. */
+    /** This process's holder id, and the highest index that it has given out. */
     stock: (coin: Coin): AddressStock => ({ holder, given: givenOf(coin).highest }),
     /** How many free addresses each holder has. */
     async countFree(coin: Coin): Promise<Map<string, number>> {
@@ -239,9 +236,8 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
     /** The highest index on record; -1 if there is none. */
     async highestIndex(coin: Coin): Promise<number> {
       const states = ['free', 'taken', 'retired'] as const
-      const tops = await Promise.all(
-        states.map((state) => addresses.one({ coin, state }, { fields: { index: 1 }, sort: { index: -1 } })),
-      )
+      const reading = { fields: { index: 1 }, sort: { index: -1 } } as const
+      const tops = await Promise.all(states.map((state) => addresses.one({ coin, state }, reading)))
       return Math.max(-1, ...tops.map((top) => top?.index ?? -1))
     },
     /** @throws a duplicate-key error if an index or address is on record */

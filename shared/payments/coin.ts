@@ -25,7 +25,7 @@ export function dustThreshold(coin: Coin): bigint {
   return 10n ** BigInt(decimals - shownDecimals)
 }
 
-/** Without trailing zeros but for `minDecimals`. @throws TypeError for a negative amount */
+/** Formats an amount in coins, with `minDecimals` decimals or more. @throws TypeError if it is negative */
 export function formatAmount(amountRaw: bigint, coin: Coin, minDecimals = 0): string {
   if (amountRaw < 0n) throw new TypeError(`"amountRaw" expected 0 or more, got ${amountRaw}`)
   return formatDecimal(amountRaw, COIN_UNITS[coin].decimals, minDecimals)
@@ -40,7 +40,7 @@ function formatDecimal(value: bigint, decimals: number, minDecimals: number): st
   return fraction === '' ? digits.slice(0, -decimals) : `${digits.slice(0, -decimals)}.${fraction}`
 }
 
-/** @throws TypeError if the text is not a decimal number or has more decimals than the coin */
+/** Parses decimal text in coins. @throws TypeError if it is not that, or has more decimals than the coin */
 export function parseAmount(text: string, coin: Coin): bigint {
   const { decimals, name } = COIN_UNITS[coin]
   return parseDecimal(text, decimals, `an amount of ${name}`)
@@ -59,7 +59,7 @@ function parseDecimal(text: string, decimals: number, what: string): bigint {
 /** Decimals of a rate; further ones that a source gives are cut off. */
 const RATE_DECIMALS = 12
 
-/** A rate cut to 12 decimals. @throws TypeError unless it is a plain decimal number above 0 and below 10^9 */
+/** Cuts a rate to 12 decimals. @throws TypeError unless it is a decimal number above 0 and below 10^9 */
 export function normalizeRate(text: string): string {
   const [, whole, fraction = ''] = /^(\d{1,9})(?:\.(\d{1,60}))?$/.exec(text) ?? []
   if (whole === undefined) throw new TypeError('expected a rate in USD as a decimal number')
@@ -69,24 +69,16 @@ export function normalizeRate(text: string): string {
   return usd
 }
 
-/** A rate in units of 10^-12 USD. @throws TypeError if it is not a rate */
+/** Parses a rate to units of 10^-12 USD. @throws TypeError if it is not a rate */
 export const parseRate = (usd: string): bigint => parseDecimal(usd, RATE_DECIMALS, 'a rate in USD')
 
-/**
- * A price in the coin's smallest unit, rounded up at the decimals shown, so that exactly what is shown is
- * asked.
- *
- * @param usdCents whole and above 0
- */
+/** Converts whole US cents, above 0, to the smallest unit, rounded up at the decimals that are shown. */
 export function priceInCoin(usdCents: number, rateUsd: string, coin: Coin): bigint {
   if (!Number.isSafeInteger(usdCents) || usdCents <= 0)
     throw new TypeError(`"usdCents" expected a whole number above 0, got ${usdCents}`)
   const rate = parseRate(rateUsd)
   if (rate === 0n) throw new TypeError('"rateUsd" expected a rate above 0')
-  const { decimals, shownDecimals } = COIN_UNITS[coin]
-  const step = 10n ** BigInt(decimals - shownDecimals)
-  const shownUnits = ceilDivide(BigInt(usdCents) * 10n ** BigInt(RATE_DECIMALS - 2 + shownDecimals), rate)
-  return shownUnits * step
+  const { shownDecimals } = COIN_UNITS[coin]
+  const dividend = BigInt(usdCents) * 10n ** BigInt(RATE_DECIMALS - 2 + shownDecimals)
+  return ((dividend + rate - 1n) / rate) * dustThreshold(coin)
 }
-
-export const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor

@@ -43,10 +43,10 @@ export async function readSendable(ctx: Context, coin: Coin, isAsked = false) {
 }
 
 /**
- * Groups the due payouts by address, the group with the oldest payout first. They are marked as due, so that
- * the rest is paid, however small, if only a part is sent now.
+ * Groups the due payouts by address, the group with the oldest payout first, and marks them as due: if only a
+ * part is sent now, the rest is paid however small it is.
  */
-export async function listDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: GroupBounds) {
+export async function groupDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: GroupBounds) {
   const isManual = ctx.config.payouts !== 'automatic'
   const { due } = await readSendable(ctx, coin, isManual)
   const fresh = due.filter(({ due_at: at }) => at === undefined).map(({ _id }) => _id)
@@ -85,7 +85,7 @@ export function splitDue(group: DueGroup, mostRaw: bigint, leastRaw: bigint): Du
   return { address: group.address, payouts: group.payouts.splice(0, count), sumRaw }
 }
 
-/** Ids are in the order of time. */
+/** Ids sort by time. */
 const oldestId = ({ payouts }: DueGroup): string =>
   payouts.reduce((first, { _id }) => (_id < first ? _id : first), payouts[0]?._id ?? '')
 
@@ -100,9 +100,8 @@ export const sumDue = (groups: readonly DueGroup[]): bigint =>
  */
 export async function holdSuspects(ctx: Context, coin: Coin, because: string): Promise<string[]> {
   const unexplained = await ctx.payouts.listUnexplained(coin)
-  const heldBy = new Map(
-    unexplained.flatMap(({ _id, unexplained_to: to }) => to.map((address) => [address, _id] as const)),
-  )
+  const heldBy = new Map<string, string>()
+  for (const { _id, unexplained_to: to } of unexplained) for (const address of to) heldBy.set(address, _id)
   const held: string[] = []
   if (heldBy.size === 0) return held
   for await (const { _id, address = '' } of ctx.payouts.walkSendable(coin)) {

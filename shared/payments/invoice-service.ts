@@ -16,36 +16,33 @@ import { requireFreshRate, priceAt } from './rate.ts'
 const SILENT_POLLS = 3
 const LEAST_SILENCE_MS = 60 * SECOND_MS
 
-/** Whether a worker that reported at this time counts as alive. @param reportedAt Unix seconds */
+/** Whether a worker that last reported at `reportedAt` (Unix seconds) counts as alive. */
 export function isAlive(ctx: Context, reportedAt: number): boolean {
   const silenceMs = ctx.databaseNow() - reportedAt * SECOND_MS
   return silenceMs <= Math.max(LEAST_SILENCE_MS, SILENT_POLLS * ctx.config.paymentPollMs)
 }
 
+/** Whether a living worker of the coin says that it reaches the chain. */
 export const isChainReachable = (ctx: Context, coin: CoinRecord | undefined): boolean =>
   coin !== undefined && coin.configured && coin.reachable && isAlive(ctx, coin.alive_at)
 
-/** Set up, its chain reachable, neither halted nor with a problem, its address pool lately filled. */
+/** Whether a coin can be paid with: chain reachable, not halted, no problem, address pool lately filled. */
 export function isCoinReady(ctx: Context, coin: CoinRecord | undefined): boolean {
   if (coin === undefined || !isChainReachable(ctx, coin)) return false
-  return (
-    coin.halted === undefined &&
-    Object.keys(coin.problems ?? {}).length === 0 &&
-    isAlive(ctx, coin.pool_at ?? 0)
-  )
+  const hasProblem = coin.halted !== undefined || Object.keys(coin.problems ?? {}).length > 0
+  return !hasProblem && isAlive(ctx, coin.pool_at ?? 0)
 }
 
-/** @throws Refusal `currency_not_configured` unless the coin is ready */
+/** @throws Refusal `currency_not_configured` unless the coin is ready, and the database no copy */
 export async function requireReady(ctx: Context, coin: Coin): Promise<void> {
   const record = await ctx.coins.findCoin(coin)
   if (isCoinReady(ctx, record) && !(await isCopy(ctx.database.connection))) return
-  throw new Refusal(
-    'currency_not_configured',
+  const why =
     record?.configured === true
-      ? `${coin} cannot be taken now, because its node or wallet is out of reach or halted; GET /api/v1/currencies says what is ready.`
-      : `The operator has not set ${coin} up; GET /api/v1/currencies says what is ready.`,
-    { field: 'currency' },
-  )
+      ? `${coin} cannot be taken now, because its node or wallet is out of reach or halted`
+      : `The operator has not set ${coin} up`
+  const message = `${why}; GET /api/v1/currencies says what is ready.`
+  throw new Refusal('currency_not_configured', message, { field: 'currency' })
 }
 
 /**
@@ -64,7 +61,7 @@ export async function prepareInvoice(
   return newInvoice({ ...asked, at: nowSeconds(ctx), rate, address })
 }
 
-/** @param fields `at` and `expiresAt` in Unix seconds */
+/** Makes an invoice's record; `at` and `expiresAt` in Unix seconds. */
 export function newInvoice(fields: {
   agentId: string
   at: number
@@ -88,14 +85,13 @@ export function newInvoice(fields: {
     address_index: address.index,
     expires_at: expiresAt,
     lapsed: false,
-    received_raw: '0',
-    carried_raw: '0',
-    moved_raw: '0',
-    unspent: '0',
+    ...NO_MONEY,
     credited_days: 0,
     version: 0,
   }
 }
+
+const NO_MONEY = { received_raw: '0', carried_raw: '0', moved_raw: '0', unspent: '0' } as const
 
 /** Asks the workers to fill this process's stock of addresses. @returns false if Redis is away */
 function askForAddresses(ctx: Context, coin: Coin): Promise<boolean> {
@@ -112,7 +108,11 @@ export async function prepareAddresses(ctx: Context): Promise<void> {
 
 const POOL_RETRY_MS = 50
 
-/** Takes an address of this process's stock; if that is empty, asks a worker for more and waits. */
+/**
+ * Takes an address of this process's stock; if that is empty, asks a worker for more and waits.
+ *
+ * @throws Refusal `unavailable` if none came within ADDRESS_WAIT_MS
+ */
 async function takeAddress(ctx: Context, coin: Coin): Promise<AddressRecord> {
   const deadlineMs = performance.now() + ADDRESS_WAIT_MS
   for (let asked = false; ;) {
@@ -141,18 +141,17 @@ export async function checkInvoice(ctx: Context, agentId: string, invoiceId: str
   const isAsked = coin?.configured !== true || (await askForLook(ctx, invoice, nowMs))
   const money = await readMoney(ctx, invoice)
   const agent = await ctx.agents.find(agentId)
-  const { required_confirmations: base = 1, checked_at: checkedAt } = coin ?? {}
   const checked: CheckedInvoice = {
     ...money,
-    requiredConfirmations: requiredConfirmations(invoice, base),
+    requiredConfirmations: requiredConfirmations(invoice, coin?.required_confirmations ?? 1),
     isReachable: isChainReachable(ctx, coin),
-    checkedAt,
+    checkedAt: coin?.checked_at,
     passUntilMs: agent?.pass_until_ms,
   }
   return { checked, isAsked }
 }
 
-/** Asks a worker to look at the address; concurrent callers ask once. @returns false if Redis is away */
+/** Asks a worker to look at an invoice's address, at most every 2 s. @returns false if Redis is away */
 async function askForLook(ctx: Context, invoice: InvoiceRecord, nowMs: number): Promise<boolean> {
   const { _id, check_asked_ms: askedMs } = invoice
   if (askedMs !== undefined && Math.abs(nowMs - askedMs) < CHECK_EVERY_MS) return true
@@ -163,6 +162,7 @@ async function askForLook(ctx: Context, invoice: InvoiceRecord, nowMs: number): 
   return asked
 }
 
+/** Stores that a look is asked for, and asks a worker. @returns false, with nothing stored, if Redis is away */
 async function enqueueLook(ctx: Context, { _id, coin }: InvoiceRecord, nowMs: number): Promise<boolean> {
   if (!(await ctx.invoices.askForLook(_id, nowMs, CHECK_EVERY_MS))) return true
   const { check } = COIN_FACTS[coin].queues
@@ -175,34 +175,27 @@ const MAX_MONEY_READS = 5
 
 /** Reads invoice and payments as of one moment: `version` changes with each payment noted or settled. */
 async function readMoney(ctx: Context, known: InvoiceRecord) {
+  const { _id } = known
   let invoice = known
   for (let reads = 1; ; reads++) {
     const newest =
-      invoice.has_payments === true ? await ctx.invoices.listPayments(known._id, MAX_PAYMENTS_SHOWN + 1) : []
-    const [isUnderWayNow, after = invoice] = await Promise.all([
-      isUnderWay(ctx, invoice),
-      ctx.invoices.find(known._id),
-    ])
+      invoice.has_payments === true ? await ctx.invoices.listPayments(_id, MAX_PAYMENTS_SHOWN + 1) : []
+    const [isSeen, after = invoice] = await Promise.all([isUnderWay(ctx, invoice), ctx.invoices.find(_id)])
+    const payments = newest.slice(-MAX_PAYMENTS_SHOWN)
+    const isTruncated = newest.length > MAX_PAYMENTS_SHOWN
     if (after.version === invoice.version || reads === MAX_MONEY_READS)
-      return {
-        invoice,
-        payments: newest.slice(-MAX_PAYMENTS_SHOWN),
-        isTruncated: newest.length > MAX_PAYMENTS_SHOWN,
-        isUnderWay: isUnderWayNow,
-      }
+      return { invoice, payments, isTruncated, isUnderWay: isSeen }
     invoice = after
   }
 }
 
-/** Whether a payment of the invoice has been seen and is not settled. */
+/** Whether a payment of the invoice is `seen`, and not settled yet. */
 export const isUnderWay = async (ctx: Context, invoice: InvoiceRecord): Promise<boolean> =>
   invoice.has_payments === true && ctx.invoices.isUnderWay(invoice._id)
 
-/** @param base the coin's `required_confirmations`, as its worker reports them */
-export const requiredConfirmations = (
-  invoice: Pick<InvoiceRecord, 'coin' | 'order_id'>,
-  base: number,
-): number => COIN_FACTS[invoice.coin].requiredConfirmations(invoice, base)
+/** The confirmations that an invoice's payment needs. @param base the coin's, as its worker reports them */
+export const requiredConfirmations = (invoice: InvoiceRecord, base: number): number =>
+  COIN_FACTS[invoice.coin].requiredConfirmations(invoice, base)
 
 export function logInvoice(log: Log, { _id, agent_id, order_id, coin }: InvoiceRecord): void {
   log.info({ money: 'invoice', invoice_id: _id, agent_id, order_id, coin }, 'an invoice was made')

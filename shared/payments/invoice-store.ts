@@ -19,21 +19,16 @@ import {
   type PaymentState,
 } from './invoice.ts'
 
-const invoiceSchema = schemaOf<InvoiceRecord>('invoices', {
-  ...invoiceFields,
-  ...tellsField,
-  ...pendingField,
-})
+const storedFields = { ...invoiceFields, ...tellsField, ...pendingField }
+const invoiceSchema = schemaOf<InvoiceRecord>('invoices', storedFields)
 // An address belongs to one invoice for ever.
 invoiceSchema.index({ address_index: 1, coin: 1 }, { unique: true })
 invoiceSchema.index({ agent_id: 1, coin: 1 }, only({ open: true }, 'one_open', true))
 invoiceSchema.index({ agent_id: 1, coin: 1, _id: 1 }, only({ has_remainder: true }, 'remainders'))
 invoiceSchema.index({ order_id: 1 }, only({ order_id: some }, undefined, true))
 // With the address's index, so that a round over all of them reads this one alone.
-invoiceSchema.index(
-  { coin: 1, lapsed: 1, _id: 1, address_index: 1 },
-  only({ lapsed: false }, 'open_addresses'),
-)
+const openAddresses = only({ lapsed: false }, 'open_addresses')
+invoiceSchema.index({ coin: 1, lapsed: 1, _id: 1, address_index: 1 }, openAddresses)
 invoiceSchema.index({ coin: 1, expires_at: 1 }, only({ lapsed: false }, 'not_lapsed'))
 invoiceSchema.index({ coin: 1, order_id: 1 }, only({ foreign: true }, 'foreign'))
 invoiceSchema.index({ coin: 1, look_after: 1 }, only({ lapsed: true, look_after: some }, 'lapsed_looks'))
@@ -64,6 +59,7 @@ export type MoneyFields = Partial<
   >
 > & { has_remainder?: boolean; open?: false }
 
+const WAITS_NO_MORE = { $unset: { waits_for_rate: 1 } } as const
 const PROGRESS = { tx: 1, amount_raw: 1, state: 1, waits_for_rate: 1, reversed_at: 1 } as const
 export type PaymentProgress = Pick<PaymentRecord, keyof typeof PROGRESS>
 
@@ -150,11 +146,9 @@ export function createInvoiceStore(connection: Connection) {
       await invoices.changeAll({ ...looked, expires_at: young }, { $set: { look_after: lookAfter } })
       await invoices.changeAll({ ...looked, expires_at: old }, { $unset: { look_after: 1 } })
     },
-    listOverdue: (coin: Coin, beforeSeconds: number, limit: number) =>
-      invoices.all(
-        { coin, lapsed: false, expires_at: { $lt: beforeSeconds } },
-        { sort: { expires_at: 1 }, limit },
-      ),
+    /** Unexpired invoices whose time was over before this one (Unix seconds). */
+    listOverdue: (coin: Coin, before: number, limit: number) =>
+      invoices.all({ coin, lapsed: false, expires_at: { $lt: before } }, { sort: { expires_at: 1 }, limit }),
     /** Unexpired invoices of orders whose addresses are of a wallet that is in use no more. */
     listUnpayable: (coin: Coin) => invoices.all({ coin, foreign: true, lapsed: false, order_id: some }),
     listUnexpired: (coin: Coin, after: string, limit: number) =>
@@ -192,12 +186,10 @@ export function createInvoiceStore(connection: Connection) {
       ])
     },
     /** Marks that a payment was seen; conflicts with the invoice's expiry. @returns the invoice as it was */
-    markPayment: (invoiceId: string, session: Session, tells: readonly EventMark[] = []) =>
-      invoices.swap(
-        { _id: invoiceId },
-        { $set: { has_payments: true }, $inc: { version: 1 }, ...pushing({ tells }) },
-        session,
-      ),
+    markPayment(invoiceId: string, session: Session, tells: readonly EventMark[] = []) {
+      const update = { $set: { has_payments: true as const }, $inc: { version: 1 }, ...pushing({ tells }) }
+      return invoices.swap({ _id: invoiceId }, update, session)
+    },
     insertPayment: (payment: PaymentRecord, session: Session) => payments.insert([payment], session),
     /** Confirmed payments that wait to be settled, the oldest first; without a rate, those that need none. */
     async listWaitingForRate(coin: Coin, hasRate: boolean, nowSeconds: number, limit: number) {
@@ -215,12 +207,9 @@ export function createInvoiceStore(connection: Connection) {
     },
     setWaitsForRate: (paymentId: string) =>
       payments.change({ _id: paymentId, state: 'seen' }, { $set: { waits_for_rate: true } }),
-    /** @returns false if it is settled, or its amount has changed */
-    correctAmount: (paymentId: string, fromRaw: string, toRaw: string) =>
-      payments.change(
-        { _id: paymentId, state: { $ne: 'settled' }, amount_raw: fromRaw },
-        { $set: { amount_raw: toRaw } },
-      ),
+    /** Corrects an amount (raw). @returns false if the payment is settled, or its amount is not `from` */
+    correctAmount: (id: string, from: string, to: string) =>
+      payments.change({ _id: id, state: { $ne: 'settled' }, amount_raw: from }, { $set: { amount_raw: to } }),
     findPayment: (coin: Coin, tx: string, addressIndex: number, session?: Session) =>
       payments.one({ tx, address_index: addressIndex, coin }, { session }),
     findPaymentById: (paymentId: string, session?: Session) => payments.one({ _id: paymentId }, { session }),
@@ -235,12 +224,8 @@ export function createInvoiceStore(connection: Connection) {
       { inTime = false, butFor }: { inTime?: boolean; butFor?: string } = {},
       session?: Session,
     ): Promise<boolean> {
-      const seen = {
-        invoice_id: invoiceId,
-        state: 'seen',
-        ...(inTime ? { late: false } : {}),
-        ...(butFor && { _id: { $ne: butFor } }),
-      }
+      const others = butFor === undefined ? {} : { _id: { $ne: butFor } }
+      const seen = { invoice_id: invoiceId, state: 'seen', ...(inTime ? { late: false } : {}), ...others }
       return (await payments.model.exists(seen as object).session(session ?? null)) !== null
     },
     listReversed: (invoiceId: string, session: Session) =>
@@ -255,7 +240,7 @@ export function createInvoiceStore(connection: Connection) {
           { projection: { _id: 0, ...PROGRESS }, batchSize: txs.length + 1 },
         )
         .toArray(),
-    /** In state `seen`. */
+    /** Payments in state `seen`. */
     listUnderWay: (coin: Coin) => payments.all({ coin, state: 'seen' }),
     /** Orders with money that the operator recorded and the chain has not shown. */
     async listUnshownOrders(coin: Coin, orderId?: string): Promise<string[]> {
@@ -295,24 +280,17 @@ export function createInvoiceStore(connection: Connection) {
       at === undefined
         ? payments.changeAll(idIn(ids), { $unset: { swept_at: 1 } })
         : payments.changeAll({ ...idIn(ids), state: 'settled', swept_at: null }, { $set: { swept_at: at } }),
-    /** In any state. */
+    /** Stores a payment's confirmations and block, in any state. */
     noteConfirmations: (paymentId: string, confirmations: number, height: number | undefined) =>
       payments.change({ _id: paymentId }, { $set: { confirmations, ...omitUndefined({ height }) } }),
+    /** @returns false if it is not in the state `from` */
     movePayment: (paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session) =>
-      payments.change(
-        { _id: paymentId, state: from },
-        { $set: { state: to }, $unset: { waits_for_rate: 1 } },
-        session,
-      ),
+      payments.change({ _id: paymentId, state: from }, { $set: { state: to }, ...WAITS_NO_MORE }, session),
     /** @returns false if it is not `seen`, so it settles once */
     settlePayment: (paymentId: string, settled: SettledFields, entries: PendingEntry[], session: Session) =>
       payments.change(
         { _id: paymentId, state: 'seen' },
-        {
-          $set: { ...settled, state: 'settled' },
-          $unset: { waits_for_rate: 1 },
-          $push: { pending: { $each: entries } },
-        },
+        { $set: { ...settled, state: 'settled' }, ...WAITS_NO_MORE, $push: { pending: { $each: entries } } },
         session,
       ),
     /** Frees its transaction to be recorded anew. @returns false unless only the operator recorded it */

@@ -1,4 +1,4 @@
-import { omitUndefined } from '../foundation/omit-undefined.ts'
+import { pick } from '../foundation/omit-undefined.ts'
 import { z } from 'zod'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
@@ -9,14 +9,10 @@ import { COINS, dustThreshold, formatAmount, formatPrice, type Coin } from './co
 import { COIN_FACTS } from './coin-facts.ts'
 
 /**
- * A *payment* is what one transaction sent to one address, all outputs together: `seen`, then `settled`, for
- * good; `gone` if it vanished before that. If the chain takes it back later, it stays settled and has
- * `reversed_at`. One that its payer has `locked` (Monero) counts for nothing and holds nothing open.
- *
- * An invoice has expired (`lapsed`) once its chain was looked at successfully after `expires_at` and no
- * payment in time was under way (`seen`). Money first seen after that is *late*, and so is money that a whole
- * round after `expires_at` did not find: otherwise a price could be held open by one small payment after
- * another. While a node is down, nothing expires and nothing becomes late.
+ * A *payment* is what one transaction sent to one address, all outputs together; docs/architecture.md,
+ * "States", says how it and its invoice move. Money that a whole round after `expires_at` did not find is
+ * *late*, as is what comes once the invoice has expired (`lapsed`): otherwise a price could be held open
+ * by one small payment after another. While a node is down, nothing expires and nothing becomes late.
  */
 export const INVOICE_STATUSES = ['awaiting_payment', 'confirming', 'underpaid', 'settled', 'expired'] as const
 export type InvoiceStatus = (typeof INVOICE_STATUSES)[number]
@@ -115,7 +111,7 @@ export const paymentFields = {
 }
 export type PaymentRecord = RecordOf<typeof paymentFields> & Ledgered
 
-/** Recorded by the operator, and in the books only because of that. */
+/** Whether the books have a payment's money only because the operator recorded it. */
 export const isByHandAlone = ({ by, state, taken_from: from }: PaymentRecord): boolean =>
   by === 'operator' && state === 'settled' && from === undefined
 
@@ -131,10 +127,7 @@ export interface SeenPayment {
   lockedUntil?: number
 }
 
-/**
- * What is missing of a price, in raw or piconero; 0 if less than dust, which would never be counted. Only
- * this decides whether something is paid.
- */
+/** What is missing of a price; 0 if less than dust, which would never be counted. It decides what is paid. */
 export function missingRaw(coin: Coin, priceRaw: bigint, receivedRaw: bigint): bigint {
   const missing = priceRaw - receivedRaw
   return missing < dustThreshold(coin) ? 0n : missing
@@ -152,6 +145,7 @@ export const remainingRaw = ({ coin, amount_raw, received_raw, carried_raw }: Pr
 
 export const isPaid = (invoice: Price): boolean => remainingRaw(invoice) === 0n
 
+/** @param isUnderWay whether a payment of it is `seen` */
 export function invoiceStatus(invoice: InvoiceRecord, isUnderWay: boolean): InvoiceStatus {
   if (isPaid(invoice)) return 'settled'
   if (isUnderWay) return 'confirming'
@@ -236,39 +230,34 @@ export const checkedInvoiceView = invoiceView.extend({
 const NOT_PAYABLE =
   'The service has another wallet now, and this address is of the one before: pay nothing to it. Make a new invoice or order; what arrives here is late.'
 
+/** Shows an invoice. @param isUnderWay whether a payment of it is `seen` */
 export function viewInvoice(invoice: InvoiceRecord, isUnderWay = false): z.input<typeof invoiceView> {
   const { coin } = invoice
-  const amountRaw = BigInt(invoice.amount_raw)
   return {
     invoice_id: invoice._id,
     currency: coin,
-    ...omitUndefined({ days: invoice.days, order_id: invoice.order_id }),
-    amount: formatPrice(amountRaw, coin),
-    amount_raw: invoice.amount_raw,
-    address: invoice.address,
+    ...pick(invoice, 'days', 'order_id'),
+    amount: formatPrice(BigInt(invoice.amount_raw), coin),
+    ...pick(invoice, 'amount_raw', 'address'),
     uri: COIN_FACTS[coin].paymentUri(invoice.address, remainingRaw(invoice)),
     price_usd: invoice.price_usd_cents / 100,
-    rate: invoice.rate,
-    rate_source: invoice.rate_source,
-    rate_at: invoice.rate_at,
+    ...pick(invoice, 'rate', 'rate_source', 'rate_at'),
     status: invoiceStatus(invoice, isUnderWay),
     expires_at: invoice.expires_at,
     ...(invoice.foreign === true ? { not_payable: NOT_PAYABLE } : {}),
   }
 }
 
-/** @throws TypeError for an invoice that pays a market order */
-export function viewMadeInvoice(
-  invoice: InvoiceRecord,
-  isUnderWay: boolean,
-): z.input<typeof madeInvoiceView> {
-  const { days } = invoice
+/** Shows a pass invoice just made, on top and as `invoice`. @throws TypeError for an order's invoice */
+export function viewMadeInvoice(made: InvoiceRecord, isUnderWay: boolean): z.input<typeof madeInvoiceView> {
+  const { days } = made
   if (days === undefined)
-    throw new TypeError(`"invoice" expected a pass invoice, got ${invoice._id}, which pays an order`)
-  const view = { ...viewInvoice(invoice, isUnderWay), days }
+    throw new TypeError(`"made" expected a pass invoice, got ${made._id}, which pays an order`)
+  const view = { ...viewInvoice(made, isUnderWay), days }
   return { ...view, invoice: view }
 }
 
+/** An invoice with its payments, as of one moment. */
 export interface CheckedInvoice {
   invoice: InvoiceRecord
   payments: PaymentRecord[]
@@ -276,6 +265,7 @@ export interface CheckedInvoice {
   isUnderWay: boolean
   requiredConfirmations: number
   isReachable: boolean
+  /** Unix seconds. */
   checkedAt: number | undefined
   passUntilMs: number | undefined
 }
@@ -288,11 +278,9 @@ export function viewCheckedInvoice(checked: CheckedInvoice): z.input<typeof chec
     ...viewInvoice(invoice, checked.isUnderWay),
     paid: formatAmount(BigInt(invoice.received_raw), coin),
     paid_raw: invoice.received_raw,
-    carried_raw: invoice.carried_raw,
     remaining: formatAmount(remainingRaw(invoice), coin),
     remainder_raw: String(isPaid(invoice) || invoice.lapsed ? remainderRaw(invoice) : 0n),
-    moved_raw: invoice.moved_raw,
-    credited_days: invoice.credited_days,
+    ...pick(invoice, 'carried_raw', 'moved_raw', 'credited_days'),
     confirmations: payments.at(-1)?.confirmations ?? 0,
     required_confirmations: checked.requiredConfirmations,
     chain: checked.isReachable ? 'reachable' : 'unreachable',
@@ -307,14 +295,8 @@ const viewPayment = (payment: PaymentRecord): z.input<typeof paymentView> => ({
   payment_id: payment._id,
   tx_hash: payment.tx,
   amount: formatAmount(BigInt(payment.amount_raw), payment.coin),
-  amount_raw: payment.amount_raw,
-  state: payment.state,
-  confirmations: payment.confirmations,
-  ...omitUndefined({ unlock_time: payment.unlock_time }),
-  late: payment.late,
+  ...pick(payment, 'amount_raw', 'state', 'confirmations', 'unlock_time', 'late', 'first_seen_at', 'salt'),
   credited_days: payment.credited_days ?? 0,
-  ...(payment.late ? omitUndefined({ price_raw: payment.price_raw }) : {}),
-  first_seen_at: payment.first_seen_at,
+  ...(payment.late ? pick(payment, 'price_raw') : {}),
   settlement: payment.by === 'operator' ? 'manual' : 'automatic',
-  salt: payment.salt,
 })

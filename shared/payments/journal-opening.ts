@@ -4,15 +4,8 @@ import { flag, number, some, textOf, type RecordOf } from '../servers/fields.ts'
 import type { Log } from '../foundation/log.ts'
 import type { Coin } from './coin.ts'
 import { isPaid, remainderRaw, type InvoiceRecord, type PaymentRecord } from './invoice.ts'
-import {
-  broughtBy,
-  move,
-  payoutLine,
-  paymentLine,
-  sourceOf,
-  transferLines,
-  type JournalLine,
-} from './journal.ts'
+import { broughtBy, move, payoutLine, paymentLine, sourceOf, transferLines } from './journal.ts'
+import type { JournalLine } from './journal.ts'
 import type { StoredPayout, TransferRecord } from './payout.ts'
 
 /*
@@ -37,9 +30,8 @@ export const isOpenedFromRecords = async (connection: Connection): Promise<boole
 export async function openJournal(connection: Connection, log: Log): Promise<void> {
   const openings = connection.collection<Opening>('openings')
   if ((await readMark(connection))?.done === true) return
-  const found = await Promise.all(
-    Object.keys(LINES_OF).map((name) => connection.collection(name).findOne({})),
-  )
+  const names = Object.keys(LINES_OF)
+  const found = await Promise.all(names.map((name) => connection.collection(name).findOne({})))
   const hasRecords = found.some((record) => record !== null)
   // After the look: whoever has made records since then has found this mark, or made it.
   const mark = { done: !hasRecords, batches: 0, from_records: hasRecords }
@@ -52,11 +44,8 @@ export async function openJournal(connection: Connection, log: Log): Promise<voi
   await renameStates(connection)
   let lines = 0
   for (const [name, linesOf] of Object.entries(LINES_OF)) {
-    let batch = await openBatch(connection, name, '', linesOf)
-    while (batch !== undefined) {
-      lines += batch.lines
-      batch = await openBatch(connection, name, batch.last, linesOf)
-    }
+    const next = (after: string) => openBatch(connection, name, after, linesOf)
+    for (let batch = await next(''); batch !== undefined; batch = await next(batch.last)) lines += batch.lines
   }
   await openings.updateOne({ _id: 'journal' }, { $set: { done: true } })
   log.warn({ lines }, 'the journal of money was opened from the records of an older version')
@@ -66,11 +55,7 @@ type Stored = { _id: string }
 type Lines = Promise<JournalLine[]> | JournalLine[]
 type LinesOf = (records: Stored[], connection: Connection, session: Session) => Lines
 
-/**
- * Writes the lines of the next records after an id.
- *
- * @returns undefined if there are no more records, or another process has finished the opening
- */
+/** Writes the lines of the next records after an id. @returns undefined if there are none, or all is done */
 async function openBatch(connection: Connection, name: string, after: string, linesOf: LinesOf) {
   return connection.getClient().withSession((session) =>
     session.withTransaction(async () => {
@@ -153,6 +138,7 @@ const linesOfPayout = (payout: StoredPayout): JournalLine[] => [
   ...(payout.state === 'manual' ? payoutLine(payout, 'manual/opening', payout.changed_at) : []),
 ]
 
+/** Makes the lines of a pass invoice: what was carried to it, sold, and left. */
 function linesOfInvoice(invoice: InvoiceRecord): JournalLine[] {
   const { _id, agent_id, coin, at, days } = invoice
   if (days === undefined) return []
@@ -170,6 +156,7 @@ function linesOfInvoice(invoice: InvoiceRecord): JournalLine[] {
   ]
 }
 
+/** Makes the lines of those transfers that are confirmed. */
 async function linesOfTransfers(records: TransferRecord[], connection: Connection, session: Session) {
   const confirmed = records.filter(({ state }) => state === 'confirmed')
   const ids = confirmed.flatMap(({ payout_ids: payouts }) => payouts)

@@ -3,16 +3,8 @@ import type { Session } from '../servers/database.ts'
 import { only, schemaOf, some } from '../servers/fields.ts'
 import { recordsOf } from '../servers/records.ts'
 import type { Coin } from './coin.ts'
-import {
-  heldRaw,
-  OUTSIDE,
-  lineFields,
-  type Account,
-  type AccountKind,
-  type Balances,
-  type JournalLine,
-  type LineIds,
-} from './journal.ts'
+import { heldRaw, lineFields, OUTSIDE } from './journal.ts'
+import type { Account, AccountKind, Balances, JournalLine, LineIds } from './journal.ts'
 import { isOpenedFromRecords, openingFields, type Opening } from './journal-opening.ts'
 import { sumBy } from './sum-raw.ts'
 
@@ -60,6 +52,7 @@ export function createJournalStore(connection: Connection) {
       ),
     balances: (coin: Coin, { account, ...filter }: LineFilter = {}, session?: Session): Promise<Balances> =>
       sumUp(coin, (side) => ({ ...filter, ...(account === undefined ? {} : { [side]: account }) }), session),
+    /** Sums all moves by the kinds of their two accounts. */
     async flows(coin: Coin): Promise<Flow[]> {
       const kindOf = (side: string) => ({ $first: { $split: [side, ':'] } })
       const key = { from: kindOf('$from'), to: kindOf('$to') }

@@ -44,7 +44,7 @@ interface About {
   ids?: LineIds
 }
 
-/** The line of a move of money: none if `amountRaw` is 0, in the other direction if it is negative. */
+/** Makes the line of a move of money: none if `amountRaw` is 0, in the other direction if it is negative. */
 export function move(id: string, from: Account, to: Account, amountRaw: bigint, { coin, at, ids }: About) {
   if (amountRaw === 0n) return []
   const [payer, payee] = amountRaw > 0n ? [from, to] : [to, from]
@@ -52,7 +52,7 @@ export function move(id: string, from: Account, to: Account, amountRaw: bigint, 
   return [{ _id: id, at, coin, from: payer, to: payee, amount_raw, ...ids }]
 }
 
-/** The same sum in the other direction. @param step is appended to the line's name */
+/** Makes the line that reverses one. @param step is appended to the line's id */
 export function reverse(line: JournalLine, step: string, at: number): JournalLine {
   return { ...line, _id: `${line._id}/${step}`, at, from: line.to, to: line.from }
 }
@@ -62,7 +62,7 @@ type Received = Pick<
   '_id' | 'coin' | 'amount_raw' | 'agent_id' | 'order_id' | 'invoice_id' | 'taken_from'
 >
 
-/** The line of a payment's step. `lost` and `restored`, which may happen again, end in an id. */
+/** Makes the line of a payment's step. `lost` and `restored`, which may happen again, end in an id. */
 export function paymentLine(
   payment: Received,
   step: 'received' | 'undone' | `${'lost' | 'restored'}/${string}`,
@@ -81,7 +81,7 @@ export function paymentLine(
 type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'amount_raw'>
 
 /**
- * The line of a payout's step: `owed`, `withdrawn`, `manual/…` (paid by hand), `unpaid/…` (not paid)
+ * Makes the line of a payout's step: `owed`, `withdrawn`, `manual/…` (paid by hand), `unpaid/…` (not paid)
  * or `paid/<transfer>` (the chain has it).
  */
 export function payoutLine(payout: Owed, step: string, at: number): JournalLine[] {
@@ -102,7 +102,8 @@ export function payoutLine(payout: Owed, step: string, at: number): JournalLine[
 }
 
 /**
- * The lines of a transfer in the chain. What it sends beyond its payouts, and its fee, is the operator's.
+ * Makes the lines of a transfer in the chain. What it sends beyond its payouts, and its fee, is the
+ * operator's.
  *
  * @param step is appended to the lines' names, if they were written and reversed before
  */
@@ -118,10 +119,7 @@ export function transferLines(
   const end = step === '' ? '' : `/${step}`
   return [
     ...payouts.flatMap((payout) =>
-      payoutLine(payout, `paid/${transfer_id}${end}`, at).map((line): JournalLine => ({
-        ...line,
-        transfer_id,
-      })),
+      payoutLine(payout, `paid/${transfer_id}${end}`, at).map((line) => ({ ...line, transfer_id })),
     ),
     ...(kind === 'payout'
       ? move(`${transfer_id}/sent${end}`, 'operator', 'paid', BigInt(transfer.amount_raw) - carried, about)
@@ -133,16 +131,12 @@ export function transferLines(
   ]
 }
 
-/** The transaction whose money a transfer of ours takes in, if that money is no payment. */
-export const sourceOf = ({
-  coin,
-  kind,
-  payment_ids: payments,
-  signed,
-}: TransferRecord): string | undefined =>
-  kind === 'receive' && payments.length === 0 ? COIN_FACTS[coin].sourceOf?.(signed) : undefined
+/** Returns the transaction whose money a transfer of ours takes in, if that money is not a payment. */
+export function sourceOf({ coin, kind, payment_ids: payments, signed }: TransferRecord): string | undefined {
+  return kind === 'receive' && payments.length === 0 ? COIN_FACTS[coin].sourceOf?.(signed) : undefined
+}
 
-/** Whose that money is, and its source; neither if `own` has the source, as one of our own transactions. */
+/** Returns whose the money is that a transfer takes in, and its source; neither if `own` has the source. */
 export function broughtBy(
   transfer: TransferRecord,
   own: ReadonlySet<string>,

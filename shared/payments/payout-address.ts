@@ -7,13 +7,11 @@ import type { Coin } from './coin.ts'
 export async function isOwnAddress(ctx: Context, coin: Coin, text: string): Promise<boolean> {
   const { parseAddress } = COIN_FACTS[coin]
   const { address = text, account = text } = parseAddress(text) ?? {}
-  const [made, record] = await Promise.all([
-    ctx.coins.findAddresses(coin, [address]),
-    ctx.coins.findCoin(coin),
-  ])
+  if ((await ctx.coins.findAddresses(coin, [address])).length > 0) return true
+  const record = await ctx.coins.findCoin(coin)
   const treasuries = [...(record?.treasuries ?? []), record?.treasury_address ?? []].flat()
   const isTreasury = (own: string) => own === address || parseAddress(own)?.account === account
-  return made.length > 0 || treasuries.some(isTreasury)
+  return treasuries.some(isTreasury)
 }
 
 /** @returns the address in canonical form. @throws Refusal `invalid_field` if no payout can go there */

@@ -5,7 +5,7 @@ import { COIN_FACTS } from './coin-facts.ts'
 import { isStopped, runWalletRound } from './coin-round.ts'
 import type { TreasuryFields } from './coin-store.ts'
 import type { CoinDriver, NextDue } from './driver.ts'
-import { listDue, splitDue, sumDue, type DueGroup } from './due-payouts.ts'
+import { groupDue, splitDue, sumDue, type DueGroup } from './due-payouts.ts'
 import { isOwnAddress } from './payout-address.ts'
 import { holdPayouts } from './payout-service.ts'
 import { ANYWHERE, type UnexplainedSend } from './payout.ts'
@@ -32,7 +32,7 @@ export function nextDue(ctx: Context, payer: Payer): NextDue {
   return async ({ address, totalRaw, spendableRaw, onItsWay }) => {
     // Not before the driver's first call: by then it has settled the payouts that were under way.
     if (performance.now() - listedMs > LISTED_FOR_MS) {
-      due = await listDue(ctx, payer.coin, payer.bounds)
+      due = await groupDue(ctx, payer.coin, payer.bounds)
       listedMs = performance.now()
     }
     const missingRaw = sumDue(due) - spendableRaw
@@ -106,19 +106,13 @@ async function screenGroup(
   }
   if (await isOwnAddress(ctx, coin, address)) {
     if ((await ctx.payouts.markToSelf(ids)) > 0)
-      ctx.log.error(
-        { payout_ids: ids },
-        "payouts name an address of the venue's own; they stay owed, until you pay them by hand elsewhere",
-      )
+      ctx.log.error({ payout_ids: ids }, "payouts name an address of the venue's own: pay them by hand")
     return false
   }
   const suspect = unexplained.find(({ unexplained_to: to }) => to.includes(address) || to.includes(ANYWHERE))
   if (suspect !== undefined) {
     await holdPayouts(ctx, ids, suspect._id)
-    ctx.log.error(
-      { payout_ids: ids, tx: suspect.tx },
-      'payouts are held: a transaction that nobody has accounted for may have paid them',
-    )
+    ctx.log.error({ payout_ids: ids, tx: suspect.tx }, 'payouts are held: this may have paid them')
     return false
   }
   if (unexplained.length === 0) return true

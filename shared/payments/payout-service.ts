@@ -9,8 +9,8 @@ import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { nowSeconds } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
 import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
-import { payoutMark, type PayoutChange, type PayoutFrom } from './payout-store.ts'
-import { isRefusedForLong, OPEN_TRANSFERS, refuse } from './payout.ts'
+import { payoutMark, type PayoutChange, type PayoutFrom, type TransferChange } from './payout-store.ts'
+import { countRefusal, isRefusedForLong, OPEN_TRANSFERS } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
 import { purposeOf } from './purpose.ts'
 
@@ -24,24 +24,23 @@ export function newPayout(fields: {
   address: string | undefined
   at: number
 }): PayoutRecord {
-  const { source, coin, agentId, orderId, amountRaw, address, at } = fields
+  const { agentId: agent_id, orderId: order_id, amountRaw, address, ...sum } = fields
   if (amountRaw <= 0n) throw new TypeError(`"amountRaw" expected more than 0, got ${amountRaw}`)
-  const payout: PayoutRecord = {
-    _id: newId('payout'),
-    source,
-    coin,
-    agent_id: agentId,
-    order_id: orderId,
-    amount_raw: String(amountRaw),
-    ...omitUndefined({ address }),
-    state: 'owed',
-    at,
-    changed_at: at,
-    salt: newSalt(),
-  }
+  const amount_raw = String(amountRaw)
+  const owed = { ...sum, agent_id, order_id, amount_raw, ...omitUndefined({ address }), salt: newSalt() }
+  const { at } = owed
+  const payout: PayoutRecord = { _id: newId('payout'), ...owed, state: 'owed', changed_at: at }
   const entry = payoutEntry(payout, 'owed', at)
   return { ...payout, tells: [payoutMark(payout, entry)], pending: [entry] }
 }
+
+/** Makes the record of a transaction of ours; the caller stores it with storeOrDrop() before it is sent. */
+export function newTransfer(ctx: Context, fields: Omit<TransferRecord, '_id' | 'at' | 'changed_at'>) {
+  const at = nowSeconds(ctx)
+  return { _id: newId('transfer'), ...fields, at, changed_at: at }
+}
+
+type Payout = Omit<StoredPayout, 'state'>
 
 interface StepDetails {
   /** The transaction that the step is about; the entry only commits to it. */
@@ -53,26 +52,12 @@ interface StepDetails {
 }
 
 /** The ledger entry of a payout's step. The amount is in the clear, since sums owed are public. */
-function payoutEntry(
-  payout: StoredPayout | PayoutRecord,
-  step: PayoutState,
-  at: number,
-  { tx, attempt, undoes }: StepDetails = {},
-): PendingEntry {
-  return {
-    source: `${payout._id}/${step}${attempt === undefined ? '' : `/${attempt}`}`,
-    at,
-    kind: 'payout',
-    data: {
-      payout_id: payout._id,
-      ...omitUndefined({ order_id: payout.order_id }),
-      coin: payout.coin,
-      amount_raw: payout.amount_raw,
-      step,
-      ...omitUndefined({ undoes }),
-      ...(tx === undefined ? {} : { tx_hash: commitRecord(payout._id, payout.salt, { tx }) }),
-    },
-  }
+function payoutEntry(payout: Payout, step: PayoutState, at: number, details: StepDetails = {}): PendingEntry {
+  const { tx, attempt, undoes } = details
+  const { _id, order_id, coin, amount_raw, salt } = payout
+  const tx_hash = tx === undefined ? undefined : commitRecord(_id, salt, { tx })
+  const data = { payout_id: _id, coin, amount_raw, step, ...omitUndefined({ order_id, undoes, tx_hash }) }
+  return { source: `${_id}/${step}${attempt === undefined ? '' : `/${attempt}`}`, at, kind: 'payout', data }
 }
 
 /**
@@ -97,20 +82,24 @@ export async function storeTransfers(
       for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
         if (addresses.has(payout._id) && addresses.get(payout._id) !== payout.address)
           throw new Error(`payout ${payout._id} is no longer to the address that was signed for`)
-        await carry(ctx, transfer, payout, { from: 'free', step: 'signed', attempt: transfer._id }, session)
+        const step = { from: 'free', to: 'signed', attempt: transfer._id } as const
+        await putIntoTransfer(ctx, transfer, payout, step, session)
       }
   })
   for (const transfer of transfers) logTransfer(ctx.log, transfer, transfer.state)
 }
 
-/** Ids alone; ledger entries are logged with their numbers. */
+/** Logs a transfer's state, with ids alone. */
 function logTransfer(log: Log, transfer: TransferRecord, state: TransferState): void {
   const { _id, coin, kind, payout_ids, payment_ids } = transfer
   const about = { money: 'transfer', transfer_id: _id, coin, kind, state, payout_ids, payment_ids }
   log.info(about, `a transaction of ours is ${state}`)
 }
 
-/** A block built on a replaced one can never be published, and would keep its place for ever. */
+/**
+ * Notes that a block is built on the one before. @throws Overtaken unless that is confirmed: if it was
+ * replaced, a block on it could never be published, and would keep its place for ever
+ */
 async function requireConfirmedBelow(ctx: Context, [first]: readonly TransferRecord[], session: Session) {
   if (first?.account_index === undefined || first.previous === undefined) return
   const before = await ctx.payouts.noteSuccessor(first.coin, first.previous, first.tx, session)
@@ -118,7 +107,7 @@ async function requireConfirmedBelow(ctx: Context, [first]: readonly TransferRec
     throw new Overtaken(`transfer ${first._id} is built on ${before.tx}, which is ${before.state}`)
 }
 
-/** Stores transfers; those that take in money which is neither a payment nor our own get whose it is. */
+/** Stores transfers, each with whose the money is that it takes in. @returns them as stored */
 async function insertTransfers(ctx: Context, transfers: readonly TransferRecord[], session: Session) {
   const sources = transfers.flatMap((transfer) => sourceOf(transfer) ?? [])
   const own = new Set(transfers.map(({ tx }) => tx))
@@ -144,25 +133,21 @@ export async function storeOrDrop(...[ctx, transfers, listed]: Parameters<typeof
     if (isDuplicateKey(error) || error instanceof Overtaken) return false
     const payoutIds = transfers.flatMap(({ payout_ids: ids }) => ids)
     if (isOutage(error) || error instanceof LeaseLost || payoutIds.length === 0) throw error
-    ctx.log.warn(
-      { err: error, payout_ids: payoutIds },
-      'a payout changed while its transaction was made; the transaction is dropped',
-    )
+    ctx.log.warn({ err: error, payout_ids: payoutIds }, 'a payout has changed: its transaction is dropped')
     return false
   }
 }
 
 /** Puts a payout into a transfer. @throws Error if the payout is not, or no longer, as `from` says */
-async function carry(
+async function putIntoTransfer(
   ctx: Context,
   transfer: TransferRecord,
   payout: StoredPayout,
-  { from, step, attempt }: { from: PayoutFrom; step: PayoutState; attempt: string },
+  step: Pick<PayoutStep, 'from' | 'to' | 'attempt'>,
   session: Session,
 ): Promise<void> {
   const change = { state: 'in_transfer', transfer_id: transfer._id, held_by: null } as const
-  const entry = payoutEntry(payout, step, nowSeconds(ctx), { tx: transfer.tx, attempt })
-  if (await ctx.payouts.move(payout, from, change, entry, session)) return
+  if (await takeStep(ctx, payout, { ...step, change, tx: transfer.tx }, session)) return
   const state = `${payout.state}${payout.frozen ? ' and frozen' : ''}`
   throw new Error(`payout ${payout._id} is ${state}, so it cannot go into a transfer`)
 }
@@ -191,7 +176,7 @@ export async function moveTransfers(
   return moved.length
 }
 
-/** @returns whether it was in one of the states `from` */
+/** As moveTransfers(), of one transfer. @returns false if it is in none of the states `from` */
 export const moveTransfer = async (
   ctx: Context,
   transfer: TransferRecord,
@@ -208,8 +193,8 @@ export const moveTransfer = async (
 export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: string): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const { _id, account_index: index, tx } = transfer
-    if (index !== undefined && (await ctx.payouts.findSuccessor(index, tx, session)) !== undefined)
-      return false
+    const next = index === undefined ? undefined : await ctx.payouts.findSuccessor(index, tx, session)
+    if (next !== undefined) return false
     const change = { state: 'replaced', changed_at: nowSeconds(ctx), reason } as const
     const before = await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session)
     if (before === undefined) return false
@@ -219,7 +204,7 @@ export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: 
 }
 
 /**
- * Follows up a transfer's new state: in the books, and in the entries and orders of its payouts.
+ * Writes what follows from a transfer's new state: the books, and the entries and orders of its payouts.
  *
  * @param transfer as it was stored before. What its entries undo depends on it, and the caller's copy may be
  *   older: another worker may have confirmed or held the transfer since.
@@ -244,19 +229,19 @@ async function followTransfer(ctx: Context, transfer: TransferRecord, to: Transf
     // A transfer may be held, or be missing from the chain again, more than once.
     const isRepeatable = to === 'held' || transfer.state === 'held'
     const attempt = isRepeatable ? `${transfer._id}/${newStepId()}` : transfer._id
-    const entryOf = (payout: StoredPayout) =>
-      payoutEntry(payout, to, at, { tx: transfer.tx, attempt, undoes })
-    await ctx.payouts.addEntries(new Map(own.map((payout) => [payout, entryOf(payout)])), session)
+    const details: StepDetails = { tx: transfer.tx, attempt, undoes }
+    const entries = own.map((payout) => [payout, payoutEntry(payout, to, at, details)] as const)
+    await ctx.payouts.addEntries(new Map(entries), session)
   }
   for (const payout of own)
     await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to === 'replaced' ? 'owed' : to, session)
 }
 
 /**
- * Books a transfer that is in the chain.
+ * Books a transfer that is in the chain, and logs `others`: payouts of it that were paid otherwise.
  *
  * @param transfer as it is stored: only that says whose money it takes in, see insertTransfers()
- * @param payouts `others` were paid otherwise; `step` if it was booked before
+ * @param payouts.step tells the lines apart from those of an earlier booking
  */
 async function bookTransfer(
   ctx: Context,
@@ -265,16 +250,15 @@ async function bookTransfer(
   session: Session,
 ): Promise<void> {
   const { own, others, step } = payouts
-  for (const { _id, state, transfer_id: other, tx } of others)
-    ctx.log.error(
-      { payout_id: _id, transfer_id: transfer._id, paid_by: other ?? tx, payout_state: state },
-      'a payout was paid otherwise, and the transfer that carried it is in the chain after all: it may have been paid twice',
-    )
+  for (const { _id, state, transfer_id: other, tx } of others) {
+    const about = { payout_id: _id, transfer_id: transfer._id, paid_by: other ?? tx, payout_state: state }
+    ctx.log.error(about, 'a payout paid otherwise is in a confirmed transfer: it may have been paid twice')
+  }
   const lines = transferLines(transfer, own, nowSeconds(ctx), step)
   await ctx.journal.write(lines, session)
 }
 
-/** Stores and books transfers that only the chain knew. @throws as storeTransfers() */
+/** Stores and books transfers that only the chain knew. @throws a duplicate-key error if one is on record */
 export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
   await ctx.database.transaction(async (session) => {
     for (const transfer of await insertTransfers(ctx, transfers, session)) {
@@ -298,7 +282,7 @@ async function unbookTransfer(ctx: Context, transfer: TransferRecord, session: S
 /** Stores that the node refused a transfer. After 10 minutes of refusals it is held: offered, but rarely. */
 export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason: string): Promise<void> {
   const at = nowSeconds(ctx)
-  const refused = refuse(transfer, reason, at)
+  const refused = countRefusal(transfer, reason, at)
   await ctx.payouts.setRefused(transfer._id, refused)
   const { _id: transfer_id, tx, payout_ids } = transfer
   const about = { transfer_id, tx, payout_ids, reason, refusals: refused.count }
@@ -314,11 +298,7 @@ export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason
  * @param place in its account's chain, which no other transfer on record may have
  * @returns false if it was not replaced
  */
-export async function reinstateTransfer(
-  ctx: Context,
-  transfer: TransferRecord,
-  place?: Pick<TransferRecord, 'account_index' | 'previous'>,
-): Promise<boolean> {
+export function reinstateTransfer(ctx: Context, transfer: TransferRecord, place?: TransferChange['place']) {
   return ctx.database.transaction(async (session) => {
     const reason = 'it is in the chain after all'
     const change = {
@@ -333,8 +313,7 @@ export async function reinstateTransfer(
     const own = carried.filter(({ state }) => state === 'owed')
     for (const payout of own) {
       const attempt = `${transfer._id}/${newStepId()}`
-      await carry(ctx, transfer, payout, { from: 'owed', step: 'confirmed', attempt }, session)
-      await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, 'confirmed', session)
+      await putIntoTransfer(ctx, transfer, payout, { from: 'owed', to: 'confirmed', attempt }, session)
     }
     const others = carried.filter(({ state }) => state !== 'owed')
     await bookTransfer(ctx, before, { own, others, step: newStepId() }, session)
@@ -359,7 +338,7 @@ export async function holdPayouts(ctx: Context, ids: readonly string[], heldBy: 
   return held
 }
 
-/** A step of a payout that no transfer takes. */
+/** A payout's change from a state, and the step `to` that its ledger entry names. */
 interface PayoutStep extends StepDetails {
   from: PayoutFrom
   change: PayoutChange
@@ -368,7 +347,7 @@ interface PayoutStep extends StepDetails {
   line?: 'manual' | 'unpaid'
 }
 
-/** Takes a step in a transaction of its own. @returns false if the payout is not as `from` says */
+/** Takes a payout's step in a transaction of its own. @returns false if the payout is not as `from` says */
 function movePayout(ctx: Context, payoutId: string, step: PayoutStep): Promise<boolean> {
   return ctx.database.transaction(async (session) => {
     const [payout] = await ctx.payouts.findMany([payoutId], session)
@@ -376,6 +355,7 @@ function movePayout(ctx: Context, payoutId: string, step: PayoutStep): Promise<b
   })
 }
 
+/** Changes a payout, with entry, journal line and what its order notes. @returns false as movePayout() */
 async function takeStep(
   ctx: Context,
   payout: StoredPayout,
@@ -415,15 +395,13 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
   const transfer = await ctx.payouts.findTransferByTx(coin, tx)
   const reconciliation = await ctx.reconciliations.last(coin)
   if (transfer === undefined || reconciliation === undefined) return false
-  const entry: PendingEntry = {
-    source: `${reconciliation._id}/explained/${transfer._id}`,
-    at: nowSeconds(ctx),
-    kind: 'reconcile',
-    data: { reconciliation_id: reconciliation._id, step: 'explained', coin, transfer_id: transfer._id },
-  }
+  const { _id } = reconciliation
+  const data = { reconciliation_id: _id, step: 'explained', coin, transfer_id: transfer._id }
+  const source = `${_id}/explained/${transfer._id}`
+  const entry: PendingEntry = { source, at: nowSeconds(ctx), kind: 'reconcile', data }
   return ctx.database.transaction(async (session) => {
     if (!(await ctx.payouts.setExplained(coin, tx, session))) return false
-    await ctx.reconciliations.addEntry(reconciliation._id, entry, session)
+    await ctx.reconciliations.addEntry(_id, entry, session)
     return true
   })
 }
@@ -431,7 +409,8 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
 /**
  * Records that the operator paid a payout by hand.
  *
- * @returns false if it can't be: frozen, say, or in a transfer, unless that is of another wallet
+ * @param isAddressNamed whether its address was named with that
+ * @returns false if it is frozen, has no address, or is in a transfer, unless that is of another wallet
  */
 export async function markPaidByHand(ctx: Context, payoutId: string, tx: string, isAddressNamed = false) {
   return ctx.database.transaction(async (session) => {
@@ -448,21 +427,16 @@ export async function markPaidByHand(ctx: Context, payoutId: string, tx: string,
   })
 }
 
-/**
- * Splits a payout of which the operator has paid a part by hand into that part and the rest, which is owed.
- *
- * @returns undefined if it can't be paid by hand
- */
+/** Splits a payout, paid in part by hand, into that and the rest. @returns undefined if that can't be */
 export async function markPartPaid(ctx: Context, payoutId: string, tx: string, paidRaw: bigint) {
   const whole = await ctx.payouts.find(payoutId)
   if (whole?.order_id === undefined || whole.address === undefined) return undefined
   const { source, coin, agent_id: agentId, order_id: orderId, address } = whole
   const at = nowSeconds(ctx)
   const [attempt, wholeRaw] = [newStepId(), BigInt(whole.amount_raw)]
-  const [part, rest] = (['part', 'rest'] as const).map((name) => {
-    const amountRaw = name === 'part' ? paidRaw : wholeRaw - paidRaw
-    return newPayout({ source: `${source}/${name}`, coin, agentId, orderId, amountRaw, address, at })
-  }) as [PayoutRecord, PayoutRecord]
+  const split = (name: string, amountRaw: bigint) =>
+    newPayout({ source: `${source}/${name}`, coin, agentId, orderId, amountRaw, address, at })
+  const [part, rest] = [split('part', paidRaw), split('rest', wholeRaw - paidRaw)]
   return ctx.database.transaction(async (session) => {
     const [now] = await ctx.payouts.findMany([payoutId], session)
     if (now?.state !== 'owed' || now.frozen === true) return undefined

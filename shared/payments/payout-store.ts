@@ -7,14 +7,7 @@ import { makeMark, TELLS_INDEX, tellsField, type EventMark } from '../events/mar
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { SECOND_MS } from '../foundation/time.ts'
 import type { Coin } from './coin.ts'
-import {
-  carries,
-  OPEN_TRANSFERS,
-  payoutFields,
-  showPayout,
-  transferFields,
-  TRANSFER_STATES,
-} from './payout.ts'
+import { carries, CARRYING, OPEN_TRANSFERS, payoutFields, showPayout, transferFields } from './payout.ts'
 import type { PayoutRecord, PayoutState, StoredPayout } from './payout.ts'
 import type { TransferRecord, TransferState, UnexplainedSend } from './payout.ts'
 import { eachCoin, sumByCoin } from './sum-raw.ts'
@@ -41,20 +34,16 @@ transferSchema.index({ unexplained_to: 1, coin: 1 }, only({ unexplained_to: some
 transferSchema.index({ brought_by: 1, coin: 1 }, only({ brought_by: some }))
 
 /** Filter of payouts that may not have arrived; how far one in a transfer is, only the transfer says. */
-export const MAY_BE_UNPAID: { state: { $in: StoredPayout['state'][] } } = {
-  state: { $in: ['owed', 'in_transfer'] },
-}
+export const MAY_BE_UNPAID = { state: { $in: ['owed', 'in_transfer'] as StoredPayout['state'][] } }
 
 const BY_STATE = { coin: '$coin', state: '$state' }
-const CARRYING = TRANSFER_STATES.filter((state) => state !== 'replaced')
 
+/** In the order of their ids, without what an election could take back. */
+const LASTING = { isLasting: true, sort: { _id: 1 } } as const
 /** A primary that is cut off from the others steps down by then. */
 const SURELY_WITHIN_MS = 15 * SECOND_MS
 
-/**
- * The state that a payout must be in. `free`: owed, not frozen, not held by an unexplained transfer, not to
- * an address of the venue's own.
- */
+/** What a payout must be. `free`: owed, not frozen, not held, not to an address of the venue's own. */
 export type PayoutFrom = 'free' | 'owed' | 'held' | 'manual' | { transferId: string }
 
 /** null removes a field. */
@@ -76,6 +65,7 @@ export interface TransferChange {
 
 const FREE = { held_by: none, frozen: none, to_self: none }
 
+/** The filter for payouts in a state. */
 function filterOf(from: PayoutFrom) {
   if (typeof from === 'object') return { state: 'in_transfer' as const, transfer_id: from.transferId }
   if (from === 'manual') return { state: from }
@@ -96,6 +86,8 @@ export type PayoutStore = ReturnType<typeof createPayoutStore>
 
 export function createPayoutStore(connection: Connection) {
   const idIn = (ids: readonly string[]) => ({ _id: { $in: [...ids] } })
+  const owedTo = (orderId: string, agentId: string) =>
+    ({ order_id: orderId, agent_id: agentId, state: 'owed' }) as const
   const payouts = recordsOf(connection.model<StoredPayout>('Payout', payoutSchema))
   const transfers = recordsOf(connection.model<TransferRecord>('Transfer', transferSchema))
   const findTransfersOf = async (found: readonly StoredPayout[], session?: Session) => {
@@ -119,17 +111,15 @@ export function createPayoutStore(connection: Connection) {
       found = found.map((payout) => fresh.get(payout._id) ?? payout)
     }
   }
+  const sum = (match: object) => sumByCoin(payouts.model, match, 'amount_raw')
   /** Sums what is in open transfers. */
   const sumOpen = async (filter: object) => {
     const open = await transfers.all({ state: { $in: [...OPEN_TRANSFERS] } }, { fields: { payout_ids: 1 } })
     const ids = open.flatMap(({ payout_ids: carried }) => carried)
-    return sumByCoin(payouts.model, { _id: { $in: ids }, state: 'in_transfer', ...filter }, 'amount_raw')
+    return sum({ _id: { $in: ids }, state: 'in_transfer', ...filter })
   }
   const sumUnpaid = async (filter: object) => {
-    const [owed, open] = await Promise.all([
-      sumByCoin(payouts.model, { state: 'owed', ...filter }, 'amount_raw'),
-      sumOpen(filter),
-    ])
+    const [owed, open] = await Promise.all([sum({ state: 'owed', ...filter }), sumOpen(filter)])
     return eachCoin((coin) => owed[coin] + open[coin])
   }
   return {
@@ -183,6 +173,7 @@ export function createPayoutStore(connection: Connection) {
       ])
       return { waitsForChain, toSelf }
     },
+    /** How many payouts there are by coin and state. */
     async countByState(): Promise<{ coin: Coin; state: PayoutState; count: number }[]> {
       type Group = { _id: { coin: Coin; state: PayoutState }; count: number }
       const group = (count: object) => ({ $group: { _id: BY_STATE, count } })
@@ -201,9 +192,10 @@ export function createPayoutStore(connection: Connection) {
       const counts = Map.groupBy([...own, ...carried], ({ _id }) => `${_id.coin} ${_id.state}`)
       return [...counts.values()].map((groups) => ({
         ...(groups[0] as Group)._id,
-        count: groups.reduce((sum, { count }) => sum + count, 0),
+        count: groups.reduce((total, { count }) => total + count, 0),
       }))
     },
+    /** How many open transfers there are by coin and state, without those of another wallet. */
     async countOpenTransfers(): Promise<{ coin: Coin; state: TransferState; count: number }[]> {
       type Group = { _id: { coin: Coin; state: TransferState }; count: number }
       const groups = await transfers.model.aggregate<Group>([
@@ -214,17 +206,9 @@ export function createPayoutStore(connection: Connection) {
     },
     /** Gives the agent's payouts of an order that have no address this one. */
     setAddress: (orderId: string, agentId: string, address: string, session?: Session) =>
-      payouts.changeAll(
-        { order_id: orderId, agent_id: agentId, address: none, state: 'owed' },
-        { $set: { address } },
-        session,
-      ),
+      payouts.changeAll({ ...owedTo(orderId, agentId), address: none }, { $set: { address } }, session),
     forgetAddress: (orderId: string, agentId: string, session: Session) =>
-      payouts.changeAll(
-        { order_id: orderId, agent_id: agentId, state: 'owed' },
-        { $unset: { address: 1 } },
-        session,
-      ),
+      payouts.changeAll(owedTo(orderId, agentId), { $unset: { address: 1 } }, session),
     setFrozen(orderId: string, isFrozen: boolean, session: Session) {
       const update = isFrozen ? { $set: { frozen: true as const } } : { $unset: { frozen: 1 as const } }
       return payouts.changeAll({ order_id: orderId, state: 'owed' }, update, session)
@@ -252,10 +236,7 @@ export function createPayoutStore(connection: Connection) {
     /** What an agent is owed and has not been paid, per coin, and how much of that has no address yet. */
     async sumOwed(agentId: string) {
       const nameless = { agent_id: agentId, state: 'owed' as const, address: none }
-      const [all, withoutAddress] = await Promise.all([
-        sumUnpaid({ agent_id: agentId }),
-        sumByCoin(payouts.model, nameless, 'amount_raw'),
-      ])
+      const [all, withoutAddress] = await Promise.all([sumUnpaid({ agent_id: agentId }), sum(nameless)])
       return { all, withoutAddress }
     },
     insertTransfers: (records: readonly TransferRecord[], session?: Session) =>
@@ -271,16 +252,10 @@ export function createPayoutStore(connection: Connection) {
       transfers.all({ tx: { $in: [...txs] }, coin }, { session }),
     /** Without those of another wallet. */
     listTransfers: (coin: Coin, states: readonly TransferState[], limit: number) =>
-      transfers.all(
-        { coin, state: { $in: [...states] }, foreign: none },
-        { isLasting: true, sort: { _id: 1 }, limit },
-      ),
+      transfers.all({ coin, state: { $in: [...states] }, foreign: none }, { ...LASTING, limit }),
     /** An account's open transfers in the order of their ids, which is that of its chain. */
     listOpenTransfers: (coin: Coin, accountIndex: number) =>
-      transfers.all(
-        { coin, state: { $in: [...OPEN_TRANSFERS] }, account_index: accountIndex },
-        { isLasting: true, sort: { _id: 1 } },
-      ),
+      transfers.all({ coin, state: { $in: [...OPEN_TRANSFERS] }, account_index: accountIndex }, LASTING),
     /** Notes the block built on this one; conflicts with its replacement. @returns this one, if on record */
     noteSuccessor: (coin: Coin, tx: string, successor: string, session: Session) =>
       transfers.swap({ coin, tx }, { $set: { successor } }, session),
@@ -311,11 +286,8 @@ export function createPayoutStore(connection: Connection) {
         // A replaced block gives its place in the account's chain to the one that stands there.
         ...(to === 'replaced' ? { account_index: 1 } : {}),
       }
-      return transfers.swap(
-        { _id: transferId, state: { $in: [...from] } },
-        { $set: { ...change, ...place }, $unset: unset },
-        session,
-      )
+      const filter = { _id: transferId, state: { $in: [...from] } }
+      return transfers.swap(filter, { $set: { ...change, ...place }, $unset: unset }, session)
     },
     /** Notes that `tx` is our own, so the transfer that takes it in brings nothing. @returns that transfer */
     claimBrought: (coin: Coin, tx: string, session: Session) =>
@@ -330,10 +302,7 @@ export function createPayoutStore(connection: Connection) {
       ),
     /** Confirmed at this time (Unix seconds) or later; without those of another wallet. */
     listConfirmedSince: (coin: Coin, changedAt: number) =>
-      transfers.all(
-        { coin, state: 'confirmed', changed_at: { $gte: changedAt }, foreign: none },
-        { isLasting: true, sort: { _id: 1 } },
-      ),
+      transfers.all({ coin, state: 'confirmed', changed_at: { $gte: changedAt }, foreign: none }, LASTING),
     listForeign: (coin: Coin) => transfers.all({ coin, foreign: true }, { sort: { _id: 1 } }),
     setForeign: (transferId: string, isForeign = true) =>
       transfers.change(
@@ -342,6 +311,7 @@ export function createPayoutStore(connection: Connection) {
       ),
   }
 
+  /** The filter of listUnsendable(). */
   async function unsendable(coin: Coin, state: PayoutState) {
     if (state === 'manual' || state === 'withdrawn') return { state }
     if (state === 'owed')

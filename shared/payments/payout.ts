@@ -47,25 +47,21 @@ export type StoredPayout = RecordOf<typeof payoutFields> & Ledgered & Telling
 /** A payout as shown: in a transfer, it has that transfer's state, transaction and time of change. */
 export type PayoutRecord = Omit<StoredPayout, 'state'> & { state: PayoutState }
 
-/** A replaced transfer carries nothing: its payouts became owed in the transaction that replaced it. */
+/** Whether a transfer carries its payouts: if it was replaced, they became owed in that transaction. */
 export const carries = (
   transfer: TransferRecord | undefined,
 ): transfer is TransferRecord & { state: Exclude<TransferState, 'replaced'> } =>
   transfer !== undefined && transfer.state !== 'replaced'
 
-/** @throws Error if the transfer does not carry it */
+/** Shows a payout with its transfer's state, if it is in one. @throws Error if that does not carry it */
 export function showPayout(payout: StoredPayout, transfer: TransferRecord | undefined): PayoutRecord {
   const { state, ...rest } = payout
   if (state !== 'in_transfer')
     return { ...rest, state: state === 'owed' && payout.held_by !== undefined ? 'held' : state }
   if (!carries(transfer))
     throw new Error(`payout ${payout._id} is in the transfer ${payout.transfer_id}, which carries it no more`)
-  return {
-    ...rest,
-    state: transfer.state,
-    tx: transfer.tx,
-    changed_at: Math.max(payout.changed_at, transfer.changed_at),
-  }
+  const changed_at = Math.max(payout.changed_at, transfer.changed_at)
+  return { ...rest, state: transfer.state, tx: transfer.tx, changed_at }
 }
 
 /**
@@ -75,6 +71,8 @@ export function showPayout(payout: StoredPayout, transfer: TransferRecord | unde
  */
 export const TRANSFER_STATES = ['signed', 'sent', 'confirmed', 'held', 'replaced'] as const
 export type TransferState = (typeof TRANSFER_STATES)[number]
+
+export const CARRYING = TRANSFER_STATES.filter((state) => state !== 'replaced')
 
 /** Index of the account that swept money goes to and payouts are sent from. */
 export const TREASURY_INDEX = 0
@@ -129,16 +127,17 @@ const HOLD_AFTER_SECONDS = 600
 const FIRST_PAUSE_SECONDS = 5
 const LONGEST_PAUSE_SECONDS = 300
 
-/** A transfer's `refused` after one more refusal, at a time in Unix seconds. */
-export function refuse({ refused }: Pick<TransferRecord, 'refused'>, reason: string, at: number) {
+/** Returns a transfer's `refused` after one more refusal, `at` a time in Unix seconds. */
+export function countRefusal({ refused }: Pick<TransferRecord, 'refused'>, reason: string, at: number) {
   const count = (refused?.count ?? 0) + 1
   const pause = Math.min(FIRST_PAUSE_SECONDS * 2 ** Math.min(count - 1, 10), LONGEST_PAUSE_SECONDS)
   return { at: refused?.at ?? at, count, next_at: at + pause, reason }
 }
 
+/** Whether a transfer has been refused for 10 minutes. */
 export const isRefusedForLong = ({ refused }: Pick<TransferRecord, 'refused'>, at: number): boolean =>
   refused !== undefined && at - refused.at >= HOLD_AFTER_SECONDS
 
-/** Whether to offer it to the node again. A `next_at` further ahead than any pause is of another clock. */
+/** Whether a transfer is to be offered now. A `next_at` further ahead than any pause is of another clock. */
 export const isToBeOffered = ({ refused }: Pick<TransferRecord, 'refused'>, at: number): boolean =>
   refused === undefined || at >= refused.next_at || refused.next_at - at > LONGEST_PAUSE_SECONDS

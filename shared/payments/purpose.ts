@@ -28,11 +28,7 @@ export interface Purpose {
   noted?(ctx: Context, payment: PaymentRecord, session: Session): Promise<void>
   /** A payment that was seen vanished before it was settled. */
   dropped?(ctx: Context, payment: PaymentRecord): Promise<void>
-  /**
-   * A payment is confirmed; `invoice` doesn't count it yet.
-   *
-   * @returns undefined if it has to wait: then nothing may change
-   */
+  /** A payment is confirmed; `invoice` doesn't count it yet. @returns undefined if it has to wait */
   received(
     ctx: Context,
     invoice: InvoiceRecord,

@@ -18,9 +18,9 @@ export const AGREEMENT_PERCENT = 5n
 export const LEAST_SOURCES = 2
 
 /**
- * The median (the lower of two) of the largest group of agreeing quotes; among groups of one size, of the
- * closest. So a single lying source can neither set the rate nor move it past the quotes of two that agree.
- * Quotes in a dollar token count only beside one in USD.
+ * Finds the rate that quotes agree on: the median (the lower of two) of the largest group of agreeing
+ * quotes; among groups of one size, of the closest. So a single lying source can neither set the rate nor
+ * move it past the quotes of two that agree. Quotes in a dollar token count only beside one in USD.
  *
  * @returns undefined if no two agree
  */

@@ -8,40 +8,35 @@ import type { RateRecord } from './coin-store.ts'
 import { agreeOnRate, type AgreedRate } from './rate-agreement.ts'
 import { fetchQuote, listRateSources } from './rate-sources.ts'
 
+/** Whether a rate may still be used. */
 export const isFresh = ({ at }: RateRecord, nowMs: number): boolean =>
   Math.abs(nowMs - at * SECOND_MS) <= MAX_RATE_AGE_MS
 
-/** The coin's stored rate, or undefined if it is too old. */
+/** Reads the coin's stored rate. @returns undefined if there is none, or it is too old */
 export async function readFreshRate(ctx: Context, coin: Coin): Promise<RateRecord | undefined> {
   const rate = await ctx.coins.findRate(coin)
   return rate !== undefined && isFresh(rate, ctx.databaseNow()) ? rate : undefined
 }
 
-/** @throws Refusal `rate_unavailable` if the stored rate is too old */
+/** Reads the coin's stored rate. @throws Refusal `rate_unavailable` if there is none, or it is too old */
 export async function requireFreshRate(ctx: Context, coin: Coin): Promise<RateRecord> {
   const rate = await readFreshRate(ctx, coin)
   if (rate === undefined)
-    throw new Refusal(
-      'rate_unavailable',
-      `There is no exchange rate for ${coin} that is fresh and agreed by two sources; try again later.`,
-    )
+    throw new Refusal('rate_unavailable', `No two sources agree on a rate for ${coin} now; try again later.`)
   return rate
 }
 
-/** In raw or piconero, rounded up to what can be shown. */
+/** Converts USD cents at a rate to raw or piconero, rounded up to what can be shown. */
 export const priceAt = (usdCents: number, rate: RateRecord): bigint =>
   priceInCoin(usdCents, rate.usd, rate._id)
 
-/** The coins that are set up here or elsewhere, or in which something is owed or a payment is under way. */
+/** Lists the coins set up here or elsewhere, or in which something is owed or a payment is under way. */
 export async function listCoinsInUse(ctx: Context): Promise<Coin[]> {
   const inUse = new Set(COINS.filter((coin) => COIN_FACTS[coin].isSetUp(ctx.config)))
+  const hasMoney = async (coin: Coin): Promise<boolean> =>
+    (await ctx.payouts.sumUnpaid())[coin] > 0n || (await ctx.invoices.listUnderWay(coin)).length > 0
   for (const { _id: coin, configured } of await ctx.coins.listCoins())
-    if (
-      configured ||
-      (await ctx.payouts.sumUnpaid())[coin] > 0n ||
-      (await ctx.invoices.listUnderWay(coin)).length > 0
-    )
-      inUse.add(coin)
+    if (configured || (await hasMoney(coin))) inUse.add(coin)
   return [...inUse]
 }
 
@@ -56,7 +51,7 @@ export async function refreshRate(ctx: Context, coin: Coin): Promise<boolean> {
   return true
 }
 
-/** The operator's fixed rate, or what the sources agree on now. */
+/** Returns the operator's fixed rate, or asks the sources; logs, and returns undefined, if they disagree. */
 async function findRateNow(ctx: Context, coin: Coin): Promise<AgreedRate | undefined> {
   const fixed = ctx.config.fixedRates[coin]
   if (fixed !== undefined) return { usd: normalizeRate(fixed), sources: [FIXED_RATE_SOURCE] }
@@ -65,10 +60,7 @@ async function findRateNow(ctx: Context, coin: Coin): Promise<AgreedRate | undef
   const failures = asked.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
   const agreed = agreeOnRate(quotes)
   if (agreed === undefined)
-    ctx.log.warn(
-      { coin, quotes, failures },
-      'no two sources, one of them in USD, agree on a rate; the one before stands until it is too old',
-    )
+    ctx.log.warn({ coin, quotes, failures }, 'no two sources, one of them in USD, agree on a new rate')
   else if (agreed.sources.length < asked.length)
     ctx.log.info({ coin, agreed, quotes, failures }, 'not every source agrees on the rate')
   return agreed

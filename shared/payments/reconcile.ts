@@ -9,16 +9,16 @@ import { stopToReconcile } from './coin-round.ts'
 import type { CoinDriver } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
 import type { InvoiceRecord, SeenPayment } from './invoice.ts'
-import { adoptTransfers } from './payout-service.ts'
+import { adoptTransfers, newTransfer } from './payout-service.ts'
 import type { TransferRecord } from './payout.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
 import { recordPayment } from './settlement.ts'
 
 /*
- * A reconciliation follows after a database was restored, or the wallet was used elsewhere or replaced. With
- * the coin halted, it puts on record what the chain holds. Money that came to an invoice is counted, once.
- * What is owed to the recipient of a transaction that the database did not know is held, now and later, until
- * the operator has explained that transaction: so no forgotten payout is silently made twice.
+ * After a database was restored, or the wallet was used elsewhere or replaced, a reconciliation puts on
+ * record what the chain holds, with the coin halted. What is owed to the recipient of a transaction that
+ * the database did not know is held until the operator has explained that transaction: so nothing is
+ * silently paid twice.
  */
 
 /** A transaction of ours that the database does not know, as the chain has it. */
@@ -77,11 +77,11 @@ export function startFindings(ctx: Context, coin: Coin, reason: string) {
  */
 export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?: string): Promise<void> {
   const { coin } = driver
-  const own = await driver.addresses.treasury()
+  const ownTreasury = await driver.addresses.treasury()
   const known = (await ctx.coins.findCoin(coin))?.treasury_address
-  if (own !== (takeOver ?? known ?? own))
+  if (ownTreasury !== (takeOver ?? known ?? ownTreasury))
     throw new Error(
-      `This wallet has the treasury ${own}, and not ${takeOver ?? known}: "operator reconcile ${coin} --take-over ${own}" takes it over.`,
+      `This wallet has the treasury ${ownTreasury}, and not ${takeOver ?? known}: "operator reconcile ${coin} --take-over ${ownTreasury}" takes it over.`,
     )
   const { reason, record } = await stopToReconcile(ctx, coin)
   const { found, findings } = startFindings(ctx, coin, 'found by a reconciliation')
@@ -103,12 +103,10 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?:
     await ctx.coins.resume(coin, { session })
   })
   if (before !== address) ctx.log.warn({ coin, before, treasury: address }, 'this wallet is taken over')
-  const { transactions, payments, sends, stray } = found
-  const about = { reconciliation_id: _id, transactions, payments }
-  ctx.log.warn(
-    { ...about, sends: sends.length, held: held.length, stray: stray.length, foreign },
-    `${COIN_UNITS[coin].name} is reconciled and goes on`,
-  )
+  const counts = { sends: found.sends.length, held: held.length, stray: found.stray.length, foreign }
+  const { transactions, payments } = found
+  const about = { reconciliation_id: _id, transactions, payments, ...counts }
+  ctx.log.warn(about, `${COIN_UNITS[coin].name} is reconciled and goes on`)
 }
 
 const MARKED_AT_ONCE = 100
@@ -118,9 +116,9 @@ async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
   let count = 0
   const readPage = (after: string) => ctx.invoices.listUnexpired(driver.coin, after, MARKED_AT_ONCE)
   for await (const page of pagesOf(readPage)) {
-    const own = await driver.addressesAt(page.map(({ address_index: index }) => index))
+    const ownAddresses = await driver.addressesAt(page.map(({ address_index: index }) => index))
     const isForeign = ({ address, address_index: index }: InvoiceRecord): boolean =>
-      own.get(index) !== address
+      ownAddresses.get(index) !== address
     const changed = page.filter((invoice) => isForeign(invoice) !== (invoice.foreign === true))
     const [foreign, back] = [changed.filter(isForeign), changed.filter((invoice) => !isForeign(invoice))]
     await ctx.invoices.setForeign(foreign, true)
@@ -139,20 +137,16 @@ async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
 export async function adoptTransaction(ctx: Context, coin: Coin, found: FoundTransaction, reason: string) {
   const { amountRaw, to: _to, sent: _sent, paymentIds = [], ...transaction } = found
   const unexplained = await listUnexplained(ctx, coin, found)
-  const at = nowSeconds(ctx)
-  const transfer: TransferRecord = {
-    _id: newId('transfer'),
+  const transfer = newTransfer(ctx, {
     coin,
     ...transaction,
     amount_raw: String(amountRaw),
     payment_ids: [...paymentIds],
     payout_ids: [],
     state: 'confirmed',
-    at,
-    changed_at: at,
     reason,
     ...(unexplained.length === 0 ? {} : { unexplained_to: unexplained }),
-  }
+  })
   try {
     await adoptTransfers(ctx, [transfer])
     return transfer

@@ -37,29 +37,25 @@ const reconciliationFields = {
 }
 export type ReconciliationRecord = RecordOf<typeof reconciliationFields> & Ledgered
 
-const reconciliationSchema = schemaOf<ReconciliationRecord>('reconciliations', {
-  ...reconciliationFields,
-  ...pendingField,
-})
+const storedFields = { ...reconciliationFields, ...pendingField }
+const reconciliationSchema = schemaOf<ReconciliationRecord>('reconciliations', storedFields)
 reconciliationSchema.index({ coin: 1, _id: -1 })
 reconciliationSchema.index(...PENDING_INDEX)
 
 export function createReconciliationStore(connection: Connection) {
-  const reconciliations = recordsOf(
-    connection.model<ReconciliationRecord>('Reconciliation', reconciliationSchema),
-  )
+  const records = recordsOf(connection.model<ReconciliationRecord>('Reconciliation', reconciliationSchema))
   return {
-    models: { reconciliations: reconciliations.model },
+    models: { reconciliations: records.model },
     insert(reconciliation: ReconciliationRecord, session?: Session): Promise<void> {
       const { _id, at, coin, transactions, payments, held_payout_ids: held } = reconciliation
       const data = { reconciliation_id: _id, coin, transactions, payments, payouts_held: held.length }
       const pending = [{ source: `${_id}/reconcile`, at, kind: 'reconcile' as const, data }]
-      return reconciliations.insert([{ ...reconciliation, pending }], session)
+      return records.insert([{ ...reconciliation, pending }], session)
     },
-    last: (coin: Coin) => reconciliations.one({ coin }, { fields: { pending: 0 }, sort: { _id: -1 } }),
+    last: (coin: Coin) => records.one({ coin }, { fields: { pending: 0 }, sort: { _id: -1 } }),
     /** Adds the ledger entry of a later step. @throws Error if there is no such record */
     async addEntry(id: string, entry: PendingEntry, session: Session): Promise<void> {
-      if (!(await reconciliations.change({ _id: id }, { $push: { pending: entry } }, session)))
+      if (!(await records.change({ _id: id }, { $push: { pending: entry } }, session)))
         throw new Error(`there is no reconciliation ${id}`)
     },
   }

@@ -17,7 +17,7 @@ import { readFreshRate } from './rate.ts'
 /** Who says that a payment was made. */
 type Reporter = PaymentRecord['by']
 
-/** Payments of one agent, which change one pass, are serialized by this key: else they would conflict. */
+/** The key that serializes one agent's payments: they change one pass, and would conflict. */
 const serialKey = (agentId: string): string => `payments ${agentId}`
 
 /**
@@ -59,10 +59,11 @@ export async function noteShown(ctx: Context, { _id, by, shown_at: at }: Payment
   if (by === 'operator' && at === undefined) await ctx.invoices.setShown(_id, nowSeconds(ctx))
 }
 
+/** The event that tells an invoice's agent of a step. */
 const invoiceMark = (
-  { _id, agent_id: payer, order_id: orderId }: Pick<InvoiceRecord, '_id' | 'agent_id' | 'order_id'>,
+  { _id, agent_id, order_id }: Pick<InvoiceRecord, '_id' | 'agent_id' | 'order_id'>,
   state: 'seen' | 'confirmed' | 'expired',
-): EventMark => makeMark(payer, 'invoice', _id, { state, ...omitUndefined({ order_id: orderId }) })
+): EventMark => makeMark(agent_id, 'invoice', _id, { state, ...omitUndefined({ order_id }) })
 
 /** Stores a payment unless it is on record. @returns it as it is on record */
 async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
@@ -115,9 +116,8 @@ async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPaym
 }
 
 /**
- * A transaction's hash covers its amount, so one of two looks was wrong. A settled payment keeps its amount.
- *
- * @returns whether the amount on record is now the one that was found
+ * Corrects the amount of a payment, unless it is settled. (A transaction's hash covers its amount, so one of
+ * two looks was wrong.) @returns whether the amount on record is now the one that was found
  */
 async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bigint): Promise<boolean> {
   const { _id: payment_id, coin, amount_raw: recorded_raw } = payment
@@ -126,10 +126,7 @@ async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bi
     ctx.log.warn(about, 'an unsettled payment was found with another amount than before; the new one stands')
     return true
   }
-  ctx.log.error(
-    about,
-    'a settled payment was found with another amount than it was counted with; what was counted stands',
-  )
+  ctx.log.error(about, 'a settled payment was found with another amount than it was counted with')
   return false
 }
 
@@ -137,8 +134,8 @@ async function correctAmount(ctx: Context, payment: PaymentRecord, amountRaw: bi
 async function makeSeen(ctx: Context, payment: PaymentRecord, from: 'gone' | 'locked'): Promise<void> {
   await ctx.database.transaction(async (session) => {
     if (!(await ctx.invoices.movePayment(payment._id, from, 'seen', session))) return
-    const told = { ...payment, _id: payment.invoice_id }
-    await ctx.invoices.markPayment(told._id, session, from === 'locked' ? [invoiceMark(told, 'seen')] : [])
+    const marks = from === 'locked' ? [invoiceMark({ ...payment, _id: payment.invoice_id }, 'seen')] : []
+    await ctx.invoices.markPayment(payment.invoice_id, session, marks)
     if (!payment.late) await purposeOf(ctx, payment).noted?.(ctx, { ...payment, state: 'seen' }, session)
   })
 }
@@ -162,24 +159,19 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
     const at = nowSeconds(ctx)
     // Before `expires_at` nothing is late, even if it was noted so.
     const isOver = invoice.lapsed || invoice.foreign === true || at >= invoice.expires_at
-    const payment = { ...noted, late: noted.late && isOver }
+    const late = noted.late && isOver
+    const payment = { ...noted, late }
     // Payments that were in time buy first, at the invoice's own rate.
-    if (payment.late && !invoice.lapsed) return true
+    if (late && !invoice.lapsed) return true
     const bought = await purposeOf(ctx, invoice).received(ctx, invoice, payment, session)
     if (bought === undefined) return true
-    const holder = by === 'operator' ? await readHolder(ctx, payment, session) : undefined
+    const holder = by === 'operator' ? await claimHolder(ctx, payment, session) : undefined
     const taken = omitUndefined({ taken_from: holder })
     const lines = [...paymentLine({ ...payment, ...taken }, 'received', at), ...(bought.lines ?? [])]
     const marks = [invoiceMark(invoice, 'confirmed')]
     await changeInvoice(ctx, invoice, { ...bought, entries: [], lines }, session, marks)
-    const settled = {
-      settled_at: at,
-      confirmations,
-      late: payment.late,
-      ...(by === 'operator' ? { by } : {}),
-      ...taken,
-      ...bought.settled,
-    }
+    const recorded = by === 'operator' ? { by } : {}
+    const settled = { settled_at: at, confirmations, late, ...recorded, ...taken, ...bought.settled }
     const entries = [paymentEntry({ ...payment, ...settled }, at), ...(bought.entries ?? [])]
     await requireChanged(
       ctx.invoices.settlePayment(paymentId, settled, entries, session),
@@ -190,10 +182,10 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
 }
 
 /**
- * The account that already has the money which the operator records as a payment, if any. A transfer of ours
- * that has yet to take it in will bring nothing.
+ * Finds the account that already has the money which the operator records as a payment, if any, and claims
+ * the money: a transfer of ours that has yet to take it in will bring nothing.
  */
-async function readHolder(ctx: Context, { coin, tx, amount_raw: raw }: PaymentRecord, session: Session) {
+async function claimHolder(ctx: Context, { coin, tx, amount_raw: raw }: PaymentRecord, session: Session) {
   await ctx.coins.claim(coin, [tx], session)
   const taker = await ctx.payouts.findTaker(coin, tx, session)
   if (taker !== undefined && taker.state !== 'confirmed') await ctx.payouts.claimBrought(coin, tx, session)
@@ -203,6 +195,7 @@ async function readHolder(ctx: Context, { coin, tx, amount_raw: raw }: PaymentRe
   return to === 'unassigned' || to === 'operator' ? to : undefined
 }
 
+/** Stores a purpose's outcome for an invoice. @throws if the invoice has changed since it was read */
 async function changeInvoice(
   ctx: Context,
   invoice: InvoiceRecord,
@@ -226,32 +219,29 @@ export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
       const settle = () => settlePayment(ctx, payment, payment.confirmations, payment.by)
       await ctx.serialize(serialKey(payment.agent_id), settle)
     } catch (error) {
-      ctx.log.error(
-        { err: error, payment_id: payment._id },
-        'late money that waited could not be settled; the next time tries again',
-      )
+      ctx.log.error({ err: error, payment_id: payment._id }, 'a late payment could not be settled now')
     }
   }
 }
 
+/** The ledger entry of a settled payment, which commits to its transaction. */
 export function paymentEntry(payment: PaymentRecord, at: number): PendingEntry {
-  return {
-    source: `${payment._id}/payment`,
-    at,
-    kind: 'payment',
-    data: {
-      payment_id: payment._id,
-      invoice_id: payment.invoice_id,
-      ...omitUndefined({ order_id: payment.order_id }),
-      coin: payment.coin,
-      amount_raw: payment.amount_raw,
-      settlement: payment.by === 'operator' ? 'manual' : 'automatic',
-      tx_hash: commitRecord(payment._id, payment.salt, { tx: payment.tx }),
-    },
+  const { _id, invoice_id, order_id, coin, amount_raw, salt, tx } = payment
+  const settlement = payment.by === 'operator' ? 'manual' : 'automatic'
+  const tx_hash = commitRecord(_id, salt, { tx })
+  const data = {
+    payment_id: _id,
+    invoice_id,
+    ...omitUndefined({ order_id }),
+    coin,
+    amount_raw,
+    settlement,
+    tx_hash,
   }
+  return { source: `${_id}/payment`, at, kind: 'payment', data }
 }
 
-/** Notes that the chain lacks a payment. What only the operator recorded needn't be in the chain. */
+/** Notes that the chain lacks a payment (gone, or reversed), unless only the operator has recorded it. */
 export async function recordLoss(ctx: Context, payment: PaymentRecord): Promise<void> {
   if (payment.by === 'operator' && payment.shown_at === undefined) return
   if (payment.state === 'seen' || payment.state === 'locked') {
@@ -276,12 +266,10 @@ function setLost(ctx: Context, payment: PaymentRecord, isLost: boolean): Promise
   })
 }
 
+/** Notes that the chain has a reversed payment again. */
 async function restorePayment(ctx: Context, payment: PaymentRecord): Promise<void> {
   if (await setLost(ctx, payment, false))
-    ctx.log.warn(
-      { payment_id: payment._id, coin: payment.coin },
-      'a settled payment that the chain had taken back is there again',
-    )
+    ctx.log.warn({ payment_id: payment._id, coin: payment.coin }, 'a payment taken back is there again')
 }
 
 /** One round expires at most 100 batches of 500 invoices. */
@@ -302,10 +290,10 @@ export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number):
     const listed = await ctx.invoices.listOverdue(coin, roundAt, EXPIRE_BATCH + passedOver.size)
     const unpayable = batch === 0 ? await ctx.invoices.listUnpayable(coin) : []
     const overdue = [...listed, ...unpayable].filter(({ _id }) => !passedOver.has(_id))
-    const untouched = overdue.filter((invoice) => !hasMoney(invoice)).map(({ _id }) => _id)
+    const untouched = overdue.filter((invoice) => !needsTransaction(invoice)).map(({ _id }) => _id)
     await ctx.invoices.expireUntouched(untouched, lookAfter, ctx.databaseNow())
     for (const { agent_id: agentId } of overdue) sendHint(agentId)
-    for (const invoice of overdue.filter(hasMoney)) {
+    for (const invoice of overdue.filter(needsTransaction)) {
       // Even if it fails, this call doesn't list it again.
       passedOver.add(invoice._id)
       try {
@@ -318,16 +306,15 @@ export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number):
     }
     if (overdue.length < EXPIRE_BATCH) break
   }
-  const failed = `${errors.length} invoices in ${coin} could not be lapsed`
-  if (errors.length > 0)
-    throw new AggregateError(errors, `${failed}, the first because of: ${String(errors[0])}`)
+  const failed = `${errors.length} invoices in ${coin} could not be expired, the first: ${String(errors[0])}`
+  if (errors.length > 0) throw new AggregateError(errors, failed)
 }
 
 /** Whether a payment keeps its invoice, and the order that it pays, from expiring. */
 const holdsOpen = ({ state, late }: PaymentRecord): boolean => state === 'seen' && !late
 
-/** Whether expiring the invoice may take more than a mark on it. */
-const hasMoney = ({ has_payments, order_id, carried_raw }: InvoiceRecord): boolean =>
+/** Whether expiring an invoice may take more than a mark on it. */
+const needsTransaction = ({ has_payments, order_id, carried_raw }: InvoiceRecord): boolean =>
   has_payments === true || order_id !== undefined || carried_raw !== '0'
 
 /** Expires an invoice, unless it has changed or a payment in time is under way. */
@@ -345,7 +332,7 @@ async function expire(ctx: Context, invoice: InvoiceRecord, look_after: number):
 }
 
 /**
- * The operator takes back a payment that he had recorded, and all that it bought.
+ * Takes back a payment that the operator had recorded, and all that it bought.
  *
  * @throws Refusal `no_such_record`; `wrong_state` if the chain has shown it, or what it bought is used up
  */
@@ -370,6 +357,7 @@ export async function undoPayment(ctx: Context, paymentId: string): Promise<Paym
   })
 }
 
+/** The ledger entry of a payment that the operator took back. */
 function undoneEntry({ _id, invoice_id, order_id, coin, amount_raw }: PaymentRecord, at: number) {
   const data = {
     step: 'undone',

@@ -264,7 +264,7 @@ export async function openMoneroVenue(
         async address() {
           const [made] = await payee.createSubaddresses(1)
           if (made === undefined) throw new Error('the payee has no address')
-          minors.set(made.address, made.minor)
+          minors.set(made.address, made.index)
           return made.address
         },
         async arrived(address) {

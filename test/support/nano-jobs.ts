@@ -1,5 +1,5 @@
 import type { WatchStep } from '../../shared/foundation/step.ts'
-import { fillCoinPool } from '../../shared/payments/address-pool.ts'
+import { fillStocks } from '../../shared/payments/address-pool.ts'
 import { checkInvoiceAddress, watchCoin } from '../../shared/payments/coin-round.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import type { NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
@@ -11,7 +11,7 @@ export const watchNano = (ctx: NanoContext): Promise<void> => watchCoin(ctx, nan
 export const checkNanoInvoice = (ctx: NanoContext, invoiceId: string): Promise<void> =>
   checkInvoiceAddress(ctx, nanoDriver(ctx), invoiceId)
 export const fillNanoPool = (ctx: NanoContext, watch?: WatchStep): Promise<void> =>
-  fillCoinPool(ctx, nanoDriver(ctx), ctx.coins.stock('xno'), watch)
+  fillStocks(ctx, nanoDriver(ctx), ctx.coins.stock('xno'), watch)
 export const sendNano = (ctx: NanoContext): Promise<void> => payoutRound(ctx, nanoDriver(ctx))
 /** The operator names the treasury of this wallet. */
 export const reconcileNano = (ctx: NanoContext): Promise<void> =>

@@ -207,7 +207,7 @@ describe('a send', () => {
 
   it('is refused above the balance, for nothing, to no address and from an account without blocks', () => {
     expect(() => buildSend(opened, { destination: other, amountRaw: 11n })).toThrow(
-      'at most the balance, 10 raw, got 11',
+      'expected at most 10 raw, got 11',
     )
     expect(() => buildSend(opened, { destination: other, amountRaw: 0n })).toThrow('more than 0 raw')
     expect(() => buildSend(opened, { destination: `${other.slice(0, -1)}1`, amountRaw: 1n })).toThrow(

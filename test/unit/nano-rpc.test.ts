@@ -230,6 +230,7 @@ describe('an account', () => {
       balanceRaw: 3n * xno,
       representative: node.genesis.address,
       confirmedFrontier: first,
+      confirmedHeight: 1,
       confirmedBalanceRaw: 5n * xno,
     })
   })
@@ -703,8 +704,8 @@ describe('a node that lies', () => {
     ]
     expect(errors.map((error) => [error.name, error.message.replace(/^.* was answered with /, '')])).toEqual([
       ['NodeUnreachable', 'an account that was not asked for'],
-      ['NodeUnreachable', 'a block that was not asked for'],
-      ['NodeUnreachable', 'a block that was not asked for'],
+      ['NodeUnreachable', 'blocks that were not asked for'],
+      ['NodeUnreachable', 'blocks that were not asked for'],
       ['NodeUnreachable', 'fewer blocks than were asked for'],
     ])
     // The frontier of another account, this time told truly.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isRefusedForLong, isToBeOffered, refuse, showPayout } from '../../shared/payments/payout.ts'
+import { isRefusedForLong, isToBeOffered, countRefusal, showPayout } from '../../shared/payments/payout.ts'
 import type { StoredPayout, TransferRecord } from '../../shared/payments/payout.ts'
 
 const payout = (fields: Partial<StoredPayout>): StoredPayout => ({
@@ -48,7 +48,10 @@ describe('a payout', () => {
 describe('a transfer that is refused', () => {
   /** Refused at each of these times; @returns what is noted of it at last */
   const refusedAt = (...times: number[]) =>
-    times.reduce<Pick<TransferRecord, 'refused'>>((own, at) => ({ refused: refuse(own, 'busy', at) }), {})
+    times.reduce<Pick<TransferRecord, 'refused'>>(
+      (own, at) => ({ refused: countRefusal(own, 'busy', at) }),
+      {},
+    )
 
   it('counts as refused for long from the first refusal on, however long ago it was signed', () => {
     expect(isRefusedForLong({}, 1_000_000)).toBe(false)
@@ -61,7 +64,7 @@ describe('a transfer that is refused', () => {
     let own: Pick<TransferRecord, 'refused'> = {}
     const pauses: number[] = []
     for (let at = 0; pauses.length < 10; at = own.refused?.next_at ?? 0) {
-      own = { refused: refuse(own, 'busy', at) }
+      own = { refused: countRefusal(own, 'busy', at) }
       pauses.push((own.refused?.next_at ?? 0) - at)
       expect([isToBeOffered(own, at), isToBeOffered(own, own.refused?.next_at ?? 0)]).toEqual([false, true])
     }

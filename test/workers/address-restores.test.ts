@@ -5,7 +5,7 @@ import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { requestPassInvoice } from '../../shared/account/pass-purchase.ts'
 import { newAddressGiver } from '../../shared/payments/coin-store.ts'
-import { fillCoinPool } from '../../shared/payments/address-pool.ts'
+import { fillStocks } from '../../shared/payments/address-pool.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { HOUR_MS } from '../../shared/foundation/time.ts'
@@ -49,7 +49,7 @@ async function startApi(): Promise<Context> {
   return api
 }
 const startApis = async () => [await startApi(), await startApi()]
-const fill = (api?: Context) => fillCoinPool(venue.ctx, nanoDriver(venue.ctx), api?.coins.stock('xno'))
+const fill = (api?: Context) => fillStocks(venue.ctx, nanoDriver(venue.ctx), api?.coins.stock('xno'))
 const indexFile = () => venue.wallet.indexFile
 
 /** An API process gives an address out, and asks the worker for more if it has none. */

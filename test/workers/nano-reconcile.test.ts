@@ -510,7 +510,7 @@ describe('another seed', () => {
     await fill(2n * XNO)
     await work()
     expect([await state(unsure), arrived(other), await state(later)]).toEqual(['held', 0n, 'confirmed'])
-    expect(venue.logged()).toContain('a block of another seed is put aside for the operator')
+    expect(venue.logged()).toContain('a block of another seed is not in the chain')
   })
 
   it('shows the open invoices of the one before as not payable, and money that still comes there is late', async () => {

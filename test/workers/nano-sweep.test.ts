@@ -117,7 +117,7 @@ describe('sweeping', () => {
     venue.pay(venue.wallet.treasury, XNO)
     for (let round = 0; round < 3; round++) await sweepNano(venue.ctx)
     expect(treasury()).toEqual({ balanceRaw: XNO, receivableRaw: 400n * XNO })
-    expect(venue.logged().split('lists a send that its own blocks do not bear out')).toHaveLength(201)
+    expect(venue.logged().split('lists a send that its blocks do not prove')).toHaveLength(201)
   })
 
   it('votes with the representative that is set, and without one with the treasury', async () => {

@@ -326,7 +326,7 @@ describe('a node that lies', () => {
     await watchNano(venue.ctx)
     expect(await venue.read(lied)).toMatchObject({ received_raw: '0', lapsed: false })
     expect(await venue.read(honest)).toMatchObject({ credited_days: 1, lapsed: false })
-    expect(venue.logged()).toContain('its own blocks do not bear out')
+    expect(venue.logged()).toContain('its blocks do not prove')
     venue.node.lie(null)
     await watchNano(venue.ctx)
     expect(await venue.read(lied)).toMatchObject({ received_raw: String(DAY_RAW / 100n) })
@@ -354,7 +354,7 @@ describe('a node that lies', () => {
     venue.node.lie(liesAboutBlock((block) => (block['amount'] = String(DAY_RAW)), lied, hash))
     await watchNano(venue.ctx)
     expect(await venue.read(lied)).toMatchObject({ received_raw: '0' })
-    expect(venue.logged()).toContain('its own blocks do not bear out')
+    expect(venue.logged()).toContain('its blocks do not prove')
   })
 
   it('about a balance, too, is no answer at all: the hash is over the balance', async () => {

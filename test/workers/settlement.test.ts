@@ -339,7 +339,7 @@ describe('an invoice whose time is over', () => {
     await pay(ctx, partly.id, { amount: '1' })
     const bare = await newInvoice()
     service.advance(61 * MINUTE)
-    await expect(lapse()).rejects.toThrow('1 invoices in xno could not be lapsed')
+    await expect(lapse()).rejects.toThrow('1 invoices in xno could not be expired')
     expect([
       (await read(broken.id)).lapsed,
       (await read(partly.id)).credited_days,

@@ -1,5 +1,5 @@
 import { compareBooks } from '../../shared/payments/books.ts'
-import { fillCoinPool } from '../../shared/payments/address-pool.ts'
+import { fillStocks } from '../../shared/payments/address-pool.ts'
 import { answerLookUp, checkInvoiceAddress, watchCoin } from '../../shared/payments/coin-round.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
 import { moneroDriver } from '../../shared/payments/monero/monero-driver.ts'
@@ -39,7 +39,7 @@ const jobsOf = (open: (ctx: WorkerContext) => CoinDriver): CoinJobs => ({
     if (invoiceId !== undefined) await checkInvoiceAddress(ctx, open(ctx), invoiceId)
   },
   fill: (ctx, { holder, given = -1 }) =>
-    fillCoinPool(ctx, open(ctx), holder === undefined ? undefined : { holder, given }),
+    fillStocks(ctx, open(ctx), holder === undefined ? undefined : { holder, given }),
   send: (ctx) => payoutRound(ctx, open(ctx)),
   reconcile: (ctx, { take_over: takeOver }) => reconcileCoin(ctx, open(ctx), takeOver),
 })

@@ -7,7 +7,7 @@ import { readFindings } from '../../shared/operation/findings.ts'
 import { METRIC_PREFIX } from '../../shared/servers/metrics.ts'
 import { COIN_PROBLEMS } from '../../shared/payments/coin-store.ts'
 import { COIN_UNITS, COINS, type Coin } from '../../shared/payments/coin.ts'
-import { listDue } from '../../shared/payments/due-payouts.ts'
+import { groupDue } from '../../shared/payments/due-payouts.ts'
 import { hasNoWorker, readQueueStates } from '../../shared/servers/queue-state.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 
@@ -184,7 +184,7 @@ const payouts: NetworkCollector = {
       for (const { coin, state, count: number } of await ctx.payouts.countOpenTransfers())
         transfers.set({ coin, state }, number)
       for (const coin of COINS) {
-        const [due] = await listDue(ctx, coin, { maxPayouts: 1_000_000 })
+        const [due] = await groupDue(ctx, coin, { maxPayouts: 1_000_000 })
         oldestDue.set(
           { coin },
           due === undefined ? 0 : Math.max(0, nowSeconds - Math.min(...due.payouts.map(({ at }) => at))),

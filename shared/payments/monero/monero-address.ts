@@ -45,9 +45,9 @@ const BYTES_OF_DIGITS: ReadonlyMap<number, number> = new Map(
 const MAX_DIGITS = Math.ceil(INTEGRATED_BYTES / FULL_BLOCK_BYTES) * FULL_BLOCK_DIGITS
 
 /**
- * Undefined for anything that no wallet would send to: a wrong checksum, length or digit, a prefix of no
- * network, a key that is no point of the curve. Source: get_account_address_from_str and base58.cpp; the
- * checksum is the first 4 bytes of Keccak-256.
+ * Parses an address; undefined for what no wallet would send to: a wrong checksum, length or digit, a
+ * prefix of no network, a key that is not a point of the curve. Source: get_account_address_from_str and
+ * base58.cpp; the checksum is the first 4 bytes of Keccak-256.
  */
 export function parseMoneroAddress(text: string): MoneroAddress | undefined {
   const bytes = decodeBase58(text)
@@ -58,16 +58,14 @@ export function parseMoneroAddress(text: string): MoneroAddress | undefined {
   const content = bytes.subarray(0, -CHECKSUM_BYTES)
   const checksum = keccak_256(content).subarray(0, CHECKSUM_BYTES)
   if (!checksum.every((byte, index) => byte === bytes[content.length + index])) return undefined
-  if (
-    !isPoint(bytes.subarray(1, 1 + KEY_BYTES)) ||
-    !isPoint(bytes.subarray(1 + KEY_BYTES, 1 + 2 * KEY_BYTES))
-  )
-    return undefined
+  const spendKey = bytes.subarray(1, 1 + KEY_BYTES)
+  const viewKey = bytes.subarray(1 + KEY_BYTES, 1 + 2 * KEY_BYTES)
+  if (!isPoint(spendKey) || !isPoint(viewKey)) return undefined
   const keys = Buffer.from(bytes.subarray(1, 1 + 2 * KEY_BYTES)).toString('hex')
   return { address: text, network, kind, keys }
 }
 
-/** Monero's base 58: blocks of 8 bytes, each a number of 11 digits, the last block shorter. */
+/** Decodes Monero's base 58: blocks of 8 bytes, each a number of 11 digits, the last block shorter. */
 function decodeBase58(text: string): Uint8Array | undefined {
   if (text.length > MAX_DIGITS) return undefined
   const bytes: number[] = []
@@ -88,7 +86,7 @@ function decodeBase58(text: string): Uint8Array | undefined {
   return Uint8Array.from(bytes)
 }
 
-/** As check_key in Monero's crypto.cpp: canonical and on the curve; the subgroup is not asked about. */
+/** Whether a key is canonical and on the curve, as check_key in crypto.cpp; the subgroup is not checked. */
 function isPoint(key: Uint8Array): boolean {
   try {
     ed25519.Point.fromBytes(key)

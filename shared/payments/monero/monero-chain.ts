@@ -23,7 +23,7 @@ const BLOCK_MS = 2 * MINUTE_MS
 export const firstCompared = (coin: Pick<CoinRecord, 'height'> | undefined, height: number): number =>
   Math.max(0, Math.min(coin?.height ?? height, height) - REORG_BLOCKS)
 
-/** @throws NodeUnreachable if another wallet is open, or it is catching up: both are no news */
+/** Reads the wallet's height. @throws NodeUnreachable if another wallet is open, or it is catching up */
 export async function readHeight(ctx: MoneroContext, coin: CoinRecord | undefined): Promise<number> {
   const { wallet } = ctx.monero
   const address = await wallet.primaryAddress()
@@ -35,9 +35,7 @@ export async function readHeight(ctx: MoneroContext, coin: CoinRecord | undefine
   const height = await wallet.getHeight()
   const seen = coin?.height ?? 0
   if (height + REORG_BLOCKS < seen)
-    throw new NodeUnreachable(
-      `the wallet has ${height} blocks, and had ${seen} before: it is still catching up`,
-    )
+    throw new NodeUnreachable(`the wallet has ${height} blocks, and had ${seen} before: it is catching up`)
   return height
 }
 
@@ -48,7 +46,10 @@ export interface Sent {
   readonly unknown: readonly MoneroOutgoing[]
 }
 
-/** The wallet is asked first: whatever it has of ours was stored before it was relayed. */
+/**
+ * Reads what the wallet has sent from a day's blocks before `sinceHeight` on, and which of it is on record.
+ * The wallet is asked first: whatever it has of ours was stored before it was relayed.
+ */
 export async function readSent(ctx: MoneroContext, sinceHeight: number): Promise<Sent> {
   const earlier = Math.max(0, sinceHeight - FINAL_AFTER_MS / BLOCK_MS)
   const listed = await ctx.monero.wallet.listOutgoing({ sinceHeight: earlier })
@@ -57,65 +58,59 @@ export async function readSent(ctx: MoneroContext, sinceHeight: number): Promise
   const stored = await ctx.payouts.listTransfersByTx('xmr', txs)
   const known = new Set(stored.map(({ tx }) => tx))
   const unknown: MoneroOutgoing[] = []
-  for (const one of outgoing.filter(
-    ({ txHash, height = sinceHeight }) => height >= sinceHeight && !known.has(txHash),
-  ))
-    if ((await ctx.payouts.findTransferByTx('xmr', one.txHash, { surely: true })) === undefined)
-      unknown.push(one)
+  for (const transaction of outgoing) {
+    const { txHash, height = sinceHeight } = transaction
+    if (height < sinceHeight || known.has(txHash)) continue
+    if ((await ctx.payouts.findTransferByTx('xmr', txHash, { surely: true })) === undefined)
+      unknown.push(transaction)
+  }
   return { outgoing, stored, unknown }
 }
 
-/** Stops the coin if the wallet has sent what nobody has recorded. @returns undefined if it is stopped */
-export async function compareOutgoing(
-  ctx: MoneroContext,
-  coin: CoinRecord | undefined,
-  height: number,
-): Promise<Sent | undefined> {
+/**
+ * Halts the coin if the wallet has sent what neither the database knows nor the operator has recorded.
+ *
+ * @returns what it has sent; undefined if the coin is halted
+ */
+export async function compareOutgoing(ctx: MoneroContext, coin: CoinRecord | undefined, height: number) {
   if (coin?.halted !== undefined) return undefined
   // Nothing was sent, and no invoice made, before the first whole round.
-  if (coin?.height === undefined) return { outgoing: [], stored: [], unknown: [] }
+  if (coin?.height === undefined) return { outgoing: [], stored: [], unknown: [] } satisfies Sent
   const sent = await readSent(ctx, firstCompared(coin, height))
   const strange: MoneroOutgoing[] = []
-  for (const one of sent.unknown) {
-    if (!(await isByHand(ctx, one))) strange.push(one)
-    else if (isDeep(ctx, one))
-      await adoptTransaction(ctx, 'xmr', toFound(one), 'the operator has recorded it')
+  for (const transaction of sent.unknown) {
+    if (!(await isByHand(ctx, transaction))) strange.push(transaction)
+    else if (isDeep(ctx, transaction))
+      await adoptTransaction(ctx, 'xmr', toFound(transaction), 'the operator has recorded it')
   }
   const [first, ...more] = strange
   if (first === undefined) return sent
-  await stopCoin(
-    ctx,
-    'xmr',
-    `the wallet has sent ${first.txHash}${more.length === 0 ? '' : ` and ${more.length} more`}, which the database does not know`,
-  )
+  const which = `${first.txHash}${more.length === 0 ? '' : ` and ${more.length} more`}`
+  await stopCoin(ctx, 'xmr', `the wallet has sent ${which}, which the database does not know`)
   return undefined
 }
 
-export const isDeep = (
-  ctx: MoneroContext,
-  { confirmations }: Pick<MoneroOutgoing, 'confirmations'>,
-): boolean => confirmations >= ctx.config.monero.confirmations
+/** Whether a transaction has MONERO_CONFIRMATIONS. */
+export const isDeep = (ctx: MoneroContext, { confirmations }: { confirmations: number }): boolean =>
+  confirmations >= ctx.config.monero.confirmations
 
 /** Whether the operator has recorded it, and all that it sent away, as paid by hand. */
-export const isByHand = async (ctx: MoneroContext, one: MoneroOutgoing): Promise<boolean> =>
-  one.amountPico > 0n && (await listUnexplained(ctx, 'xmr', toFound(one))).length === 0
+export const isByHand = async (ctx: MoneroContext, sent: MoneroOutgoing): Promise<boolean> =>
+  sent.amountPico > 0n && (await listUnexplained(ctx, 'xmr', toFound(sent))).length === 0
 
-export function toFound({
-  txHash,
-  height,
-  amountPico,
-  feePico,
-  destinations,
-}: MoneroOutgoing): FoundTransaction {
+/** What the wallet knows of a transaction that it sent, as a reconciliation takes it. */
+export function toFound(outgoing: MoneroOutgoing): FoundTransaction {
+  const { txHash, height, amountPico, feePico, destinations } = outgoing
   const sent = destinations.map(({ address, amountPico: amountRaw }) => ({ address, amountRaw }))
   const isSend = amountPico > 0n
+  const recipients = sent.length === 0 ? [ANYWHERE] : [...new Set(sent.map(({ address }) => address))]
   return {
     kind: isSend ? 'payout' : 'other',
     tx: txHash,
     signed: JSON.stringify({ height }),
     fee_raw: String(feePico),
     amountRaw: amountPico,
-    to: !isSend ? [] : sent.length === 0 ? [ANYWHERE] : [...new Set(sent.map(({ address }) => address))],
+    to: isSend ? recipients : [],
     ...(sent.length === 0 ? {} : { sent }),
   }
 }

@@ -6,13 +6,6 @@ import { decodeUrlPart } from '../../foundation/http.ts'
 import { createSerializer } from '../../foundation/serializer.ts'
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 
-/** One monero-wallet-rpc, asked one thing at a time: it works on one at a time itself. */
-export interface MoneroConnection {
-  readonly origin: string
-  /** Whole numbers of 16 digits and more are strings. @throws AnswerTooLong, NodeUnreachable, NodeRefused */
-  call(method: string, params: Record<string, unknown>): Promise<unknown>
-}
-
 export interface CallLimits {
   /** For each call, from its turn to the last byte. */
   readonly timeoutMs: number
@@ -39,17 +32,14 @@ function hostAt(name: string): Host {
   return host
 }
 
-/** The library would wait on, and whatever is asked later would wait behind it. */
+/** Ends a call by closing the host's sockets: the library would wait on, and later calls behind it. */
 function end({ sockets }: Host, call: Call, how: 'late' | 'long'): void {
   call.ended = how
   for (const socket of sockets) socket.destroy(new Error(how))
 }
 
-/** User and password in it are for the digest login. @throws TypeError; the text isn't repeated */
-export function openMoneroConnection(
-  url: string,
-  { timeoutMs, maxAnswerBytes }: CallLimits,
-): MoneroConnection {
+/** Connects with the first call; user and password in the URL are for the digest login. @throws TypeError */
+export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }: CallLimits) {
   const parsed = URL.parse(url)
   if (parsed === null || !['http:', 'https:'].includes(parsed.protocol))
     throw new TypeError('"url" expected a URL that begins with http:// or https://')
@@ -83,10 +73,18 @@ export function openMoneroConnection(
     }
   }
 
-  return { origin, call: (method, params) => serialize(name, () => ask(method, params)) }
+  return {
+    origin,
+    /**
+     * Calls a method; one call at a time, since the wallet works on one at a time. Whole numbers of 16 digits
+     * and more are strings in the result. @throws AnswerTooLong, NodeUnreachable, NodeRefused
+     */
+    call: (method: string, params: Record<string, unknown>): Promise<unknown> =>
+      serialize(name, () => ask(method, params)),
+  }
 }
 
-/** Only what is known to hold no secret goes into a message: the library's own errors carry the request. */
+/** Makes our error of one of the library's, without its text: that carries the request, with its secrets. */
 function readFailure(asked: string, error: unknown): NodeRefused | NodeUnreachable {
   const { message, code } = error as { message?: unknown; code?: unknown }
   // JSON-RPC's numbers are 0 or below with monero-wallet-rpc, HTTP's are above.
@@ -96,28 +94,25 @@ function readFailure(asked: string, error: unknown): NodeRefused | NodeUnreachab
     return new NodeUnreachable(`${asked} was answered with HTTP status 401: user or password are not right`)
   if (typeof code === 'number') return new NodeUnreachable(`${asked} was answered with HTTP status ${code}`)
   const cause = typeof message === 'string' ? /due to underlying error:\n(.*)/.exec(message)?.[1] : undefined
-  return new NodeUnreachable(
-    cause === undefined
-      ? `${asked} was answered with something that is not JSON-RPC`
-      : `${asked} failed: ${cause}`,
-  )
+  const what = cause === undefined ? 'was answered with something that is not JSON-RPC' : `failed: ${cause}`
+  return new NodeUnreachable(`${asked} ${what}`)
 }
 
 let library: Promise<typeof import('monero-ts')> | undefined
 
-/** 45 MB, so it comes with the first call. Its requests are unbounded, so its sockets are bounded. */
+/** Loads monero-ts (45 MB) at the first call, and bounds its sockets, since its requests have no bounds. */
 function loadLibrary(): Promise<typeof import('monero-ts')> {
   library ??= import('monero-ts').then((loaded) => {
     // A login holds for its connection alone, so connections are kept.
-    const [plain, overTls] = [new http.Agent({ keepAlive: true }), new https.Agent({ keepAlive: true })].map(
-      boundSockets,
-    )
-    Object.assign(loaded.HttpClient, { HTTP_AGENT: plain, HTTPS_AGENT: overTls })
+    const HTTP_AGENT = boundSockets(new http.Agent({ keepAlive: true }))
+    const HTTPS_AGENT = boundSockets(new https.Agent({ keepAlive: true }))
+    Object.assign(loaded.HttpClient, { HTTP_AGENT, HTTPS_AGENT })
     return loaded
   })
   return library
 }
 
+/** Has an agent count what its sockets receive, and end the call that is under way if that is too much. */
 function boundSockets(agent: http.Agent): http.Agent {
   const create = agent.createConnection.bind(agent)
   agent.createConnection = (options, callback) => {

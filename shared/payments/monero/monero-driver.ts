@@ -4,15 +4,8 @@ import type { CoinRecord } from '../coin-store.ts'
 import type { CoinDriver } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
 import type { Findings } from '../reconcile.ts'
-import {
-  compareOutgoing,
-  firstCompared,
-  isByHand,
-  isDeep,
-  readHeight,
-  readSent,
-  toFound,
-} from './monero-chain.ts'
+import { compareOutgoing, firstCompared, readHeight, readSent } from './monero-chain.ts'
+import { isByHand, isDeep, toFound } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
 import { moneroHoldings } from './monero-holdings.ts'
 import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
@@ -30,10 +23,8 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
     findTransaction: (tx) => findTransaction(ctx, tx),
     async checkAgreement() {
       const coin = await ctx.coins.findCoin('xmr')
-      return (
-        (await compareOutgoing(ctx, coin, await readHeight(ctx, coin))) !== undefined &&
-        !(await lacksAddresses(ctx))
-      )
+      const sent = await compareOutgoing(ctx, coin, await readHeight(ctx, coin))
+      return sent !== undefined && !(await haltIfAddressesLack(ctx))
     },
     bounds: MONERO_BOUNDS,
     isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,
@@ -43,24 +34,17 @@ export function moneroDriver(ctx: MoneroContext): CoinDriver {
   }
 }
 
-/**
- * @returns undefined too if the wallet can't say whom it pays (another program sent it with the same keys)
- */
+/** Reads whom a transaction pays. @returns undefined also if the wallet can't say, as of another program's */
 async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string) {
   const { incoming, outgoing } = await wallet.findTransaction(tx)
+  const sent = outgoing?.destinations ?? []
+  const isSentConfirmed = outgoing?.state === 'confirmed'
   const pays = [
-    ...incoming.map((one) => ({ ...one, isConfirmed: !one.inPool })),
-    ...(outgoing?.destinations ?? []).map((one) => ({
-      ...one,
-      isConfirmed: outgoing?.state === 'confirmed',
-    })),
+    ...incoming.map((pay) => ({ ...pay, isConfirmed: !pay.inPool })),
+    ...sent.map((pay) => ({ ...pay, isConfirmed: isSentConfirmed })),
   ]
   if (pays.length === 0) return undefined
-  return pays.map(({ address, amountPico, isConfirmed }) => ({
-    to: address,
-    amountRaw: amountPico,
-    isConfirmed,
-  }))
+  return pays.map(({ address: to, amountPico: amountRaw, isConfirmed }) => ({ to, amountRaw, isConfirmed }))
 }
 
 /** (0, 0) is the wallet's primary address, where the operator fills it up. */
@@ -78,16 +62,19 @@ function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): Addr
       return { from: Math.max(from, count), isUsed: count > FIRST_MINOR }
     },
     async derive(from, count) {
-      // It gives out the next ones alone, so those below `from` are made and left.
+      // The wallet makes only the next ones: those below `from` are made and not used.
       const behind = from - (await wallet.subaddressCount())
       if (behind > 0) await wallet.createSubaddresses(behind)
-      return (await wallet.createSubaddresses(count)).map(({ minor, address }) => ({ index: minor, address }))
+      return wallet.createSubaddresses(count)
     },
   }
 }
 
-/** A wallet restored from its seed has to make its addresses again, and to look through the chain again. */
-async function lacksAddresses(ctx: MoneroContext): Promise<boolean> {
+/**
+ * Halts the coin if the wallet lacks addresses that were made, and has them made: a wallet restored from
+ * its seed has to make them again, and to look through the chain again. @returns whether it lacked any
+ */
+async function haltIfAddressesLack(ctx: MoneroContext): Promise<boolean> {
   const highest = await ctx.coins.highestIndex('xmr')
   if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return false
   await stopCoin(
@@ -99,6 +86,7 @@ async function lacksAddresses(ctx: MoneroContext): Promise<boolean> {
   return true
 }
 
+/** Has the wallet make the addresses that were given out once and that it lacks. */
 async function makeLackingAddresses(ctx: MoneroContext): Promise<void> {
   const { wallet, indexFile } = ctx.monero
   const wanted = Math.max(await ctx.coins.highestIndex('xmr'), readIndexFile(indexFile).highest) + 1
@@ -106,6 +94,7 @@ async function makeLackingAddresses(ctx: MoneroContext): Promise<void> {
   if (lacking > 0) await wallet.createSubaddresses(lacking)
 }
 
+/** Gives `findings` what the wallet has sent and received, and works on the transfers on record. */
 async function reconcile(ctx: MoneroContext, before: CoinRecord | undefined, findings: Findings) {
   const { wallet } = ctx.monero
   const address = await wallet.primaryAddress()
@@ -113,11 +102,11 @@ async function reconcile(ctx: MoneroContext, before: CoinRecord | undefined, fin
   await makeLackingAddresses(ctx)
   const sinceHeight = firstCompared(before, height)
   const sent = await readSent(ctx, sinceHeight)
-  for (const one of sent.unknown) {
-    if (isDeep(ctx, one)) await findings.adopt(toFound(one))
-    // What the operator has recorded is adopted by a round, once it is.
-    else if (!(await isByHand(ctx, one)))
-      throw new NodeUnreachable(`transaction ${one.txHash} is not confirmed yet; reconcile again once it is`)
+  for (const send of sent.unknown) {
+    if (isDeep(ctx, send)) await findings.adopt(toFound(send))
+    // What the operator has recorded is adopted by a later round, once it is confirmed.
+    else if (!(await isByHand(ctx, send)))
+      throw new NodeUnreachable(`transaction ${send.txHash} is not confirmed yet; reconcile again once it is`)
   }
   await countPayments(ctx, sinceHeight, height, findings)
   await leaveToOtherWallets(ctx, address)

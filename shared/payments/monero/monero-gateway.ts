@@ -25,13 +25,10 @@ export interface MoneroContext extends Context {
 }
 
 /** Signing takes seconds with many inputs; a wallet far behind its daemon is out of reach meanwhile. */
-const RPC_TIMEOUT_MS = 30 * SECOND_MS
+const LIMIT_MS = 30 * SECOND_MS
 
-export function openMoneroGateway(
-  config: Config,
-  log: Log,
-  timeoutMs = RPC_TIMEOUT_MS,
-): MoneroGateway | undefined {
+/** @returns undefined if no wallet is configured */
+export function openMoneroGateway(config: Config, log: Log, timeoutMs = LIMIT_MS): MoneroGateway | undefined {
   const { walletRpcUrl: url } = config.monero
   if (url === undefined) return undefined
   return {
@@ -43,10 +40,8 @@ export function openMoneroGateway(
   }
 }
 
-/** @throws StartError if this process has no wallet */
-export function requireMonero<T extends Context & { readonly monero?: MoneroGateway }>(
-  ctx: T,
-): T & MoneroContext {
+/** Narrows the context to one with a Monero wallet. @throws StartError if this process has none */
+export function requireMonero<T extends Context & { monero?: MoneroGateway }>(ctx: T): T & MoneroContext {
   if (ctx.monero === undefined)
     throw new StartError('MONERO_WALLET_RPC_URL is not set, and this job needs a Monero wallet.')
   return ctx as T & MoneroContext

@@ -1,22 +1,15 @@
-import { newId } from '../../foundation/ids.ts'
-import { nowSeconds } from '../../foundation/time.ts'
 import { isStopped } from '../coin-round.ts'
 import type { NextDue, PayBounds } from '../driver.ts'
 import { sumDue, type DueGroup } from '../due-payouts.ts'
 import { NodeRefused } from '../node-errors.ts'
-import { storeOrDrop } from '../payout-service.ts'
+import { newTransfer, storeOrDrop } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import { parseMoneroAddress } from './monero-address.ts'
 import { compareOutgoing, readHeight } from './monero-chain.ts'
 import { listOpen, offer, seeToTransfers, type SignedMonero } from './monero-recovery.ts'
 import type { MoneroContext } from './monero-gateway.ts'
-import {
-  MAX_AMOUNT_PICO,
-  MAX_DESTINATIONS,
-  MONERO_ERROR,
-  type MoneroDestination,
-  type MoneroPrepared,
-} from './monero-wallet.ts'
+import { MAX_AMOUNT_PICO, MAX_DESTINATIONS, MONERO_ERROR } from './monero-wallet.ts'
+import type { MoneroDestination, MoneroPrepared } from './monero-wallet.ts'
 
 /**
  * Up to 15 payees in one transaction. A unique index keeps it to one under way at a time; a held one blocks
@@ -60,59 +53,52 @@ export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void
     ctx.monero.keptForFees = signed.prepared === undefined ? unlockedPico - sumDue(signed.groups) + 1n : 0n
     if (signed.prepared === undefined) return
     const transfer = await store(ctx, signed.groups, signed.prepared, { height, wallet: address })
-    return transfer && offer(ctx, transfer)
+    return transfer && offer(ctx, transfer, 'unknown')
   }
 }
 
-interface Signed {
-  groups: readonly DueGroup[]
-  prepared?: MoneroPrepared
-}
-
-function split({ address, sumRaw }: DueGroup): MoneroDestination[] {
+/** Splits a group's sum into amounts that a JSON number holds. */
+function splitAmount({ address, sumRaw }: DueGroup): MoneroDestination[] {
   const parts: MoneroDestination[] = []
   for (let left = sumRaw; left > 0n; left -= MAX_AMOUNT_PICO)
     parts.push({ address, amountPico: left < MAX_AMOUNT_PICO ? left : MAX_AMOUNT_PICO })
   return parts
 }
 
-const LACKS_MONEY: ReadonlySet<number | undefined> = new Set([
-  MONERO_ERROR.notEnoughMoney,
-  MONERO_ERROR.notEnoughUnlockedMoney,
-])
+const { notEnoughMoney, notEnoughUnlockedMoney } = MONERO_ERROR
+const LACKS_MONEY = new Set<number | undefined>([notEnoughMoney, notEnoughUnlockedMoney])
 
 /**
- * If the money doesn't suffice or the wallet refuses, tries again without the last group. One that is refused
- * alone stays owed: a bad payee must not stop the others.
+ * Has a transaction signed that pays the groups; if the money doesn't suffice or the wallet refuses, without
+ * the last ones. A group that is refused alone stays owed: a bad payee must not stop the others.
+ *
+ * @returns the groups paid; without `prepared` one for which alone the money doesn't suffice
  */
-async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Signed | undefined> {
+async function sign(
+  ctx: MoneroContext,
+  groups: readonly DueGroup[],
+): Promise<{ groups: readonly DueGroup[]; prepared?: MoneroPrepared } | undefined> {
   for (let from = 0; from < groups.length; from++) {
     for (let to = groups.length; to > from; to--) {
       const chosen = groups.slice(from, to)
-      const destinations = chosen.flatMap(split)
+      const destinations = chosen.flatMap(splitAmount)
       if (destinations.length > MAX_DESTINATIONS && chosen.length > 1) continue
       try {
         return { groups: chosen, prepared: await ctx.monero.wallet.prepareTransfer(destinations) }
       } catch (error) {
         if (!(error instanceof NodeRefused || error instanceof TypeError)) throw error
-        ctx.log.debug(
-          { err: error, destinations: destinations.length },
-          'payouts in Monero are not signed for in one transaction',
-        )
+        ctx.log.debug({ err: error, destinations: destinations.length }, 'Monero does not sign for these')
         if (chosen.length > 1) continue
         if (error instanceof NodeRefused && LACKS_MONEY.has(error.code)) return { groups: chosen }
         const payout_ids = chosen.flatMap(({ payouts }) => payouts.map(({ _id }) => _id))
-        ctx.log.error(
-          { err: error, payout_ids },
-          'the Monero wallet does not sign for a payee; the payouts stay owed',
-        )
+        ctx.log.error({ err: error, payout_ids }, 'Monero does not sign for a payee; its payouts stay owed')
       }
     }
   }
   return undefined
 }
 
-/** @returns undefined if it is dropped: another is under way, or a payout has changed */
+/** Stores a signed transaction. @returns undefined if another is under way, or a payout has changed */
 async function store(
   ctx: MoneroContext,
   groups: readonly DueGroup[],
@@ -120,23 +106,19 @@ async function store(
   signer: Pick<SignedMonero, 'height' | 'wallet'>,
 ): Promise<TransferRecord | undefined> {
   if (await isStopped(ctx, 'xmr')) return undefined
-  const at = nowSeconds(ctx)
   const { txHash: tx, txMetadata, keyImages, feePico } = prepared
-  const transfer: TransferRecord = {
-    _id: newId('transfer'),
+  const listed = groups.flatMap(({ payouts }) => payouts)
+  const transfer = newTransfer(ctx, {
     coin: 'xmr',
     kind: 'payout',
     in_flight: true,
     tx,
-    signed: JSON.stringify({ txMetadata, keyImages: [...keyImages], ...signer } satisfies SignedMonero),
+    signed: JSON.stringify({ txMetadata, keyImages, ...signer } satisfies SignedMonero),
     amount_raw: String(sumDue(groups)),
     fee_raw: String(feePico),
     payment_ids: [],
-    payout_ids: groups.flatMap(({ payouts }) => payouts.map(({ _id }) => _id)),
+    payout_ids: listed.map(({ _id }) => _id),
     state: 'signed',
-    at,
-    changed_at: at,
-  }
-  const listed = groups.flatMap(({ payouts }) => payouts)
+  })
   return (await storeOrDrop(ctx, [transfer], listed)) ? transfer : undefined
 }

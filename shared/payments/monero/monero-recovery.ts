@@ -5,19 +5,18 @@ import { moveTransfer, noteRefusal, reinstateTransfer } from '../payout-service.
 import { isToBeOffered, OPEN_TRANSFERS, type TransferRecord } from '../payout.ts'
 import { FINAL_AFTER_MS, isDeep, readSent, type Sent } from './monero-chain.ts'
 import type { MoneroContext } from './monero-gateway.ts'
-import type { MoneroOutgoingState } from './monero-wallet.ts'
+import type { MoneroOutgoing, MoneroOutgoingState } from './monero-wallet.ts'
 
 /*
  * A signed transaction can be in the chain once, however often it is sent. So, whatever it was called: it is
  * in the chain, or another one has spent its inputs for good, or it is published again.
  */
 
-/** `isAsked`: what is refused is offered now, not when its time comes. */
+/** Applies the recovery rule to our transfers. @param isAsked offers refused ones now, not when it is time */
 export async function seeToTransfers(ctx: MoneroContext, { outgoing, stored }: Sent, isAsked = false) {
   const inChain = new Set(outgoing.flatMap(({ txHash, state }) => (state === 'confirmed' ? [txHash] : [])))
-  const lacking = (await listRecent(ctx)).filter(
-    ({ tx, payout_ids: ids }) => ids.length > 0 && !inChain.has(tx),
-  )
+  const recent = await listRecent(ctx)
+  const lacking = recent.filter(({ tx, payout_ids: ids }) => ids.length > 0 && !inChain.has(tx))
   const back = stored.filter(({ state, tx }) => state === 'replaced' && inChain.has(tx))
   for (const transfer of [...(await listOpen(ctx)), ...lacking, ...back]) {
     const { state, confirmations } = await ctx.monero.wallet.findOutgoing(transfer.tx)
@@ -30,19 +29,20 @@ export async function seeToTransfers(ctx: MoneroContext, { outgoing, stored }: S
 export const listOpen = (ctx: MoneroContext): Promise<TransferRecord[]> =>
   ctx.payouts.listTransfers('xmr', OPEN_TRANSFERS, 1_000)
 
-/** What was confirmed so lately that the chain may turn back over it. */
+/** Lists the transfers confirmed so lately that a reorganisation may take them back. */
 export const listRecent = (ctx: MoneroContext): Promise<TransferRecord[]> =>
   ctx.payouts.listConfirmedSince('xmr', unixSeconds(ctx.databaseNow() - FINAL_AFTER_MS))
 
+/** Notes that the chain has a transfer; `isFinal`: deep enough to count. */
 async function noteInChain(ctx: MoneroContext, transfer: TransferRecord, isFinal: boolean): Promise<void> {
-  const about = { transfer_id: transfer._id, tx: transfer.tx }
   if (transfer.state !== 'replaced') {
     await noteTaken(ctx, transfer)
     if (isFinal) await moveTransfer(ctx, transfer, ['sent'], 'confirmed')
   } else if (isFinal && (await reinstateTransfer(ctx, transfer)))
-    ctx.log.warn(about, 'a transaction that was replaced is in the chain after all')
+    ctx.log.warn({ transfer_id: transfer._id, tx: transfer.tx }, 'a replaced transaction is in the chain')
 }
 
+/** Notes that the wallet or the chain has a transfer: it is sent, and no longer refused. */
 async function noteTaken(ctx: MoneroContext, transfer: TransferRecord): Promise<void> {
   if (transfer.state === 'signed' || transfer.state === 'held')
     await moveTransfer(ctx, transfer, ['signed', 'held'], 'sent')
@@ -51,12 +51,8 @@ async function noteTaken(ctx: MoneroContext, transfer: TransferRecord): Promise<
 
 const SPENT_ELSEWHERE = 'what it spends is spent by another transaction'
 
-/** Publishes it, and weighs a refusal. `state`: what the wallet says of it. */
-export async function offer(
-  ctx: MoneroContext,
-  transfer: TransferRecord,
-  state: MoneroOutgoingState | 'unknown' = 'unknown',
-): Promise<void> {
+/** Sends a transfer; notes a refusal, or that it is replaced. @param state of it, as the wallet has it */
+export async function offer(ctx: MoneroContext, transfer: TransferRecord, state: MoneroOutgoingState) {
   const about = { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids }
   if (transfer.state === 'confirmed')
     ctx.log.warn(about, 'the chain has a transaction of ours no more; it is published again')
@@ -72,15 +68,12 @@ export async function offer(
 }
 
 /**
- * The wallet says that outputs are spent, not by what. So every other transaction that it sent must have its
- * confirmations, and one of them must have come after this one was signed; or this one is held, so that no
- * pool has what spends them. The wallet also takes for spent what it only sent: the daemon knows better.
+ * Whether another transaction has spent a transfer's inputs for good. The wallet says that outputs are
+ * spent, not by what. So every other transaction that it sent must have its confirmations, and one of them
+ * must have come after this one was signed; or this one is held, so that no pool has what spends them. The
+ * wallet also takes for spent what it only sent: the daemon knows better.
  */
-async function isSuperseded(
-  ctx: MoneroContext,
-  transfer: TransferRecord,
-  state: MoneroOutgoingState | 'unknown',
-): Promise<boolean> {
+async function isSuperseded(ctx: MoneroContext, transfer: TransferRecord, state: MoneroOutgoingState) {
   const { wallet } = ctx.monero
   const { keyImages, height } = readSigned(transfer)
   const isHeld = transfer.state === 'held'
@@ -88,13 +81,11 @@ async function isSuperseded(
   if (state === 'pool' && !(isSure && isHeld)) return false
   if ((await wallet.spentKeyImages(keyImages)).length === 0) return false
   const { outgoing, stored } = await readSent(ctx, height)
-  const given = new Set(stored.flatMap((one) => (one.state === 'replaced' ? [one.tx] : [])))
-  const others = outgoing.filter(
-    (one) => one.txHash !== transfer.tx && !(one.state === 'pool' && given.has(one.txHash)),
-  )
-  return (
-    others.every((one) => isDeep(ctx, one)) && (isHeld || others.some((one) => (one.height ?? 0) >= height))
-  )
+  const replaced = new Set(stored.flatMap((one) => (one.state === 'replaced' ? [one.tx] : [])))
+  const isGivenUp = ({ state: sent, txHash }: MoneroOutgoing) => sent === 'pool' && replaced.has(txHash)
+  const others = outgoing.filter((one) => one.txHash !== transfer.tx && !isGivenUp(one))
+  if (!others.every((one) => isDeep(ctx, one))) return false
+  return isHeld || others.some((one) => (one.height ?? 0) >= height)
 }
 
 const signedMonero = z.object({
@@ -114,8 +105,8 @@ function readSigned({ _id, signed }: Pick<TransferRecord, '_id' | 'signed'>): Si
 }
 
 /**
- * What another wallet signed blocks nothing, and is held until the operator has found out whether it paid, or
- * its wallet is back.
+ * Marks transfers that another wallet than `address` signed, and unmarks those of this one. A marked one
+ * blocks nothing, and is held until the operator has found out whether it paid, or its wallet is back.
  */
 export async function leaveToOtherWallets(ctx: MoneroContext, address: string): Promise<void> {
   const foreign = await ctx.payouts.listForeign('xmr')
@@ -126,11 +117,10 @@ export async function leaveToOtherWallets(ctx: MoneroContext, address: string): 
     if (isForeign)
       await moveTransfer(ctx, transfer, ['signed', 'sent'], 'held', 'it is of a wallet that is not in use')
     await ctx.payouts.setForeign(transfer._id, isForeign)
-    ctx.log.error(
-      { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids },
-      isForeign
-        ? 'a transaction is of a wallet that is not in use: nobody can say whether it will be in the chain'
-        : 'the wallet of a transaction is in use again',
-    )
+    const about = { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids }
+    ctx.log.error(about, isForeign ? FOREIGN : 'the wallet of a transaction is in use again')
   }
 }
+
+const FOREIGN =
+  'a transaction is of a wallet that is not in use: nobody can say whether the chain will have it'

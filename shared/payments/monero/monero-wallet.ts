@@ -2,21 +2,7 @@ import { omitUndefined } from '../../foundation/omit-undefined.ts'
 import type { z } from 'zod'
 import type { Log } from '../../foundation/log.ts'
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
-import {
-  addressAnswer,
-  addressesAnswer,
-  balanceAnswer,
-  createAddressAnswer,
-  heightAnswer,
-  nothingAnswer,
-  ownOutputsAnswer,
-  refreshAnswer,
-  relayAnswer,
-  transferAnswer,
-  transferByTxidAnswer,
-  transfersAnswer,
-  type TransferAnswer,
-} from './monero-answers.ts'
+import * as answers from './monero-answers.ts'
 import { openMoneroConnection } from './monero-connection.ts'
 
 /** Outputs of one transaction are 16 at most, and one of them is the change. */
@@ -44,16 +30,10 @@ export interface MoneroDestination {
   readonly amountPico: bigint
 }
 
-export interface MoneroSubaddress {
-  readonly major: number
-  readonly minor: number
-  readonly address: string
-}
-
 /** What one transaction pays to one address of ours, all of its outputs there together. */
 export interface MoneroIncoming {
   readonly txHash: string
-  readonly major: number
+  /** Index of the subaddress in the account; 0: the primary address. */
   readonly minor: number
   /** It says whose money it is: another wallet has other addresses with the same indexes. */
   readonly address: string
@@ -69,8 +49,11 @@ export interface MoneroIncoming {
   readonly doubleSpendSeen: boolean
 }
 
-/** `pool`: sent, not known to be in a block, perhaps no longer in a pool. `failed`: the wallet gave it up. */
-export type MoneroOutgoingState = 'pool' | 'confirmed' | 'failed'
+/**
+ * `pool`: sent, not known to be in a block, perhaps no longer in a pool. `failed`: the wallet gave it up.
+ * `unknown`: the wallet does not know it.
+ */
+export type MoneroOutgoingState = 'pool' | 'confirmed' | 'failed' | 'unknown'
 
 export interface MoneroOutgoing {
   readonly txHash: string
@@ -84,41 +67,31 @@ export interface MoneroOutgoing {
   readonly destinations: readonly MoneroDestination[]
 }
 
-export interface MoneroPrepared {
-  readonly txHash: string
-  /** The signed transaction and the wallet's notes: hex, about 8 KB, and 3 KB more for each input. */
-  readonly txMetadata: string
-  readonly feePico: bigint
-  readonly amountPico: bigint
-  /** Of its inputs, 64 hex characters each: what spentKeyImages() is asked about. */
-  readonly keyImages: readonly string[]
-}
-
-export interface MoneroWalletOptions {
-  /** Of monero-wallet-rpc with one wallet open; user and password in it are in no message. */
-  readonly url: string
-  readonly log: Log
-  /** For each call. A wallet far behind its daemon is busy for longer, and unreachable meanwhile. */
-  readonly timeoutMs: number
-  readonly maxAnswerBytes?: number
-}
+/** A signed transaction, not sent. */
+export type MoneroPrepared = answers.Prepared
 
 /**
- * Everything that reads asks for a refresh first, so that a daemon that is down means NodeUnreachable and not
- * "nothing has come". (Now and then 0.18.0.0 fetches nothing though its daemon has more: what a look shows
- * decides, never what it lacks.) Only createSubaddresses, prepareTransfer and relay throw NodeRefused.
+ * The wallet that monero-wallet-rpc has open. Everything that reads asks for a refresh first, so that a
+ * daemon that is down means NodeUnreachable and not "nothing has come". (Now and then 0.18.0.0 fetches
+ * nothing though its daemon has more: what a look shows decides, never what it lacks.) Only
+ * createSubaddresses, prepareTransfer and relay throw NodeRefused.
  */
 export type MoneroWallet = ReturnType<typeof createMoneroWallet>
 
-/** @throws TypeError for a bad URL; nothing is asked of it yet */
-export function createMoneroWallet({
-  url,
-  log,
-  timeoutMs,
-  maxAnswerBytes = MAX_ANSWER_BYTES,
-}: MoneroWalletOptions) {
+interface Options {
+  /** Of monero-wallet-rpc with one wallet open; user and password in it are in no message. */
+  url: string
+  log: Log
+  /** For each call. A wallet far behind its daemon is busy for longer, and unreachable meanwhile. */
+  timeoutMs: number
+  maxAnswerBytes?: number
+}
+
+/** Asks nothing yet. @throws TypeError for a bad URL */
+export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_ANSWER_BYTES }: Options) {
   const connection = openMoneroConnection(url, { timeoutMs, maxAnswerBytes })
 
+  /** Calls a method and reads its answer. @throws NodeUnreachable, NodeRefused */
   async function call<Schema extends z.ZodType>(
     schema: Schema,
     method: string,
@@ -131,23 +104,42 @@ export function createMoneroWallet({
   }
 
   const unreadable = (method: string, why: string) =>
-    new NodeUnreachable(
-      `${method} at ${connection.origin} was answered with something else than expected (${why})`,
-    )
+    new NodeUnreachable(`${method} at ${connection.origin} was answered in another form (${why})`)
 
-  /** For questions: a wallet that says no to one has told nothing. */
+  /** A wallet that refuses a question has told nothing. */
+  const refusedQuestion = (error: unknown): unknown =>
+    error instanceof NodeRefused ? new NodeUnreachable(error.message) : error
+
+  /** Asks a question. @throws NodeUnreachable, also if it is refused */
   const query: typeof call = async (schema, method, params) => {
     try {
       return await call(schema, method, params)
     } catch (error) {
-      if (error instanceof NodeRefused) throw new NodeUnreachable(error.message)
-      throw error
+      throw refusedQuestion(error)
     }
   }
 
-  const refresh = () => query(refreshAnswer, 'refresh')
+  /** As query(). @returns undefined if it is refused with this code: what was asked for is not there */
+  async function find<Schema extends z.ZodType>(
+    code: number,
+    schema: Schema,
+    method: string,
+    params: Record<string, unknown>,
+  ): Promise<z.output<Schema> | undefined> {
+    try {
+      return await call(schema, method, params)
+    } catch (error) {
+      if (error instanceof NodeRefused && error.code === code) return undefined
+      throw refusedQuestion(error)
+    }
+  }
 
-  /** For orders: many errors, with their numbers, are the same if the daemon is down as if it says no. */
+  const refresh = () => query(answers.refresh, 'refresh')
+
+  /**
+   * Orders something. Many errors, with their codes, are the same if the daemon is down as if the wallet says
+   * no: so a refusal counts only if the daemon can be reached.
+   */
   const order: typeof call = async (schema, method, params) => {
     try {
       return await call(schema, method, params)
@@ -157,30 +149,19 @@ export function createMoneroWallet({
     }
   }
 
+  /** Whether the wallet has made the address with this minor index. */
   async function hasAddress(minor: number): Promise<boolean> {
-    try {
-      await call(addressAnswer, 'get_address', { account_index: ACCOUNT, address_index: [minor] })
-      return true
-    } catch (error) {
-      if (!(error instanceof NodeRefused)) throw error
-      if (error.code === MONERO_ERROR.addressIndexOutOfBounds) return false
-      throw new NodeUnreachable(error.message)
-    }
+    const params = { account_index: ACCOUNT, address_index: [minor] }
+    const found = await find(MONERO_ERROR.addressIndexOutOfBounds, answers.address, 'get_address', params)
+    return found !== undefined
   }
 
+  /** Reads what the wallet knows of one transaction; nothing is no proof that there is none. */
   async function findTransaction(txHash: string) {
     await refresh()
-    let rows: z.output<typeof transferByTxidAnswer>['transfers']
-    try {
-      ;({ transfers: rows } = await call(transferByTxidAnswer, 'get_transfer_by_txid', {
-        txid: txHash,
-        account_index: ACCOUNT,
-      }))
-    } catch (error) {
-      if (!(error instanceof NodeRefused)) throw error
-      if (error.code === MONERO_ERROR.wrongTxid) return { incoming: [], outgoing: undefined }
-      throw new NodeUnreachable(error.message)
-    }
+    const params = { txid: txHash, account_index: ACCOUNT }
+    const found = await find(MONERO_ERROR.wrongTxid, answers.transferByTxid, 'get_transfer_by_txid', params)
+    const rows = found?.transfers ?? []
     if (rows.some((row) => row.txid !== txHash))
       throw unreadable('get_transfer_by_txid', 'another transaction')
     const payments = new Map<string, MoneroIncoming>()
@@ -192,60 +173,60 @@ export function createMoneroWallet({
     return { incoming: [...payments.values()], outgoing: sent[0] }
   }
 
-  /** In halves, if there are too many for one answer. */
-  async function listInBlocks(from: number, to?: number): Promise<TransferAnswer[]> {
+  /** Lists what came in blocks `from` to `to`; in halves, if there is too much for one answer. */
+  async function listInBlocks(from: number, to?: number): Promise<answers.TransferRow[]> {
     try {
       const params = { in: true, all_accounts: true, ...between(from, to) }
-      return (await query(transfersAnswer, 'get_transfers', params)).in
+      return (await query(answers.transfers, 'get_transfers', params)).in
     } catch (error) {
-      const last = to ?? (await query(heightAnswer, 'get_height')).height
+      const last = to ?? (await query(answers.height, 'get_height')).height
       if (!(error instanceof AnswerTooLong) || from >= last) throw error
       const middle = Math.floor((from + last) / 2)
       return [...(await listInBlocks(from, middle)), ...(await listInBlocks(middle + 1, to))]
     }
   }
 
-  const store = () => query(nothingAnswer, 'store')
+  const store = () => query(answers.nothing, 'store')
 
+  /**
+   * Reads how far a transaction of ours is. `unknown` proves nothing: a wallet killed before it wrote its
+   * file forgets what it sent until that is in a block.
+   */
   async function findOutgoing(txHash: string) {
     const { state, confirmations } = (await findTransaction(txHash)).outgoing ?? NOT_KNOWN
     return { state, confirmations }
   }
 
   return {
-    /** What is known of one transaction; nothing is no proof that there is none. */
     findTransaction,
-    /**
-     * `unknown` proves nothing: a wallet killed before it wrote its file forgets what it sent until that is
-     * in a block.
-     */
     findOutgoing,
     hasAddress,
 
     /** How many blocks the wallet has taken in, which is all that its daemon has. */
     async getHeight(): Promise<number> {
       await refresh()
-      return (await query(heightAnswer, 'get_height')).height
+      return (await query(answers.height, 'get_height')).height
     },
 
     async primaryAddress(): Promise<string> {
       const params = { account_index: ACCOUNT, address_index: [0] }
-      return (await query(addressAnswer, 'get_address', params)).address
+      return (await query(answers.address, 'get_address', params)).address
     },
 
-    /** All of which it has made. */
+    /** Reads the addresses with these minor indexes; one that it has not made is not in the map. */
     async listAddresses(minors: readonly number[]): Promise<Map<number, string>> {
       // Without any the wallet names all that it has.
       if (minors.length === 0) return new Map()
       const params = { account_index: ACCOUNT, address_index: [...new Set(minors)] }
-      const { addresses } = await query(addressesAnswer, 'get_address', params)
+      const { addresses } = await query(answers.addresses, 'get_address', params)
       return new Map(addresses.map(({ address_index: minor, address }) => [minor, address]))
     },
 
-    /** The highest minor index is one less. */
+    /** How many addresses it has made: the highest minor index is one less. */
     async subaddressCount(): Promise<number> {
       // The whole list would be long one day, and the wallet gives no number.
-      let [there, absent] = [0, ADDRESSES_A_CALL]
+      let there = 0
+      let absent = ADDRESSES_A_CALL
       while (await hasAddress(absent)) [there, absent] = [absent, absent * 2]
       while (absent - there > 1) {
         const middle = Math.floor((there + absent) / 2)
@@ -255,30 +236,28 @@ export function createMoneroWallet({
       return there + 1
     },
 
-    /** The wallet's file is written before they are returned. */
-    async createSubaddresses(count: number): Promise<MoneroSubaddress[]> {
+    /** Makes the next addresses, and has the wallet's file written. @returns them with their minor indexes */
+    async createSubaddresses(count: number): Promise<{ index: number; address: string }[]> {
       if (!Number.isSafeInteger(count) || count < 1)
         throw new TypeError(`"count" expected a whole number from 1, got ${count}`)
-      const made: MoneroSubaddress[] = []
+      const made: { index: number; address: string }[] = []
       while (made.length < count) {
         const wanted = Math.min(ADDRESSES_A_CALL, count - made.length)
         const params = { account_index: ACCOUNT, count: wanted }
-        const answer = await order(createAddressAnswer, 'create_address', params)
+        const answer = await order(answers.createAddress, 'create_address', params)
         const { addresses, address_indices: indices } = answer
         const isWhole = addresses.length === wanted && indices.length === wanted
         if (!isWhole || new Set([...addresses, ...indices]).size !== 2 * wanted)
           throw unreadable('create_address', `not ${wanted} addresses`)
-        addresses.forEach((address, index) =>
-          made.push({ major: ACCOUNT, minor: indices[index] as number, address }),
-        )
+        addresses.forEach((address, place) => made.push({ index: indices[place] as number, address }))
       }
       await store()
       return made
     },
 
     /**
-     * In the pool, in a block numbered `sinceHeight` or higher, or in one of `blocks`; oldest first, the pool
-     * last.
+     * Lists what came to the account: in the pool, in a block numbered `sinceHeight` or higher, or in one of
+     * `blocks`; oldest first, the pool last.
      *
      * @throws AnswerTooLong if the pool alone has too many, which `withoutPool` leaves out
      */
@@ -295,7 +274,7 @@ export function createMoneroWallet({
       // The pool first: what is taken into a block meanwhile is in both, and not in neither.
       const pool = withoutPool
         ? []
-        : (await query(transfersAnswer, 'get_transfers', { pool: true, all_accounts: true })).pool
+        : (await query(answers.transfers, 'get_transfers', { pool: true, all_accounts: true })).pool
       const rows = await listInBlocks(sinceHeight)
       for (const block of new Set(blocks))
         if (block < sinceHeight) rows.push(...(await listInBlocks(block, block)))
@@ -307,11 +286,11 @@ export function createMoneroWallet({
       return [...payments.values()].sort((one, other) => heightOf(one) - heightOf(other) || 0)
     },
 
-    /** All that spends the wallet's money, each once: in blocks from `sinceHeight` on, or in no block. */
+    /** Lists transactions that spend the wallet's money: in blocks from `sinceHeight` on, or in none. */
     async listOutgoing({ sinceHeight }: { readonly sinceHeight: number }): Promise<MoneroOutgoing[]> {
       await refresh()
       const params = { out: true, pending: true, failed: true, all_accounts: true, ...between(sinceHeight) }
-      const answer = await query(transfersAnswer, 'get_transfers', params)
+      const answer = await query(answers.transfers, 'get_transfers', params)
       const found = new Map<string, MoneroOutgoing>()
       for (const [type, state] of OUTGOING_TYPES)
         for (const row of answer[type]) if (!found.has(row.txid)) found.set(row.txid, toOutgoing(row, state))
@@ -319,7 +298,7 @@ export function createMoneroWallet({
     },
 
     /**
-     * Sends and reserves nothing: the next one may use the same inputs.
+     * Signs a transaction, which is neither sent nor are its inputs reserved: the next one may use the same.
      *
      * @throws TypeError for other than 1 to MAX_DESTINATIONS, or amounts that are not 1 to 2^53 - 1
      */
@@ -330,30 +309,18 @@ export function createMoneroWallet({
         if (amountPico < 1n || amountPico > MAX_AMOUNT_PICO)
           throw new TypeError(`"amountPico" expected 1 to ${MAX_AMOUNT_PICO}, got ${amountPico}`)
       await refresh()
-      const answer = await order(transferAnswer, 'transfer', {
-        account_index: ACCOUNT,
-        destinations: destinations.map(({ address, amountPico: amount }) => ({
-          address,
-          amount: Number(amount),
-        })),
-        unlock_time: 0,
-        do_not_relay: true,
-        get_tx_metadata: true,
-      })
+      const payees = destinations.map(({ address, amountPico }) => ({ address, amount: Number(amountPico) }))
+      const options = { unlock_time: 0, do_not_relay: true, get_tx_metadata: true }
+      const params = { account_index: ACCOUNT, destinations: payees, ...options }
+      const prepared = await order(answers.prepared, 'transfer', params)
       const wantedPico = destinations.reduce((sum, { amountPico }) => sum + amountPico, 0n)
-      if (answer.amount !== wantedPico)
-        throw unreadable('transfer', `amount: ${answer.amount} instead of ${wantedPico}`)
-      return {
-        txHash: answer.tx_hash,
-        txMetadata: answer.tx_metadata,
-        feePico: answer.fee,
-        amountPico: answer.amount,
-        keyImages: answer.spent_key_images.key_images,
-      }
+      if (prepared.amountPico !== wantedPico)
+        throw unreadable('transfer', `amount: ${prepared.amountPico} instead of ${wantedPico}`)
+      return prepared
     },
 
     /**
-     * May be repeated.
+     * Sends a prepared transaction; may be repeated.
      *
      * @throws NodeUnreachable if it may or may not have been sent.
      * @throws NodeRefused if it was not taken now: before signing anything else ask findOutgoing and
@@ -364,7 +331,7 @@ export function createMoneroWallet({
       // change counted twice.
       if ((await findOutgoing(txHash)).state === 'confirmed') return
       try {
-        const answer = await order(relayAnswer, 'relay_tx', { hex: txMetadata })
+        const answer = await order(answers.relay, 'relay_tx', { hex: txMetadata })
         if (answer.tx_hash !== txHash) throw unreadable('relay_tx', 'another transaction')
       } catch (error) {
         if (!(error instanceof NodeRefused) || (await findOutgoing(txHash)).state !== 'confirmed') throw error
@@ -374,14 +341,10 @@ export function createMoneroWallet({
       await store().catch(noteLost)
     },
 
-    /**
-     * Asks the daemon; the wallet takes for spent all it sent.
-     *
-     * @returns false if it doesn't trust its daemon
-     */
+    /** Has the wallet ask its daemon what is spent. @returns false if it doesn't trust its daemon */
     async rescanSpent(): Promise<boolean> {
       try {
-        await order(nothingAnswer, 'rescan_spent')
+        await order(answers.nothing, 'rescan_spent')
         return true
       } catch (error) {
         if (error instanceof NodeRefused) return false
@@ -389,27 +352,27 @@ export function createMoneroWallet({
       }
     },
 
-    /** Those of the given key images whose money is spent, in a block or by what this wallet has sent. */
+    /** Returns those of the key images whose money is spent, in a block or by what this wallet has sent. */
     async spentKeyImages(keyImages: readonly string[]): Promise<string[]> {
       await refresh()
       const params = { transfer_type: 'unavailable', account_index: ACCOUNT, verbose: true }
-      const { transfers } = await query(ownOutputsAnswer, 'incoming_transfers', params)
+      const { transfers } = await query(answers.ownOutputs, 'incoming_transfers', params)
       const spent = new Set(transfers.filter((output) => output.spent).map((output) => output.key_image))
       return keyImages.filter((keyImage) => spent.has(keyImage))
     },
 
-    /** `blocksToUnlock`: 0 to 2^53 - 1; whoever sends a piconero with a lock decides it. */
+    /** Reads the balance. `blocksToUnlock`: 0 to 2^53 - 1; anybody can raise it with a locked piconero. */
     async balance(): Promise<{ totalPico: bigint; unlockedPico: bigint; blocksToUnlock: number }> {
       await refresh()
-      const answer = await query(balanceAnswer, 'get_balance', { account_index: ACCOUNT })
+      const answer = await query(answers.balance, 'get_balance', { account_index: ACCOUNT })
       const blocksToUnlock = Math.min(Number(answer.blocks_to_unlock), Number.MAX_SAFE_INTEGER)
       return { totalPico: answer.balance, unlockedPico: answer.unlocked_balance, blocksToUnlock }
     },
 
-    /** balance() also counts what the wallet last saw in the pool, which may be in a block by now. */
+    /** Reads the balance in blocks, in piconero: balance() also counts what was last seen in the pool. */
     async heldInBlocks(): Promise<bigint> {
       await refresh()
-      return (await query(balanceAnswer, 'get_balance', { account_index: ACCOUNT, strict: true })).balance
+      return (await query(answers.balance, 'get_balance', { account_index: ACCOUNT, strict: true })).balance
     },
   }
 }
@@ -423,26 +386,25 @@ const OUTGOING_TYPES = [
   ['failed', 'failed'],
 ] as const satisfies readonly [string, MoneroOutgoingState][]
 
-/** monero-wallet-rpc gives what lies above `min_height`; the first block holds nobody's payment. */
+/** Parameters for blocks `from` to `to`: the wallet gives what lies above `min_height`. */
 function between(from: number, to?: number): Record<string, unknown> {
   if (!Number.isSafeInteger(from) || from < 0)
     throw new TypeError(`"sinceHeight" expected a whole number from 0, got ${from}`)
-  return {
-    filter_by_height: true,
-    min_height: Math.max(0, from - 1),
-    ...omitUndefined({ max_height: to }),
-  }
+  return { filter_by_height: true, min_height: Math.max(0, from - 1), ...omitUndefined({ max_height: to }) }
 }
 
-const keyOf = (row: TransferAnswer): string =>
+const keyOf = (row: answers.TransferRow): string =>
   `${row.txid}/${row.subaddr_index.major}/${row.subaddr_index.minor}`
 
-function addPayment(payments: Map<string, MoneroIncoming>, row: TransferAnswer, inPool: boolean): void {
+/** Adds a row to the payment that it is a part of; a row of another account is left out. */
+function addPayment(payments: Map<string, MoneroIncoming>, row: answers.TransferRow, inPool: boolean): void {
+  const { major, minor } = row.subaddr_index
+  if (major !== ACCOUNT) return
   const key = keyOf(row)
   const before = payments.get(key)
   payments.set(key, {
     txHash: row.txid,
-    ...row.subaddr_index,
+    minor,
     address: row.address,
     amountPico: row.amount + (before?.amountPico ?? 0n),
     ...(inPool ? {} : { height: row.height }),
@@ -453,7 +415,7 @@ function addPayment(payments: Map<string, MoneroIncoming>, row: TransferAnswer, 
   })
 }
 
-function toOutgoing(row: TransferAnswer, state: MoneroOutgoingState): MoneroOutgoing {
+function toOutgoing(row: answers.TransferRow, state: MoneroOutgoingState): MoneroOutgoing {
   return {
     txHash: row.txid,
     state,

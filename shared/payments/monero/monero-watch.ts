@@ -25,14 +25,15 @@ import type { MoneroIncoming } from './monero-wallet.ts'
 const LOST_AFTER_BLOCKS = 5
 const UNLOCKED_AT_ONCE = 500
 
-/** Whoever asks before it begins gets the same look. @throws NodeUnreachable, NodeRefused */
+/** Looks at the whole wallet; whoever asks before it begins shares it. @throws NodeUnreachable, NodeRefused */
 export const shareLook = (ctx: MoneroContext): Promise<Look> =>
   ctx.monero.shareLook('', () => lookAtWallet(ctx))
 
+/** Compares the wallet's sends with the database, records what came in, and what it no longer shows. */
 async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   const coin = await ctx.coins.findCoin('xmr')
   const height = await readHeight(ctx, coin)
-  const isAtOne = (await compareOutgoing(ctx, coin, height)) !== undefined
+  const isAgreed = (await compareOutgoing(ctx, coin, height)) !== undefined
   const sinceHeight = firstCompared(coin, height)
   const underWay = await listUnderWay(ctx, height)
   const blocks = underWay.flatMap(({ height: block }) => block ?? [])
@@ -40,15 +41,15 @@ async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   const isPoolRead = troubles.length === 0
   const found = await readFound(ctx, incoming, height)
   troubles.push(...(await recordPayments(ctx, await leaveOutKnown(ctx, found))))
-  // A wallet that is not what the database knows may have been restored, and lack what it has not found again
-  // yet.
-  const settled = isAtOne ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
+  // A wallet that does not agree may have been restored, and not have found everything again yet.
+  const settled = isAgreed ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
   if (isPoolRead) await recordLosses(ctx, [...underWay, ...settled], found, height)
   if (coin !== undefined && coin.treasury_address === undefined)
     await ctx.coins.noteTreasury('xmr', { treasury_address: await ctx.monero.wallet.primaryAddress() })
-  return { troubles, seen: isAtOne && troubles.length === 0 ? { height } : {} }
+  return { troubles, seen: isAgreed && troubles.length === 0 ? { height } : {} }
 }
 
+/** Lists what came in; without the pool, and with a trouble, if that has too much for one answer. */
 async function listIncoming(ctx: MoneroContext, sinceHeight: number, blocks: readonly number[] = []) {
   const { wallet } = ctx.monero
   try {
@@ -56,31 +57,25 @@ async function listIncoming(ctx: MoneroContext, sinceHeight: number, blocks: rea
   } catch (error) {
     if (!(error instanceof AnswerTooLong)) throw error
     // What is in the pool is not seen until it is in a block: nothing may expire or be lost meanwhile.
-    return {
-      incoming: await wallet.listIncoming({ sinceHeight, blocks, withoutPool: true }),
-      troubles: [error.message],
-    }
+    const incoming = await wallet.listIncoming({ sinceHeight, blocks, withoutPool: true })
+    return { incoming, troubles: [error.message] }
   }
 }
 
-/** Not confirmed yet, and locked ones whose lock has ended: what a look has to find again. */
+/** Lists payments that a look has to find again: not confirmed yet, or locked with a lock that has ended. */
 async function listUnderWay(ctx: MoneroContext, height: number): Promise<PaymentRecord[]> {
   const seen = await ctx.invoices.listUnderWay('xmr')
   const waiting = seen.filter(({ waits_for_rate: waits }) => waits !== true)
   return [...waiting, ...(await ctx.invoices.listUnlocked('xmr', height, nowSeconds(ctx), UNLOCKED_AT_ONCE))]
 }
 
-export async function countPayments(
-  ctx: MoneroContext,
-  sinceHeight: number,
-  height: number,
-  findings: Findings,
-): Promise<void> {
-  const { incoming } = await listIncoming(ctx, sinceHeight)
+/** Gives `findings` the payments from a height on, and what came to addresses without an invoice. */
+export async function countPayments(ctx: MoneroContext, from: number, height: number, findings: Findings) {
+  const { incoming } = await listIncoming(ctx, from)
   const found = await readFound(ctx, incoming, height)
   for (const payment of found) await findings.count(payment)
   const counted = new Set(found.map(({ addressIndex }) => addressIndex))
-  const strays = incoming.filter(({ major, minor }) => major === 0 && minor > 0 && !counted.has(minor))
+  const strays = incoming.filter(({ minor }) => minor > 0 && !counted.has(minor))
   for (const [address, parts] of Map.groupBy(strays, (payment) => payment.address)) {
     const sumPico = parts.reduce((sum, { amountPico }) => sum + amountPico, 0n)
     if (sumPico >= dustThreshold('xmr'))
@@ -88,16 +83,16 @@ export async function countPayments(
   }
 }
 
+/** Returns what came to invoices' addresses, above dust, as payments. */
 async function readFound(ctx: MoneroContext, incoming: readonly MoneroIncoming[], height: number) {
   const dust = dustThreshold('xmr')
-  const payments = incoming.filter(({ major, amountPico }) => major === 0 && amountPico >= dust)
+  const payments = incoming.filter(({ amountPico }) => amountPico >= dust)
   const invoices = await ctx.invoices.findByAddresses('xmr', [...new Set(payments.map(({ minor }) => minor))])
   const byIndex = new Map(invoices.map((invoice) => [invoice.address_index, invoice]))
-  const now = nowSeconds(ctx)
   return payments.flatMap((payment) => {
     const invoice = byIndex.get(payment.minor)
     // Another wallet has addresses with the same indexes.
-    return invoice?.address !== payment.address ? [] : [toSeen(ctx, payment, invoice, height, now)]
+    return invoice?.address !== payment.address ? [] : [toSeen(ctx, payment, invoice, height)]
   })
 }
 
@@ -106,24 +101,15 @@ function toSeen(
   payment: MoneroIncoming,
   invoice: InvoiceRecord,
   height: number,
-  now: number,
 ): SeenPayment {
-  const {
-    txHash: tx,
-    minor: addressIndex,
-    amountPico: amountRaw,
-    confirmations,
-    unlockTime,
-    inPool,
-    doubleSpendSeen,
-  } = payment
-  const isLocked = isLockedAt(unlockTime, height, now)
+  const { confirmations, unlockTime, inPool, doubleSpendSeen } = payment
+  const isLocked = isLockedAt(unlockTime, height, nowSeconds(ctx))
   const isDeep = confirmations >= MONERO_FACTS.requiredConfirmations(invoice, ctx.config.monero.confirmations)
   return {
     coin: 'xmr',
-    tx,
-    addressIndex,
-    amountRaw,
+    tx: payment.txHash,
+    addressIndex: payment.minor,
+    amountRaw: payment.amountPico,
     confirmations,
     isConfirmed: isDeep && !inPool && !doubleSpendSeen && !isLocked,
     ...omitUndefined({ height: payment.height }),
@@ -139,26 +125,23 @@ const isLockedAt = (unlockTime: bigint, height: number, nowSeconds: number): boo
 
 const KNOWN_BATCH = 1_000
 
+/** Returns the payments that aren't on record, or say something new. */
 async function leaveOutKnown(ctx: MoneroContext, found: readonly SeenPayment[]): Promise<SeenPayment[]> {
-  const known = await readKnown(ctx, found)
+  const known = new Map<string, PaymentRecord>()
+  const txs = [...new Set(found.map(({ tx }) => tx))]
+  for (let start = 0; start < txs.length; start += KNOWN_BATCH)
+    for (const record of await ctx.invoices.listPaymentsByTx('xmr', txs.slice(start, start + KNOWN_BATCH)))
+      known.set(keyOf(record), record)
   return found.filter((payment) => {
     const record = known.get(keyOfFound(payment))
     return record === undefined || isNews(payment, record)
   })
 }
 
-async function readKnown(ctx: MoneroContext, found: readonly SeenPayment[]) {
-  const known = new Map<string, PaymentRecord>()
-  const txs = [...new Set(found.map(({ tx }) => tx))]
-  for (let start = 0; start < txs.length; start += KNOWN_BATCH)
-    for (const payment of await ctx.invoices.listPaymentsByTx('xmr', txs.slice(start, start + KNOWN_BATCH)))
-      known.set(keyOf(payment), payment)
-  return known
-}
-
 const keyOf = (payment: PaymentRecord): string => `${payment.tx}:${payment.address_index}`
 const keyOfFound = ({ tx, addressIndex }: SeenPayment): string => `${tx}:${addressIndex}`
 
+/** Whether a payment that was found says more than its record. */
 function isNews(found: SeenPayment, record: PaymentRecord): boolean {
   if (record.amount_raw !== String(found.amountRaw)) return true
   const isMoved = found.height !== undefined && record.height !== found.height
@@ -197,7 +180,6 @@ async function recordLosses(
   }
   ctx.monero.missing = missing
   if (lost.length === 0) return
-  // An address that the wallet has not got is one that it cannot see.
   const highest = lost.reduce((most, { address_index: index }) => Math.max(most, index), 0)
   if (!(await ctx.monero.wallet.hasAddress(highest)))
     throw new NodeUnreachable(
@@ -209,12 +191,11 @@ async function recordLosses(
     if (payment.state !== 'settled' || !foreign.has(payment.address_index)) await recordLoss(ctx, payment)
 }
 
-/** Addresses that are not this wallet's: what came to another, this one cannot see. */
+/** Returns the indexes at which our address is another wallet's: this one can't see what came there. */
 async function listForeign(ctx: MoneroContext, payments: readonly PaymentRecord[]): Promise<Set<number>> {
   const indexes = [...new Set(payments.map(({ address_index: index }) => index))]
-  const [stored, own] = await Promise.all([
-    ctx.coins.listAddresses('xmr', indexes),
-    ctx.monero.wallet.listAddresses(indexes),
-  ])
-  return new Set(stored.filter(({ index, address }) => own.get(index) !== address).map(({ index }) => index))
+  const stored = await ctx.coins.listAddresses('xmr', indexes)
+  const ownAddresses = await ctx.monero.wallet.listAddresses(indexes)
+  const foreign = stored.filter(({ index, address }) => ownAddresses.get(index) !== address)
+  return new Set(foreign.map(({ index }) => index))
 }

@@ -6,13 +6,12 @@ import { encodeNanoAddress } from '../../crypto/nano-address.ts'
 import { isEpochBlock, workRootOf, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
-import type { NanoAccountInfo, NanoBlockInfo } from './nano-rpc.ts'
+import type { NanoBlockInfo } from './nano-rpc.ts'
 
-/**
- * The recovery rule, for one account: its chain as the node has it decides, in normal work and in a
- * reconciliation alike. A block on record that is confirmed there is confirmed, whatever it was called. One
- * whose place a confirmed block has, or whose money another one has received, is replaced, and all that was
- * built on it. What stands on record after the chain's last block is published again.
+/*
+ * The recovery rule (docs/architecture.md) for one account: its chain as the node has it decides, in
+ * normal work and in a reconciliation alike. A block on record whose place a confirmed block has, or whose
+ * money another one has received, is replaced, and all that was built on it.
  */
 
 export type OwnAccount = Pick<NanoAccount, 'index' | 'address'>
@@ -26,26 +25,20 @@ export interface UnknownBlock {
 }
 
 export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
-  /** @returns false: leave it, and all after it. @throws NodeUnreachable: it has to be waited for */
+  /** Whether to put a block on record; if not, the account's work ends. @throws NodeUnreachable to wait */
   accepts(unknown: UnknownBlock): Promise<boolean>
   readonly treasury: string | undefined
 }
 
-export interface SettledAccount {
-  readonly info: NanoAccountInfo | undefined
-  /** On record and not confirmed in the chain, in the order of the chain: to be published and waited for. */
-  readonly due: readonly TransferRecord[]
-}
-
 /**
- * @returns undefined if `adopter` rejects a block that isn't on record.
+ * Applies the recovery rule to an account: confirms, replaces, reinstates and adopts blocks on record as
+ * its chain has them.
+ *
+ * @returns `due`: blocks on record that are not confirmed, in the order of the chain, to be published and
+ *   waited for; undefined if `adopter` does not accept a block that isn't on record
  * @throws NodeUnreachable, NodeRefused
  */
-export async function settleAccount(
-  ctx: NanoContext,
-  account: OwnAccount,
-  adopter: Adopter,
-): Promise<SettledAccount | undefined> {
+export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopter: Adopter) {
   // The node first and then the database: whatever the node has of ours was stored before it was published.
   const info = await ctx.nano.rpc.accountInfo(account.address)
   const { tail, balanceRaw } =
@@ -81,7 +74,7 @@ interface ChainBlock {
   readonly record: TransferRecord | undefined
 }
 
-/** After its last block that is on record as confirmed, the oldest first; and the balance before that. */
+/** Reads an account's blocks after the last that is on record as confirmed, and the balance before them. */
 async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string) {
   const tail: ChainBlock[] = []
   for (let hash = frontier; hash !== ZERO_HASH;) {
@@ -90,27 +83,20 @@ async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string)
       return { tail, balanceRaw: BigInt((JSON.parse(record.signed) as NanoBlock).balance) }
     const found = await ctx.nano.rpc.blockInfo(hash)
     if (found?.block === undefined || found.account !== account.address)
-      throw new NodeUnreachable(
-        `the node does not have block ${hash} of account ${account.index} as a block of that account`,
-      )
+      throw new NodeUnreachable(`block ${hash} is not one of account ${account.index} at the node`)
     tail.unshift({ found, block: found.block, record })
     hash = found.block.previous
   }
   return { tail, balanceRaw: 0n }
 }
 
-/**
- * The transfer with this transaction, if it is ours. An unknown transaction may halt the coin, so a first
- * miss is confirmed by a read from the current primary.
- */
+/** Finds our transfer; a first miss is read again from the primary, since it may halt the coin. */
 async function findOwnTransfer(ctx: NanoContext, tx: string): Promise<TransferRecord | undefined> {
-  return (
-    (await ctx.payouts.findTransferByTx('xno', tx)) ??
-    ctx.payouts.findTransferByTx('xno', tx, { surely: true })
-  )
+  const found = await ctx.payouts.findTransferByTx('xno', tx)
+  return found ?? ctx.payouts.findTransferByTx('xno', tx, { surely: true })
 }
 
-/** Every other block on record in the block's place gives way to `tx`, the last of those built on it first. */
+/** Replaces every other block on record in the block's place, which `tx` has; those built on it first. */
 async function supersede(
   ctx: NanoContext,
   account: OwnAccount,
@@ -144,7 +130,7 @@ export async function yieldToReceiver(ctx: NanoContext, account: OwnAccount, blo
   return true
 }
 
-/** None if `tx` has the place. */
+/** Finds the last block on record at or after a place, each built on the one before; none after `tx`. */
 async function findLastBuiltOn(ctx: NanoContext, account: OwnAccount, place: string, tx: string) {
   let last: TransferRecord | undefined
   for (let next = await findOnPlace(ctx, account, place); next !== undefined && next.tx !== tx;) {
@@ -154,24 +140,27 @@ async function findLastBuiltOn(ctx: NanoContext, account: OwnAccount, place: str
   return last
 }
 
+/** Notes that a block on record is confirmed in the chain, whatever it was called. */
 async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, record: TransferRecord) {
   if (record.state === 'replaced')
     await reinstateTransfer(ctx, record, { account_index: account.index, previous: placeOf(block) })
   else {
-    // Whoever published it may have died before that was known.
+    // The process that published it may have died before it noted that.
     await moveTransfers(ctx, [record], ['signed', 'held'], 'sent')
     await moveTransfers(ctx, [record], ['sent'], 'confirmed')
   }
 }
 
+/** Puts a confirmed block on record that is not; what it received for an invoice is counted as a payment. */
 async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter) {
   const { index } = account
   const isSweep =
     account.address !== adopter.treasury && change < 0n && encodeNanoAddress(block.link) === adopter.treasury
-  const kind = change === 0n ? 'other' : change > 0n ? 'receive' : isSweep ? 'sweep' : 'payout'
+  let kind: 'other' | 'receive' | 'sweep' | 'payout' = isSweep ? 'sweep' : 'payout'
+  if (change >= 0n) kind = change > 0n ? 'receive' : 'other'
   const tx = block.link.toLowerCase()
   const isPayment = kind === 'receive' && index !== TREASURY_INDEX
-  // Its source is on no list any more, so nobody else will find it.
+  // The send is no longer listed as receivable, so no look will find it.
   const seen = { coin: 'xno', tx, addressIndex: index, amountRaw: change, confirmations: 1 } as const
   const payment = isPayment ? await adopter.count({ ...seen, isConfirmed: true }) : undefined
   await adopter.adopt({
@@ -192,7 +181,7 @@ export const placeOf = (block: Pick<NanoBlock, 'account' | 'previous'>): string 
 
 const publicKeyOf = ({ address }: OwnAccount): string => placeOf({ account: address, previous: ZERO_HASH })
 
-/** For the first block of an account on older records, too. */
+/** Finds the block on record in a place, also an account's first one as older versions stored it. */
 async function findOnPlace(ctx: NanoContext, account: OwnAccount, place: string) {
   const found = await ctx.payouts.findSuccessor(account.index, place)
   if (found !== undefined || place !== publicKeyOf(account)) return found
@@ -202,6 +191,6 @@ async function findOnPlace(ctx: NanoContext, account: OwnAccount, place: string)
 
 export const accountOf = ({ signed }: TransferRecord): string => (JSON.parse(signed) as NanoBlock).account
 
-/** False for one of the same index of another seed. */
+/** Whether a transfer is a block of this account, and not of another seed's with the same index. */
 export const isOfAccount = (transfer: TransferRecord, { address }: Pick<NanoAccount, 'address'>): boolean =>
   accountOf(transfer) === address

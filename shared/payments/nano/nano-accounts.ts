@@ -5,18 +5,17 @@ import { NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers } from '../payout-service.ts'
 import { OPEN_TRANSFERS } from '../payout.ts'
 import type { Findings } from '../reconcile.ts'
-import { accountOf, isOfAccount, settleAccount, type Adopter, type OwnAccount } from './nano-account.ts'
+import { accountOf, isOfAccount, settleAccount, type Adopter } from './nano-account.ts'
 import type { NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 
-/**
- * What a reconciliation of Nano reads: the chains of all accounts ever made, of this seed and of earlier
- * ones.
- */
-
 const PAGE = 1_000
 
-/** @throws NodeUnreachable: what was put on record stays; it may be run again */
+/**
+ * Reads the chains of all accounts ever made, of this seed and of earlier ones, into `findings`.
+ *
+ * @throws NodeUnreachable: what was put on record stays; it may be run again
+ */
 export async function reconcileAccounts(ctx: NanoContext, findings: Findings): Promise<WalletState> {
   const wallet = ctx.nano.wallet()
   const { cemented } = await ctx.nano.rpc.blockCount()
@@ -29,26 +28,18 @@ export async function reconcileAccounts(ctx: NanoContext, findings: Findings): P
       return Promise.resolve(true)
     },
   }
-  const highest = Math.max(
-    readIndexFile(wallet.indexFile).highest,
-    await ctx.coins.highestIndex('xno'),
-    wallet.treasury.index,
-  )
+  const known = [readIndexFile(wallet.indexFile).highest, await ctx.coins.highestIndex('xno')]
+  const highest = Math.max(...known, wallet.treasury.index)
   for (let from = wallet.treasury.index; from <= highest; from += PAGE)
-    await reconcilePage(ctx, from, Math.min(from + PAGE - 1, highest), adopter, findings)
+    await settlePage(ctx, from, Math.min(from + PAGE - 1, highest), adopter, findings)
   await settleForeign(ctx, adopter)
   const { address } = wallet.treasury
   const totalRaw = (await ctx.nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
   return { address, height: cemented, totalRaw }
 }
 
-async function reconcilePage(
-  ctx: NanoContext,
-  from: number,
-  to: number,
-  adopter: Adopter,
-  findings: Findings,
-): Promise<void> {
+/** Reads the chains of the accounts `from` to `to`, and notes money at those without an invoice. */
+async function settlePage(ctx: NanoContext, from: number, to: number, adopter: Adopter, findings: Findings) {
   const { rpc } = ctx.nano
   const { keys, treasury } = ctx.nano.wallet()
   const indexes = Array.from({ length: to - from + 1 }, (_, step) => from + step)
@@ -96,8 +87,8 @@ async function reconcilePage(
 const MOST_FOREIGN = 10_000
 
 /**
- * No sender looks at them any more. What is neither in the chain nor replaced may still come into it: the
- * operator is told.
+ * Settles the chains of other seeds' accounts that have open transfers, which no sender does. Marks as
+ * foreign, and logs, what is neither in the chain nor replaced: it may still come into the chain.
  */
 async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> {
   const { keys } = ctx.nano.wallet()
@@ -106,19 +97,15 @@ async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> 
     const { account_index: index } = transfer
     return index !== undefined && !isOfAccount(transfer, keys.deriveAccount(index))
   })
-  const accounts = new Map<string, OwnAccount>()
-  for (const transfer of foreign)
-    accounts.set(accountOf(transfer), { index: transfer.account_index ?? 0, address: accountOf(transfer) })
-  for (const account of accounts.values()) await settleAccount(ctx, account, adopter)
+  for (const [address, [transfer]] of Map.groupBy(foreign, accountOf))
+    await settleAccount(ctx, { index: transfer?.account_index ?? 0, address }, adopter)
   for (const { _id } of foreign) {
     const transfer = await ctx.payouts.findTransfer(_id)
     if (transfer === undefined || !OPEN_TRANSFERS.some((state) => state === transfer.state)) continue
     await ctx.payouts.setForeign(_id)
     const reason = 'it is of an account of another seed, and not in its chain'
     await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', reason)
-    ctx.log.error(
-      { transfer_id: _id, block: transfer.tx, payout_ids: transfer.payout_ids },
-      'a block of another seed is put aside for the operator: it is not in the chain, and may still come into it',
-    )
+    const about = { transfer_id: _id, block: transfer.tx, payout_ids: transfer.payout_ids }
+    ctx.log.error(about, 'a block of another seed is not in the chain, and may still come into it')
   }
 }

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { parseNanoAddress } from '../../crypto/nano-address.ts'
-import { MAX_RAW } from './nano-blocks.ts'
+import { MAX_RAW, ZERO_HASH } from './nano-blocks.ts'
 
-/** Protocol 21: every scalar is text, an empty list or object is empty text, and a key may be missing. */
+/** What a Nano node answers: scalars are text, an empty list or object is empty text, keys may be missing. */
 
-const raw = z
+export const raw = z
   .string()
   .regex(/^(?:0|[1-9][0-9]{0,38})$/, 'expected raw')
   .transform((text) => BigInt(text))
@@ -14,9 +14,10 @@ const count = z
   .string()
   .regex(/^(?:0|[1-9][0-9]{0,14})$/, 'expected a count')
   .transform(Number)
-const hash = z.string().regex(/^[0-9A-F]{64}$/, 'expected a hash')
+export const hash = z.string().regex(/^[0-9A-F]{64}$/, 'expected a hash')
+const hashOrZero = hash.transform((text) => (text === ZERO_HASH ? undefined : text))
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
-const address = z.string().transform((text, context) => {
+export const address = z.string().transform((text, context) => {
   const parsed = parseNanoAddress(text)
   if (parsed !== undefined) return parsed.address
   context.addIssue({ code: 'custom', message: 'expected an address' })
@@ -24,6 +25,7 @@ const address = z.string().transform((text, context) => {
 })
 const shortText = z.string().max(200)
 
+/** An object, as a map; empty text is an empty one. */
 function entriesOf<Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(key: Key, value: Value) {
   return z.union([
     z.literal('').transform(() => new Map<never, never>()),
@@ -37,23 +39,34 @@ const listOf = <Item extends z.ZodType>(item: Item) =>
 export const refusal = z.object({ error: z.string() })
 
 const receivables = entriesOf(hash, raw)
-export const receivableAnswer = z.object({ blocks: receivables })
-export const accountsReceivableAnswer = z.object({ blocks: entriesOf(z.string(), receivables) })
+export const receivable = z.object({ blocks: receivables })
+export const accountsReceivable = z.object({ blocks: entriesOf(z.string(), receivables) })
 
-export const accountsFrontiersAnswer = z.object({
-  frontiers: entriesOf(z.string(), hash).optional(),
-  errors: entriesOf(z.string(), z.string()).optional(),
+export const accountsFrontiers = z.object({
+  frontiers: entriesOf(z.string(), hash).default(new Map()),
+  errors: entriesOf(z.string(), z.string()).default(new Map()),
 })
 
-export const accountInfoAnswer = z.object({
-  frontier: hash,
-  balance: raw,
-  block_count: count,
-  representative: address,
-  confirmed_balance: raw,
-  confirmed_height: count,
-  confirmed_frontier: hash,
-})
+export const accountInfo = z
+  .object({
+    frontier: hash,
+    balance: raw,
+    block_count: count,
+    representative: address,
+    confirmed_balance: raw,
+    confirmed_height: count,
+    confirmed_frontier: hashOrZero,
+  })
+  .transform((account) => ({
+    /** The last block, confirmed or not; height, balance and representative are as of it. */
+    frontier: account.frontier,
+    height: account.block_count,
+    balanceRaw: account.balance,
+    representative: account.representative,
+    confirmedFrontier: account.confirmed_frontier,
+    confirmedHeight: account.confirmed_height,
+    confirmedBalanceRaw: account.confirmed_balance,
+  }))
 
 const stateBlock = z.object({
   type: z.literal('state'),
@@ -68,23 +81,39 @@ const stateBlock = z.object({
 /** Blocks of the kinds that were made before 2018; their fields differ. */
 const oldBlock = z.object({ type: z.enum(['open', 'send', 'receive', 'change']) }).transform(() => undefined)
 
-const block = z.object({
-  block_account: address,
-  amount: raw.optional(),
-  balance: raw,
-  height: count,
-  successor: hash,
-  confirmed: flag,
-  contents: z.union([stateBlock, oldBlock]),
-  subtype: shortText.optional(),
-  receive_hash: hash.optional(),
-})
-export type BlockFields = z.output<typeof block>
-export const blocksInfoAnswer = z.object({ blocks: entriesOf(hash, block), blocks_not_found: listOf(hash) })
+const block = z
+  .object({
+    block_account: address,
+    amount: raw.optional(),
+    balance: raw,
+    height: count,
+    successor: hashOrZero,
+    confirmed: flag,
+    contents: z.union([stateBlock, oldBlock]),
+    subtype: shortText.optional(),
+    receive_hash: hashOrZero.optional(),
+  })
+  .transform(({ height, successor, confirmed, subtype, ...fields }) => ({
+    account: fields.block_account,
+    /** What was sent or received; undefined if the node no longer has the block before. */
+    amountRaw: fields.amount,
+    balanceRaw: fields.balance,
+    height,
+    successor,
+    confirmed,
+    /** `send`, `receive`, `change` or `epoch`; undefined for a block older than state blocks. */
+    subtype,
+    /** Undefined for a block older than state blocks. */
+    block: fields.contents,
+    /** Of a send: the block that received it; undefined while there is none. */
+    receivedBy: fields.receive_hash,
+  }))
+export type Block = z.output<typeof block>
+export const blocksInfo = z.object({ blocks: entriesOf(hash, block), blocks_not_found: listOf(hash) })
 
-export const processAnswer = z.object({ hash })
+export const process = z.object({ hash })
 
-export const workAnswer = z.object({
+export const work = z.object({
   work: z
     .string()
     .regex(/^[0-9a-fA-F]{1,16}$/, 'expected work')
@@ -95,25 +124,14 @@ const difficulty = z
   .string()
   .regex(/^[0-9a-f]{16}$/, 'expected a difficulty')
   .transform((text) => BigInt(`0x${text}`))
-export const activeDifficultyAnswer = z.object({
-  network_minimum: difficulty,
-  network_receive_minimum: difficulty,
-})
+export const activeDifficulty = z.object({ network_minimum: difficulty, network_receive_minimum: difficulty })
 
-export const versionAnswer = z.object({ network: shortText })
+export const version = z.object({ network: shortText })
 /** By address and port; or their list, as older nodes give it. */
-export const peersAnswer = z.object({
-  peers: z.union([
-    entriesOf(z.string(), z.unknown()),
-    z.array(z.string()).transform((list) => new Set(list)),
-  ]),
+export const peers = z.object({
+  peers: z.union([entriesOf(z.string(), z.unknown()), z.array(z.string()).transform((all) => new Set(all))]),
 })
-export const telemetryAnswer = z.object({ cemented_count: count })
+export const telemetry = z.object({ cemented_count: count })
 
 /** `pruned` is there only if the node prunes its ledger. */
-export const blockCountAnswer = z.object({
-  count,
-  unchecked: count,
-  cemented: count,
-  pruned: count.optional(),
-})
+export const blockCount = z.object({ count, unchecked: count, cemented: count, pruned: count.optional() })

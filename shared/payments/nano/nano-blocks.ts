@@ -44,6 +44,13 @@ const SIGNATURE = /^[0-9A-F]{128}$/
 const WORK = /^[0-9a-f]{16}$/
 const RAW = /^(?:0|[1-9][0-9]{0,38})$/
 
+/** A send that waits to be received. */
+export interface NanoReceivable {
+  readonly hash: string
+  readonly amountRaw: bigint
+}
+
+/** What the next block of an account is built on. */
 export interface NanoAccountState {
   readonly account: string
   readonly frontier: string | undefined
@@ -52,11 +59,8 @@ export interface NanoAccountState {
   readonly representative: string
 }
 
-/** The first block opens the account (subtype `open`). The amount is exactly the send's. @throws TypeError */
-export function buildReceive(
-  state: NanoAccountState,
-  send: { readonly hash: string; readonly amountRaw: bigint },
-): UnsignedNanoBlock {
+/** Builds a block that receives exactly a send's amount; an account's first opens it. @throws TypeError */
+export function buildReceive(state: NanoAccountState, send: NanoReceivable): UnsignedNanoBlock {
   assertHash('send.hash', send.hash)
   if (send.hash === ZERO_HASH) throw new TypeError('"send.hash" expected the hash of a block, got 64 zeros')
   assertAmount('send.amountRaw', send.amountRaw)
@@ -65,46 +69,36 @@ export function buildReceive(
   return buildBlock(state, state.balanceRaw + send.amountRaw, send.hash)
 }
 
-/** @throws TypeError if the account has no block yet, or for an amount, address or hash that is bad */
+/** Builds a send. @throws TypeError if the account has no block, or too little, or a field is bad */
 export function buildSend(
   state: NanoAccountState,
   payment: { readonly destination: string; readonly amountRaw: bigint },
 ): UnsignedNanoBlock {
-  assertOpened(state)
+  if (state.frontier === undefined)
+    throw new TypeError('"state.frontier" expected a hash: the account has no block yet')
   assertAmount('payment.amountRaw', payment.amountRaw)
   assertRaw('state.balanceRaw', state.balanceRaw)
-  if (payment.amountRaw > state.balanceRaw) {
-    throw new TypeError(
-      `"payment.amountRaw" expected at most the balance, ${state.balanceRaw} raw, got ${payment.amountRaw}`,
-    )
-  }
-  return buildBlock(
-    state,
-    state.balanceRaw - payment.amountRaw,
-    publicKeyOf('payment.destination', payment.destination),
-  )
+  const { amountRaw } = payment
+  if (amountRaw > state.balanceRaw)
+    throw new TypeError(`"payment.amountRaw" expected at most ${state.balanceRaw} raw, got ${amountRaw}`)
+  const link = publicKeyOf('payment.destination', payment.destination)
+  return buildBlock(state, state.balanceRaw - amountRaw, link)
 }
 
+/** Builds the block that follows a state. @throws TypeError for a bad field */
 function buildBlock(state: NanoAccountState, balanceRaw: bigint, link: string): UnsignedNanoBlock {
+  const { account, frontier: previous = ZERO_HASH, representative } = state
   assertRaw('balanceRaw', balanceRaw)
-  const previous = state.frontier ?? ZERO_HASH
   assertHash('state.frontier', previous)
-  publicKeyOf('state.account', state.account)
-  publicKeyOf('state.representative', state.representative)
-  return {
-    type: 'state',
-    account: state.account,
-    previous,
-    representative: state.representative,
-    balance: balanceRaw.toString(),
-    link,
-  }
+  publicKeyOf('state.account', account)
+  publicKeyOf('state.representative', representative)
+  return { type: 'state', account, previous, representative, balance: balanceRaw.toString(), link }
 }
 
 /**
- * What is signed: Blake2b, 32 bytes, of preamble, account, previous, representative, balance (16 bytes, big
- * endian) and link, 176 bytes together (docs.nano.org, Blocks specifications, "Block format"). 64 upper-case
- * hex characters.
+ * Hashes a block, which is what is signed: Blake2b, 32 bytes, of preamble, account, previous,
+ * representative, balance (16 bytes, big endian) and link, 176 bytes together (docs.nano.org, Blocks
+ * specifications, "Block format"). 64 upper-case hex characters.
  *
  * @throws TypeError
  */
@@ -125,22 +119,19 @@ export function hashNanoBlock(block: UnsignedNanoBlock): string {
   return bytesToHex(blake2b(hexToBytes(hex.join('')), { dkLen: 32 })).toUpperCase()
 }
 
-/** Epoch blocks are signed by the network's key instead. @throws TypeError */
+/** Whether the account's key signed a block; the network's key signs epoch blocks. @throws TypeError */
 export function isSignedByAccount(block: UnsignedNanoBlock & { readonly signature: string }): boolean {
   if (!SIGNATURE.test(block.signature))
     throw new TypeError('"block.signature" expected 128 upper-case hex characters')
-  return verify(
-    hexToBytes(block.signature),
-    hexToBytes(hashNanoBlock(block)),
-    hexToBytes(publicKeyOf('block.account', block.account)),
-  )
+  const publicKey = hexToBytes(publicKeyOf('block.account', block.account))
+  return verify(hexToBytes(block.signature), hexToBytes(hashNanoBlock(block)), publicKey)
 }
 
 /**
- * Ed25519 with Blake2b-512 in the place of SHA-512 (docs.nano.org, Signing), by the nodes' own equation: no
- * cofactor, public keys of small order, an S below 2^253 and not reduced. RFC 8032 refuses such signatures,
- * and whoever went by it would not see money that the network has confirmed. Source: ed25519_sign_open in
- * ed25519-donna's ed25519.c.
+ * Verifies a signature: Ed25519 with Blake2b-512 in the place of SHA-512 (docs.nano.org, Signing), by the
+ * nodes' own equation: no cofactor, public keys of small order, an S below 2^253 and not reduced. RFC 8032
+ * refuses such signatures, and whoever went by it would not see money that the network has confirmed.
+ * Source: ed25519_sign_open in ed25519-donna's ed25519.c.
  */
 function verify(signature: Uint8Array, message: Uint8Array, publicKey: Uint8Array): boolean {
   const { Point } = ed25519
@@ -160,27 +151,18 @@ function verify(signature: Uint8Array, message: Uint8Array, publicKey: Uint8Arra
 export const isEpochBlock = (block: Pick<UnsignedNanoBlock, 'link'>): boolean =>
   EPOCH_LINKS.includes(block.link)
 
-/** The block before, or the account's public key for its first block. 64 upper-case hex characters. */
+/** What a block's work is made for, 64 upper-case hex: the block before, or the account's public key. */
 export const workRootOf = (block: Pick<UnsignedNanoBlock, 'account' | 'previous'>): string =>
   block.previous === ZERO_HASH ? publicKeyOf('block.account', block.account) : block.previous
 
+/** The live network's, about 2^29 and 2^23 hashes; none asks for more (docs.nano.org, Work generation). */
+export const LIVE_WORK_THRESHOLDS = { send: 0xfffffff800000000n, receive: 0xfffffe0000000000n }
 /** A change needs as much as a send, an open as much as a receive. */
-export interface NanoWorkThresholds {
-  readonly send: bigint
-  readonly receive: bigint
-}
+export type NanoWorkThresholds = Readonly<typeof LIVE_WORK_THRESHOLDS>
 
 /**
- * The live network's, about 2^29 and 2^23 hashes; none asks for more (docs.nano.org, Work generation, epoch
- * 2).
- */
-export const LIVE_WORK_THRESHOLDS: NanoWorkThresholds = {
-  send: 0xfffffff800000000n,
-  receive: 0xfffffe0000000000n,
-}
-
-/**
- * Blake2b, 8 bytes, of work (8 bytes, little endian) and root (32 bytes), read little endian.
+ * The value of work for a root, to be compared with a threshold: Blake2b, 8 bytes, of work (8 bytes,
+ * little endian) and root (32 bytes), read little endian.
  *
  * @throws TypeError
  */
@@ -194,6 +176,7 @@ export function workValue(root: string, work: string): bigint {
   return new DataView(digest.buffer, digest.byteOffset).getBigUint64(0, true)
 }
 
+/** The public key of an address, 64 upper-case hex characters. @throws TypeError if it isn't one */
 function publicKeyOf(name: string, address: string): string {
   const parsed = parseNanoAddress(address)
   // The other spelling is refused too: a block is stored and compared as text.
@@ -201,12 +184,7 @@ function publicKeyOf(name: string, address: string): string {
   return parsed.publicKey
 }
 
-function assertOpened(state: NanoAccountState): void {
-  if (state.frontier === undefined)
-    throw new TypeError('"state.frontier" expected a hash: the account has no block yet')
-}
-
-function assertHash(name: string, value: string): void {
+export function assertHash(name: string, value: string): void {
   if (!HASH.test(value)) throw new TypeError(`"${name}" expected 64 upper-case hex characters`)
 }
 

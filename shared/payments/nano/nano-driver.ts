@@ -1,10 +1,13 @@
+import { setImmediate } from 'node:timers/promises'
+import { ADDRESS_POOL } from '../../foundation/limits.ts'
+import type { AddressSource } from '../address-pool.ts'
+import { dustThreshold } from '../coin.ts'
 import { noteProblem } from '../coin-round.ts'
 import type { CoinDriver } from '../driver.ts'
 import { reconcileAccounts } from './nano-accounts.ts'
 import { nanoHoldings } from './nano-holdings.ts'
-import { nanoAddresses } from './nano-addresses.ts'
 import type { NanoContext } from './nano-gateway.ts'
-import { TREASURY_INDEX } from './nano-keys.ts'
+import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
 import { isSeedKnown, MAX_RUN, settleOrStop, tryWork } from './nano-sender.ts'
 import { lookAtOne, lookAtRound } from './nano-look.ts'
 import { findSend } from './nano-proof.ts'
@@ -36,12 +39,56 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     },
     bounds: { maxPayouts: MAX_PAYOUTS_IN_BLOCK, maxGroups: MAX_RUN },
     async isUnderWay() {
-      return (await ctx.payouts.listOpenTransfers('xno', TREASURY_INDEX)).some(
-        ({ kind }) => kind === 'payout',
-      )
+      const open = await ctx.payouts.listOpenTransfers('xno', TREASURY_INDEX)
+      return open.some(({ kind }) => kind === 'payout')
     },
-    pay: (next) => runTreasury(ctx, next, { takesIn: false }),
+    pay: (next) => runTreasury(ctx, next),
     holdings: () => nanoHoldings(ctx),
     reconcile: (_before, findings) => reconcileAccounts(ctx, findings),
   }
+}
+
+/** The search for used addresses ends after so many in a row that the chain does not know. */
+const SEARCHED = 1_000
+/** Deriving one takes a millisecond: the worker's other jobs go on between so many. */
+const DERIVED_AT_ONCE = 20
+
+/** Makes invoices' addresses: accounts of the seed after the treasury's. */
+function nanoAddresses(ctx: NanoContext): AddressSource {
+  const { keys, indexFile, treasury } = ctx.nano.wallet()
+  const derive = async (from: number, count: number): Promise<NanoAccount[]> => {
+    const accounts: NanoAccount[] = []
+    while (accounts.length < count) {
+      accounts.push(keys.deriveAccount(from + accounts.length))
+      if (accounts.length % DERIVED_AT_ONCE === 0) await setImmediate()
+    }
+    return accounts
+  }
+  return {
+    coin: 'xno',
+    indexFile,
+    treasury: () => Promise.resolve(treasury.address),
+    firstIndex: TREASURY_INDEX + 1,
+    session: keys,
+    async skipUsed(from) {
+      // What was paid is in the treasury within seconds: without a treasury there is next to nothing to find.
+      const isSeen = (await findLastUsed(ctx, [treasury])) !== undefined
+      let first = from
+      for (let last: string | undefined = ''; last !== undefined;) {
+        const accounts = await derive(first, isSeen ? SEARCHED : ADDRESS_POOL)
+        last = await findLastUsed(ctx, accounts)
+        first = (accounts.find(({ address }) => address === last)?.index ?? first - 1) + 1
+      }
+      return { from: first, isUsed: isSeen || first > from }
+    },
+    derive,
+  }
+}
+
+/** Returns the last of the addresses that has a block, or money to receive. */
+async function findLastUsed({ nano: { rpc } }: NanoContext, accounts: readonly NanoAccount[]) {
+  const addresses = accounts.map(({ address }) => address)
+  const frontiers = await rpc.frontiers(addresses)
+  const receivable = await rpc.receivable(addresses, dustThreshold('xno'))
+  return addresses.findLast((address) => frontiers.has(address) || receivable.has(address))
 }

@@ -8,7 +8,7 @@ import { createNanoRpc, type NanoRpc } from './nano-rpc.ts'
 
 export interface NanoGateway {
   readonly rpc: NanoRpc
-  /** @throws StartError if NANO_SEED_FILE is not set, or is no seed */
+  /** Opens the seed at its first use. @throws StartError if NANO_SEED_FILE is not set, or is no seed */
   wallet(): NanoWallet
 }
 
@@ -28,18 +28,14 @@ export interface NanoContext extends Context {
 const RPC_TIMEOUT_MS = 10 * SECOND_MS
 
 /** @returns undefined if no node is configured */
-export function openNanoGateway(
-  settings: Config['nano'],
-  log: Log,
-  timeoutMs = RPC_TIMEOUT_MS,
-): NanoGateway | undefined {
+export function openNanoGateway(settings: Config['nano'], log: Log, timeoutMs = RPC_TIMEOUT_MS) {
   const { rpcUrl, workUrl, seedFile, representative } = settings
   if (rpcUrl === undefined) return undefined
   let wallet: NanoWallet | undefined
   return {
     rpc: createNanoRpc({ url: rpcUrl, workUrl, log, timeoutMs }),
-    // Read at its first use: a process that serves none of the queues that sign never reads the seed.
-    wallet() {
+    // A process that serves none of the queues that sign never reads the seed.
+    wallet(): NanoWallet {
       if (seedFile === undefined)
         throw new StartError('NANO_SEED_FILE is not set, and Nano cannot be received or sent without it.')
       if (wallet === undefined) {
@@ -52,7 +48,7 @@ export function openNanoGateway(
   }
 }
 
-/** @throws StartError if this process has no node */
+/** Narrows the context to one with a Nano node. @throws StartError if this process has none */
 export function requireNano<T extends Context & { readonly nano?: NanoGateway }>(ctx: T): T & NanoContext {
   if (ctx.nano === undefined) throw new StartError('NANO_RPC_URL is not set, and this job needs a Nano node.')
   return ctx as T & NanoContext

@@ -9,7 +9,11 @@ const MOST_OPEN = 10_000
 const PAGE = 500
 const ACCOUNTS_AT_ONCE = 8
 
-/** Treasury, on its way there, invoices' accounts. @returns undefined while a block of ours is unconfirmed */
+/**
+ * Sums what is at the treasury, on its way there, and at invoices' accounts.
+ *
+ * @returns undefined while a block of ours is unconfirmed, or before the treasury is known
+ */
 export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefined> {
   const { rpc } = ctx.nano
   // As the database knows it: who watches may have no seed.
@@ -25,20 +29,17 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
     if (brings !== undefined) heldRaw -= BigInt(raw)
   }
   const waiting = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
-  const own = await ctx.payouts.listTransfersByTx(
-    'xno',
-    waiting.map(({ hash }) => hash.toLowerCase()),
-  )
-  const ownTxs = new Set(own.map(({ tx }) => tx))
-  for (const { hash, amountRaw } of waiting) if (ownTxs.has(hash.toLowerCase())) heldRaw += amountRaw
+  const waitingTxs = waiting.map(({ hash }) => hash.toLowerCase())
+  const ours = await ctx.payouts.listTransfersByTx('xno', waitingTxs)
+  const ourTxs = new Set(ours.map(({ tx }) => tx))
+  for (const { hash, amountRaw } of waiting) if (ourTxs.has(hash.toLowerCase())) heldRaw += amountRaw
   const indexes = new Set(open.flatMap(({ account_index: index = 0 }) => (index === 0 ? [] : [index])))
   for (const { index } of await ctx.coins.listUnassigned('xno')) indexes.add(index)
   heldRaw += await sumUnreceived(ctx, indexes)
   const accounts = await ctx.coins.listAddresses('xno', [...indexes])
   for (let start = 0; start < accounts.length; start += ACCOUNTS_AT_ONCE) {
-    const balances = await Promise.all(
-      accounts.slice(start, start + ACCOUNTS_AT_ONCE).map((account) => readBalance(ctx, account.address)),
-    )
+    const batch = accounts.slice(start, start + ACCOUNTS_AT_ONCE)
+    const balances = await Promise.all(batch.map((account) => readBalance(ctx, account.address)))
     heldRaw += balances.reduce((sum, balance) => sum + balance, 0n)
   }
   return { address, heldRaw, deposits: [] }
@@ -47,13 +48,12 @@ export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefin
 const readBalance = async ({ nano }: NanoContext, address: string): Promise<bigint> =>
   (await nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
 
-/** @param received takes up the accounts of those that were received, and may not be sent on */
+/** Sums settled payments that wait to be received. @param received gets the accounts of all others added */
 async function sumUnreceived(ctx: NanoContext, received: Set<number>): Promise<bigint> {
   let sumRaw = 0n
   for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
-    const addresses = await ctx.coins.listAddresses('xno', [
-      ...new Set(page.map(({ address_index: index }) => index)),
-    ])
+    const indexes = new Set(page.map(({ address_index: index }) => index))
+    const addresses = await ctx.coins.listAddresses('xno', [...indexes])
     const keys = new Map(addresses.map(({ index, address }) => [index, parseNanoAddress(address)?.publicKey]))
     const blocks = await ctx.nano.rpc.blocksInfo(page.map(({ tx }) => tx.toUpperCase()))
     for (const { tx, address_index: index } of page) {

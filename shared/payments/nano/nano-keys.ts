@@ -10,7 +10,7 @@ import { hashNanoBlock, isSignedByAccount, type UnsignedNanoBlock } from './nano
 const SEED = /^[0-9a-fA-F]{64}$/
 /** An index is hashed as 4 bytes. */
 const MAX_INDEX = 2 ** 32 - 1
-/** Accounts of a seed remembered: deriving one takes half a millisecond, and each round asks for the same ones. */
+/** Accounts of a seed that are kept: deriving one takes half a millisecond, and rounds ask again for them. */
 const REMEMBERED = 10_000
 /** By the address of the seed's first account, so that a seed that is opened again finds them. */
 const rememberedOf = new Map<string, Map<number, NanoAccount>>()
@@ -35,12 +35,12 @@ export interface NanoKeys {
   signBlock(index: number, block: UnsignedNanoBlock): { readonly hash: string; readonly signature: string }
 }
 
-/** Readable by its owner alone. @throws StartError for the operator, without the file's content */
+/** Opens the seed in a file that its owner alone may read. @throws StartError without the file's content */
 export const openNanoSeed = (file: string): NanoKeys => createNanoKeys(readSeed(file))
 
 /**
- * The secret key of an index is Blake2b, 32 bytes, of seed and index (4 bytes, big endian); docs.nano.org,
- * Integration guides, "Seeds".
+ * Opens a seed, 64 hex characters. The secret key of an index is Blake2b, 32 bytes, of seed and index (4
+ * bytes, big endian); docs.nano.org, Integration guides, "Seeds".
  *
  * @throws TypeError for a seed that is not 64 hex characters
  */
@@ -90,17 +90,16 @@ function clampScalar(bytes: Uint8Array): Uint8Array {
   return scalar
 }
 
+/** @throws StartError if the file can't be read, others may read it, or it holds no seed */
 function readSeed(file: string): string {
-  let text: string
   try {
-    text = readPrivateFile('The Nano seed', file, (problem) => new StartError(problem))
+    const text = readPrivateFile('The Nano seed', file, (problem) => new StartError(problem))
+    if (SEED.test(text)) return text
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
     if (error instanceof StartError) throw error
-    const why = `The Nano seed ${file} cannot be read (${code ?? 'unknown error'}); NANO_SEED_FILE has to name it.`
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException
+    const why = `The Nano seed ${file} cannot be read (${code}); NANO_SEED_FILE has to name it.`
     throw new StartError(why, { cause: error })
   }
-  if (!SEED.test(text))
-    throw new StartError(`The Nano seed ${file} does not hold a seed: expected 64 hex characters.`)
-  return text
+  throw new StartError(`The Nano seed ${file} does not hold a seed: expected 64 hex characters.`)
 }

@@ -5,22 +5,19 @@ import { pagesOf } from '../../servers/records.ts'
 import { dustThreshold } from '../coin.ts'
 import { recordPayments } from '../coin-round.ts'
 import type { InvoiceRecord, SeenPayment } from '../invoice.ts'
-import type { Look as RoundLook } from '../driver.ts'
+import type { Look } from '../driver.ts'
 import type { PaymentProgress, WatchedAddress } from '../invoice-store.ts'
 import { recordLoss } from '../settlement.ts'
 import { NodeUnreachable } from '../node-errors.ts'
-import { parseNanoAddress } from '../../crypto/nano-address.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { settleOrStop } from './nano-sender.ts'
 import { readNode } from './nano-health.ts'
-import { noteDoubt, proveSends } from './nano-proof.ts'
+import { logDoubt, proveSends, type ClaimedSend } from './nano-proof.ts'
 import { RECEIVABLE_BATCH } from './nano-rpc.ts'
 
-/**
- * A round, a look because an owner asked, and one because the node's websocket spoke: all look at what is
- * receivable, at any time, from any process, and again: a payment counts once. It stays receivable until our
- * own account receives it, and only what is settled is received (nano-sweep.ts): nothing leaves the list
- * before it is counted, however long nobody looked.
+/*
+ * Every look reads what is receivable, which any process may do at any time, and again: a payment counts
+ * once. Only what is settled is received (nano-sweep.ts): nothing leaves the list before it is counted.
  */
 
 const AT_ONCE = 4
@@ -29,12 +26,14 @@ const FIRST_OPEN_PAGE = AT_ONCE * RECEIVABLE_BATCH
 const MAX_OPEN_PAGE = 16 * RECEIVABLE_BATCH
 const EXPIRED_PAGES = 100
 
-interface Look {
-  troubles: string[]
-}
-
-/** @throws NodeUnreachable if the node's word is no news; what it has is taken in before that */
-export async function lookAtRound(ctx: NanoContext, startedAt: number): Promise<RoundLook> {
+/**
+ * Looks at every open address, at expired ones that are due, and at what isn't confirmed yet; records the
+ * payments found.
+ *
+ * @param startedAt of the round, in Unix seconds
+ * @throws NodeUnreachable if the node is cut off or behind; what it showed is recorded before that
+ */
+export async function lookAtRound(ctx: NanoContext, startedAt: number): Promise<Look> {
   const { seen, trouble } = await readNode(ctx)
   const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtExpired(ctx, startedAt))]
   if (trouble !== undefined) throw trouble
@@ -42,30 +41,27 @@ export async function lookAtRound(ctx: NanoContext, startedAt: number): Promise<
   return { troubles, seen }
 }
 
-/** And those of payments that a crash left half taken in. */
+/** Looks at addresses of payments under way, which a crash may have left, and of all unexpired invoices. */
 async function lookAtOpen(ctx: NanoContext): Promise<string[]> {
-  const halfTaken = await ctx.invoices.listUnderWay('xno')
-  const indexes = new Set(halfTaken.map(({ address_index }) => address_index))
-  const left = await ctx.invoices.findByAddresses('xno', [...indexes])
-  const { troubles } = await lookAtAddresses(ctx, left.map(addressOf))
-  const found = await forEachPage(
-    readOpen(ctx),
-    async (addresses) => {
-      troubles.push(...(await lookAtChains(ctx, addresses)))
-      return askAbout(ctx, addresses)
-    },
-    (_, listed) => takeIn(ctx, listed),
-  )
+  const underWay = await ctx.invoices.listUnderWay('xno')
+  const indexes = new Set(underWay.map(({ address_index }) => address_index))
+  const invoices = await ctx.invoices.findByAddresses('xno', [...indexes])
+  const troubles = await lookAtAddresses(ctx, invoices.map(addressOf))
+  const ask = async (addresses: string[]) => {
+    troubles.push(...(await lookAtChains(ctx, addresses)))
+    return askAbout(ctx, addresses)
+  }
+  const found = await forEachPage(readOpen(ctx), ask, (_, listed) => recordListed(ctx, listed))
   return [...troubles, ...found]
 }
 
-/** The next page is read while these are asked about. */
+/** Yields batches of unexpired invoices' addresses; reads the next page while these are asked about. */
 async function* readOpen(ctx: NanoContext): AsyncGenerator<string[]> {
   let limit = FIRST_OPEN_PAGE
   const read = (after: string) => {
     const page = ctx.invoices.listOpenIndexes('xno', after, limit)
     limit = Math.min(2 * limit, MAX_OPEN_PAGE)
-    page.catch(() => undefined) // whoever awaits it gets the error; nobody does where another page failed before
+    page.catch(() => undefined) // whoever awaits it gets the error; nobody does if another page failed before
     return page
   }
   let next = read('')
@@ -80,6 +76,7 @@ async function* readOpen(ctx: NanoContext): AsyncGenerator<string[]> {
 const knownAddresses = new WeakMap<NanoContext, Map<number, string>>()
 const MOST_KNOWN = 200_000
 
+/** Returns the addresses with these indexes, from this process's memory if it has them. */
 async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promise<string[]> {
   const kept = knownAddresses.get(ctx)
   // A new one, and the old one not emptied: another round may be reading it.
@@ -90,59 +87,66 @@ async function addressesOf(ctx: NanoContext, indexes: readonly number[]): Promis
     for (const { index, address } of await ctx.coins.listAddresses('xno', missing)) known.set(index, address)
   return indexes.map((index) => {
     const address = known.get(index)
-    if (address === undefined) throw new Error(`the invoice address ${index} is none that was made here`)
+    if (address === undefined) throw new Error(`the invoice address ${index} was not made here`)
     return address
   })
 }
 
+/** Looks at the addresses of expired invoices that are due for it, and puts off their next look. */
 async function lookAtExpired(ctx: NanoContext, now: number): Promise<string[]> {
   return forEachPage(
     readExpired(ctx, now),
     (page) => askAbout(ctx, page.map(addressOf)),
     async (page, listed) => {
-      const look = await takeIn(ctx, listed)
+      const troubles = await recordListed(ctx, listed)
       const nowMs = ctx.databaseNow()
       const later = unixSeconds(nowMs + LAPSED_LOOK_EVERY_MS)
       const ids = page.map(({ _id }) => _id)
-      // What could not be taken in is looked at in the next round.
-      if (look.troubles.length === 0)
+      // What could not be recorded is looked at in the next round.
+      if (troubles.length === 0)
         await ctx.invoices.lookLater(ids, later, unixSeconds(nowMs - LAPSED_WATCH_MS))
-      return look
+      return troubles
     },
   )
 }
 
 const addressOf = ({ address }: Pick<InvoiceRecord, 'address'>): string => address
 
+/** Yields up to 100 pages of expired invoices whose addresses are due for a look at `now` (Unix seconds). */
 async function* readExpired(ctx: NanoContext, now: number): AsyncGenerator<WatchedAddress[]> {
   let left = EXPIRED_PAGES
-  for await (const page of pagesOf((after) =>
-    ctx.invoices.listExpiredDue('xno', now, after, RECEIVABLE_BATCH),
-  )) {
+  const readPage = (after: string) => ctx.invoices.listExpiredDue('xno', now, after, RECEIVABLE_BATCH)
+  for await (const page of pagesOf(readPage)) {
     yield page
     if (--left === 0) return
   }
 }
 
-/** Takes in the answers about one page while the next is asked about. @throws what the first failure threw */
+/**
+ * Records the answers about one page while the next is asked about, four pages at once.
+ *
+ * @param record returns sentences about what could not be recorded
+ * @returns all those sentences
+ * @throws the first error, after all work has ended
+ */
 async function forEachPage<Page>(
   pages: AsyncGenerator<Page>,
-  ask: (page: Page) => Promise<ListedSend[]>,
-  take: (page: Page, listed: ListedSend[]) => Promise<Look>,
+  ask: (page: Page) => Promise<ClaimedSend[]>,
+  record: (page: Page, listed: ClaimedSend[]) => Promise<string[]>,
 ): Promise<string[]> {
   const troubles: string[] = []
   // A generator queues the calls of next(), so that each reader gets a page of its own.
   const readers = Array.from({ length: AT_ONCE }, async () => {
-    let taking = Promise.resolve()
+    let recording = Promise.resolve()
     try {
       for await (const page of { [Symbol.asyncIterator]: () => ({ next: () => pages.next() }) }) {
         const listed = await ask(page)
-        await taking
-        taking = take(page, listed).then((look) => void troubles.push(...look.troubles))
-        taking.catch(() => undefined) // it is awaited below
+        await recording
+        recording = record(page, listed).then((sentences) => void troubles.push(...sentences))
+        recording.catch(() => undefined) // it is awaited below
       }
     } finally {
-      await taking
+      await recording
     }
   })
   const ended = await Promise.allSettled(readers)
@@ -151,33 +155,40 @@ async function forEachPage<Page>(
   return troubles
 }
 
-/** What can't be taken in is logged and holds nothing else up. @throws NodeUnreachable, NodeRefused */
-export const lookAtAddresses = async (ctx: NanoContext, addresses: readonly string[]): Promise<Look> =>
-  addresses.length === 0 ? { troubles: [] } : takeIn(ctx, await askAbout(ctx, addresses))
+/**
+ * Looks at addresses of ours, and records the payments found.
+ *
+ * @returns a sentence about each that could not be recorded, which is logged and holds nothing else up
+ * @throws NodeUnreachable, NodeRefused
+ */
+export const lookAtAddresses = async (ctx: NanoContext, addresses: readonly string[]): Promise<string[]> =>
+  addresses.length === 0 ? [] : recordListed(ctx, await askAbout(ctx, addresses))
 
+/** Lists the sends to these addresses that the node says wait to be received. */
 async function askAbout(ctx: NanoContext, addresses: readonly string[], options?: { unconfirmed: boolean }) {
   const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'), options)
-  return [...receivable].flatMap(([address, sends]) =>
-    sends.map(({ hash, amountRaw }) => ({ address, hash, amountRaw })),
-  )
+  return [...receivable].flatMap(([address, sends]) => sends.map((send) => ({ address, ...send })))
 }
 
-/** What the node lists is its word: only what its blocks bear out is counted. */
-async function takeIn(ctx: NanoContext, listed: readonly ListedSend[]): Promise<Look> {
+/** Records listed sends that blocks prove. @returns a sentence about each untrue or unrecorded one */
+async function recordListed(ctx: NanoContext, listed: readonly ClaimedSend[]): Promise<string[]> {
   const fresh = await leaveOutKnown(ctx, listed)
-  if (fresh.length === 0) return { troubles: [] }
-  const { proven, doubtful } = await proveSends(ctx.nano.rpc, await nameAccounts(ctx, fresh))
-  // A bad signature is the sender's to make, and no look will ever prove what was pruned: were it a trouble,
-  // nothing would expire.
-  const troubles = doubtful.flatMap(({ send, doubt: { kind, reason } }) =>
-    kind !== 'untrue' ? [] : [`${send.hash}: ${reason}`],
-  )
-  for (const { send, doubt } of doubtful) noteDoubt(ctx.log, send, doubt)
-  troubles.push(...(await recordPayments(ctx, proven.map(toSeen))))
-  return { troubles }
+  if (fresh.length === 0) return []
+  const { proven, doubtful } = await proveSends(ctx.nano.rpc, fresh)
+  const troubles: string[] = []
+  for (const { send, doubt } of doubtful) {
+    logDoubt(ctx.log, send, doubt)
+    // A sender can make a bad signature, and no look will ever prove what was pruned: if these were troubles,
+    // nothing would ever expire.
+    if (doubt.kind === 'untrue') troubles.push(`${send.hash}: ${doubt.reason}`)
+  }
+  return [...troubles, ...(await recordPayments(ctx, await toSeen(ctx, proven)))]
 }
 
-/** What another wallet with the seed has received is on no list. @returns what has to be waited for */
+/**
+ * Looks at the chains of accounts whose last block isn't on record: what another wallet with the seed has
+ * received is on no list. Halts the coin as settleOrStop(). @returns sentences about what must be waited for
+ */
 async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Promise<string[]> {
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
   const troubles: string[] = []
@@ -199,57 +210,42 @@ async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Pro
 
 const MOST_OVERDUE = 50_000
 
-/** What was sent in time and isn't confirmed holds its invoice and order until it is confirmed or gone. */
+/**
+ * Records unconfirmed sends to overdue invoices, so that they don't expire, and as lost those that the node
+ * no longer has. @returns a sentence about each that could not be recorded
+ */
 async function lookAtUnconfirmed(ctx: NanoContext, startedAt: number): Promise<string[]> {
   const overdue = await ctx.invoices.listOverdue('xno', startedAt, MOST_OVERDUE)
-  const listed =
-    overdue.length === 0 ? [] : await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
+  const listed = await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
   const fresh = await leaveOutKnown(ctx, listed)
-  const { proven } = await proveSends(ctx.nano.rpc, await nameAccounts(ctx, fresh), { unconfirmed: true })
-  const seen = proven.map((send) => ({ ...toSeen(send), confirmations: 0, isConfirmed: false }))
-  const troubles = await recordPayments(ctx, seen)
-  const underWay = (await ctx.invoices.listUnderWay('xno')).filter(
-    ({ by, waits_for_rate: waits }) => by === 'chain' && waits !== true,
-  )
+  const { proven } = await proveSends(ctx.nano.rpc, fresh, { unconfirmed: true })
+  const seen = await toSeen(ctx, proven)
+  const unconfirmed = seen.map((payment) => ({ ...payment, confirmations: 0, isConfirmed: false }))
+  const troubles = await recordPayments(ctx, unconfirmed)
+  const listedSeen = await ctx.invoices.listUnderWay('xno')
+  const underWay = listedSeen.filter((payment) => payment.by === 'chain' && payment.waits_for_rate !== true)
   const blocks = await ctx.nano.rpc.blocksInfo(underWay.map(({ tx }) => tx.toUpperCase()))
   for (const payment of underWay) if (!blocks.has(payment.tx.toUpperCase())) await recordLoss(ctx, payment)
   return troubles
 }
 
-interface ListedSend {
-  readonly address: string
-  readonly hash: string
-  readonly amountRaw: bigint
-}
-
-interface FoundSend extends ListedSend {
-  readonly addressIndex: number
-  readonly publicKey: string
-}
-
-function toSeen({ hash, amountRaw, addressIndex }: FoundSend): SeenPayment {
-  // A confirmed block is final: there is nothing to count up.
-  return { coin: 'xno', tx: hash.toLowerCase(), addressIndex, amountRaw, confirmations: 1, isConfirmed: true }
-}
-
-async function nameAccounts(ctx: Context, listed: readonly ListedSend[]): Promise<FoundSend[]> {
-  const records = await ctx.coins.findAddresses('xno', [...new Set(listed.map(({ address }) => address))])
+/** Returns sends as confirmed payments. @throws Error for an address that was not made here */
+async function toSeen(ctx: Context, sends: readonly ClaimedSend[]): Promise<SeenPayment[]> {
+  const records = await ctx.coins.findAddresses('xno', [...new Set(sends.map(({ address }) => address))])
   const indexes = new Map(records.map(({ address, index }) => [address, index]))
-  return listed.map((send) => {
-    const addressIndex = indexes.get(send.address)
-    const publicKey = parseNanoAddress(send.address)?.publicKey
-    if (addressIndex === undefined || publicKey === undefined)
-      throw new Error(`the invoice address ${send.address} is none that was made here`)
-    return { ...send, addressIndex, publicKey }
+  return sends.map(({ address, hash, amountRaw }) => {
+    const addressIndex = indexes.get(address)
+    if (addressIndex === undefined) throw new Error(`the invoice address ${address} was not made here`)
+    // A confirmed block is final: there are no further confirmations to count.
+    const confirmed = { confirmations: 1, isConfirmed: true }
+    return { coin: 'xno', tx: hash.toLowerCase(), addressIndex, amountRaw, ...confirmed }
   })
 }
 
 const KNOWN_BATCH = 1_000
 
-/**
- * A block has one recipient, so its hash says which payment it is. The round settles what waits for a rate.
- */
-async function leaveOutKnown(ctx: Context, listed: readonly ListedSend[]): Promise<ListedSend[]> {
+/** Returns the sends that aren't settled and don't wait for a rate; a block's hash identifies its payment. */
+async function leaveOutKnown(ctx: Context, listed: readonly ClaimedSend[]): Promise<ClaimedSend[]> {
   const counted = new Set<string>()
   for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
     const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
@@ -262,8 +258,9 @@ async function leaveOutKnown(ctx: Context, listed: readonly ListedSend[]): Promi
 const needsNoLook = ({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean =>
   (state === 'settled' && reversedAt === undefined) || waits === true
 
+/** Looks at one invoice's address. @throws NodeUnreachable as lookAtRound() */
 export async function lookAtOne(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
-  // What a node that is catching up has is taken in; that it shows nothing is no news.
+  // What a node that is catching up shows is recorded; that it shows nothing says nothing.
   await lookAtAddresses(ctx, [address])
   const { trouble } = await readNode(ctx)
   if (trouble !== undefined) throw trouble

@@ -1,16 +1,14 @@
 import type { Log } from '../../foundation/log.ts'
 import type { FoundPay } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
-import { encodeNanoAddress } from '../../crypto/nano-address.ts'
-import { isSignedByAccount, ZERO_HASH } from './nano-blocks.ts'
+import { encodeNanoAddress, parseNanoAddress } from '../../crypto/nano-address.ts'
+import { isSignedByAccount, ZERO_HASH, type NanoReceivable } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import type { NanoBlockInfo, NanoRpc } from './nano-rpc.ts'
 
-export interface ClaimedSend {
-  readonly hash: string
-  readonly amountRaw: bigint
-  /** 64 upper-case hex characters. */
-  readonly publicKey: string
+/** A send to an address of ours, as the node lists it. */
+export interface ClaimedSend extends NanoReceivable {
+  readonly address: string
 }
 
 /**
@@ -23,9 +21,9 @@ export interface Doubt {
 }
 
 /**
- * The sends that the node's blocks prove: hash and signature are right, it is confirmed (with `unconfirmed`:
- * or not yet), for that account, and sends the difference of two balances that hashes cover. Only that it is
- * confirmed is taken on the node's word.
+ * Asks for the blocks of sends, and separates the sends that they prove: hash and signature are right, it is
+ * confirmed (with `unconfirmed`: or not yet), to that address, and its amount is the difference of two
+ * balances that hashes cover. Only that it is confirmed is taken on the node's word.
  */
 export async function proveSends<Send extends ClaimedSend>(
   rpc: NanoRpc,
@@ -47,10 +45,13 @@ export async function proveSends<Send extends ClaimedSend>(
   return { proven, doubtful }
 }
 
+type Blocks = ReadonlyMap<string, NanoBlockInfo>
+
+/** Returns what speaks against a send, given its block and those before; undefined if it is proven. */
 function doubtAbout(
   send: ClaimedSend,
   info: NanoBlockInfo | undefined,
-  before: ReadonlyMap<string, NanoBlockInfo>,
+  before: Blocks,
   unconfirmed: boolean,
 ): Doubt | undefined {
   if (info === undefined) return untrue('the node does not have the block that it listed')
@@ -58,48 +59,49 @@ function doubtAbout(
   // Older kinds can't be sent any more since every account was raised to state blocks.
   if (block === undefined) return untrue('it is no state block')
   if (!info.confirmed && !unconfirmed) return untrue('it is not confirmed')
-  if (info.subtype !== 'send' || block.link !== send.publicKey) return untrue('it is no send to this account')
+  const publicKey = parseNanoAddress(send.address)?.publicKey
+  if (info.subtype !== 'send' || block.link !== publicKey) return untrue('it is no send to this account')
   const sent = sentAmount(info, before)
   if (sent === undefined && info.amountRaw === undefined)
-    return {
-      kind: 'unproven',
-      reason: 'the node no longer has the block before it, which says how much it sends',
-    }
+    return { kind: 'unproven', reason: 'the node no longer has the block before it, which proves its amount' }
   if (sent !== send.amountRaw || info.amountRaw !== send.amountRaw)
     return untrue(`it sends ${sent ?? 'an unknown amount of'} raw, and was listed with ${send.amountRaw}`)
-  // The last, so that nothing else is wrong with what is only unsigned.
+  // Checked last, so that nothing else is wrong with a send that is `unsigned`.
   if (!isSignedByAccount(block)) return { kind: 'unsigned', reason: 'its sender did not sign it' }
   return undefined
 }
 
 const untrue = (reason: string): Doubt => ({ kind: 'untrue', reason })
 
-function sentAmount(
-  { block, amountRaw, balanceRaw }: NanoBlockInfo,
-  before: ReadonlyMap<string, NanoBlockInfo>,
-): bigint | undefined {
+/** Returns the raw that a block sends; undefined if the block before it isn't in `before`. */
+function sentAmount({ block, amountRaw, balanceRaw }: NanoBlockInfo, before: Blocks): bigint | undefined {
   const last = block === undefined ? undefined : before.get(block.previous)
   if (last === undefined) return undefined
-  // The balance of a block older than state blocks is no field of it that could be checked.
+  // A block older than state blocks has no balance field that could be checked.
   return last.block === undefined ? amountRaw : last.balanceRaw - balanceRaw
 }
 
 /** @throws NodeUnreachable if the send's blocks don't prove it: such a node isn't believed */
 export async function requireProvenSend(rpc: NanoRpc, send: ClaimedSend): Promise<void> {
-  const { doubtful } = await proveSends(rpc, [send])
-  const [first] = doubtful
-  if (first !== undefined)
-    throw new NodeUnreachable(`the node lists the send ${send.hash}, but ${first.doubt.reason}`)
+  const [doubtful] = (await proveSends(rpc, [send])).doubtful
+  if (doubtful !== undefined)
+    throw new NodeUnreachable(`the node lists the send ${send.hash}, but ${doubtful.doubt.reason}`)
 }
 
-/** Nobody if it is not a send. @throws NodeUnreachable if its blocks do not bear it out */
+/**
+ * Reads whom the block `tx` (hex, either case) pays; the list is empty if it is not a send.
+ *
+ * @returns undefined if the node doesn't have it
+ * @throws NodeUnreachable if it is confirmed, and its blocks don't prove it
+ */
 export async function findSend({ nano: { rpc } }: NanoContext, tx: string): Promise<FoundPay[] | undefined> {
   const found = await rpc.blockInfo(tx.toUpperCase())
   if (found === undefined) return undefined
   const { block, hash, amountRaw, subtype, confirmed: isConfirmed } = found
   if (subtype !== 'send' || block === undefined || amountRaw === undefined) return []
-  if (isConfirmed) await requireProvenSend(rpc, { hash, amountRaw, publicKey: block.link })
-  return [{ to: encodeNanoAddress(block.link), amountRaw, isConfirmed }]
+  const address = encodeNanoAddress(block.link)
+  if (isConfirmed) await requireProvenSend(rpc, { hash, amountRaw, address })
+  return [{ to: address, amountRaw, isConfirmed }]
 }
 
 const doubted = new Set<string>()
@@ -107,14 +109,13 @@ const MOST_DOUBTED = 100_000
 
 export const wasDoubted = ({ hash }: ClaimedSend): boolean => doubted.has(hash)
 
-/** Once, however often the node lists it. */
-export function noteDoubt(log: Log, send: ClaimedSend & { readonly address?: string }, { reason }: Doubt) {
-  const { hash, amountRaw, address = 'the treasury' } = send
+/** Logs what speaks against a send, once in this process, however often the node lists it. */
+export function logDoubt(log: Log, { hash, amountRaw, address }: ClaimedSend, { reason }: Doubt) {
   if (doubted.has(hash)) return
   if (doubted.size >= MOST_DOUBTED) doubted.clear()
   doubted.add(hash)
   log.error(
     { block: hash, amount_raw: String(amountRaw), to: address, reason },
-    'the Nano node lists a send that its own blocks do not bear out; it is not counted, and belongs to nobody before an operator looks at it',
+    'the Nano node lists a send that its blocks do not prove; it belongs to nobody before an operator looks at it',
   )
 }

@@ -1,35 +1,12 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { Log } from '../../foundation/log.ts'
 import { MINUTE_MS } from '../../foundation/time.ts'
 import { NodeRefused, NodeUnreachable } from '../node-errors.ts'
-import type { BlockFields } from './nano-answers.ts'
-import {
-  accountInfoAnswer,
-  accountsFrontiersAnswer,
-  accountsReceivableAnswer,
-  activeDifficultyAnswer,
-  blockCountAnswer,
-  blocksInfoAnswer,
-  peersAnswer,
-  processAnswer,
-  receivableAnswer,
-  refusal,
-  telemetryAnswer,
-  versionAnswer,
-  workAnswer,
-} from './nano-answers.ts'
-import type { NanoBlock, NanoSubtype, NanoWorkThresholds } from './nano-blocks.ts'
-import {
-  hashNanoBlock,
-  isEpochBlock,
-  isSignedByAccount,
-  LIVE_WORK_THRESHOLDS,
-  MAX_RAW,
-  workValue,
-  ZERO_HASH,
-} from './nano-blocks.ts'
-import { postJson } from './node-http.ts'
-import { readNodeUrl, type NodeUrl } from './node-url.ts'
+import * as answers from './nano-answers.ts'
+import type { NanoBlock, NanoReceivable, NanoSubtype, NanoWorkThresholds } from './nano-blocks.ts'
+import { assertHash, hashNanoBlock, isEpochBlock, isSignedByAccount } from './nano-blocks.ts'
+import { LIVE_WORK_THRESHOLDS, MAX_RAW, workValue } from './nano-blocks.ts'
+import { postJson, readNodeUrl, type NodeUrl } from './node-http.ts'
 
 /** Accounts asked about in one request: 68 KB of request, and the bound of the answer below. */
 export const RECEIVABLE_BATCH = 1_000
@@ -48,71 +25,35 @@ const MAX_ANSWER_BYTES = 4 * 1024 * 1024
 /** 2^29 hashes, the live network's threshold, take a processor a minute on average and four now and then. */
 const WORK_TIMEOUT_MS = 4 * MINUTE_MS
 
-export interface NanoRpcOptions {
-  /** User and password in it become a header and are in no message. */
-  readonly url: string
-  /** A work server that takes `work_generate`; without one the node needs `enable_control`. */
-  readonly workUrl?: string | undefined
-  readonly log: Log
-  /** For each request but `work_generate`, from the first byte sent to the last received. */
-  readonly timeoutMs: number
-  readonly workTimeoutMs?: number
-}
-
-export interface NanoReceivable {
-  readonly hash: string
-  readonly amountRaw: bigint
-}
-
-export interface NanoAccountInfo {
-  readonly address: string
-  /** Confirmed or not; height, balance and representative are as of it. */
-  readonly frontier: string
-  readonly height: number
-  readonly balanceRaw: bigint
-  readonly representative: string
-  readonly confirmedFrontier: string | undefined
-  readonly confirmedBalanceRaw: bigint
-}
-
-export interface NanoBlockInfo {
-  readonly hash: string
-  readonly account: string
-  /** What was sent or received; undefined if the node no longer has the block before. */
-  readonly amountRaw: bigint | undefined
-  readonly balanceRaw: bigint
-  readonly height: number
-  readonly successor: string | undefined
-  readonly confirmed: boolean
-  /** `send`, `receive`, `change` or `epoch`; undefined for a block older than state blocks. */
-  readonly subtype: string | undefined
-  readonly block: NanoBlock | undefined
-  /** Of a send: the block that received it; undefined while there is none. */
-  readonly receivedBy: string | undefined
-}
-
-type Request = { readonly action: string } & Readonly<Record<string, unknown>>
+export type NanoAccountInfo = z.output<typeof answers.accountInfo> & { readonly address: string }
+export type NanoBlockInfo = answers.Block & { readonly hash: string }
 
 /**
- * Each answer is checked against what was asked; hashes are 64 upper-case hex characters, addresses `nano_…`,
- * amounts raw. Every call rejects with NodeUnreachable (no news) or NodeRefused (the node's own sentence), or
- * a TypeError for a bad argument, before anything is sent.
+ * A Nano node. Each answer is checked against what was asked; hashes are 64 upper-case hex characters,
+ * addresses `nano_…`, amounts raw. Every call rejects with NodeUnreachable (no usable answer) or NodeRefused
+ * (the node said no, in its own words), or with TypeError for a bad argument, before anything is sent.
  */
 export type NanoRpc = ReturnType<typeof createNanoRpc>
 
-export function createNanoRpc({
-  url,
-  workUrl,
-  log,
-  timeoutMs,
-  workTimeoutMs = WORK_TIMEOUT_MS,
-}: NanoRpcOptions) {
+interface RpcOptions {
+  /** User and password in it become a header and are in no message. */
+  url: string
+  /** A work server that takes `work_generate`; without one the node needs `enable_control`. */
+  workUrl?: string | undefined
+  log: Log
+  /** For each request but `work_generate`, from the first byte sent to the last received. */
+  timeoutMs: number
+  workTimeoutMs?: number
+}
+
+export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WORK_TIMEOUT_MS }: RpcOptions) {
   const node = readNodeUrl(url, 'http')
   const workServer = workUrl === undefined ? node : readNodeUrl(workUrl, 'http')
   let knownThresholds: NanoWorkThresholds | undefined
 
+  /** Asks the node, or the work server, and checks the form of its answer. */
   async function ask<Answer extends z.ZodType>(
-    request: Request,
+    request: { readonly action: string } & Readonly<Record<string, unknown>>,
     shape: Answer,
     from: NodeUrl = node,
     limitMs = timeoutMs,
@@ -120,11 +61,9 @@ export function createNanoRpc({
     const asked = `${request.action} at ${from.origin}`
     try {
       // Numbers and booleans as texts. The node refuses a request in which more than 20 brackets open.
-      const answer = await postJson(from, asked, JSON.stringify(request), {
-        timeoutMs: limitMs,
-        maxAnswerBytes: MAX_ANSWER_BYTES,
-      })
-      const refused = refusal.safeParse(answer)
+      const limits = { timeoutMs: limitMs, maxAnswerBytes: MAX_ANSWER_BYTES }
+      const answer = await postJson(from, asked, JSON.stringify(request), limits)
+      const refused = answers.refusal.safeParse(answer)
       if (refused.success) throw new NodeRefused(asked, refused.data.error)
       const read = shape.safeParse(answer)
       if (!read.success)
@@ -136,10 +75,16 @@ export function createNanoRpc({
     }
   }
 
+  /** The error for an answer that can't be true. */
   function misled(action: string, what: string): NodeUnreachable {
     return new NodeUnreachable(`${action} at ${node.origin} was answered with ${what}`)
   }
 
+  /**
+   * Reads the sends of at least `thresholdRaw` that wait at these addresses: confirmed ones, with
+   * `unconfirmed` the others too; the largest first, up to 10,000 of an address. An address without any is
+   * not in the map.
+   */
   async function receivable(
     addresses: readonly string[],
     thresholdRaw: bigint,
@@ -148,23 +93,18 @@ export function createNanoRpc({
     // At a threshold of 0 the node answers in another shape, without amounts.
     if (thresholdRaw <= 0n || thresholdRaw > MAX_RAW)
       throw new TypeError(`"thresholdRaw" expected 1 to 2^128 - 1, got ${thresholdRaw}`)
-    // By length and prefix alone: a round asks for very many.
-    for (const address of addresses)
-      if (address.length !== ADDRESS_LENGTH || !address.startsWith('nano_'))
-        throw new TypeError('"addresses" expected nano_ addresses')
+    for (const address of addresses) assertAddress('addresses', address)
     const found = new Map<string, NanoReceivable[]>()
     const asked = new Set(addresses) // an account asked for twice is a duplicate key in the answer
     const unique = [...asked]
     for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
       const accounts = unique.slice(start, start + RECEIVABLE_BATCH)
       const options = { count: String(RECEIVABLES_EACH), ...receivableOptions(thresholdRaw, unconfirmed) }
-      const answer = await ask(
-        { action: 'accounts_receivable', accounts, ...options },
-        accountsReceivableAnswer,
-      )
+      const request = { action: 'accounts_receivable', accounts, ...options }
+      const answer = await ask(request, answers.accountsReceivable)
       for (const [address, entries] of answer.blocks) {
         if (!asked.has(address)) throw misled('accounts_receivable', 'an account that was not asked for')
-        checkReceivables('accounts_receivable', entries, RECEIVABLES_EACH, thresholdRaw)
+        checkSends('accounts_receivable', entries, RECEIVABLES_EACH, thresholdRaw)
         // With this call the node cuts by hash and sorts what is left, so a full list may lack the largest.
         const isCut = entries.size === RECEIVABLES_EACH
         const all = isCut ? await receivableOfOne(address, thresholdRaw, unconfirmed) : entries
@@ -174,14 +114,14 @@ export function createNanoRpc({
     return found
   }
 
-  /** What is received meanwhile shifts the pages; the next call finds what that hid. */
+  /** Pages through one address. What is received meanwhile shifts pages: the next call finds what it hid. */
   async function receivableOfOne(address: string, thresholdRaw: bigint, unconfirmed: boolean) {
     const found = new Map<string, bigint>()
     for (let page = 0; page < MAX_RECEIVABLE_PAGES; page += 1) {
       const place = { count: String(RECEIVABLE_PAGE), offset: String(page * RECEIVABLE_PAGE) }
       const options = { ...place, ...receivableOptions(thresholdRaw, unconfirmed) }
-      const { blocks } = await ask({ action: 'receivable', account: address, ...options }, receivableAnswer)
-      checkReceivables('receivable', blocks, RECEIVABLE_PAGE, thresholdRaw)
+      const { blocks } = await ask({ action: 'receivable', account: address, ...options }, answers.receivable)
+      checkSends('receivable', blocks, RECEIVABLE_PAGE, thresholdRaw)
       const before = found.size
       for (const [hash, amountRaw] of blocks) found.set(hash, amountRaw)
       if (blocks.size < RECEIVABLE_PAGE) break
@@ -190,137 +130,119 @@ export function createNanoRpc({
     return found
   }
 
-  function checkReceivables(
-    action: string,
-    entries: ReadonlyMap<string, bigint>,
-    count: number,
-    thresholdRaw: bigint,
-  ): void {
-    if (entries.size > count) throw misled(action, `more than the ${count} entries asked for`)
-    for (const amountRaw of entries.values())
-      if (amountRaw < thresholdRaw) throw misled(action, 'an amount below the threshold')
+  /** @throws NodeUnreachable for more sends than were asked for, or smaller ones */
+  function checkSends(action: string, sends: ReadonlyMap<string, bigint>, count: number, leastRaw: bigint) {
+    if (sends.size > count) throw misled(action, `more than the ${count} entries asked for`)
+    for (const amountRaw of sends.values())
+      if (amountRaw < leastRaw) throw misled(action, 'an amount below the threshold')
   }
 
+  /** Reads the last blocks of accounts, confirmed or not; an account without blocks is not in the map. */
   async function frontiers(addresses: readonly string[]): Promise<Map<string, string>> {
     for (const address of addresses) assertAddress('addresses', address)
     const found = new Map<string, string>()
     const unique = [...new Set(addresses)]
     for (let start = 0; start < unique.length; start += RECEIVABLE_BATCH) {
-      const batch = new Set(unique.slice(start, start + RECEIVABLE_BATCH))
-      const answer = await ask(
-        { action: 'accounts_frontiers', accounts: [...batch] },
-        accountsFrontiersAnswer,
-      )
-      for (const [address, hash] of answer.frontiers ?? []) {
-        if (!batch.delete(address)) throw misled('accounts_frontiers', 'an account that was not asked for')
-        found.set(address, hash)
-      }
-      for (const [address, reason] of answer.errors ?? [])
-        if (reason !== 'Account not found' || !batch.delete(address))
-          throw misled('accounts_frontiers', 'an error about an account')
-      if (batch.size > 0) throw misled('accounts_frontiers', 'fewer accounts than were asked for')
+      const accounts = unique.slice(start, start + RECEIVABLE_BATCH)
+      const answer = await ask({ action: 'accounts_frontiers', accounts }, answers.accountsFrontiers)
+      for (const reason of answer.errors.values())
+        if (reason !== 'Account not found') throw misled('accounts_frontiers', 'an error about an account')
+      const named = [...answer.frontiers.keys(), ...answer.errors.keys()]
+      requireEach('accounts_frontiers', 'accounts', accounts, named)
+      for (const [address, hash] of answer.frontiers) found.set(address, hash)
     }
     return found
   }
 
+  /** @throws NodeUnreachable unless `named` is what was asked for, each once. @param kind in the plural */
+  function requireEach(action: string, kind: string, asked: readonly string[], named: readonly string[]) {
+    const open = new Set(asked)
+    if (!named.every((key) => open.delete(key))) throw misled(action, `${kind} that were not asked for`)
+    if (open.size > 0) throw misled(action, `fewer ${kind} than were asked for`)
+  }
+
+  /** Reads how an account stands; undefined if it has no blocks. */
   async function accountInfo(address: string): Promise<NanoAccountInfo | undefined> {
     assertAddress('address', address)
-    let answer: z.output<typeof accountInfoAnswer>
+    let info: z.output<typeof answers.accountInfo>
+    const options = { include_confirmed: 'true', representative: 'true' }
     try {
-      answer = await ask(
-        { action: 'account_info', account: address, include_confirmed: 'true', representative: 'true' },
-        accountInfoAnswer,
-      )
+      info = await ask({ action: 'account_info', account: address, ...options }, answers.accountInfo)
     } catch (error) {
       if (error instanceof NodeRefused && error.reason === 'Account not found') return undefined
       throw error
     }
-    // Who signs a send over a wrong balance sends another amount than he means: the block itself names
+    // Whoever signs a send over a wrong balance sends another amount than intended. The frontier itself names
     // account and balance, and its hash and signature cover both.
-    const frontier = await blockInfo(answer.frontier)
+    const frontier = await blockInfo(info.frontier)
     if (frontier === undefined) throw misled('account_info', 'a frontier that the node does not have')
     if (frontier.account !== address) throw misled('account_info', "another account's frontier")
-    if (frontier.balanceRaw !== answer.balance)
+    if (frontier.balanceRaw !== info.balanceRaw)
       throw misled('account_info', 'another balance than its frontier has')
-    if (frontier.height !== answer.block_count)
-      throw misled('account_info', 'another height than its frontier has')
-    if (answer.confirmed_height > answer.block_count)
+    if (frontier.height !== info.height) throw misled('account_info', 'another height than its frontier has')
+    if (info.confirmedHeight > info.height)
       throw misled('account_info', 'more blocks confirmed than there are')
     const { block } = frontier
-    // The balance of a block of another kind is the node's word: what is signed on it is compared with what
-    // is stored.
+    // A block of another kind proves no balance: what is signed on it is compared with what is stored.
     if (block !== undefined && !isEpochBlock(block) && !isSignedByAccount(block))
       throw misled('account_info', 'a frontier that the account did not sign')
-    return {
-      address,
-      frontier: answer.frontier,
-      height: answer.block_count,
-      balanceRaw: answer.balance,
-      representative: answer.representative,
-      confirmedFrontier: unlessZero(answer.confirmed_frontier),
-      confirmedBalanceRaw: answer.confirmed_balance,
-    }
+    return { address, ...info }
   }
 
+  /** Reads blocks by their hashes; one that the node doesn't have is not in the map. */
   async function blocksInfo(hashes: readonly string[]): Promise<Map<string, NanoBlockInfo>> {
     for (const hash of hashes) assertHash('hashes', hash)
     const found = new Map<string, NanoBlockInfo>()
     const unique = [...new Set(hashes)]
     for (let start = 0; start < unique.length; start += BLOCKS_BATCH) {
-      const batch = new Set(unique.slice(start, start + BLOCKS_BATCH))
+      const asked = unique.slice(start, start + BLOCKS_BATCH)
       const options = { json_block: 'true', include_not_found: 'true', receive_hash: 'true' }
-      const answer = await ask({ action: 'blocks_info', hashes: [...batch], ...options }, blocksInfoAnswer)
+      const answer = await ask({ action: 'blocks_info', hashes: asked, ...options }, answers.blocksInfo)
       const missing = new Set(answer.blocks_not_found)
-      for (const hash of [...answer.blocks.keys(), ...missing])
-        if (!batch.delete(hash)) throw misled('blocks_info', 'a block that was not asked for')
-      if (batch.size > 0) throw misled('blocks_info', 'fewer blocks than were asked for')
-      for (const [hash, fields] of answer.blocks) found.set(hash, readBlock(hash, fields))
+      requireEach('blocks_info', 'blocks', asked, [...answer.blocks.keys(), ...missing])
+      for (const [hash, info] of answer.blocks) {
+        requireOwnHash(hash, info)
+        found.set(hash, { hash, ...info })
+      }
     }
     return found
   }
 
-  function readBlock(hash: string, fields: BlockFields): NanoBlockInfo {
-    const block = fields.contents
-    if (block !== undefined) {
-      if (hashNanoBlock(block) !== hash) throw misled('blocks_info', 'another block than its hash says')
-      if (block.account !== fields.block_account || BigInt(block.balance) !== fields.balance)
-        throw misled('blocks_info', 'an account or balance that the block does not have')
-    }
-    return {
-      hash,
-      account: fields.block_account,
-      amountRaw: fields.amount,
-      balanceRaw: fields.balance,
-      height: fields.height,
-      successor: unlessZero(fields.successor),
-      confirmed: fields.confirmed,
-      subtype: fields.subtype,
-      block,
-      receivedBy: unlessZero(fields.receive_hash ?? ZERO_HASH),
-    }
+  /** @throws NodeUnreachable unless the block has this hash, and its account and balance are as told */
+  function requireOwnHash(hash: string, { block, account, balanceRaw }: answers.Block): void {
+    if (block === undefined) return
+    if (hashNanoBlock(block) !== hash) throw misled('blocks_info', 'another block than its hash says')
+    if (block.account !== account || BigInt(block.balance) !== balanceRaw)
+      throw misled('blocks_info', 'an account or balance that the block does not have')
   }
 
   async function blockInfo(hash: string): Promise<NanoBlockInfo | undefined> {
     return (await blocksInfo([hash])).get(hash)
   }
 
+  /**
+   * Publishes a block. @returns its hash. @throws NodeRefused for many reasons, also if the node has the
+   * block: ask blockInfo() before believing one
+   */
   async function process(block: NanoBlock, subtype: NanoSubtype): Promise<string> {
     const hash = hashNanoBlock(block)
     const { type, account, previous, representative, balance, link, signature, work } = block
     const fields = { type, account, previous, representative, balance, link, signature, work }
-    const answer = await ask({ action: 'process', json_block: 'true', subtype, block: fields }, processAnswer)
+    const request = { action: 'process', json_block: 'true', subtype, block: fields }
+    const answer = await ask(request, answers.process)
     if (answer.hash !== hash) throw misled('process', 'the hash of another block')
     return hash
   }
 
   /**
-   * Without a difficulty work_generate makes 64 times as much as a receive needs. More than the live
-   * network's is a lie or a mistake. A node that refuses the (deprecated) call gets live work, good anywhere.
+   * Reads how much work the network asks for, at most as much as the live one: more would be a lie or a
+   * mistake. For a node that refuses the (deprecated) call it is the live network's, which is enough
+   * anywhere.
    */
   async function workThresholds(): Promise<NanoWorkThresholds> {
     if (knownThresholds !== undefined) return knownThresholds
     try {
-      const answer = await ask({ action: 'active_difficulty' }, activeDifficultyAnswer)
+      const answer = await ask({ action: 'active_difficulty' }, answers.activeDifficulty)
       knownThresholds = {
         send: lesser(answer.network_minimum, LIVE_WORK_THRESHOLDS.send),
         receive: lesser(answer.network_receive_minimum, LIVE_WORK_THRESHOLDS.receive),
@@ -332,6 +254,7 @@ export function createNanoRpc({
     return knownThresholds
   }
 
+  /** Has work made for a root (workRootOf()). @returns 16 lower-case hex characters, checked */
   async function generateWork(root: string, threshold: bigint, limitMs = workTimeoutMs): Promise<string> {
     assertHash('root', root)
     if (threshold < 0n || threshold > LIVE_WORK_THRESHOLDS.send)
@@ -340,9 +263,11 @@ export function createNanoRpc({
     const request = { action: 'work_generate', hash: root, difficulty }
     let work: string
     try {
-      ;({ work } = await ask(request, workAnswer, workServer, limitMs))
+      ;({ work } = await ask(request, answers.work, workServer, limitMs))
     } catch (error) {
-      if (error instanceof NodeUnreachable) await cancelWork(root)
+      // A search goes on after its caller has gone, and the next one for the root would queue behind it.
+      if (error instanceof NodeUnreachable)
+        await ask({ action: 'work_cancel', hash: root }, z.unknown(), workServer).catch(() => undefined)
       throw error
     }
     if (workValue(root, work) < threshold)
@@ -350,56 +275,37 @@ export function createNanoRpc({
     return work
   }
 
-  /** A search goes on after its caller has gone, and the next one for the root would queue behind it. */
-  async function cancelWork(root: string): Promise<void> {
-    try {
-      await postJson(workServer, 'work_cancel', JSON.stringify({ action: 'work_cancel', hash: root }), {
-        timeoutMs,
-        maxAnswerBytes: MAX_ANSWER_BYTES,
-      })
-    } catch (error) {
-      log.debug({ err: error }, 'work was not cancelled')
-    }
-  }
-
   return {
-    /** Confirmed sends, largest first, up to 10,000 an account; with `unconfirmed` the others, too. */
     receivable,
-    /** Confirmed or not; accounts without blocks are not in the map. */
     frontiers,
-    /** Undefined for an account without blocks. */
     accountInfo,
-    /** Those that the node does not have are not in the map. */
     blocksInfo,
     blockInfo,
-    /** One that the node has already is refused in several ways: ask blockInfo() before believing one. */
     process,
-    /** Never more than the live network does. */
     workThresholds,
-    /** For a root (workRootOf): 16 lower-case hex characters, checked to reach the threshold. */
     generateWork,
     /** `live`, `beta`, `test` or `dev`. */
-    network: async (): Promise<string> => (await ask({ action: 'version' }, versionAnswer)).network,
-    countPeers: async (): Promise<number> => (await ask({ action: 'peers' }, peersAnswer)).peers.size,
-    /** On average; undefined if it does not know. */
+    network: async (): Promise<string> => (await ask({ action: 'version' }, answers.version)).network,
+    countPeers: async (): Promise<number> => (await ask({ action: 'peers' }, answers.peers)).peers.size,
+    /** How many blocks its peers have confirmed, on average; undefined if it does not know. */
     async peersCemented(): Promise<number | undefined> {
       try {
-        return (await ask({ action: 'telemetry' }, telemetryAnswer)).cemented_count
+        return (await ask({ action: 'telemetry' }, answers.telemetry)).cemented_count
       } catch (error) {
         if (error instanceof NodeRefused) return undefined
         throw error
       }
     },
-    /** `pruned`: blocks that it has thrown away; undefined if it keeps all. */
+    /** How many blocks it has, has confirmed (`cemented`) and, if it does that, thrown away (`pruned`). */
     async blockCount() {
-      const answer = await ask({ action: 'block_count' }, blockCountAnswer)
+      const answer = await ask({ action: 'block_count' }, answers.blockCount)
       if (answer.cemented > answer.count) throw misled('block_count', 'more confirmed blocks than blocks')
       return answer
     },
   }
 }
 
-/** Only confirmed sends (nothing else is money), or those that an election still holds as well; sorted. */
+/** The node's options for confirmed sends alone, or for those in an election too; sorted by amount. */
 function receivableOptions(thresholdRaw: bigint, unconfirmed: boolean): Readonly<Record<string, string>> {
   return {
     threshold: thresholdRaw.toString(),
@@ -409,6 +315,7 @@ function receivableOptions(thresholdRaw: bigint, unconfirmed: boolean): Readonly
   }
 }
 
+/** Lists sends, the largest first. */
 function toReceivables(entries: ReadonlyMap<string, bigint>): NanoReceivable[] {
   const list = Array.from(entries, ([hash, amountRaw]) => ({ hash, amountRaw }))
   return list.sort(({ amountRaw: left }, { amountRaw: right }) =>
@@ -422,18 +329,11 @@ function describeIssue(error: z.ZodError): string {
   return `${issue?.path.join('.').slice(0, 100) ?? ''}: ${issue?.message.slice(0, 100) ?? ''}`
 }
 
-const ADDRESS_LENGTH = 65
 const ADDRESS = /^nano_[13][13456789abcdefghijkmnopqrstuwxyz]{59}$/
 
-/** By form alone: these are our own addresses, and one bad checksum only makes the node refuse. */
+/** Checks the form alone: these are our own addresses, and one bad checksum only makes the node refuse. */
 function assertAddress(name: string, address: string): void {
   if (!ADDRESS.test(address)) throw new TypeError(`"${name}" expected nano_ addresses`)
 }
-
-function assertHash(name: string, hash: string): void {
-  if (!/^[0-9A-F]{64}$/.test(hash)) throw new TypeError(`"${name}" expected 64 upper-case hex characters`)
-}
-
-const unlessZero = (hash: string): string | undefined => (hash === ZERO_HASH ? undefined : hash)
 
 const lesser = (left: bigint, right: bigint): bigint => (left < right ? left : right)

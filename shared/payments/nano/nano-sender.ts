@@ -1,18 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { newId } from '../../foundation/ids.ts'
 import { SECOND_MS, nowSeconds } from '../../foundation/time.ts'
 import { stopCoin, isStopped, noteProblem } from '../coin-round.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
-import { moveTransfers, noteRefusal, storeOrDrop } from '../payout-service.ts'
+import { moveTransfers, newTransfer, noteRefusal, storeOrDrop } from '../payout-service.ts'
 import { isToBeOffered, OPEN_TRANSFERS, type PayoutRecord, type TransferRecord } from '../payout.ts'
 import { isPaidByHand, startFindings } from '../reconcile.ts'
 import { accountOf, placeOf, settleAccount, yieldToReceiver } from './nano-account.ts'
-import type { OwnAccount, SettledAccount } from './nano-account.ts'
-import type { NanoAccountState, NanoBlock, NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
+import type { OwnAccount } from './nano-account.ts'
+import type { NanoAccountState, NanoBlock, NanoReceivable } from './nano-blocks.ts'
+import type { NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
 import { buildReceive, hashNanoBlock, workRootOf, ZERO_HASH } from './nano-blocks.ts'
-import type { NanoContext, NanoWallet } from './nano-gateway.ts'
+import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount, type NanoKeys } from './nano-keys.ts'
-import type { ClaimedSend } from './nano-proof.ts'
 
 /**
  * A *sender* extends the chain of one account of ours. A *run* is one block, or several each built on the one
@@ -25,14 +24,7 @@ import type { ClaimedSend } from './nano-proof.ts'
  * the same blocks are published until they are confirmed (nano-account.ts): none is ever given up.
  */
 
-export interface Standing {
-  readonly account: NanoAccount
-  readonly frontier: string | undefined
-  readonly balanceRaw: bigint
-  /** What it votes with now. */
-  readonly representative: string | undefined
-}
-
+/** A block to be signed, with what it does. */
 export interface SenderStep {
   readonly block: UnsignedNanoBlock
   readonly kind: 'receive' | 'sweep' | 'payout'
@@ -42,54 +34,32 @@ export interface SenderStep {
   readonly payouts?: readonly PayoutRecord[]
 }
 
-export function stateOf(
-  wallet: NanoWallet,
-  { account, frontier, balanceRaw, representative }: Standing,
-): NanoAccountState {
-  return {
-    account: account.address,
-    frontier,
-    balanceRaw,
-    representative: wallet.representative ?? representative ?? wallet.treasury.address,
-  }
-}
-
-function standingAfter(standing: Standing, { block }: SenderStep): Standing {
-  const { balance, representative } = block
-  return { ...standing, frontier: hashNanoBlock(block), balanceRaw: BigInt(balance), representative }
-}
-
-/** Each step is built on the one before. @returns also how the account stands after them */
+/** Makes a step for each item, each built on the one before. @returns also the account's state after them */
 export function buildRun<Item>(
-  standing: Standing,
+  state: NanoAccountState,
   items: readonly Item[],
-  stepFor: (before: Standing, item: Item) => SenderStep,
-): { run: SenderStep[]; after: Standing } {
+  stepFor: (before: NanoAccountState, item: Item) => SenderStep,
+): { run: SenderStep[]; after: NanoAccountState } {
   const run: SenderStep[] = []
-  let after = standing
+  let after = state
   for (const item of items) {
     const step = stepFor(after, item)
     run.push(step)
-    after = standingAfter(after, step)
+    after = { ...after, frontier: hashNanoBlock(step.block), balanceRaw: BigInt(step.block.balance) }
   }
   return { run, after }
 }
 
 export function receiveStep(
-  wallet: NanoWallet,
-  standing: Standing,
-  send: ClaimedSend,
+  state: NanoAccountState,
+  send: NanoReceivable,
   paymentIds: readonly string[] = [],
 ): SenderStep {
-  const block = buildReceive(stateOf(wallet, standing), send)
-  return { block, kind: 'receive', amountRaw: send.amountRaw, paymentIds }
+  return { block: buildReceive(state, send), kind: 'receive', amountRaw: send.amountRaw, paymentIds }
 }
 
 /** Blocks of one run, at most: the network is waited for once for all of them. */
 export const MAX_RUN = 8
-
-/** `waiting`: for the network, the node, or a later round. */
-export type SenderEnd = 'done' | 'waiting' | 'stopped'
 
 /** A block is confirmed within a second; a round waits for it so long and then leaves it to the next. */
 const CONFIRM_WAIT_MS = 5 * SECOND_MS
@@ -98,17 +68,21 @@ const CONFIRM_POLL_MS = 200
 const RUN_WORK_MS = 5 * SECOND_MS
 
 /**
- * Asks `next` for a run once the account's chain is what the database knows, and all confirmed. `untilMs`:
- * performance.now.
+ * Publishes what is on record for the account, and then run after run that `next` gives for its state, each
+ * once all before it is confirmed.
  *
+ * @param untilMs when no more is begun, by performance.now
+ * @returns `done` if `next` gave no step; `waiting` if it is the network's or the node's turn, or the time is
+ *   over; `stopped` if the coin is halted
  * @throws NodeUnreachable, NodeRefused
  */
 export function runSender(
   ctx: NanoContext,
   account: NanoAccount,
-  next: (standing: Standing) => Promise<readonly SenderStep[]>,
+  next: (state: NanoAccountState) => Promise<readonly SenderStep[]>,
   untilMs: number,
-): Promise<SenderEnd> {
+): Promise<'done' | 'waiting' | 'stopped'> {
+  const { treasury, representative: chosen } = ctx.nano.wallet()
   return ctx.serialize(`nano account ${account.index}`, async () => {
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
@@ -119,8 +93,7 @@ export function runSender(
       if (due.length > 0 || info?.confirmedFrontier !== info?.frontier) {
         const end = due.length === 0 ? 'confirmed' : await publishAll(ctx, account, due)
         if (end !== 'confirmed') return end
-        // Another process that works on the account moves it on by itself; a node may answer from a moment
-        // ago.
+        // Another process may be moving the account on, and a node may answer from a moment ago.
         if (stuck === undefined || stuck.at !== info?.frontier)
           stuck = { at: info?.frontier, sinceMs: performance.now() }
         else if (performance.now() - stuck.sinceMs >= CONFIRM_WAIT_MS) return 'waiting'
@@ -128,8 +101,9 @@ export function runSender(
         continue
       }
       stuck = undefined
-      const { frontier, balanceRaw = 0n, representative } = info ?? {}
-      const run = await next({ account, frontier, balanceRaw, representative })
+      const { frontier, balanceRaw = 0n, representative = treasury.address } = info ?? {}
+      const state = { account: account.address, frontier, balanceRaw }
+      const run = await next({ ...state, representative: chosen ?? representative })
       if (run.length === 0) return 'done'
       const signed = await sign(ctx, account, run)
       const end = signed.length === 0 ? 'confirmed' : await publishAll(ctx, account, signed)
@@ -140,10 +114,9 @@ export function runSender(
 }
 
 /**
- * With another seed than the one that the database knows, by its treasury, nothing is signed before the
- * operator has said that it is meant. A coin stopped for that alone goes on.
- *
- * @returns false also if the coin is stopped
+ * Checks that Nano isn't halted, and that the seed's treasury is the one that the database knows: with
+ * another seed nothing is signed before `reconcile --take-over`. Ends a halt that was made for another
+ * seed alone.
  */
 export async function isSeedKnown(ctx: NanoContext): Promise<boolean> {
   const coin = await ctx.coins.findCoin('xno')
@@ -154,11 +127,13 @@ export async function isSeedKnown(ctx: NanoContext): Promise<boolean> {
   return coin.halted.kind === 'other_seed' && ctx.coins.resume('xno', { kind: 'other_seed' })
 }
 
-/** A block that neither the database knows nor the operator has told of stops the coin. */
-export async function settleOrStop(
-  ctx: NanoContext,
-  account: OwnAccount,
-): Promise<SettledAccount | 'stopped'> {
+/**
+ * Applies the recovery rule to an account (nano-account.ts); halts the coin for a block in its chain that
+ * neither the database knows nor the operator has recorded.
+ *
+ * @throws NodeUnreachable if a block that the operator has recorded is not confirmed yet
+ */
+export async function settleOrStop(ctx: NanoContext, account: OwnAccount) {
   const { findings } = startFindings(ctx, 'xno', 'found in the chain, as the operator recorded it')
   let strange = ''
   const settled = await settleAccount(ctx, account, {
@@ -184,6 +159,7 @@ export async function settleOrStop(
 const isInvoiced = async (ctx: NanoContext, { index }: OwnAccount): Promise<boolean> =>
   index !== TREASURY_INDEX && (await ctx.invoices.findByAddresses('xno', [index])).length > 0
 
+/** Offers blocks in their order and waits for them, for up to 5 s; notes what was published and confirmed. */
 async function publishAll(ctx: NanoContext, account: OwnAccount, run: readonly TransferRecord[]) {
   const untilMs = performance.now() + CONFIRM_WAIT_MS
   const now = nowSeconds(ctx)
@@ -197,7 +173,7 @@ async function publishAll(ctx: NanoContext, account: OwnAccount, run: readonly T
     const confirmed = open.filter((transfer) => found.get(hashOf(transfer))?.confirmed === true)
     let refused: { transfer: TransferRecord; reason: string } | undefined
     let isPaused = false
-    for (const transfer of open.filter((one) => !isThere(one))) {
+    for (const transfer of open.filter((candidate) => !isThere(candidate))) {
       isPaused = !isToBeOffered(transfer, now)
       if (isPaused) break
       if (transfer.state === 'confirmed')
@@ -226,14 +202,15 @@ async function publishAll(ctx: NanoContext, account: OwnAccount, run: readonly T
 }
 
 const LACKING = 'the Nano node lacks a block of ours that it had confirmed; it is published again'
+const NOT_TAKEN = 'the Nano node does not take a block of ours; trying again'
 
 const hashOf = ({ tx }: TransferRecord): string => tx.toUpperCase()
 
 /**
- * Of a block that it has a node says `Old block` or `Invalid block balance for given subtype`: so the block
- * is asked for before a refusal is believed.
+ * Offers a block to the node, with new work if the stored work is too little. The node refuses a block
+ * that it has, as `Old block` for one: so it is asked for the block before a refusal is believed.
  *
- * @returns why it was refused; undefined if the node has it
+ * @returns why the block was refused; undefined if the node has it
  */
 async function publish(ctx: NanoContext, transfer: TransferRecord): Promise<string | undefined> {
   const { rpc } = ctx.nano
@@ -251,6 +228,7 @@ async function publish(ctx: NanoContext, transfer: TransferRecord): Promise<stri
   return refusal
 }
 
+/** @returns the node's reason if it refuses the block */
 async function offer(ctx: NanoContext, block: NanoBlock, subtype: NanoSubtype): Promise<string | undefined> {
   try {
     await ctx.nano.rpc.process(block, subtype)
@@ -261,49 +239,42 @@ async function offer(ctx: NanoContext, block: NanoBlock, subtype: NanoSubtype): 
   }
 }
 
-/** It is behind, another block has the place, or it refuses for good. */
+/** Finds out why the node refuses a block: it is behind, another block has the place, or the block is bad. */
 async function weighRefusal(ctx: NanoContext, account: OwnAccount, transfer: TransferRecord, reason: string) {
   const chain = await settleOrStop(ctx, account)
   if (chain === 'stopped') return chain
   const block = readSigned(transfer)
-  const isItsPlace = (chain.info?.frontier ?? ZERO_HASH) === block.previous
-  if (isItsPlace && reason === 'Unreceivable' && (await yieldToReceiver(ctx, account, block)))
-    return 'waiting'
+  const isNext = (chain.info?.frontier ?? ZERO_HASH) === block.previous
+  if (isNext && reason === 'Unreceivable' && (await yieldToReceiver(ctx, account, block))) return 'waiting'
   // A source that the node has not seen yet is a matter of time, as is an account that it is behind with.
-  if (isItsPlace && reason !== 'Gap source block') await noteRefusal(ctx, transfer, reason)
-  else
-    ctx.log.warn(
-      { transfer_id: transfer._id, block: transfer.tx, reason },
-      'the Nano node does not take a block of ours; trying again',
-    )
+  if (isNext && reason !== 'Gap source block') await noteRefusal(ctx, transfer, reason)
+  else ctx.log.warn({ transfer_id: transfer._id, block: transfer.tx, reason }, NOT_TAKEN)
   if (reason === 'Gap source block') await publishSource(ctx, account, block)
   return 'waiting'
 }
 
-/** The source that the node lacks may be a block of ours that it has lost. */
+/** Publishes the block that `link` names again, if it is of another account of ours: the node has lost it. */
 async function publishSource(ctx: NanoContext, account: OwnAccount, { link }: NanoBlock): Promise<void> {
   const source = await ctx.payouts.findTransferByTx('xno', link.toLowerCase())
   if (source?.account_index === undefined || source.account_index === account.index) return
-  const own = { index: source.account_index, address: accountOf(source) }
-  const chain = await settleOrStop(ctx, own)
-  if (chain !== 'stopped' && chain.due.length > 0) await publishAll(ctx, own, chain.due)
+  const sourceAccount = { index: source.account_index, address: accountOf(source) }
+  const chain = await settleOrStop(ctx, sourceAccount)
+  if (chain !== 'stopped' && chain.due.length > 0) await publishAll(ctx, sourceAccount, chain.due)
 }
 
 /**
- * As much of its beginning as gets its work in time.
+ * Signs as many of a run's first steps as get their work in time, and stores them.
  *
- * @returns what was stored; nothing if a place is taken
+ * @returns what was stored; nothing if the coin is halted, a place is taken or a payout has changed
  */
 async function sign(ctx: NanoContext, account: NanoAccount, run: readonly SenderStep[]) {
   const works = await findWorks(ctx, run)
   if (await isStopped(ctx, 'xno')) return []
-  const at = nowSeconds(ctx)
   const { keys } = ctx.nano.wallet()
   const transfers = works.map(({ step, work }): TransferRecord => {
     const { hash, signature } = keys.signBlock(account.index, step.block)
     const block: NanoBlock = { ...step.block, signature, work }
-    return {
-      _id: newId('transfer'),
+    return newTransfer(ctx, {
       coin: 'xno',
       kind: step.kind,
       account_index: account.index,
@@ -314,14 +285,13 @@ async function sign(ctx: NanoContext, account: NanoAccount, run: readonly Sender
       payment_ids: [...(step.paymentIds ?? [])],
       payout_ids: (step.payouts ?? []).map(({ _id }) => _id),
       state: 'signed',
-      at,
-      changed_at: at,
-    }
+    })
   })
   const listed = works.flatMap(({ step }) => step.payouts ?? [])
   return (await storeOrDrop(ctx, transfers, listed)) ? transfers : []
 }
 
+/** @throws Error if the stored block doesn't have the transfer's hash */
 function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {
   const block = JSON.parse(signed) as NanoBlock
   if (hashNanoBlock(block).toLowerCase() !== tx)
@@ -329,7 +299,10 @@ function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {
   return block
 }
 
-/** What stands first in a run is not to wait for minutes for what comes after it. */
+/**
+ * Has the work for a run's steps made, in their order, for about 5 s: what stands first must not wait for
+ * minutes for the rest. @throws NodeUnreachable, NodeRefused if even the first step gets none
+ */
 async function findWorks(ctx: NanoContext, run: readonly SenderStep[]) {
   const thresholds = await ctx.nano.rpc.workThresholds()
   const untilMs = performance.now() + RUN_WORK_MS
@@ -341,7 +314,7 @@ async function findWorks(ctx: NanoContext, run: readonly SenderStep[]) {
       const isUrgent = step.kind === 'payout'
       found.push({ step, work: await generateWork(ctx, workRootOf(step.block), threshold, { isUrgent }) })
     } catch (error) {
-      // Whoever is first in the next run meets the same trouble and says it.
+      // The first step of the next run meets the same trouble, and throws it.
       if (found.length > 0 && isNodeTrouble(error)) break
       throw error
     }
@@ -352,13 +325,11 @@ async function findWorks(ctx: NanoContext, run: readonly SenderStep[]) {
 /** A node works on them one after another. */
 const WORK_AT_ONCE = 2
 let searches = 0
-const waitingForWork: { readonly urgent: (() => void)[]; readonly others: (() => void)[] } = {
-  urgent: [],
-  others: [],
-}
+const waitingForWork = { urgent: [] as (() => void)[], others: [] as (() => void)[] }
 
 /**
- * Payouts first: each may take a minute. Without work the coin isn't ready, since nothing could be paid out.
+ * Has work made for a root, two searches at once in this process, the urgent first: each may take a minute.
+ * A failure is stored as a problem of the coin, which is not ready then: nothing could be paid out.
  */
 async function generateWork(
   ctx: NanoContext,
@@ -387,7 +358,9 @@ const TRIAL_LIMIT_MS = 10 * SECOND_MS
 
 const tried = new WeakSet<NanoKeys>()
 
-/** At the start, and not by the first payout; then again for as long as it fails. */
+/** Tries whether work can be made: once for this wallet, so that not the first payout finds out, and again
+ * while that has failed.
+ */
 export async function tryWork(ctx: NanoContext): Promise<void> {
   const { keys, treasury } = ctx.nano.wallet()
   if (tried.has(keys) && (await ctx.coins.findCoin('xno'))?.problems?.work === undefined) return

@@ -7,29 +7,17 @@ import { isStopped, runWalletRound } from '../coin-round.ts'
 import type { PaymentRecord } from '../invoice.ts'
 import { isNodeTrouble } from '../node-errors.ts'
 import { nextDue } from '../payout-round.ts'
-import { OPEN_TRANSFERS } from '../payout.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX } from '../payout.ts'
 import { noteShown } from '../settlement.ts'
-import { buildSend } from './nano-blocks.ts'
+import { buildSend, type NanoAccountState, type NanoReceivable } from './nano-blocks.ts'
 import { nanoDriver } from './nano-driver.ts'
-import type { NanoContext, NanoWallet } from './nano-gateway.ts'
+import type { NanoContext } from './nano-gateway.ts'
 import type { NanoAccount } from './nano-keys.ts'
-import {
-  buildRun,
-  MAX_RUN,
-  receiveStep,
-  runSender,
-  stateOf,
-  type SenderStep,
-  type Standing,
-} from './nano-sender.ts'
-import { proveSends, requireProvenSend, type ClaimedSend } from './nano-proof.ts'
+import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
+import { proveSends, requireProvenSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
 
-/**
- * A payment at an invoice's account is received there, sent on to the treasury in one block, and received
- * there. Only settled payments are received: nothing leaves the list of what is receivable before it is
- * counted.
- */
+/* Settled money is received at its invoice's account, sent to the treasury in one block, received there. */
 
 /** The invoices' part of a round ends after so long; the next round goes on. */
 const ROUND_MS = 20 * SECOND_MS
@@ -37,72 +25,77 @@ const TREASURY_EVERY_MS = 500
 const ACCOUNTS_AT_ONCE = 8
 const MAX_ACCOUNTS = 500
 const PAGE = 500
-/** Of one account's payments; a step is found in the first page that has one. */
+const MISCOUNTED = 'a payment was counted with another amount than its block sends'
+/** Payments of one account read at once. */
 const ACCOUNT_PAGE = 100
 
-/** Compares the treasury's chain with what is stored even if there is nothing to do. */
+/**
+ * Moves settled money from the invoices' accounts to the treasury, and sends due payouts, for about 20 s.
+ * Also compares the treasury's chain with what is stored. Does nothing while Nano is halted.
+ */
 export async function sweepNano(ctx: NanoContext): Promise<void> {
   if (await isStopped(ctx, 'xno')) return
   await runWalletRound(ctx, 'xno', () => sweepRound(ctx))
 }
 
+/** Sweeps eight accounts at once while the treasury sends and receives. @throws the worst error at the end */
 async function sweepRound(ctx: NanoContext): Promise<void> {
-  const wallet = ctx.nano.wallet()
+  const { keys } = ctx.nano.wallet()
   const untilMs = performance.now() + ROUND_MS
-  const indexes = await listAccounts(ctx, wallet)
-  // One account's trouble is no other's.
+  const indexes = await listAccounts(ctx)
+  // An account's error ends the work on that account alone, and is thrown at the end.
   const errors: unknown[] = []
-  const sendFromNext = async (): Promise<void> => {
+  const sweepNextAccounts = async (): Promise<void> => {
     while (performance.now() < untilMs) {
       const index = indexes.shift()
       if (index === undefined) return
       try {
-        const next = (standing: Standing) => nextForInvoice(ctx, wallet, standing)
-        if ((await runSender(ctx, wallet.keys.deriveAccount(index), next, untilMs)) === 'stopped') return
+        const account = keys.deriveAccount(index)
+        const next = (state: NanoAccountState) => nextForInvoice(ctx, account, state)
+        if ((await runSender(ctx, account, next, untilMs)) === 'stopped') return
       } catch (error) {
         errors.push(error)
       }
     }
   }
   const next = nextDue(ctx, nanoDriver(ctx))
-  let isSent = false
-  const sending = Promise.all(Array.from({ length: ACCOUNTS_AT_ONCE }, sendFromNext)).finally(
-    () => (isSent = true),
-  )
-  const takeIn = async (): Promise<void> => {
+  let areSwept = false
+  const sweepers = Array.from({ length: ACCOUNTS_AT_ONCE }, sweepNextAccounts)
+  const sweeping = Promise.all(sweepers).finally(() => (areSwept = true))
+  const workTreasury = async (): Promise<void> => {
     for (let isLast = false; !isLast;) {
-      isLast = isSent
-      await runTreasury(ctx, next, { takesIn: true })
-      if (!isLast) await Promise.race([sending, sleep(TREASURY_EVERY_MS)])
+      isLast = areSwept
+      await runTreasury(ctx, next, { isReceiving: true })
+      if (!isLast) await Promise.race([sweeping, sleep(TREASURY_EVERY_MS)])
     }
   }
-  for (const ended of await Promise.allSettled([sending, takeIn()]))
+  for (const ended of await Promise.allSettled([sweeping, workTreasury()]))
     if (ended.status === 'rejected') errors.push(ended.reason)
-  const [error] = errors.filter((one) => !isNodeTrouble(one)).concat(errors)
-  if (error !== undefined) throw error
+  const worst = errors.find((error) => !isNodeTrouble(error)) ?? errors[0]
+  if (worst !== undefined) throw worst
 }
 
-/** With settled payments that have not arrived in the treasury, or a block under way. */
-async function listAccounts(ctx: NanoContext, { treasury }: NanoWallet): Promise<number[]> {
+/** Lists indexes of accounts with a settled payment that isn't in the treasury yet, or a block under way. */
+async function listAccounts(ctx: NanoContext): Promise<number[]> {
   const found = new Set<number>()
   for (const { account_index: index } of await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MAX_ACCOUNTS))
     if (index !== undefined) found.add(index)
   for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
     if (found.size >= MAX_ACCOUNTS) break
 
-    // A payment that the operator recorded by hand may name a block that is none.
+    // A payment that the operator recorded by hand may name something that is not a block.
     const blocks = await ctx.nano.rpc.blocksInfo(page.filter(namesBlock).map(hashOf))
     for (const payment of page) if (blocks.has(hashOf(payment))) found.add(payment.address_index)
   }
   for (const index of await listUnassigned(ctx)) found.add(index)
-  found.delete(treasury.index)
+  found.delete(TREASURY_INDEX)
   const accounts = [...found].slice(0, MAX_ACCOUNTS)
-  // From a place of its own: processes that begin at the same one get into each other's way at each account.
+  // Each process begins at a random one, so that two don't meet at every account.
   const start = randomInt(accounts.length + 1)
   return [...accounts.slice(start), ...accounts.slice(0, start)]
 }
 
-/** Money that belongs to no invoice is swept all the same. */
+/** Lists indexes of accounts that hold, or could receive, money of no invoice: it is swept too. */
 async function listUnassigned(ctx: NanoContext): Promise<number[]> {
   const accounts = await ctx.coins.listUnassigned('xno')
   if (accounts.length === 0) return []
@@ -110,69 +103,78 @@ async function listUnassigned(ctx: NanoContext): Promise<number[]> {
   const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'))
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
   const last = new Map([...frontiers].map(([address, hash]) => [hash.toLowerCase(), address]))
-  const own = await ctx.payouts.listTransfersByTx('xno', [...last.keys()])
-  const holding = new Set(own.flatMap(({ kind, tx }) => (kind === 'receive' ? [last.get(tx)] : [])))
+  const ours = await ctx.payouts.listTransfersByTx('xno', [...last.keys()])
+  const holding = new Set(ours.flatMap(({ kind, tx }) => (kind === 'receive' ? [last.get(tx)] : [])))
   return accounts
     .filter(({ address }) => receivable.has(address) || holding.has(address))
     .map(({ index }) => index)
 }
 
 const hashOf = ({ tx }: PaymentRecord): string => tx.toUpperCase()
+/** Whether its `tx` has the form of a block's hash. */
 const namesBlock = ({ tx }: PaymentRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
 
-async function nextForInvoice(ctx: NanoContext, wallet: NanoWallet, standing: Standing) {
-  const { account, balanceRaw } = standing
+/** Returns the next steps of an invoice's account; none if all its money is in the treasury. */
+async function nextForInvoice(ctx: NanoContext, account: NanoAccount, state: NanoAccountState) {
+  const isEmpty = state.balanceRaw === 0n
   const readPage = (after: string) => ctx.invoices.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
   for await (const page of pagesOf(readPage)) {
     const { receivable, receivedIds } = await lookAtPage(ctx, account, page.filter(namesBlock))
-    if (receivable.length > 0) return receiveAndSend(wallet, standing, receivable, receivedIds)
-    if (receivedIds.length > 0 && balanceRaw > 0n) return [sweepStep(wallet, standing, receivedIds)]
+    if (receivable.length > 0) return receiveAndSend(ctx, state, receivable, receivedIds)
+    if (receivedIds.length > 0 && !isEmpty) return [sweepStep(ctx, state, receivedIds)]
     if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, nowSeconds(ctx))
   }
   const [address] = await ctx.coins.listAddresses('xno', [account.index])
   const unassigned = address?.unassigned === true ? await listProven(ctx, account) : []
-  if (unassigned.length > 0) return receiveAndSend(wallet, standing, unassigned, [])
-  return balanceRaw > 0n ? [sweepStep(wallet, standing, [])] : []
+  if (unassigned.length > 0) return receiveAndSend(ctx, state, unassigned, [])
+  return isEmpty ? [] : [sweepStep(ctx, state, [])]
 }
 
-async function listProven(ctx: NanoContext, { address, publicKey }: NanoAccount): Promise<Receivable[]> {
+/** Lists up to MAX_RUN sends to an account that the node lists and its blocks prove. */
+async function listProven(ctx: NanoContext, { address }: NanoAccount): Promise<Receivable[]> {
   const listed = (await ctx.nano.rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
-  const claimed = listed.slice(0, MAX_RUN).map((send) => ({ ...send, publicKey }))
+  const claimed = listed.slice(0, MAX_RUN).map((send) => ({ ...send, address }))
   const { proven } = await proveSends(ctx.nano.rpc, claimed)
   return proven.map((send) => ({ send, paymentIds: [] }))
 }
 
-/** And, if the run is long enough for all of them, sends everything on. */
+/** Returns steps that receive up to MAX_RUN sends and, if there are no more, then send everything on. */
 function receiveAndSend(
-  wallet: NanoWallet,
-  standing: Standing,
+  ctx: NanoContext,
+  state: NanoAccountState,
   receivable: readonly Receivable[],
   receivedIds: readonly string[],
 ): SenderStep[] {
-  const { run, after } = buildRun(standing, receivable.slice(0, MAX_RUN), (before, { send, paymentIds }) =>
-    receiveStep(wallet, before, send, paymentIds),
+  const { run, after } = buildRun(state, receivable.slice(0, MAX_RUN), (before, { send, paymentIds }) =>
+    receiveStep(before, send, paymentIds),
   )
   const paymentIds = [...receivedIds, ...receivable.flatMap(({ paymentIds }) => paymentIds)]
-  return receivable.length < MAX_RUN ? [...run, sweepStep(wallet, after, paymentIds)] : run
+  return receivable.length < MAX_RUN ? [...run, sweepStep(ctx, after, paymentIds)] : run
 }
 
-function sweepStep(wallet: NanoWallet, standing: Standing, paymentIds: readonly string[]): SenderStep {
-  const amountRaw = standing.balanceRaw
-  const block = buildSend(stateOf(wallet, standing), { destination: wallet.treasury.address, amountRaw })
-  return { block, kind: 'sweep', amountRaw, paymentIds }
+/** Returns the step that sends an account's whole balance to the treasury. */
+function sweepStep(ctx: NanoContext, state: NanoAccountState, paymentIds: readonly string[]): SenderStep {
+  const destination = ctx.nano.wallet().treasury.address
+  const amountRaw = state.balanceRaw
+  return { block: buildSend(state, { destination, amountRaw }), kind: 'sweep', amountRaw, paymentIds }
 }
 
 interface Receivable {
-  readonly send: ClaimedSend
+  readonly send: NanoReceivable
   /** None: the money belongs to no invoice. */
   readonly paymentIds: readonly string[]
 }
 
-/** Which of these payments are to be received, and which of them blocks of ours received. */
+/**
+ * Asks the node for the sends of an account's payments, and notes those that the chain shows.
+ *
+ * @returns up to MAX_RUN that can be received, and the ids of those that blocks of ours have received
+ * @throws NodeUnreachable if a send that can be received isn't proven
+ */
 async function lookAtPage(ctx: NanoContext, account: NanoAccount, payments: readonly PaymentRecord[]) {
   const blocks = await ctx.nano.rpc.blocksInfo(payments.map(hashOf))
   const receivable: Receivable[] = []
-  const received: { payment: PaymentRecord; by: string }[] = []
+  const receivedBy = new Map<string, string>()
   for (const payment of payments) {
     const found = blocks.get(hashOf(payment))
     if (found?.amountRaw === undefined) continue
@@ -182,31 +184,22 @@ async function lookAtPage(ctx: NanoContext, account: NanoAccount, payments: read
     // operator said so.
     if (isShown && (isHere || (found.receivedBy !== undefined && (await isOurs(ctx, found.receivedBy)))))
       await noteShown(ctx, payment)
-    if (found.receivedBy !== undefined) received.push({ payment, by: found.receivedBy.toLowerCase() })
+    if (found.receivedBy !== undefined) receivedBy.set(payment._id, found.receivedBy.toLowerCase())
     else if (isHere && receivable.length < MAX_RUN) {
-      const send = { hash: found.hash, amountRaw: found.amountRaw, publicKey: account.publicKey }
-      await requireProvenSend(ctx.nano.rpc, send)
+      const send = { hash: found.hash, amountRaw: found.amountRaw }
+      await requireProvenSend(ctx.nano.rpc, { ...send, address: account.address })
       if (BigInt(payment.amount_raw) !== send.amountRaw)
-        ctx.log.error(
-          { payment_id: payment._id, sent_raw: String(send.amountRaw) },
-          'a payment was counted with another amount than its block sends',
-        )
+        ctx.log.error({ payment_id: payment._id, sent_raw: String(send.amountRaw) }, MISCOUNTED)
       receivable.push({ send, paymentIds: [payment._id] })
     }
   }
-  return { receivable, receivedIds: await listReceivedByUs(ctx, received) }
+  // Blocks of this account, or of another if the operator recorded the payment.
+  const ours = await ctx.payouts.listTransfersByTx('xno', [...receivedBy.values()])
+  const ourTxs = new Set(ours.map(({ tx }) => tx))
+  const receivedIds = [...receivedBy].flatMap(([id, tx]) => (ourTxs.has(tx) ? [id] : []))
+  return { receivable, receivedIds }
 }
 
+/** Whether the block with this hash is one of our own. */
 const isOurs = async (ctx: NanoContext, hash: string): Promise<boolean> =>
   (await ctx.payouts.findTransferByTx('xno', hash.toLowerCase())) !== undefined
-
-/** By blocks of this account, or of another if the money came to belong to nobody. */
-async function listReceivedByUs(
-  ctx: NanoContext,
-  received: readonly { payment: PaymentRecord; by: string }[],
-): Promise<string[]> {
-  const hashes = received.map(({ by }) => by)
-  const ours = await ctx.payouts.listTransfersByTx('xno', hashes)
-  const known = new Set(ours.map(({ tx }) => tx))
-  return received.filter(({ by }) => known.has(by)).map(({ payment }) => payment._id)
-}

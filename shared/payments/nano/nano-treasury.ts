@@ -2,68 +2,55 @@ import { SECOND_MS } from '../../foundation/time.ts'
 import { dustThreshold } from '../coin.ts'
 import type { NextDue } from '../driver.ts'
 import type { DueGroup } from '../due-payouts.ts'
-import { buildSend } from './nano-blocks.ts'
-import type { NanoContext, NanoWallet } from './nano-gateway.ts'
-import {
-  buildRun,
-  MAX_RUN,
-  receiveStep,
-  runSender,
-  stateOf,
-  type SenderStep,
-  type Standing,
-} from './nano-sender.ts'
-import { noteDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
-
-/**
- * Payouts come first, in every process: else a stream of sales would keep the treasury busy with receiving.
- */
+import { buildSend, type NanoAccountState } from './nano-blocks.ts'
+import type { NanoContext } from './nano-gateway.ts'
+import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
+import { logDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
 
 const ROUND_MS = 20 * SECOND_MS
 /** So many of the largest are looked at for the next run, and as many again while too few are proven. */
 const TREASURY_CANDIDATES = 2 * MAX_RUN
 const MAX_LOOKS = 8
 
-/** Each group in a block of its own; with `takesIn` receives, too. @throws NodeUnreachable, NodeRefused */
-export async function runTreasury(ctx: NanoContext, next: NextDue, options: { takesIn: boolean }) {
-  const wallet = ctx.nano.wallet()
-  const nextRun = async (standing: Standing): Promise<SenderStep[]> => {
-    const { balanceRaw } = standing
-    const { address } = wallet.treasury
-    const groups = await next({
-      address,
-      totalRaw: balanceRaw,
-      spendableRaw: balanceRaw,
-      onItsWay: () => sumOnItsWay(ctx, address),
-    })
-    if (groups.length > 0) return payEach(wallet, standing, groups)
-    return options.takesIn ? nextToTakeIn(ctx, wallet, standing) : []
+/**
+ * Sends due payouts from the treasury for up to 20 s, a block for each group, and then with `isReceiving`
+ * receives what waits there. Payouts come first: else a stream of sales would keep the treasury busy.
+ *
+ * @throws NodeUnreachable, NodeRefused
+ */
+export async function runTreasury(ctx: NanoContext, next: NextDue, { isReceiving = false } = {}) {
+  const { treasury } = ctx.nano.wallet()
+  const nextRun = async (state: NanoAccountState): Promise<SenderStep[]> => {
+    const { account: address, balanceRaw } = state
+    const onItsWay = () => sumOnItsWay(ctx, address)
+    const groups = await next({ address, totalRaw: balanceRaw, spendableRaw: balanceRaw, onItsWay })
+    if (groups.length > 0) return payEach(state, groups)
+    return isReceiving ? nextReceives(ctx, state) : []
   }
-  await runSender(ctx, wallet.treasury, nextRun, performance.now() + ROUND_MS)
+  await runSender(ctx, treasury, nextRun, performance.now() + ROUND_MS)
 }
 
-/** What waits at the invoices' accounts to be swept, and at the treasury to be received. */
+/** Sums, in raw, what waits at invoices' accounts to be swept, and at the treasury to be received. */
 async function sumOnItsWay(ctx: NanoContext, treasury: string): Promise<bigint> {
   const waiting = (await ctx.nano.rpc.receivable([treasury], dustThreshold('xno'))).get(treasury) ?? []
   return waiting.reduce((sum, { amountRaw }) => sum + amountRaw, await ctx.invoices.sumUnswept('xno'))
 }
 
-function payEach(wallet: NanoWallet, standing: Standing, groups: readonly DueGroup[]): SenderStep[] {
-  const pay = (before: Standing, { address: destination, sumRaw, payouts }: DueGroup): SenderStep => ({
-    block: buildSend(stateOf(wallet, before), { destination, amountRaw: sumRaw }),
-    kind: 'payout',
-    amountRaw: sumRaw,
-    payouts,
-  })
-  return buildRun(standing, groups, pay).run
+/** Makes a send for each group. */
+function payEach(state: NanoAccountState, groups: readonly DueGroup[]): SenderStep[] {
+  const pay = (before: NanoAccountState, group: DueGroup): SenderStep => {
+    const { address: destination, sumRaw: amountRaw, payouts } = group
+    return { block: buildSend(before, { destination, amountRaw }), kind: 'payout', amountRaw, payouts }
+  }
+  return buildRun(state, groups, pay).run
 }
 
-/** From our own sweeps, or the operator's. */
-async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Standing): Promise<SenderStep[]> {
+/** Returns receives of proven sends to the treasury (our sweeps, or the operator's), the largest first. */
+async function nextReceives(ctx: NanoContext, state: NanoAccountState): Promise<SenderStep[]> {
   const { rpc } = ctx.nano
-  const { address, publicKey } = wallet.treasury
+  const { account: address } = state
   const listed = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
-  const receivable = listed.map((send) => ({ ...send, publicKey }))
+  const receivable = listed.map((send) => ({ ...send, address }))
   // What was in doubt before comes last: however many of those there are, some round gets past them.
   const candidates = [...receivable.filter((send) => !wasDoubted(send)), ...receivable.filter(wasDoubted)]
   const proven: ClaimedSend[] = []
@@ -72,8 +59,7 @@ async function nextToTakeIn(ctx: NanoContext, wallet: NanoWallet, standing: Stan
     if (sends.length === 0) break
     const looked = await proveSends(rpc, sends)
     proven.push(...looked.proven)
-    for (const { send, doubt } of looked.doubtful) noteDoubt(ctx.log, send, doubt)
+    for (const { send, doubt } of looked.doubtful) logDoubt(ctx.log, send, doubt)
   }
-  const receive = (before: Standing, send: ClaimedSend) => receiveStep(wallet, before, send)
-  return buildRun(standing, proven.slice(0, MAX_RUN), receive).run
+  return buildRun(state, proven.slice(0, MAX_RUN), receiveStep).run
 }

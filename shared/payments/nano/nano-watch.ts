@@ -5,17 +5,18 @@ import { lookAtAddresses } from './nano-look.ts'
 
 const HINTS_AT_ONCE = 500
 
-/** Takes the destinations of all confirmed sends. Hints that come during a look share the next one. */
+/**
+ * Makes a function that takes the destination of each confirmed send, and looks at it if it is an invoice's
+ * address. Destinations that come during a look share the next one; errors are logged.
+ */
 export function createNanoHints(ctx: NanoContext): (destination: string) => Promise<void> {
   return createGroups<string, void>(
     async (destinations) => {
       try {
         await lookAtHinted(ctx, [...new Set(destinations)])
       } catch (error) {
-        ctx.log[isNodeTrouble(error) ? 'debug' : 'warn'](
-          { err: error },
-          'a confirmation in Nano could not be followed',
-        )
+        const level = isNodeTrouble(error) ? 'debug' : 'warn'
+        ctx.log[level]({ err: error }, 'a confirmation in Nano could not be followed')
       }
       return destinations.map(() => ({ status: 'fulfilled', value: undefined }))
     },
@@ -23,6 +24,7 @@ export function createNanoHints(ctx: NanoContext): (destination: string) => Prom
   )
 }
 
+/** Looks at those of the addresses that are invoices' own. */
 async function lookAtHinted(ctx: NanoContext, destinations: readonly string[]): Promise<void> {
   const ours = await ctx.coins.findAddresses('xno', destinations)
   if (ours.length === 0) return

@@ -1,9 +1,8 @@
 import { z } from 'zod'
 import type { Log } from '../../foundation/log.ts'
 import { SECOND_MS } from '../../foundation/time.ts'
-import { parseNanoAddress } from '../../crypto/nano-address.ts'
-import { MAX_RAW } from './nano-blocks.ts'
-import { readNodeUrl } from './node-url.ts'
+import { address, hash, raw } from './nano-answers.ts'
+import { readNodeUrl } from './node-http.ts'
 
 export interface NanoConfirmation {
   readonly destination: string
@@ -26,11 +25,6 @@ export interface NanoWatchOptions {
   readonly retryMs?: { readonly min: number; readonly max: number }
 }
 
-export interface NanoWatch {
-  /** Neither callback is called from here on. */
-  close(): void
-}
-
 const SILENCE_MS = 20 * SECOND_MS
 /** Attempts before it is said that nobody answers, counted from the last time that somebody did. */
 const SILENT_ATTEMPTS = 1
@@ -40,38 +34,37 @@ const MAX_MESSAGE_CHARACTERS = 64 * 1024
 const MAX_LINGERING = 4
 
 const acknowledgement = z.object({ ack: z.literal('subscribe') })
-/** `link_as_account` of a send is its destination. `message.account` is the sender. */
+/** `link_as_account` of a send is its destination; `message.account` would be the sender. */
 const confirmation = z.object({
   topic: z.literal('confirmation'),
   message: z.object({
-    amount: z.string().regex(/^[1-9][0-9]{0,38}$/),
-    hash: z.string().regex(/^[0-9A-F]{64}$/),
-    block: z.object({
-      type: z.literal('state'),
-      subtype: z.literal('send'),
-      link_as_account: z.string().max(100),
-    }),
+    amount: raw.refine((amountRaw) => amountRaw > 0n),
+    hash,
+    block: z.object({ type: z.literal('state'), subtype: z.literal('send'), link_as_account: address }),
   }),
 })
 
+export type NanoWatch = ReturnType<typeof watchNanoConfirmations>
+
 /**
- * All of the network's: a filter by account is lost with the connection, and a node drops all of it in
- * silence over one address it can't read. Reconnects for ever. What arrives is a hint to look, never a
- * payment.
+ * Listens to a node for confirmed sends of the whole network, and reconnects for ever. (A filter by
+ * account is lost with the connection, and a node drops all of it in silence over one address it can't
+ * read.) What arrives is a hint to look, never a payment.
  *
  * @throws TypeError for a URL that is not ws:// or wss://
  */
-export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
+export function watchNanoConfirmations(options: NanoWatchOptions) {
   const { log, onConfirmation, onState, silenceMs = SILENCE_MS, retryMs = RETRY_MS } = options
   const node = readNodeUrl(options.url, 'ws')
-  /** Those given up are in `lingering` until they are closed. */
   let current: WebSocket | undefined
+  /** Connections given up and not closed yet. */
   const lingering = new Set<WebSocket>()
   let isListening = false
   let attempts = 0
   let retryTimer: NodeJS.Timeout | undefined
   let silenceTimer: NodeJS.Timeout | undefined
 
+  /** Opens a connection and subscribes; too many that do not close put it off. */
   function connect(): void {
     if (lingering.size >= MAX_LINGERING) {
       retryLater('too many connections that the node does not close')
@@ -88,7 +81,7 @@ export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
     socket.addEventListener('message', (event) => {
       if (socket !== current) return
       if (isListening) expectSign(socket, true)
-      take(event.data)
+      readMessage(event.data)
     })
     socket.addEventListener('error', (event) => log.debug({ reason: describe(event) }, 'Nano websocket'))
     socket.addEventListener('close', () => {
@@ -97,7 +90,7 @@ export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
     })
   }
 
-  /** @param mayAsk for a sign of life before the connection counts as dead */
+  /** Gives the connection up if it stays silent; with `mayAsk` it is asked for a sign of life first. */
   function expectSign(socket: WebSocket, mayAsk: boolean): void {
     clearTimeout(silenceTimer)
     silenceTimer = setTimeout(() => {
@@ -110,25 +103,24 @@ export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
     }, silenceMs)
   }
 
-  function take(data: unknown): void {
+  /** Reports a confirmed send, or that the subscription is acknowledged; ignores all else. */
+  function readMessage(data: unknown): void {
     if (typeof data !== 'string' || data.length > MAX_MESSAGE_CHARACTERS) return
     const message = parseJson(data)
     if (!isListening && acknowledgement.safeParse(message).success) {
       isListening = true
       attempts = 0
       if (current !== undefined) expectSign(current, true)
-      tell(() => onState('listening'))
+      notify(() => onState('listening'))
       return
     }
     const read = confirmation.safeParse(message)
     if (!read.success) return // a pong, a receive or a change, or nothing a node says
-    const { amount, hash, block } = read.data.message
-    const destination = parseNanoAddress(block.link_as_account)?.address
-    const amountRaw = BigInt(amount)
-    if (destination === undefined || amountRaw > MAX_RAW) return
-    tell(() => onConfirmation({ destination, hash, amountRaw }))
+    const { amount: amountRaw, hash: sendHash, block } = read.data.message
+    notify(() => onConfirmation({ destination: block.link_as_account, hash: sendHash, amountRaw }))
   }
 
+  /** Drops the connection, and tries again later. */
   function giveUp(reason: string): void {
     clearTimeout(silenceTimer)
     const socket = current
@@ -140,11 +132,12 @@ export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
     const wasListening = isListening
     isListening = false
     retryLater(reason)
-    if (wasListening) tell(() => onState('disconnected'))
+    if (wasListening) notify(() => onState('disconnected'))
   }
 
+  /** Connects again after a pause that doubles each time. */
   function retryLater(reason: string): void {
-    if (attempts === SILENT_ATTEMPTS) tell(() => options.onSilence?.(reason))
+    if (attempts === SILENT_ATTEMPTS) notify(() => options.onSilence?.(reason))
     const ceilingMs = Math.min(retryMs.max, retryMs.min * 2 ** Math.min(attempts, 30))
     attempts += 1
     // Half of it is left to chance, so that watchers of one node do not come back all at once.
@@ -154,7 +147,8 @@ export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
     retryTimer = setTimeout(connect, delayMs)
   }
 
-  function tell(callback: () => void): void {
+  /** Calls a callback, and logs its error. */
+  function notify(callback: () => void): void {
     try {
       callback()
     } catch (error) {
@@ -164,6 +158,7 @@ export function watchNanoConfirmations(options: NanoWatchOptions): NanoWatch {
 
   connect()
   return {
+    /** Closes the connection; no callback is called from here on. */
     close: () => {
       clearTimeout(retryTimer)
       clearTimeout(silenceTimer)

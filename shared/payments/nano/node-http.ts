@@ -1,8 +1,34 @@
-import { readBounded } from '../../foundation/http.ts'
+import { decodeUrlPart, readBounded } from '../../foundation/http.ts'
 import { NodeUnreachable } from '../node-errors.ts'
-import type { NodeUrl } from './node-url.ts'
 
-/** The deadline covers the last byte, too. @throws NodeUnreachable unless whole JSON came with status 200 */
+export interface NodeUrl {
+  /** Without user and password; fetch and WebSocket refuse or drop them. */
+  readonly href: string
+  /** The node's name in messages: scheme, host and port. Path or query may hold a provider's key. */
+  readonly origin: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Parses a node's URL; user and password go into a header (Basic, RFC 7617). @throws TypeError */
+export function readNodeUrl(text: string, scheme: 'http' | 'ws'): NodeUrl {
+  const url = URL.parse(text)
+  if (url === null || (url.protocol !== `${scheme}:` && url.protocol !== `${scheme}s:`))
+    throw new TypeError(`"url" expected a URL that begins with ${scheme}:// or ${scheme}s://`)
+  const { username, password } = url
+  url.username = ''
+  url.password = ''
+  const headers: Record<string, string> = {}
+  if (username !== '' || password !== '') {
+    const credentials = `${decodeUrlPart(username)}:${decodeUrlPart(password)}`
+    headers['authorization'] = `Basic ${Buffer.from(credentials, 'utf8').toString('base64')}`
+  }
+  return { href: url.href, origin: `${url.protocol}//${url.host}`, headers }
+}
+
+/**
+ * Posts JSON to a node and reads its JSON answer. @param asked what is asked of which node, for messages
+ * @throws NodeUnreachable unless a whole JSON text came in time, with status 200
+ */
 export async function postJson(
   node: NodeUrl,
   asked: string,
@@ -38,7 +64,7 @@ export async function postJson(
   }
 }
 
-/** fetch wraps every cause in "fetch failed"; the code of the socket's error says more. */
+/** Says why a fetch failed: it wraps every cause in "fetch failed", and the socket's error code says more. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { cause } = error
