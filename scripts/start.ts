@@ -11,7 +11,7 @@ import {
 } from '../shared/foundation/config.ts'
 import { HOST_USERS, type HostUser } from './embedded/access.ts'
 import { stopLeftovers, trackChildren } from './embedded/children.ts'
-import { lockDataDir, readFirstStart } from './embedded/data-dir.ts'
+import { lockDataDir, ensureFirstStart } from './embedded/data-dir.ts'
 import { startMongod } from './embedded/mongod.ts'
 import { startPart } from './embedded/parts.ts'
 import { assertPortFree, PortError } from './embedded/ports.ts'
@@ -108,7 +108,7 @@ export async function startNetwork(options: {
     if (config.operatorPort !== 0)
       await assertPortFree('OPERATOR_PORT', config.operatorPort, config.operatorHost)
     options.signal?.throwIfAborted()
-    const first = readFirstStart(dataDir, Date.now())
+    const first = ensureFirstStart(dataDir, Date.now())
     if (config.secrets.operatorToken === undefined) network.operatorTokenFile = first.operatorTokenFile
 
     // A URL given in the settings is used by all processes; on servers started here each process has its own
