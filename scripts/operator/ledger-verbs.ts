@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { CommandError, usageError } from '../../client/command/command-error.ts'
+import { flagOption } from '../../client/command/verb.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
@@ -19,15 +20,14 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
     name: 'seal',
     words: ['[SEQ]', '[HASH]'],
     options: {
-      adopt: {
-        kind: 'flag',
-        help: 'on the signing host: go on from the last signed seal of a restored database, its SEQ and the SHA-256 of its payload',
-      },
+      adopt: flagOption(
+        'on the signing host: go on from the last signed seal of a restored database, its SEQ and the SHA-256 of its payload',
+      ),
     },
     help: 'Seal what is new, now',
     changes: true,
     async run({ ctx, words: [seq, hash], options: { adopt }, dryRun }) {
-      if (adopt) return adoptLast(ctx, seq, hash, dryRun)
+      if (adopt) return adoptLastSeal(ctx, seq, hash, dryRun)
       if (seq !== undefined) throw usageError('"seal" takes no words, or --adopt SEQ HASH.')
       const { isNeeded } = await readNextSeal(ctx)
       const pending = await Promise.all(
@@ -86,9 +86,11 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
 
 /**
  * Asks the signer to go on from the last signed seal of a restored database, by a file beside its memory. The
- * signer checks `seq` and `hash` again; a mistake is refused here before anything is written.
+ * signer checks `seq` and `hash` again.
+ *
+ * @throws CommandError or Refusal, before anything is written, if they aren't the last signed seal's
  */
-async function adoptLast(
+async function adoptLastSeal(
   ctx: Context,
   seq: string | undefined,
   hash: string | undefined,
@@ -109,7 +111,7 @@ async function adoptLast(
   const { file, remembered } = await adoptSeal(ctx, Number(seq), hash).catch((error: unknown) => {
     throw error instanceof SealError ? new CommandError('not_adopted', error.message) : error
   })
-  // A signer that is refusing pauses between its tries.
+  // So that a signer that refuses, and pauses between its tries, looks at once.
   await ctx.queues.enqueue('sign-seals', {})
   return showDone({ adoption_file: file, remembered_seq: remembered?.seq ?? null, ...shown }, false)
 }

@@ -1,5 +1,6 @@
 import os from 'node:os'
 import { usageError } from '../../client/command/command-error.ts'
+import { flagOption, textOption } from '../../client/command/verb.ts'
 import { formatCount, formatTime, oneLine, setIn } from '../../client/command/format.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import type { Context } from '../../shared/context.ts'
@@ -12,11 +13,7 @@ import { showDone } from './shown.ts'
 import { defineOperatorVerb, limitOf, limitOption, type OperatorVerb, type Shown } from './verb.ts'
 
 const NOTE = {
-  note: {
-    kind: 'text',
-    value: 'TEXT',
-    help: 'why, for yourselves: `show` tells it, and nobody else sees it',
-  },
+  note: textOption('TEXT', 'why, for yourselves: `show` tells it, and nobody else sees it'),
 } as const
 const LONGEST_NOTE = 1_000
 /** How much of a post's text is shown; `--json` has all of it. */
@@ -35,11 +32,7 @@ export const moderationVerbs: readonly OperatorVerb[] = [
     name: 'hide',
     words: ['ID'],
     options: {
-      rule: {
-        kind: 'text',
-        value: 'RULE',
-        help: `what it breaks: ${RULE_IDS.join(', ')}; as it was last reported if absent`,
-      },
+      rule: textOption('RULE', `what it breaks: ${RULE_IDS.join(', ')}; as it was last reported if absent`),
       ...NOTE,
     },
     help: 'Hide a post, a claim, an offer, or of an agent handle and profile; the ledger shows for which rule',
@@ -60,10 +53,7 @@ export const moderationVerbs: readonly OperatorVerb[] = [
     name: 'ban',
     words: ['AGENT_ID'],
     options: {
-      hide: {
-        kind: 'flag',
-        help: 'hide all that it wrote too, with its handle and profile, until the ban is lifted',
-      },
+      hide: flagOption('hide all that it wrote too, with its handle and profile, until the ban is lifted'),
       ...NOTE,
     },
     help: "Remove an agent's access within a second, and all of it from the lists; its data stays",
@@ -87,23 +77,31 @@ export const moderationVerbs: readonly OperatorVerb[] = [
 ]
 
 /**
- * Runs an act, and then stores the operator's note why. It is stored even if the act changed nothing, since the
- * reason may be another one.
+ * Does an act, and then stores the operator's note why, if there is one. It is stored even if the act changed
+ * nothing, since the reason may be another one. A dry run stores none.
+ *
+ * @param about the id of what is acted on
+ * @throws CommandError, before the act, if the note is empty or too long
  */
 async function withNote(
   ctx: Context,
   { about, act, note, dryRun }: { about: string; act: string; note: string | undefined; dryRun: boolean },
-  run: () => Promise<Shown>,
+  perform: () => Promise<Shown>,
 ): Promise<Shown> {
   if (note !== undefined && (note.trim() === '' || note.length > LONGEST_NOTE))
     throw usageError(`"--note" expected 1 to ${LONGEST_NOTE} characters.`)
-  const shown = await run()
+  const shown = await perform()
   if (note !== undefined && !dryRun)
     await ctx.notes.add({ at: unixSeconds(ctx.now()), about, act, note, by: os.userInfo().username })
   return shown
 }
 
-/** Bans an agent or lifts its ban. @param hides whether a ban hides all that the agent wrote */
+/**
+ * Bans an agent or lifts its ban.
+ *
+ * @param hides whether the ban hides all that the agent wrote
+ * @throws Refusal `no_such_agent`
+ */
 async function setBan(
   ctx: Context,
   agentId: string,
@@ -128,7 +126,12 @@ async function setBan(
   )
 }
 
-/** Hides a record or shows it again. @param named the rule that it breaks, if the operator named one */
+/**
+ * Hides a record, or shows it again.
+ *
+ * @param named the rule that it breaks; if absent, the one that it was last reported for
+ * @throws CommandError if there is no such rule, Refusal if there is no such record
+ */
 async function setHiding(
   ctx: Context,
   id: string,
@@ -158,10 +161,10 @@ async function setHiding(
 
 async function listReports(ctx: Context, limit: number): Promise<Shown> {
   const reports = await ctx.reports.listNewest(limit)
-  const found = await ctx.posts.findAll([...new Set(reports.map(({ post_id }) => post_id))])
-  const posts = new Map(found.map((post) => [post._id, post]))
-  const views = reports.map((report) => viewReport(report, posts.get(report.post_id)))
-  const lines = reports.map((report) => formatReport(report, posts.get(report.post_id)))
+  const posts = await ctx.posts.findAll([...new Set(reports.map(({ post_id }) => post_id))])
+  const postById = new Map(posts.map((post) => [post._id, post]))
+  const views = reports.map((report) => viewReport(report, postById.get(report.post_id)))
+  const lines = reports.map((report) => formatReport(report, postById.get(report.post_id)))
   return {
     answer: { ok: true, reports: views, count: reports.length },
     text: reports.length === 0 ? 'No reports.' : lines.join('\n'),

@@ -67,6 +67,11 @@ export async function runOperator(world: OperatorWorld): Promise<number> {
   }
 }
 
+/**
+ * Parses the command line and runs its verb; shows the help if there is no verb, or --help.
+ *
+ * @throws what the verb throws, and CommandError for a line that is not understood
+ */
 async function runVerb(world: OperatorWorld): Promise<Shown> {
   const { argv, env } = world
   const groups = withHelp(OPERATOR_VERB_GROUPS)
@@ -90,7 +95,7 @@ async function runVerb(world: OperatorWorld): Promise<Shown> {
   }
 }
 
-/** Runs a verb and shows its result again and again, until `signal` is aborted. */
+/** Runs a verb and draws its result on a cleared screen every 5 s. @returns the result after `signal` is aborted */
 async function redraw(run: () => Promise<Shown>, { stdout, signal }: OperatorWorld): Promise<Shown> {
   for (;;) {
     const shown = await run()
@@ -100,7 +105,7 @@ async function redraw(run: () => Promise<Shown>, { stdout, signal }: OperatorWor
   }
 }
 
-/** The groups of verbs, and `help`, which lists them all. */
+/** The groups of verbs, and one more with the verb `help`, which lists all of them. */
 function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
   const all = [...groups]
   const helpVerb = defineLocalVerb({
@@ -116,8 +121,10 @@ function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
 }
 
 /**
- * A context on the servers and settings of the environment, completed by those of the network that runs from
- * DATA_DIR.
+ * Opens a context on the servers and settings of the environment, completed by those of the network that runs
+ * from DATA_DIR.
+ *
+ * @throws StartError if there are no servers in either, ConfigError
  */
 function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWorld): Context {
   const { dataDir } = readConfig(given, 'start')
@@ -133,7 +140,7 @@ function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWor
   return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS, changesNothing: true })
 }
 
-/** Ends the wait for a server that is away. @throws Refusal `unavailable` after `limitMs` */
+/** Waits for `work`. @throws Refusal `unavailable` after `limitMs` */
 const withinLimit = <T>(work: Promise<T>, limitMs: number): Promise<T> =>
   withDeadline(
     work,

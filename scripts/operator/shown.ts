@@ -1,12 +1,15 @@
 import { formatFields } from '../../client/command/format.ts'
+import { formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { Shown } from './verb.ts'
 
 type Value = string | number | boolean | null
 
 /**
- * What a verb did, or would do in a dry run, as lines of `name: value` and as an object. `changed: false` among
- * the fields says that the record was in the wanted state already: nothing happened, and no ledger entry was
- * made.
+ * Formats what a verb did, or would do in a dry run, as lines of `name: value` and as an object. `changed: false`
+ * among the fields says that the record was in the wanted state already: nothing happened, and no ledger entry
+ * was made.
+ *
+ * @param note follows the lines
  */
 export function showDone(fields: Readonly<Record<string, Value>>, dryRun: boolean, note?: string): Shown {
   const named = Object.entries(fields).map(([name, value]) => [name.replaceAll('_', ' '), value ?? 'none'])
@@ -19,6 +22,6 @@ export function showDone(fields: Readonly<Record<string, Value>>, dryRun: boolea
   }
 }
 
-/** The sum of records' amounts, in the coin's smallest unit. */
-export const sumAmounts = (records: readonly { amount_raw: string }[]): bigint =>
-  records.reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n)
+/** A record's amount in coins, as decimal text. */
+export const formatAmountOf = ({ amount_raw: raw, coin }: { amount_raw: string; coin: Coin }): string =>
+  formatAmount(BigInt(raw), coin)
