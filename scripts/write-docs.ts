@@ -16,7 +16,7 @@ export function errorTable(): string {
 const FILE_OF = { errors: 'agents', bench: 'benchmarks', torture: 'torture', gameday: 'operators' } as const
 
 /**
- * Replaces a table in a text by `change` of it.
+ * The text with one of its tables replaced by what `change` gives for it.
  *
  * @throws Error if the text has no markers for the table
  */
