@@ -52,8 +52,8 @@ export function check(
 ): Promise<{ exitCode: 0 | 1 | 2 | 3; result: Verification; text: string; json: string }>
 
 /**
- * What is remembered of a service: its keys, whether its closing entries state log and keys, and the newest log that was
- * verified, with its signed checkpoint where one was. Undefined before the first check of everything.
+ * Reads what is remembered of a service: its keys, whether its closing entries state log and keys, and the newest log that
+ * was verified, with its signed checkpoint if there was one. Undefined before the first check of everything.
  */
 export function recall(
   stateFile: string,
