@@ -19,14 +19,14 @@ import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { openNanoGateway } from '../../shared/payments/nano/nano-gateway.ts'
 import { findObjections, promoteCopy } from '../../shared/operation/promote.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
-import { showDone } from './shown.ts'
+import { showDone } from './output.ts'
 import {
   defineLocalVerb,
   defineOperatorVerb,
   HALF_A_DAY_MS,
   wrongState,
   type OperatorVerb,
-  type Shown,
+  type VerbOutput,
 } from './verb.ts'
 
 export const backupVerbs: readonly OperatorVerb[] = [
@@ -73,7 +73,7 @@ export const backupVerbs: readonly OperatorVerb[] = [
 ]
 
 /** Records that a backup was made by other means, so that `status` knows. */
-async function noteBackup(ctx: Context, dryRun: boolean): Promise<Shown> {
+async function noteBackup(ctx: Context, dryRun: boolean): Promise<VerbOutput> {
   const at = unixSeconds(ctx.now())
   if (!dryRun) await ctx.watch.noteBackup({ at, by: 'other means' })
   return showDone({ noted_at: at }, dryRun)
@@ -91,7 +91,7 @@ async function backUp(
   folder: string,
   withKeys: boolean,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   if (fs.existsSync(folder) && fs.readdirSync(folder).length > 0)
     throw new CommandError('exists', `${folder} is not empty; a backup goes into a folder of its own.`)
   const keys = findKeys(env).map((key) => ({ ...key, copied: withKeys }))
@@ -104,7 +104,7 @@ async function backUp(
   return showBackup(folder, manifest, withKeys)
 }
 
-function showBackup(folder: string, manifest: Manifest, withKeys: boolean): Shown {
+function showBackup(folder: string, manifest: Manifest, withKeys: boolean): VerbOutput {
   const { collections, cluster_time, keys } = manifest
   return showDone(
     {
@@ -170,7 +170,12 @@ const hostsOf = (url: string): string =>
  *
  * @param to a MongoDB URL, or a data folder that holds no database
  */
-async function restore(folder: string, to: string, env: NodeJS.ProcessEnv, dryRun: boolean): Promise<Shown> {
+async function restore(
+  folder: string,
+  to: string,
+  env: NodeJS.ProcessEnv,
+  dryRun: boolean,
+): Promise<VerbOutput> {
   const manifest = await readManifest(folder)
   const isUrl = /^mongodb(\+srv)?:\/\//.test(to)
   const target = isUrl ? hostsOf(to) : path.resolve(to)
@@ -258,7 +263,7 @@ async function promote(
   env: NodeJS.ProcessEnv,
   isAnyway: boolean,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const copy = await readCopy(ctx.database.connection)
   if (copy === undefined)
     return showDone({ promoted: false, changed: false }, dryRun, 'This database is no copy.')

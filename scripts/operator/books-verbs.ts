@@ -1,4 +1,4 @@
-import { formatTime, setIn } from '../../client/command/format.ts'
+import { formatTime, indent } from '../../client/command/format.ts'
 import { textOption } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
 import { given } from '../../shared/foundation/given.ts'
@@ -8,8 +8,15 @@ import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { CoinRecord } from '../../shared/payments/coin-store.ts'
 import type { LineFilter } from '../../shared/payments/journal-store.ts'
 import { heldRaw, type Account, type AccountKind, type JournalLine } from '../../shared/payments/journal.ts'
-import { formatAmountOf } from './shown.ts'
-import { defineOperatorVerb, limitOf, limitOption, parseCoin, type OperatorVerb, type Shown } from './verb.ts'
+import { formatAmountOf } from './output.ts'
+import {
+  defineOperatorVerb,
+  limitOf,
+  limitOption,
+  parseCoin,
+  type OperatorVerb,
+  type VerbOutput,
+} from './verb.ts'
 
 export const booksVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
@@ -41,7 +48,7 @@ async function showBooks(
   coins: readonly Coin[],
   filter: LineFilter,
   limit: number,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const isWhole = Object.keys(filter).length === 0
   const books = await Promise.all(coins.map((coin) => readBook(ctx, coin, filter, limit + 1)))
   return {
@@ -131,7 +138,7 @@ function formatBook(
     isWhole
       ? `${coin}: ${formatSigned(heldRaw(balances), coin)} is held by the books; ${compared}`
       : `${coin}:`,
-    setIn(
+    indent(
       [...balances]
         .sort()
         .map(([account, raw]) => `${account}  ${formatSigned(raw, coin)}`)
@@ -141,7 +148,7 @@ function formatBook(
       (line) =>
         `The books began with a wallet that held ${formatSigned(openedRaw(line), coin)} beyond them, which is the operator's: ${line._id}`,
     ),
-    setIn(lines.slice(0, limit).map(formatLine).join('\n')),
+    indent(lines.slice(0, limit).map(formatLine).join('\n')),
     ...(lines.length > limit ? ['There are older moves; --limit shows more.'] : []),
   ].join('\n')
 }

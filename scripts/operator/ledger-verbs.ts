@@ -12,8 +12,14 @@ import { headOf, memoryFileOf, NOTHING_SIGNED } from '../../shared/ledger/seal-m
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'
 import { SealError } from '../../shared/ledger/seal.ts'
 import { enqueueJob } from './job.ts'
-import { showDone } from './shown.ts'
-import { defineLocalVerb, defineOperatorVerb, wrongState, type OperatorVerb, type Shown } from './verb.ts'
+import { showDone } from './output.ts'
+import {
+  defineLocalVerb,
+  defineOperatorVerb,
+  wrongState,
+  type OperatorVerb,
+  type VerbOutput,
+} from './verb.ts'
 
 export const ledgerVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
@@ -95,7 +101,7 @@ async function adoptLastSeal(
   seq: string | undefined,
   hash: string | undefined,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   if (seq === undefined || hash === undefined || !/^\d{1,9}$/.test(seq) || !/^[0-9a-f]{64}$/.test(hash))
     throw usageError(
       '"seal --adopt" needs the SEQ of the last signed seal and the HASH of its payload, 64 lower-case hex characters.',

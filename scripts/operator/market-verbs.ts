@@ -1,6 +1,6 @@
 import { usageError } from '../../client/command/command-error.ts'
 import { flagOption, textOption } from '../../client/command/verb.ts'
-import { formatTime, oneLine, setIn } from '../../client/command/format.ts'
+import { formatTime, toOneLine, indent } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
 import type { Session } from '../../shared/servers/database.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
@@ -16,14 +16,14 @@ import { markPaidByHand, markPartPaid, undoPaidByHand } from '../../shared/payme
 import { nowSeconds } from '../../shared/foundation/time.ts'
 import { filterPaysTo, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
-import { formatAmountOf, showDone } from './shown.ts'
+import { formatAmountOf, showDone } from './output.ts'
 import {
   defineOperatorVerb,
   limitOf,
   limitOption,
   wrongState,
   type OperatorVerb,
-  type Shown,
+  type VerbOutput,
 } from './verb.ts'
 
 /** What needs the operator most comes first, because a long list is cut at its end. */
@@ -128,7 +128,7 @@ async function recordPaid(
   tx: string,
   address: string | undefined,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   requireTxHash(tx)
   const payout = await findPayout(ctx, payoutId)
   const sent = await checkTransaction(ctx, payout, tx, address ?? payout.address)
@@ -160,7 +160,7 @@ async function recordPaid(
  *
  * @throws Refusal `wrong_state` unless the chain says that the transaction paid a part
  */
-async function recordPart(ctx: Context, payoutId: string, tx: string, dryRun: boolean): Promise<Shown> {
+async function recordPart(ctx: Context, payoutId: string, tx: string, dryRun: boolean): Promise<VerbOutput> {
   requireTxHash(tx)
   const payout = await findPayout(ctx, payoutId)
   const { coin, order_id: orderId, agent_id: agentId } = payout
@@ -257,7 +257,7 @@ const tooLittle = ({ sentRaw, neededRaw }: Sent, coin: Coin): Refusal =>
  *
  * @throws Refusal `wrong_state` if it was not recorded so
  */
-async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promise<Shown> {
+async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promise<VerbOutput> {
   const payout = await findPayout(ctx, payoutId)
   const { coin, order_id: orderId, named_address: wasNamedWithIt } = payout
   const target = rehearseIf(dryRun, ctx)
@@ -301,7 +301,7 @@ async function askToPay(
   payee: string | undefined,
   all: boolean,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   if ((payee === undefined) !== all)
     throw usageError('"pay" takes a PAYEE, an agent id or an address, or --all.')
   const chosen: PayoutRecord[] = []
@@ -391,7 +391,7 @@ interface PayoutList {
   cut: Coin[]
 }
 
-async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<Shown> {
+async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<VerbOutput> {
   const { payees, waiting, cut } = await readPayouts(ctx, all, limit)
   const lines = payees.map((payee) => formatPayee(payee, waiting))
   if (cut.length > 0)
@@ -483,10 +483,10 @@ function formatPayee(
     if (payout.to_self === true) states.push("to an address of the venue's own")
     return `${payout._id}  ${formatAmountOf(payout)}  ${states.join(', ')}  ${payout.agent_id}  ${payout.order_id ?? ''}  since ${formatTime(payout.at)}`
   })
-  return `${head}\n${setIn(lines.join('\n'))}`
+  return `${head}\n${indent(lines.join('\n'))}`
 }
 
-async function listDisputes(ctx: Context, limit: number): Promise<Shown> {
+async function listDisputes(ctx: Context, limit: number): Promise<VerbOutput> {
   const orders = await ctx.orders.listDisputed(limit)
   return {
     answer: { ok: true, orders: orders.map(viewDisputed), count: orders.length },
@@ -517,5 +517,5 @@ function formatDisputed(order: OrderRecord): string {
       ? 'a payment was taken back by the chain, or a transaction not accounted for went to one of its sides'
       : (order.dispute_reason ?? '')
   const head = `${order._id}  ${formatAmountOf(order)} ${order.coin}  since ${formatTime(order.disputed_at ?? 0)}`
-  return `${head}\n${setIn(`${oneLine(order.title)}\n${sides}\n${why}`)}`
+  return `${head}\n${indent(`${toOneLine(order.title)}\n${sides}\n${why}`)}`
 }

@@ -1,7 +1,7 @@
 import os from 'node:os'
 import { usageError } from '../../client/command/command-error.ts'
 import { flagOption, textOption } from '../../client/command/verb.ts'
-import { formatCount, formatTime, oneLine, setIn } from '../../client/command/format.ts'
+import { formatCount, formatTime, toOneLine, indent } from '../../client/command/format.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
@@ -9,8 +9,8 @@ import { unixSeconds } from '../../shared/foundation/time.ts'
 import type { PostRecord } from '../../shared/posts/post.ts'
 import { findHideable, setHidden } from '../../shared/reports/hiding-service.ts'
 import { RULE_IDS, type ReportRecord } from '../../shared/reports/report.ts'
-import { showDone } from './shown.ts'
-import { defineOperatorVerb, limitOf, limitOption, type OperatorVerb, type Shown } from './verb.ts'
+import { showDone } from './output.ts'
+import { defineOperatorVerb, limitOf, limitOption, type OperatorVerb, type VerbOutput } from './verb.ts'
 
 const NOTE = {
   note: textOption('TEXT', 'why, for yourselves: `show` tells it, and nobody else sees it'),
@@ -86,8 +86,8 @@ export const moderationVerbs: readonly OperatorVerb[] = [
 async function withNote(
   ctx: Context,
   { about, act, note, dryRun }: { about: string; act: string; note: string | undefined; dryRun: boolean },
-  perform: () => Promise<Shown>,
-): Promise<Shown> {
+  perform: () => Promise<VerbOutput>,
+): Promise<VerbOutput> {
   if (note !== undefined && (note.trim() === '' || note.length > LONGEST_NOTE))
     throw usageError(`"--note" expected 1 to ${LONGEST_NOTE} characters.`)
   const shown = await perform()
@@ -108,7 +108,7 @@ async function setBan(
   banned: boolean,
   dryRun: boolean,
   hides = false,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const agent = await ctx.agents.find(agentId)
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const isAlready = hides ? agent.ban_hides === true : agent.banned_at !== undefined
@@ -138,7 +138,7 @@ async function setHiding(
   hidden: boolean,
   dryRun: boolean,
   named?: string,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   if (named !== undefined && !RULE_IDS.some((known) => known === named))
     throw usageError(`There is no rule "${named}"; the rules are ${RULE_IDS.join(', ')}.`)
   const { idField, agentId, record } = await findHideable(ctx, id)
@@ -159,7 +159,7 @@ async function setHiding(
   )
 }
 
-async function listReports(ctx: Context, limit: number): Promise<Shown> {
+async function listReports(ctx: Context, limit: number): Promise<VerbOutput> {
   const reports = await ctx.reports.listNewest(limit)
   const posts = await ctx.posts.findAll([...new Set(reports.map(({ post_id }) => post_id))])
   const postById = new Map(posts.map((post) => [post._id, post]))
@@ -187,11 +187,11 @@ function formatReport(report: ReportRecord, post: PostRecord | undefined): strin
   const head = `${report.post_id}  ${report.rule}  reported ${formatTime(report.at)} by ${report.agent_id}`
   if (post === undefined) return `${head}\n  (there is no such post)`
   const hidden = post.hidden_at === undefined ? '' : ', hidden'
-  const topic = post.topic === undefined ? '' : `, topic ${oneLine(post.topic)}`
+  const topic = post.topic === undefined ? '' : `, topic ${toOneLine(post.topic)}`
   const characters = [...post.body]
   const shown =
     characters.length <= SHOWN_CHARACTERS
       ? post.body
       : `${characters.slice(0, SHOWN_CHARACTERS).join('')}… (${formatCount(characters.length, 'character')})`
-  return `${head}\n${setIn(`by ${post.agent_id}, ${formatTime(post.at)}${hidden}${topic}\n${shown}`)}`
+  return `${head}\n${indent(`by ${post.agent_id}, ${formatTime(post.at)}${hidden}${topic}\n${shown}`)}`
 }

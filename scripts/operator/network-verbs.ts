@@ -8,8 +8,8 @@ import { textOption } from '../../client/command/verb.ts'
 import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../../shared/foundation/limits.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { rehearseIf } from './rehearse.ts'
-import { showDone } from './shown.ts'
-import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+import { showDone } from './output.ts'
+import { defineOperatorVerb, type OperatorVerb, type VerbOutput } from './verb.ts'
 
 /** A worker signs within a second; if none has the key, the operator should not wait for long. */
 const SIGNATURE_WAIT_MS = 10 * SECOND_MS
@@ -71,7 +71,7 @@ async function makeAnnouncement(
   ctx: Context,
   input: { kind: string; text: string },
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const fields = checkAnnouncement(input)
   if (dryRun) return showDone({ ...fields, ledger_entry: 'announcement' }, true)
   const { _id: id, at } = await announce(ctx, fields)

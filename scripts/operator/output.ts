@@ -1,6 +1,6 @@
 import { formatFields } from '../../client/command/format.ts'
 import { formatAmount, type Coin } from '../../shared/payments/coin.ts'
-import type { Shown } from './verb.ts'
+import type { VerbOutput } from './verb.ts'
 
 type Value = string | number | boolean | null
 
@@ -11,7 +11,11 @@ type Value = string | number | boolean | null
  *
  * @param note follows the lines
  */
-export function showDone(fields: Readonly<Record<string, Value>>, dryRun: boolean, note?: string): Shown {
+export function showDone(
+  fields: Readonly<Record<string, Value>>,
+  dryRun: boolean,
+  note?: string,
+): VerbOutput {
   const named = Object.entries(fields).map(([name, value]) => [name.replaceAll('_', ' '), value ?? 'none'])
   const lines = [formatFields(Object.fromEntries(named))]
   if (dryRun) lines.unshift('Dry run: nothing was changed.')

@@ -22,8 +22,8 @@ import { noteShown, recordPayment, undoPayment } from '../../shared/payments/set
 import { isoTime } from '../../shared/foundation/time.ts'
 import { filterPaysTo, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
-import { formatAmountOf, showDone } from './shown.ts'
-import { defineOperatorVerb, wrongState, type OperatorVerb, type Shown } from './verb.ts'
+import { formatAmountOf, showDone } from './output.ts'
+import { defineOperatorVerb, wrongState, type OperatorVerb, type VerbOutput } from './verb.ts'
 
 export const paymentVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
@@ -76,7 +76,7 @@ interface SettleRequest {
 async function settleInvoice(
   ctx: Context,
   { invoiceId, amount, tx, over, unseen, dryRun }: SettleRequest,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   requireTxHash(tx)
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice === undefined) throw new Refusal('no_such_invoice', 'There is no invoice with this id.')
@@ -144,7 +144,7 @@ async function findInChain(
 }
 
 /** Takes a payment back that was counted by hand. @param ctx of a rehearsal if `dryRun` */
-async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Promise<Shown> {
+async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Promise<VerbOutput> {
   const { invoice_id, agent_id, coin, amount_raw: raw, tx } = await undoPayment(ctx, paymentId)
   const fields = { payment_id: paymentId, invoice_id, agent_id, currency: coin }
   const amount = formatAmount(BigInt(raw), coin)
@@ -200,7 +200,7 @@ function showSettled(outcome: {
   changed: boolean
   passUntilMs?: number | undefined
   dryRun: boolean
-}): Shown {
+}): VerbOutput {
   const { invoice, payment, amountRaw, tx, changed, passUntilMs, dryRun } = outcome
   const isWaiting = payment?.waits_for_rate === true
   return showDone(

@@ -12,8 +12,8 @@ import { nowSeconds, SECOND_MS } from '../../shared/foundation/time.ts'
 import { KEY_LEASES } from '../../shared/servers/lease-store.ts'
 import { enqueueJob } from './job.ts'
 import { rehearseIf } from './rehearse.ts'
-import { formatAmountOf, showDone } from './shown.ts'
-import { defineOperatorVerb, parseCoin, wrongState, type OperatorVerb, type Shown } from './verb.ts'
+import { formatAmountOf, showDone } from './output.ts'
+import { defineOperatorVerb, parseCoin, wrongState, type OperatorVerb, type VerbOutput } from './verb.ts'
 
 /** Long chains take longer; the operator then looks again. */
 const RESULT_WAIT_MS = 45 * SECOND_MS
@@ -61,7 +61,7 @@ async function reconcile(
   coin: Coin,
   takeOver: string | undefined,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const record = await ctx.coins.findCoin(coin)
   if (record?.configured !== true) throw wrongState(`No worker has set ${coin} up.`)
   const halted =
@@ -137,7 +137,7 @@ async function handOver(ctx: Context, coin: Coin, treasury: string): Promise<voi
   })
 }
 
-async function showReconciliation(ctx: Context, record: ReconciliationRecord): Promise<Shown> {
+async function showReconciliation(ctx: Context, record: ReconciliationRecord): Promise<VerbOutput> {
   const { _id, coin, reason, transactions, payments, sends, stray, held_payout_ids: held } = record
   const fields = {
     reconciliation_id: _id,
@@ -186,7 +186,7 @@ async function listOpen(ctx: Context, coin: Coin): Promise<string> {
 }
 
 /** Records that a transaction that a reconciliation found is accounted for. */
-async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): Promise<Shown> {
+async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): Promise<VerbOutput> {
   if (!(await explainTransfer(rehearseIf(dryRun, ctx), coin, tx.toLowerCase())))
     throw wrongState(
       `${tx} is no transaction in ${coin} that waits to be accounted for (reconcile ${coin} --dry-run lists them), or ${coin} was never reconciled to the end.`,
@@ -196,7 +196,7 @@ async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): P
 }
 
 /** Records that a held payout was not paid by an unexplained transaction, so that it is owed again. */
-async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<Shown> {
+async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<VerbOutput> {
   if (!(await oweAgain(rehearseIf(dryRun, ctx), payoutId)))
     throw wrongState(`${payoutId} is no payout that is held without a transaction of its own.`)
   return showDone({ payout_id: payoutId, state: 'owed', ledger_entry: 'payout' }, dryRun)

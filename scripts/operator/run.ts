@@ -12,7 +12,7 @@ import { createLog } from '../../shared/foundation/log.ts'
 import { StartError } from '../../shared/foundation/process.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { completeEnvironment, readRunning } from '../embedded/running.ts'
-import { defineLocalVerb, type OperatorVerbGroup, type Shown } from './verb.ts'
+import { defineLocalVerb, type OperatorVerbGroup, type VerbOutput } from './verb.ts'
 import { OPERATOR_VERB_GROUPS } from './verbs.ts'
 
 export interface OperatorWorld {
@@ -72,7 +72,7 @@ export async function runOperator(world: OperatorWorld): Promise<number> {
  *
  * @throws what the verb throws, and CommandError for a line that is not understood
  */
-async function runVerb(world: OperatorWorld): Promise<Shown> {
+async function runVerb(world: OperatorWorld): Promise<VerbOutput> {
   const { argv, env } = world
   const groups = withHelp(OPERATOR_VERB_GROUPS)
   const verbs = groups.flatMap((group) => group.verbs)
@@ -96,7 +96,10 @@ async function runVerb(world: OperatorWorld): Promise<Shown> {
 }
 
 /** Runs a verb and draws its result on a cleared screen every 5 s. @returns the result after `signal` is aborted */
-async function redraw(run: () => Promise<Shown>, { stdout, signal }: OperatorWorld): Promise<Shown> {
+async function redraw(
+  run: () => Promise<VerbOutput>,
+  { stdout, signal }: OperatorWorld,
+): Promise<VerbOutput> {
   for (;;) {
     const shown = await run()
     if (signal?.aborted === true) return shown

@@ -5,8 +5,8 @@ import { enqueueJob, whenRedisAnswers } from './job.ts'
 import { formatFacts, readFacts } from './status-facts.ts'
 import { STATUS_SECTIONS } from './status-sections.ts'
 import { formatAge, type StatusSection } from './status-section.ts'
-import { showDone } from './shown.ts'
-import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+import { showDone } from './output.ts'
+import { defineOperatorVerb, type OperatorVerb, type VerbOutput } from './verb.ts'
 import type { Context } from '../../shared/context.ts'
 import { describeBuild, readBuild } from '../../shared/foundation/build.ts'
 import { withDeadline } from '../../shared/foundation/deadline.ts'
@@ -75,7 +75,7 @@ export const statusVerbs: readonly OperatorVerb[] = [
 ]
 
 /** Tries the failed jobs of a queue again. @throws CommandError if there is no such queue */
-async function retry(ctx: Context, name: string, dryRun: boolean): Promise<Shown> {
+async function retry(ctx: Context, name: string, dryRun: boolean): Promise<VerbOutput> {
   const known = QUEUE_NAMES.find((one) => one === name)
   if (known === undefined) throw usageError(`QUEUE expected one of ${QUEUE_NAMES.join(', ')}.`)
   await whenRedisAnswers(ctx)
@@ -91,7 +91,7 @@ async function retry(ctx: Context, name: string, dryRun: boolean): Promise<Shown
  *
  * @param isAll whether the text has every section too; `answer` always has
  */
-async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise<Shown> {
+async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise<VerbOutput> {
   const [findings, facts, ...sections] = await Promise.all([
     readFindings(ctx, waitMs),
     withDeadline(readFacts(ctx), waitMs, () => new Error('MongoDB did not answer')).catch(() => undefined),
@@ -171,7 +171,7 @@ async function resume(
   name: string | undefined,
   isAll: boolean,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const names = QUEUE_NAMES.filter((one) => isAll || one === name)
   if (names.length === 0 || (isAll && name !== undefined))
     throw usageError(`"resume" takes --all or one queue: ${QUEUE_NAMES.join(', ')}.`)

@@ -2,7 +2,7 @@ import type {
   DescribedVerb,
   OptionSpecs,
   OptionValue,
-  Shown,
+  VerbOutput,
   VerbGroup,
   WordValues,
 } from '../../client/command/verb.ts'
@@ -14,7 +14,7 @@ import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
 import { HOUR_MS } from '../../shared/foundation/time.ts'
 import { COINS, type Coin } from '../../shared/payments/coin.ts'
 
-export type { Shown }
+export type { VerbOutput }
 
 interface SpecBase<W extends readonly string[], O extends OptionSpecs> {
   name: string
@@ -41,13 +41,13 @@ interface OperatorVerbSpec<W extends readonly string[], O extends OptionSpecs> e
   /** How long it may take; a minute if absent. */
   limitMs?: number
   /** @throws Refusal with a sentence for the operator */
-  run(call: TypedCall<W, O> & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<Shown>
+  run(call: TypedCall<W, O> & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<VerbOutput>
 }
 
 /** A verb that needs no network at all. */
 interface LocalVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
   /** @throws CommandError with a sentence for the operator */
-  runHere(call: TypedCall<W, O> & { env: NodeJS.ProcessEnv }): Shown | Promise<Shown>
+  runHere(call: TypedCall<W, O> & { env: NodeJS.ProcessEnv }): VerbOutput | Promise<VerbOutput>
 }
 
 interface UntypedCall {
@@ -61,9 +61,9 @@ export type OperatorVerb = DescribedVerb & { changes: boolean; warning?: string 
     | {
         needsDatabase?: false
         limitMs?: number
-        run(call: UntypedCall & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<Shown>
+        run(call: UntypedCall & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<VerbOutput>
       }
-    | { runHere(call: UntypedCall & { env: NodeJS.ProcessEnv }): Shown | Promise<Shown> }
+    | { runHere(call: UntypedCall & { env: NodeJS.ProcessEnv }): VerbOutput | Promise<VerbOutput> }
   )
 
 export type OperatorVerbGroup = VerbGroup<OperatorVerb>
