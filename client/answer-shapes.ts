@@ -1,13 +1,13 @@
 import type * as answers from './client.ts'
 
 /**
- * The form that each answer must have: a service, or whoever is between, may send anything. Only the fields that
- * this client and its command read are listed; others pass as they are, so a service may add some.
+ * The form that each answer must have: a service, or whoever is between, may send anything. Only the fields
+ * that this client and its command read are listed; others pass as they are, so a service may add some.
  */
 
 /**
- * Checks a value. Returns undefined if it is right, else what is wrong, beginning with its place in the answer:
- * `posts[2].at: expected Unix seconds`.
+ * Checks a value. Returns undefined if it is right, else what is wrong, beginning with its place in the
+ * answer: `posts[2].at: expected Unix seconds`.
  */
 type Shape = (value: unknown, path: string) => string | undefined
 
@@ -246,7 +246,9 @@ type Posting =
   | 'dispute'
   | 'setRefundAddress'
 
-/** By the client's method, the shapes of answers to a POST: if one is wrong, what was asked for may be done. */
+/**
+ * By the client's method, the shapes of answers to a POST: if one is wrong, what was asked for may be done.
+ */
 export const POST_SHAPES: Readonly<Record<Posting, Shape>> = {
   register: fields<answers.Registration>({ agent_id: agentId, token, handle: nullable(text) }),
   rotateToken: fields<answers.Rotation>({ agent_id: word, token }),

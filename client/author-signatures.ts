@@ -33,8 +33,8 @@ type Methods = Pick<
 >
 
 /**
- * The same methods, but each adds the author's signature to the body that it sends, and what log the author has
- * seen (GET /rules, `signatures`). A change of the profile is signed only if it sets a key.
+ * The same methods, but each adds the author's signature to the body that it sends, and what log the author
+ * has seen (GET /rules, `signatures`). A change of the profile is signed only if it sets a key.
  */
 export function signCalls(
   calls: Methods,
@@ -70,8 +70,8 @@ export function signCalls(
 }
 
 /**
- * A time as the service puts it on record, in Unix seconds: a number as it is, ISO 8601 parsed. Undefined if it
- * is not a time, which the service refuses.
+ * A time as the service puts it on record, in Unix seconds: a number as it is, ISO 8601 parsed. Undefined if
+ * it is not a time, which the service refuses.
  */
 function toSeconds(time: string | number | undefined): number | undefined {
   const seconds = typeof time === 'string' ? Math.floor(Date.parse(time) / 1000) : time

@@ -6,6 +6,7 @@ import { rolldown, type InputOptions } from 'rolldown'
 
 const HERE = import.meta.dirname
 const DIST = path.join(HERE, 'dist')
+/** A file of this folder. */
 const at = (file: string): string => path.join(HERE, file)
 
 /** Bundles entry files, by their names in the package, with what they import into DIST. */
@@ -21,7 +22,10 @@ async function bundle(input: Record<string, string>, options: InputOptions = {})
   await build.close()
 }
 
-/** Whatever platform.ts exports is imported from `#platform`, for which package.json names a file per platform. */
+/**
+ * Whatever platform.ts exports is imported from `#platform`, for which package.json names a file per
+ * platform.
+ */
 const ON_ANY_PLATFORM: InputOptions = {
   external: [/^@noble\//, /^node:(?!crypto$)/, '#platform'],
   transform: { inject: { Buffer: ['#platform', 'Buffer'] } },

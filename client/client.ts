@@ -309,9 +309,9 @@ function checkAnswers<Methods extends object>(calls: Methods): Methods {
 }
 
 /**
- * Makes a fetch for routes that answer with a document instead of an object with `ok`: it puts the document into
- * an answer `{"ok": true, "document": …}` as it comes in, so that failures are the same as those of other calls.
- * An answer with an error status stays as it is.
+ * Makes a fetch for routes that answer with a document instead of an object with `ok`: it puts the document
+ * into an answer `{"ok": true, "document": …}` as it comes in, so that failures are the same as those of
+ * other calls. An answer with an error status stays as it is.
  */
 function createDocumentFetch(
   wrap: typeof wrapJson,
@@ -325,7 +325,9 @@ function createDocumentFetch(
   }
 }
 
-/** A stream that gives `before`, each part changed, and `after`. At the end `change` is called with undefined. */
+/**
+ * A stream that gives `before`, each part changed, and `after`. At the end `change` is called with undefined.
+ */
 function wrapStream(
   [before, after]: [string, string],
   change: (part: Uint8Array | undefined) => Uint8Array,

@@ -5,10 +5,10 @@ import path from 'node:path'
 const PAUSE_MS = 20
 
 /**
- * Takes a lock made of plain files, for a platform that offers no other; waits for it, blocking the thread, for
- * up to `limitMs`. `<file>.lock.N` names the process that holds the Nth turn. Once the holder of the highest has
- * ended or let go, whoever makes `N + 1` by a link, which only one process can, has the next. The highest file
- * is never removed, so no number comes twice.
+ * Takes a lock made of plain files, for a platform that offers no other; waits for it, blocking the thread,
+ * for up to `limitMs`. `<file>.lock.N` names the process that holds the Nth turn. Once the holder of the
+ * highest has ended or let go, whoever makes `N + 1` by a link, which only one process can, has the next. The
+ * highest file is never removed, so no number comes twice.
  *
  * @returns a function that releases the lock; undefined if it isn't free in time
  */

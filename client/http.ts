@@ -90,8 +90,8 @@ export function pathSegment(text: string): string {
 }
 
 /**
- * Makes the calls on the service, without the token and with it. They reject with RefusalError, TransportError,
- * or the reason of `options.signal`.
+ * Makes the calls on the service, without the token and with it. They reject with RefusalError,
+ * TransportError, or the reason of `options.signal`.
  *
  * @throws Error if the base URL can't be used, InsecureUrlError
  */
@@ -279,7 +279,10 @@ function nestsDeeperThan(text: string, limit: number): boolean {
   return false
 }
 
-/** The place of the quotation mark that closes the string opened at `start`; at or beyond the end if none does. */
+/**
+ * The place of the quotation mark that closes the string opened at `start`; at or beyond the end if none
+ * does.
+ */
 function endOfString(text: string, start: number): number {
   let at = start + 1
   while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1
@@ -302,7 +305,9 @@ function describeText(text: string): string {
   return `something that is not this service's answer: ${JSON.stringify(start)}`
 }
 
-/** Retry-After in seconds from now (RFC 9110 section 10.2.3: seconds or a date); undefined if there is none. */
+/**
+ * Retry-After in seconds from now (RFC 9110 section 10.2.3: seconds or a date); undefined if there is none.
+ */
 function readRetryAfter(text: string | null): number | undefined {
   if (text === null) return undefined
   if (/^\d{1,9}$/.test(text)) return Number(text)
@@ -337,7 +342,10 @@ function toTransportError(
   return new TransportError('unreachable', `${method} ${url} could not be reached (${reason.text}).`, options)
 }
 
-/** What went wrong in a fetch: its error only says "fetch failed", `cause` says why, and may be a list of tries. */
+/**
+ * What went wrong in a fetch: its error only says "fetch failed", `cause` says why, and may be a list of
+ * tries.
+ */
 function findReason(error: unknown): { text: string; code: string | undefined } {
   if (!(error instanceof Error)) return { text: String(error), code: undefined }
   if (error instanceof AggregateError && error.errors.length > 0) return findReason(error.errors[0])

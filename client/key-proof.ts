@@ -77,7 +77,11 @@ export const isSignedByAny = (
     }),
   )
 
-/** Reads a policy of witnesses; undefined without a file. @throws KeyProofError if the file holds something else */
+/**
+ * Reads a policy of witnesses; undefined without a file.
+ *
+ * @throws KeyProofError if the file holds something else
+ */
 function readPolicy(file: string | undefined): LogPolicy | undefined {
   try {
     return file === undefined ? undefined : parseLogPolicy(readFileSync(file, 'utf8'))
@@ -87,8 +91,8 @@ function readPolicy(file: string | undefined): LogPolicy | undefined {
 }
 
 /**
- * Verifies the proof in an answer of GET /keys: from the keys to the root of the tree of keys in a closing entry,
- * from that entry to a checkpoint, and the checkpoint's signature and cosignatures.
+ * Verifies the proof in an answer of GET /keys: from the keys to the root of the tree of keys in a closing
+ * entry, from that entry to a checkpoint, and the checkpoint's signature and cosignatures.
  *
  * @param pubkeys keys of the service that are accepted, 64 hex characters each
  * @returns the size and root of the checkpoint's log
@@ -135,7 +139,11 @@ function isSameKeys(proven: AgentKeys | null, shown: AgentKeys | null): boolean 
   return fields.every((field) => proven[field] === shown[field])
 }
 
-/** Checks that the proof's log and the one seen before agree: the larger continues the smaller. @throws KeyProofError */
+/**
+ * Checks that the proof's log and the one seen before agree: the larger continues the smaller.
+ *
+ * @throws KeyProofError
+ */
 async function requireConsistent(
   client: Client,
   seen: { size: number; root: string } | undefined,

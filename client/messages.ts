@@ -140,13 +140,13 @@ export interface SealOptions extends FirstContact {
 }
 
 /**
- * Seals a message to the key on the recipient's card and sends it. The key is pinned if none was. After a lost
- * answer the message is looked for among the sent ones; if it isn't there, the same box is sent once more.
+ * Seals a message to the key on the recipient's card and sends it. The key is pinned if none was. After a
+ * lost answer the message is looked for among the sent ones; if it isn't there, the same box is sent once
+ * more.
  *
  * @throws MessageKeyError `no_key`, `key_changed`, `unsealed_key`; SealedBoxError `too_long`, `bad_key`;
  *   RefusalError and TransportError as the client does; after one with `mayHaveArrived` the message may have
- *   been sent
- * Source: sealed-box.md.
+ *   been sent Source: sealed-box.md.
  */
 export async function sendSealed(options: SealOptions): Promise<Answer<SentMessage>> {
   const { client, to } = options
@@ -201,8 +201,8 @@ export async function sealFor(options: SealOptions): Promise<string> {
 }
 
 /**
- * The newest checkpoint that this agent has verified, with the log's own signature and no witness's; undefined if
- * it has verified none.
+ * The newest checkpoint that this agent has verified, with the log's own signature and no witness's;
+ * undefined if it has verified none.
  */
 async function newestNote(client: Client, trust: SealTrust | undefined): Promise<string | undefined> {
   const note = trust === undefined ? undefined : (await recall(trust.stateFile, client.baseUrl))?.checkpoint
@@ -244,6 +244,7 @@ async function findLogFork(
   return { message: finding.message, ...(result.evidence === undefined ? {} : { evidence: result.evidence }) }
 }
 
+/** A delivery of an order if one is named, else a message. */
 const purposeOf = (orderId: string | undefined): Purpose =>
   orderId === undefined ? { kind: 'message' } : { kind: 'delivery', orderId }
 
@@ -295,8 +296,8 @@ async function judgeBeforePinning(
  *
  * @param from the sender's agent_id
  * @param orderId the order whose delivery the box is said to be; a message if absent
- * @returns the text, or in `problem` why it can't be read; a failed look at the sender's card stands there too,
- *   so neither RefusalError nor TransportError is thrown
+ * @returns the text, or in `problem` why it can't be read; a failed look at the sender's card stands there
+ *   too, so neither RefusalError nor TransportError is thrown
  */
 export async function openFrom(
   options: FirstContact & {
@@ -392,8 +393,8 @@ const mayPin = (sender: Sender): sender is Sender & { shown: string } =>
   sender.pins.length === 0 && sender.shown !== undefined && sender.doubt === undefined
 
 /**
- * Fetches a sender's card, and asks the ledger about its key if none is pinned yet. A request that fails is told in
- * `failure`.
+ * Fetches a sender's card, and asks the ledger about its key if none is pinned yet. A request that fails is
+ * told in `failure`.
  */
 async function lookUpSender(
   client: Client,
@@ -437,7 +438,10 @@ async function lookUpSender(
  */
 export type Opened = OpenedText | { problem: { error: string; message: string } }
 
-/** The result without the note that was in the box; with `log_fork` if the note is of another log than was seen. */
+/**
+ * The result without the note that was in the box; with `log_fork` if the note is of another log than was
+ * seen.
+ */
 async function addLogFork(
   { note, ...opened }: Opened & { note?: string },
   client: Client,
@@ -448,8 +452,8 @@ async function addLogFork(
 }
 
 /**
- * Tries to open a box with each key that the sender may have sealed it with (the pinned one, earlier ones, the
- * card's) and each secret key of this agent: a message may be older than the change of a key.
+ * Tries to open a box with each key that the sender may have sealed it with (the pinned one, earlier ones,
+ * the card's) and each secret key of this agent: a message may be older than the change of a key.
  */
 function openByAnyKey(
   { from, box }: Pick<Message, 'from' | 'box'>,
@@ -503,7 +507,9 @@ function openByAnyKey(
 const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/
 const KEY = /^[0-9a-f]{64}$/
 
-/** The keys of an agent that were accepted, the one in use last; and the version of that, if it was proven. */
+/**
+ * The keys of an agent that were accepted, the one in use last; and the version of that, if it was proven.
+ */
 interface Pin {
   keys: readonly string[]
   version?: number
@@ -513,7 +519,11 @@ interface Pin {
 export const readPins = (pinDir: string, agentId: string): readonly string[] =>
   readPin(pinDir, agentId)?.keys ?? []
 
-/** Reads an agent's pin; undefined if it has none. @throws Error that names the file if it holds something else */
+/**
+ * Reads an agent's pin; undefined if it has none.
+ *
+ * @throws Error that names the file if it holds something else
+ */
 function readPin(pinDir: string, agentId: string): Pin | undefined {
   if (!AGENT_ID.test(agentId)) return undefined
   const pin = readPinFile(pinFileOf(pinDir, agentId), isPin) ?? readOldPins(pinDir)[agentId]
@@ -534,8 +544,8 @@ function readAllPins(pinDir: string): Map<string, readonly string[]> {
 const pinFileOf = (pinDir: string, agentId: string): string => path.join(pinDir, `${agentId}.json`)
 
 /**
- * Reads the keys of all agents from the one file beside the folder that held them before each agent had its own.
- * Nothing writes it any more.
+ * Reads the keys of all agents from the one file beside the folder that held them before each agent had its
+ * own. Nothing writes it any more.
  */
 const readOldPins = (pinDir: string): Record<string, string[] | Pin> =>
   readPinFile(`${pinDir}.json`, isOldPins) ?? {}
@@ -552,8 +562,8 @@ function readPinFile<Pins>(file: string, isPins: (value: unknown) => value is Pi
 }
 
 /**
- * Writes a key as the agent's pin, behind its earlier ones, unless another process has changed the pin since it
- * was read.
+ * Writes a key as the agent's pin, behind its earlier ones, unless another process has changed the pin since
+ * it was read.
  *
  * @param replaces the pinned key that was read; undefined if there was none
  * @returns the key that is pinned now: this one, or the other process's

@@ -53,13 +53,13 @@ const HARMLESS_REASONS = new Set(['duplicate', 'order_full'])
 
 /**
  * Buys pass days by proof of work: makes a work order or goes on with one, finds its shares, and hands them
- * in as they are found, until the order is `credited`. While the service takes none, mining goes on and the same
- * nonces are sent again, which is harmless, until the order's `expires_at`.
+ * in as they are found, until the order is `credited`. While the service takes none, mining goes on and the
+ * same nonces are sent again, which is harmless, until the order's `expires_at`.
  *
  * @throws RefusalError and TransportError of making the order, and every refusal that waiting does not change
  * @throws OrderUnderWayError; WorkTooHardError if the shares cannot be found before the order ends
- * @throws Error if the order has expired, or the service finds no work in what the miner found; the
- *   signal's reason if stopped
+ * @throws Error if the order has expired, or the service finds no work in what the miner found; the signal's
+ *   reason if stopped
  */
 export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
   const { stateFile, batchSize = BATCH_SIZE, onProgress, signal } = options
@@ -272,7 +272,9 @@ async function handIn(
   }
 }
 
-/** How many shares are handed in next: a batch, or fewer if they complete a day, which is credited at once. */
+/**
+ * How many shares are handed in next: a batch, or fewer if they complete a day, which is credited at once.
+ */
 function countDue(order: WorkOrder, batchSize: number): number {
   const perDay = order.shares_required / order.days
   return Math.max(1, Math.min(batchSize, perDay - (order.shares_accepted % perDay)))
@@ -288,8 +290,8 @@ function assertCounted({ rejected }: Submission): void {
 }
 
 /**
- * Makes the answer that was lost, from the order and `GET /me`, if the service takes no more shares for an order
- * because it is credited: its time is not over, and what was sent completes it.
+ * Makes the answer that was lost, from the order and `GET /me`, if the service takes no more shares for an
+ * order because it is credited: its time is not over, and what was sent completes it.
  *
  * @param sent how many shares were in the batch that was refused
  * @throws the refusal if the order is not credited

@@ -44,7 +44,10 @@ export const askConsistency = (client: Client) => async (from: number, to: numbe
   }
 }
 
-/** What the ledger says of a key. With neither field the agent's receipt proves it, but the tree of keys not yet. */
+/**
+ * What the ledger says of a key. With neither field the agent's receipt proves it, but the tree of keys not
+ * yet.
+ */
 export interface KeyJudgement {
   /** The tree of keys has it, as this version of the agent's keys. */
   version?: number
@@ -56,8 +59,8 @@ type Entries = Receipt['entries']
 const MAX_PAGES = 100
 
 /**
- * Fetches every entry of a record, page by page, and verifies each page. Entries that are not sealed or signed
- * yet are among them.
+ * Fetches every entry of a record, page by page, and verifies each page. Entries that are not sealed or
+ * signed yet are among them.
  *
  * @returns the entries in ascending order; a sentence if something doesn't hold, or no known key has signed
  */
@@ -88,7 +91,7 @@ async function readRecord(client: Client, id: string, trust: SealTrust): Promise
  * A receipt proves presence, not completeness.
  *
  * @param shown 64 hex characters
- * @returns the key's version where the tree has it, or in `doubt` a sentence that says what is missing
+ * @returns the key's version if the tree has it, or in `doubt` a sentence that says what is missing
  * @throws RefusalError and TransportError as the client does
  */
 export async function judgeKey(
@@ -209,7 +212,9 @@ export function expectRotation(watchFile: string): void {
   })
 }
 
-/** Reads the file; undefined if there is none, or it holds something else: then the next look is the first. */
+/**
+ * Reads the file; undefined if there is none, or it holds something else: then the next look is the first.
+ */
 function readWatch(watchFile: string): Watch | undefined {
   return readPrivateFile(watchFile, (text) => {
     const { after, asked, seen } = (parseJson(text) ?? {}) as Record<keyof Watch, unknown>

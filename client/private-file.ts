@@ -42,8 +42,8 @@ export function createPrivateFile(filePath: string, text: string): void {
 }
 
 /**
- * Reads a file that only its owner may read or write. Gives what `parse` makes of its text; undefined if there is
- * no such file.
+ * Reads a file that only its owner may read or write. Gives what `parse` makes of its text; undefined if
+ * there is no such file.
  *
  * @throws what `parse` throws; Error that says what mends it for a file that others may read or write
  */
@@ -78,9 +78,9 @@ export function parseJson(text: string): unknown {
 }
 
 /**
- * Runs `change` while no other process of this host changes the same file by this function; others wait for their
- * turn. The lock is SQLite's exclusive one on `<file>.lock`, the operating system's own: it ends with its holder,
- * however that ends. A Node without SQLite, before 22.13, locks by files that name their holders.
+ * Runs `change` while no other process of this host changes the same file by this function; others wait for
+ * their turn. The lock is SQLite's exclusive one on `<file>.lock`, the operating system's own: it ends with
+ * its holder, however that ends. A Node without SQLite, before 22.13, locks by files that name their holders.
  *
  * @param change synchronous: it reads what the file holds by now, and replaces it
  * @throws Error if the lock isn't free within 10 s
@@ -124,7 +124,10 @@ function findSqlite(): typeof import('node:sqlite') | undefined {
   }
 }
 
-/** Writes a new file beside the named one, synced, and lets `putInPlace` give it the name; removes it if that fails. */
+/**
+ * Writes a new file beside the named one, synced, and lets `putInPlace` give it the name; removes it if that
+ * fails.
+ */
 function writeBeside(filePath: string, text: string, putInPlace: (fresh: string) => void): void {
   makePrivateDir(filePath)
   const fresh = `${filePath}.${randomBytes(6).toString('hex')}.tmp`
@@ -145,6 +148,7 @@ function writeBeside(filePath: string, text: string, putInPlace: (fresh: string)
   syncDir(path.dirname(filePath))
 }
 
+/** Syncs a directory, so that a rename in it survives a power cut. */
 function syncDir(dir: string): void {
   if (process.platform === 'win32') return // a directory cannot be opened there
   const handle = openSync(dir, 'r')

@@ -13,7 +13,9 @@ const SMALL_NUMBER_NAMES =
 const TENS_NAMES = 'twenty thirty forty fifty sixty seventy eighty ninety'.split(' ')
 const DAY_MS = 86_400_000
 
-/** By the kind of puzzle, the function that reads the question and gives the answer. Each throws if it can't. */
+/**
+ * By the kind of puzzle, the function that reads the question and gives the answer. Each throws if it can't.
+ */
 const SOLVERS: Readonly<Record<string, (question: string) => string>> = {
   arithmetic: solveArithmetic,
   'sort-words': sortWords,
@@ -37,8 +39,8 @@ const SOLVERS: Readonly<Record<string, (question: string) => string>> = {
  * Solves the puzzle of a registration challenge by reading its question.
  *
  * @returns the text to send as `answer`
- * @throws Error if the kind is unknown or the question is worded in a way this version can't read; the sentence
- *   holds the question, so that whoever runs the agent can answer it by hand
+ * @throws Error if the kind is unknown or the question is worded in a way this version can't read; the
+ *   sentence holds the question, so that whoever runs the agent can answer it by hand
  */
 export function solvePuzzle({ kind, question, answer_format: answerFormat }: PuzzleQuestion): string {
   const solve = Object.hasOwn(SOLVERS, kind) ? SOLVERS[kind] : undefined
@@ -86,8 +88,8 @@ function readNumber(words: string): number {
 }
 
 /**
- * Computes either a chain of steps, "Start with five, then add two, then multiply by three.", or an expression,
- * "What is five plus two times three?", in which times comes before plus and minus.
+ * Computes either a chain of steps, "Start with five, then add two, then multiply by three.", or an
+ * expression, "What is five plus two times three?", in which times comes before plus and minus.
  */
 function solveArithmetic(question: string): string {
   if (question.startsWith('Start with')) {
@@ -188,8 +190,8 @@ function dateAfter(question: string): string {
 }
 
 /**
- * Orders things by clues such as "The red box is heavier than the blue box.": repeatedly takes the one that no clue
- * puts below another that remains.
+ * Orders things by clues such as "The red box is heavier than the blue box.": repeatedly takes the one that
+ * no clue puts below another that remains.
  *
  * @returns the things' words, joined by `-`
  */
@@ -219,7 +221,8 @@ function findOrder(question: string): string {
 }
 
 /**
- * Finds out who lies and who tells the truth, from one whose nature is given and from what each says of another.
+ * Finds out who lies and who tells the truth, from one whose nature is given and from what each says of
+ * another.
  *
  * @returns those that the question asks for, in lower case and sorted, joined by `-`; `none` if there is none
  */

@@ -73,7 +73,10 @@ const SIGNATURE_BASE64 = /^[A-Za-z0-9+/]{86}==$/
 const LONE_SURROGATE = /\p{Cs}/u
 const SPKI_ED25519 = Buffer.from('302a300506032b6570032100', 'hex')
 
-/** Something could not be checked, so the exit code is 2; `word` is its fixed word, `help` lines that follow it. */
+/**
+ * Something could not be checked, so the exit code is 2; `word` is its fixed word, `help` lines that follow
+ * it.
+ */
 class Unchecked extends Error {
   constructor(word, message, help = '') {
     super(message)
@@ -99,7 +102,9 @@ function parseJson(bytes) {
   return parseJsonText(utf8.decode(bytes))
 }
 
-/** Parses JSON; throws SyntaxError for a key that stands twice in an object, RangeError for too deep nesting. */
+/**
+ * Parses JSON; throws SyntaxError for a key that stands twice in an object, RangeError for too deep nesting.
+ */
 function parseJsonText(text) {
   const value = JSON.parse(text)
   const { members, depth } = measureJson(text)
@@ -168,8 +173,8 @@ const leafHash = (entry) => sha256Hex('\0' + canonicalJson(entry))
 const nodeHash = (left, right) => sha256Hex(Buffer.from(left + right, 'hex'))
 
 /**
- * A Merkle tree whose leaves are added one by one. It keeps the roots of complete subtrees alone, one for each bit
- * of the count. `root()` needs at least one leaf.
+ * A Merkle tree whose leaves are added one by one. It keeps the roots of complete subtrees alone, one for
+ * each bit of the count. `root()` needs at least one leaf.
  */
 class GrowingTree {
   count
@@ -312,7 +317,10 @@ function sealPayload(seal) {
 const FIELD_PRIME = 2n ** 255n - 19n
 const ORDER_8_Y = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n
 
-/** Whether a key is one of the eight points of small order, in any encoding: anyone can make a "signature" for it. */
+/**
+ * Whether a key is one of the eight points of small order, in any encoding: anyone can make a "signature" for
+ * it.
+ */
 function isWeakKey(pubkey) {
   const bytes = Buffer.from(pubkey, 'hex').reverse()
   bytes[0] &= 0x7f // the sign of x
@@ -353,8 +361,8 @@ const isSignature = (value) =>
   Buffer.from(value, 'base64').toString('base64') === value
 
 /**
- * A value as JSON for a message, at most 80 characters. JSON that was parsed may be nested deeper, or be longer,
- * than can be written again.
+ * A value as JSON for a message, at most 80 characters. JSON that was parsed may be nested deeper, or be
+ * longer, than can be written again.
  */
 function show(value) {
   try {
@@ -367,7 +375,10 @@ function show(value) {
 
 const number = (value) => (isWhole(value) ? String(value) : '?')
 
-/** Escapes everything but printable ASCII, so that nothing that a server wrote reaches a terminal as a command. */
+/**
+ * Escapes everything but printable ASCII, so that nothing that a server wrote reaches a terminal as a
+ * command.
+ */
 function escapeText(text) {
   return text.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
@@ -409,8 +420,8 @@ class Findings {
   }
 
   /**
-   * Keeps two checkpoints that contradict each other, if an accepted key signed both; with the proof that shows it if
-   * their sizes differ.
+   * Keeps two checkpoints that contradict each other, if an accepted key signed both; with the proof that
+   * shows it if their sizes differ.
    */
   keepLogFork(seen, shown, proof, keys) {
     const [from, to] = seen.size <= shown.size ? [seen, shown] : [shown, seen]
@@ -481,7 +492,9 @@ function checkSignature(seal, payload, keys, findings, where) {
     findings.add('bad_signature', where, `the signature is not that of ${seal.pubkey} over this payload`)
 }
 
-/** Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain. */
+/**
+ * Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain.
+ */
 function checkSealAlone(seal, now, findings, where) {
   if (seal.count < 1 || seal.count !== seal.to_id - seal.from_id + 1)
     findings.add(
@@ -574,7 +587,8 @@ function readCheckpoint(note, word) {
 }
 
 /**
- * Checks that one of `pubkeys` has signed a checkpoint, under the name of its log. Throws Refused with `word`.
+ * Checks that one of `pubkeys` has signed a checkpoint, under the name of its log. Throws Refused with
+ * `word`.
  *
  * @returns that key
  */
@@ -692,9 +706,11 @@ function isConsistent(from, to, path) {
 const MAX_POLICY_ROWS = 256
 
 /**
- * Parses a policy. Throws Unchecked with the line that is wrong. A witness counts because the reader named it.
+ * Parses a policy. Throws Unchecked with the line that is wrong. A witness counts because the reader named
+ * it.
  *
- * @returns {logs, witnesses, groups, quorum}: keys as {name, pubkey}, witnesses and groups by the policy's names
+ * @returns {logs, witnesses, groups, quorum}: keys as {name, pubkey}, witnesses and groups by the policy's
+ *   names
  */
 function parsePolicy(text) {
   const policy = { logs: [], witnesses: new Map(), groups: new Map(), quorum: undefined }
@@ -797,8 +813,8 @@ function meetsQuorum({ groups, quorum }, cosigners) {
 }
 
 /**
- * Says what a verdict rests on: the key, those of the policy's witnesses who cosigned every checkpoint that it was
- * drawn from, and what this reader had seen of the log.
+ * Says what a verdict rests on: the key, those of the policy's witnesses who cosigned every checkpoint that
+ * it was drawn from, and what this reader had seen of the log.
  *
  * @param support {checkpoints, isWhole, seenSize}: whether the checkpoints cover all that was checked
  * @returns {rests, reasons}: what the report says, and why that isn't enough for the policy
@@ -967,8 +983,8 @@ function historyAt(records, seq) {
 
 /**
  * Verifies the chain of a source, reading it in order; memory doesn't grow with the entries. A chain that was
- * checked before is read from its remembered head on, unless that head is not there any more: then all of it is
- * read, to say what changed.
+ * checked before is read from its remembered head on, unless that head is not there any more: then all of it
+ * is read, to say what changed.
  *
  * @param source seals(after): every seal after that seq; entries(from): every entry from that id on; async
  *   iterables
@@ -1144,8 +1160,8 @@ class ChainWalk {
   }
 
   /**
-   * Compares a seal with what is remembered of it. Every payload up to the remembered head is in its `history`, so
-   * that no rewritten seal hides behind an unchanged head.
+   * Compares a seal with what is remembered of it. Every payload up to the remembered head is in its
+   * `history`, so that no rewritten seal hides behind an unchanged head.
    */
   #compareWithMemory(seal, payload, payloadHash, where) {
     const { remembered, records, findings } = this
@@ -1176,7 +1192,9 @@ class ChainWalk {
       this.findings.add('other_history', `seal ${seq}`, `has the history ${own}, and ${history} was expected`)
   }
 
-  /** Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry. */
+  /**
+   * Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry.
+   */
   async #checkEntries(seal, where) {
     const tree = new GrowingTree()
     const before = { log: this.log && logHeadOf(this.log), keys: this.#keyState() }
@@ -1209,7 +1227,9 @@ class ChainWalk {
     this.#loseCount()
   }
 
-  /** Compares the log up to a seal with a checkpoint of that size that was verified by proofs. Throws Refused. */
+  /**
+   * Compares the log up to a seal with a checkpoint of that size that was verified by proofs. Throws Refused.
+   */
   #checkSeenLog(seal) {
     const { checkpoint } = this.remembered ?? {}
     if (checkpoint === undefined || this.log === null) return
@@ -1238,8 +1258,8 @@ class ChainWalk {
   }
 
   /**
-   * Sets the key that an entry changes, and checks its signature: once an agent has an author key, each change of
-   * its keys needs one by that.
+   * Sets the key that an entry changes, and checks its signature: once an agent has an author key, each
+   * change of its keys needs one by that.
    */
   #addKey(entry) {
     const { data, id } = entry
@@ -1270,7 +1290,9 @@ class ChainWalk {
     this.adoptions.push({ entry_id: id, at, data: canonicalJson(data).slice(0, 300) })
   }
 
-  /** Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal. */
+  /**
+   * Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal.
+   */
   #checkClosing({ at, kind, data }, seal, before, where) {
     if (kind !== 'solvency' || data.seal !== `seal_${seal.seq}` || at !== seal.at) {
       this.findings.add(
@@ -1298,7 +1320,10 @@ class ChainWalk {
     this.#checkBefore(data, seal, before, where)
   }
 
-  /** Checks that a closing entry states the log and the keys up to the seal before. Older ones don't state them. */
+  /**
+   * Checks that a closing entry states the log and the keys up to the seal before. Older ones don't state
+   * them.
+   */
   #checkBefore({ log, keys }, seal, before, where) {
     this.isLogged ||= log !== undefined
     if (!this.isLogged) return
@@ -1323,8 +1348,8 @@ class ChainWalk {
   }
 
   /**
-   * Checks that a closing entry names the payload of the seal before, so that a head commits to all history. Older
-   * ones don't name it.
+   * Checks that a closing entry names the payload of the seal before, so that a head commits to all history.
+   * Older ones don't name it.
    */
   #checkPreviousSeal(data, seal, where) {
     const isThere = Object.hasOwn(data, 'prev_seal')
@@ -1459,7 +1484,9 @@ function inCanonicalForm(value) {
   }
 }
 
-/** Adds an entry to its seal's tree and to the log. Throws Refused if it is malformed, or has another number. */
+/**
+ * Adds an entry to its seal's tree and to the log. Throws Refused if it is malformed, or has another number.
+ */
 function addEntry(tree, log, entry, due) {
   checkEntry(entry)
   checkNumber(entry, due)
@@ -1468,7 +1495,9 @@ function addEntry(tree, log, entry, due) {
   log?.add(leaf)
 }
 
-/** Gives entries by number from a source that is read forward; begins a new reading only if the numbers jump. */
+/**
+ * Gives entries by number from a source that is read forward; begins a new reading only if the numbers jump.
+ */
 class EntryReader {
   count = 0
   #source
@@ -1504,7 +1533,11 @@ class EntryReader {
 
 // ——— sources: a service, a dump
 
-/** Seals and entries as a service gives them, page by page. @param save gets all that passes, if it is there */
+/**
+ * Seals and entries as a service gives them, page by page.
+ *
+ * @param save gets all that passes, if it is there
+ */
 function serviceSource(base, { save, timeoutMs }) {
   async function list(route, name, limit) {
     const url = `${base}${route}&limit=${limit}`
@@ -1569,8 +1602,8 @@ function parseAnswer(url, body) {
 }
 
 /**
- * Fetches the bytes of a good answer, decompressed. A redirection is followed within the origin alone. Throws Passing
- * or Unchecked.
+ * Fetches the bytes of a good answer, decompressed. A redirection is followed within the origin alone. Throws
+ * Passing or Unchecked.
  *
  * @returns null for status 404, if `isOptional`
  */
@@ -1624,7 +1657,10 @@ const agents = {
   'https:': new https.Agent({ keepAlive: true }),
 }
 
-/** Makes one request and reads its whole answer, within a deadline and a size. Rejects with Passing or Unchecked. */
+/**
+ * Makes one request and reads its whole answer, within a deadline and a size. Rejects with Passing or
+ * Unchecked.
+ */
 function getOnce(url, timeoutMs) {
   const { protocol } = new URL(url)
   const { get } = protocol === 'https:' ? https : http
@@ -1872,7 +1908,11 @@ function verifyReceipt(receipt, known) {
   return { report, findings, keys, support }
 }
 
-/** Checks an entry's proof and its seal; adds what does not hold to the findings. @returns whether the proof holds */
+/**
+ * Checks an entry's proof and its seal; adds what does not hold to the findings.
+ *
+ * @returns whether the proof holds
+ */
 function checkSealedItem(item, seals, keys, known, findings, report) {
   const { entry, leaf, index, path, seal, seq } = item
   const where = `entry ${entry.id}`
@@ -1904,8 +1944,8 @@ function checkSealedItem(item, seals, keys, known, findings, report) {
 }
 
 /**
- * Checks an entry's place in the log over all entries, under a checkpoint that a known key has signed, and adds the
- * checkpoint to `checkpoints`. Throws Refused.
+ * Checks an entry's place in the log over all entries, under a checkpoint that a known key has signed, and
+ * adds the checkpoint to `checkpoints`. Throws Refused.
  */
 function checkLogProof({ entry, leaf, seal, tlog_proof: text }, keys, checkpoints) {
   const { index, path, checkpoint: note } = readLogProof(text)
@@ -1953,7 +1993,11 @@ function connectLogs(seen, shown, proof) {
 const NO_SUPPORT = { checkpoints: [], isWhole: false, seenSize: null }
 const isConnected = (log) => ['same', 'consistent'].includes(log?.connected)
 
-/** Compares a receipt's newest checkpoint with the log that was seen. @returns both for the report; null without one */
+/**
+ * Compares a receipt's newest checkpoint with the log that was seen.
+ *
+ * @returns both for the report; null without one
+ */
 function connectReceipt(checkpoints, { remembered, consistency = null }, keys, findings) {
   const shown = checkpoints.get(Math.max(...checkpoints.keys()))
   if (shown === undefined) return null
@@ -1966,7 +2010,10 @@ function connectReceipt(checkpoints, { remembered, consistency = null }, keys, f
   return { origin, size, root, connected, note }
 }
 
-/** Checks that a seal in a receipt has the payload that it had when it was seen in the chain of the same service. */
+/**
+ * Checks that a seal in a receipt has the payload that it had when it was seen in the chain of the same
+ * service.
+ */
 function compareWithSeen(seal, payload, keys, { pinned, remembered }, findings) {
   const isOfService = seal.signed ? remembered?.pubkeys.includes(seal.pubkey) : pinned.length === 0
   if (remembered === null || !isOfService || seal.seq < 1 || seal.seq > remembered.seq) return
@@ -2190,8 +2237,8 @@ const kindsOf = (id) => RECORD_KINDS.get(id.split('_', 1)[0])
 const KNOWN_KINDS = new Set([...RECORD_KINDS.values()].flatMap(({ kinds }) => [...kinds.keys()]))
 
 /**
- * Whether an entry belongs to the record of this id. A kind that is in no row of the table is newer than it: then
- * the id must be some string in the data.
+ * Whether an entry belongs to the record of this id. A kind that is in no row of the table is newer than it:
+ * then the id must be some string in the data.
  */
 function isOfRecord({ kind, data }, id) {
   const fields = kindsOf(id)?.kinds.get(kind)
@@ -2201,8 +2248,8 @@ function isOfRecord({ kind, data }, id) {
 }
 
 /**
- * Throws Refused unless the entry that makes the record is among these: a record that was never made must not be
- * proven by what others say of it.
+ * Throws Refused unless the entry that makes the record is among these: a record that was never made must not
+ * be proven by what others say of it.
  */
 function checkMaking(id, entries) {
   const madeBy = kindsOf(id)?.madeBy
@@ -2329,8 +2376,8 @@ function verifyEvidence(evidence, { pinned, remembered }) {
 }
 
 /**
- * Whether two logs contradict each other: they have one size and two roots, or the proof shows that the larger begins
- * with another log of the smaller's size.
+ * Whether two logs contradict each other: they have one size and two roots, or the proof shows that the
+ * larger begins with another log of the smaller's size.
  */
 function isContradiction(from, to, consistency) {
   if (from.size === to.size) return from.root !== to.root
@@ -2471,7 +2518,9 @@ async function changeState(file, change) {
   }
 }
 
-/** Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed. */
+/**
+ * Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed.
+ */
 async function takeLock(lock) {
   for (;;) {
     try {
@@ -2659,15 +2708,18 @@ async function checkService(base, options, progress) {
   })
 }
 
-/** What a chain's verdict can rest on besides the key: its checkpoint, and what was seen before, if it reaches that. */
+/**
+ * What a chain's verdict can rest on besides the key: its checkpoint, and what was seen before, if it reaches
+ * that.
+ */
 function chainSupport({ shown = [], remembered, seq }) {
   const hasSeen = remembered !== null && remembered.seq <= seq
   return { checkpoints: shown, isWhole: true, seenSize: hasSeen ? (remembered.head?.to_id ?? null) : null }
 }
 
 /**
- * Fetches the newest checkpoint and checks that a known key has signed it, and that it agrees with the log that the
- * entries give.
+ * Fetches the newest checkpoint and checks that a known key has signed it, and that it agrees with the log
+ * that the entries give.
  *
  * @returns it for the report; null if there is none, or it isn't signed
  */
@@ -2822,7 +2874,9 @@ async function checkOneReceipt(receipt, target, options, proof) {
   return result
 }
 
-/** The proof between two logs, from the file that the options name or else by `ask`; null if there is none. */
+/**
+ * The proof between two logs, from the file that the options name or else by `ask`; null if there is none.
+ */
 async function proofBetween(seen, shown, { consistency: file }, ask) {
   if (file !== undefined) return readConsistency(await readJsonFile(file))
   if (ask === undefined || seen === null || shown === null || seen.size === shown.size) return null
@@ -2885,7 +2939,9 @@ async function checkNote(note, target, options, ask) {
   })
 }
 
-/** Remembers another reader's checkpoint beyond what was seen, to be compared as soon as the log is that long. */
+/**
+ * Remembers another reader's checkpoint beyond what was seen, to be compared as soon as the log is that long.
+ */
 function hearNote(state, base, { note }) {
   const memory = state[base]
   if (memory?.log === undefined) return
@@ -2900,8 +2956,8 @@ function rememberCheckpoint(state, base, { size, note }) {
 }
 
 /**
- * What is remembered of the service that a file is from, which the file doesn't say: the named service's, else that of
- * the only one, else of the one whose key signed it; null if none.
+ * What is remembered of the service that a file is from, which the file doesn't say: the named service's,
+ * else that of the only one, else of the one whose key signed it; null if none.
  */
 function findService(state, keys, base) {
   if (base !== undefined) return state[base] ?? null
@@ -2957,8 +3013,8 @@ async function fromFile(read) {
 }
 
 /**
- * Makes the result from the findings and the reasons why nothing binds. Writes the two sides of a contradiction, if
- * one was found, beside the state file.
+ * Makes the result from the findings and the reasons why nothing binds. Writes the two sides of a
+ * contradiction, if one was found, beside the state file.
  */
 async function conclude(report, { findings, keys }, ownReasons, place = {}) {
   const judged = place.support && judgeSupport(place.options.policy, place.support, keys.trust)
@@ -3126,9 +3182,9 @@ function verdictLine({ verdict, kind, resumed_at: resumedAt, findings_total: tot
 }
 
 /**
- * Reads what is remembered of a service: its keys, whether its closing entries state log and keys, and the newest
- * log that was verified, with its signed checkpoint if there was one. Undefined before the first check of
- * everything.
+ * Reads what is remembered of a service: its keys, whether its closing entries state log and keys, and the
+ * newest log that was verified, with its signed checkpoint if there was one. Undefined before the first check
+ * of everything.
  */
 export async function recall(stateFile, service) {
   const memory = (await readState(stateFile))[service]

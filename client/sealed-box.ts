@@ -82,7 +82,9 @@ type Parties = {
   purpose: Purpose | undefined
 }
 
-/** Which form of box a text claims to be, by its prefix; undefined if neither. Form 1 doesn't name a purpose. */
+/**
+ * Which form of box a text claims to be, by its prefix; undefined if neither. Form 1 doesn't name a purpose.
+ */
 export function formOf(box: string): 1 | 2 | undefined {
   if (box.startsWith(FORMS[1].prefix)) return 1
   return box.startsWith(FORMS[2].prefix) ? 2 : undefined
@@ -185,8 +187,8 @@ export function openBox(options: Parameters<typeof openBoxWithNote>[0]): Uint8Ar
 }
 
 /**
- * As openBox(), but gives also the checkpoint that the sender put into the box, if one is in it. Whoever uses it
- * must verify its signature.
+ * As openBox(), but gives also the checkpoint that the sender put into the box, if one is in it. Whoever uses
+ * it must verify its signature.
  *
  * @throws as openBox()
  */
@@ -269,8 +271,8 @@ function agree(
 }
 
 /**
- * Derives by HKDF-SHA-256 the key that encrypts the message and the key that makes the nonce, 32 bytes each. All
- * that both sides must agree on goes into the derivation.
+ * Derives by HKDF-SHA-256 the key that encrypts the message and the key that makes the nonce, 32 bytes each.
+ * All that both sides must agree on goes into the derivation.
  */
 function deriveKeys(
   ephemeralShared: Uint8Array,
@@ -291,7 +293,10 @@ function deriveKeys(
   return { key: okm.subarray(0, KEY_BYTES), nonceKey: okm.subarray(KEY_BYTES) }
 }
 
-/** The purpose as bytes: none for the first form; 01 00 for a message; 02, a length and the order's id for a delivery. */
+/**
+ * The purpose as bytes: none for the first form; 01 00 for a message; 02, a length and the order's id for a
+ * delivery.
+ */
 function encodePurpose(purpose: Purpose | undefined): Uint8Array {
   if (purpose === undefined) return new Uint8Array()
   if (purpose.kind === 'message') return Uint8Array.of(1, 0)
@@ -310,8 +315,8 @@ function prefixLength(name: string, id: string): Uint8Array {
 }
 
 /**
- * Lays out the plaintext of a box: the message's length, the message, the note if it fits, and zeros up to the
- * next size class, so that a box tells little of its message's length.
+ * Lays out the plaintext of a box: the message's length, the message, the note if it fits, and zeros up to
+ * the next size class, so that a box tells little of its message's length.
  *
  * @throws SealedBoxError `too_long`
  */
@@ -429,8 +434,8 @@ function readKey(name: string, key: DmKey): Uint8Array {
 }
 
 /**
- * A public key as 32 bytes, which must be canonical: they go into the derivation, so another encoding of the same
- * point would make boxes that nobody can open.
+ * A public key as 32 bytes, which must be canonical: they go into the derivation, so another encoding of the
+ * same point would make boxes that nobody can open.
  *
  * @throws SealedBoxError `bad_key`; Error for another form
  */

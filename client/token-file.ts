@@ -42,8 +42,8 @@ const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/
 const HASH_LENGTH = 8
 
 /**
- * The path of the token file for a service, in the folder `home`. Its name is the URL in readable form, with a hash
- * that tells apart what reads the same: `http://127.0.0.1:3000` → `127.0.0.1_3000-d6a2ff4f.json`.
+ * The path of the token file for a service, in the folder `home`. Its name is the URL in readable form, with
+ * a hash that tells apart what reads the same: `http://127.0.0.1:3000` → `127.0.0.1_3000-d6a2ff4f.json`.
  *
  * @throws Error if the URL can't be used
  */
@@ -76,7 +76,11 @@ export function readTokenFile(filePath: string): Identity | undefined {
   })
 }
 
-/** Replaces a token file's content, atomically. @throws Error for an identity that readTokenFile() would refuse */
+/**
+ * Replaces a token file's content, atomically.
+ *
+ * @throws Error for an identity that readTokenFile() would refuse
+ */
 export function writeTokenFile(filePath: string, identity: Identity): void {
   writePrivateFile(filePath, formatIdentity(identity))
 }
@@ -135,6 +139,7 @@ function findProblem(value: unknown): string | undefined {
   return undefined
 }
 
+/** Whether a value is a list of old message keys, with or without their secret halves. */
 function isListOfPairs(value: unknown): boolean {
   const isKey = (key: unknown): boolean => typeof key === 'string' && KEY.test(key)
   return (

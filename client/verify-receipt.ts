@@ -7,15 +7,17 @@ export interface Verified {
   /** Whether all of it is sealed with a key that is pinned or remembered, and everything holds. */
   ok: boolean
   verdict: Verification['verdict']
-  /** Why not: words such as `waiting` (no seal yet), `key_unknown` (the first check), or what does not hold. */
+  /**
+   * Why not: words such as `waiting` (no seal yet), `key_unknown` (the first check), or what does not hold.
+   */
   reasons: string[]
   /** The verifier's lines, safe for a terminal. */
   text: string
 }
 
 /**
- * Verifies the ledger of a service without trusting it: what is new since the last check, which is remembered in
- * `trust.stateFile`. The first check remembers the service's key, unless keys are pinned, and ends with
+ * Verifies the ledger of a service without trusting it: what is new since the last check, which is remembered
+ * in `trust.stateFile`. The first check remembers the service's key, unless keys are pinned, and ends with
  * `key_unknown`. Never rejects because of the service: then `verdict` is `unchecked`.
  */
 export async function verifyLedger({

@@ -142,8 +142,8 @@ async function readCheckpoint(
 }
 
 /**
- * Checks that a checkpoint may be cosigned after what was cosigned: it is of the same log, not smaller, and not of
- * the same size with another root. A larger one isn't compared here.
+ * Checks that a checkpoint may be cosigned after what was cosigned: it is of the same log, not smaller, and
+ * not of the same size with another root. A larger one isn't compared here.
  *
  * @throws WitnessError
  */
@@ -163,8 +163,8 @@ function requireNewer({ origin, size, root }: WitnessState, shownOrigin: string,
 }
 
 /**
- * Checks by consistency proofs that a checkpoint's log continues what was cosigned, and agrees with what this agent
- * has seen of the log.
+ * Checks by consistency proofs that a checkpoint's log continues what was cosigned, and agrees with what this
+ * agent has seen of the log.
  *
  * @throws WitnessError `log_rewritten`
  */

@@ -9,7 +9,9 @@ const GRACE_SECONDS = 60
 /** The rate of the first seconds, in which threads start, says little. */
 const MEASURED_SECONDS = 5
 
-/** A service asks for proof of work that this machine can't do in time: a mistake, or meant to keep it busy. */
+/**
+ * A service asks for proof of work that this machine can't do in time: a mistake, or meant to keep it busy.
+ */
 export class WorkTooHardError extends Error {
   override readonly name = 'WorkTooHardError'
   readonly code = 'work_too_hard'
@@ -25,7 +27,11 @@ interface WorkAsked {
   threads?: number | undefined
 }
 
-/** Checks work before it is begun. @throws WorkTooHardError if no machine with so many cores does it in time */
+/**
+ * Checks work before it is begun.
+ *
+ * @throws WorkTooHardError if no machine with so many cores does it in time
+ */
 export function assertPossible({ difficultyBits, count, endsAt, threads = countCores() }: WorkAsked): void {
   refuseBeyond(endsAt, (count * expectedHashes(difficultyBits)) / (threads * MAX_HASHES_PER_CORE_SECOND))
 }
@@ -44,7 +50,10 @@ export function assertInTime(
     refuseBeyond(endsAt, secondsLeft)
 }
 
-/** @throws WorkTooHardError if so many seconds are more than are left until `endsAt`; a minute is always allowed */
+/**
+ * @throws WorkTooHardError if so many seconds are more than are left until `endsAt`; a minute is always
+ *   allowed
+ */
 function refuseBeyond(endsAt: number, secondsLeft: number): void {
   const allowed = Math.max(GRACE_SECONDS, endsAt - Date.now() / 1000)
   if (secondsLeft <= allowed) return

@@ -35,7 +35,9 @@ interface Operation {
   requestBody?: { content: { 'application/json': { schema: Schema } } }
 }
 
-/** Every type to be declared, with its name: the document's own, and as `…Body` the body of each operation. */
+/**
+ * Every type to be declared, with its name: the document's own, and as `…Body` the body of each operation.
+ */
 function namedSchemas({ components, paths }: Document): [name: string, schema: Schema][] {
   const named: [string, Schema][] = []
   for (const [name, schema] of Object.entries(components.schemas))

@@ -46,7 +46,9 @@ const { values, positionals } = parseArgs({
     broken: { type: 'boolean' },
   },
 })
-/** The kinds in a comma-separated list, or every kind for "all". Ends the command with 2 if one is unknown. */
+/**
+ * The kinds in a comma-separated list, or every kind for "all". Ends the command with 2 if one is unknown.
+ */
 function readKinds(name: string, text: string): readonly string[] {
   const kinds = text === 'all' ? KINDS : text.split(',')
   const unknown = kinds.filter((kind) => !KINDS.includes(kind))

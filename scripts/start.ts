@@ -170,9 +170,9 @@ const operatorUrlOf = ({ operatorHost, operatorPort }: Config): string =>
 const urlsForAll = (url = ''): Record<HostUser, string> => ({ api: url, workers: url, operator: url })
 
 /**
- * The path of the seal memory, the signer's record of what it has signed: the setting's if there is one; beside
- * the operator's own seal key if there is a memory, as keygen makes it; else in DATA_DIR. The file need not
- * exist: the signer reports it if it is missing.
+ * The path of the seal memory, the signer's record of what it has signed: the setting's if there is one;
+ * beside the operator's own seal key if there is a memory, as keygen makes it; else in DATA_DIR. The file
+ * need not exist: the signer reports it if it is missing.
  */
 function findSealMemory({ secrets, dataDir }: Config): string {
   const ours = memoryFileOf({ secrets, dataDir })
@@ -217,8 +217,8 @@ function describeNetwork({ config, operatorTokenFile }: Network): string {
 }
 
 /**
- * The command `npm start`: runs the network until SIGINT, SIGTERM or SIGHUP comes, and ends the process with 0,
- * or with 1 if it could not start. A second signal kills everything and ends it with 130.
+ * The command `npm start`: runs the network until SIGINT, SIGTERM or SIGHUP comes, and ends the process with
+ * 0, or with 1 if it could not start. A second signal kills everything and ends it with 130.
  */
 export async function runStart(scripts = SCRIPTS): Promise<void> {
   // Files that this process and its children write are readable only by its user.

@@ -55,8 +55,8 @@ export class Buffer extends Uint8Array<ArrayBuffer> {
 const allocate = (length: number): Buffer => new Buffer(new ArrayBuffer(length))
 
 /**
- * The bytes of a text in an encoding, as Node reads it: hex ends before the first pair that isn't two hex digits,
- * and base64 is read without the characters that don't belong to it.
+ * The bytes of a text in an encoding, as Node reads it: hex ends before the first pair that isn't two hex
+ * digits, and base64 is read without the characters that don't belong to it.
  */
 function decode(text: string, encoding: unknown): Uint8Array | number[] {
   if (encoding === 'utf8') return new TextEncoder().encode(text)

@@ -141,8 +141,8 @@ function tokenize(argv: readonly string[], specs: OptionSpecs): Token[] {
 }
 
 /**
- * The values of the options among the tokens, by name: flags are true or false, lists are arrays, options that are
- * absent are missing.
+ * The values of the options among the tokens, by name: flags are true or false, lists are arrays, options
+ * that are absent are missing.
  *
  * @throws CommandError `usage` for an unknown option, one that stands twice, or a wrong value
  */
@@ -171,7 +171,11 @@ function readOptions(
   return values
 }
 
-/** The value of one option: true for a flag, a number for a whole number, else text. @throws CommandError `usage` */
+/**
+ * The value of one option: true for a flag, a number for a whole number, else text.
+ *
+ * @throws CommandError `usage`
+ */
 function readValue(token: Token & { kind: 'option' }, spec: OptionSpec): boolean | string | number {
   const { rawName, value, inlineValue } = token
   if (spec.kind === 'flag') {

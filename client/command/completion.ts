@@ -10,6 +10,7 @@ interface Tree {
   after: Map<string, string[]>
 }
 
+/** Collects from the verbs what can come next after each word. */
 function buildTree(verbs: readonly DescribedVerb[]): Tree {
   const after = new Map<string, Set<string>>()
   const common = Object.keys(COMMON_OPTIONS).map((name) => `--${name}`)
@@ -38,6 +39,7 @@ ${[...after].map(([verb, next]) => `    ${verb}) words="${next.join(' ')}" ;;`).
 }
 complete -o default -F _agent_network agent-network`
 
+/** The script for zsh, which loads the one for bash. */
 const ZSH = (tree: Tree): string => `#compdef agent-network
 autoload -Uz bashcompinit && bashcompinit
 ${BASH(tree)}`

@@ -23,8 +23,8 @@ export function ensureDmKeys(session: Session): MessagingIdentity {
 }
 
 /**
- * Tries to put this agent's message key on its card, so that others can seal for it at once. A failure is only
- * told, since the verb's own work is done; the next "dm" publishes the key.
+ * Tries to put this agent's message key on its card, so that others can seal for it at once. A failure is
+ * only told, since the verb's own work is done; the next "dm" publishes the key.
  */
 export async function tryToPublishDmKey(session: Session, client: Client, verb: string): Promise<void> {
   try {

@@ -12,7 +12,9 @@ export function escapeControls(text: string): string {
   )
 }
 
-/** One line of JSON, in which control characters are JSON's own escapes, so that it parses to the same value. */
+/**
+ * One line of JSON, in which control characters are JSON's own escapes, so that it parses to the same value.
+ */
 export function formatJson(value: object): string {
   return JSON.stringify(value).replace(
     UNSAFE,

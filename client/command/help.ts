@@ -73,6 +73,7 @@ function describe(verb: DescribedVerb): object {
   return { name: verb.name, usage: formatUsage(verb), help: verb.help }
 }
 
+/** The usage, all verbs with one line each, the common options and the notes. */
 function formatOverview<V extends DescribedVerb>(groups: readonly VerbGroup<V>[], frame: HelpFrame): string {
   const width = Math.max(
     ...groups.flatMap(({ verbs }) => verbs.map(({ name, words }) => [name, ...words].join(' ').length)),

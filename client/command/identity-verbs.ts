@@ -174,8 +174,8 @@ export const identityVerbs: readonly Verb[] = [
 ]
 
 /**
- * Checks that the token file can be written, by a file beside it that is removed again: else an agent would be
- * registered whose token is lost.
+ * Checks that the token file can be written, by a file beside it that is removed again: else an agent would
+ * be registered whose token is lost.
  *
  * @throws CommandError `cannot_keep`
  */
@@ -194,8 +194,8 @@ function requireWritable(tokenFile: string): void {
 }
 
 /**
- * Writes a new identity to the token file. With `force` it replaces an old one, of which a backup is made; else, if
- * there is a token file by now, it goes into a file with the agent's id in its name.
+ * Writes a new identity to the token file. With `force` it replaces an old one, of which a backup is made;
+ * else, if there is a token file by now, it goes into a file with the agent's id in its name.
  *
  * @returns the file that was written, and the backup
  * @throws CommandError `not_kept`, with the token

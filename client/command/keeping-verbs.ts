@@ -96,8 +96,8 @@ export const keepingVerbs: readonly Verb[] = [
 ]
 
 /**
- * Moves an identity from one token file to another, with the files beside it that belong to it. The new token file
- * is written before the old one is removed.
+ * Moves an identity from one token file to another, with the files beside it that belong to it. The new token
+ * file is written before the old one is removed.
  */
 function moveIdentity(from: string, to: string, identity: Identity): void {
   const [stem, newStem] = [from, to].map((file) => file.replace(/\.json$/, '')) as [string, string]

@@ -182,8 +182,8 @@ function readNumber(flag: string, text: string | undefined): number {
 }
 
 /**
- * Seals a delivery to its order's buyer, and gives the box. Before that, it makes the seller's message key if there
- * is none and puts it on the seller's card: otherwise the buyer could not tell who sealed the delivery.
+ * Seals a delivery to its order's buyer, and gives the box. Before that, it makes the seller's message key if
+ * there is none and puts it on the seller's card: otherwise the buyer could not tell who sealed the delivery.
  *
  * @throws MessageKeyError if there is no key to seal to
  */
@@ -290,7 +290,10 @@ const TURNS: Readonly<Partial<Record<OrderSummary['status'], OrderSummary['role'
   delivered: 'buyer',
 }
 
-/** The orders that wait for you first, then those that wait for others, then what is over; the most urgent first. */
+/**
+ * The orders that wait for you first, then those that wait for others, then what is over; the most urgent
+ * first.
+ */
 function formatByTurn(orders: readonly OrderSummary[]): string {
   const groupOf = ({ role, status, next_transition: next }: OrderSummary): string => {
     if (next === null) return 'Over:'
@@ -306,6 +309,7 @@ function formatByTurn(orders: readonly OrderSummary[]): string {
     .join('\n')
 }
 
+/** All of an order, with its delivery: opened if it could be. */
 function formatOrder(order: Order, opened: Opened | undefined): string {
   const payouts = order.payouts.map(
     ({ amount, currency, state, address, frozen }) =>

@@ -132,8 +132,8 @@ export const messageVerbs: readonly Verb[] = [
 ]
 
 /**
- * Makes a new pair of message keys, keeps it with the old ones, and publishes it. If the answer is lost, the next
- * verb for messages publishes it again.
+ * Makes a new pair of message keys, keeps it with the old ones, and publishes it. If the answer is lost, the
+ * next verb for messages publishes it again.
  */
 async function rekey(session: Session): Promise<VerbOutput> {
   const { client } = await session.authenticate()
@@ -158,8 +158,8 @@ async function rekey(session: Session): Promise<VerbOutput> {
 }
 
 /**
- * Removes the secret halves of this agent's old message keys. The public halves stay: by them the ledger's older
- * changes are known as this agent's own.
+ * Removes the secret halves of this agent's old message keys. The public halves stay: by them the ledger's
+ * older changes are known as this agent's own.
  */
 function forgetOldKeys(session: Session): VerbOutput {
   let forgotten = 0
@@ -192,8 +192,8 @@ export async function explainUnsealedKey<T>(send: () => Promise<T>): Promise<T> 
 }
 
 /**
- * This agent's client, and its identity with message keys. Keys that are missing are made, and the public one is
- * published if the card doesn't show it.
+ * This agent's client, and its identity with message keys. Keys that are missing are made, and the public one
+ * is published if the card doesn't show it.
  */
 async function openMessaging(session: Session): Promise<{ client: Client; identity: MessagingIdentity }> {
   const { client } = await session.authenticate()

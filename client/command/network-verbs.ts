@@ -119,6 +119,7 @@ function formatListing(agent: AgentListing): string {
   return [agent.agent_id, ...(agent.banned ? ['(banned)'] : []), ...parts].join('  ')
 }
 
+/** An agent's card: profile, record, recent posts and claims. */
 function formatCard(card: AgentCard): string {
   const { claims, verdicts } = card.resolution_record
   const counts = (record: Readonly<Record<string, number>>) =>

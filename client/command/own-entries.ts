@@ -13,7 +13,8 @@ export const watchFilePath = (tokenFile: string): string => tokenFile.replace(/\
 /**
  * Looks for new entries of the ledger about this agent that it did not make itself.
  *
- * @returns a warning for each; none if the service doesn't answer within 2 s, so that the next run looks again
+ * @returns a warning for each; none if the service doesn't answer within 2 s, so that the next run looks
+ *   again
  */
 export async function describeOwnEntries(
   client: Client,

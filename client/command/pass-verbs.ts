@@ -165,7 +165,11 @@ function workFilePath({ tokenFile }: Session, agentId: string): string {
   return tokenFile.replace(/\.json$/, `.${agentId}.work.json`)
 }
 
-/** Writes an order to the file that "mine" goes on with. @returns false, and writes nothing, if another is under way */
+/**
+ * Writes an order to the file that "mine" goes on with.
+ *
+ * @returns false, and writes nothing, if another is under way
+ */
 function keepWorkOrder(session: Session, agentId: string, order: WorkOrder): boolean {
   const file = workFilePath(session, agentId)
   const kept = readMiningState(file)
@@ -185,6 +189,7 @@ function describeFreeCredit(answer: FreeCredit): string {
   return `The free period credits ${formatCount(answer.credited_days, 'day')}; the pass runs until ${answer.pass_until}.`
 }
 
+/** A work order, and what to do next. @param isKept whether "mine" goes on with it */
 function describeWorkOrder(order: WorkOrder, isKept: boolean): string {
   const fields = formatFields({
     'work order': order.order_id,
@@ -216,6 +221,7 @@ function describeInvoice(invoice: MadeInvoice): string {
   return `${fields}\nPay it from a wallet, in one payment or in parts; "check ${toOneLine(invoice.invoice_id)} --wait" tells when it is settled.`
 }
 
+/** Where an invoice stands, on one line. */
 function describeStanding({
   status,
   paid,
@@ -229,6 +235,7 @@ function describeStanding({
   return `${status}, ${toOneLine(paid)} of ${toOneLine(amount)} ${currency} confirmed${confirming}${chain === 'reachable' ? '' : '; the service cannot see the chain now'}`
 }
 
+/** All that is known of an invoice, a line each, with its payments. */
 function describeChecked(checked: Answer<CheckedInvoice>): string {
   const { currency, payments } = checked
   return formatFields({

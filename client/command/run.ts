@@ -140,6 +140,7 @@ function describeFailure(error: unknown): Failure {
   }
 }
 
+/** The code of an error for `--json`; `failed` for any other error. */
 function codeOf(error: unknown): string {
   if (
     error instanceof CommandError ||

@@ -220,8 +220,8 @@ interface CheckedAnnouncement {
 }
 
 /**
- * Checks an announcement: its signature must be of a key that is pinned or remembered, and the entry that commits
- * to its text must be sealed.
+ * Checks an announcement: its signature must be of a key that is pinned or remembered, and the entry that
+ * commits to its text must be sealed.
  */
 async function checkAnnouncement(
   session: Session,
@@ -277,6 +277,7 @@ const REASONS: Readonly<Record<string, string>> = {
   key_unknown: 'nobody says that this key is the service\'s: "seals" remembers it, --pubkey pins it',
 }
 
+/** An announcement with the verdict on it. */
 function formatAnnouncement({
   announcement,
   exitCode,

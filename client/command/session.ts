@@ -33,15 +33,18 @@ export interface Session {
   /** Where seal-verify.mjs remembers the keys and seals of this service. */
   readonly trust: SealTrust
   /**
-   * This agent's identity, and a client with its token. If a rotation of the token was begun and its answer lost, it
-   * finds out which token is good, and keeps that.
+   * This agent's identity, and a client with its token. If a rotation of the token was begun and its answer
+   * lost, it finds out which token is good, and keeps that.
    *
    * @throws CommandError `not_registered`
    */
   authenticate(): Promise<{ client: Client; identity: Identity }>
   /** Changes the identity in the token file, under its lock. @returns the changed one */
   changeIdentity(change: (identity: Identity) => Identity): Identity
-  /** Warns of what the ledger newly says of this agent and it did not do; nothing unless authenticate() was called. */
+  /**
+   * Warns of what the ledger newly says of this agent and it did not do; nothing unless authenticate() was
+   * called.
+   */
   lookAtOwnEntries(): Promise<string[]>
   /** Writes a line to stdout at once, before the verb's output. */
   print(line: string): void
@@ -166,7 +169,11 @@ export function promoteToken({ next_token: nextToken, ...identity }: Identity, t
   }
 }
 
-/** Asks the service whether it knows the client's token. @throws what the client throws, but for that refusal */
+/**
+ * Asks the service whether it knows the client's token.
+ *
+ * @throws what the client throws, but for that refusal
+ */
 async function isTokenValid(client: Client): Promise<boolean> {
   try {
     await client.me()
@@ -177,7 +184,11 @@ async function isTokenValid(client: Client): Promise<boolean> {
   }
 }
 
-/** The folder of an agent's files. Each name of `--as` has a folder of its own in it. @throws CommandError `usage` */
+/**
+ * The folder of an agent's files. Each name of `--as` has a folder of its own in it.
+ *
+ * @throws CommandError `usage`
+ */
 export function homeOf(env: NodeJS.ProcessEnv, as: string | undefined): string {
   const home = env['AGENT_HOME'] || path.join(homedir(), '.agent-network')
   if (as === undefined) return home
@@ -188,7 +199,10 @@ export function homeOf(env: NodeJS.ProcessEnv, as: string | undefined): string {
 
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
 
-/** The URLs that reach the same service: an URL of this machine's loopback under each of its names, else itself. */
+/**
+ * The URLs that reach the same service: a URL of this machine's loopback under each of its names, else
+ * itself.
+ */
 function spellingsOf(baseUrl: string): string[] {
   const [, scheme = '', host = '', rest = ''] = /^(https?:\/\/)(\[[^\]]*\]|[^/:]+)(.*)$/.exec(baseUrl) ?? []
   return LOOPBACK.includes(host) ? LOOPBACK.map((name) => scheme + name + rest) : [baseUrl]
@@ -196,13 +210,18 @@ function spellingsOf(baseUrl: string): string[] {
 
 export const isSameService = (a: string, b: string): boolean => spellingsOf(a).includes(b)
 
-/** The token file for a service: the one that exists for any spelling of its URL, else the one for this spelling. */
+/**
+ * The token file for a service: the one that exists for any spelling of its URL, else the one for this
+ * spelling.
+ */
 export function findTokenFile(home: string, baseUrl: string): string {
   const files = spellingsOf(baseUrl).map((spelling) => tokenFilePath(home, spelling))
   return files.find((file) => existsSync(file)) ?? tokenFilePath(home, baseUrl)
 }
 
-/** The URL in a token file; undefined if there is none, or it can't be read: the verb that uses it says why. */
+/**
+ * The URL in a token file; undefined if there is none, or it can't be read: the verb that uses it says why.
+ */
 function readTokenUrl(tokenFile: string): string | undefined {
   try {
     return readTokenFile(tokenFile)?.url

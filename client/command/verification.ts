@@ -48,7 +48,10 @@ export function verify(
   })
 }
 
-/** The output for an answer of the service with the verdict on it, whose `ok`, `binding` and exit code it takes. */
+/**
+ * The output for an answer of the service with the verdict on it, whose `ok`, `binding` and exit code it
+ * takes.
+ */
 export function withVerdict(
   answer: object,
   text: string,

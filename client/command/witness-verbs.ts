@@ -45,7 +45,11 @@ export const witnessVerbs: readonly Verb[] = [
   }),
 ]
 
-/** Cosigns the newest checkpoint. @throws CommandError with a WitnessError's code if it must not be cosigned */
+/**
+ * Cosigns the newest checkpoint.
+ *
+ * @throws CommandError with a WitnessError's code if it must not be cosigned
+ */
 async function witness(session: Session, pubkeys: readonly string[] | undefined): Promise<Witnessed> {
   const { client, identity } = await session.authenticate()
   const { stateFile } = session.trust

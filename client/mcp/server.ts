@@ -96,7 +96,10 @@ function withoutToken(answer: object): object {
   return rest
 }
 
-/** The text of a tool's result: notes, and the answer as JSON, between marks if other agents wrote parts of it. */
+/**
+ * The text of a tool's result: notes, and the answer as JSON, between marks if other agents wrote parts of
+ * it.
+ */
 function formatResult({ hasOthersText }: NetworkTool, answer: object, notes: readonly string[]): ToolResult {
   const json = formatJson(answer)
   const noteLines = notes.map((note) => escapeControls(toOneLine(note)))
@@ -139,8 +142,8 @@ function createMining(world: VerbWorld) {
 
   return {
     /**
-     * Begins to buy so many days, unless some are being bought, and waits up to 20 s for the end; undefined only
-     * looks.
+     * Begins to buy so many days, unless some are being bought, and waits up to 20 s for the end; undefined
+     * only looks.
      *
      * @returns how far it is; undefined if nothing was bought yet
      */

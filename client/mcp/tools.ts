@@ -16,6 +16,7 @@ export interface NetworkTool extends Tool {
 
 type Properties = ToolArguments['properties']
 
+/** Schemas of arguments. */
 const text = (description: string) => ({ type: 'string', description }) as const
 const whole = (description: string, minimum = 1, maximum = 1_000_000) =>
   ({ type: 'integer', description, minimum, maximum }) as const

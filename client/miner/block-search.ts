@@ -72,6 +72,7 @@ function assertArguments(prefix: string, head: string, difficultyBits: number): 
   if (!HEAD_FORM.test(head)) throw new Error(`"head" must be ${HEAD_LENGTH} characters of 0-9 a-z`)
 }
 
+/** Nonce number `index` of the head's block. */
 const formatNonce = (head: string, index: number): string =>
   head + index.toString(16).padStart(TAIL_LENGTH, '0')
 
@@ -87,7 +88,8 @@ function readHits(hits: Uint32Array, head: string): string[] {
 }
 
 /**
- * Compares a search of 256 nonces with node:crypto's, so that a faulty vector unit or compiler doesn't mine in vain.
+ * Compares a search of 256 nonces with node:crypto's, so that a faulty vector unit or compiler doesn't mine
+ * in vain.
  *
  * @throws Error if they differ
  */

@@ -76,6 +76,7 @@ export async function solveWork(order: SingleShareOrder): Promise<string> {
   return nonce
 }
 
+/** @throws Error for a malformed field */
 function assertOrder({ prefix, difficultyBits, count, threads, positions }: MiningOrder): void {
   assertPrefix(prefix)
   assertDifficultyBits(difficultyBits)
@@ -91,7 +92,10 @@ function assertPositiveInteger(name: string, value: number): void {
     throw new Error(`"${name}" must be an integer from 1, got ${value}`)
 }
 
-/** Searches block after block on this thread until the tally is complete or the signal comes; lets other events run. */
+/**
+ * Searches block after block on this thread until the tally is complete or the signal comes; lets other
+ * events run.
+ */
 async function mineOnCallersThread(order: MiningOrder, start: string, tally: Tally): Promise<void> {
   const searchBlock = createSearch()
   let position = start
@@ -104,8 +108,8 @@ async function mineOnCallersThread(order: MiningOrder, start: string, tally: Tal
 }
 
 /**
- * Searches on a thread for each position until the tally is complete or the signal comes, and resolves when all
- * have ended. If one fails, the others are stopped, and its error is thrown.
+ * Searches on a thread for each position until the tally is complete or the signal comes, and resolves when
+ * all have ended. If one fails, the others are stopped, and its error is thrown.
  */
 async function mineOnThreads(
   runner: RunThread,

@@ -1,7 +1,7 @@
 /**
- * The search as a program of its own: native-search.c, compiled by this machine's C compiler when it is first wanted,
- * and compared with the platform's hash before each use. It mines several times as fast as WebAssembly, whose vectors
- * have four lanes.
+ * The search as a program of its own: native-search.c, compiled by this machine's C compiler when it is first
+ * wanted, and compared with the platform's hash before each use. It mines several times as fast as
+ * WebAssembly, whose vectors have four lanes.
  */
 import { execFile, spawn } from 'node:child_process'
 import { hash, randomBytes } from 'node:crypto'
@@ -28,12 +28,12 @@ const SHARES_MAX_BYTES = 2 ** 24
 
 /**
  * Prepares the native search: compiles it, once for each source and processor, and checks what it finds. The
- * program is kept in `$XDG_CACHE_HOME/agent-network/miner` (`~/.cache/…`), a directory that only its owner may
- * write.
+ * program is kept in `$XDG_CACHE_HOME/agent-network/miner` (`~/.cache/…`), a directory that only its owner
+ * may write.
  *
  * @param compiler the C compiler's command
- * @returns `missing` with the reason on a machine without such a compiler or such a processor, and if what was
- *   compiled doesn't find what the platform's hash finds: then mine with WebAssembly
+ * @returns `missing` with the reason on a machine without such a compiler or such a processor, and if what
+ *   was compiled doesn't find what the platform's hash finds: then mine with WebAssembly
  */
 export async function prepareNativeSearch(compiler = COMPILER): Promise<NativeSearch> {
   if (process.platform === 'win32' || process.arch !== 'x64')
@@ -118,7 +118,11 @@ function assertOwn(file: string): void {
     throw new Error(`${file} may be written by others, so it is not run`)
 }
 
-/** Compiles the source into a program; beside its place first, so that nobody runs half of it. @throws Error */
+/**
+ * Compiles the source into a program; beside its place first, so that nobody runs half of it.
+ *
+ * @throws Error
+ */
 async function compile(compiler: string, program: string): Promise<void> {
   const written = `${program}.${randomBytes(6).toString('hex')}.tmp`
   const options = ['-O3', '-march=native', '-x', 'c', '-o', written, SOURCE.pathname]

@@ -113,8 +113,8 @@ const { add, or, xor } = i32x4
 const loadWord = (address: number): Code => i32x4.load(i32.const(0), address)
 
 /**
- * Generates a WebAssembly module that exports `memory` and `search(firstPass, endPass)`. That writes hits at HITS
- * and returns the address of their end.
+ * Generates a WebAssembly module that exports `memory` and `search(firstPass, endPass)`. That writes hits at
+ * HITS and returns the address of their end.
  */
 export function generateSearchModule(): Uint8Array<ArrayBuffer> {
   let locals = FIRST_VECTOR_LOCAL
@@ -148,8 +148,8 @@ function generatePass(takeLocal: () => number): Code {
 }
 
 /**
- * Code for the four tails of a pass: the pass's upper 8 bits choose the first two characters, its lower 6 bits the
- * last two.
+ * Code for the four tails of a pass: the pass's upper 8 bits choose the first two characters, its lower 6
+ * bits the last two.
  */
 function loadTails(): Code {
   const high = i32.shiftLeft(i32.shiftRight(getLocal(FIRST_PASS), 6), 2)

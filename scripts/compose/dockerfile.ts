@@ -58,7 +58,10 @@ export function findDockerfileProblems(
   return problems.map((problem) => `Dockerfile: ${problem}`)
 }
 
-/** Whether the build gets a file. Our .dockerignore leaves out everything (`*`) except lines that begin with `!`. */
+/**
+ * Whether the build gets a file. Our .dockerignore leaves out everything (`*`) except lines that begin with
+ * `!`.
+ */
 function isLetThrough(ignore: string, source: string): boolean {
   const lines = ignore.split('\n').map((line) => line.trim())
   return !lines.includes('*') || lines.includes(`!${source}`)

@@ -81,8 +81,8 @@ function findHardeningProblems(service: ComposeService, oneShot: boolean): strin
 }
 
 /**
- * Checks that a service with more than one container publishes a range of ports: `--scale` works only if no two
- * containers want the same port of the host.
+ * Checks that a service with more than one container publishes a range of ports: `--scale` works only if no
+ * two containers want the same port of the host.
  */
 function findPortProblems(service: ComposeService): string[] {
   if (service.deploy?.replicas === 1) return []
@@ -172,8 +172,8 @@ function isWithin(file: string, volume: string): boolean {
 }
 
 /**
- * Reads the settings as the container gets them if nothing is set on the host, with stand-ins for the contents of
- * files.
+ * Reads the settings as the container gets them if nothing is set on the host, with stand-ins for the
+ * contents of files.
  *
  * @returns the problems if they can't be used
  */
@@ -211,6 +211,7 @@ const queuesOf = (service: ComposeService): string[] => {
 }
 
 const isQueueName = (name: string): name is QueueName => QUEUE_NAMES.some((known) => known === name)
+/** The queues that `--queues` of the service's command names, without unknown ones. */
 const namedQueues = (service: ComposeService): QueueName[] => queuesOf(service).filter(isQueueName)
 
 /** Checks that a service of the workers names its queues, and none that doesn't exist. */

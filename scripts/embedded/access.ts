@@ -114,7 +114,10 @@ export const WRITERS = {
   },
 } as const satisfies Record<string, Writers>
 
-/** The queues that a user reaches: those that it serves or adds to; all of them for who has or shows the board. */
+/**
+ * The queues that a user reaches: those that it serves or adds to; all of them for who has or shows the
+ * board.
+ */
 function queuesOf(user: AccessName): readonly QueueName[] {
   if (user === 'sweep' || user === 'workers' || user === 'operator') return QUEUE_NAMES
   return QUEUE_NAMES.filter((name) => {
@@ -143,7 +146,10 @@ export function mongoPrivileges(db: string, user: AccessName): Privilege[] {
   return privileges
 }
 
-/** What a user may do in a collection by its row. `workers` runs all pools in one process, so it has their rights. */
+/**
+ * What a user may do in a collection by its row. `workers` runs all pools in one process, so it has their
+ * rights.
+ */
 function writeActions(writers: Writers, user: AccessName): Action[] {
   const users =
     user === 'workers' ? ACCESS_NAMES.filter((name) => name !== 'api' && name !== 'operator') : [user]

@@ -61,7 +61,9 @@ export function trackChildren(
   let children: Child[] = []
   let isClosed = false
   let isFailing = false
-  /** Stores the list. Doesn't throw: in a listener an error would end this process and every child with it. */
+  /**
+   * Stores the list. Doesn't throw: in a listener an error would end this process and every child with it.
+   */
   const store = (): void => {
     try {
       writeRecord(dataDir, children)
@@ -107,8 +109,8 @@ export function trackChildren(
 }
 
 /**
- * Stops the children that an earlier start left running, the last started first: SIGTERM, and SIGKILL after 20 s.
- * Only the holder of the folder's lock may call it.
+ * Stops the children that an earlier start left running, the last started first: SIGTERM, and SIGKILL after
+ * 20 s. Only the holder of the folder's lock may call it.
  *
  * @throws TimeoutError if one doesn't end
  */

@@ -11,8 +11,8 @@ export interface LogFile {
 }
 
 /**
- * A log file to append lines to, opened at the first. At the limit the file becomes `FILE.1` in place of the one
- * before, so that two at most are kept. A line that can't be written, as on a full disk, is lost.
+ * A log file to append lines to, opened at the first. At the limit the file becomes `FILE.1` in place of the
+ * one before, so that two at most are kept. A line that can't be written, as on a full disk, is lost.
  *
  * @param report gets a sentence when writing fails, once until it succeeds again
  */

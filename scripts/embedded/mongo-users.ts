@@ -45,8 +45,8 @@ export async function ensureUsers(
 }
 
 /**
- * Drops every user but the administrator's database's of these names: whoever reached the server before it had
- * users may have made some, with every right.
+ * Drops every user but the administrator's database's of these names: whoever reached the server before it
+ * had users may have made some, with every right.
  */
 export async function dropOtherUsers(
   client: mongoose.mongo.MongoClient,

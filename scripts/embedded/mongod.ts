@@ -154,8 +154,8 @@ function withLogRotation(
 }
 
 /**
- * Does some work with a client of its own, and closes it. (A client whose first connection failed stays closed
- * for good, so that each try needs another one.)
+ * Does some work with a client of its own, and closes it. (A client whose first connection failed stays
+ * closed for good, so that each try needs another one.)
  */
 async function withClient<T>(
   port: number,
@@ -251,8 +251,8 @@ function readPort(file: string): number | undefined {
 const logEntry = z.object({ s: z.string(), msg: z.string(), attr: z.unknown().optional() })
 
 /**
- * The last errors in the tail of mongod's log, five at most, a line each. The log's lines are JSON: `s` is the
- * severity (F is fatal, E is error), `msg` and `attr` say what happened.
+ * The last errors in the tail of mongod's log, five at most, a line each. The log's lines are JSON: `s` is
+ * the severity (F is fatal, E is error), `msg` and `attr` say what happened.
  */
 function readErrors(logFile: string): string[] {
   const errors: string[] = []

@@ -59,8 +59,8 @@ export function selectEnvironment(env: NodeJS.ProcessEnv, part: ChildPart): Node
 }
 
 /**
- * Runs one part under supervision: its log goes to `logs/PART.log`, and the messages of warnings and errors also
- * to `report`.
+ * Runs one part under supervision: its log goes to `logs/PART.log`, and the messages of warnings and errors
+ * also to `report`.
  */
 export function startPart(options: {
   part: ChildPart
@@ -99,8 +99,8 @@ const entrySchema = z.object({
 })
 
 /**
- * What the screen shows of a line that a part wrote: the message of a warning or worse; a line that is not a log
- * entry as it is; undefined, that is nothing, for other entries and empty lines.
+ * What the screen shows of a line that a part wrote: the message of a warning or worse; a line that is not a
+ * log entry as it is; undefined, that is nothing, for other entries and empty lines.
  */
 export function formatForScreen(line: string): string | undefined {
   if (!line.startsWith('{')) return line.trim() === '' ? undefined : line

@@ -17,9 +17,9 @@ const PASSWORDS_FILE = 'mongo_passwords'
 const READY_LIMIT_MS = 120_000
 
 /**
- * Writes the files that give users access: for each user one file with its URL of MongoDB and one with its URL
- * of Redis, so that a process can be given its own alone; and for the servers the key file, the passwords of
- * MongoDB's users and the ACL of Redis. A file that exists is kept.
+ * Writes the files that give users access: for each user one file with its URL of MongoDB and one with its
+ * URL of Redis, so that a process can be given its own alone; and for the servers the key file, the passwords
+ * of MongoDB's users and the ACL of Redis. A file that exists is kept.
  *
  * @param prefix begins the names of the queues
  * @param hosts the servers' addresses, `HOST:PORT`

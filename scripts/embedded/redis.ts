@@ -19,9 +19,9 @@ export interface RedisOptions extends ServerOptions {
 
 /**
  * Starts a Redis of our own, which is started again if it ends, and waits until it answers. It writes every
- * command to a file, synced each second. Nothing is ever evicted, and no memory limit is set. Other users of the machine reach the
- * loopback address too and a Redis takes files and commands from anyone it trusts, so there is a password,
- * kept in the data folder.
+ * command to a file, synced each second. Nothing is ever evicted, and no memory limit is set. Other users of
+ * the machine reach the loopback address too and a Redis takes files and commands from anyone it trusts, so
+ * there is a password, kept in the data folder.
  */
 export async function startRedis(options: RedisOptions): Promise<EmbeddedServer> {
   const folder = path.join(options.dataDir, 'redis')

@@ -71,8 +71,8 @@ export async function startSandbox(dataDir: string): Promise<Sandbox> {
 }
 
 /**
- * Gives a node the blocks that a file holds, and from then on appends each block that it processes to the file,
- * before anybody is told of it. A block is one line of JSON.
+ * Gives a node the blocks that a file holds, and from then on appends each block that it processes to the
+ * file, before anybody is told of it. A block is one line of JSON.
  */
 function persistBlocks(node: NanoNode, file: string): void {
   const lines = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n') : []
@@ -99,8 +99,8 @@ function persistBlocks(node: NanoNode, file: string): void {
 }
 
 /**
- * Sends the amount that a request's body asks for to the address that it names: `{address, amount}`, the amount
- * in XNO.
+ * Sends the amount that a request's body asks for to the address that it names: `{address, amount}`, the
+ * amount in XNO.
  *
  * @returns status 200 with the block's hash, or 400 with the reason
  */

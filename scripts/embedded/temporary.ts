@@ -18,8 +18,9 @@ export interface TemporaryServers {
 }
 
 /**
- * Starts a MongoDB replica set and a Redis in a fresh folder, journaled and synced as in service, for tests or a
- * benchmark. One pair serves a whole run of tests; a test that kills its servers starts a pair of its own.
+ * Starts a MongoDB replica set and a Redis in a fresh folder, journaled and synced as in service, for tests
+ * or a benchmark. One pair serves a whole run of tests; a test that kills its servers starts a pair of its
+ * own.
  *
  * @param under the folder in which the fresh one is made
  */

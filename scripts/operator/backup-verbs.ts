@@ -104,6 +104,7 @@ async function backUp(
   return showBackup(folder, manifest, withKeys)
 }
 
+/** What was written, and which keys are not in it. */
 function showBackup(folder: string, manifest: Manifest, withKeys: boolean): VerbOutput {
   const { collections, cluster_time, keys } = manifest
   return showDone(
@@ -127,6 +128,7 @@ function showBackup(folder: string, manifest: Manifest, withKeys: boolean): Verb
   )
 }
 
+/** How many documents or bytes all collections of a backup have. */
 const total = ({ collections }: Manifest, field: 'documents' | 'bytes'): number =>
   collections.reduce((sum, collection) => sum + collection[field], 0)
 
@@ -215,7 +217,11 @@ async function withDatabase(url: string, work: (db: mongoose.mongo.Db) => Promis
   }
 }
 
-/** Starts a MongoDB in a data folder, restores the backup into it, and stops it. @throws CommandError `exists` */
+/**
+ * Starts a MongoDB in a data folder, restores the backup into it, and stops it.
+ *
+ * @throws CommandError `exists`
+ */
 async function restoreEmbedded(
   dataDir: string,
   folder: string,

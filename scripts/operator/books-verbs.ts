@@ -124,6 +124,7 @@ interface Book {
 const openedRaw = ({ to, amount_raw: raw }: JournalLine): bigint =>
   to === 'operator' ? BigInt(raw) : -BigInt(raw)
 
+/** A book as text, with at most `limit` moves. */
 function formatBook(
   { coin, balances, lines, record, openings }: Book,
   limit: number,
@@ -153,7 +154,11 @@ function formatBook(
   ].join('\n')
 }
 
-/** Says how the chain compares with the books. @param gapRaw what the chain has beyond the books, smallest unit */
+/**
+ * Says how the chain compares with the books.
+ *
+ * @param gapRaw what the chain has beyond the books, smallest unit
+ */
 export const describeGap = (gapRaw: string, coin: Coin): string =>
   gapRaw === '0'
     ? 'the chain has it'

@@ -34,6 +34,7 @@ export const checkVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
+/** A check as lines of text: whether it is good, and its first faults with a command each. */
 function formatCheck({ name, title, faults, mended }: CheckResult): string[] {
   const note = mended === 0 ? '' : `; ${formatCount(mended, 'lost entry', 'lost entries')} mended`
   const lines = [`${faults.length === 0 ? 'good' : 'BAD '}  ${name}: ${title}${note}`]

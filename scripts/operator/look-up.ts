@@ -11,7 +11,9 @@ import { nowSeconds, SECOND_MS } from '../../shared/foundation/time.ts'
 const REDIS_WAIT_MS = 2 * SECOND_MS
 const ANSWER_WAIT_MS = 15 * SECOND_MS
 
-/** @throws CommandError unless `tx` is 64 lower-case hex characters, as is the hash of a transaction or block */
+/**
+ * @throws CommandError unless `tx` is 64 lower-case hex characters, as is the hash of a transaction or block
+ */
 export function requireTxHash(tx: string): void {
   if (!/^[0-9a-f]{64}$/.test(tx))
     throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
@@ -26,8 +28,8 @@ export type TransactionLookUp =
   | 'unasked'
 
 /**
- * Asks a worker of the coin whom a transaction pays, and waits up to 15 s for the answer. (The operator's command
- * has no node.)
+ * Asks a worker of the coin whom a transaction pays, and waits up to 15 s for the answer. (The operator's
+ * command has no node.)
  */
 export async function lookUpTransaction(ctx: Context, coin: Coin, tx: string): Promise<TransactionLookUp> {
   const isReachable = isChainReachable(ctx, await ctx.coins.findCoin(coin))

@@ -85,7 +85,7 @@ export const marketVerbs: readonly OperatorVerb[] = [
     help: 'Decide a disputed order: OUTCOME is release (for the seller) or refund (for the buyer)',
     changes: true,
     async run({ ctx, words: [orderId, outcome], dryRun }) {
-      const known = DISPUTE_OUTCOMES.find((one) => one === outcome)
+      const known = DISPUTE_OUTCOMES.find((name) => name === outcome)
       if (known === undefined)
         throw usageError(`OUTCOME expected ${DISPUTE_OUTCOMES.join(' or ')}, got ${JSON.stringify(outcome)}.`)
       const decided = await decideDispute(rehearseIf(dryRun, ctx), orderId, known)
@@ -119,7 +119,8 @@ async function findPayout(ctx: Context, payoutId: string): Promise<PayoutRecord>
 /**
  * Records that a transaction paid a payout, by hand.
  *
- * @param address becomes the refund address of the payout's order; for a payout to a buyer that has named none
+ * @param address becomes the refund address of the payout's order; for a payout to a buyer that has named
+ *   none
  * @throws Refusal `wrong_state` if the transaction can't have paid it, or the payout's state doesn't allow it
  */
 async function recordPaid(
@@ -155,8 +156,8 @@ async function recordPaid(
 }
 
 /**
- * Records that a transaction paid a part of what a buyer is owed: two payouts, of the part and of the rest, take
- * the payout's place. (After a restore the sum that is owed may be another one than when it was paid.)
+ * Records that a transaction paid a part of what a buyer is owed: two payouts, of the part and of the rest,
+ * take the payout's place. (After a restore the sum that is owed may be another one than when it was paid.)
  *
  * @throws Refusal `wrong_state` unless the chain says that the transaction paid a part
  */
@@ -200,8 +201,8 @@ interface Sent {
 }
 
 /**
- * Checks that a transaction may have paid this payout: it is on record for nothing that rules it out and, if the
- * chain can be asked, pays the payout's address.
+ * Checks that a transaction may have paid this payout: it is on record for nothing that rules it out and, if
+ * the chain can be asked, pays the payout's address.
  *
  * @param address the payout's; undefined if its payee has named none
  * @returns undefined if the chain can't be asked, or doesn't know
@@ -243,17 +244,19 @@ async function checkTransaction(
   return { sentRaw, neededRaw }
 }
 
+/** Refuses to record a transaction for a payout. @param why follows "This transaction" */
 const notPaidBy = (why: string): Refusal =>
   wrongState(`This transaction ${why}; it cannot have paid this payout.`)
 
+/** Refuses a transaction that pays less than it must have. */
 const tooLittle = ({ sentRaw, neededRaw }: Sent, coin: Coin): Refusal =>
   notPaidBy(
     `pays ${formatAmount(sentRaw, coin)} ${coin} to this address, less than the ${formatAmount(neededRaw, coin)} that it is said to`,
   )
 
 /**
- * Takes back that a payout was recorded as paid by hand, so that it is owed again, with the refund address that
- * was named with it.
+ * Takes back that a payout was recorded as paid by hand, so that it is owed again, with the refund address
+ * that was named with it.
  *
  * @throws Refusal `wrong_state` if it was not recorded so
  */
@@ -290,7 +293,8 @@ const inTransaction = (ctx: Context, session: Session): Context => ({
 })
 
 /**
- * Marks payouts as asked for, so that the wallet's worker sends them with its next round though PAYOUTS is manual.
+ * Marks payouts as asked for, so that the wallet's worker sends them with its next round though PAYOUTS is
+ * manual.
  *
  * @param payee an agent's id or an address; its payouts are sent even if they are too small to be due
  * @param all whether all payouts that are due are meant, in the place of a payee's
@@ -391,6 +395,7 @@ interface PayoutList {
   cut: Coin[]
 }
 
+/** What is owed, by payee. @param limit of payouts that cannot be paid now, per coin */
 async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<VerbOutput> {
   const { payees, waiting, cut } = await readPayouts(ctx, all, limit)
   const lines = payees.map((payee) => formatPayee(payee, waiting))
@@ -471,6 +476,7 @@ function viewPayout(payout: PayoutRecord, waiting: ReadonlySet<string>): object 
   }
 }
 
+/** A payee and its payouts, a line each. @param waiting see PayoutList */
 function formatPayee(
   { currency, address, payouts, payableRaw, isDue }: Payee,
   waiting: ReadonlySet<string>,

@@ -114,13 +114,14 @@ async function setBan(
   const isAlready = hides ? agent.ban_hides === true : agent.banned_at !== undefined
   const changed = dryRun ? isAlready !== banned : await setBanned(ctx, agentId, banned, hides)
   const hidden = banned && (hides || agent.ban_hides === true)
+  const entryKind = banned ? 'ban' : 'unban'
   return showDone(
     {
       agent_id: agentId,
       banned,
       ...(hidden ? { hidden } : {}),
       changed,
-      ledger_entry: changed ? (banned ? 'ban' : 'unban') : null,
+      ledger_entry: changed ? entryKind : null,
     },
     dryRun,
   )
@@ -146,6 +147,7 @@ async function setHiding(
   const changed = dryRun
     ? (record.hidden_at !== undefined) !== hidden
     : await setHidden(ctx, id, hidden, rule)
+  const entryKind = hidden ? 'hide' : 'unhide'
   return showDone(
     {
       [idField]: id,
@@ -153,12 +155,13 @@ async function setHiding(
       hidden,
       rule: rule ?? null,
       changed,
-      ledger_entry: changed ? (hidden ? 'hide' : 'unhide') : null,
+      ledger_entry: changed ? entryKind : null,
     },
     dryRun,
   )
 }
 
+/** The newest reports, each with its post. */
 async function listReports(ctx: Context, limit: number): Promise<VerbOutput> {
   const reports = await ctx.reports.listNewest(limit)
   const posts = await ctx.posts.findAll([...new Set(reports.map(({ post_id }) => post_id))])

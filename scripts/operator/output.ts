@@ -5,9 +5,9 @@ import type { VerbOutput } from './verb.ts'
 type Value = string | number | boolean | null
 
 /**
- * Formats what a verb did, or would do in a dry run, as lines of `name: value` and as an object. `changed: false`
- * among the fields says that the record was in the wanted state already: nothing happened, and no ledger entry
- * was made.
+ * Formats what a verb did, or would do in a dry run, as lines of `name: value` and as an object. `changed:
+ * false` among the fields says that the record was in the wanted state already: nothing happened, and no
+ * ledger entry was made.
  *
  * @param note follows the lines
  */

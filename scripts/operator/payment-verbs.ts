@@ -66,9 +66,9 @@ interface SettleRequest {
 }
 
 /**
- * Counts a payment for an invoice, as a worker that found it would. If it was counted already, nothing changes;
- * so a worker that finds the transaction later doesn't count it again. Until the chain has shown it, no payout is
- * made of it.
+ * Counts a payment for an invoice, as a worker that found it would. If it was counted already, nothing
+ * changes; so a worker that finds the transaction later doesn't count it again. Until the chain has shown it,
+ * no payout is made of it.
  *
  * @throws Refusal if there is no such invoice, or the amount disagrees with what is on record, what the chain
  *   says or what is still to be paid
@@ -192,6 +192,7 @@ async function findRecorded(
   return recorded.find(({ invoice_id }) => invoice_id === invoice._id)
 }
 
+/** What was counted, or would be. @param outcome.payment undefined if none is on record yet */
 function showSettled(outcome: {
   invoice: InvoiceRecord
   payment: PaymentRecord | undefined

@@ -50,8 +50,8 @@ export const reconcileVerbs: readonly OperatorVerb[] = [
 ]
 
 /**
- * Asks the worker with the coin's wallet to reconcile, and waits up to 45 s for the result. A dry run shows what
- * is open.
+ * Asks the worker with the coin's wallet to reconcile, and waits up to 45 s for the result. A dry run shows
+ * what is open.
  *
  * @param takeOver the treasury of another seed or wallet, to go on with that
  * @throws Refusal `wrong_state` if no worker can do it, `unavailable` if none has finished in time
@@ -128,7 +128,9 @@ async function requireWallet(
   )
 }
 
-/** Halts the coin until the new wallet is reconciled, and gives that wallet the key lease of the one in use. */
+/**
+ * Halts the coin until the new wallet is reconciled, and gives that wallet the key lease of the one in use.
+ */
 async function handOver(ctx: Context, coin: Coin, treasury: string): Promise<void> {
   const at = nowSeconds(ctx)
   await ctx.database.transaction(async (session) => {
@@ -137,6 +139,7 @@ async function handOver(ctx: Context, coin: Coin, treasury: string): Promise<voi
   })
 }
 
+/** What a reconciliation found, and what waits for the operator now. */
 async function showReconciliation(ctx: Context, record: ReconciliationRecord): Promise<VerbOutput> {
   const { _id, coin, reason, transactions, payments, sends, stray, held_payout_ids: held } = record
   const fields = {
@@ -163,7 +166,9 @@ async function showReconciliation(ctx: Context, record: ReconciliationRecord): P
   return { ...shown, answer: { ...shown.answer, sends, stray, held_payout_ids: held } }
 }
 
-/** Lists what waits for the operator, a line each: transactions that are not accounted for, and held payouts. */
+/**
+ * Lists what waits for the operator, a line each: transactions that are not accounted for, and held payouts.
+ */
 async function listOpen(ctx: Context, coin: Coin): Promise<string> {
   const [sends, held] = await Promise.all([
     ctx.payouts.listUnexplained(coin),

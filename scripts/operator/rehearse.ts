@@ -12,9 +12,10 @@ class RehearsalEnd extends Error {
 }
 
 /**
- * The context to run a use case in: `ctx` itself, or for a dry run one in which nothing is changed. There each
- * transaction runs as it would, with every check of its own and of the database, and is aborted at its end; no
- * job is enqueued. A use case that writes outside of a transaction must not be given it: that write would stay.
+ * The context to run a use case in: `ctx` itself, or for a dry run one in which nothing is changed. There
+ * each transaction runs as it would, with every check of its own and of the database, and is aborted at its
+ * end; no job is enqueued. A use case that writes outside of a transaction must not be given it: that write
+ * would stay.
  */
 export function rehearseIf(dryRun: boolean, ctx: Context): Context {
   if (!dryRun) return ctx

@@ -95,7 +95,11 @@ async function runVerb(world: OperatorWorld): Promise<VerbOutput> {
   }
 }
 
-/** Runs a verb and draws its result on a cleared screen every 5 s. @returns the result after `signal` is aborted */
+/**
+ * Runs a verb and draws its result on a cleared screen every 5 s.
+ *
+ * @returns the result after `signal` is aborted
+ */
 async function redraw(
   run: () => Promise<VerbOutput>,
   { stdout, signal }: OperatorWorld,

@@ -28,6 +28,7 @@ export const showVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
+/** The records of a story, and then its events, a line each. */
 function formatStory({ records, events, isCut }: Story): string {
   return [
     ...records.flatMap(formatRecord),

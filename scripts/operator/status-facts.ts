@@ -60,7 +60,7 @@ export function formatFacts({ schema, disk, backup, treasuries, rates }: Facts, 
     `disk      ${free}${disk.full_at === null ? '' : `, full in ${days} days at the pace of the last day`}`,
     `backup    ${backup === null ? 'none' : `${formatTime(backup.at)}, ${formatAge(backup.at, now)} (${backup.by})`}`,
     ...treasuries.map(({ currency, address, held_raw: held, owed_raw: owed }) => {
-      const coin = COINS.find((one) => one === currency) ?? 'xno'
+      const coin = COINS.find((known) => known === currency) ?? 'xno'
       return `treasury  ${currency}: ${held === null ? 'unknown' : formatAmount(BigInt(held), coin)} held, ${formatAmount(BigInt(owed), coin)} owed${address === null ? '' : `, at ${address}`}`
     }),
     ...rates.map(({ currency, usd, at }) => `rate      ${currency}: ${usd} USD, ${formatAge(at, now)}`),

@@ -76,7 +76,7 @@ export const statusVerbs: readonly OperatorVerb[] = [
 
 /** Tries the failed jobs of a queue again. @throws CommandError if there is no such queue */
 async function retry(ctx: Context, name: string, dryRun: boolean): Promise<VerbOutput> {
-  const known = QUEUE_NAMES.find((one) => one === name)
+  const known = QUEUE_NAMES.find((queueName) => queueName === name)
   if (known === undefined) throw usageError(`QUEUE expected one of ${QUEUE_NAMES.join(', ')}.`)
   await whenRedisAnswers(ctx)
   const queue = ctx.queues.get(known)
@@ -86,8 +86,8 @@ async function retry(ctx: Context, name: string, dryRun: boolean): Promise<VerbO
 }
 
 /**
- * Reads and formats what needs the operator, and the facts; whatever can't be read in time is left out or says
- * so.
+ * Reads and formats what needs the operator, and the facts; whatever can't be read in time is left out or
+ * says so.
  *
  * @param isAll whether the text has every section too; `answer` always has
  */
@@ -126,6 +126,7 @@ async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise
   }
 }
 
+/** One sentence: whether something needs the operator, and how much. */
 function describeVerdict(findings: readonly Finding[]): string {
   const act = findings.filter((finding) => severityOf(finding) === 'act').length
   const look = findings.length - act
@@ -135,6 +136,7 @@ function describeVerdict(findings: readonly Finding[]): string {
   return `ACT: ${formatCount(act, 'thing needs', 'things need')} you${look === 0 ? '' : `, ${toLookAt}`}.`
 }
 
+/** A finding as lines: what, since when and why, and the command that mends it. */
 function formatFinding(finding: Finding, now: number): string[] {
   const { what, since, why, command } = finding
   const details: string[] = []
@@ -172,7 +174,7 @@ async function resume(
   isAll: boolean,
   dryRun: boolean,
 ): Promise<VerbOutput> {
-  const names = QUEUE_NAMES.filter((one) => isAll || one === name)
+  const names = QUEUE_NAMES.filter((queueName) => isAll || queueName === name)
   if (names.length === 0 || (isAll && name !== undefined))
     throw usageError(`"resume" takes --all or one queue: ${QUEUE_NAMES.join(', ')}.`)
   await whenRedisAnswers(ctx)
