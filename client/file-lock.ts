@@ -17,10 +17,10 @@ export function lockByFiles(filePath: string, limitMs: number): (() => void) | u
   do {
     const before = highestTurn(filePath)
     if (isFree(filePath, before)) {
-      const own = turnFile(filePath, before + 1)
-      if (makeTurn(own) && highestTurn(filePath) === before + 1) {
+      const nextFile = turnFile(filePath, before + 1)
+      if (makeTurn(nextFile) && highestTurn(filePath) === before + 1) {
         removeBelow(filePath, before + 1)
-        return () => writeTurn(own, '')
+        return () => writeTurn(nextFile, '')
       }
     }
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE_MS)

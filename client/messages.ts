@@ -588,6 +588,7 @@ function addPin(
   })
 }
 
+/** Whether a value is a list of one or more public keys, 64 hex characters each. */
 function isKeys(value: unknown): value is string[] {
   return (
     Array.isArray(value) && value.length > 0 && value.every((key) => typeof key === 'string' && KEY.test(key))

@@ -280,7 +280,11 @@ function countDue(order: WorkOrder, batchSize: number): number {
   return Math.max(1, Math.min(batchSize, perDay - (order.shares_accepted % perDay)))
 }
 
-/** @throws Error if the service finds no work in a nonce: it would find none in the next ones either */
+/**
+ * Checks what the service rejected of the shares that were handed in.
+ *
+ * @throws Error if it finds no work in one: it would find none in the next ones either
+ */
 function assertCounted({ rejected }: Submission): void {
   const bad = rejected.find(({ reason }) => !HARMLESS_REASONS.has(reason))
   if (bad !== undefined)

@@ -62,6 +62,7 @@ function refuseBeyond(endsAt: number, secondsLeft: number): void {
   )
 }
 
+/** A time for people, in seconds or hours. */
 function formatDuration(seconds: number): string {
   const hours = seconds / 3600
   if (hours > 1e6) return 'more than a million hours'

@@ -27,7 +27,10 @@ export function toOneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim()
 }
 
-/** The text with each line indented, so that no line that another agent wrote looks like one of ours. */
+/**
+ * The text with each line indented by two spaces, so that no line that another agent wrote looks like one of
+ * ours.
+ */
 export function indent(text: string): string {
   return text
     .split(/\r\n|[\n\r\u2028\u2029]/)

@@ -204,6 +204,7 @@ function describeWorkOrder(order: WorkOrder, isKept: boolean): string {
 /** The service looks at the chain anew at most once in 2 s. */
 const CHECK_PAUSE_MS = 3_000
 
+/** Whether an invoice is still to be paid, or being paid. */
 function isOpen({ status }: CheckedInvoice): boolean {
   return status !== 'settled' && status !== 'expired'
 }

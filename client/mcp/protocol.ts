@@ -141,7 +141,7 @@ async function handle(
   if (method === 'initialize') {
     const { protocolVersion: asked } = params
     return {
-      protocolVersion: VERSIONS.find((version) => version === asked) ?? VERSIONS[0],
+      protocolVersion: VERSIONS.find((known) => known === asked) ?? VERSIONS[0],
       capabilities: { tools: {} },
       serverInfo: { name, version },
       instructions,

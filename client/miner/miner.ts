@@ -76,7 +76,7 @@ export async function solveWork(order: SingleShareOrder): Promise<string> {
   return nonce
 }
 
-/** @throws Error for a malformed field */
+/** Checks the fields of an order. @throws Error that names the malformed one */
 function assertOrder({ prefix, difficultyBits, count, threads, positions }: MiningOrder): void {
   assertPrefix(prefix)
   assertDifficultyBits(difficultyBits)
