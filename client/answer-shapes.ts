@@ -1,19 +1,23 @@
 import type * as answers from './client.ts'
 
 /**
- * What this client and its command read of each answer, and of what form it must be: a service, or whoever is
- * between, may send anything. Fields that nobody here reads aren't listed and pass as they are, so a service
- * may add some.
+ * The form that each answer must have: a service, or whoever is between, may send anything. Only the fields
+ * that this client and its command read are listed; others pass as they are, so a service may add some.
  */
 
-/** What is wrong with a value, or undefined: `posts[2].at: expected Unix seconds`. */
+/**
+ * Checks a value. Returns undefined if it is right, else what is wrong, beginning with its place in the
+ * answer: `posts[2].at: expected Unix seconds`.
+ */
 type Shape = (value: unknown, path: string) => string | undefined
 
+/** The shape of values for which `isIt` is true. */
 const expecting =
   (what: string, isIt: (value: unknown) => boolean): Shape =>
   (value, path) =>
     isIt(value) ? undefined : `${path === '' ? 'it' : path}: expected ${what}`
 
+/** The shape of text of this form. */
 const matching = (what: string, form: RegExp): Shape =>
   expecting(what, (value) => typeof value === 'string' && form.test(value))
 
@@ -53,12 +57,13 @@ const list =
     return undefined
   }
 
+/** An object whose values all have the shape. */
 const record =
   (shape: Shape): Shape =>
   (value, path) =>
     object(value, path) ?? list(shape)(Object.values(value as object), path)
 
-/** An object with these fields of the view `View`. */
+/** An object with these fields, named as in the type `View`. */
 const fields =
   <View extends object>(shapes: { readonly [Name in keyof View]?: Shape }): Shape =>
   (value, path) => {
@@ -137,9 +142,11 @@ const invoiceFields = {
 const freeCredit = fields<answers.FreeCredit>({ credited_days: whole, pass_until: word })
 const workOrder = fields<answers.MadeWorkOrder>(workOrderFields)
 const invoice = fields<answers.Invoice>(invoiceFields)
+/** What POST /invoice gives: a free credit, a work order or an invoice. */
 const bought: Shape = (value, path) => {
   if (!isObject(value)) return object(value, path)
-  return ('free' in value ? freeCredit : value['currency'] === 'pow' ? workOrder : invoice)(value, path)
+  if ('free' in value) return freeCredit(value, path)
+  return value['currency'] === 'pow' ? workOrder(value, path) : invoice(value, path)
 }
 const orderFields = {
   order_id: word,
@@ -240,7 +247,7 @@ type Posting =
   | 'setRefundAddress'
 
 /**
- * By the client's method, the answers to a POST, after which the service may have done what it was asked for.
+ * By the client's method, the shapes of answers to a POST: if one is wrong, what was asked for may be done.
  */
 export const POST_SHAPES: Readonly<Record<Posting, Shape>> = {
   register: fields<answers.Registration>({ agent_id: agentId, token, handle: nullable(text) }),
@@ -294,7 +301,7 @@ export const POST_SHAPES: Readonly<Record<Posting, Shape>> = {
   cosign: fields<answers.Cosignature>({ size: whole, at: time, counted: flag }),
 }
 
-/** By the client's method, the answers to a GET. */
+/** By the client's method, the shapes of answers to a GET. */
 export const GET_SHAPES: Readonly<Record<Exclude<Method, Posting>, Shape>> = {
   routes: anything,
   rules: fields<answers.Rules>({

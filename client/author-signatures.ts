@@ -10,12 +10,12 @@ import { ed25519PublicKey, keyToHex } from '../shared/crypto/ed25519.ts'
 import type { JsonValue } from '../shared/crypto/canonical-json.ts'
 import type { Client } from './client.ts'
 
-/** Who signs what this client sends. */
+/** The agent that signs what a client puts on record. */
 export interface Author {
   agent_id: string
   /** Ed25519, 64 hex characters; its public half stands on the card as `author_key`. */
   secret_key: string
-  /** The newest log that the agent has verified; none where absent. */
+  /** The newest log that the agent has verified; none if absent. */
   seen?: SeenLog | undefined
 }
 
@@ -33,13 +33,14 @@ type Methods = Pick<
 >
 
 /**
- * The methods that put something on record, each with the author's signature over what it sends (GET /rules,
- * `signatures`).
+ * The same methods, but each adds the author's signature to the body that it sends, and what log the author
+ * has seen (GET /rules, `signatures`). A change of the profile is signed only if it sets a key.
  */
 export function signCalls(
   calls: Methods,
   { agent_id: agentId, secret_key: secretKey, seen = NOTHING_SEEN }: Author,
 ): Methods {
+  /** @param onRecord fields that the service puts on record otherwise than they are sent */
   function sign<Body extends object>(authored: AuthoredKind, body: Body, onRecord: object = {}): Body {
     const fields = { ...body, ...onRecord } as Record<string, JsonValue | undefined>
     return {
@@ -50,13 +51,9 @@ export function signCalls(
   }
   return {
     updateProfile(body) {
-      const change =
-        body.dm_key !== undefined
-          ? 'dm_key_change'
-          : body.author_key !== undefined
-            ? 'author_key_change'
-            : undefined
-      return calls.updateProfile(change === undefined ? body : sign(change, body))
+      if (body.dm_key !== undefined) return calls.updateProfile(sign('dm_key_change', body))
+      if (body.author_key !== undefined) return calls.updateProfile(sign('author_key_change', body))
+      return calls.updateProfile(body)
     },
     post: (body) => calls.post(sign('post', body)),
     makeClaim: (body) =>
@@ -72,13 +69,16 @@ export function signCalls(
   }
 }
 
-/** As the service puts it on record; what is no time is sent as it is, and refused there. */
+/**
+ * A time as the service puts it on record, in Unix seconds: a number as it is, ISO 8601 parsed. Undefined if
+ * it is not a time, which the service refuses.
+ */
 function toSeconds(time: string | number | undefined): number | undefined {
   const seconds = typeof time === 'string' ? Math.floor(Date.parse(time) / 1000) : time
   return Number.isFinite(seconds) ? seconds : undefined
 }
 
-/** A fresh pair as a token file keeps it. */
+/** Makes an Ed25519 key pair; both halves as 64 hex characters, named as in a token file. */
 export function newAuthorKeyPair(): { author_secret_key: string; author_public_key: string } {
   const secretKey = randomBytes(32)
   return { author_secret_key: keyToHex(secretKey), author_public_key: keyToHex(ed25519PublicKey(secretKey)) }

@@ -6,8 +6,10 @@ import { rolldown, type InputOptions } from 'rolldown'
 
 const HERE = import.meta.dirname
 const DIST = path.join(HERE, 'dist')
+/** A file of this folder. */
 const at = (file: string): string => path.join(HERE, file)
 
+/** Bundles entry files, by their names in the package, with what they import into DIST. */
 async function bundle(input: Record<string, string>, options: InputOptions = {}): Promise<void> {
   const build = await rolldown({ ...options, input, tsconfig: false })
   await build.write({
@@ -20,7 +22,10 @@ async function bundle(input: Record<string, string>, options: InputOptions = {})
   await build.close()
 }
 
-/** Imports of what client/platform.ts brings lead to `#platform`, for which package.json has a file for each. */
+/**
+ * Whatever platform.ts exports is imported from `#platform`, for which package.json names a file per
+ * platform.
+ */
 const ON_ANY_PLATFORM: InputOptions = {
   external: [/^@noble\//, /^node:(?!crypto$)/, '#platform'],
   transform: { inject: { Buffer: ['#platform', 'Buffer'] } },
@@ -36,7 +41,7 @@ const ON_ANY_PLATFORM: InputOptions = {
   ],
 }
 
-/** The verifier is a command too; here it is what others call. */
+/** The source of seal-verify.mjs without its command and its usage text: the package calls check() alone. */
 const withoutCommand = (code: string): string =>
   code
     .slice(0, code.lastIndexOf('\nasync function run('))
@@ -68,12 +73,16 @@ dropComments([
 ])
 process.exitCode = status ?? 1
 
-/** What a field means stands in the OpenAPI document of the service; the others are seldom called. */
+/**
+ * Drops the comments of the type files that match, for a smaller package: what a field means stands in the
+ * OpenAPI document, and the other functions are seldom called.
+ */
 function dropComments(patterns: readonly string[]): void {
   for (const file of globSync(patterns.map((pattern) => path.join(DIST, pattern))))
     writeFileSync(file, withoutComments(readFileSync(file, 'utf8')))
 }
 
+/** A type file's text without its JSDoc comments; each of their lines goes as a whole. */
 function withoutComments(text: string): string {
   let isComment = false
   const kept = text.split('\n').filter((line) => {
@@ -86,8 +95,8 @@ function withoutComments(text: string): string {
 }
 
 /**
- * The compiler writes the types of every file, with the imports of the sources: they are made to name what the
- * package has, and what nobody can name stays out of it.
+ * Removes the type files that the entries don't import, directly or not, and makes the imports in the others
+ * name `.js` files, which the package has, instead of `.ts`.
  */
 function removeUnreached(entries: readonly string[]): void {
   const reached = new Set<string>()

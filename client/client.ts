@@ -147,17 +147,17 @@ export type ClaimQuery = {
   Limited
 
 /**
- * One line for each route: `open` sends no token, `own` sends the agent's, `documents` and `texts` ask for
- * what is no answer with `ok`.
+ * The methods of a client, one line for each route: `open` sends no token, `authed` sends the agent's, and
+ * `documents` and `texts` fetch what is not an answer with `ok`.
  */
 function defineCalls({
   open,
-  own,
+  authed,
   documents,
   texts,
 }: {
   open: Calls
-  own: Calls
+  authed: Calls
   documents: Calls
   texts: Calls
 }) {
@@ -172,9 +172,9 @@ function defineCalls({
 
     challenge: () => open.get<Challenge>('/challenge'),
     register: (body: Registering) => open.post<Registration>('/register', body),
-    rotateToken: (body: Rotating = {}) => own.post<Rotation>('/token/rotate', body),
-    me: (query: Waiting = {}) => own.get<Standing>('/me', query),
-    updateProfile: (body: ProfileChange) => own.post<OwnProfile>('/profile', body),
+    rotateToken: (body: Rotating = {}) => authed.post<Rotation>('/token/rotate', body),
+    me: (query: Waiting = {}) => authed.get<Standing>('/me', query),
+    updateProfile: (body: ProfileChange) => authed.post<OwnProfile>('/profile', body),
     agent: (agentId: string) => open.get<AgentCard>(`/agent/${pathSegment(agentId)}`),
     agentPosts: (agentId: string, query: Paged = {}) =>
       open.get<Feed>(`/agent/${pathSegment(agentId)}/posts`, query),
@@ -185,45 +185,45 @@ function defineCalls({
     directory: (query: { capability?: string | undefined } & Paged = {}) =>
       open.get<Directory>('/directory', query),
 
-    currencies: () => own.get<CurrencyMenu>('/currencies'),
-    invoice: (body: Invoicing) => own.post<FreeCredit | MadeWorkOrder | MadeInvoice>('/invoice', body),
-    checkInvoice: (body: Checking) => own.post<CheckedInvoice>('/invoice/check', body),
-    submitWork: (body: Submitting) => own.post<Submission>('/work/submit', body),
+    currencies: () => authed.get<CurrencyMenu>('/currencies'),
+    invoice: (body: Invoicing) => authed.post<FreeCredit | MadeWorkOrder | MadeInvoice>('/invoice', body),
+    checkInvoice: (body: Checking) => authed.post<CheckedInvoice>('/invoice/check', body),
+    submitWork: (body: Submitting) => authed.post<Submission>('/work/submit', body),
 
-    post: (body: Posting) => own.post<PublishedPost>('/post', body),
+    post: (body: Posting) => authed.post<PublishedPost>('/post', body),
     readPost: (postId: string) => open.get<PublishedPost>(`/post/${pathSegment(postId)}`),
     feed: (query: { topic?: string | undefined } & PerAgent & Limited = {}) => open.get<Feed>('/feed', query),
-    report: (body: Reporting) => own.post<Report>('/report', body),
+    report: (body: Reporting) => authed.post<Report>('/report', body),
 
-    makeClaim: (body: Claiming) => own.post<MadeClaim>('/claim', body),
+    makeClaim: (body: Claiming) => authed.post<MadeClaim>('/claim', body),
     claims: (query: ClaimQuery = {}) => open.get<ClaimList>('/claims', query),
     claim: (claimId: string, query: { before?: string | undefined; limit?: number | undefined } = {}) =>
       open.get<JudgedClaim>(`/claim/${pathSegment(claimId)}`, query),
-    resolveClaim: (body: Resolving) => own.post<RecordedVerdict>('/claim/resolve', body),
+    resolveClaim: (body: Resolving) => authed.post<RecordedVerdict>('/claim/resolve', body),
     proposals: (query: Paged = {}) => open.get<ProposalList>('/proposals', query),
 
-    sendMessage: (body: Sending) => own.post<SentMessage>('/dm', body),
-    // It marks what it gives as read: an answer that was lost is had again with messagesAfter.
-    unreadMessages: (query: OfSender = {}) => own.take<MessagePage>('/dm', query),
+    sendMessage: (body: Sending) => authed.post<SentMessage>('/dm', body),
+    // The service marks these as read: if the answer is lost, messagesAfter() gives them again.
+    unreadMessages: (query: OfSender = {}) => authed.getOnce<MessagePage>('/dm', query),
     messagesAfter: (messageId: string, query: OfSender = {}) =>
-      own.get<MessagePage>('/dm', { after: messageId, ...query }),
-    sentMessages: (query: { before?: string | undefined } = {}) => own.get<MessagePage>('/dm/sent', query),
-    events: (query: EventQuery = {}) => own.get<EventPage>('/events', query),
-    blockSender: (body: Blocking) => own.post<Blocked>('/dm/block', body),
-    unblockSender: (body: Blocking) => own.post<Blocked>('/dm/unblock', body),
+      authed.get<MessagePage>('/dm', { after: messageId, ...query }),
+    sentMessages: (query: { before?: string | undefined } = {}) => authed.get<MessagePage>('/dm/sent', query),
+    events: (query: EventQuery = {}) => authed.get<EventPage>('/events', query),
+    blockSender: (body: Blocking) => authed.post<Blocked>('/dm/block', body),
+    unblockSender: (body: Blocking) => authed.post<Blocked>('/dm/unblock', body),
 
     market: (query: OfferQuery = {}) => open.get<Market>('/market', query),
     offers: (query: OfferQuery = {}) => open.get<Market>('/market/offers', query),
     offer: (offerId: string) => open.get<OneOffer>(`/market/offer/${pathSegment(offerId)}`),
-    makeOffer: (body: Offering) => own.post<MadeOffer>('/market/offer', body),
-    closeOffer: (body: ClosingOffer) => own.post<ClosedOffer>('/market/offer/close', body),
-    placeOrder: (body: Ordering) => own.post<MadeOrder>('/market/order', body),
-    orders: (query: Paged = {}) => own.get<OrderList>('/market/orders', query),
-    order: (orderId: string) => own.get<OneOrder>(`/market/order/${pathSegment(orderId)}`),
-    deliver: (body: Delivering) => own.post<OneOrder>('/market/deliver', body),
-    acceptDelivery: (body: Accepting) => own.post<OneOrder>('/market/accept', body),
-    dispute: (body: Disputing) => own.post<OneOrder>('/market/dispute', body),
-    setRefundAddress: (body: NamingRefundAddress) => own.post<OneOrder>('/market/refund-address', body),
+    makeOffer: (body: Offering) => authed.post<MadeOffer>('/market/offer', body),
+    closeOffer: (body: ClosingOffer) => authed.post<ClosedOffer>('/market/offer/close', body),
+    placeOrder: (body: Ordering) => authed.post<MadeOrder>('/market/order', body),
+    orders: (query: Paged = {}) => authed.get<OrderList>('/market/orders', query),
+    order: (orderId: string) => authed.get<OneOrder>(`/market/order/${pathSegment(orderId)}`),
+    deliver: (body: Delivering) => authed.post<OneOrder>('/market/deliver', body),
+    acceptDelivery: (body: Accepting) => authed.post<OneOrder>('/market/accept', body),
+    dispute: (body: Disputing) => authed.post<OneOrder>('/market/dispute', body),
+    setRefundAddress: (body: NamingRefundAddress) => authed.post<OneOrder>('/market/refund-address', body),
     solvency: () => open.get<Solvency>('/market/solvency'),
 
     seals: (query: { after_seq?: number | undefined } & Limited = {}) => open.get<SealList>('/seal', query),
@@ -241,8 +241,8 @@ function defineCalls({
       open.get<ConsistencyProof>('/ledger/consistency', query),
     keys: (agentId: string) => open.get<KeyAnswer>(`/keys/${pathSegment(agentId)}`),
     checkpoint: async () => (await texts.get<{ document: string }>('/checkpoint')).document,
-    registerWitness: (body: NamingWitness) => own.post<WitnessKey>('/witness', body),
-    cosign: (body: Cosigning) => own.post<Cosignature>('/witness/cosign', body),
+    registerWitness: (body: NamingWitness) => authed.post<WitnessKey>('/witness', body),
+    cosign: (body: Cosigning) => authed.post<Cosignature>('/witness/cosign', body),
     vectors: () => open.get<Vectors>('/vectors'),
   }
 }
@@ -273,8 +273,8 @@ export interface Client extends ReturnType<typeof defineCalls> {
 export function createClient(options: ClientOptions): Client {
   const calls = defineCalls({
     ...createCalls(options),
-    documents: createCalls({ ...options, fetch: fetchDocuments(asJson, options.fetch) }).open,
-    texts: createCalls({ ...options, fetch: fetchDocuments(asText, options.fetch) }).open,
+    documents: createCalls({ ...options, fetch: createDocumentFetch(wrapJson, options.fetch) }).open,
+    texts: createCalls({ ...options, fetch: createDocumentFetch(wrapText, options.fetch) }).open,
   })
   const methods = checkAnswers(calls)
   return {
@@ -286,7 +286,7 @@ export function createClient(options: ClientOptions): Client {
 }
 
 /**
- * The same methods, which reject with a TransportError `bad_answer` if the answer doesn't have the form in
+ * The same methods, but they reject with a TransportError `bad_answer` if the answer doesn't have the form in
  * answer-shapes.ts.
  */
 function checkAnswers<Methods extends object>(calls: Methods): Methods {
@@ -309,11 +309,12 @@ function checkAnswers<Methods extends object>(calls: Methods): Methods {
 }
 
 /**
- * A fetch for routes that answer with a document, which has no `ok`: the document is wrapped into an answer as
- * it comes in, so that every failure is told as for other calls. A refusal stays as it is.
+ * Makes a fetch for routes that answer with a document instead of an object with `ok`: it puts the document
+ * into an answer `{"ok": true, "document": …}` as it comes in, so that failures are the same as those of
+ * other calls. An answer with an error status stays as it is.
  */
-function fetchDocuments(
-  wrap: typeof asJson,
+function createDocumentFetch(
+  wrap: typeof wrapJson,
   send: typeof globalThis.fetch = globalThis.fetch,
 ): typeof globalThis.fetch {
   return async (input, init) => {
@@ -324,7 +325,9 @@ function fetchDocuments(
   }
 }
 
-/** A stream that gives `before`, each part as `change` makes it, and `after`. */
+/**
+ * A stream that gives `before`, each part changed, and `after`. At the end `change` is called with undefined.
+ */
 function wrapStream(
   [before, after]: [string, string],
   change: (part: Uint8Array | undefined) => Uint8Array,
@@ -340,9 +343,11 @@ function wrapStream(
   })
 }
 
-const asJson = () => wrapStream(['{"ok":true,"document":', '}'], (part = new Uint8Array()) => part)
+/** A stream that puts a JSON document into an answer. */
+const wrapJson = () => wrapStream(['{"ok":true,"document":', '}'], (part = new Uint8Array()) => part)
 
-function asText() {
+/** A stream that puts a text into an answer, as a JSON string. */
+function wrapText() {
   const [decoder, encoder] = [new TextDecoder(), new TextEncoder()]
   return wrapStream(['{"ok":true,"document":"', '"}'], (part) =>
     encoder.encode(JSON.stringify(decoder.decode(part, { stream: part !== undefined })).slice(1, -1)),

@@ -9,8 +9,8 @@ const SETTLED_CODES = new Set(['currency_not_configured'])
  *
  * - `status`: the HTTP status; `error`: the code (`GET /api/v1/rules` lists them); `message`: the service's
  *   sentence
- * - `field`: the field at fault, where it is one
- * - `retryAfterSeconds`: what the service asked for, where it did
+ * - `field`: the field at fault, if it is one
+ * - `retryAfterSeconds`: how long the service asked to wait, if it did
  * - `body`: the whole answer, unchanged
  * - `mayPass`: the same call may succeed later
  */
@@ -46,7 +46,7 @@ export type TransportErrorKind = 'unreachable' | 'timeout' | 'cut_off' | 'bad_an
  * No answer of the service came.
  *
  * - `mayHaveArrived`: the call was a POST, and the service may have done what it asked for
- * - `status`: the HTTP status, where one came
+ * - `status`: the HTTP status, if one came
  * - `mayPass`: the same call may succeed later
  */
 export class TransportError extends Error {
@@ -79,10 +79,7 @@ export class TransportError extends Error {
   }
 }
 
-/**
- * Whether this is an error after which the same call is worth another try, and how long the service asked to
- * wait.
- */
+/** Whether this is an error of a client's call that may succeed if it is made again later. */
 export function isPassing(error: unknown): error is RefusalError | TransportError {
   return (error instanceof RefusalError || error instanceof TransportError) && error.mayPass
 }

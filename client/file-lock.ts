@@ -5,21 +5,22 @@ import path from 'node:path'
 const PAUSE_MS = 20
 
 /**
- * A lock of plain files, for a platform that offers no other. `<file>.lock.N` names the process that holds
- * the Nth turn; who wants the next one makes `N + 1` by a link, which one process alone can, once the
- * holder of the highest has ended or let go. The highest file is never removed, so no number comes twice.
+ * Takes a lock made of plain files, for a platform that offers no other; waits for it, blocking the thread,
+ * for up to `limitMs`. `<file>.lock.N` names the process that holds the Nth turn. Once the holder of the
+ * highest has ended or let go, whoever makes `N + 1` by a link, which only one process can, has the next. The
+ * highest file is never removed, so no number comes twice.
  *
- * @returns what ends the lock; undefined if it isn't free in time
+ * @returns a function that releases the lock; undefined if it isn't free in time
  */
 export function lockByFiles(filePath: string, limitMs: number): (() => void) | undefined {
   const endsAt = performance.now() + limitMs
   do {
     const before = highestTurn(filePath)
     if (isFree(filePath, before)) {
-      const own = turnFile(filePath, before + 1)
-      if (makeTurn(own) && highestTurn(filePath) === before + 1) {
+      const nextFile = turnFile(filePath, before + 1)
+      if (makeTurn(nextFile) && highestTurn(filePath) === before + 1) {
         removeBelow(filePath, before + 1)
-        return () => writeTurn(own, '')
+        return () => writeTurn(nextFile, '')
       }
     }
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE_MS)
@@ -29,6 +30,7 @@ export function lockByFiles(filePath: string, limitMs: number): (() => void) | u
 
 const turnFile = (filePath: string, turn: number): string => `${filePath}.lock.${turn}`
 
+/** The numbers of the turns of which there is a file. */
 function turnsOf(filePath: string): number[] {
   const prefix = `${path.basename(filePath)}.lock.`
   return readdirSync(path.dirname(filePath)).flatMap((name) => {
@@ -39,10 +41,12 @@ function turnsOf(filePath: string): number[] {
 
 const highestTurn = (filePath: string): number => Math.max(0, ...turnsOf(filePath))
 
+/** Removes the files of the turns before `turn`. */
 function removeBelow(filePath: string, turn: number): void {
   for (const older of turnsOf(filePath)) if (older < turn) rmSync(turnFile(filePath, older), { force: true })
 }
 
+/** Whether the turn after this one may be taken: its holder has let go, or has ended. */
 function isFree(filePath: string, turn: number): boolean {
   if (turn === 0) return true
   let holder: string
@@ -54,6 +58,7 @@ function isFree(filePath: string, turn: number): boolean {
   return holder === '' || !isAlive(Number(holder))
 }
 
+/** Whether a process runs, another user's too. */
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -63,7 +68,11 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Whole at once: nobody reads a turn whose holder isn't written yet. */
+/**
+ * Creates the file of a turn, with this process as its holder from the start.
+ *
+ * @returns false if another process has created it
+ */
 function makeTurn(file: string): boolean {
   const written = `${file}.${randomBytes(6).toString('hex')}.tmp`
   writeFileSync(written, String(process.pid), { mode: 0o600 })
@@ -78,6 +87,7 @@ function makeTurn(file: string): boolean {
   }
 }
 
+/** Replaces the holder in the file of a turn; '' lets go of it. */
 function writeTurn(file: string, holder: string): void {
   const written = `${file}.${randomBytes(6).toString('hex')}.tmp`
   writeFileSync(written, holder, { mode: 0o600 })

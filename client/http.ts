@@ -15,7 +15,7 @@ export interface HttpOptions {
   token?: string | undefined
   /** In place of the platform's, for a proxy for example. */
   fetch?: typeof globalThis.fetch
-  /** For one whole answer; 30 000 when absent. */
+  /** The longest that a call waits for its whole answer; 30 000 if absent. */
   timeoutMs?: number
   /** Ends every call under way; they reject with the signal's reason. */
   signal?: AbortSignal | undefined
@@ -24,15 +24,15 @@ export interface HttpOptions {
 /** A good answer, unchanged. */
 export type Answer<View extends object> = { ok: true } & View
 
-/** Undefined values are left out. */
+/** The query of a URL; undefined values are left out. */
 export type Query = Readonly<Record<string, string | number | undefined>>
 
 /** The calls of one kind: with the token, or without it. */
 export interface Calls {
   /** A GET, which is tried again after a 503 that says when, at most twice and 10 s each. */
   get<View extends object>(path: string, query?: Query): Promise<Answer<View>>
-  /** A GET with an effect, sent once. */
-  take<View extends object>(path: string, query?: Query): Promise<Answer<View>>
+  /** A GET that changes something, so that it is sent once. */
+  getOnce<View extends object>(path: string, query?: Query): Promise<Answer<View>>
   /** Sent once, whatever happens. */
   post<View extends object>(path: string, body?: object): Promise<Answer<View>>
 }
@@ -61,7 +61,7 @@ const NEVER_SENT = new Set([
  */
 export function parseBaseUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null
-  // The text is left out where it holds a password.
+  // The message leaves the text out if it holds a password.
   if (url !== null && (url.username !== '' || url.password !== ''))
     throw new Error('"baseUrl" expected a URL without a user name and password')
   if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
@@ -76,13 +76,13 @@ export class InsecureUrlError extends Error {
   readonly code = 'insecure_url'
 }
 
-/** Whether nobody between can read or change what goes to and fro: TLS, or this machine's own loopback. */
+/** Whether nobody in between can read or change what is sent: TLS, or this machine's loopback address. */
 function isSafeFromListeners(baseUrl: string): boolean {
   const { protocol, hostname } = new URL(baseUrl)
   return protocol === 'https:' || /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
 }
 
-/** One element of a path, escaped. Throws on text that no path can carry as one element. */
+/** An id as one element of a path, escaped. @throws Error for text that can't be one, such as `..` */
 export function pathSegment(text: string): string {
   if (text === '' || text === '.' || text === '..' || !text.isWellFormed())
     throw new Error(`${JSON.stringify(text)} cannot be an id`)
@@ -90,11 +90,12 @@ export function pathSegment(text: string): string {
 }
 
 /**
- * Calls on the service. They reject with RefusalError, TransportError, or the reason of `options.signal`.
+ * Makes the calls on the service, without the token and with it. They reject with RefusalError,
+ * TransportError, or the reason of `options.signal`.
  *
- * @throws Error, InsecureUrlError
+ * @throws Error if the base URL can't be used, InsecureUrlError
  */
-export function createCalls(options: HttpOptions): { open: Calls; own: Calls } {
+export function createCalls(options: HttpOptions): { open: Calls; authed: Calls } {
   const baseUrl = parseBaseUrl(options.baseUrl)
   if (options.insecure !== true && !isSafeFromListeners(baseUrl))
     throw new InsecureUrlError(
@@ -103,6 +104,7 @@ export function createCalls(options: HttpOptions): { open: Calls; own: Calls } {
   const base = baseUrl + API_BASE
   const { fetch: send = globalThis.fetch, timeoutMs = TIMEOUT_MS, signal } = options
 
+  /** Sends one request and reads its answer. */
   async function callOnce<View extends object>(
     method: 'GET' | 'POST',
     url: string,
@@ -139,7 +141,8 @@ export function createCalls(options: HttpOptions): { open: Calls; own: Calls } {
     return readAnswer<View>(response, text, method, url)
   }
 
-  async function callRepeating<View extends object>(
+  /** Sends a GET, and again after a 503 that says when: at most twice, and only if that is within 10 s. */
+  async function getRepeating<View extends object>(
     url: string,
     token: string | undefined,
   ): Promise<Answer<View>> {
@@ -155,11 +158,11 @@ export function createCalls(options: HttpOptions): { open: Calls; own: Calls } {
   }
 
   const callsWith = (token: string | undefined): Calls => ({
-    get: (path, query) => callRepeating(base + path + formatQuery(query), token),
-    take: (path, query) => callOnce('GET', base + path + formatQuery(query), token, undefined),
+    get: (path, query) => getRepeating(base + path + formatQuery(query), token),
+    getOnce: (path, query) => callOnce('GET', base + path + formatQuery(query), token, undefined),
     post: (path, body = {}) => callOnce('POST', base + path, token, body),
   })
-  return { open: callsWith(undefined), own: callsWith(options.token) }
+  return { open: callsWith(undefined), authed: callsWith(options.token) }
 }
 
 /** Waits. Rejects with the signal's own reason when it is aborted. */
@@ -184,6 +187,11 @@ function formatQuery(query: Query = {}): string {
   return text.size === 0 ? '' : `?${text}`
 }
 
+/**
+ * Reads an answer of the service: an object with `ok: true` and a good status.
+ *
+ * @throws RefusalError if the service refused; TransportError `bad_answer` for anything else
+ */
 function readAnswer<View extends object>(
   response: Response,
   text: string,
@@ -199,10 +207,11 @@ function readAnswer<View extends object>(
   const what =
     status >= 300 && status < 400
       ? `leads to ${location ?? 'another address'}; use the address of the service itself`
-      : `was answered with ${describe(text)}`
+      : `was answered with ${describeText(text)}`
   throw toBadAnswer(response, method, url, what)
 }
 
+/** @param what follows "GET https://…" in the error's sentence */
 function toBadAnswer(
   response: Response | undefined,
   method: string,
@@ -219,7 +228,11 @@ function toBadAnswer(
 
 class AnswerTooLongError extends Error {}
 
-/** The body, counted as it comes out of the decompression: what is refused is never held. */
+/**
+ * Reads the body as UTF-8. It is counted as it comes out of the decompression, so a longer one is never held.
+ *
+ * @throws AnswerTooLongError
+ */
 async function readText({ body }: Response): Promise<string> {
   if (body === null) return ''
   const decoder = new TextDecoder()
@@ -240,7 +253,7 @@ async function readText({ body }: Response): Promise<string> {
   }
 }
 
-/** Undefined for text that is not JSON, or nested so deep that it could not be written out again. */
+/** Parses JSON. @returns undefined for other text, and for a value nested too deep to be written out again */
 function parseJson(text: string): unknown {
   if (nestsDeeperThan(text, MAX_ANSWER_DEPTH)) return undefined
   try {
@@ -253,7 +266,7 @@ function parseJson(text: string): unknown {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** By the brackets outside strings, before anything is built of them. */
+/** Whether JSON nests deeper: counts the brackets outside strings, before anything is built from it. */
 function nestsDeeperThan(text: string, limit: number): boolean {
   let depth = 0
   for (let at = 0; at < text.length; at++) {
@@ -266,7 +279,10 @@ function nestsDeeperThan(text: string, limit: number): boolean {
   return false
 }
 
-/** Where the string that opens at `start` closes. */
+/**
+ * The place of the quotation mark that closes the string opened at `start`; at or beyond the end if none
+ * does.
+ */
 function endOfString(text: string, start: number): number {
   let at = start + 1
   while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1
@@ -282,13 +298,16 @@ function isRefusal(value: unknown): value is RefusalBody {
   )
 }
 
-function describe(text: string): string {
+/** Names what came instead of an answer. */
+function describeText(text: string): string {
   if (text === '') return 'nothing'
   const start = text.slice(0, 60).replace(/\s+/g, ' ').trim()
   return `something that is not this service's answer: ${JSON.stringify(start)}`
 }
 
-/** RFC 9110 section 10.2.3: a number of seconds, or a date. */
+/**
+ * Retry-After in seconds from now (RFC 9110 section 10.2.3: seconds or a date); undefined if there is none.
+ */
 function readRetryAfter(text: string | null): number | undefined {
   if (text === null) return undefined
   if (/^\d{1,9}$/.test(text)) return Number(text)
@@ -296,6 +315,7 @@ function readRetryAfter(text: string | null): number | undefined {
   return Number.isNaN(atMs) ? undefined : Math.max(0, (atMs - Date.now()) / 1000)
 }
 
+/** Says why no answer came. @param call.status of an answer that broke off */
 function toTransportError(
   error: unknown,
   call: { method: string; url: string; status: number | undefined; timedOut: boolean; timeoutMs: number },
@@ -322,7 +342,10 @@ function toTransportError(
   return new TransportError('unreachable', `${method} ${url} could not be reached (${reason.text}).`, options)
 }
 
-/** fetch says "fetch failed" and has what happened in `cause`, which may itself be a list of attempts. */
+/**
+ * What went wrong in a fetch: its error only says "fetch failed", `cause` says why, and may be a list of
+ * tries.
+ */
 function findReason(error: unknown): { text: string; code: string | undefined } {
   if (!(error instanceof Error)) return { text: String(error), code: undefined }
   if (error instanceof AggregateError && error.errors.length > 0) return findReason(error.errors[0])

@@ -15,12 +15,10 @@ import { recall } from './seal-verify.mjs'
  * reader has seen.
  */
 
-/** A sentence that says why the service's answer proves nothing. */
-export class NoKeyProof extends Error {
-  override readonly name = 'NoKeyProof'
-  /**
-   * The service is expected to prove keys, and doesn't: an older path must not take the place of the proof.
-   */
+/** The service's answer doesn't prove an agent's keys; `message` says why. */
+export class KeyProofError extends Error {
+  override readonly name = 'KeyProofError'
+  /** True if the service is expected to prove keys: then nothing weaker may take the place of the proof. */
   readonly isRefused: boolean
 
   constructor(message: string, isRefused = true) {
@@ -30,21 +28,21 @@ export class NoKeyProof extends Error {
 }
 
 export interface ProvenKeys {
-  /** Null: the agent has no keys up to that entry. */
+  /** Null if the agent has set no keys. */
   keys: AgentKeys | null
-  /** The last entry of which the tree tells. */
+  /** The last entry of the ledger that the proof takes into account. */
   up_to: number
 }
 
 /**
- * Fetches an agent's keys and verifies the proof.
+ * Fetches an agent's keys and verifies the proof, by the service's keys that are pinned or remembered.
  *
- * @throws NoKeyProof; RefusalError and TransportError as the client does
+ * @throws KeyProofError; RefusalError and TransportError as the client does
  */
 export async function proveKeys(client: Client, agentId: string, trust: SealTrust): Promise<ProvenKeys> {
   const known = await recall(trust.stateFile, client.baseUrl)
   const pubkeys = knownKeys(trust, known)
-  if (pubkeys.length === 0) throw new NoKeyProof('key_unknown: no key of the service is remembered', false)
+  if (pubkeys.length === 0) throw new KeyProofError('key_unknown: no key of the service is remembered', false)
   let answer: KeyAnswer
   try {
     answer = await client.keys(agentId)
@@ -52,14 +50,14 @@ export async function proveKeys(client: Client, agentId: string, trust: SealTrus
     const isAbsent =
       error instanceof RefusalError && ['no_such_seal', 'no_such_route', 'not_found'].includes(error.error)
     if (!isAbsent) throw error
-    throw new NoKeyProof(`the service proves no keys (${error.message})`, known?.logged === true)
+    throw new KeyProofError(`the service proves no keys (${error.message})`, known?.logged === true)
   }
-  const head = verifyAnswer(agentId, answer, pubkeys, readPolicy(trust.policyFile))
+  const head = verifyKeyAnswer(agentId, answer, pubkeys, readPolicy(trust.policyFile))
   await requireConsistent(client, known?.log, head)
   return { keys: answer.keys, up_to: answer.up_to }
 }
 
-/** The service's keys that count: the pinned ones, else those that were remembered. */
+/** The service's keys that are accepted: the pinned ones if there are any, else the remembered ones. */
 export const knownKeys = (
   { pubkeys = [] }: SealTrust,
   remembered: { pubkeys?: readonly string[] } | undefined,
@@ -79,17 +77,28 @@ export const isSignedByAny = (
     }),
   )
 
-/** @throws NoKeyProof if the file is no policy */
+/**
+ * Reads a policy of witnesses; undefined without a file.
+ *
+ * @throws KeyProofError if the file holds something else
+ */
 function readPolicy(file: string | undefined): LogPolicy | undefined {
   try {
     return file === undefined ? undefined : parseLogPolicy(readFileSync(file, 'utf8'))
   } catch (error) {
-    throw new NoKeyProof(`${file} is no policy of witnesses: ${(error as Error).message}`)
+    throw new KeyProofError(`${file} is no policy of witnesses: ${(error as Error).message}`)
   }
 }
 
-/** Verifies all that the answer itself proves. @returns the log of its checkpoint. @throws NoKeyProof */
-export function verifyAnswer(
+/**
+ * Verifies the proof in an answer of GET /keys: from the keys to the root of the tree of keys in a closing
+ * entry, from that entry to a checkpoint, and the checkpoint's signature and cosignatures.
+ *
+ * @param pubkeys keys of the service that are accepted, 64 hex characters each
+ * @returns the size and root of the checkpoint's log
+ * @throws KeyProofError
+ */
+export function verifyKeyAnswer(
   agentId: string,
   answer: KeyAnswer,
   pubkeys: readonly string[],
@@ -97,7 +106,7 @@ export function verifyAnswer(
 ): LogHead {
   const { entry, proof, keys, up_to: upTo } = answer
   const refuse = (sentence: string) =>
-    new NoKeyProof(`the proof of the keys of ${agentId} does not hold: ${sentence}`)
+    new KeyProofError(`the proof of the keys of ${agentId} does not hold: ${sentence}`)
   const stated = entry.data as { log?: { size?: unknown }; keys?: { root?: unknown } }
   if (entry.kind !== 'solvency' || typeof stated.keys?.root !== 'string' || stated.log?.size !== upTo)
     throw refuse('its entry is no closing entry that states keys')
@@ -130,25 +139,24 @@ function isSameKeys(proven: AgentKeys | null, shown: AgentKeys | null): boolean 
   return fields.every((field) => proven[field] === shown[field])
 }
 
-/** @throws NoKeyProof if one of the two logs, the proof's and the one that was seen, doesn't continue the other */
+/**
+ * Checks that the proof's log and the one seen before agree: the larger continues the smaller.
+ *
+ * @throws KeyProofError
+ */
 async function requireConsistent(
   client: Client,
   seen: { size: number; root: string } | undefined,
   head: LogHead,
 ): Promise<void> {
   if (seen === undefined || seen.size === 0) return
-  const own: LogHead = { size: seen.size, root: Buffer.from(seen.root, 'hex') }
-  const [from, to] = own.size <= head.size ? [own, head] : [head, own]
+  const seenHead: LogHead = { size: seen.size, root: Buffer.from(seen.root, 'hex') }
+  const [from, to] = seenHead.size <= head.size ? [seenHead, head] : [head, seenHead]
   const hashes =
     from.size === to.size ? [] : (await client.consistency({ from: from.size, to: to.size })).hashes
-  if (
-    !verifyLogConsistency(
-      from,
-      to,
-      hashes.map((hash) => Buffer.from(hash, 'hex')),
-    )
-  )
-    throw new NoKeyProof(
+  const path = hashes.map((hash) => Buffer.from(hash, 'hex'))
+  if (!verifyLogConsistency(from, to, path))
+    throw new KeyProofError(
       `the log of the keys, of size ${head.size}, does not agree with the one seen before, of size ${seen.size}`,
     )
 }

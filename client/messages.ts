@@ -5,7 +5,7 @@ import { formatNote, parseNote } from '../shared/crypto/note.ts'
 import type { AgentCard, Answer, Client, Message, MessagePage, SentMessage } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
 import { askConsistency, judgeKey, trustArguments, type KeyJudgement, type SealTrust } from './own-ledger.ts'
-import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { formOf, openBoxWithNote, sealBox, SealedBoxError, type Purpose } from './sealed-box.ts'
 import { check, recall } from './seal-verify.mjs'
 import type { Identity } from './token-file.ts'
@@ -120,7 +120,7 @@ export interface FirstContact {
   unsealedKey?: boolean | undefined
 }
 
-/** What is sealed to whom, and where keys are pinned. */
+/** What is sealed, to whom, and where keys are pinned. */
 export interface SealOptions extends FirstContact {
   /** With the sender's token. */
   client: Client
@@ -140,13 +140,13 @@ export interface SealOptions extends FirstContact {
 }
 
 /**
- * Seals a message to the key on the recipient's card and sends it. The key is pinned if none was. After a lost
- * answer the message is looked for among the sent ones; if it isn't there, the same box is sent once more.
+ * Seals a message to the key on the recipient's card and sends it. The key is pinned if none was. After a
+ * lost answer the message is looked for among the sent ones; if it isn't there, the same box is sent once
+ * more.
  *
  * @throws MessageKeyError `no_key`, `key_changed`, `unsealed_key`; SealedBoxError `too_long`, `bad_key`;
  *   RefusalError and TransportError as the client does; after one with `mayHaveArrived` the message may have
- *   been sent
- * Source: sealed-box.md.
+ *   been sent Source: sealed-box.md.
  */
 export async function sendSealed(options: SealOptions): Promise<Answer<SentMessage>> {
   const { client, to } = options
@@ -200,7 +200,10 @@ export async function sealFor(options: SealOptions): Promise<string> {
   return box
 }
 
-/** The newest checkpoint that this agent has verified, with the log's own signature alone. */
+/**
+ * The newest checkpoint that this agent has verified, with the log's own signature and no witness's;
+ * undefined if it has verified none.
+ */
 async function newestNote(client: Client, trust: SealTrust | undefined): Promise<string | undefined> {
   const note = trust === undefined ? undefined : (await recall(trust.stateFile, client.baseUrl))?.checkpoint
   if (note === undefined) return undefined
@@ -222,7 +225,11 @@ export interface LogFork {
   evidence?: string
 }
 
-/** What shows that the checkpoint in a box is of another log than this reader has seen; undefined if nothing does. */
+/**
+ * Compares the checkpoint that came in a box with the log that this reader has seen.
+ *
+ * @returns the fork if they contradict each other; undefined if they agree, or can't be compared
+ */
 async function findLogFork(
   client: Client,
   note: string,
@@ -232,11 +239,12 @@ async function findLogFork(
   // Two histories are two histories, whoever cosigned them.
   const args = ['note', ...trustArguments({ ...trust, policyFile: undefined }, client.baseUrl)]
   const { result } = await check(args, { note, consistency: askConsistency(client) })
-  const found = result.findings?.find(({ reason }) => reason === 'log_rewritten')
-  if (found === undefined) return undefined
-  return { message: found.message, ...(result.evidence === undefined ? {} : { evidence: result.evidence }) }
+  const finding = result.findings?.find(({ reason }) => reason === 'log_rewritten')
+  if (finding === undefined) return undefined
+  return { message: finding.message, ...(result.evidence === undefined ? {} : { evidence: result.evidence }) }
 }
 
+/** A delivery of an order if one is named, else a message. */
 const purposeOf = (orderId: string | undefined): Purpose =>
   orderId === undefined ? { kind: 'message' } : { kind: 'delivery', orderId }
 
@@ -250,8 +258,11 @@ function keyChangedError(change: KeyChange): MessageKeyError {
 }
 
 /**
- * Asks the ledger about a key before it is pinned; `doubt` says why it should not be. A key that replaces a
- * pin was accepted by name: the ledger needn't know it, but must not prove it older than the pin.
+ * Asks the ledger about a key before it is pinned. A key that replaces a pin was accepted by name: the ledger
+ * needn't know it, but must not prove it older than the pin.
+ *
+ * @param pin the one to be replaced, if there is one
+ * @returns `doubt` if the key should not be pinned, saying why; `version` if the ledger proves it
  */
 async function judgeBeforePinning(
   client: Client,
@@ -260,8 +271,8 @@ async function judgeBeforePinning(
   { trust, unsealedKey }: FirstContact,
   pin?: Pin,
 ): Promise<KeyJudgement> {
-  if (trust === undefined || unsealedKey === true)
-    return pin === undefined && unsealedKey !== true ? { doubt: 'nothing is at hand to judge a seal by' } : {}
+  if (unsealedKey === true) return {}
+  if (trust === undefined) return pin === undefined ? { doubt: 'nothing is at hand to judge a seal by' } : {}
   try {
     const judgement = await judgeKey(client, agentId, shown, trust)
     const { version } = judgement
@@ -269,7 +280,8 @@ async function judgeBeforePinning(
       return {
         doubt: `the ledger proves it as version ${version}, and the pinned one was version ${pin.version}`,
       }
-    return pin === undefined ? judgement : version === undefined ? {} : { version }
+    if (pin === undefined) return judgement
+    return version === undefined ? {} : { version }
   } catch (error) {
     // A ledger that doesn't answer bears nothing out, and keeps no message from being opened.
     if (error instanceof RefusalError || error instanceof TransportError)
@@ -284,8 +296,8 @@ async function judgeBeforePinning(
  *
  * @param from the sender's agent_id
  * @param orderId the order whose delivery the box is said to be; a message if absent
- * @throws RefusalError and TransportError never: what the look at the sender's card ended with stands in
- *   `problem`
+ * @returns the text, or in `problem` why it can't be read; a failed look at the sender's card stands there
+ *   too, so neither RefusalError nor TransportError is thrown
  */
 export async function openFrom(
   options: FirstContact & {
@@ -331,7 +343,7 @@ export async function readSealed(
   },
 ): Promise<OpenedPage> {
   const { client, identity, pinDir, after, from } = options
-  // Before anything is marked as read: a file that can't be read ends it here.
+  // Before anything is marked as read: if a file of pins is broken, this throws.
   const pins = readAllPins(pinDir)
   const page = await (after === undefined
     ? client.unreadMessages({ from })
@@ -340,10 +352,10 @@ export async function readSealed(
   for (const { from } of page.messages)
     if (!senders.has(from)) senders.set(from, await lookUpSender(client, from, pins.get(from) ?? [], options))
   const messages: OpenedMessage[] = []
-  // Two equal boxes are one message, sent again.
-  const known = new Map(page.messages.toReversed().map((message) => [message.from + message.box, message]))
+  // Two equal boxes are one message, sent again: only the first is kept.
+  const firstOf = new Map(page.messages.toReversed().map((message) => [message.from + message.box, message]))
   for (const message of page.messages) {
-    if (known.get(message.from + message.box) !== message) continue
+    if (firstOf.get(message.from + message.box) !== message) continue
     const opened = openByAnyKey(message, { kind: 'message' }, identity, senders.get(message.from))
     messages.push({ ...message, ...(await addLogFork(opened, client, options.trust)) })
   }
@@ -354,8 +366,8 @@ export async function readSealed(
     ...page,
     messages,
     count: messages.length,
-    key_changes: [...senders].flatMap(([agentId, { pins: known, shown }]) => {
-      const pinned = known.at(-1)
+    key_changes: [...senders].flatMap(([agentId, { pins: accepted, shown }]) => {
+      const pinned = accepted.at(-1)
       return pinned === undefined || shown === undefined || shown === pinned
         ? []
         : [{ agent_id: agentId, pinned, shown }]
@@ -367,7 +379,7 @@ export async function readSealed(
 interface Sender {
   /** Accepted keys, the one in use last. */
   pins: readonly string[]
-  /** The key on its card, where there is one. */
+  /** The key on its card, if there is one. */
   shown?: string
   /** Of one without a pin: why the key should not be pinned. */
   doubt?: string | undefined
@@ -380,7 +392,10 @@ interface Sender {
 const mayPin = (sender: Sender): sender is Sender & { shown: string } =>
   sender.pins.length === 0 && sender.shown !== undefined && sender.doubt === undefined
 
-/** Fetches a sender's card, and asks the ledger about its key if none is pinned yet. */
+/**
+ * Fetches a sender's card, and asks the ledger about its key if none is pinned yet. A request that fails is
+ * told in `failure`.
+ */
 async function lookUpSender(
   client: Client,
   agentId: string,
@@ -418,12 +433,15 @@ async function lookUpSender(
 }
 
 /**
- * What came of opening a box: the text, or why it could not be read. `error` is a code of SealedBoxError,
+ * The result of opening a box: the text, or why it could not be read. `error` is a code of SealedBoxError,
  * `no_key`, `not_text`, or how the request for the sender's card ended.
  */
 export type Opened = OpenedText | { problem: { error: string; message: string } }
 
-/** Adds `log_fork` if the note in the box is of another log than this reader has seen. */
+/**
+ * The result without the note that was in the box; with `log_fork` if the note is of another log than was
+ * seen.
+ */
 async function addLogFork(
   { note, ...opened }: Opened & { note?: string },
   client: Client,
@@ -434,8 +452,8 @@ async function addLogFork(
 }
 
 /**
- * Opens a box with the sender's pinned key, an earlier one, or at last the card's: a message may be older than
- * the change of a key.
+ * Tries to open a box with each key that the sender may have sealed it with (the pinned one, earlier ones,
+ * the card's) and each secret key of this agent: a message may be older than the change of a key.
  */
 function openByAnyKey(
   { from, box }: Pick<Message, 'from' | 'box'>,
@@ -490,8 +508,7 @@ const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/
 const KEY = /^[0-9a-f]{64}$/
 
 /**
- * The keys of an agent that were accepted, the one in use last, and which version of its keys that is, where
- * it was proven.
+ * The keys of an agent that were accepted, the one in use last; and the version of that, if it was proven.
  */
 interface Pin {
   keys: readonly string[]
@@ -502,13 +519,18 @@ interface Pin {
 export const readPins = (pinDir: string, agentId: string): readonly string[] =>
   readPin(pinDir, agentId)?.keys ?? []
 
-/** @throws Error that names the file if it holds something else */
+/**
+ * Reads an agent's pin; undefined if it has none.
+ *
+ * @throws Error that names the file if it holds something else
+ */
 function readPin(pinDir: string, agentId: string): Pin | undefined {
   if (!AGENT_ID.test(agentId)) return undefined
   const pin = readPinFile(pinFileOf(pinDir, agentId), isPin) ?? readOldPins(pinDir)[agentId]
   return isKeys(pin) ? { keys: pin } : pin
 }
 
+/** Reads the accepted keys of every agent in the folder, by the agent's id. @throws Error as readPin() */
 function readAllPins(pinDir: string): Map<string, readonly string[]> {
   const agents = [
     ...Object.keys(readOldPins(pinDir)),
@@ -522,12 +544,13 @@ function readAllPins(pinDir: string): Map<string, readonly string[]> {
 const pinFileOf = (pinDir: string, agentId: string): string => path.join(pinDir, `${agentId}.json`)
 
 /**
- * Until each agent had a file of its own, one beside the folder had the keys of all; it is still read, and
- * never written.
+ * Reads the keys of all agents from the one file beside the folder that held them before each agent had its
+ * own. Nothing writes it any more.
  */
 const readOldPins = (pinDir: string): Record<string, string[] | Pin> =>
   readPinFile(`${pinDir}.json`, isOldPins) ?? {}
 
+/** @throws Error that names the file if it holds something else */
 function readPinFile<Pins>(file: string, isPins: (value: unknown) => value is Pins): Pins | undefined {
   return readPrivateFile(file, (text) => {
     const value = parseJson(text)
@@ -539,11 +562,11 @@ function readPinFile<Pins>(file: string, isPins: (value: unknown) => value is Pi
 }
 
 /**
- * Puts a key in use, beside the agent's earlier ones, unless another process changed its pin since it was
- * read.
+ * Writes a key as the agent's pin, behind its earlier ones, unless another process has changed the pin since
+ * it was read.
  *
- * @param replaces the pin that was read; undefined if there was none
- * @returns the pin in use now
+ * @param replaces the pinned key that was read; undefined if there was none
+ * @returns the key that is pinned now: this one, or the other process's
  */
 function addPin(
   pinDir: string,
@@ -552,21 +575,20 @@ function addPin(
   replaces: string | undefined,
 ): string {
   const file = pinFileOf(pinDir, agentId)
-  return changeLocked(file, () => {
-    const { keys: known, version: before } = readPin(pinDir, agentId) ?? { keys: [] }
-    const inUse = known.at(-1)
+  return withFileLock(file, () => {
+    const current = readPin(pinDir, agentId) ?? { keys: [] }
+    const inUse = current.keys.at(-1)
     if (inUse !== undefined && inUse !== replaces) return inUse
-    const keys = [...known.filter((earlier) => earlier !== key), key]
-    const atVersion = version ?? before
+    const keys = [...current.keys.filter((earlier) => earlier !== key), key]
+    const newVersion = version ?? current.version
     // A pin without a version is a plain list, as earlier versions wrote it.
-    writePrivateFile(
-      file,
-      `${JSON.stringify(atVersion === undefined ? keys : { keys, version: atVersion })}\n`,
-    )
+    const pin = newVersion === undefined ? keys : { keys, version: newVersion }
+    writePrivateFile(file, `${JSON.stringify(pin)}\n`)
     return key
   })
 }
 
+/** Whether a value is a list of one or more public keys, 64 hex characters each. */
 function isKeys(value: unknown): value is string[] {
   return (
     Array.isArray(value) && value.length > 0 && value.every((key) => typeof key === 'string' && KEY.test(key))

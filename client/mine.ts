@@ -5,7 +5,7 @@ import { mineShares, type MiningProgress } from './miner/miner.ts'
 import { assertInTime, assertPossible } from './work-bound.ts'
 import { readMiningState, writeMiningState, type MiningState } from './mining-state.ts'
 
-/** How mining goes on. */
+/** What mining reports: each step with the order, and how many shares are found and not handed in. */
 export type MineDaysProgress =
   | { step: 'started'; order: WorkOrder; resumed: boolean; unsent: number }
   | { step: 'mining'; order: WorkOrder; unsent: number; mining: MiningProgress }
@@ -18,22 +18,22 @@ export type MinedDays =
 
 export interface MineDaysOptions {
   client: Client
-  /** For a new order: 1 to 365, 1 when absent. */
+  /** For a new order: 1 to 365, 1 if absent. */
   days?: number | undefined
   /** An order that `client.invoice` gave, in place of a new one. */
   order?: WorkOrder | undefined
-  /** Kept up to date while mining. An unfinished order in it is gone on with, where no other is named. */
+  /** Kept up to date while mining. If it holds an unfinished order, mining goes on with that. */
   stateFile?: string | undefined
-  /** Shares that are handed in together; fewer where they complete a day. 25 when absent, 10 000 at most. */
+  /** Shares that are handed in together; fewer if they complete a day. 25 if absent, 10 000 at most. */
   batchSize?: number | undefined
-  /** Mining threads, one for each core where absent. */
+  /** Mining threads, one for each core if absent. */
   threads?: number | undefined
   /** The native search of prepareNativeSearch, some times as fast; WebAssembly if absent. */
   program?: string | undefined
   onProgress?: ((progress: MineDaysProgress) => void) | undefined
   /** Stops mining, with the state written. */
   signal?: AbortSignal | undefined
-  /** The first and the longest wait between two tries to hand in; 1 000 and 60 000 when absent. */
+  /** The first and the longest wait between two tries to hand in; 1 000 and 60 000 if absent. */
   backoffMs?: { first: number; longest: number } | undefined
 }
 
@@ -53,14 +53,13 @@ const HARMLESS_REASONS = new Set(['duplicate', 'order_full'])
 
 /**
  * Buys pass days by proof of work: makes a work order or goes on with one, finds its shares, and hands them
- * in as they are found, until the order is `credited`. Where nothing can be handed in for the time being,
- * mining goes on and the same nonces are sent again, which is harmless; that waiting ends with the order's
- * own `expires_at`.
+ * in as they are found, until the order is `credited`. While the service takes none, mining goes on and the
+ * same nonces are sent again, which is harmless, until the order's `expires_at`.
  *
  * @throws RefusalError and TransportError of making the order, and every refusal that waiting does not change
- * @throws OrderUnderWayError; WorkTooHardError where the shares cannot be found before the order ends
- * @throws Error where the order has expired, or the service finds no work in what the miner found; the
- *   signal's reason when stopped
+ * @throws OrderUnderWayError; WorkTooHardError if the shares cannot be found before the order ends
+ * @throws Error if the order has expired, or the service finds no work in what the miner found; the signal's
+ *   reason if stopped
  */
 export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
   const { stateFile, batchSize = BATCH_SIZE, onProgress, signal } = options
@@ -95,8 +94,10 @@ export async function mineDays(options: MineDaysOptions): Promise<MinedDays> {
 }
 
 /**
- * The state to go on with, or undefined for a new order. Throws rather than buy something else than was asked
- * for.
+ * Chooses the state to go on with: the kept one if its order can still be worked on, else that of the named
+ * order, else undefined, which means a new order.
+ *
+ * @throws OrderUnderWayError if the kept order isn't the one that was asked for
  */
 function chooseState(
   kept: MiningState | undefined,
@@ -128,12 +129,14 @@ export function isUnfinished(order: WorkOrder, nowSeconds: number): boolean {
 
 const formatDays = (days: number): string => (days === 1 ? '1 day' : `${days} days`)
 
+/** Writes the state to its file. */
 interface Saver {
   now(): void
-  /** Once a second at most. */
+  /** Writes it unless it was written within the last second. */
   soon(): void
 }
 
+/** @param stateFile without one nothing is written */
 function createSaver(stateFile: string | undefined, state: MiningState): Saver {
   let savedAtMs = -Infinity
   const now = () => {
@@ -150,18 +153,22 @@ function createSaver(stateFile: string | undefined, state: MiningState): Saver {
 
 type Work = MineDaysOptions & { batchSize: number; state: MiningState; save: Saver }
 
-/** Mines and hands in side by side: a service that is slow or away does not stop the search. */
+/**
+ * Mines and hands in side by side, so that a service that is slow or away does not stop the search.
+ *
+ * @returns the answer that says that the order is credited
+ */
 async function mineAndHandIn(work: Work): Promise<Answer<Submission>> {
   const { client, save, signal } = work
   const ended = new AbortController()
-  const found = createNotifier()
+  const shareFound = createNotifier()
   // Aborted when either side ends, so that neither is left behind.
   const running = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal])
-  const mining = mineMissingShares({ ...work, signal: running }, found).catch((error: unknown) => {
+  const mining = mineMissingShares({ ...work, signal: running }, shareFound).catch((error: unknown) => {
     if (!running.aborted) ended.abort(error)
   })
   try {
-    return await handIn({ ...work, client: client.with({ signal: running }), signal: running }, found)
+    return await handIn({ ...work, client: client.with({ signal: running }), signal: running }, shareFound)
   } catch (error) {
     running.throwIfAborted() // what ended the search says more than what that did to a call
     throw error
@@ -173,12 +180,12 @@ async function mineAndHandIn(work: Work): Promise<Answer<Submission>> {
 }
 
 /** Searches whenever shares are missing, until stopped; each share that it finds goes into `state.unsent`. */
-async function mineMissingShares(work: Work & { signal: AbortSignal }, found: Notifier): Promise<void> {
+async function mineMissingShares(work: Work & { signal: AbortSignal }, shareFound: Notifier): Promise<void> {
   const { state, save, threads, program, onProgress, signal } = work
   while (!signal.aborted) {
     const count = state.order.shares_required - state.order.shares_accepted - state.unsent.length
     if (count <= 0) {
-      await found.next(signal)
+      await shareFound.wait(signal)
       continue
     }
     const known = new Set(state.unsent)
@@ -193,7 +200,7 @@ async function mineMissingShares(work: Work & { signal: AbortSignal }, found: No
       onShare: (nonce) => {
         if (known.has(nonce)) return
         state.unsent.push(nonce)
-        found.notify()
+        shareFound.notify()
       },
       onProgress: (mining) => {
         assertInTime(state.order.expires_at, mining)
@@ -205,12 +212,20 @@ async function mineMissingShares(work: Work & { signal: AbortSignal }, found: No
   }
 }
 
-/** Hands in found shares batch by batch, until the order is credited. */
-async function handIn(work: Work & { signal: AbortSignal }, found: Notifier): Promise<Answer<Submission>> {
+/**
+ * Hands in found shares batch by batch, until the order is credited, and keeps the state's order up to date.
+ *
+ * @returns the answer that says so
+ * @throws Error if the order expires; refusals that waiting does not change
+ */
+async function handIn(
+  work: Work & { signal: AbortSignal },
+  shareFound: Notifier,
+): Promise<Answer<Submission>> {
   const { client, state, save, batchSize, onProgress, signal, backoffMs = BACKOFF_MS } = work
   let delayMs = backoffMs.first
   for (;;) {
-    while (state.unsent.length < countDue(state.order, batchSize)) await found.next(signal)
+    while (state.unsent.length < countDue(state.order, batchSize)) await shareFound.wait(signal)
     save.soon()
     const batch = state.unsent.slice(0, MAX_BATCH_SIZE)
     let reason: string
@@ -231,7 +246,7 @@ async function handIn(work: Work & { signal: AbortSignal }, found: Notifier): Pr
         if (answer.status === 'credited') return answer
         if (answer.status === 'expired') throw new Error(describeExpired(state.order))
         delayMs = backoffMs.first
-        found.notify() // the search may have to make up for shares that did not count
+        shareFound.notify() // the search may have to make up for shares that did not count
         continue
       }
       reason = 'The service is still verifying.'
@@ -257,13 +272,19 @@ async function handIn(work: Work & { signal: AbortSignal }, found: Notifier): Pr
   }
 }
 
-/** How many shares are handed in next: a batch, or fewer if they complete a day, which is credited at once. */
+/**
+ * How many shares are handed in next: a batch, or fewer if they complete a day, which is credited at once.
+ */
 function countDue(order: WorkOrder, batchSize: number): number {
   const perDay = order.shares_required / order.days
   return Math.max(1, Math.min(batchSize, perDay - (order.shares_accepted % perDay)))
 }
 
-/** @throws Error if the service finds no work in a nonce: it would find none in the next ones either */
+/**
+ * Checks what the service rejected of the shares that were handed in.
+ *
+ * @throws Error if it finds no work in one: it would find none in the next ones either
+ */
 function assertCounted({ rejected }: Submission): void {
   const bad = rejected.find(({ reason }) => !HARMLESS_REASONS.has(reason))
   if (bad !== undefined)
@@ -273,10 +294,10 @@ function assertCounted({ rejected }: Submission): void {
 }
 
 /**
- * For an order that takes no more shares. If its time is not over and what was sent completes it, it is
- * credited, and the answer that said so was lost or came too late: it is put together here, from the order and
- * `GET /me`.
+ * Makes the answer that was lost, from the order and `GET /me`, if the service takes no more shares for an
+ * order because it is credited: its time is not over, and what was sent completes it.
  *
+ * @param sent how many shares were in the batch that was refused
  * @throws the refusal if the order is not credited
  */
 async function confirmCredited(
@@ -316,7 +337,7 @@ const describeExpired = (order: WorkOrder): string =>
 interface Notifier {
   notify(): void
   /** Resolves at the next notify(); rejects with the signal's reason. */
-  next(signal: AbortSignal): Promise<void>
+  wait(signal: AbortSignal): Promise<void>
 }
 
 function createNotifier(): Notifier {
@@ -327,7 +348,7 @@ function createNotifier(): Notifier {
       waiting = []
       for (const wake of woken) wake()
     },
-    next: (signal) =>
+    wait: (signal) =>
       new Promise((resolve, reject) => {
         signal.throwIfAborted()
         const onAbort = () => reject(signal.reason as Error)

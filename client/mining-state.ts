@@ -20,7 +20,7 @@ const NONCE = /^[0-9a-z]{1,20}$/
 const POSITION = /^[0-9a-z]{9}[0-9a-f]{6}$/
 
 /**
- * The state in a file; undefined if there is no such file.
+ * Reads the state in a file; undefined if there is no such file.
  *
  * @throws Error that names the file if it holds something else
  */
@@ -38,6 +38,7 @@ export function writeMiningState(filePath: string, state: MiningState): void {
   writePrivateFile(filePath, `${JSON.stringify(state)}\n`)
 }
 
+/** Whether a parsed file has all that mining needs, in its right form. */
 function isMiningState(value: unknown): value is MiningState {
   if (typeof value !== 'object' || value === null) return false
   const { order, unsent, positions } = value as Partial<Record<keyof MiningState, unknown>>

@@ -1,7 +1,7 @@
 import type { Client, Receipt } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
-import { NoKeyProof, proveKeys, type ProvenKeys } from './key-proof.ts'
-import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { KeyProofError, proveKeys, type ProvenKeys } from './key-proof.ts'
+import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { check } from './seal-verify.mjs'
 
 /**
@@ -21,7 +21,7 @@ export interface SealTrust {
   policyFile?: string | undefined
 }
 
-/** By what seal-verify.mjs judges, as its arguments. */
+/** The arguments of seal-verify.mjs for this trust in the service at `baseUrl`. */
 export const trustArguments = ({ stateFile, pubkeys, policyFile }: SealTrust, baseUrl: string): string[] => [
   '--state',
   stateFile,
@@ -32,8 +32,8 @@ export const trustArguments = ({ stateFile, pubkeys, policyFile }: SealTrust, ba
 ]
 
 /**
- * Gives a function that asks for the consistency proof between two logs; undefined if the service refuses or
- * doesn't answer, which leaves open whether they agree.
+ * Makes the function by which seal-verify.mjs asks for the consistency proof between two sizes of the log. It
+ * gives undefined if the service refuses or doesn't answer, which leaves open whether they agree.
  */
 export const askConsistency = (client: Client) => async (from: number, to: number) => {
   try {
@@ -44,16 +44,26 @@ export const askConsistency = (client: Client) => async (from: number, to: numbe
   }
 }
 
-/** How the ledger bears out a key; neither: its receipt does, and the tree of keys doesn't have it yet. */
+/**
+ * What the ledger says of a key. With neither field the agent's receipt proves it, but the tree of keys not
+ * yet.
+ */
 export interface KeyJudgement {
+  /** The tree of keys has it, as this version of the agent's keys. */
   version?: number
+  /** It is not proven; a sentence says why. */
   doubt?: string
 }
 
 type Entries = Receipt['entries']
 const MAX_PAGES = 100
 
-/** Every entry of a record, checked page by page; a sentence if they don't stand under a known key. */
+/**
+ * Fetches every entry of a record, page by page, and verifies each page. Entries that are not sealed or
+ * signed yet are among them.
+ *
+ * @returns the entries in ascending order; a sentence if something doesn't hold, or no known key has signed
+ */
 async function readRecord(client: Client, id: string, trust: SealTrust): Promise<Entries | string> {
   const args = ['receipt', ...trustArguments(trust, client.baseUrl)]
   const entries = new Map<number, Entries[number]>()
@@ -81,7 +91,7 @@ async function readRecord(client: Client, id: string, trust: SealTrust): Promise
  * A receipt proves presence, not completeness.
  *
  * @param shown 64 hex characters
- * @returns the key's version where the tree has it, or in `doubt` a sentence that says what is missing
+ * @returns the key's version if the tree has it, or in `doubt` a sentence that says what is missing
  * @throws RefusalError and TransportError as the client does
  */
 export async function judgeKey(
@@ -95,7 +105,7 @@ export async function judgeKey(
     proven = await proveKeys(client, agentId, trust)
     if (proven.keys?.dm_key === shown) return { version: proven.keys.version }
   } catch (error) {
-    if (!(error instanceof NoKeyProof)) throw error
+    if (!(error instanceof KeyProofError)) throw error
     if (error.isRefused) return { doubt: error.message }
   }
   // A key that is younger than the tree of keys, or a service without such a tree: then its receipt must bear
@@ -104,7 +114,12 @@ export async function judgeKey(
   return doubt === undefined ? {} : { doubt }
 }
 
-/** @param after entries up to this one are in the tree of keys, and it has another key */
+/**
+ * Says why an agent's receipt does not prove a key: its newest change of key must be to this key, and sealed.
+ *
+ * @param after entries up to this one are in the tree of keys, which has another key
+ * @returns undefined if it proves the key
+ */
 async function findReceiptDoubt(
   client: Client,
   agentId: string,
@@ -134,19 +149,20 @@ export interface ForeignChange {
   key?: string | null
 }
 
-/**
- * What an agent knows of its own entries: how far it has read them, and how many rotations it has asked for
- * and seen.
- */
+/** What an agent remembers of its own entries. */
 interface Watch {
+  /** The last entry that it has read. */
   after: number
+  /** How many rotations of its token it has asked for. */
   asked: number
+  /** How many rotations it has seen. */
   seen: number
 }
 
 /**
- * Looks at the entries about an agent that are new since the last look, and tells which of them it did not
- * make: a change to another key than its own, or more rotations of its token than it asked for.
+ * Reads the entries about an agent that are new since the last look, and gives those that it did not make: a
+ * change to another key than its own, or more rotations of its token than it asked for. Writes how far it has
+ * read, so that each is given once.
  *
  * @param ownKeys the agent's own public keys, hex
  * @param watchFile one for each service and agent; made at the first look, when rotations so far are taken
@@ -180,7 +196,7 @@ export async function findForeignChanges(options: {
   }
   // Each is told once, and a rotation of somebody else's is not one of its own later.
   if (known?.after !== watch.after)
-    changeLocked(watchFile, () => {
+    withFileLock(watchFile, () => {
       const current = readWatch(watchFile)
       if (current?.after === known?.after)
         writeWatch(watchFile, { ...watch, asked: Math.max(current?.asked ?? 0, watch.seen) })
@@ -190,13 +206,15 @@ export async function findForeignChanges(options: {
 
 /** Counts a rotation before it is asked for, so that its entry is known as the agent's own. */
 export function expectRotation(watchFile: string): void {
-  changeLocked(watchFile, () => {
+  withFileLock(watchFile, () => {
     const watch = readWatch(watchFile)
     if (watch !== undefined) writeWatch(watchFile, { ...watch, asked: watch.asked + 1 })
   })
 }
 
-/** Undefined for a file that isn't there, or isn't one of these: then the next look is a first one. */
+/**
+ * Reads the file; undefined if there is none, or it holds something else: then the next look is the first.
+ */
 function readWatch(watchFile: string): Watch | undefined {
   return readPrivateFile(watchFile, (text) => {
     const { after, asked, seen } = (parseJson(text) ?? {}) as Record<keyof Watch, unknown>

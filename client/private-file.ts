@@ -20,7 +20,7 @@ const OTHERS = 0o077
 const LOCK_MS = 10_000
 const SQLITE_BUSY = 5
 
-/** Makes the directory of a file where it is missing, for its owner alone. */
+/** Makes the directory of a file if it is missing, for its owner alone. */
 export function makePrivateDir(filePath: string): void {
   mkdirSync(path.dirname(filePath), { recursive: true, mode: OWNER_ONLY_DIR })
 }
@@ -30,19 +30,20 @@ export function makePrivateDir(filePath: string): void {
  * or the new and no part of either: written beside it, synced, renamed, directory synced.
  */
 export function writePrivateFile(filePath: string, text: string): void {
-  writeBeside(filePath, text, (written) => renameSync(written, filePath))
+  writeBeside(filePath, text, (fresh) => renameSync(fresh, filePath))
 }
 
-/** The same for a file that must not be there yet. @throws the EEXIST of the platform where it is */
+/** As writePrivateFile(), for a file that must not exist yet. @throws the platform's EEXIST if it does */
 export function createPrivateFile(filePath: string, text: string): void {
-  writeBeside(filePath, text, (written) => {
-    linkSync(written, filePath) // unlike a rename it never replaces
-    rmSync(written)
+  writeBeside(filePath, text, (fresh) => {
+    linkSync(fresh, filePath) // unlike a rename it never replaces
+    rmSync(fresh)
   })
 }
 
 /**
- * What a file of its owner's holds, as `parse` reads its text; undefined if there is no such file.
+ * Reads a file that only its owner may read or write. Gives what `parse` makes of its text; undefined if
+ * there is no such file.
  *
  * @throws what `parse` throws; Error that says what mends it for a file that others may read or write
  */
@@ -67,7 +68,7 @@ export function readPrivateFile<T>(filePath: string, parse: (text: string) => T)
   }
 }
 
-/** For files of ours: what is not JSON is told like anything else that doesn't belong there. */
+/** Parses JSON; undefined for other text, which a caller then refuses like any other wrong value. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -77,16 +78,16 @@ export function parseJson(text: string): unknown {
 }
 
 /**
- * Runs a change of a file while no other process of this host changes it; others wait for their turn. The
- * lock is SQLite's exclusive one on `<file>.lock`, the operating system's own: it ends with its holder,
- * however that ends. A Node without SQLite, before 22.13, locks by files that name their holders.
+ * Runs `change` while no other process of this host changes the same file by this function; others wait for
+ * their turn. The lock is SQLite's exclusive one on `<file>.lock`, the operating system's own: it ends with
+ * its holder, however that ends. A Node without SQLite, before 22.13, locks by files that name their holders.
  *
  * @param change synchronous: it reads what the file holds by now, and replaces it
  * @throws Error if the lock isn't free within 10 s
  */
-export function changeLocked<T>(filePath: string, change: () => T): T {
+export function withFileLock<T>(filePath: string, change: () => T): T {
   makePrivateDir(filePath)
-  const release = lock(filePath)
+  const release = takeLock(filePath)
   if (release === undefined)
     throw new Error(`${filePath} is held by another process; try again when that one has ended.`)
   try {
@@ -96,8 +97,8 @@ export function changeLocked<T>(filePath: string, change: () => T): T {
   }
 }
 
-/** @returns what ends the lock; undefined if another process holds it for too long */
-function lock(filePath: string): (() => void) | undefined {
+/** Waits up to 10 s for the lock. @returns a function that releases it; undefined if it isn't free in time */
+function takeLock(filePath: string): (() => void) | undefined {
   const sqlite = findSqlite()
   if (sqlite === undefined) return lockByFiles(filePath, LOCK_MS)
   const database = new sqlite.DatabaseSync(`${filePath}.lock`, { timeout: LOCK_MS })
@@ -111,6 +112,7 @@ function lock(filePath: string): (() => void) | undefined {
   }
 }
 
+/** Node's SQLite; undefined on a Node without it. */
 function findSqlite(): typeof import('node:sqlite') | undefined {
   const { getBuiltinModule, emitWarning } = process
   // Node 22 calls SQLite experimental on stderr, once, where the command's own words belong.
@@ -122,11 +124,15 @@ function findSqlite(): typeof import('node:sqlite') | undefined {
   }
 }
 
-function writeBeside(filePath: string, text: string, putInPlace: (written: string) => void): void {
+/**
+ * Writes a new file beside the named one, synced, and lets `putInPlace` give it the name; removes it if that
+ * fails.
+ */
+function writeBeside(filePath: string, text: string, putInPlace: (fresh: string) => void): void {
   makePrivateDir(filePath)
-  const written = `${filePath}.${randomBytes(6).toString('hex')}.tmp`
+  const fresh = `${filePath}.${randomBytes(6).toString('hex')}.tmp`
   try {
-    const file = openSync(written, 'wx', OWNER_ONLY_FILE)
+    const file = openSync(fresh, 'wx', OWNER_ONLY_FILE)
     try {
       const bytes = Buffer.from(text)
       for (let done = 0; done < bytes.length;) done += writeSync(file, bytes, done)
@@ -134,14 +140,15 @@ function writeBeside(filePath: string, text: string, putInPlace: (written: strin
     } finally {
       closeSync(file)
     }
-    putInPlace(written)
+    putInPlace(fresh)
   } catch (error) {
-    rmSync(written, { force: true })
+    rmSync(fresh, { force: true })
     throw error
   }
   syncDir(path.dirname(filePath))
 }
 
+/** Syncs a directory, so that a rename in it survives a power cut. */
 function syncDir(dir: string): void {
   if (process.platform === 'win32') return // a directory cannot be opened there
   const handle = openSync(dir, 'r')

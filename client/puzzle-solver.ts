@@ -1,4 +1,4 @@
-/** The part of a challenge that {@link solvePuzzle} reads. */
+/** The puzzle of a challenge, as {@link solvePuzzle} reads it. */
 export type PuzzleQuestion = { kind: string; question: string; answer_format: string }
 
 const MONTH_NAMES =
@@ -13,6 +13,9 @@ const SMALL_NUMBER_NAMES =
 const TENS_NAMES = 'twenty thirty forty fifty sixty seventy eighty ninety'.split(' ')
 const DAY_MS = 86_400_000
 
+/**
+ * By the kind of puzzle, the function that reads the question and gives the answer. Each throws if it can't.
+ */
 const SOLVERS: Readonly<Record<string, (question: string) => string>> = {
   arithmetic: solveArithmetic,
   'sort-words': sortWords,
@@ -34,9 +37,10 @@ const SOLVERS: Readonly<Record<string, (question: string) => string>> = {
 
 /**
  * Solves the puzzle of a registration challenge by reading its question.
+ *
  * @returns the text to send as `answer`
- * @throws when the kind is unknown or the question is worded in a way this version can't read; the sentence
- *   holds the question, so that whoever runs the agent can answer it by hand
+ * @throws Error if the kind is unknown or the question is worded in a way this version can't read; the
+ *   sentence holds the question, so that whoever runs the agent can answer it by hand
  */
 export function solvePuzzle({ kind, question, answer_format: answerFormat }: PuzzleQuestion): string {
   const solve = Object.hasOwn(SOLVERS, kind) ? SOLVERS[kind] : undefined
@@ -56,6 +60,7 @@ export function solvePuzzle({ kind, question, answer_format: answerFormat }: Puz
 
 const MAX_QUESTION_LENGTH = 2_000
 
+/** The first match of the pattern. @throws Error with the text if there is none */
 function find(text: string, pattern: RegExp): RegExpExecArray {
   const match = pattern.exec(text)
   if (match === null)
@@ -68,6 +73,7 @@ function readList(question: string): string[] {
   return (find(question, /: ([a-z, ]+)$/)[1] ?? '').split(', ')
 }
 
+/** A number in words, below a thousand: `two hundred twenty-one` → 221. @throws Error for another word */
 function readNumber(words: string): number {
   let value = 0
   for (const word of words.split(/[ -]/)) {
@@ -81,12 +87,18 @@ function readNumber(words: string): number {
   return value
 }
 
+/**
+ * Computes either a chain of steps, "Start with five, then add two, then multiply by three.", or an
+ * expression, "What is five plus two times three?", in which times comes before plus and minus.
+ */
 function solveArithmetic(question: string): string {
   if (question.startsWith('Start with')) {
     let result = readNumber(find(question, /^Start with ([a-z -]+),/)[1] ?? '')
     for (const [, verb, operand] of question.matchAll(/then (add|subtract|multiply by) ([a-z -]+)[,.]/g)) {
       const value = readNumber(operand ?? '')
-      result = verb === 'add' ? result + value : verb === 'subtract' ? result - value : result * value
+      if (verb === 'add') result += value
+      else if (verb === 'subtract') result -= value
+      else result *= value
     }
     return String(result)
   }
@@ -103,6 +115,7 @@ function solveArithmetic(question: string): string {
   return String(result)
 }
 
+/** The listed words in the order that the question asks for, joined by `-`. */
 function sortWords(question: string): string {
   const words = readList(question).sort()
   if (/reverse alphabetical/.test(question)) words.reverse()
@@ -112,12 +125,14 @@ function sortWords(question: string): string {
   return words.join('-')
 }
 
+/** How often each of the words that are asked for stands in the list, joined by `-`. */
 function tallyWords(question: string): string {
   const asked = (find(question, /words ([a-z, ]+?) (?:stand )?in the list/)[1] ?? '').split(', ')
   const list = readList(question)
   return asked.map((word) => list.filter((listed) => listed === word).length).join('-')
 }
 
+/** The words at the places that the question names, in words or in figures, joined by `-`. */
 function pickWords(question: string): string {
   const list = readList(question)
   const [, ordinals, figures] = find(question, /take the (?:([a-z, ]+) word,|words number ([\d, ]+) of)/)
@@ -134,6 +149,7 @@ function pickWords(question: string): string {
     .join('-')
 }
 
+/** Each listed word backwards, in the list's order or the opposite one, joined by `-`. */
 function reverseWords(question: string): string {
   const words = readList(question)
   find(question, /words backwards/)
@@ -156,6 +172,7 @@ function readDates(text: string): number[] {
   })
 }
 
+/** How many days the second date of the question is after the first. */
 function daysBetween(question: string): string {
   const [first, last] = readDates(question)
   if (first === undefined || last === undefined)
@@ -163,6 +180,7 @@ function daysBetween(question: string): string {
   return String(last - first)
 }
 
+/** The date so many days after or before the one in the question, with its weekday: `2030-01-31 thursday`. */
 function dateAfter(question: string): string {
   const [start] = readDates(question)
   const [, span, direction] = find(question, /is (\d+) days (after|before)/)
@@ -171,14 +189,19 @@ function dateAfter(question: string): string {
   return `${date.toISOString().slice(0, 10)} ${WEEKDAY_NAMES[date.getUTCDay()]}`
 }
 
-/** Repeatedly takes the one thing that no remaining clue puts below another. */
+/**
+ * Orders things by clues such as "The red box is heavier than the blue box.": repeatedly takes the one that
+ * no clue puts below another that remains.
+ *
+ * @returns the things' words, joined by `-`
+ */
 function findOrder(question: string): string {
   const [, scaleTop, scaleBottom] = find(question, /from the ([a-z]+)est to the ([a-z]+)est/)
   const clues = [...question.matchAll(/The ([a-z]+) [a-z]+ is ([a-z]+)r than the ([a-z]+) [a-z]+\./g)].map(
-    ([, one = '', comparison = '', other = '']) => {
+    ([, subject = '', comparison = '', other = '']) => {
       const stem = comparison.replace(/e$/, '')
-      if (stem === scaleTop) return { upper: one, lower: other }
-      if (stem === scaleBottom) return { upper: other, lower: one }
+      if (stem === scaleTop) return { upper: subject, lower: other }
+      if (stem === scaleBottom) return { upper: other, lower: subject }
       throw new Error(`this client can't place "${comparison}r" in: ${question}`)
     },
   )
@@ -197,6 +220,12 @@ function findOrder(question: string): string {
   return order.join('-')
 }
 
+/**
+ * Finds out who lies and who tells the truth, from one whose nature is given and from what each says of
+ * another.
+ *
+ * @returns those that the question asks for, in lower case and sorted, joined by `-`; `none` if there is none
+ */
 function findTruthTellers(question: string): string {
   const [, root = '', rootNature] = find(question, /([A-Z]) always (lies|tells the truth)\. Which/)
   const statements = [...question.matchAll(/([A-Z]) says that ([A-Z]) (lies|tells the truth)\./g)]

@@ -4,7 +4,7 @@ import { solveWork, type MiningProgress } from './miner/miner.ts'
 import { solvePuzzle } from './puzzle-solver.ts'
 import { assertInTime, assertPossible } from './work-bound.ts'
 
-/** How a registration goes on. `work` comes again and again while the proof of work is sought. */
+/** What a registration reports. `work` comes again and again while the proof of work is sought. */
 export type RegistrationProgress =
   | { step: 'challenge'; attempt: number; challenge: Challenge }
   | { step: 'work'; attempt: number; difficultyBits: number; mining: MiningProgress }
@@ -20,11 +20,11 @@ const ANOTHER_CHALLENGE = new Set(['challenge_expired', 'wrong_answer'])
  * three challenges at most. Keep the answer's token before anything else: it is shown this once.
  *
  * @param answerPuzzle answers the question in place of this client's own solver
- * @param threads mining threads, one for each core where absent
+ * @param threads mining threads, one for each core if absent
  * @param signal stops it; it then rejects with the signal's reason
  * @throws RefusalError and TransportError as the client does. After a TransportError of the last step an
  *   agent may have been registered whose token nobody knows; registering again makes another.
- * @throws WorkTooHardError where the proof of work cannot be done before the challenge ends
+ * @throws WorkTooHardError if the proof of work cannot be done before the challenge ends
  */
 export async function registerAgent(options: {
   client: Client

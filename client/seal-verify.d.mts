@@ -16,8 +16,9 @@ export interface Verification {
     connected?: 'same' | 'consistent' | 'not_checked' | null
   } | null
   /**
-   * Who stands behind the verdict; null if something doesn't hold. `cosigned_by` names those of the policy's witnesses who
-   * cosigned, `quorum` is null without a policy, `seen_size` is how much of the log was seen here before.
+   * Who stands behind the verdict; null if something doesn't hold. `cosigned_by` names those of the policy's
+   * witnesses who cosigned, `quorum` is null without a policy, `seen_size` is how much of the log was seen
+   * here before.
    */
   rests_on?: {
     key: 'pinned' | 'remembered' | 'first_seen'
@@ -37,7 +38,8 @@ export interface Verification {
  * Runs seal-verify.mjs with these arguments, in this process. It prints nothing and never rejects.
  *
  * @param world.receipt a receipt that is at hand, in place of the file that the arguments name
- * @param world.note a checkpoint that another reader was shown, which is compared with what is remembered of `--service`
+ * @param world.note a checkpoint that another reader was shown, which is compared with what is remembered of
+ *   `--service`
  * @param world.consistency the answer of GET /ledger/consistency; undefined if there is none
  * @returns its exit code, the object that `--json` prints, and its lines, safe for a terminal
  */
@@ -52,8 +54,9 @@ export function check(
 ): Promise<{ exitCode: 0 | 1 | 2 | 3; result: Verification; text: string; json: string }>
 
 /**
- * What is remembered of a service: its keys, whether its closing entries state log and keys, and the newest log that was
- * verified, with its signed checkpoint where one was. Undefined before the first check of everything.
+ * Reads what is remembered of a service: its keys, whether its closing entries state log and keys, and the
+ * newest log that was verified, with its signed checkpoint if there was one. Undefined before the first check
+ * of everything.
  */
 export function recall(
   stateFile: string,

@@ -73,7 +73,10 @@ const SIGNATURE_BASE64 = /^[A-Za-z0-9+/]{86}==$/
 const LONE_SURROGATE = /\p{Cs}/u
 const SPKI_ED25519 = Buffer.from('302a300506032b6570032100', 'hex')
 
-/** It could not be checked: exit 2. */
+/**
+ * Something could not be checked, so the exit code is 2; `word` is its fixed word, `help` lines that follow
+ * it.
+ */
 class Unchecked extends Error {
   constructor(word, message, help = '') {
     super(message)
@@ -82,7 +85,7 @@ class Unchecked extends Error {
   }
 }
 
-/** A check that failed, with its fixed word. */
+/** Something does not hold; `reason` is its fixed word. */
 class Refused extends Error {
   constructor(reason, message) {
     super(message)
@@ -94,11 +97,14 @@ class Refused extends Error {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Throws SyntaxError, TypeError or RangeError. */
+/** Parses JSON in UTF-8. Throws SyntaxError, TypeError or RangeError. */
 function parseJson(bytes) {
   return parseJsonText(utf8.decode(bytes))
 }
 
+/**
+ * Parses JSON; throws SyntaxError for a key that stands twice in an object, RangeError for too deep nesting.
+ */
 function parseJsonText(text) {
   const value = JSON.parse(text)
   const { members, depth } = measureJson(text)
@@ -109,7 +115,7 @@ function parseJsonText(text) {
   return value
 }
 
-/** The colons outside strings, and the deepest nesting, of a text that is JSON. */
+/** Counts the colons outside strings of a text that is JSON, and its deepest nesting. */
 function measureJson(text) {
   let members = 0
   let depth = 0
@@ -125,6 +131,7 @@ function measureJson(text) {
   return { members, depth }
 }
 
+/** How many members all objects in a value have together. */
 function countMembers(value) {
   if (typeof value !== 'object' || value === null) return 0
   const parts = Object.values(value)
@@ -135,6 +142,7 @@ function countMembers(value) {
 
 // ——— canonical JSON, hashes, signatures
 
+/** The canonical JSON of a value (RFC 8785). Throws Refused `no_canonical_form` if it has none. */
 function canonicalJson(value, depth = 0) {
   if (typeof value === 'string') {
     if (LONE_SURROGATE.test(value))
@@ -164,7 +172,10 @@ const sha256Hex = (data) =>
 const leafHash = (entry) => sha256Hex('\0' + canonicalJson(entry))
 const nodeHash = (left, right) => sha256Hex(Buffer.from(left + right, 'hex'))
 
-/** The root of a tree whose leaves come one by one: keeps one complete subtree for each bit of the count. */
+/**
+ * A Merkle tree whose leaves are added one by one. It keeps the roots of complete subtrees alone, one for
+ * each bit of the count. `root()` needs at least one leaf.
+ */
 class GrowingTree {
   count
   /** Roots of the complete subtrees, the largest first. */
@@ -190,7 +201,7 @@ class GrowingTree {
   }
 }
 
-/** Of the log over all entries, and of the tree of keys (RFC 6962 section 2.1). */
+/** The hash of a node in the log over all entries and in the tree of keys (RFC 6962 section 2.1), as hex. */
 const logNodeHash = (left, right) => sha256Hex(Buffer.from(`01${left}${right}`, 'hex'))
 const EMPTY_LOG_ROOT = sha256Hex('')
 const EMPTY_KEY_ROOT = '0'.repeat(64)
@@ -205,7 +216,7 @@ class KeyTree {
   count = 0
   #root = null
 
-  /** What an agent's keys are by now, or undefined. */
+  /** The keys that were set for an agent last, or undefined. */
   get(agentId) {
     const place = sha256Hex(agentId)
     let part = this.#root
@@ -225,8 +236,10 @@ class KeyTree {
   }
 }
 
+/** Bit number `depth` of a place, the highest first. @param place 64 hex characters */
 const bitAt = (place, depth) => (parseInt(place[depth >> 2], 16) >> (3 - (depth & 3))) & 1
 
+/** Puts a leaf into the part of the tree that begins at `depth`. @returns the part that takes its place */
 function insertKey(part, leaf, depth) {
   if (part === null || part.place === leaf.place) return leaf
   const inner = part.place === undefined ? part : { sides: [null, null], hash: null }
@@ -283,7 +296,7 @@ function checkInclusion({ leaf, path, root, index, count }) {
   if (reached !== root) throw new Refused('wrong_root', `the path leads to ${reached}, not to ${root}`)
 }
 
-/** The text that a seal's signature covers; throws `malformed_seal` where a field has the wrong form. */
+/** The text that a seal's signature covers. Throws Refused `malformed_seal` if a field has the wrong form. */
 function sealPayload(seal) {
   if (!isObject(seal)) throw new Refused('malformed_seal', 'a seal is not an object')
   const wrong = ['seq', 'at', 'count', 'from_id', 'to_id'].filter((field) => !isWhole(seal[field]))
@@ -304,7 +317,10 @@ function sealPayload(seal) {
 const FIELD_PRIME = 2n ** 255n - 19n
 const ORDER_8_Y = 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n
 
-/** The eight points of small order, in any encoding: for such a key anyone can make a "signature". */
+/**
+ * Whether a key is one of the eight points of small order, in any encoding: anyone can make a "signature" for
+ * it.
+ */
 function isWeakKey(pubkey) {
   const bytes = Buffer.from(pubkey, 'hex').reverse()
   bytes[0] &= 0x7f // the sign of x
@@ -315,6 +331,7 @@ function isWeakKey(pubkey) {
 const MAX_KEY_OBJECTS = 1_000
 const keyObjects = new Map()
 
+/** Whether an Ed25519 signature (base64) is the key's (hex) over the text. */
 function isSignedBy(pubkey, payload, signature) {
   if (!keyObjects.has(pubkey)) {
     if (keyObjects.size === MAX_KEY_OBJECTS) keyObjects.clear()
@@ -344,8 +361,8 @@ const isSignature = (value) =>
   Buffer.from(value, 'base64').toString('base64') === value
 
 /**
- * For messages, in bounded length. JSON that was parsed may be nested deeper, or be longer, than can be
- * written again.
+ * A value as JSON for a message, at most 80 characters. JSON that was parsed may be nested deeper, or be
+ * longer, than can be written again.
  */
 function show(value) {
   try {
@@ -358,7 +375,10 @@ function show(value) {
 
 const number = (value) => (isWhole(value) ? String(value) : '?')
 
-/** What a server wrote must not reach a terminal as a command: everything but printable ASCII is escaped. */
+/**
+ * Escapes everything but printable ASCII, so that nothing that a server wrote reaches a terminal as a
+ * command.
+ */
 function escapeText(text) {
   return text.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
@@ -367,7 +387,7 @@ const nowSeconds = () => Math.floor(Date.now() / 1000)
 
 // ——— what both a chain and a receipt need
 
-/** Collects what was found. */
+/** The list of what does not hold, and proofs of contradictions. */
 class Findings {
   list = []
   /** Two signed sides of a contradiction, for whoever doesn't trust the finder. */
@@ -387,7 +407,7 @@ class Findings {
     if (!this.isFull) this.list.push({ reason, where, message })
   }
 
-  /** Runs a check and keeps what it refuses. */
+  /** Runs a check; if it throws Refused, adds that. @returns whether it went well */
   run(where, check) {
     try {
       check()
@@ -400,7 +420,8 @@ class Findings {
   }
 
   /**
-   * Keeps two signed checkpoints that no log has both of, with the proof that shows it if their sizes differ.
+   * Keeps two checkpoints that contradict each other, if an accepted key signed both; with the proof that
+   * shows it if their sizes differ.
    */
   keepLogFork(seen, shown, proof, keys) {
     const [from, to] = seen.size <= shown.size ? [seen, shown] : [shown, seen]
@@ -428,6 +449,7 @@ class Findings {
   }
 }
 
+/** The fields of a seal that prove who signed what. */
 function signedSide({ seq, at, count, from_id, to_id, root, prev_root, signature, pubkey }) {
   return { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey }
 }
@@ -444,6 +466,7 @@ class Keys {
     this.last = null
   }
 
+  /** Throws Refused if a key isn't accepted; only once for a key that signs several seals in a row. */
   check(pubkey) {
     if (this.accepted.size === 0) this.accepted.add(pubkey)
     this.seen.add(pubkey)
@@ -459,6 +482,7 @@ class Keys {
   }
 }
 
+/** Checks whose key signed a seal, and the signature; adds what does not hold to the findings. */
 function checkSignature(seal, payload, keys, findings, where) {
   if (seal.signed_at < seal.at)
     findings.add('signed_before_made', where, `signed at ${seal.signed_at}, before it was made at ${seal.at}`)
@@ -468,7 +492,9 @@ function checkSignature(seal, payload, keys, findings, where) {
     findings.add('bad_signature', where, `the signature is not that of ${seal.pubkey} over this payload`)
 }
 
-/** What a seal says by itself: its range, its count and its time, and that the first begins the chain. */
+/**
+ * Checks what a seal says by itself: its range, its count and its time, and that the first begins the chain.
+ */
 function checkSealAlone(seal, now, findings, where) {
   if (seal.count < 1 || seal.count !== seal.to_id - seal.from_id + 1)
     findings.add(
@@ -487,7 +513,7 @@ function checkSealAlone(seal, now, findings, where) {
     findings.add('from_the_future', where, `is of the time ${latest}, and now is ${now}`)
 }
 
-/** What a seal says about the one before it. */
+/** Checks what a seal says about the one before it. */
 function checkSealLink(previous, seal, findings, where) {
   if (seal.at < previous.at)
     findings.add('at_goes_back', where, `at ${seal.at} is before the ${previous.at} of seal ${previous.seq}`)
@@ -502,6 +528,7 @@ function checkSealLink(previous, seal, findings, where) {
     )
 }
 
+/** Throws Refused `malformed_entry` unless the entry has the form of one. */
 function checkEntry(entry) {
   const isWellFormed =
     isObject(entry) &&
@@ -521,15 +548,16 @@ const NOTE_NAME = /^[^\s\p{Cc}\p{Zs}+]{1,255}$/u
 const LOG_SIZE = /^(0|[1-9][0-9]{0,15})$/
 const PROOF_HEADER = 'c2sp.org/tlog-proof@v1'
 
-/** The bytes of a text that is their one base64 form, else undefined. */
+/** The bytes of a text in base64; undefined unless it is their canonical form. */
 function fromBase64(text) {
   const bytes = Buffer.from(text, 'base64')
   return bytes.toString('base64') === text ? bytes : undefined
 }
 
 /**
- * {text, origin, size, root, lines} of a signed checkpoint; its signatures are not looked at. @param word of
- * the finding
+ * Parses a signed checkpoint, without checking its signatures. Throws Refused with the fixed word `word`.
+ *
+ * @returns {text, origin, size, root, lines}: the signed text, what it states, and the signature lines
  */
 function readCheckpoint(note, word) {
   const wrong = (sentence) => new Refused(word, sentence)
@@ -558,7 +586,12 @@ function readCheckpoint(note, word) {
   return { text, origin, size: Number(size), root: root.toString('hex'), lines }
 }
 
-/** Throws unless one of `pubkeys` has signed it, as a key of the name of the log. @returns that key */
+/**
+ * Checks that one of `pubkeys` has signed a checkpoint, under the name of its log. Throws Refused with
+ * `word`.
+ *
+ * @returns that key
+ */
 function checkNoteSignature({ text, origin, lines }, pubkeys, word) {
   for (const pubkey of pubkeys) {
     const id = noteKeyId(origin, 0x01, pubkey)
@@ -580,6 +613,7 @@ function checkNoteSignature({ text, origin, lines }, pubkeys, word) {
   throw new Refused(word, 'no known key has signed the checkpoint')
 }
 
+/** Whether a text is a checkpoint that this key has signed. */
 function isNoteBy(note, pubkey) {
   try {
     return (
@@ -591,7 +625,7 @@ function isNoteBy(note, pubkey) {
   }
 }
 
-/** {index, path, checkpoint} of the text of a tlog-proof. */
+/** Parses the text of a tlog-proof. Throws Refused `wrong_log_proof`. @returns {index, path, checkpoint} */
 function readLogProof(proof) {
   const wrong = new Refused('wrong_log_proof', 'it is not the text of a tlog-proof')
   if (typeof proof !== 'string' || proof.length > MAX_NOTE_CHARACTERS) throw wrong
@@ -672,8 +706,11 @@ function isConsistent(from, to, path) {
 const MAX_POLICY_ROWS = 256
 
 /**
- * {logs, witnesses, groups, quorum}: keys as {name, pubkey}, witnesses and groups by the policy's names.
- * Nobody counts for being many: a witness counts because the reader named it.
+ * Parses a policy. Throws Unchecked with the line that is wrong. A witness counts because the reader named
+ * it.
+ *
+ * @returns {logs, witnesses, groups, quorum}: keys as {name, pubkey}, witnesses and groups by the policy's
+ *   names
  */
 function parsePolicy(text) {
   const policy = { logs: [], witnesses: new Map(), groups: new Map(), quorum: undefined }
@@ -738,7 +775,11 @@ const noteKeyId = (name, type, pubkey) =>
     8,
   )
 
-/** {name, pubkey} of a vkey of this type, `<name>+<key id>+<base64 of type and key>`; undefined for any other text. */
+/**
+ * Parses a vkey of this type, `<name>+<key id>+<base64 of type and key>`.
+ *
+ * @returns {name, pubkey}; undefined for any other text
+ */
 function parseVkey(vkey, type) {
   const [, name = '', id, encoded = ''] = /^([^+]*)\+([^+]*)\+(.*)$/s.exec(vkey) ?? []
   const bytes = fromBase64(encoded)
@@ -748,7 +789,7 @@ function parseVkey(vkey, type) {
   return noteKeyId(name, type, pubkey) === id ? { name, pubkey } : undefined
 }
 
-/** Whether a witness's key has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1). */
+/** Whether a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1). */
 function isCosignedBy({ text, lines }, { name, pubkey }) {
   const id = noteKeyId(name, 0x04, pubkey)
   return lines.some((line) => {
@@ -761,6 +802,7 @@ function isCosignedBy({ text, lines }, { name, pubkey }) {
   })
 }
 
+/** Whether these witnesses are enough for a policy. */
 function meetsQuorum({ groups, quorum }, cosigners) {
   const isMet = (name) => {
     const group = groups.get(name)
@@ -771,8 +813,8 @@ function meetsQuorum({ groups, quorum }, cosigners) {
 }
 
 /**
- * Who stands behind a verdict: the key, those of the policy's witnesses who cosigned every checkpoint that it was
- * drawn from, and what this reader had seen of the log.
+ * Says what a verdict rests on: the key, those of the policy's witnesses who cosigned every checkpoint that
+ * it was drawn from, and what this reader had seen of the log.
  *
  * @param support {checkpoints, isWhole, seenSize}: whether the checkpoints cover all that was checked
  * @returns {rests, reasons}: what the report says, and why that isn't enough for the policy
@@ -808,6 +850,7 @@ const RESTS_ON_KEY = {
   first_seen: 'a key that is not known',
 }
 
+/** The line that says what a verdict rests on, from the parts that judgeSupport() gives. */
 function restsLine({ key, cosigned_by: names, quorum, seen_size: seenSize }) {
   const parts = [RESTS_ON_KEY[key]]
   if (names.length > 0)
@@ -853,7 +896,7 @@ function owedChange({ kind, data }) {
     : undefined
 }
 
-/** The sums that a closing entry states, or null. */
+/** The sums that a closing entry states; null if it states none in the right form. */
 function readOwed({ owed }) {
   const isSum = (text) => typeof text === 'string' && SUM.test(text)
   return isObject(owed) && isSum(owed.xno) && isSum(owed.xmr)
@@ -877,6 +920,7 @@ const RECORD_SIGNATURE_AT = 44
 const NO_SIGNATURE = Buffer.alloc(64)
 const MAX_RECORDED = 2 ** 48 - 1 // larger ones are never remembered: they are of the future, or not there
 
+/** A seal as it is remembered, in RECORD_BYTES. */
 function sealRecord(seal) {
   const record = Buffer.alloc(RECORD_BYTES)
   record.writeUIntBE(Math.min(seal.at, MAX_RECORDED), 0, 6)
@@ -886,7 +930,7 @@ function sealRecord(seal) {
   return record
 }
 
-/** A seal as it was remembered, without its key. */
+/** The seal of a number from the remembered records, as an unsigned one. */
 function readRecord(records, seq) {
   const part = (place) => records.subarray(place * RECORD_BYTES, (place + 1) * RECORD_BYTES)
   const own = part(seq - 1)
@@ -906,7 +950,7 @@ function readRecord(records, seq) {
   }
 }
 
-/** The same with its signature and the one of `pubkeys` whose it is, if it was signed. */
+/** As readRecord(), with the signature if it was signed, and the one of `pubkeys` that made it. */
 function readSignedRecord(records, seq, pubkeys) {
   const seal = readRecord(records, seq)
   const signature = records
@@ -929,6 +973,7 @@ const isEachSigned = (records) => {
 /** One number for all payloads up to a seal: two readers who compare it compare their whole history. */
 const nextHistory = (history, payloadHash) => sha256Hex(history + payloadHash)
 
+/** The history up to a seal, from the remembered records. */
 function historyAt(records, seq) {
   let history = ''
   for (let next = 1; next <= seq; next++)
@@ -937,15 +982,16 @@ function historyAt(records, seq) {
 }
 
 /**
- * Walks the chain of a source, in order; memory doesn't grow with the entries. A chain that was checked
- * before is read from its remembered head on, unless that head is not there any more: then all of it is read,
- * to say what changed.
+ * Verifies the chain of a source, reading it in order; memory doesn't grow with the entries. A chain that was
+ * checked before is read from its remembered head on, unless that head is not there any more: then all of it
+ * is read, to say what changed.
  *
  * @param source seals(after): every seal after that seq; entries(from): every entry from that id on; async
  *   iterables
  * @param options.remembered what an earlier check left, or null
  * @param options.mayBeOlder of a dump: it may end before what is remembered
  * @param options.now Unix seconds
+ * @returns the ChainWalk, with its findings
  */
 async function verifyChain(source, options) {
   const { remembered, pinned, isFull } = options
@@ -963,6 +1009,7 @@ async function verifyChain(source, options) {
   return new ChainWalk(source, options, records).fromTheBeginning()
 }
 
+/** Reads a chain seal by seal, and checks each with its entries. */
 class ChainWalk {
   findings = new Findings()
   seq = 0
@@ -1016,7 +1063,7 @@ class ChainWalk {
     return this.#walk(this.source.seals(0)[Symbol.asyncIterator]())
   }
 
-  /** From the remembered head on; null unless the source gives that very seal in its place. */
+  /** Reads from the remembered head on. @returns null if the source no longer gives that very seal */
   async goOn() {
     const { seq, payload_hash, history, owed, chained, adoptions, unreadable, logged, log, keys } =
       this.remembered
@@ -1056,9 +1103,10 @@ class ChainWalk {
     return this.#walk(seals)
   }
 
+  /** Checks all seals that come, and then what is missing or waiting. */
   async #walk(seals) {
     for (let next = await seals.next(); !next.done && !this.findings.isFull; next = await seals.next())
-      await this.#takeSeal(next.value)
+      await this.#checkSeal(next.value)
     if (this.remembered !== null && this.seq < this.remembered.seq) {
       const message = `ends at seal ${this.seq}, but seal ${this.remembered.seq} was seen before`
       if (!this.mayBeOlder) this.findings.add('chain_shortened', 'chain', message)
@@ -1073,7 +1121,8 @@ class ChainWalk {
     return this
   }
 
-  async #takeSeal(seal) {
+  /** Checks the next seal of the chain, with its entries. */
+  async #checkSeal(seal) {
     const due = this.seq + 1
     if (due > this.maxSeals)
       throw new Unchecked('too_long', `the chain has more than ${this.maxSeals} seals (--max-seals)`)
@@ -1111,8 +1160,8 @@ class ChainWalk {
   }
 
   /**
-   * Every payload up to the remembered head is in its `history`, so that no rewritten seal hides behind an
-   * unchanged head.
+   * Compares a seal with what is remembered of it. Every payload up to the remembered head is in its
+   * `history`, so that no rewritten seal hides behind an unchanged head.
    */
   #compareWithMemory(seal, payload, payloadHash, where) {
     const { remembered, records, findings } = this
@@ -1137,14 +1186,14 @@ class ChainWalk {
     if (!seal.signed) findings.add('signature_withdrawn', where, 'was signed when it was seen before')
   }
 
+  /** Compares the history up to a seal with the one that another reader saw. */
   #checkExpected({ seq, history }, own) {
     if (history !== own)
       this.findings.add('other_history', `seal ${seq}`, `has the history ${own}, and ${history} was expected`)
   }
 
   /**
-   * The entries of a seal: their numbers, their root, what they say of the sums, and the closing entry at
-   * their end.
+   * Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry.
    */
   async #checkEntries(seal, where) {
     const tree = new GrowingTree()
@@ -1162,7 +1211,7 @@ class ChainWalk {
         this.#loseCount()
         return
       }
-      if (id < seal.to_id) this.#takeEntry(entry)
+      if (id < seal.to_id) this.#addEntry(entry)
       last = entry
       if (tree.count % 10_000 === 0) this.progress?.(`${where}, entry ${id}`)
     }
@@ -1178,7 +1227,9 @@ class ChainWalk {
     this.#loseCount()
   }
 
-  /** A checkpoint that was verified by proofs, before the entries were read. */
+  /**
+   * Compares the log up to a seal with a checkpoint of that size that was verified by proofs. Throws Refused.
+   */
   #checkSeenLog(seal) {
     const { checkpoint } = this.remembered ?? {}
     if (checkpoint === undefined || this.log === null) return
@@ -1186,26 +1237,31 @@ class ChainWalk {
     if (seen.size === seal.to_id) connectLogs(seen, logHeadOf(this.log), null)
   }
 
-  /** What follows from all entries is unknown once some of them aren't there. */
+  /** Forgets what follows from all entries, once some of them aren't there. */
   #loseCount() {
     this.owed = this.log = this.keyTree = this.keysStated = null
   }
 
+  /** Root and count of the agents' keys; null if unknown. */
   #keyState() {
     return this.keyTree === null ? this.keysStated : { root: this.keyTree.root(), count: this.keyTree.count }
   }
 
-  #takeEntry(entry) {
+  /** Adds to the sums, the adoptions and the keys what an entry says. */
+  #addEntry(entry) {
     const added = owedChange(entry)
     if (added === undefined) this.unreadable++
     else if (added !== null && this.owed !== null)
       this.owed = { ...this.owed, [added.coin]: this.owed[added.coin] + added.change }
     this.#listAdoption(entry)
-    if (isKeyChange(entry)) this.#takeKey(entry)
+    if (isKeyChange(entry)) this.#addKey(entry)
   }
 
-  /** Once an agent has an author key, a change of its keys needs that one's signature. */
-  #takeKey(entry) {
+  /**
+   * Sets the key that an entry changes, and checks its signature: once an agent has an author key, each
+   * change of its keys needs one by that.
+   */
+  #addKey(entry) {
     const { data, id } = entry
     const standing = typeof data.agent_id === 'string' ? this.keyTree?.get(data.agent_id) : undefined
     this.findings.run(`entry ${id}`, () => {
@@ -1234,6 +1290,9 @@ class ChainWalk {
     this.adoptions.push({ entry_id: id, at, data: canonicalJson(data).slice(0, 300) })
   }
 
+  /**
+   * Checks the closing entry of a seal: its sums, the seal before, and the log and the keys before the seal.
+   */
   #checkClosing({ at, kind, data }, seal, before, where) {
     if (kind !== 'solvency' || data.seal !== `seal_${seal.seq}` || at !== seal.at) {
       this.findings.add(
@@ -1262,8 +1321,8 @@ class ChainWalk {
   }
 
   /**
-   * Each closing entry states the log up to the seal before it, and the keys after that seal. Older ones
-   * don't.
+   * Checks that a closing entry states the log and the keys up to the seal before. Older ones don't state
+   * them.
    */
   #checkBefore({ log, keys }, seal, before, where) {
     this.isLogged ||= log !== undefined
@@ -1289,8 +1348,8 @@ class ChainWalk {
   }
 
   /**
-   * Each closing entry names the payload of the seal before, so that a head commits to all history. Older
-   * ones don't.
+   * Checks that a closing entry names the payload of the seal before, so that a head commits to all history.
+   * Older ones don't name it.
    */
   #checkPreviousSeal(data, seal, where) {
     const isThere = Object.hasOwn(data, 'prev_seal')
@@ -1308,6 +1367,7 @@ class ChainWalk {
     )
   }
 
+  /** Counts the entries behind the last seal, and checks their numbers and their form. */
   async #countWaiting() {
     const { findings, reader } = this
     let due = this.previous === null ? 1 : this.previous.to_id + 1
@@ -1352,6 +1412,7 @@ class ChainWalk {
     return reasons
   }
 
+  /** What is remembered of all entries up to here. */
   #whatFollowsFromEntries() {
     const { owed, isChained: chained, isLogged: logged, unreadable, log } = this
     return {
@@ -1401,6 +1462,7 @@ class ChainWalk {
   }
 }
 
+/** Whether a value is a signed seal with this number and payload. */
 function isSameSignedSeal(shown, seq, payloadHash) {
   try {
     return shown.signed === true && shown.seq === seq && sha256Hex(sealPayload(shown)) === payloadHash
@@ -1413,7 +1475,7 @@ function checkNumber(entry, due) {
   if (entry.id !== due) throw new Refused('entry_gap', `the ledger gives entry ${entry.id} in its place`)
 }
 
-/** A value in an entry without a canonical form makes the entry malformed. */
+/** The canonical JSON of a value in an entry. Throws Refused `malformed_entry` if it has none. */
 function inCanonicalForm(value) {
   try {
     return canonicalJson(value)
@@ -1422,6 +1484,9 @@ function inCanonicalForm(value) {
   }
 }
 
+/**
+ * Adds an entry to its seal's tree and to the log. Throws Refused if it is malformed, or has another number.
+ */
 function addEntry(tree, log, entry, due) {
   checkEntry(entry)
   checkNumber(entry, due)
@@ -1431,8 +1496,7 @@ function addEntry(tree, log, entry, due) {
 }
 
 /**
- * Hands out entries by number from a source that is read forward; starts a new reading only where the numbers
- * jump.
+ * Gives entries by number from a source that is read forward; begins a new reading only if the numbers jump.
  */
 class EntryReader {
   count = 0
@@ -1446,6 +1510,7 @@ class EntryReader {
     this.#limit = limit
   }
 
+  /** The entry that comes in the place of `id`; undefined at the end. Throws Unchecked beyond the limit. */
   async take(id) {
     if (this.#iterator === null || this.#due !== id)
       this.#iterator = this.#source.entries(id)[Symbol.asyncIterator]()
@@ -1460,6 +1525,7 @@ class EntryReader {
     return value
   }
 
+  /** Begins a new reading with the next entry. */
   forget() {
     this.#iterator = null
   }
@@ -1467,6 +1533,11 @@ class EntryReader {
 
 // ——— sources: a service, a dump
 
+/**
+ * Seals and entries as a service gives them, page by page.
+ *
+ * @param save gets all that passes, if it is there
+ */
 function serviceSource(base, { save, timeoutMs }) {
   async function list(route, name, limit) {
     const url = `${base}${route}&limit=${limit}`
@@ -1508,6 +1579,7 @@ function serviceSource(base, { save, timeoutMs }) {
 /** A failure of the connection, or one that the service calls passing: worth asking again. */
 class Passing extends Error {}
 
+/** Fetches JSON, and again after a failure that may pass, twice. Throws Unchecked `unreachable`. */
 async function getJson(url, timeoutMs) {
   for (let attempt = 0; ; attempt++) {
     try {
@@ -1530,8 +1602,10 @@ function parseAnswer(url, body) {
 }
 
 /**
- * The bytes of a good answer, decompressed; null for a 404 of what is optional. A redirection is followed
- * within the origin alone.
+ * Fetches the bytes of a good answer, decompressed. A redirection is followed within the origin alone. Throws
+ * Passing or Unchecked.
+ *
+ * @returns null for status 404, if `isOptional`
  */
 async function getBody(url, timeoutMs, isOptional = false) {
   const { origin } = new URL(url)
@@ -1566,7 +1640,7 @@ function decompress(url, encoding = 'identity', body) {
   }
 }
 
-/** One member of RFC 1952 without optional fields, and nothing after it: what servers send. */
+/** Decompresses gzip of one member without optional fields (RFC 1952), as servers send it. Throws Error. */
 function gunzip(body) {
   if (body.length < 18 || body.readUInt32BE(0) !== 0x1f8b0800) throw new Error('no gzip')
   const { buffer, engine } = zlib.inflateRawSync(body.subarray(10), {
@@ -1583,7 +1657,10 @@ const agents = {
   'https:': new https.Agent({ keepAlive: true }),
 }
 
-/** One request and its whole answer, within one deadline and one size. */
+/**
+ * Makes one request and reads its whole answer, within a deadline and a size. Rejects with Passing or
+ * Unchecked.
+ */
 function getOnce(url, timeoutMs) {
   const { protocol } = new URL(url)
   const { get } = protocol === 'https:' ? https : http
@@ -1622,7 +1699,7 @@ function getOnce(url, timeoutMs) {
   })
 }
 
-/** A dump as --save writes it is read line by line; any other JSON of that shape is read as a whole. */
+/** The source of a dump as --save writes it, which is read line by line; null for any other file. */
 async function dumpSource(file) {
   return (await hasDumpLines(file)) ? linesSource(file) : null
 }
@@ -1658,7 +1735,7 @@ function linesSource(file) {
   )
 }
 
-/** Lines end in LF alone, the last one with or without it. */
+/** The lines of a file as bytes; they end in LF, the last one with or without it. */
 async function* readLines(file) {
   let rest = []
   for await (const part of createReadStream(file)) {
@@ -1674,6 +1751,7 @@ async function* readLines(file) {
   if (last.length > 0) yield last
 }
 
+/** A source of lists that functions give. */
 function listSource(seals, entries) {
   return {
     async *seals() {
@@ -1702,7 +1780,7 @@ function parseFile(file, parse) {
   }
 }
 
-/** Writes what passes through as a dump; seals are held back until the entries are complete. */
+/** Opens a file to write a dump into, entry by entry; seals are held back until the entries are complete. */
 async function openSave(file) {
   const handle = await open(file, 'w')
   const seals = []
@@ -1732,13 +1810,14 @@ async function openSave(file) {
   }
 }
 
+/** A value on one line: in canonical form if it has one, else as JSON; `null` if it can't be written. */
 function dumpLine(value) {
   try {
     return canonicalJson(value)
   } catch (error) {
     if (!(error instanceof Refused)) throw error
   }
-  // It is refused where it is checked, and kept as evidence, where it can be written again.
+  // The check refuses it; it is kept as evidence if it can be written.
   try {
     return JSON.stringify(value)
   } catch (error) {
@@ -1750,7 +1829,10 @@ function dumpLine(value) {
 // ——— a receipt
 
 /**
+ * Verifies a receipt.
+ *
  * @param known {pinned, remembered, now}: keys, what is remembered of the service or null, and Unix seconds
+ * @returns {report, findings, keys, support}
  */
 function verifyReceipt(receipt, known) {
   const findings = new Findings()
@@ -1826,7 +1908,11 @@ function verifyReceipt(receipt, known) {
   return { report, findings, keys, support }
 }
 
-/** @returns whether the entry is under its seal */
+/**
+ * Checks an entry's proof and its seal; adds what does not hold to the findings.
+ *
+ * @returns whether the proof holds
+ */
 function checkSealedItem(item, seals, keys, known, findings, report) {
   const { entry, leaf, index, path, seal, seq } = item
   const where = `entry ${entry.id}`
@@ -1857,7 +1943,10 @@ function checkSealedItem(item, seals, keys, known, findings, report) {
   return isGood
 }
 
-/** The entry's place in the log over all entries, under a checkpoint that a known key has signed. */
+/**
+ * Checks an entry's place in the log over all entries, under a checkpoint that a known key has signed, and
+ * adds the checkpoint to `checkpoints`. Throws Refused.
+ */
 function checkLogProof({ entry, leaf, seal, tlog_proof: text }, keys, checkpoints) {
   const { index, path, checkpoint: note } = readLogProof(text)
   const checkpoint = readCheckpoint(note, 'wrong_checkpoint')
@@ -1885,10 +1974,11 @@ function seenLog(remembered) {
 }
 
 /**
- * Whether a signed log goes on from the one that was seen, or leads to it.
+ * Compares a signed log with the one that was seen: the larger must continue the smaller. Throws Refused
+ * `log_rewritten` if they contradict each other.
  *
  * @param proof between the two, as readConsistency() gives it; null if there is none at hand
- * @returns `same`, `consistent`, or `not_checked`; throws if they contradict each other
+ * @returns `same`, `consistent`, or `not_checked` without a proof
  */
 function connectLogs(seen, shown, proof) {
   const [from, to] = seen.size <= shown.size ? [seen, shown] : [shown, seen]
@@ -1903,7 +1993,11 @@ function connectLogs(seen, shown, proof) {
 const NO_SUPPORT = { checkpoints: [], isWhole: false, seenSize: null }
 const isConnected = (log) => ['same', 'consistent'].includes(log?.connected)
 
-/** The receipt's newest checkpoint, and how it stands to what was seen; null without one. */
+/**
+ * Compares a receipt's newest checkpoint with the log that was seen.
+ *
+ * @returns both for the report; null without one
+ */
 function connectReceipt(checkpoints, { remembered, consistency = null }, keys, findings) {
   const shown = checkpoints.get(Math.max(...checkpoints.keys()))
   if (shown === undefined) return null
@@ -1916,7 +2010,10 @@ function connectReceipt(checkpoints, { remembered, consistency = null }, keys, f
   return { origin, size, root, connected, note }
 }
 
-/** A seal that was seen before, in the chain of the same service, must be the same in a receipt. */
+/**
+ * Checks that a seal in a receipt has the payload that it had when it was seen in the chain of the same
+ * service.
+ */
 function compareWithSeen(seal, payload, keys, { pinned, remembered }, findings) {
   const isOfService = seal.signed ? remembered?.pubkeys.includes(seal.pubkey) : pinned.length === 0
   if (remembered === null || !isOfService || seal.seq < 1 || seal.seq > remembered.seq) return
@@ -1945,6 +2042,7 @@ function receiptNotBinding({ report, keys }) {
   return reasons
 }
 
+/** Throws Refused unless `leaf` is the entry's hash. */
 function checkLeaf(entry, leaf) {
   let own
   try {
@@ -1955,6 +2053,7 @@ function checkLeaf(entry, leaf) {
   if (leaf !== own) throw new Refused('wrong_leaf', `the entry's leaf is ${own}, not ${show(leaf)}`)
 }
 
+/** Checks what the seals of a receipt say about each other. */
 function checkReceiptSeals(seals, findings) {
   const inOrder = [...seals.values()].map(({ seal }) => seal).sort((a, b) => a.seq - b.seq)
   for (const [position, seal] of inOrder.entries()) {
@@ -1970,7 +2069,11 @@ function checkReceiptSeals(seals, findings) {
   }
 }
 
-/** @returns whose key signed what is opened, as authorAt(); null if nobody's */
+/**
+ * Checks that an opening gives the commitment in its entry, and its author's signature. Throws Refused.
+ *
+ * @returns whose key signed what is opened, as authorAt(); null if nobody's
+ */
 function checkOpening(opening, record, entries) {
   const wrong = (sentence) => new Refused('wrong_opening', sentence)
   if (
@@ -2019,6 +2122,7 @@ const isSignedChange = (entry) => isKeyChange(entry) && Object.hasOwn(entry.data
 /** A change of a key carries the whole signature, by the author key that stood before it. */
 const checkKeyChange = (entry) => checkAuthor(entry, entry.data.author, {})
 
+/** Checks the author's signature that comes with an opening. Throws Refused. @returns as checkOpening() */
 function checkOpenedAuthor(opening, entry) {
   const { kind, data } = entry
   if (AUTHORED.get(kind)?.opening !== opening.field) return null
@@ -2041,7 +2145,11 @@ function checkOpenedAuthor(opening, entry) {
   return authorAt(entry)
 }
 
-/** @param opened what the entry's commitment stands for */
+/**
+ * Checks an author's signature over what an entry says. Throws Refused `wrong_author`.
+ *
+ * @param opened the content that the entry has a commitment to
+ */
 function checkAuthor({ kind, data }, author, opened) {
   const wrong = (sentence) => new Refused('wrong_author', sentence)
   const isWellFormed =
@@ -2128,7 +2236,10 @@ const kindsOf = (id) => RECORD_KINDS.get(id.split('_', 1)[0])
 
 const KNOWN_KINDS = new Set([...RECORD_KINDS.values()].flatMap(({ kinds }) => [...kinds.keys()]))
 
-/** A kind that is in no row of the table is newer than it: then the id must be some string in the data. */
+/**
+ * Whether an entry belongs to the record of this id. A kind that is in no row of the table is newer than it:
+ * then the id must be some string in the data.
+ */
 function isOfRecord({ kind, data }, id) {
   const fields = kindsOf(id)?.kinds.get(kind)
   if (fields === undefined) return !KNOWN_KINDS.has(kind) && names(data, id)
@@ -2136,7 +2247,10 @@ function isOfRecord({ kind, data }, id) {
   return field !== undefined && data[field] === id
 }
 
-/** A record that was never made must not be proven by what others say of it. */
+/**
+ * Throws Refused unless the entry that makes the record is among these: a record that was never made must not
+ * be proven by what others say of it.
+ */
 function checkMaking(id, entries) {
   const madeBy = kindsOf(id)?.madeBy
   if (madeBy !== undefined && ![...entries.values()].some(({ kind }) => kind === madeBy))
@@ -2221,7 +2335,7 @@ function checkCanonicalCase({ json, canonical, sha256 }) {
 
 // ——— evidence: two seals of one number that a key has signed
 
-/** Written when a contradiction is found; anybody can check it without trusting the finder. */
+/** Writes a proof of a contradiction into a new file, which anybody can check. @returns its path */
 async function writeEvidence(folder, found) {
   const text = JSON.stringify(found, null, 2) + '\n'
   const { found_at: now } = found
@@ -2237,7 +2351,7 @@ async function writeEvidence(folder, found) {
   }
 }
 
-/** Whether the two sides prove a fork; no finding means that they do. */
+/** Checks that two seals prove a fork: no finding means that they do. */
 function verifyEvidence(evidence, { pinned, remembered }) {
   const findings = new Findings()
   const keys = new Keys(pinned, remembered)
@@ -2262,8 +2376,8 @@ function verifyEvidence(evidence, { pinned, remembered }) {
 }
 
 /**
- * Whether no log has both: two roots of one size, or a larger one that begins with another root of the
- * smaller size.
+ * Whether two logs contradict each other: they have one size and two roots, or the proof shows that the
+ * larger begins with another log of the smaller's size.
  */
 function isContradiction(from, to, consistency) {
   if (from.size === to.size) return from.root !== to.root
@@ -2276,7 +2390,7 @@ function isContradiction(from, to, consistency) {
   )
 }
 
-/** Whether two signed checkpoints prove that the log lied; no finding means that they do. */
+/** Checks that two signed checkpoints prove a fork of the log: no finding means that they do. */
 function verifyLogEvidence({ pubkey, notes, consistency }, { pinned, remembered }) {
   const findings = new Findings()
   const keys = new Keys(pinned, remembered)
@@ -2343,6 +2457,7 @@ const OPTIONAL_FORMS = {
 
 const countBits = (size) => size.toString(2).replaceAll('0', '').length
 
+/** Whether a value has the form of what is remembered of a service. */
 function isMemory(memory) {
   const isHead =
     isObject(memory) &&
@@ -2363,6 +2478,7 @@ function isMemory(memory) {
   return isWellFormed && Buffer.from(memory.seals, 'base64').length === memory.seq * RECORD_BYTES
 }
 
+/** Reads the state file; an empty state if there is none. Throws Unchecked for anything else. */
 async function readState(file) {
   let bytes
   try {
@@ -2402,7 +2518,9 @@ async function changeState(file, change) {
   }
 }
 
-/** It is held for milliseconds: one that is much older is of a process that was killed. */
+/**
+ * Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed.
+ */
 async function takeLock(lock) {
   for (;;) {
     try {
@@ -2422,8 +2540,8 @@ async function takeLock(lock) {
 }
 
 /**
- * What this check found takes its place in the state, unless another one saw more meanwhile. The two must not
- * differ.
+ * Puts what a check found into the state, unless another check saw more meanwhile. If the two saw different
+ * histories, that is a finding instead.
  */
 function remember(state, base, memory, { remembered, keys, findings }) {
   const other = state[base]
@@ -2452,6 +2570,7 @@ function remember(state, base, memory, { remembered, keys, findings }) {
 
 // ——— the command
 
+/** Parses the arguments and checks what they name. @returns the result. Throws Unchecked */
 async function main(args, { progress, receipt, note, consistency }) {
   const { target, options } = readArguments(args)
   options.policy =
@@ -2467,7 +2586,7 @@ async function main(args, { progress, receipt, note, consistency }) {
   return checkFile(target, options, progress)
 }
 
-/** A file's text; a policy that isn't UTF-8 is none. */
+/** A file's text. Throws Unchecked if it isn't UTF-8. */
 const readText = async (file) => {
   try {
     return utf8.decode(await readFile(file))
@@ -2539,7 +2658,7 @@ function readExpected(given) {
 const BASE_URL = /^(https?):\/\/([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?((?:\/[A-Za-z0-9._~-]+)*)\/*$/
 const DEFAULT_PORTS = { http: '80', https: '443' }
 
-/** `https://Host:443/` and `https://host/api/v1` are one service, remembered once. */
+/** The one form of a service's URL: `https://Host:443/` and `https://host/api/v1` become `https://host`. */
 function normalizeBase(target) {
   // Scheme and host, up to the third slash, may be in capitals.
   const parts = target.split('/').map((part, place) => (place < 3 ? part.toLowerCase() : part))
@@ -2553,6 +2672,7 @@ function normalizeBase(target) {
 
 const DEFAULT_MAX_AGE_SECONDS = 1_800 // three intervals of ten minutes
 
+/** Checks the chain of a service, and remembers what was found. */
 async function checkService(base, options, progress) {
   const state = await readState(options.state)
   const remembered = state[base] ?? null
@@ -2588,13 +2708,21 @@ async function checkService(base, options, progress) {
   })
 }
 
-/** A chain that reaches what was seen of it before is, up to there, what it was. */
+/**
+ * What a chain's verdict can rest on besides the key: its checkpoint, and what was seen before, if it reaches
+ * that.
+ */
 function chainSupport({ shown = [], remembered, seq }) {
   const hasSeen = remembered !== null && remembered.seq <= seq
   return { checkpoints: shown, isWhole: true, seenSize: hasSeen ? (remembered.head?.to_id ?? null) : null }
 }
 
-/** The newest signed checkpoint must be of a known key, and agree with the log that the entries give. */
+/**
+ * Fetches the newest checkpoint and checks that a known key has signed it, and that it agrees with the log
+ * that the entries give.
+ *
+ * @returns it for the report; null if there is none, or it isn't signed
+ */
 async function checkCheckpoint(base, walk, { timeoutMs }) {
   const body = await getBody(`${base}/api/v1/checkpoint`, timeoutMs, true)
   if (body === null) return null // a service of an older version
@@ -2625,7 +2753,7 @@ async function checkCheckpoint(base, walk, { timeoutMs }) {
   return { origin: shown.origin, size: shown.size, root: shown.root }
 }
 
-/** What other readers were shown, and was beyond what was seen here. */
+/** Compares the remembered checkpoints of other readers with the log, now that it is long enough. */
 async function compareHeard(base, walk, own, timeoutMs) {
   walk.heard = []
   for (const note of walk.remembered?.heard ?? []) {
@@ -2640,7 +2768,7 @@ async function compareHeard(base, walk, own, timeoutMs) {
   }
 }
 
-/** The path between two logs, the smaller first, as the service gives it. */
+/** Fetches the consistency proof between two logs, as readConsistency() gives it. */
 async function getConsistency(base, one, other, timeoutMs) {
   const [from, to] = [Math.min(one.size, other.size), Math.max(one.size, other.size)]
   return readConsistency(await getJson(`${base}/api/v1/ledger/consistency?from=${from}&to=${to}`, timeoutMs))
@@ -2676,6 +2804,7 @@ function chainReport(target, walk) {
   }
 }
 
+/** Checks a dump or a receipt in a file. */
 async function checkFile(file, options, progress) {
   const lines = await fromFile(() => dumpSource(file))
   const content = lines === null ? await readJsonFile(file) : null
@@ -2717,6 +2846,7 @@ async function checkFile(file, options, progress) {
   )
 }
 
+/** Checks a receipt; remembers its checkpoint if that goes on from what was seen. */
 async function checkOneReceipt(receipt, target, options, proof) {
   const now = nowSeconds()
   const keys = Array.isArray(receipt.entries) ? receipt.entries.map((item) => item?.seal?.pubkey) : []
@@ -2745,8 +2875,7 @@ async function checkOneReceipt(receipt, target, options, proof) {
 }
 
 /**
- * The proof between two logs, from the file that the arguments name or from whoever runs this; null if there
- * is none.
+ * The proof between two logs, from the file that the options name or else by `ask`; null if there is none.
  */
 async function proofBetween(seen, shown, { consistency: file }, ask) {
   if (file !== undefined) return readConsistency(await readJsonFile(file))
@@ -2755,7 +2884,7 @@ async function proofBetween(seen, shown, { consistency: file }, ask) {
   return answer === undefined ? null : readConsistency(answer)
 }
 
-/** The largest that a receipt brings, or null; nothing in it is checked yet. */
+/** The checkpoint of the largest size in a receipt of which nothing is checked yet; null if there is none. */
 function newestCheckpoint({ entries }) {
   let newest = null
   for (const item of Array.isArray(entries) ? entries : []) {
@@ -2810,7 +2939,9 @@ async function checkNote(note, target, options, ask) {
   })
 }
 
-/** A checkpoint beyond what was seen is compared as soon as the log is that long. */
+/**
+ * Remembers another reader's checkpoint beyond what was seen, to be compared as soon as the log is that long.
+ */
 function hearNote(state, base, { note }) {
   const memory = state[base]
   if (memory?.log === undefined) return
@@ -2818,15 +2949,15 @@ function hearNote(state, base, { note }) {
   if (!heard.includes(note)) memory.heard = [...heard, note].slice(-MAX_HEARD)
 }
 
-/** A light check remembers the newest checkpoint, so that the next one starts from it. */
+/** Remembers a checkpoint that was verified by proofs, if it is newer than what was seen. */
 function rememberCheckpoint(state, base, { size, note }) {
   const memory = state[base]
   if (memory !== undefined && size > (seenLog(memory)?.size ?? Infinity)) memory.checkpoint = note
 }
 
 /**
- * A file doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed
- * it.
+ * What is remembered of the service that a file is from, which the file doesn't say: the named service's,
+ * else that of the only one, else of the one whose key signed it; null if none.
  */
 function findService(state, keys, base) {
   if (base !== undefined) return state[base] ?? null
@@ -2835,11 +2966,13 @@ function findService(state, keys, base) {
   return services.find(({ pubkeys }) => keys.some((key) => pubkeys.includes(key))) ?? null
 }
 
+/** The key of the first signed seal. */
 async function findFirstKey(source) {
   for await (const seal of source.seals(0)) if (seal?.signed === true) return seal.pubkey
   return undefined
 }
 
+/** Checks a file that is to prove that one key signed two histories. */
 async function checkEvidence(file, options) {
   const evidence = await readJsonFile(file)
   const isLog =
@@ -2870,7 +3003,7 @@ async function checkEvidence(file, options) {
   )
 }
 
-/** A file that can't be read is a wrong argument. */
+/** Runs something that reads a file. Throws Unchecked `usage` if the file can't be read. */
 async function fromFile(read) {
   try {
     return await read()
@@ -2879,7 +3012,10 @@ async function fromFile(read) {
   }
 }
 
-/** The verdict, and the two sides of a contradiction beside the state file. */
+/**
+ * Makes the result from the findings and the reasons why nothing binds. Writes the two sides of a
+ * contradiction, if one was found, beside the state file.
+ */
 async function conclude(report, { findings, keys }, ownReasons, place = {}) {
   const judged = place.support && judgeSupport(place.options.policy, place.support, keys.trust)
   const reasons = [...ownReasons, ...(judged?.reasons ?? [])]
@@ -2905,7 +3041,7 @@ async function conclude(report, { findings, keys }, ownReasons, place = {}) {
   }
 }
 
-/** A file holds a vector, or a list of them. */
+/** Runs the vectors in files, each of which holds one or a list. */
 async function checkVectors(files) {
   const results = []
   for (const file of files) {
@@ -2930,6 +3066,7 @@ function progressOnStderr() {
   }
 }
 
+/** A result as lines for people. */
 function toLines(result) {
   if (result.kind === 'vectors')
     return result.results.map(
@@ -3045,9 +3182,9 @@ function verdictLine({ verdict, kind, resumed_at: resumedAt, findings_total: tot
 }
 
 /**
- * What is remembered of a service: its keys, whether its closing entries state log and keys, and the newest
- * log that was verified, with its signed checkpoint where one was. Undefined before the first check of
- * everything.
+ * Reads what is remembered of a service: its keys, whether its closing entries state log and keys, and the
+ * newest log that was verified, with its signed checkpoint if there was one. Undefined before the first check
+ * of everything.
  */
 export async function recall(stateFile, service) {
   const memory = (await readState(stateFile))[service]

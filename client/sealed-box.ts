@@ -82,9 +82,12 @@ type Parties = {
   purpose: Purpose | undefined
 }
 
-/** Which form a text claims to be: 1 says nothing of what the box is for. Undefined if it is neither. */
+/**
+ * Which form of box a text claims to be, by its prefix; undefined if neither. Form 1 doesn't name a purpose.
+ */
 export function formOf(box: string): 1 | 2 | undefined {
-  return box.startsWith(FORMS[1].prefix) ? 1 : box.startsWith(FORMS[2].prefix) ? 2 : undefined
+  if (box.startsWith(FORMS[1].prefix)) return 1
+  return box.startsWith(FORMS[2].prefix) ? 2 : undefined
 }
 
 /**
@@ -99,7 +102,8 @@ export function newDmKeyPair(): { secretKey: string; publicKey: string } {
 /**
  * Encrypts a message so that only the recipient reads it and knows that the holder of the sender's key wrote
  * it.
- * @param purpose what the box is for; the first form, which names none, is read and never written
+ *
+ * @param purpose what the box is for; the first form, which names none, is opened but never made
  * @param note a signed checkpoint that goes with it, at most 1,024 bytes; it is left out if the largest box
  *   has no room for it
  * @param plaintext at most {@link MAX_PLAINTEXT_BYTES} bytes; a string is sent as UTF-8
@@ -107,7 +111,7 @@ export function newDmKeyPair(): { secretKey: string; publicKey: string } {
  *   Only test vectors have a reason to replace it.
  * @returns the text for the `box` field of `POST /dm`, 444 to 65,536 ASCII characters. The sender can't open
  *   it again.
- * @throws SealedBoxError `too_long`, `bad_key`; Error when an argument has the wrong form
+ * @throws SealedBoxError `too_long`, `bad_key`; Error if an argument has the wrong form
  * Source: sealed-box.md; after the authenticated mode of RFC 9180, section 4.1.
  */
 export function sealBox({
@@ -167,14 +171,15 @@ export function sealBox({
 }
 
 /**
- * Opens a box of {@link sealBox}, of either form. The first form is opened whatever the purpose, since it
- * names none: {@link formOf} tells.
+ * Opens a box of either form. A box of the first form opens whatever the purpose, since it names none;
+ * {@link formOf} tells the form.
+ *
  * @param purpose what the box was handed over as; without it only the first form is opened
  * @param senderId, senderPublicKey who is said to have sent it: `from` of the message, and the `dm_key` on
  *   that agent's card
  * @returns the message's bytes, exactly as sealed
  * @throws SealedBoxError `not_a_box`, `unknown_version`, `cannot_open`, `bad_padding`, `too_long`, `bad_key`;
- *   Error when an argument other than the box has the wrong form
+ *   Error if an argument other than the box has the wrong form
  * Source: sealed-box.md; after the authenticated mode of RFC 9180, section 4.1.
  */
 export function openBox(options: Parameters<typeof openBoxWithNote>[0]): Uint8Array {
@@ -182,7 +187,8 @@ export function openBox(options: Parameters<typeof openBoxWithNote>[0]): Uint8Ar
 }
 
 /**
- * The same, with the signed checkpoint that came with the message, if one did. It is the sender's word.
+ * As openBox(), but gives also the checkpoint that the sender put into the box, if one is in it. Whoever uses
+ * it must verify its signature.
  *
  * @throws as openBox()
  */
@@ -233,6 +239,7 @@ export function openBoxWithNote({
   return unpad(decrypt(key, nonce, header, bytes.subarray(HEADER_BYTES)), form)
 }
 
+/** @throws SealedBoxError `cannot_open` if the ciphertext or the header isn't authentic */
 function decrypt(key: Uint8Array, nonce: Uint8Array, header: Uint8Array, ciphertext: Uint8Array): Uint8Array {
   try {
     return xchacha20poly1305(key, nonce, header).decrypt(ciphertext)
@@ -245,6 +252,11 @@ function decrypt(key: Uint8Array, nonce: Uint8Array, header: Uint8Array, ciphert
   }
 }
 
+/**
+ * The shared secret of X25519, 32 bytes.
+ *
+ * @throws SealedBoxError with this code and message for a public key of low order
+ */
 function agree(
   secretKey: Uint8Array,
   publicKey: Uint8Array,
@@ -258,6 +270,10 @@ function agree(
   }
 }
 
+/**
+ * Derives by HKDF-SHA-256 the key that encrypts the message and the key that makes the nonce, 32 bytes each.
+ * All that both sides must agree on goes into the derivation.
+ */
 function deriveKeys(
   ephemeralShared: Uint8Array,
   staticShared: Uint8Array,
@@ -277,13 +293,17 @@ function deriveKeys(
   return { key: okm.subarray(0, KEY_BYTES), nonceKey: okm.subarray(KEY_BYTES) }
 }
 
-/** Nothing in the first form; 01 00 for a message; 02, a length and the order's id for a delivery. */
+/**
+ * The purpose as bytes: none for the first form; 01 00 for a message; 02, a length and the order's id for a
+ * delivery.
+ */
 function encodePurpose(purpose: Purpose | undefined): Uint8Array {
   if (purpose === undefined) return new Uint8Array()
   if (purpose.kind === 'message') return Uint8Array.of(1, 0)
   return concatBytes(Uint8Array.of(2), prefixLength('orderId', purpose.orderId))
 }
 
+/** An id in UTF-8 behind one byte with its length. @throws Error unless it has 1 to 255 bytes */
 function prefixLength(name: string, id: string): Uint8Array {
   if (typeof id !== 'string' || !id.isWellFormed())
     throw new Error(`"${name}" expected a well-formed string, got ${typeof id}`)
@@ -294,6 +314,12 @@ function prefixLength(name: string, id: string): Uint8Array {
   return concatBytes(Uint8Array.of(bytes.length), bytes)
 }
 
+/**
+ * Lays out the plaintext of a box: the message's length, the message, the note if it fits, and zeros up to
+ * the next size class, so that a box tells little of its message's length.
+ *
+ * @throws SealedBoxError `too_long`
+ */
 function pad(message: Uint8Array, note?: Uint8Array): Uint8Array {
   const sizeFor = (bytes: number) => SIZE_CLASSES.find((sizeClass) => sizeClass >= LENGTH_BYTES + bytes)
   const noteSize =
@@ -319,6 +345,7 @@ function pad(message: Uint8Array, note?: Uint8Array): Uint8Array {
   return padded
 }
 
+/** Reads what pad() laid out. @throws SealedBoxError `bad_padding` */
 function unpad(padded: Uint8Array, form: 1 | 2): { message: Uint8Array; note?: string } {
   const view = new DataView(padded.buffer, padded.byteOffset, padded.byteLength)
   const length = view.getUint16(0)
@@ -343,6 +370,12 @@ function unpad(padded: Uint8Array, form: 1 | 2): { message: Uint8Array; note?: s
     : { message }
 }
 
+/**
+ * Decodes a box's text.
+ *
+ * @param newest the newest form that may be opened
+ * @throws SealedBoxError `not_a_box`, `unknown_version`, `too_long`
+ */
 function decodeBox(box: string, newest: 1 | 2): { form: 1 | 2; bytes: Uint8Array } {
   if (typeof box !== 'string') throw new SealedBoxError('not_a_box', `a box is text, got ${typeof box}`)
   if (box.length > MAX_BOX_CHARACTERS) {
@@ -377,12 +410,14 @@ function decodeBox(box: string, newest: 1 | 2): { form: 1 | 2; bytes: Uint8Array
   return { form, bytes }
 }
 
+/** The plaintext as bytes, a string in UTF-8. @throws Error for anything else, and for lone surrogates */
 function readPlaintext(plaintext: Uint8Array | string): Uint8Array {
   if (plaintext instanceof Uint8Array) return plaintext
   if (typeof plaintext === 'string' && plaintext.isWellFormed()) return utf8ToBytes(plaintext)
   throw new Error('"plaintext" expected bytes or a well-formed string (no lone surrogates)')
 }
 
+/** A key as 32 bytes. @throws Error for another form; it doesn't quote the key */
 function readKey(name: string, key: DmKey): Uint8Array {
   if (typeof key === 'string') {
     // The value is left out of the sentence: it may be a secret.
@@ -399,8 +434,10 @@ function readKey(name: string, key: DmKey): Uint8Array {
 }
 
 /**
- * The derivation binds a key's bytes, so a second spelling of the same point would make boxes that nobody can
- * open.
+ * A public key as 32 bytes, which must be canonical: they go into the derivation, so another encoding of the
+ * same point would make boxes that nobody can open.
+ *
+ * @throws SealedBoxError `bad_key`; Error for another form
  */
 function readPublicKey(name: string, key: DmKey): Uint8Array {
   const bytes = readKey(name, key)
@@ -410,6 +447,7 @@ function readPublicKey(name: string, key: DmKey): Uint8Array {
   return bytes
 }
 
+/** Calls `random` for so many bytes, and copies them. @throws Error if it gives something else */
 function readRandom(random: (length: number) => Uint8Array, length: number): Uint8Array {
   const bytes = random(length)
   if (!(bytes instanceof Uint8Array) || bytes.length !== length)

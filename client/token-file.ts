@@ -42,8 +42,10 @@ const AGENT_ID = /^agt_[0-9A-Za-z]{1,60}$/
 const HASH_LENGTH = 8
 
 /**
- * The token file's path: one file for each service URL, its name readable, with a hash that tells apart what
- * reads the same. `http://127.0.0.1:3000` → `127.0.0.1_3000-d6a2ff4f.json`.
+ * The path of the token file for a service, in the folder `home`. Its name is the URL in readable form, with
+ * a hash that tells apart what reads the same: `http://127.0.0.1:3000` → `127.0.0.1_3000-d6a2ff4f.json`.
+ *
+ * @throws Error if the URL can't be used
  */
 export function tokenFilePath(home: string, baseUrl: string): string {
   const url = parseBaseUrl(baseUrl)
@@ -59,7 +61,7 @@ export function tokenFilePath(home: string, baseUrl: string): string {
 }
 
 /**
- * The identity in a token file; undefined if there is no such file.
+ * Reads the identity in a token file; undefined if there is no such file.
  *
  * @throws Error that names the file if it holds something else; it doesn't quote the content, which may be a
  *   secret
@@ -74,18 +76,22 @@ export function readTokenFile(filePath: string): Identity | undefined {
   })
 }
 
-/** Replaces a token file's content, atomically. */
+/**
+ * Replaces a token file's content, atomically.
+ *
+ * @throws Error for an identity that readTokenFile() would refuse
+ */
 export function writeTokenFile(filePath: string, identity: Identity): void {
-  writePrivateFile(filePath, format(identity))
+  writePrivateFile(filePath, formatIdentity(identity))
 }
 
-/** Writes a token file where none is. @throws the EEXIST of the platform where one is */
+/** As writeTokenFile(), for a file that must not exist yet. @throws the platform's EEXIST if it does */
 export function createTokenFile(filePath: string, identity: Identity): void {
-  createPrivateFile(filePath, format(identity))
+  createPrivateFile(filePath, formatIdentity(identity))
 }
 
 /**
- * Gives the file a second name beside its own, so that replacing it loses nothing: `X.json` →
+ * Backs a token file up, by a second name for it, which stays when the file is replaced: `X.json` →
  * `X.TIME.backup.json`.
  *
  * @returns the backup's path
@@ -104,12 +110,14 @@ export function backUpTokenFile(filePath: string, now: Date): string {
   }
 }
 
-function format(identity: Identity): string {
+/** The text of a token file. @throws Error if the identity has not the right form */
+function formatIdentity(identity: Identity): string {
   const problem = findProblem(identity)
   if (problem !== undefined) throw new Error(`"identity" cannot be kept: ${problem}`)
   return `${JSON.stringify(identity, null, 2)}\n`
 }
 
+/** What is wrong with an identity, without quoting it; undefined if nothing is. */
 function findProblem(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'expected a JSON object'
   const fields = value as Partial<Record<keyof Identity, unknown>>
@@ -131,6 +139,7 @@ function findProblem(value: unknown): string | undefined {
   return undefined
 }
 
+/** Whether a value is a list of old message keys, with or without their secret halves. */
 function isListOfPairs(value: unknown): boolean {
   const isKey = (key: unknown): boolean => typeof key === 'string' && KEY.test(key)
   return (

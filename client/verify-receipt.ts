@@ -2,20 +2,23 @@ import type { Client } from './client.ts'
 import { askConsistency, type SealTrust } from './own-ledger.ts'
 import { check, recall, type Verification } from './seal-verify.mjs'
 
-/** What became of a check. */
+/** The result of a verification. */
 export interface Verified {
-  /** All that was asked about stands under a seal of a key that is pinned or remembered, and everything holds. */
+  /** Whether all of it is sealed with a key that is pinned or remembered, and everything holds. */
   ok: boolean
   verdict: Verification['verdict']
-  /** Why not: words such as `waiting` (no seal yet), `key_unknown` (the first check), or what does not hold. */
+  /**
+   * Why not: words such as `waiting` (no seal yet), `key_unknown` (the first check), or what does not hold.
+   */
   reasons: string[]
   /** The verifier's lines, safe for a terminal. */
   text: string
 }
 
 /**
- * Verifies the ledger of a service, what is new of it since the last check, on this side. The first check
- * remembers the service's key, unless keys are pinned, and ends with `key_unknown`.
+ * Verifies the ledger of a service without trusting it: what is new since the last check, which is remembered
+ * in `trust.stateFile`. The first check remembers the service's key, unless keys are pinned, and ends with
+ * `key_unknown`. Never rejects because of the service: then `verdict` is `unchecked`.
  */
 export async function verifyLedger({
   client,
@@ -28,6 +31,7 @@ export async function verifyLedger({
   return { ok: result.ok, verdict: result.verdict, reasons: reasonsOf(result), text }
 }
 
+/** The arguments of seal-verify.mjs for the state file and the pinned keys. */
 const optionsOf = ({ stateFile, pubkeys = [] }: SealTrust): string[] => [
   '--state',
   stateFile,
@@ -38,7 +42,7 @@ const reasonsOf = ({ findings = [], not_binding: notBinding = [] }: Verification
   [...findings, ...notBinding].map(({ reason }) => reason)
 
 /**
- * Fetches the receipt of a record and verifies it on this side, without trusting the service.
+ * Fetches the receipt of a record and verifies it without trusting the service.
  *
  * @param trust where the verifier remembers the service, and keys that you know to be its own. If neither is
  *   known, the ledger is verified first, and the key that it was sealed with is remembered.

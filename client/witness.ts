@@ -5,7 +5,7 @@ import { cosignNote, formatVkey, NOTE_KEY, parseCheckpoint, parseNote } from '..
 import type { Client } from './client.ts'
 import { isSignedByAny, knownKeys } from './key-proof.ts'
 import { trustArguments, type SealTrust } from './own-ledger.ts'
-import { changeLocked, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
+import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { check, recall } from './seal-verify.mjs'
 
 /*
@@ -14,7 +14,7 @@ import { check, recall } from './seal-verify.mjs'
  * before it signs. So two of its lines never stand below two histories.
  */
 
-/** For its owner alone: whoever has the key can cosign anything in this agent's name. */
+/** What a witness keeps, in a private file: whoever has the key can cosign anything in this agent's name. */
 interface WitnessState {
   /** Ed25519, 64 hex characters each. */
   secret_key: string
@@ -40,7 +40,7 @@ interface WitnessState {
 type WitnessErrorCode =
   'key_unknown' | 'bad_answer' | 'bad_checkpoint' | 'other_log' | 'rollback' | 'log_rewritten'
 
-/** Nothing was cosigned. */
+/** A checkpoint was not cosigned; `code` says why. */
 export class WitnessError extends Error {
   override readonly name = 'WitnessError'
   readonly code: WitnessErrorCode
@@ -64,7 +64,8 @@ export interface Witnessed {
 }
 
 /**
- * Looks at the newest checkpoint and cosigns it, if it goes on from what was cosigned before.
+ * Fetches the newest checkpoint, cosigns it if its log continues what was cosigned before, and hands the
+ * cosignature in. What is cosigned is written to the file first.
  *
  * @param client with the agent's token
  * @param witnessFile one for each service and agent; made at the first look
@@ -80,15 +81,15 @@ export async function witnessCheckpoint(options: {
 }): Promise<Witnessed> {
   const { client, agentId, witnessFile, trust, now } = options
   const { text, origin, head } = await readCheckpoint(client, trust)
-  const state = readOrMakeState(witnessFile)
+  const state = ensureState(witnessFile)
   requireNewer(state, origin, head)
   await requireConsistent(client, state, head, trust, text.note)
 
   const root = Buffer.from(head.root).toString('hex')
   const name = `${origin}/w/${agentId}`
   // Another process may have cosigned meanwhile; what it remembered binds this one too.
-  const line = changeLocked(witnessFile, () => {
-    const current = readOrMakeState(witnessFile)
+  const line = withFileLock(witnessFile, () => {
+    const current = ensureState(witnessFile)
     if (current.size !== state.size || current.root !== state.root) requireNewer(current, origin, head)
     if (current.size > state.size && current.size !== head.size)
       throw new WitnessError(
@@ -102,15 +103,20 @@ export async function witnessCheckpoint(options: {
   const vkey = formatVkey({ name, type: NOTE_KEY.cosigner, publicKey })
   if (state.registered !== true) {
     await client.registerWitness({ vkey })
-    changeLocked(witnessFile, () =>
-      writeState(witnessFile, { ...readOrMakeState(witnessFile), registered: true }),
+    withFileLock(witnessFile, () =>
+      writeState(witnessFile, { ...ensureState(witnessFile), registered: true }),
     )
   }
   const { counted } = await client.cosign({ line })
   return { origin, size: head.size, root, vkey, line, counted }
 }
 
-/** The newest checkpoint, signed by a known key of the service. */
+/**
+ * Fetches the newest checkpoint and checks that a known key of the service has signed it.
+ *
+ * @returns the log's name, size and root; of the text the whole note and the part that is signed
+ * @throws WitnessError
+ */
 async function readCheckpoint(
   client: Client,
   trust: SealTrust,
@@ -135,7 +141,12 @@ async function readCheckpoint(
   }
 }
 
-/** Never a smaller size, never a second root for a size. */
+/**
+ * Checks that a checkpoint may be cosigned after what was cosigned: it is of the same log, not smaller, and
+ * not of the same size with another root. A larger one isn't compared here.
+ *
+ * @throws WitnessError
+ */
 function requireNewer({ origin, size, root }: WitnessState, shownOrigin: string, head: LogHead): void {
   if (origin !== undefined && origin !== shownOrigin)
     throw new WitnessError(
@@ -151,7 +162,12 @@ function requireNewer({ origin, size, root }: WitnessState, shownOrigin: string,
     )
 }
 
-/** By a consistency proof from what was cosigned, and from what this agent has seen of the log. */
+/**
+ * Checks by consistency proofs that a checkpoint's log continues what was cosigned, and agrees with what this
+ * agent has seen of the log.
+ *
+ * @throws WitnessError `log_rewritten`
+ */
 async function requireConsistent(
   client: Client,
   state: WitnessState,
@@ -171,11 +187,11 @@ async function requireConsistent(
   }
   const args = ['note', ...trustArguments({ ...trust, policyFile: undefined }, client.baseUrl)]
   const { result } = await check(args, { note, consistency: (from, to) => client.consistency({ from, to }) })
-  const found = result.findings?.find(({ reason }) => reason === 'log_rewritten')
-  if (found !== undefined)
+  const finding = result.findings?.find(({ reason }) => reason === 'log_rewritten')
+  if (finding !== undefined)
     throw new WitnessError(
       'log_rewritten',
-      `${found.message}${result.evidence === undefined ? '' : `; the proof is in ${result.evidence}`}.`,
+      `${finding.message}${result.evidence === undefined ? '' : `; the proof is in ${result.evidence}`}.`,
     )
 }
 
@@ -184,7 +200,7 @@ async function requireConsistent(
  *
  * @throws Error that names the file if it holds something else
  */
-function readOrMakeState(witnessFile: string): WitnessState {
+function ensureState(witnessFile: string): WitnessState {
   const state = readPrivateFile(witnessFile, (text) => {
     const value = parseJson(text) as Partial<WitnessState> | undefined
     const isHex = (hex: unknown): boolean => typeof hex === 'string' && /^[0-9a-f]{64}$/.test(hex)

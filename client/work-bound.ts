@@ -10,8 +10,7 @@ const GRACE_SECONDS = 60
 const MEASURED_SECONDS = 5
 
 /**
- * The work asked for would take longer than it may: whoever asks for it wants the cores busy, or is beyond
- * this machine.
+ * A service asks for proof of work that this machine can't do in time: a mistake, or meant to keep it busy.
  */
 export class WorkTooHardError extends Error {
   override readonly name = 'WorkTooHardError'
@@ -28,12 +27,21 @@ interface WorkAsked {
   threads?: number | undefined
 }
 
-/** @throws WorkTooHardError for work that no machine with so many cores does in time */
+/**
+ * Checks work before it is begun.
+ *
+ * @throws WorkTooHardError if no machine with so many cores does it in time
+ */
 export function assertPossible({ difficultyBits, count, endsAt, threads = countCores() }: WorkAsked): void {
   refuseBeyond(endsAt, (count * expectedHashes(difficultyBits)) / (threads * MAX_HASHES_PER_CORE_SECOND))
 }
 
-/** @throws WorkTooHardError if the work, at the rate measured so far, is not done in time */
+/**
+ * Checks work while it is done, as long as no share is found.
+ *
+ * @param endsAt Unix seconds
+ * @throws WorkTooHardError if it is not done in time at the rate measured so far; not in the first 5 s
+ */
 export function assertInTime(
   endsAt: number,
   { hashes, hashesPerSecond, sharesFound, secondsLeft }: MiningProgress,
@@ -42,6 +50,10 @@ export function assertInTime(
     refuseBeyond(endsAt, secondsLeft)
 }
 
+/**
+ * @throws WorkTooHardError if so many seconds are more than are left until `endsAt`; a minute is always
+ *   allowed
+ */
 function refuseBeyond(endsAt: number, secondsLeft: number): void {
   const allowed = Math.max(GRACE_SECONDS, endsAt - Date.now() / 1000)
   if (secondsLeft <= allowed) return
@@ -50,11 +62,9 @@ function refuseBeyond(endsAt: number, secondsLeft: number): void {
   )
 }
 
+/** A time for people, in seconds or hours. */
 function formatDuration(seconds: number): string {
   const hours = seconds / 3600
-  return hours > 1e6
-    ? 'more than a million hours'
-    : hours >= 1
-      ? `${hours.toFixed(1)} hours`
-      : `${Math.ceil(seconds)} s`
+  if (hours > 1e6) return 'more than a million hours'
+  return hours >= 1 ? `${hours.toFixed(1)} hours` : `${Math.ceil(seconds)} s`
 }

@@ -35,20 +35,22 @@ interface Operation {
   requestBody?: { content: { 'application/json': { schema: Schema } } }
 }
 
-/** Every named type: the document's own, and the body of each operation. */
+/**
+ * Every type to be declared, with its name: the document's own, and as `…Body` the body of each operation.
+ */
 function namedSchemas({ components, paths }: Document): [name: string, schema: Schema][] {
-  const bodies = Object.values(paths).flatMap((item) =>
-    Object.values(item).flatMap(({ operationId: id, requestBody: body }): [string, Schema][] =>
-      body === undefined ? [] : [[`${capitalize(id)}Body`, body.content['application/json'].schema]],
-    ),
-  )
-  const { JsonValue: _any, ...schemas } = components.schemas
-  return [
-    ...Object.entries(schemas).map(([name, schema]): [string, Schema] => [name, withoutOk(name, schema)]),
-    ...bodies,
-  ]
+  const named: [string, Schema][] = []
+  for (const [name, schema] of Object.entries(components.schemas))
+    // Both files declare JsonValue by hand.
+    if (name !== 'JsonValue') named.push([name, withoutOk(name, schema)])
+  for (const operation of Object.values(paths).flatMap((item) => Object.values(item))) {
+    const schema = operation.requestBody?.content['application/json'].schema
+    if (schema !== undefined) named.push([`${capitalize(operation.operationId)}Body`, schema])
+  }
+  return named
 }
 
+/** The schema without the field `ok` if it is an answer's, else as it is. */
 function withoutOk(name: string, schema: Schema): Schema {
   if (!name.endsWith('Answer')) return schema
   if (schema.allOf !== undefined)
@@ -59,10 +61,12 @@ function withoutOk(name: string, schema: Schema): Schema {
 }
 
 const capitalize = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+/** `#/components/schemas/NAME` → NAME. */
 const nameIn = (ref: string): string => ref.split('/').at(-1) ?? ref
 const NOTE = 'Generated from GET /openapi.json by "npm run docs": change the service\'s schemas instead.'
 
-export async function inTypeScript(document: Document): Promise<string> {
+/** The text of client/wire.ts. */
+export async function toTypeScript(document: Document): Promise<string> {
   const types = namedSchemas(document).map(
     ([name, schema]) => `export type ${name} = ${typeOf(schema, name.endsWith('Body'))}`,
   )
@@ -75,8 +79,9 @@ ${types.join('\n')}
   return prettier.format(text, { ...(await prettier.resolveConfig(file)), filepath: file })
 }
 
+/** A schema as a TypeScript type. @param isBody whether optional fields may be undefined, too */
 function typeOf(schema: Schema, isBody: boolean): string {
-  const inner = (one: Schema): string => typeOf(one, isBody)
+  const inner = (part: Schema): string => typeOf(part, isBody)
   if (schema.$ref !== undefined) return nameIn(schema.$ref)
   if (schema.const !== undefined) return JSON.stringify(schema.const)
   if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(' | ')
@@ -89,6 +94,7 @@ function typeOf(schema: Schema, isBody: boolean): string {
   return schema.type === 'integer' ? 'number' : (schema.type ?? 'JsonValue')
 }
 
+/** An object's schema as a TypeScript type; a Record if it names no properties. */
 function objectOf(
   { properties, required = [], additionalProperties: others }: Schema,
   isBody: boolean,
@@ -104,13 +110,16 @@ function objectOf(
   return `{\n${fields.join('\n')}\n}`
 }
 
-export function inPython(document: Document): string {
+/** The text of client/python/agent_network/wire.py. */
+export function toPython(document: Document): string {
   const classes: string[] = []
   // A class must come after those that it extends.
   const named = namedSchemas(document)
   const extended = new Set(named.flatMap(([, { allOf = [] }]) => allOf.map(({ $ref = '' }) => nameIn($ref))))
-  const rank = ([name, { allOf }]: [string, Schema]): number =>
-    allOf === undefined ? 0 : extended.has(name) ? 1 : 2
+  const rank = ([name, { allOf }]: [string, Schema]): number => {
+    if (allOf === undefined) return 0
+    return extended.has(name) ? 1 : 2
+  }
   for (const [name, schema] of named.toSorted((a, b) => rank(a) - rank(b))) declare(name, schema, classes)
   return `# ${NOTE}
 from __future__ import annotations
@@ -122,9 +131,9 @@ ${classes.join('')}`
 }
 
 /**
- * Adds the class of an object to `classes`, after those that it depends on.
+ * Adds the Python declaration of a type to `classes`, after those that it depends on.
  *
- * @returns its name, for annotations
+ * @returns `name`, for annotations
  */
 function declare(name: string, schema: Schema, classes: string[]): string {
   if (schema.allOf !== undefined) {
@@ -139,28 +148,28 @@ function declare(name: string, schema: Schema, classes: string[]): string {
     classes.push(`\n\n${name} = ${annotate(name, schema, classes)}\n`)
     return name
   }
-  const fields = Object.entries(properties).map(([field, one]) => ({
+  const fields = Object.entries(properties).map(([field, fieldSchema]) => ({
     field,
-    type: annotate(`${name}${field.split('_').map(capitalize).join('')}`, one, classes),
+    type: annotate(`${name}${field.split('_').map(capitalize).join('')}`, fieldSchema, classes),
     isRequired: required.includes(field),
   }))
-  const some = fields.filter(({ isRequired }) => isRequired)
-  const others = fields.filter(({ isRequired }) => !isRequired)
+  const needed = fields.filter(({ isRequired }) => isRequired)
+  const optional = fields.filter(({ isRequired }) => !isRequired)
   // A field named like a keyword needs TypedDict's functional form.
   if (fields.some(({ field }) => PYTHON_KEYWORDS.has(field))) {
     const items = fields.map(({ field, type }) => `"${field}": ${JSON.stringify(type)}`)
     classes.push(
-      `\n\n${name} = TypedDict("${name}", {${items.join(', ')}}, total=${others.length === 0 ? 'True' : 'False'})\n`,
+      `\n\n${name} = TypedDict("${name}", {${items.join(', ')}}, total=${optional.length === 0 ? 'True' : 'False'})\n`,
     )
     return name
   }
   const body = (list: typeof fields): string =>
     list.length === 0 ? '    pass\n' : list.map(({ field, type }) => `    ${field}: ${type}\n`).join('')
-  if (others.length === 0) classes.push(`\n\nclass ${name}(TypedDict):\n${body(some)}`)
-  else if (some.length === 0) classes.push(`\n\nclass ${name}(TypedDict, total=False):\n${body(others)}`)
+  if (optional.length === 0) classes.push(`\n\nclass ${name}(TypedDict):\n${body(needed)}`)
+  else if (needed.length === 0) classes.push(`\n\nclass ${name}(TypedDict, total=False):\n${body(optional)}`)
   else
     classes.push(
-      `\n\nclass _${name}(TypedDict):\n${body(some)}\n\nclass ${name}(_${name}, total=False):\n${body(others)}`,
+      `\n\nclass _${name}(TypedDict):\n${body(needed)}\n\nclass ${name}(_${name}, total=False):\n${body(optional)}`,
     )
   return name
 }
@@ -175,6 +184,12 @@ const PYTHON_TYPES: Readonly<Record<string, string>> = {
   null: 'None',
 }
 
+/**
+ * A schema as a Python annotation. An object in it becomes a class.
+ *
+ * @param name of that class
+ * @param classes gets the class's declaration
+ */
 function annotate(name: string, schema: Schema, classes: string[]): string {
   const union = (types: string[]): string =>
     types.length === 1 ? (types[0] ?? 'Any') : `Union[${types.join(', ')}]`
@@ -183,7 +198,7 @@ function annotate(name: string, schema: Schema, classes: string[]): string {
   if (literals !== undefined)
     return `Literal[${literals.map((value) => (value === null ? 'None' : JSON.stringify(value))).join(', ')}]`
   if (schema.anyOf !== undefined && schema.properties === undefined)
-    return union(schema.anyOf.map((one, index) => annotate(`${name}${index}`, one, classes)))
+    return union(schema.anyOf.map((choice, index) => annotate(`${name}${index}`, choice, classes)))
   if (Array.isArray(schema.type))
     return union(schema.type.map((type) => annotate(name, { ...schema, type }, classes)))
   if (schema.type === 'array') return `List[${annotate(`${name}Item`, schema.items ?? {}, classes)}]`
@@ -195,8 +210,8 @@ function annotate(name: string, schema: Schema, classes: string[]): string {
   return PYTHON_TYPES[schema.type ?? ''] ?? 'Any'
 }
 
-/** The document as it is served; needs no database. */
-async function readDocument(): Promise<Document> {
+/** Makes the OpenAPI document as the service serves it. Needs no database. */
+async function makeDocument(): Promise<Document> {
   const env = {
     MONGODB_URL: 'mongodb://127.0.0.1:9/none',
     REDIS_URL: 'redis://127.0.0.1:9',
@@ -207,15 +222,15 @@ async function readDocument(): Promise<Document> {
   return describeApi(routes, 'http://127.0.0.1:3000') as unknown as Document
 }
 
-/** The generated files, relative to the project's root, and what makes each. */
+/** The generated files, relative to the project's root, and the function that gives each one's text. */
 export const TYPE_FILES = {
-  'client/wire.ts': inTypeScript,
-  'client/python/agent_network/wire.py': inPython,
+  'client/wire.ts': toTypeScript,
+  'client/python/agent_network/wire.py': toPython,
 } as const
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const document = await readDocument()
-  for (const [file, write] of Object.entries(TYPE_FILES))
-    writeFileSync(new URL(`../${file}`, import.meta.url), await write(document))
+  const document = await makeDocument()
+  for (const [file, toText] of Object.entries(TYPE_FILES))
+    writeFileSync(new URL(`../${file}`, import.meta.url), await toText(document))
   process.exit(0) // the context still tries to connect to its databases
 }

@@ -3,7 +3,8 @@
  * processes. `operator status` must say what each is and which command repairs it. That command is run, and
  * then everything must work and no data may be lost. Exits with 1 if something fails.
  *
- * `--only` takes parts of the names, comma-separated. `--write` puts each row into the table of docs/operators.md.
+ * `--only` takes parts of the names, comma-separated. `--write` puts each row into the table of
+ * docs/operators.md.
  */
 import { parseArgs } from 'node:util'
 import { MISHAPS } from './gameday/mishaps.ts'

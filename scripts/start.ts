@@ -11,7 +11,7 @@ import {
 } from '../shared/foundation/config.ts'
 import { HOST_USERS, type HostUser } from './embedded/access.ts'
 import { stopLeftovers, trackChildren } from './embedded/children.ts'
-import { lockDataDir, readFirstStart } from './embedded/data-dir.ts'
+import { lockDataDir, ensureFirstStart } from './embedded/data-dir.ts'
 import { startMongod } from './embedded/mongod.ts'
 import { startPart } from './embedded/parts.ts'
 import { assertPortFree, PortError } from './embedded/ports.ts'
@@ -58,18 +58,10 @@ export async function startNetwork(options: {
   /** Whether to use a stand-in for the Nano network, with play money. */
   sandbox?: boolean
 }): Promise<Network> {
-  const { report, scripts = SCRIPTS } = options
+  const { report, scripts = SCRIPTS, signal } = options
   const config = readConfig(options.env, 'start')
   const given = readFileVariables(options.env, 'start').env
-  if (config.port === 0)
-    throw new PortError('PORT is 0, and agents must know the port: set PORT to a free one.')
-  if (
-    config.operatorPort !== 0 &&
-    config.operatorPort === config.port &&
-    config.operatorHost === config.host
-  ) {
-    throw new PortError(`PORT and OPERATOR_PORT are both ${config.port}: set one of them to another port.`)
-  }
+  assertPortsSet(config)
   const { dataDir } = config
   const lock = lockDataDir(dataDir)
   const running: SupervisedChild[] = []
@@ -94,9 +86,9 @@ export async function startNetwork(options: {
     },
   }
   options.onStarting?.(network)
-  const started = (child: SupervisedChild) => {
+  const onStarted = (child: SupervisedChild) => {
     running.push(child)
-    options.signal?.throwIfAborted()
+    signal?.throwIfAborted()
   }
 
   try {
@@ -107,37 +99,22 @@ export async function startNetwork(options: {
     await assertPortFree('PORT', config.port, config.host)
     if (config.operatorPort !== 0)
       await assertPortFree('OPERATOR_PORT', config.operatorPort, config.operatorHost)
-    options.signal?.throwIfAborted()
-    const first = readFirstStart(dataDir, Date.now())
+    signal?.throwIfAborted()
+    const first = ensureFirstStart(dataDir, Date.now())
     if (config.secrets.operatorToken === undefined) network.operatorTokenFile = first.operatorTokenFile
 
     // A URL given in the settings is used by all processes; on servers started here each process has its own
     // user.
-    const mongodb = hostUrls(config.mongodbUrl)
+    const server = { dataDir, users: HOST_USERS, children, report, onStarted, signal }
+    const mongodbUrls = urlsForAll(config.mongodbUrl)
     if (config.mongodbUrl === undefined) {
-      const mongod = await startMongod({
-        binary: requireMongod(env),
-        dataDir,
-        users: HOST_USERS,
-        children,
-        report,
-        onStarted: started,
-        signal: options.signal,
-      })
-      Object.assign(mongodb, mongod.urls)
+      const mongod = await startMongod({ ...server, binary: requireMongod(env) })
+      Object.assign(mongodbUrls, mongod.urls)
     }
-    const redisUrls = hostUrls(config.redisUrl)
+    const redisUrls = urlsForAll(config.redisUrl)
     if (config.redisUrl === undefined) {
-      const redis = await startRedis({
-        binary: requireRedis(env),
-        dataDir,
-        users: HOST_USERS,
-        queuePrefix: config.queuePrefix,
-        children,
-        report,
-        onStarted: started,
-        signal: options.signal,
-      })
+      const { queuePrefix } = config
+      const redis = await startRedis({ ...server, binary: requireRedis(env), queuePrefix })
       Object.assign(redisUrls, redis.urls)
     }
     const sealKeyFile = path.join(dataDir, 'seal-key')
@@ -158,34 +135,19 @@ export async function startNetwork(options: {
     }
     const envOf = (user: HostUser): NodeJS.ProcessEnv => ({
       ...shared,
-      MONGODB_URL: mongodb[user],
+      MONGODB_URL: mongodbUrls[user],
       REDIS_URL: redisUrls[user],
     })
-    noteRunning(dataDir, { mongodbUrl: mongodb.operator, redisUrl: redisUrls.operator }, shared)
-    const api = startPart({ part: 'api', script: scripts.api, env: envOf('api'), dataDir, children, report })
-    started(api)
-    // One process to a port: the workers' metrics are on the operator's port.
+    noteRunning(dataDir, { mongodbUrl: mongodbUrls.operator, redisUrl: redisUrls.operator }, shared)
+    const part = { dataDir, children, report }
+    const api = startPart({ ...part, part: 'api', script: scripts.api, env: envOf('api') })
+    onStarted(api)
+    // The workers' metrics are on the operator's port, so they need none of their own.
     const workersEnv = { ...envOf('workers'), METRICS_PORT: '0' }
-    const workers = startPart({
-      part: 'workers',
-      script: scripts.workers,
-      env: workersEnv,
-      dataDir,
-      children,
-      report,
-    })
-    started(workers)
-    await whenAnswering(
-      api,
-      `http://${toUrlHost(config.host)}:${config.port}/api/v1/challenge`,
-      options.signal,
-    )
-    if (config.operatorPort !== 0)
-      await whenAnswering(
-        workers,
-        `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}/healthz`,
-        options.signal,
-      )
+    const workers = startPart({ ...part, part: 'workers', script: scripts.workers, env: workersEnv })
+    onStarted(workers)
+    await whenAnswering(api, `${apiUrlOf(config)}/api/v1/challenge`, signal)
+    if (config.operatorPort !== 0) await whenAnswering(workers, `${operatorUrlOf(config)}/healthz`, signal)
     return network
   } catch (error) {
     await network.stop()
@@ -193,13 +155,24 @@ export async function startNetwork(options: {
   }
 }
 
-/** The given URL for every user; empty if the server is to be started here, whose URLs are filled in then. */
-const hostUrls = (url = ''): Record<HostUser, string> => ({ api: url, workers: url, operator: url })
+/** @throws PortError if PORT is 0, or the operator's port is the same */
+function assertPortsSet({ port, host, operatorPort, operatorHost }: Config): void {
+  if (port === 0) throw new PortError('PORT is 0, and agents must know the port: set PORT to a free one.')
+  if (operatorPort === port && operatorHost === host)
+    throw new PortError(`PORT and OPERATOR_PORT are both ${port}: set one of them to another port.`)
+}
+
+const apiUrlOf = ({ host, port }: Config): string => `http://${toUrlHost(host)}:${port}`
+const operatorUrlOf = ({ operatorHost, operatorPort }: Config): string =>
+  `http://${toUrlHost(operatorHost)}:${operatorPort}`
+
+/** The same URL for every user of the host. */
+const urlsForAll = (url = ''): Record<HostUser, string> => ({ api: url, workers: url, operator: url })
 
 /**
- * The path of the seal memory, the signer's record of what it has signed: beside the operator's own seal key
- * if a memory is there, as keygen makes it, else in DATA_DIR. If it exists in neither place it isn't made
- * here; the signer reports it.
+ * The path of the seal memory, the signer's record of what it has signed: the setting's if there is one;
+ * beside the operator's own seal key if there is a memory, as keygen makes it; else in DATA_DIR. The file
+ * need not exist: the signer reports it if it is missing.
  */
 function findSealMemory({ secrets, dataDir }: Config): string {
   const ours = memoryFileOf({ secrets, dataDir })
@@ -209,43 +182,43 @@ function findSealMemory({ secrets, dataDir }: Config): string {
   return fs.existsSync(beside) ? beside : ours
 }
 
+/** Waits until a URL answers with 200, for a child that was just started. @throws StartError */
 async function whenAnswering(
   child: SupervisedChild,
   url: string,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const answers = async () => {
+  const isUp = async () => {
     const answer = await fetch(url, { signal: AbortSignal.timeout(2_000) }).catch(() => undefined)
     await answer?.body?.cancel()
     return answer?.status === 200 ? true : undefined
   }
-  await whenUp(child, `The ${child.name} process`, answers, { limitMs: READY_LIMIT_MS, signal })
+  await whenUp(child, `The ${child.name} process`, isUp, { limitMs: READY_LIMIT_MS, signal })
 }
 
-function describeNetwork(network: Network): string {
-  const { config, operatorTokenFile } = network
-  const operatorUrl = `http://${toUrlHost(config.operatorHost)}:${config.operatorPort}`
+/** What the screen says once the network is up: where it answers, where its data is, and what to try. */
+function describeNetwork({ config, operatorTokenFile }: Network): string {
   const token =
     operatorTokenFile === undefined
       ? 'is the one in OPERATOR_TOKEN'
       : `is in ${path.relative(process.cwd(), operatorTokenFile)}`
-  const apiUrl = `http://${toUrlHost(config.host)}:${config.port}`
+  const operatorLine = `For its operator:    ${operatorUrlOf(config)}   (the token ${token})`
   return [
     '',
-    `The network is up:   ${apiUrl}/api/v1`,
-    ...(config.operatorPort === 0 ? [] : [`For its operator:    ${operatorUrl}   (the token ${token})`]),
+    `The network is up:   ${apiUrlOf(config)}/api/v1`,
+    ...(config.operatorPort === 0 ? [] : [operatorLine]),
     `Logs and data:       ${path.relative(process.cwd(), config.dataDir) || config.dataDir}`,
     '',
     'Ctrl-C stops it. To register an agent, in another terminal:',
     '',
-    `  npm run --silent agent -- register --url ${apiUrl}`,
+    `  npm run --silent agent -- register --url ${apiUrlOf(config)}`,
     '',
   ].join('\n')
 }
 
 /**
- * The command: runs the network until a signal comes, and ends the process with 0, or with 1 if it could not
- * start.
+ * The command `npm start`: runs the network until SIGINT, SIGTERM or SIGHUP comes, and ends the process with
+ * 0, or with 1 if it could not start. A second signal kills everything and ends it with 130.
  */
 export async function runStart(scripts = SCRIPTS): Promise<void> {
   // Files that this process and its children write are readable only by its user.

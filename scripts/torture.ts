@@ -20,17 +20,20 @@ const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] 
        npm run torture -- --table FILE
 kinds of faults: ${FAULT_KINDS.join(', ')}`
 
+/** An option as a number. Ends the command with 2 if it isn't a whole number above 0. */
 function readWholeNumber(name: string, text: string): number {
   if (!/^[1-9]\d{0,9}$/.test(text))
     stop(`--${name} expected a whole number above 0, got ${JSON.stringify(text)}`)
   return Number(text)
 }
 
+/** Ends the command with 2, a message and how it is used. */
 function stop(message: string): never {
   process.stderr.write(`${message}\n${USAGE}\n`)
   process.exit(2)
 }
 
+/** The kinds of faults in a comma-separated list. Ends the command with 2 if one is unknown. */
 function readKinds(text: string): FaultKind[] {
   const kinds = text.split(',')
   const unknown = kinds.filter((kind) => !FAULT_KINDS.some((known) => known === kind))

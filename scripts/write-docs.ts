@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ERRORS, statusOf, type ErrorCode } from '../shared/foundation/errors.ts'
 
+/** The path of a file in docs/. */
 const pathOf = (name: string): string => fileURLToPath(new URL(`../docs/${name}.md`, import.meta.url))
 
 /** The table of error codes for docs/agents.md. */
@@ -16,7 +17,7 @@ export function errorTable(): string {
 const FILE_OF = { errors: 'agents', bench: 'benchmarks', torture: 'torture', gameday: 'operators' } as const
 
 /**
- * Replaces a table in a text by `change` of it.
+ * The text with one of its tables replaced by what `change` gives for it.
  *
  * @throws Error if the text has no markers for the table
  */

@@ -5,7 +5,7 @@ export class Buffer extends Uint8Array<ArrayBuffer> {
     encoding: unknown = 'utf8',
   ): Buffer {
     const bytes = typeof source === 'string' ? decode(source, encoding) : source
-    const copy = make((bytes as Uint8Array).length)
+    const copy = allocate((bytes as Uint8Array).length)
     copy.set(bytes as ArrayLike<number>)
     return copy
   }
@@ -15,13 +15,13 @@ export class Buffer extends Uint8Array<ArrayBuffer> {
   }
 
   static alloc(length: number, fill = 0): Buffer {
-    const made = make(length)
-    made.fill(fill)
-    return made
+    const buffer = allocate(length)
+    buffer.fill(fill)
+    return buffer
   }
 
   static concat(parts: readonly Uint8Array[]): Buffer {
-    const whole = make(parts.reduce((sum, part) => sum + part.length, 0))
+    const whole = allocate(parts.reduce((sum, part) => sum + part.length, 0))
     let at = 0
     for (const part of parts) {
       whole.set(part, at)
@@ -52,9 +52,12 @@ export class Buffer extends Uint8Array<ArrayBuffer> {
   }
 }
 
-const make = (length: number): Buffer => new Buffer(new ArrayBuffer(length))
+const allocate = (length: number): Buffer => new Buffer(new ArrayBuffer(length))
 
-/** As Node does: what comes after the first byte that cannot be read is left out. */
+/**
+ * The bytes of a text in an encoding, as Node reads it: hex ends before the first pair that isn't two hex
+ * digits, and base64 is read without the characters that don't belong to it.
+ */
 function decode(text: string, encoding: unknown): Uint8Array | number[] {
   if (encoding === 'utf8') return new TextEncoder().encode(text)
   if (encoding === 'hex') {

@@ -9,10 +9,12 @@ export function hash(_algorithm: 'sha256', data: string | Uint8Array, encoding =
   return Buffer.from(sha256(typeof data === 'string' ? Buffer.from(data) : data)).toString(encoding)
 }
 
+/** A whole number from 0 to `end` - 1, each equally likely; `end` is at most 2^32. */
 export function randomInt(end: number): number {
-  const most = 2 ** 32 - (2 ** 32 % end)
+  // Numbers from here on are drawn again: they would make the small remainders likelier.
+  const unevenFrom = 2 ** 32 - (2 ** 32 % end)
   for (;;) {
     const [drawn = 0] = crypto.getRandomValues(new Uint32Array(1))
-    if (drawn < most) return drawn % end
+    if (drawn < unevenFrom) return drawn % end
   }
 }

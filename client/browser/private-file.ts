@@ -3,7 +3,7 @@ function refuse(): never {
   throw new Error('There are no files in a browser; leave the options that name one out.')
 }
 
-export const changeLocked = refuse
+export const withFileLock = refuse
 export const readPrivateFile = refuse
 export const writePrivateFile = refuse
 export const parseJson = refuse

@@ -3,6 +3,7 @@ export const countCores = (): number => 1
 export const runThread = undefined
 export const createProgramRunner = (): undefined => undefined
 
+/** Resolves in a later turn of the event loop, so that other events are handled before. */
 export function yieldToEvents(): Promise<void> {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel() // a time-out would wait 4 ms each time

@@ -12,7 +12,7 @@ import {
 
 /** What every verb takes. */
 export const COMMON_OPTIONS = {
-  url: textOption('URL', 'the service; AGENT_URL, or http://127.0.0.1:3000, where absent'),
+  url: textOption('URL', 'the service; AGENT_URL, or http://127.0.0.1:3000, if absent'),
   as: textOption('NAME', 'as which of your agents; each NAME has files of its own'),
   json: flagOption("print the service's answer as one JSON object, and nothing else"),
   help: flagOption('say what the verb does'),
@@ -20,7 +20,7 @@ export const COMMON_OPTIONS = {
 } as const satisfies OptionSpecs
 
 export interface CommandLine<V extends DescribedVerb = Verb> {
-  /** Undefined where only help was asked for. */
+  /** Undefined if only help was asked for. */
   verb: V | undefined
   words: readonly (string | undefined)[]
   options: Readonly<Record<string, unknown>>
@@ -34,7 +34,7 @@ export interface CommandLine<V extends DescribedVerb = Verb> {
 type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number]
 
 /**
- * Reads `VERB [words] [--flags]`; the common flags may stand before the verb.
+ * Parses `VERB [words] [--flags]`; the common flags may stand before the verb.
  *
  * @param common the flags that every verb of this command takes; `json` and `help` are among them
  * @throws CommandError `usage` with one sentence
@@ -88,7 +88,7 @@ export function parseCommandLine<V extends DescribedVerb>(
 /**
  * The verb whose name the words begin with.
  *
- * @throws CommandError `usage` where there is none
+ * @throws CommandError `usage` if there is none
  */
 export function findVerb<V extends DescribedVerb>(words: readonly string[], verbs: readonly V[]): V {
   const verb = verbs.find(({ name }) => name.split(' ').every((part, index) => part === words[index]))
@@ -107,13 +107,13 @@ export function findVerb<V extends DescribedVerb>(words: readonly string[], verb
 const firstWords = (verbs: readonly DescribedVerb[]): string[] =>
   verbs.map(({ name }) => name.split(' ')[0] ?? '')
 
-/** Whether one JSON object is wanted, also of a command line that cannot be read. */
+/** Whether the command line has `--json`, even if it can't be parsed. */
 export function wantsJson(argv: readonly string[]): boolean {
   const end = argv.indexOf('--')
   return argv.slice(0, end === -1 ? argv.length : end).includes('--json')
 }
 
-/** `NAME WORD [WORD] [--flags]`. */
+/** How a verb is written: `NAME WORD [WORD] [--flags]`. */
 export function formatUsage(verb: DescribedVerb): string {
   const flags = Object.entries(verb.options).map(
     ([name, spec]) => `[${formatFlag(name, spec)}]${spec.kind === 'list' ? '…' : ''}`,
@@ -125,6 +125,7 @@ export function formatFlag(name: string, spec: OptionSpec): string {
   return spec.kind === 'flag' ? `--${name}` : `--${name} ${spec.value}`
 }
 
+/** Splits a command line into words and options; nothing is refused here. */
 function tokenize(argv: readonly string[], specs: OptionSpecs): Token[] {
   const options = Object.fromEntries(
     Object.entries(specs).map(([name, { kind }]) => [
@@ -139,14 +140,19 @@ function tokenize(argv: readonly string[], specs: OptionSpecs): Token[] {
   return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true }).tokens
 }
 
+/**
+ * The values of the options among the tokens, by name: flags are true or false, lists are arrays, options
+ * that are absent are missing.
+ *
+ * @throws CommandError `usage` for an unknown option, one that stands twice, or a wrong value
+ */
 function readOptions(
   tokens: readonly Token[],
   specs: OptionSpecs,
   verbName: string,
 ): Record<string, unknown> {
-  const read: Record<string, unknown> = Object.fromEntries(
-    Object.entries(specs).flatMap(([name, { kind }]) => (kind === 'flag' ? [[name, false]] : [])),
-  )
+  const values: Record<string, unknown> = {}
+  for (const [name, { kind }] of Object.entries(specs)) if (kind === 'flag') values[name] = false
   for (const token of tokens) {
     if (token.kind !== 'option') continue
     const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
@@ -156,15 +162,20 @@ function readOptions(
         `"${verbName}" takes no ${token.rawName};${suggest(token.rawName, known)} it takes ${known.join(', ')}; a word that begins with - goes after --.`,
       )
     }
-    if (spec.kind !== 'list' && read[token.name] !== undefined && read[token.name] !== false)
+    const before = values[token.name]
+    if (spec.kind !== 'list' && before !== undefined && before !== false)
       throw usageError(`${token.rawName} stands there twice.`)
     const value = readValue(token, spec)
-    read[token.name] =
-      spec.kind === 'list' ? [...((read[token.name] as unknown[] | undefined) ?? []), value] : value
+    values[token.name] = spec.kind === 'list' ? [...((before as unknown[] | undefined) ?? []), value] : value
   }
-  return read
+  return values
 }
 
+/**
+ * The value of one option: true for a flag, a number for a whole number, else text.
+ *
+ * @throws CommandError `usage`
+ */
 function readValue(token: Token & { kind: 'option' }, spec: OptionSpec): boolean | string | number {
   const { rawName, value, inlineValue } = token
   if (spec.kind === 'flag') {
@@ -182,6 +193,7 @@ function readValue(token: Token & { kind: 'option' }, spec: OptionSpec): boolean
   return Number(value)
 }
 
+/** @throws CommandError `usage` if a verb has too few words or too many */
 function checkWords(words: readonly string[], verb: DescribedVerb): void {
   const needed = verb.words.filter((word) => !word.startsWith('['))
   const missing = needed[words.length]

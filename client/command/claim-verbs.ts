@@ -1,7 +1,7 @@
 import type { Claim, ClaimQuery, Client, RecordedVerdict, Resolving, Verdict } from '../client.ts'
 import { CommandError } from './command-error.ts'
-import { formatFields, formatTime, oneLine, setIn } from './format.ts'
-import { LIMIT_OPTION, defineVerb, numberOption, textOption, type Shown, type Verb } from './verb.ts'
+import { formatFields, formatTime, toOneLine, indent } from './format.ts'
+import { LIMIT_OPTION, defineVerb, numberOption, textOption, type VerbOutput, type Verb } from './verb.ts'
 
 export const perAgent = numberOption('N', "how many of one agent's at most, so that nobody fills the list", 1)
 const evidence = textOption('E', 'why, for whoever reads the verdict')
@@ -11,12 +11,12 @@ export const claimVerbs: readonly Verb[] = [
     name: 'claim',
     words: ['STATEMENT'],
     options: {
-      kind: textOption('K', '"claim" where absent; "proposal" puts it on the list of proposals'),
+      kind: textOption('K', '"claim" if absent; "proposal" puts it on the list of proposals'),
       'resolve-by': textOption('T', 'when it should be settled: Unix seconds, or ISO 8601 with an offset'),
     },
     help: 'Put a falsifiable claim on record; STATEMENT may be - for stdin',
     async run({ words: [text], options: { kind, 'resolve-by': resolveBy }, session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const answer = await client.makeClaim({
         statement: await session.readText(text),
         ...(kind === undefined ? {} : { kind }),
@@ -72,8 +72,8 @@ export const claimVerbs: readonly Verb[] = [
     options: { evidence },
     help: 'Give your verdict on a claim: true, false or void; a later one supersedes it',
     async run({ words: [claimId, outcome], options, session }) {
-      const { client } = await session.own()
-      return resolve(client, claimId, outcome as Resolving['outcome'], options.evidence)
+      const { client } = await session.authenticate()
+      return recordVerdict(client, claimId, outcome as Resolving['outcome'], options.evidence)
     },
   }),
   defineVerb({
@@ -100,24 +100,25 @@ export const claimVerbs: readonly Verb[] = [
     options: { evidence },
     help: 'Endorse a proposal, which is the verdict "true" on it',
     async run({ words: [proposalId], options, session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const { claim } = await client.claim(proposalId)
       if (claim.kind !== 'proposal')
         throw new CommandError(
           'not_a_proposal',
           `${claim.id} is of kind ${JSON.stringify(claim.kind)} and no proposal; "resolve" gives a verdict on it.`,
         )
-      return resolve(client, proposalId, 'true', options.evidence)
+      return recordVerdict(client, proposalId, 'true', options.evidence)
     },
   }),
 ]
 
-async function resolve(
+/** Records a verdict on a claim. */
+async function recordVerdict(
   client: Client,
   claimId: string,
   outcome: Resolving['outcome'],
   why: string | undefined,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const answer = await client.resolveClaim({
     claim_id: claimId,
     outcome,
@@ -135,7 +136,7 @@ function describeVerdict({ verdict, claim }: RecordedVerdict): string {
 
 export function formatClaim(claim: Claim): string {
   const until = claim.resolve_by === null ? '' : `, to be settled by ${formatTime(claim.resolve_by)}`
-  return `${claim.id}  ${claim.agent_id}  ${formatTime(claim.at)}  ${oneLine(claim.kind)}, ${claim.status}${until}\n${claim.hidden ? '  (hidden)' : setIn(claim.statement)}`
+  return `${claim.id}  ${claim.agent_id}  ${formatTime(claim.at)}  ${toOneLine(claim.kind)}, ${claim.status}${until}\n${claim.hidden ? '  (hidden)' : indent(claim.statement)}`
 }
 
 function formatStanding({ standing }: Claim): string {
@@ -143,10 +144,9 @@ function formatStanding({ standing }: Claim): string {
 }
 
 function formatVerdict(verdict: Verdict): string {
-  const notes = [
-    ...(verdict.by_author ? ['by the author'] : []),
-    ...(verdict.superseded ? ['superseded'] : []),
-  ]
+  const notes: string[] = []
+  if (verdict.by_author) notes.push('by the author')
+  if (verdict.superseded) notes.push('superseded')
   const head = `${verdict.id}  ${verdict.agent_id}  ${formatTime(verdict.at)}  ${verdict.outcome}${notes.length === 0 ? '' : ` (${notes.join(', ')})`}`
-  return verdict.evidence === null ? head : `${head}\n${setIn(verdict.evidence)}`
+  return verdict.evidence === null ? head : `${head}\n${indent(verdict.evidence)}`
 }

@@ -1,4 +1,4 @@
-/** What the command itself has to say against a call; `code` stands as `error` in what `--json` prints. */
+/** The command itself refuses or fails; `code` stands as `error` in what `--json` prints. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
   readonly code: string
@@ -11,7 +11,7 @@ export class CommandError extends Error {
   }
 }
 
-/** The command line cannot be understood: one sentence, exit code 2. */
+/** The error for a command line that cannot be understood: one sentence, exit code 2. */
 export function usageError(message: string): CommandError {
   return new CommandError('usage', message, { exitCode: 2 })
 }

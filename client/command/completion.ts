@@ -2,13 +2,16 @@ import { COMMON_OPTIONS } from './arguments.ts'
 import { usageError } from './command-error.ts'
 import { defineVerb, type DescribedVerb, type Verb } from './verb.ts'
 
-/** What can come next: the verbs at first, then second words and options. */
+/** What can come next on a command line. */
 interface Tree {
+  /** First words of verbs. */
   first: string[]
+  /** By the first word: second words and options. */
   after: Map<string, string[]>
 }
 
-function readTree(verbs: readonly DescribedVerb[]): Tree {
+/** Collects from the verbs what can come next after each word. */
+function buildTree(verbs: readonly DescribedVerb[]): Tree {
   const after = new Map<string, Set<string>>()
   const common = Object.keys(COMMON_OPTIONS).map((name) => `--${name}`)
   for (const { name, options } of verbs) {
@@ -24,6 +27,7 @@ function readTree(verbs: readonly DescribedVerb[]): Tree {
   }
 }
 
+/** The script for bash. */
 const BASH = ({ first, after }: Tree): string => `_agent_network() {
   local words
   case "\${COMP_WORDS[1]}" in
@@ -35,13 +39,14 @@ ${[...after].map(([verb, next]) => `    ${verb}) words="${next.join(' ')}" ;;`).
 }
 complete -o default -F _agent_network agent-network`
 
+/** The script for zsh, which loads the one for bash. */
 const ZSH = (tree: Tree): string => `#compdef agent-network
 autoload -Uz bashcompinit && bashcompinit
 ${BASH(tree)}`
 
 const SHELLS: Readonly<Record<string, (tree: Tree) => string>> = { bash: BASH, zsh: ZSH }
 
-/** The verb that writes what a shell completes by. */
+/** Makes the verb that prints the script by which a shell completes the command's words. */
 export const completionVerb = (listVerbs: () => readonly DescribedVerb[]): Verb =>
   defineVerb({
     name: 'completion',
@@ -51,7 +56,7 @@ export const completionVerb = (listVerbs: () => readonly DescribedVerb[]): Verb 
     async run({ words: [shell] }) {
       const write = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined
       if (write === undefined) throw usageError(`completion knows ${Object.keys(SHELLS).join(' and ')}.`)
-      const script = write(readTree(listVerbs()))
+      const script = write(buildTree(listVerbs()))
       return { answer: { ok: true, script }, text: script }
     },
   })

@@ -1,4 +1,7 @@
-/** ` Did you mean "X"?` if what was written is at most two slips away from something known; else nothing. */
+/**
+ * ` did you mean "X"?` for the known word that is nearest to what was written, if it is at most two slips
+ * away (one for a short word); else nothing.
+ */
 export function suggest(written: string, known: readonly string[]): string {
   const [best] = [...new Set(known)]
     .map((name) => ({ name, slips: countSlips(written, name) }))
@@ -7,7 +10,10 @@ export function suggest(written: string, known: readonly string[]): string {
   return best === undefined ? '' : ` did you mean ${JSON.stringify(best.name)}?`
 }
 
-/** Letters added, left out, taken for another, or swapped with the next (optimal string alignment). */
+/**
+ * How many letters were added, left out, replaced, or swapped with the next (optimal string alignment
+ * distance).
+ */
 function countSlips(a: string, b: string): number {
   let before: number[] = []
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)

@@ -5,7 +5,11 @@ import { newDmKeyPair } from '../sealed-box.ts'
 import type { Identity } from '../token-file.ts'
 import type { Session } from './session.ts'
 
-/** This agent's identity with its pair of message keys. If it has none yet, a pair is made and stored first. */
+/**
+ * This agent's identity with its pair of message keys. If it has none yet, a pair is made and stored first.
+ *
+ * @throws CommandError `not_registered`
+ */
 export function ensureDmKeys(session: Session): MessagingIdentity {
   const kept = session.findIdentity()
   if (kept !== undefined && hasDmKeys(kept)) return kept
@@ -19,8 +23,8 @@ export function ensureDmKeys(session: Session): MessagingIdentity {
 }
 
 /**
- * Tries to put this agent's message key on its card, so that others can seal for it at once. A failure is only
- * told, since the verb's own work is done; the next "dm" publishes the key.
+ * Tries to put this agent's message key on its card, so that others can seal for it at once. A failure is
+ * only told, since the verb's own work is done; the next "dm" publishes the key.
  */
 export async function tryToPublishDmKey(session: Session, client: Client, verb: string): Promise<void> {
   try {

@@ -1,12 +1,11 @@
 /**
- * Text for whoever reads. What others wrote may hold anything, so none of it reaches the terminal as a
- * command.
+ * Text for people. What others wrote may hold anything, and must not reach the terminal as a command.
  */
 
-/** Controls but line feed and tab, and what turns the direction of text about. */
+/** Control characters, and those that turn the direction of text. */
 const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
 
-/** Text with what a terminal would obey made visible. */
+/** The text with control characters, except line feed and tab, made visible: `\u{1b}`. */
 export function escapeControls(text: string): string {
   return text.replace(UNSAFE, (char) =>
     char === '\n' || char === '\t' ? char : `\\u{${char.codePointAt(0)?.toString(16)}}`,
@@ -14,7 +13,7 @@ export function escapeControls(text: string): string {
 }
 
 /**
- * One line of JSON, with the same made visible by JSON's own escapes, so that it says the same to a parser.
+ * One line of JSON, in which control characters are JSON's own escapes, so that it parses to the same value.
  */
 export function formatJson(value: object): string {
   return JSON.stringify(value).replace(
@@ -23,13 +22,16 @@ export function formatJson(value: object): string {
   )
 }
 
-/** Others' text on one line. */
-export function oneLine(text: string): string {
+/** The text on one line, each run of white space as one space. */
+export function toOneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim()
 }
 
-/** Others' text, each line set in, so that none of them looks like a line of ours. */
-export function setIn(text: string): string {
+/**
+ * The text with each line indented by two spaces, so that no line that another agent wrote looks like one of
+ * ours.
+ */
+export function indent(text: string): string {
   return text
     .split(/\r\n|[\n\r\u2028\u2029]/)
     .map((line) => `  ${line}`)
@@ -57,7 +59,7 @@ export function formatDuration(seconds: number): string {
   return `${(seconds / 3_600).toFixed(1)} h`
 }
 
-/** `2.5 h left`, `3 days left`; `over` for what is past. */
+/** `2.5 h left`, `3 days left`; `its time is over` from 0 down. */
 export function formatTimeLeft(seconds: number): string {
   if (seconds <= 0) return 'its time is over'
   return seconds < 172_800 ? `${formatDuration(seconds)} left` : `${Math.floor(seconds / 86_400)} days left`
@@ -65,10 +67,13 @@ export function formatTimeLeft(seconds: number): string {
 
 /** Decimal places of each coin's smallest unit. */
 const DECIMALS: Readonly<Record<string, number>> = { xno: 30, xmr: 12 }
-/** Below that nobody reads on. */
 const SHOWN_DECIMALS = 8
 
-/** A coin's amount for people: at most 8 decimals; a smaller amount is shown as "less than …", not as 0. */
+/**
+ * An amount for people, with at most 8 decimals, the rest cut off; a smaller one is "less than …", not 0.
+ *
+ * @param raw in the coin's smallest unit
+ */
 export function formatCoins(raw: string, currency: string): string {
   const decimals = DECIMALS[currency]
   if (decimals === undefined || !/^\d+$/.test(raw)) return `${raw} of the smallest unit of ${currency}`

@@ -1,10 +1,10 @@
 import { CommandError, usageError } from './command-error.ts'
-import { oneLine } from './format.ts'
+import { toOneLine } from './format.ts'
 import { defineVerb, type Verb } from './verb.ts'
 
 const FAUCET_MS = 30_000
 
-interface Given {
+interface FaucetAnswer {
   ok: boolean
   tx_hash?: string
   message?: string
@@ -22,17 +22,20 @@ export const fundVerb: Verb = defineVerb({
         'no_sandbox',
         `${session.baseUrl} is no sandbox: its coins are real, and nobody gives them away.`,
       )
-    const payment = to.startsWith('nano_') ? { address: to, amount } : await whatIsOwed(to)
+    const payment = to.startsWith('nano_') ? { address: to, amount } : await findOpenPayment(to)
     if (payment.amount === undefined) throw usageError('An address needs an AMOUNT of XNO.')
-    const given = await askFaucet(faucet, payment, session.signal)
-    if (!given.ok) throw new CommandError('refused', String(given.message))
+    const answer = await askFaucet(faucet, payment, session.signal)
+    if (!answer.ok) throw new CommandError('refused', String(answer.message))
     return {
-      answer: given,
-      text: `The faucet sent ${payment.amount} XNO of play money to ${payment.address} (${given.tx_hash}).`,
+      answer,
+      text: `The faucet sent ${payment.amount} XNO of play money to ${payment.address} (${answer.tx_hash}).`,
     }
 
-    async function whatIsOwed(id: string): Promise<{ address: string; amount: string | undefined }> {
-      const { client } = await session.own()
+    /**
+     * The address of an invoice or of an order's invoice, and AMOUNT or else what is still to be paid there.
+     */
+    async function findOpenPayment(id: string): Promise<{ address: string; amount: string | undefined }> {
+      const { client } = await session.authenticate()
       const invoiceId = id.startsWith('mkt_') ? (await client.order(id)).order.invoice?.invoice_id : id
       if (invoiceId === undefined) throw new CommandError('no_invoice', `${id} has no invoice of yours.`)
       const { address, remaining } = await client.checkInvoice({ invoice_id: invoiceId })
@@ -41,7 +44,8 @@ export const fundVerb: Verb = defineVerb({
   },
 })
 
-async function askFaucet(faucet: string, payment: object, signal: AbortSignal): Promise<Given> {
+/** Asks a sandbox's faucet for a payment. @throws CommandError `faucet_away` if it doesn't answer */
+async function askFaucet(faucet: string, payment: object, signal: AbortSignal): Promise<FaucetAnswer> {
   try {
     const response = await fetch(faucet, {
       method: 'POST',
@@ -49,9 +53,9 @@ async function askFaucet(faucet: string, payment: object, signal: AbortSignal): 
       redirect: 'error',
       signal: AbortSignal.any([signal, AbortSignal.timeout(FAUCET_MS)]),
     })
-    return (await response.json()) as Given
+    return (await response.json()) as FaucetAnswer
   } catch (cause) {
     signal.throwIfAborted()
-    throw new CommandError('faucet_away', `The faucet at ${oneLine(faucet)} did not answer.`, { cause })
+    throw new CommandError('faucet_away', `The faucet at ${toOneLine(faucet)} did not answer.`, { cause })
   }
 }

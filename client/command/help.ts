@@ -1,6 +1,6 @@
 import { COMMON_OPTIONS, findVerb, formatFlag, formatUsage } from './arguments.ts'
 import { usageError } from './command-error.ts'
-import { defineVerb, type DescribedVerb, type OptionSpecs, type Shown, type VerbGroup } from './verb.ts'
+import { defineVerb, type DescribedVerb, type OptionSpecs, type VerbOutput, type VerbGroup } from './verb.ts'
 
 /** What a command's help says around its list of verbs. */
 export interface HelpFrame {
@@ -19,7 +19,7 @@ const AGENT_FRAME: HelpFrame = {
   ],
 }
 
-/** The groups with the verb "help" in a group of its own. */
+/** The groups of verbs, and one more with the verb "help", which lists all of them. */
 export function withHelp(groups: readonly VerbGroup[]): VerbGroup[] {
   const all = [...groups]
   const help = defineVerb({
@@ -37,12 +37,17 @@ export function withHelp(groups: readonly VerbGroup[]): VerbGroup[] {
   return all
 }
 
-/** @throws CommandError `usage` for a verb that is none */
+/**
+ * The help: of all verbs, or of one.
+ *
+ * @param name the verb's; undefined for all
+ * @throws CommandError `usage` if there is no such verb
+ */
 export function showHelp<V extends DescribedVerb>(
   groups: readonly VerbGroup<V>[],
   name: string | undefined,
   frame: HelpFrame = AGENT_FRAME,
-): Shown {
+): VerbOutput {
   const verbs = groups.flatMap((group) => group.verbs)
   if (name === undefined)
     return {
@@ -68,6 +73,7 @@ function describe(verb: DescribedVerb): object {
   return { name: verb.name, usage: formatUsage(verb), help: verb.help }
 }
 
+/** The usage, all verbs with one line each, the common options and the notes. */
 function formatOverview<V extends DescribedVerb>(groups: readonly VerbGroup<V>[], frame: HelpFrame): string {
   const width = Math.max(
     ...groups.flatMap(({ verbs }) => verbs.map(({ name, words }) => [name, ...words].join(' ').length)),

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, rmSync } from 'node:fs'
-import { changeLocked, createPrivateFile } from '../private-file.ts'
+import { withFileLock, createPrivateFile } from '../private-file.ts'
 import { expectRotation } from '../own-ledger.ts'
 import { registerAgent, type RegistrationProgress } from '../register.ts'
 import { newDmKeyPair } from '../sealed-box.ts'
@@ -8,7 +8,7 @@ import { newAuthorKeyPair } from '../author-signatures.ts'
 import { backUpTokenFile, createTokenFile, writeTokenFile, type Identity } from '../token-file.ts'
 import { CommandError } from './command-error.ts'
 import { tryToPublishDmKey } from './dm-key.ts'
-import { formatDuration, formatFields, formatRate, oneLine } from './format.ts'
+import { formatDuration, formatFields, formatRate, toOneLine } from './format.ts'
 import { watchFilePath } from './own-entries.ts'
 import { promoteToken, type Session } from './session.ts'
 import { formatStanding } from './standing.ts'
@@ -21,7 +21,7 @@ export const identityVerbs: readonly Verb[] = [
     options: {
       handle: textOption('H', 'a name to show, 1 to 64 characters'),
       ref: textOption('AGENT_ID', 'the agent that referred you'),
-      threads: numberOption('N', 'cores to work on, all of them where absent', 1),
+      threads: numberOption('N', 'cores to work on, all of them if absent', 1),
       force: flagOption('register another agent; the token file of the one before is kept as a backup'),
     },
     help: 'Register an agent: solves the puzzle and the proof of work, and keeps the token',
@@ -58,7 +58,7 @@ export const identityVerbs: readonly Verb[] = [
         answer,
         text: formatFields({
           'agent id': answer.agent_id,
-          handle: answer.handle === null ? undefined : oneLine(answer.handle),
+          handle: answer.handle === null ? undefined : toOneLine(answer.handle),
           token: `in ${kept.file}, the only copy`,
           'token before': kept.backup === undefined ? undefined : `in ${kept.backup}`,
         }),
@@ -71,7 +71,7 @@ export const identityVerbs: readonly Verb[] = [
     options: {},
     help: 'Your standing: pass, price, messages, referrals, what you owe others and what is owed to you, with the time left',
     async run({ session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const answer = await client.me()
       return { answer, text: formatStanding(answer, Date.now() / 1000) }
     },
@@ -82,7 +82,7 @@ export const identityVerbs: readonly Verb[] = [
     options: {},
     help: 'Make a key that signs what you post, claim, judge, order and deliver from then on; nobody can misquote you in that',
     async run({ session }) {
-      const { client, identity } = await session.own()
+      const { client, identity } = await session.authenticate()
       const { author_key: shown } = (await client.agent(identity.agent_id)).profile
       if (shown !== undefined)
         throw new CommandError(
@@ -113,12 +113,12 @@ export const identityVerbs: readonly Verb[] = [
     options: {},
     help: 'Replace the author key by a new one that the old one signs; the new one is kept before it is sent',
     async run({ session }) {
-      const { client, identity } = await session.own()
+      const { client, identity } = await session.authenticate()
       const { author_key: shown } = (await client.agent(identity.agent_id)).profile
       const { author_public_key: current, author_secret_key: secret } = identity
-      // One of a try whose answer was lost is on the card, or used again.
-      const isThere = shown !== undefined && shown === identity.next_author_public_key
-      if (secret === undefined || shown === undefined || (shown !== current && !isThere))
+      // The new key of an earlier try whose answer was lost may be on the card already; if not, it is used again.
+      const isPublished = shown !== undefined && shown === identity.next_author_public_key
+      if (secret === undefined || shown === undefined || (shown !== current && !isPublished))
         throw new CommandError(
           'no_author_key',
           shown === undefined
@@ -135,7 +135,7 @@ export const identityVerbs: readonly Verb[] = [
       )
       if (newSecret === undefined || newKey === undefined)
         throw new Error('the token file took no author key')
-      const answer = isThere ? { ok: true } : await client.updateProfile({ author_key: newKey })
+      const answer = isPublished ? { ok: true } : await client.updateProfile({ author_key: newKey })
       session.changeIdentity(
         ({ next_author_secret_key: _secret, next_author_public_key: _key, ...kept }) => ({
           ...kept,
@@ -155,7 +155,7 @@ export const identityVerbs: readonly Verb[] = [
     options: {},
     help: 'Replace the token; the new one is kept before it is sent, so that no lost answer loses the identity',
     async run({ session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const fresh = `sk_${randomBytes(24).toString('hex')}`
       // A token of a try whose answer was lost is used again: that call may still come through.
       const { next_token: newToken = fresh } = session.changeIdentity((current) => ({
@@ -173,7 +173,12 @@ export const identityVerbs: readonly Verb[] = [
   }),
 ]
 
-/** Tries to write a file, before an agent is registered whose token would be lost. @throws CommandError */
+/**
+ * Checks that the token file can be written, by a file beside it that is removed again: else an agent would
+ * be registered whose token is lost.
+ *
+ * @throws CommandError `cannot_keep`
+ */
 function requireWritable(tokenFile: string): void {
   const trial = `${tokenFile}.${randomBytes(6).toString('hex')}.trial`
   try {
@@ -189,8 +194,11 @@ function requireWritable(tokenFile: string): void {
 }
 
 /**
- * Writes a new identity to the token file; with `force` over a backup of the old one. If another registration
- * came first meanwhile, it goes into a file with the agent's id in its name.
+ * Writes a new identity to the token file. With `force` it replaces an old one, of which a backup is made;
+ * else, if there is a token file by now, it goes into a file with the agent's id in its name.
+ *
+ * @returns the file that was written, and the backup
+ * @throws CommandError `not_kept`, with the token
  */
 function storeIdentity(
   tokenFile: string,
@@ -199,7 +207,7 @@ function storeIdentity(
 ): { file: string; backup?: string } {
   try {
     if (force && existsSync(tokenFile))
-      return changeLocked(tokenFile, () => {
+      return withFileLock(tokenFile, () => {
         const backup = backUpTokenFile(tokenFile, new Date())
         writeTokenFile(tokenFile, identity)
         return { file: tokenFile, backup }
@@ -222,9 +230,10 @@ function storeIdentity(
   }
 }
 
+/** Shows a step of the registration on the progress line. */
 function showRegistration({ progress }: Session, step: RegistrationProgress): void {
   if (step.step === 'challenge')
-    progress.show(`register: challenge received, puzzle of kind ${oneLine(step.challenge.puzzle.kind)}`)
+    progress.show(`register: challenge received, puzzle of kind ${toOneLine(step.challenge.puzzle.kind)}`)
   else if (step.step === 'refused') progress.say(`register: ${step.reason} Trying another challenge.`)
   else
     progress.show(

@@ -6,8 +6,8 @@ import { newDmKeyPair } from '../sealed-box.ts'
 import { createTokenFile, type Identity } from '../token-file.ts'
 import { CommandError, usageError } from './command-error.ts'
 import { tryToPublishDmKey } from './dm-key.ts'
-import { formatFields, oneLine } from './format.ts'
-import { findTokenFile, readUrl, sameService, type Session } from './session.ts'
+import { formatFields } from './format.ts'
+import { findTokenFile, isSameService, parseUrl } from './session.ts'
 import { defineVerb, type Verb } from './verb.ts'
 
 /** Verbs about the files that identities are kept in. */
@@ -18,8 +18,7 @@ export const keepingVerbs: readonly Verb[] = [
     options: {},
     help: 'Which agent this command is, where, and in which file; asks nobody',
     async run({ session }) {
-      const { identity } = requireIdentity(session)
-      const { agent_id, url, dm_public_key: dmKey, author_public_key: authorKey } = identity
+      const { agent_id, url, dm_public_key: dmKey, author_public_key: authorKey } = session.requireIdentity()
       return {
         answer: { ok: true, agent_id, url, token_file: session.tokenFile },
         text: formatFields({
@@ -72,9 +71,9 @@ export const keepingVerbs: readonly Verb[] = [
     options: {},
     help: 'The service has moved: use this agent, its keys and what it remembers at NEW_URL, once that knows it',
     async run({ words: [text], session }) {
-      const to = readUrl(text)
-      const { identity } = requireIdentity(session)
-      if (sameService(to, identity.url)) throw usageError(`${to} is where this agent is.`)
+      const to = parseUrl(text)
+      const identity = session.requireIdentity()
+      if (isSameService(to, identity.url)) throw usageError(`${to} is where this agent is.`)
       const file = findTokenFile(session.home, to)
       if (existsSync(file))
         throw new CommandError('already_registered', `${file} keeps an agent of ${to} already.`)
@@ -96,16 +95,10 @@ export const keepingVerbs: readonly Verb[] = [
   }),
 ]
 
-function requireIdentity({ findIdentity, baseUrl }: Session): { identity: Identity } {
-  const identity = findIdentity()
-  if (identity !== undefined) return { identity }
-  throw new CommandError(
-    'not_registered',
-    `No agent is registered with ${oneLine(baseUrl)} here; "register" makes one.`,
-  )
-}
-
-/** Moves a token file and the files beside it; the new token file is there before the old one goes. */
+/**
+ * Moves an identity from one token file to another, with the files beside it that belong to it. The new token
+ * file is written before the old one is removed.
+ */
 function moveIdentity(from: string, to: string, identity: Identity): void {
   const [stem, newStem] = [from, to].map((file) => file.replace(/\.json$/, '')) as [string, string]
   createTokenFile(to, identity)
@@ -120,7 +113,7 @@ function moveIdentity(from: string, to: string, identity: Identity): void {
   renameService(`${newStem}.seals.json`, identity.url)
 }
 
-/** Puts what seal-verify.mjs remembers of the one service in this file under the service's new address. */
+/** Changes the address under which the file keeps what seal-verify.mjs remembers of its one service. */
 function renameService(stateFile: string, url: string): void {
   const remembered = readPrivateFile(stateFile, parseJson)
   if (typeof remembered !== 'object' || remembered === null) return

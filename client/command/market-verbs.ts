@@ -3,7 +3,7 @@ import { MessageKeyError, openFrom, publishDmKey, sealFor, type Opened } from '.
 import { usageError } from './command-error.ts'
 import { ensureDmKeys, tryToPublishDmKey } from './dm-key.ts'
 import { explainUnsealedKey, formatFork, pinDirOf, UNSEALED_KEY } from './message-verbs.ts'
-import { formatFields, formatTime, formatTimeLeft, oneLine, setIn } from './format.ts'
+import { formatFields, formatTime, formatTimeLeft, toOneLine, indent } from './format.ts'
 import type { Session } from './session.ts'
 import { LIMIT_OPTION, defineVerb, flagOption, textOption, type Verb } from './verb.ts'
 
@@ -23,13 +23,13 @@ export const marketVerbs: readonly Verb[] = [
     words: ['TITLE', 'DESCRIPTION'],
     options: {
       price: textOption('USD', 'from 1 to 5000, with at most 2 decimals'),
-      hours: textOption('H', 'how long you have to deliver, from the payment on; 24 where absent'),
+      hours: textOption('H', 'how long you have to deliver, from the payment on; 24 if absent'),
       xno: textOption('ADDRESS', 'where you are paid in Nano'),
       xmr: textOption('ADDRESS', 'where you are paid in Monero'),
     },
     help: 'Offer something for sale; DESCRIPTION may be - for stdin',
     async run({ words: [title, description], options: { price, hours = '24', xno, xmr }, session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const answer = await client.makeOffer({
         title,
         description: await session.readText(description),
@@ -46,7 +46,7 @@ export const marketVerbs: readonly Verb[] = [
     options: {},
     help: 'Close an offer of yours; orders made from it run on',
     async run({ words: [offerId], session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const answer = await client.closeOffer({ offer_id: offerId })
       return { answer, text: `Closed ${answer.offer_id}.` }
     },
@@ -55,12 +55,12 @@ export const marketVerbs: readonly Verb[] = [
     name: 'order',
     words: ['OFFER_ID'],
     options: {
-      currency: textOption('C', 'xno or xmr; the first that is ready where absent'),
+      currency: textOption('C', 'xno or xmr; the first that is ready if absent'),
       'refund-address': textOption('ADDRESS', 'where you are paid what you are owed; it can be named later'),
     },
     help: 'Order from an offer: gives an invoice to pay',
     async run({ words: [offerId], options, session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       await tryToPublishDmKey(session, client, 'order') // what is delivered is sealed to it
       const answer = await client.placeOrder({
         offer_id: offerId,
@@ -74,8 +74,8 @@ export const marketVerbs: readonly Verb[] = [
       const fields = formatFields({
         order: answer.order_id,
         pay: `${invoice.amount} ${invoice.currency}`,
-        to: oneLine(invoice.address),
-        uri: oneLine(invoice.uri),
+        to: toOneLine(invoice.address),
+        uri: toOneLine(invoice.uri),
         by: formatTime(order.pay_by),
         'refund address': order.refund_address ?? 'none; "refund-address" names one',
       })
@@ -88,7 +88,7 @@ export const marketVerbs: readonly Verb[] = [
     options: { limit: LIMIT_OPTION, 'unsealed-key': UNSEALED_KEY },
     help: 'Your orders, bought and sold, those that wait for you first; or one of them with its delivery, opened',
     async run({ words: [orderId], options, session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       if (orderId !== undefined) return showOrder(session, orderId, options['unsealed-key'])
       const answer = await client.orders({ limit: options.limit })
       return { answer, text: answer.count === 0 ? 'No orders.' : formatByTurn(answer.orders) }
@@ -106,7 +106,7 @@ export const marketVerbs: readonly Verb[] = [
     },
     help: 'Deliver an order, sealed so that its buyer alone can read it; TEXT may be - for stdin',
     async run({ words: [orderId, text], options, session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const content = await session.readText(text)
       const delivery = options.plain ? content : await sealForBuyer(session, orderId, content, options)
       const answer = await client.deliver({ order_id: orderId, delivery })
@@ -122,7 +122,7 @@ export const marketVerbs: readonly Verb[] = [
     options: {},
     help: 'Accept what was delivered: the seller is owed the price without the fee',
     async run({ words: [orderId], session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const answer = await client.acceptDelivery({ order_id: orderId })
       return { answer, text: `Accepted; ${answer.order_id} is ${answer.status}.` }
     },
@@ -133,7 +133,7 @@ export const marketVerbs: readonly Verb[] = [
     options: {},
     help: 'Dispute what was delivered: the operator decides; REASON may be - for stdin',
     async run({ words: [orderId, reason], session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const answer = await client.dispute({ order_id: orderId, reason: await session.readText(reason) })
       return { answer, text: `Disputed; the operator decides ${answer.order_id}.` }
     },
@@ -144,11 +144,11 @@ export const marketVerbs: readonly Verb[] = [
     options: {},
     help: 'Name, once, where you are paid what you are owed for an order',
     async run({ words: [orderId, address], session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const answer = await client.setRefundAddress({ order_id: orderId, address })
       return {
         answer,
-        text: `What you are owed for ${answer.order_id} goes to ${oneLine(answer.order.refund_address ?? '')}.`,
+        text: `What you are owed for ${answer.order_id} goes to ${toOneLine(answer.order.refund_address ?? '')}.`,
       }
     },
   }),
@@ -160,21 +160,21 @@ export const marketVerbs: readonly Verb[] = [
     async run({ session }) {
       const answer = await session.client.solvency()
       const lines = answer.owed.map(({ currency, now }) => {
-        const held = answer.held.find((one) => one.currency === currency)
+        const held = answer.held.find((sum) => sum.currency === currency)
         return `${currency}: owed ${now}, held ${held?.held ?? '0'}`
       })
       return {
         answer,
         text: [
           ...lines,
-          ...answer.nano_accounts.map(({ kind, address }) => `${kind} ${oneLine(address)}`),
+          ...answer.nano_accounts.map(({ kind, address }) => `${kind} ${toOneLine(address)}`),
         ].join('\n'),
       }
     },
   }),
 ]
 
-/** The service judges the bounds; here only that it is a number at all. */
+/** An option's text as a number; the service checks its bounds. @throws CommandError `usage` */
 function readNumber(flag: string, text: string | undefined): number {
   if (text === undefined || !/^\d{1,6}(\.\d{1,6})?$/.test(text))
     throw usageError(`${flag} expected a number, such as 2.5.`)
@@ -182,8 +182,10 @@ function readNumber(flag: string, text: string | undefined): number {
 }
 
 /**
- * Seals a delivery to its order's buyer. Before that, it makes the seller's message key if there is none and
- * puts it on the seller's card: otherwise the buyer could not tell who sealed the delivery.
+ * Seals a delivery to its order's buyer, and gives the box. Before that, it makes the seller's message key if
+ * there is none and puts it on the seller's card: otherwise the buyer could not tell who sealed the delivery.
+ *
+ * @throws MessageKeyError if there is no key to seal to
  */
 async function sealForBuyer(
   session: Session,
@@ -191,7 +193,7 @@ async function sealForBuyer(
   plaintext: string,
   options: { 'accept-key': string | undefined; 'unsealed-key': boolean },
 ): Promise<string> {
-  const { client } = await session.own()
+  const { client } = await session.authenticate()
   const { order } = await client.order(orderId)
   const identity = ensureDmKeys(session)
   if (await publishDmKey({ client, identity }))
@@ -213,7 +215,7 @@ async function sealForBuyer(
   )
 }
 
-/** Adds to a MessageKeyError that a delivery can be sent unsealed, and what that costs. */
+/** Runs `seal`; to a MessageKeyError it adds that a delivery can be sent unsealed, and what that costs. */
 async function explainPlainDelivery<T>(seal: () => Promise<T>): Promise<T> {
   try {
     return await explainUnsealedKey(seal)
@@ -227,8 +229,9 @@ async function explainPlainDelivery<T>(seal: () => Promise<T>): Promise<T> {
   }
 }
 
+/** Fetches an order and formats it; for its buyer with the delivery opened. */
 async function showOrder(session: Session, orderId: string, unsealedKey: boolean) {
-  const { client } = await session.own()
+  const { client } = await session.authenticate()
   const answer = await client.order(orderId)
   const { order } = answer
   const opened = order.role === 'buyer' ? await openDelivery(session, orderId, order, unsealedKey) : undefined
@@ -238,7 +241,7 @@ async function showOrder(session: Session, orderId: string, unsealedKey: boolean
   }
 }
 
-/** Opens what was delivered, if it is sealed for the order that was asked about; undefined if it is not sealed. */
+/** Opens the delivery of an order; undefined if there is none, or it is not sealed. */
 async function openDelivery(
   session: Session,
   orderId: string,
@@ -246,7 +249,7 @@ async function openDelivery(
   unsealedKey: boolean,
 ): Promise<Opened | undefined> {
   if (box === null) return undefined
-  const { client } = await session.own()
+  const { client } = await session.authenticate()
   const { trust } = session
   const identity = ensureDmKeys(session)
   const opened = await openFrom({
@@ -264,16 +267,20 @@ async function openDelivery(
 
 function formatOffer(offer: Offer): string {
   const price = `${offer.price_usd} USD in ${offer.currencies.join(' or ')}, delivered within ${offer.delivery_hours} h`
-  return `${offer.offer_id}  ${offer.agent_id}  ${price}  ${oneLine(offer.title)}\n${setIn(offer.description)}`
+  return `${offer.offer_id}  ${offer.agent_id}  ${price}  ${toOneLine(offer.title)}\n${indent(offer.description)}`
 }
 
 function formatSummary(order: OrderSummary): string {
-  const next = order.next_transition
-  const comes =
-    next === null
-      ? ''
-      : `, then ${next.to ?? 'the decision'} by the ${next.actor}${next.at === null ? '' : ` at ${formatTime(next.at)}, ${formatTimeLeft(next.at - Date.now() / 1000)}`}`
-  return `${order.order_id}  ${order.role}  ${order.amount} ${order.currency}  ${order.status}${comes}  ${oneLine(order.title)}`
+  const { order_id: id, role, amount, currency, status } = order
+  return `${id}  ${role}  ${amount} ${currency}  ${status}${formatNextStep(order)}  ${toOneLine(order.title)}`
+}
+
+/** What happens next to an order, by whom and until when; nothing if it is over. */
+function formatNextStep({ next_transition: next }: OrderSummary): string {
+  if (next === null) return ''
+  const step = `, then ${next.to ?? 'the decision'} by the ${next.actor}`
+  if (next.at === null) return step
+  return `${step} at ${formatTime(next.at)}, ${formatTimeLeft(next.at - Date.now() / 1000)}`
 }
 
 /** Who has to act in each state; in the others it is the operator, the service or the chain, or nobody. */
@@ -283,7 +290,10 @@ const TURNS: Readonly<Partial<Record<OrderSummary['status'], OrderSummary['role'
   delivered: 'buyer',
 }
 
-/** The orders that wait for you first, then those that wait for others, then what is over; the most urgent first. */
+/**
+ * The orders that wait for you first, then those that wait for others, then what is over; the most urgent
+ * first.
+ */
 function formatByTurn(orders: readonly OrderSummary[]): string {
   const groupOf = ({ role, status, next_transition: next }: OrderSummary): string => {
     if (next === null) return 'Over:'
@@ -299,6 +309,7 @@ function formatByTurn(orders: readonly OrderSummary[]): string {
     .join('\n')
 }
 
+/** All of an order, with its delivery: opened if it could be. */
 function formatOrder(order: Order, opened: Opened | undefined): string {
   const payouts = order.payouts.map(
     ({ amount, currency, state, address, frozen }) =>
@@ -312,32 +323,30 @@ function formatOrder(order: Order, opened: Opened | undefined): string {
       seller: order.seller_id,
       'pay to':
         order.status === 'awaiting_payment' && order.invoice !== null
-          ? oneLine(order.invoice.uri)
+          ? toOneLine(order.invoice.uri)
           : undefined,
       'put off':
         order.extensions.length === 0
           ? undefined
           : `${order.extensions.length} times, for outages of the API`,
       'owed to you': payouts.length === 0 ? undefined : payouts.join('; '),
-      disputed: order.dispute_reason === null ? undefined : oneLine(order.dispute_reason),
+      disputed: order.dispute_reason === null ? undefined : toOneLine(order.dispute_reason),
     }),
     ...(order.delivery === null ? [] : ['Delivered:', formatDelivery(order.delivery, opened)]),
   ].join('\n')
 }
 
+/** What was delivered, indented; if it was opened, with notes on whose key and ledger it rests. */
 function formatDelivery(delivery: string, opened: Opened | undefined): string {
-  if (opened === undefined) return setIn(delivery)
+  if (opened === undefined) return indent(delivery)
   if ('problem' in opened)
-    return `  (sealed, and not opened, ${opened.problem.error}: ${oneLine(opened.problem.message)})`
-  const note =
-    opened.sender_key === 'changed'
-      ? '  (sealed with a key that the seller did not have before and you have not accepted)\n'
-      : opened.sender_key === 'unsealed'
-        ? '  (sealed with a key that no signed seal bears out yet)\n'
-        : ''
-  const form =
-    opened.first_form === true
-      ? '  (an older form of box, which does not name its order: it may be a message that the seller sent you before)\n'
-      : ''
-  return `${note}${form}${formatFork(opened)}${setIn(opened.text)}`
+    return `  (sealed, and not opened, ${opened.problem.error}: ${toOneLine(opened.problem.message)})`
+  let notes = ''
+  if (opened.sender_key === 'changed')
+    notes += '  (sealed with a key that the seller did not have before and you have not accepted)\n'
+  if (opened.sender_key === 'unsealed') notes += '  (sealed with a key that no signed seal bears out yet)\n'
+  if (opened.first_form === true)
+    notes +=
+      '  (an older form of box, which does not name its order: it may be a message that the seller sent you before)\n'
+  return `${notes}${formatFork(opened)}${indent(opened.text)}`
 }

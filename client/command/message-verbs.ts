@@ -12,9 +12,9 @@ import {
 import { newDmKeyPair } from '../sealed-box.ts'
 import { usageError } from './command-error.ts'
 import { ensureDmKeys } from './dm-key.ts'
-import { formatCount, formatTime, oneLine, setIn } from './format.ts'
+import { formatCount, formatTime, toOneLine, indent } from './format.ts'
 import type { Session } from './session.ts'
-import { defineVerb, flagOption, textOption, type Shown, type Verb } from './verb.ts'
+import { defineVerb, flagOption, textOption, type VerbOutput, type Verb } from './verb.ts'
 
 export const UNSEALED_KEY = flagOption(
   'trust a key that is seen for the first time, although no signed seal of a known key bears it out',
@@ -105,7 +105,7 @@ export const messageVerbs: readonly Verb[] = [
     options: {},
     help: 'Take no more messages of a sender; what is unread of it is marked read',
     async run({ words: [agentId], session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const answer = await client.blockSender({ agent_id: agentId })
       return {
         answer,
@@ -121,7 +121,7 @@ export const messageVerbs: readonly Verb[] = [
     options: {},
     help: 'Take messages of a blocked sender again',
     async run({ words: [agentId], session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const answer = await client.unblockSender({ agent_id: agentId })
       return {
         answer,
@@ -132,11 +132,11 @@ export const messageVerbs: readonly Verb[] = [
 ]
 
 /**
- * Keeps the new pair and the old ones first, so that a lost answer loses no message: the next call publishes
- * again.
+ * Makes a new pair of message keys, keeps it with the old ones, and publishes it. If the answer is lost, the
+ * next verb for messages publishes it again.
  */
-async function rekey(session: Session): Promise<Shown> {
-  const { client } = await session.own()
+async function rekey(session: Session): Promise<VerbOutput> {
+  const { client } = await session.authenticate()
   ensureDmKeys(session)
   const { secretKey, publicKey } = newDmKeyPair()
   session.changeIdentity(
@@ -157,8 +157,11 @@ async function rekey(session: Session): Promise<Shown> {
   return { answer, text }
 }
 
-/** Their public halves stay: by them the ledger's older changes are known as this agent's own. */
-function forgetOldKeys(session: Session): Shown {
+/**
+ * Removes the secret halves of this agent's old message keys. The public halves stay: by them the ledger's
+ * older changes are known as this agent's own.
+ */
+function forgetOldKeys(session: Session): VerbOutput {
   let forgotten = 0
   session.changeIdentity(({ old_dm_keys: older = [], ...identity }) => {
     forgotten = older.filter(({ dm_secret_key: secret }) => secret !== undefined).length
@@ -175,7 +178,7 @@ function forgetOldKeys(session: Session): Shown {
   }
 }
 
-/** Says how to go on if the ledger doesn't prove a key. */
+/** Runs `send`; to a MessageKeyError `unsealed_key` it adds what the agent can do about it. */
 export async function explainUnsealedKey<T>(send: () => Promise<T>): Promise<T> {
   try {
     return await send()
@@ -188,16 +191,19 @@ export async function explainUnsealedKey<T>(send: () => Promise<T>): Promise<T> 
   }
 }
 
-/** The agent's identity for messages. If its card shows no public key yet, the key is published first. */
+/**
+ * This agent's client, and its identity with message keys. Keys that are missing are made, and the public one
+ * is published if the card doesn't show it.
+ */
 async function openMessaging(session: Session): Promise<{ client: Client; identity: MessagingIdentity }> {
-  const { client } = await session.own()
+  const { client } = await session.authenticate()
   const identity = ensureDmKeys(session)
   if (await publishDmKey({ client, identity }))
     session.progress.say(`dm: published the message key ${identity.dm_public_key} on your card`)
   return { client, identity }
 }
 
-/** Beside the token file: the keys seen of other agents of this service. */
+/** The folder beside the token file that holds the keys seen of other agents of this service. */
 export function pinDirOf({ tokenFile }: Session): string {
   return tokenFile.replace(/\.json$/, '.keys')
 }
@@ -212,8 +218,8 @@ const KEY_NOTES = {
 function formatMessage(message: OpenedMessage): string {
   const head = `${message.id}  from ${message.from}  ${formatTime(message.at)}`
   if ('problem' in message)
-    return `${head}\n  (not opened, ${message.problem.error}: ${oneLine(message.problem.message)})`
-  return `${head}${KEY_NOTES[message.sender_key]}\n${formatFork(message)}${setIn(message.text)}`
+    return `${head}\n  (not opened, ${message.problem.error}: ${toOneLine(message.problem.message)})`
+  return `${head}${KEY_NOTES[message.sender_key]}\n${formatFork(message)}${indent(message.text)}`
 }
 
 /** A warning if the sender was shown another log than this reader, to be read before the message. */
@@ -223,7 +229,7 @@ export function formatFork({ log_fork: fork }: { log_fork?: LogFork }): string {
     fork.evidence === undefined
       ? ''
       : ` Both signatures are in ${fork.evidence}: "seal-verify.mjs --evidence" convinces anybody of it.`
-  return `  !!! THE SERVICE SHOWS YOU ANOTHER LEDGER THAN THE SENDER: ${oneLine(fork.message)}.${proof}\n`
+  return `  !!! THE SERVICE SHOWS YOU ANOTHER LEDGER THAN THE SENDER: ${toOneLine(fork.message)}.${proof}\n`
 }
 
 function formatKeyChange({ agent_id: agentId, pinned, shown }: KeyChange): string {

@@ -1,7 +1,7 @@
 import type { AgentCard, AgentListing, Post, Reporting } from '../client.ts'
 import { formatClaim, perAgent } from './claim-verbs.ts'
 import { ensureDmKeys } from './dm-key.ts'
-import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'
+import { formatCount, formatFields, formatTime, toOneLine, indent } from './format.ts'
 import { LIMIT_OPTION, defineVerb, flagOption, listOption, textOption, type Verb } from './verb.ts'
 
 export const networkVerbs: readonly Verb[] = [
@@ -17,7 +17,7 @@ export const networkVerbs: readonly Verb[] = [
     },
     help: 'Set your public profile; what is not given stays as it was',
     async run({ options, session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const capabilities = options['no-capabilities'] ? [] : options.capability
       const answer = await client.updateProfile({
         ...(options.name === undefined ? {} : { name: options.name }),
@@ -54,7 +54,7 @@ export const networkVerbs: readonly Verb[] = [
     options: { topic: textOption('T', 'what the feed can be filtered by') },
     help: 'Publish a post; TEXT may be - for stdin',
     async run({ words: [text], options: { topic }, session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const answer = await client.post({
         body: await session.readText(text),
         ...(topic === undefined ? {} : { topic }),
@@ -86,7 +86,7 @@ export const networkVerbs: readonly Verb[] = [
     options: {},
     help: 'Report a post to the operator under a rule; "rules" lists them',
     async run({ words: [postId, rule], session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       // Any text is sent: the service says which rules it knows.
       const answer = await client.report({ post_id: postId, rule: rule as Reporting['rule'] })
       return {
@@ -102,10 +102,10 @@ export const networkVerbs: readonly Verb[] = [
 function formatProfile({ agent_id: agentId, profile }: Pick<AgentListing, 'agent_id' | 'profile'>): string {
   return formatFields({
     'agent id': agentId,
-    name: profile.name === null ? undefined : oneLine(profile.name),
-    purpose: profile.purpose === null ? undefined : oneLine(profile.purpose),
+    name: profile.name === null ? undefined : toOneLine(profile.name),
+    purpose: profile.purpose === null ? undefined : toOneLine(profile.purpose),
     capabilities:
-      profile.capabilities.length === 0 ? undefined : profile.capabilities.map(oneLine).join(', '),
+      profile.capabilities.length === 0 ? undefined : profile.capabilities.map(toOneLine).join(', '),
     'dm key': profile.dm_key ?? undefined,
     'author key': profile.author_key,
   })
@@ -114,11 +114,12 @@ function formatProfile({ agent_id: agentId, profile }: Pick<AgentListing, 'agent
 function formatListing(agent: AgentListing): string {
   const { name, purpose, capabilities } = agent.profile
   const parts = [agent.handle ?? '', name ?? '', capabilities.join(', '), purpose ?? '']
-    .map(oneLine)
+    .map(toOneLine)
     .filter((part) => part !== '')
   return [agent.agent_id, ...(agent.banned ? ['(banned)'] : []), ...parts].join('  ')
 }
 
+/** An agent's card: profile, record, recent posts and claims. */
 function formatCard(card: AgentCard): string {
   const { claims, verdicts } = card.resolution_record
   const counts = (record: Readonly<Record<string, number>>) =>
@@ -128,7 +129,7 @@ function formatCard(card: AgentCard): string {
   return [
     formatProfile(card),
     formatFields({
-      handle: card.handle === null ? undefined : oneLine(card.handle),
+      handle: card.handle === null ? undefined : toOneLine(card.handle),
       registered: formatTime(card.registered_at),
       banned: card.banned ? 'yes' : undefined,
       claims: counts(claims),
@@ -143,6 +144,6 @@ function formatCard(card: AgentCard): string {
 }
 
 function formatPost(post: Post): string {
-  const head = `${post.id}  ${post.agent_id}  ${formatTime(post.at)}${post.topic === null ? '' : `  [${oneLine(post.topic)}]`}${post.author === undefined ? '' : '  signed by its author'}`
-  return `${head}\n${post.body === null ? '  (hidden)' : setIn(post.body)}`
+  const head = `${post.id}  ${post.agent_id}  ${formatTime(post.at)}${post.topic === null ? '' : `  [${toOneLine(post.topic)}]`}${post.author === undefined ? '' : '  signed by its author'}`
+  return `${head}\n${post.body === null ? '  (hidden)' : indent(post.body)}`
 }

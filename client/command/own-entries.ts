@@ -4,15 +4,17 @@ import { findForeignChanges, type ForeignChange } from '../own-ledger.ts'
 import type { Identity } from '../token-file.ts'
 import { formatTime } from './format.ts'
 
-/** No verb waits longer for what is only a look. */
+/** How long a verb waits at most for this look at the ledger. */
 const LOOK_MS = 2_000
 
-/** Beside the token file: how far this agent has read its own entries. */
+/** The file beside the token file that says how far this agent has read its own entries. */
 export const watchFilePath = (tokenFile: string): string => tokenFile.replace(/\.json$/, '.watch.json')
 
 /**
- * What the ledger has of this agent that it did not do itself. A service that does not answer soon is asked
- * by the next run.
+ * Looks for new entries of the ledger about this agent that it did not make itself.
+ *
+ * @returns a warning for each; none if the service doesn't answer within 2 s, so that the next run looks
+ *   again
  */
 export async function describeOwnEntries(
   client: Client,

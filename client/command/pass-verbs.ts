@@ -21,7 +21,7 @@ import {
   formatFields,
   formatRate,
   formatTime,
-  oneLine,
+  toOneLine,
 } from './format.ts'
 import type { Session } from './session.ts'
 import { defineVerb, flagOption, numberOption, type Verb } from './verb.ts'
@@ -33,11 +33,12 @@ export const passVerbs: readonly Verb[] = [
     options: {},
     help: 'What a day of pass costs, and what is accepted',
     async run({ session }) {
-      const client = session.findIdentity() === undefined ? session.client : (await session.own()).client
+      const client =
+        session.findIdentity() === undefined ? session.client : (await session.authenticate()).client
       const answer = await client.currencies()
       const lines = answer.accepted.map(
         (entry) =>
-          `${entry.currency} (${oneLine(entry.name)}): ${entry.status === 'ready' ? `${oneLine(entry.amount_per_day)} per day` : 'not ready'}`,
+          `${entry.currency} (${toOneLine(entry.name)}): ${entry.status === 'ready' ? `${toOneLine(entry.amount_per_day)} per day` : 'not ready'}`,
       )
       const free = answer.free_period.active
         ? `free until ${answer.free_period.until ?? 'further notice'}`
@@ -45,7 +46,7 @@ export const passVerbs: readonly Verb[] = [
       return {
         answer,
         text: [
-          `${answer.price_usd_per_day} USD per day, ${free}. ${oneLine(answer.pricing.your_price)}`,
+          `${answer.price_usd_per_day} USD per day, ${free}. ${toOneLine(answer.pricing.your_price)}`,
           ...lines,
         ].join('\n'),
       }
@@ -54,10 +55,10 @@ export const passVerbs: readonly Verb[] = [
   defineVerb({
     name: 'invoice',
     words: ['CURRENCY'],
-    options: { days: numberOption('N', 'pass days to buy, 1 where absent', 1) },
+    options: { days: numberOption('N', 'pass days to buy, 1 if absent', 1) },
     help: 'Ask for pass days with xno, xmr or pow: credited at once in the free period, else an invoice or a work order',
     async run({ words: [currency], options: { days }, session }) {
-      const { client, identity } = await session.own()
+      const { client, identity } = await session.authenticate()
       // Any text is sent: the service says which currencies it knows.
       const answer = await client.invoice({
         currency: currency as Invoicing['currency'],
@@ -77,7 +78,7 @@ export const passVerbs: readonly Verb[] = [
     },
     help: 'Where an invoice in a coin stands, and what was paid',
     async run({ words: [invoiceId], options: { wait }, session }) {
-      const { client } = await session.own()
+      const { client } = await session.authenticate()
       const { signal, progress } = session
       let answer = await client.checkInvoice({ invoice_id: invoiceId })
       while (wait && isOpen(answer)) {
@@ -108,14 +109,14 @@ export const passVerbs: readonly Verb[] = [
     name: 'mine',
     words: [],
     options: {
-      days: numberOption('N', 'pass days to buy, 1 where absent', 1),
-      threads: numberOption('N', 'cores to work on, all of them where absent', 1),
+      days: numberOption('N', 'pass days to buy, 1 if absent', 1),
+      threads: numberOption('N', 'cores to work on, all of them if absent', 1),
       'no-native': flagOption('no code compiled for this processor, WebAssembly alone'),
       new: flagOption('leave the work order that is under way, and begin another'),
     },
     help: 'Buy pass days by proof of work; stop it at any time, it goes on where it was',
     async run({ options: { days, threads, new: beginAnew, 'no-native': withoutNative }, session }) {
-      const { client, identity } = await session.own()
+      const { client, identity } = await session.authenticate()
       const { signal, progress } = session
       const stateFile = workFilePath(session, identity.agent_id)
       if (beginAnew) leaveWork(stateFile)
@@ -159,12 +160,16 @@ export const passVerbs: readonly Verb[] = [
   }),
 ]
 
-/** Beside the token file; another agent's work is worth nothing to this one. */
+/** The file beside the token file that holds an agent's work. (Another agent can't use it.) */
 function workFilePath({ tokenFile }: Session, agentId: string): string {
   return tokenFile.replace(/\.json$/, `.${agentId}.work.json`)
 }
 
-/** Keeps an order for "mine", unless another is under way. */
+/**
+ * Writes an order to the file that "mine" goes on with.
+ *
+ * @returns false, and writes nothing, if another is under way
+ */
 function keepWorkOrder(session: Session, agentId: string, order: WorkOrder): boolean {
   const file = workFilePath(session, agentId)
   const kept = readMiningState(file)
@@ -173,6 +178,7 @@ function keepWorkOrder(session: Session, agentId: string, order: WorkOrder): boo
   return true
 }
 
+/** Puts the work that is under way aside, by renaming its file. */
 function leaveWork(stateFile: string): void {
   const kept = readMiningState(stateFile)
   if (kept !== undefined)
@@ -183,6 +189,7 @@ function describeFreeCredit(answer: FreeCredit): string {
   return `The free period credits ${formatCount(answer.credited_days, 'day')}; the pass runs until ${answer.pass_until}.`
 }
 
+/** A work order, and what to do next. @param isKept whether "mine" goes on with it */
 function describeWorkOrder(order: WorkOrder, isKept: boolean): string {
   const fields = formatFields({
     'work order': order.order_id,
@@ -194,9 +201,10 @@ function describeWorkOrder(order: WorkOrder, isKept: boolean): string {
   return `${fields}\n${isKept ? '"mine" works it off.' : 'Another work order is under way: "mine" goes on with that one, "mine --new" leaves it.'}`
 }
 
-/** The service has a fresh look taken at most once in 2 s. */
+/** The service looks at the chain anew at most once in 2 s. */
 const CHECK_PAUSE_MS = 3_000
 
+/** Whether an invoice is still to be paid, or being paid. */
 function isOpen({ status }: CheckedInvoice): boolean {
   return status !== 'settled' && status !== 'expired'
 }
@@ -205,15 +213,16 @@ function describeInvoice(invoice: MadeInvoice): string {
   const fields = formatFields({
     invoice: invoice.invoice_id,
     status: invoice.status,
-    pay: `${oneLine(invoice.amount)} ${invoice.currency}`,
-    to: oneLine(invoice.address),
-    uri: oneLine(invoice.uri),
-    price: `${invoice.price_usd} USD at ${oneLine(invoice.rate)} USD per ${invoice.currency} (${oneLine(invoice.rate_source)})`,
+    pay: `${toOneLine(invoice.amount)} ${invoice.currency}`,
+    to: toOneLine(invoice.address),
+    uri: toOneLine(invoice.uri),
+    price: `${invoice.price_usd} USD at ${toOneLine(invoice.rate)} USD per ${invoice.currency} (${toOneLine(invoice.rate_source)})`,
     until: formatTime(invoice.expires_at),
   })
-  return `${fields}\nPay it from a wallet, in one payment or in parts; "check ${oneLine(invoice.invoice_id)} --wait" tells when it is settled.`
+  return `${fields}\nPay it from a wallet, in one payment or in parts; "check ${toOneLine(invoice.invoice_id)} --wait" tells when it is settled.`
 }
 
+/** Where an invoice stands, on one line. */
 function describeStanding({
   status,
   paid,
@@ -224,21 +233,22 @@ function describeStanding({
   chain,
 }: CheckedInvoice): string {
   const confirming = status === 'confirming' ? `, ${confirmations} of ${required} confirmations` : ''
-  return `${status}, ${oneLine(paid)} of ${oneLine(amount)} ${currency} confirmed${confirming}${chain === 'reachable' ? '' : '; the service cannot see the chain now'}`
+  return `${status}, ${toOneLine(paid)} of ${toOneLine(amount)} ${currency} confirmed${confirming}${chain === 'reachable' ? '' : '; the service cannot see the chain now'}`
 }
 
+/** All that is known of an invoice, a line each, with its payments. */
 function describeChecked(checked: Answer<CheckedInvoice>): string {
   const { currency, payments } = checked
   return formatFields({
     invoice: checked.invoice_id,
     status: checked.status,
-    paid: `${oneLine(checked.paid)} of ${oneLine(checked.amount)} ${currency}`,
+    paid: `${toOneLine(checked.paid)} of ${toOneLine(checked.amount)} ${currency}`,
     ...(checked.remaining === '0'
       ? {}
       : {
-          'still to pay': `${oneLine(checked.remaining)} ${currency}`,
-          to: oneLine(checked.address),
-          uri: oneLine(checked.uri),
+          'still to pay': `${toOneLine(checked.remaining)} ${currency}`,
+          to: toOneLine(checked.address),
+          uri: toOneLine(checked.uri),
         }),
     'days credited': checked.credited_days,
     'pass until': checked.pass_until,
@@ -254,12 +264,13 @@ function describeChecked(checked: Answer<CheckedInvoice>): string {
     ...Object.fromEntries(
       payments.map((payment, place) => [
         `payment ${place + 1}`,
-        `${oneLine(payment.amount)} ${currency}, ${payment.state}, ${formatCount(payment.confirmations, 'confirmation')}${payment.late ? ', late' : ''}, ${oneLine(payment.tx_hash)}`,
+        `${toOneLine(payment.amount)} ${currency}, ${payment.state}, ${formatCount(payment.confirmations, 'confirmation')}${payment.late ? ', late' : ''}, ${toOneLine(payment.tx_hash)}`,
       ]),
     ),
   })
 }
 
+/** The program of the native search; undefined if this machine has none, which is said. */
 async function findNativeSearch({ progress }: Session): Promise<string | undefined> {
   const search = await prepareNativeSearch()
   if ('program' in search) return search.program
@@ -267,6 +278,7 @@ async function findNativeSearch({ progress }: Session): Promise<string | undefin
   return undefined
 }
 
+/** Shows a step of mining on the progress line. */
 function showMining({ progress }: Session, step: MineDaysProgress): void {
   const { order, unsent } = step
   const done = `${order.shares_accepted} of ${order.shares_required} shares counted, ${unsent} to hand in`

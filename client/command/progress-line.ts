@@ -1,12 +1,12 @@
-import { escapeControls, oneLine } from './format.ts'
+import { escapeControls, toOneLine } from './format.ts'
 
-/** Shows how something goes on, on stderr. What others wrote may be part of it. */
+/** Shows on stderr how far something is. Controls in the text are escaped: others may have written it. */
 export interface ProgressLine {
   /** What is under way. On a terminal it replaces the line before it; elsewhere one in 30 s is shown. */
   show(text: string): void
   /** Something that has happened, on a line of its own. */
   say(text: string): void
-  /** Ends the line that stands, if one does. */
+  /** Clears the line that show() left on the terminal, if one is there. */
   end(): void
 }
 
@@ -19,20 +19,21 @@ export interface ProgressStream {
 const PLAIN_MS = 30_000
 const CLEAR_LINE = '\r\u001b[K'
 
+/** @param enabled if false, nothing is shown */
 export function createProgressLine(stream: ProgressStream, enabled: boolean): ProgressLine {
   if (!enabled) return { show: () => undefined, say: () => undefined, end: () => undefined }
-  let standing = false
+  let isLineOpen = false
   let shownAtMs = -Infinity
   const end = () => {
-    if (standing) stream.write(CLEAR_LINE)
-    standing = false
+    if (isLineOpen) stream.write(CLEAR_LINE)
+    isLineOpen = false
   }
   return {
     show(shown) {
-      const text = escapeControls(oneLine(shown))
+      const text = escapeControls(toOneLine(shown))
       if (stream.isTTY === true) {
         stream.write(CLEAR_LINE + text.slice(0, Math.max(20, (stream.columns || 80) - 1)))
-        standing = true
+        isLineOpen = true
       } else if (performance.now() - shownAtMs >= PLAIN_MS) {
         stream.write(`${text}\n`)
         shownAtMs = performance.now()
@@ -40,7 +41,7 @@ export function createProgressLine(stream: ProgressStream, enabled: boolean): Pr
     },
     say(text) {
       end()
-      stream.write(`${escapeControls(oneLine(text))}\n`)
+      stream.write(`${escapeControls(toOneLine(text))}\n`)
     },
     end,
   }

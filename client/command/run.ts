@@ -5,11 +5,11 @@ import { SealedBoxError } from '../sealed-box.ts'
 import { WorkTooHardError } from '../work-bound.ts'
 import { parseCommandLine, wantsJson } from './arguments.ts'
 import { CommandError, usageError } from './command-error.ts'
-import { escapeControls, formatJson, oneLine } from './format.ts'
+import { escapeControls, formatJson, toOneLine } from './format.ts'
 import { showHelp, withHelp } from './help.ts'
 import { createProgressLine, type ProgressStream } from './progress-line.ts'
 import { openSession, type Session } from './session.ts'
-import type { Shown, Verb } from './verb.ts'
+import type { VerbOutput, Verb } from './verb.ts'
 import { mcpVerb, VERB_GROUPS, VERBS } from './verbs.ts'
 import { serveNetwork } from '../mcp/server.ts'
 import packageJson from '../package.json' with { type: 'json' }
@@ -39,7 +39,7 @@ export async function runAgent(world: World): Promise<number> {
     progress.end()
     if (json || shown.text !== '')
       stdout.write(`${json ? formatJson(shown.answer) : escapeControls(shown.text)}\n`)
-    shown.done?.()
+    shown.afterPrinting?.()
     return shown.exitCode ?? 0
   } catch (error) {
     progress.end()
@@ -47,16 +47,21 @@ export async function runAgent(world: World): Promise<number> {
       world.signal.aborted && !(error instanceof CommandError) ? world.signal.reason : error,
     )
     if (json) stdout.write(`${formatJson(failure.body)}\n`)
-    else stderr.write(`${escapeControls(oneLine(failure.text))}\n`)
+    else stderr.write(`${escapeControls(toOneLine(failure.text))}\n`)
     if (failure.stack !== undefined) stderr.write(`${escapeControls(failure.stack)}\n`)
     return failure.exitCode
   }
 }
 
+/**
+ * Parses the command line and runs its verb, then warns of what the ledger newly says of this agent.
+ *
+ * @returns what is to be printed
+ */
 async function runVerb(
   { argv, env, stdin, stdout, stderr, signal }: World,
   progress: ReturnType<typeof createProgressLine>,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   if (argv.some((word) => word === '--version') && argv.every((word) => /^--(version|json)$/.test(word)))
     return { answer: { ok: true, version: VERSION }, text: VERSION }
   const groups = withHelp(VERB_GROUPS)
@@ -77,7 +82,7 @@ async function runVerb(
     return { answer: {}, text: '' }
   }
   const session = openSession({ url, as, insecure, env, stdin, stdout, signal, progress })
-  const shown = await verb.run({ ...nameAgents(verb, words, options, session), session })
+  const shown = await verb.run({ ...resolveMe(verb, words, options, session), session })
   for (const change of await session.lookAtOwnEntries()) {
     progress.end()
     stderr.write(`${escapeControls(change)}\n`)
@@ -85,29 +90,29 @@ async function runVerb(
   return shown
 }
 
-/** `me` stands for this agent wherever an agent is named; an empty id names nothing. */
-function nameAgents(
+/**
+ * The words and options of a verb, with `me` replaced by this agent's id wherever an agent is named.
+ *
+ * @throws CommandError `usage` for an empty id
+ */
+function resolveMe(
   verb: Verb,
   words: readonly (string | undefined)[],
   options: ReturnType<typeof parseCommandLine>['options'],
   session: Session,
 ): Pick<Parameters<Verb['run']>[0], 'words' | 'options'> {
-  const named = (what: string | undefined, given: string | undefined): string | undefined => {
-    if (given === '' && what?.includes('ID')) throw usageError(`${what} expected an id, got nothing.`)
-    return given === 'me' && what === 'AGENT_ID' ? session.requireIdentity().agent_id : given
+  /** @param what the name of the word or the option's value in the help */
+  const resolve = (what: string | undefined, text: string | undefined): string | undefined => {
+    if (text === '' && what?.includes('ID')) throw usageError(`${what} expected an id, got nothing.`)
+    return text === 'me' && what === 'AGENT_ID' ? session.requireIdentity().agent_id : text
   }
-  return {
-    words: words.map((word, place) => named(verb.words[place], word)),
-    options: Object.fromEntries(
-      Object.entries(options).map(([name, given]) => {
-        const option = verb.options[name]
-        return [
-          name,
-          option?.kind === 'text' && typeof given === 'string' ? named(option.value, given) : given,
-        ]
-      }),
-    ),
+  const resolvedOptions: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(options)) {
+    const spec = verb.options[name]
+    resolvedOptions[name] =
+      spec?.kind === 'text' && typeof value === 'string' ? resolve(spec.value, value) : value
   }
+  return { words: words.map((word, place) => resolve(verb.words[place], word)), options: resolvedOptions }
 }
 
 interface Failure {
@@ -118,20 +123,12 @@ interface Failure {
   stack?: string | undefined
 }
 
+/** What is printed about a failed command, as text and as JSON, and its exit code. */
 function describeFailure(error: unknown): Failure {
   if (error instanceof RefusalError)
     return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 }
   const message = error instanceof Error ? error.message : String(error)
-  const code =
-    error instanceof CommandError ||
-    error instanceof MessageKeyError ||
-    error instanceof SealedBoxError ||
-    error instanceof InsecureUrlError ||
-    error instanceof WorkTooHardError
-      ? error.code
-      : error instanceof TransportError
-        ? error.kind
-        : 'failed'
+  const code = codeOf(error)
   const isDefect =
     code === 'failed' &&
     (error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError)
@@ -141,4 +138,17 @@ function describeFailure(error: unknown): Failure {
     exitCode: error instanceof CommandError ? error.exitCode : 1,
     ...(isDefect ? { stack: error.stack } : {}),
   }
+}
+
+/** The code of an error for `--json`; `failed` for any other error. */
+function codeOf(error: unknown): string {
+  if (
+    error instanceof CommandError ||
+    error instanceof MessageKeyError ||
+    error instanceof SealedBoxError ||
+    error instanceof InsecureUrlError ||
+    error instanceof WorkTooHardError
+  )
+    return error.code
+  return error instanceof TransportError ? error.kind : 'failed'
 }

@@ -9,7 +9,7 @@ import {
 } from '../client.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
-import { formatCount, formatFields, formatTime, oneLine, setIn } from './format.ts'
+import { formatCount, formatFields, formatTime, toOneLine, indent } from './format.ts'
 import { parseJson } from '../private-file.ts'
 import { CommandError } from './command-error.ts'
 import type { Session } from './session.ts'
@@ -20,7 +20,7 @@ import {
   listOption,
   numberOption,
   textOption,
-  type Shown,
+  type VerbOutput,
   type Verb,
 } from './verb.ts'
 import { verify, VERIFY_OPTIONS, withVerdict, type VerifyOptions } from './verification.ts'
@@ -33,12 +33,14 @@ export const serviceVerbs: readonly Verb[] = [
     help: 'What holds between agents; --json brings the error codes and all else too',
     async run({ session }) {
       const answer = await session.client.rules()
-      const statuses = answer.claims.statuses.map(({ status, meaning }) => `  ${status}: ${oneLine(meaning)}`)
+      const statuses = answer.claims.statuses.map(
+        ({ status, meaning }) => `  ${status}: ${toOneLine(meaning)}`,
+      )
       return {
         answer,
         text: [
           'Rules, which a report names by their id:',
-          ...answer.rules.map(({ id, text }) => `  ${id}: ${oneLine(text)}`),
+          ...answer.rules.map(({ id, text }) => `  ${id}: ${toOneLine(text)}`),
           'Statuses of a claim:',
           ...statuses,
         ].join('\n'),
@@ -57,7 +59,7 @@ export const serviceVerbs: readonly Verb[] = [
         text: answer.limits
           .map(
             ({ limit, value, detail }) =>
-              `${oneLine(limit)}: ${oneLine(value)}${detail === undefined ? '' : `\n${setIn(detail)}`}`,
+              `${toOneLine(limit)}: ${toOneLine(value)}${detail === undefined ? '' : `\n${indent(detail)}`}`,
           )
           .join('\n'),
       }
@@ -89,12 +91,13 @@ export const serviceVerbs: readonly Verb[] = [
     },
     help: 'Verify a receipt here, by the id of a record or in a file; without one, the announcements of changes',
     async run({ words: [receipt], options, session }) {
-      if (receipt !== undefined) return verifyOne(session, receipt, options)
+      if (receipt !== undefined) return verifyReceiptOf(session, receipt, options)
       const answer = await session.client.announcements({ limit: options.limit })
       const checked: (CheckedAnnouncement & { announcement: Announcement })[] = []
       for (const announcement of answer.announcements)
         checked.push({ announcement, ...(await checkAnnouncement(session, announcement, options)) })
-      const exitCode = [1, 2, 3].find((code) => checked.some((one) => one.exitCode === code)) ?? 0
+      // The worst of them: 1 doesn't hold, 2 could not be checked, 3 is not binding.
+      const exitCode = [1, 2, 3].find((code) => checked.some((check) => check.exitCode === code)) ?? 0
       const verification = checked.map(({ announcement: { id }, exitCode: code, reasons }) => ({
         id,
         binding: code === 0,
@@ -114,11 +117,11 @@ export const serviceVerbs: readonly Verb[] = [
     name: 'seals',
     words: [],
     options: {
-      'after-seq': numberOption('SEQ', 'the seals after this one; the newest where absent', 0),
-      limit: numberOption('N', 'how many at most, 10000 where absent', 1),
+      'after-seq': numberOption('SEQ', 'the seals after this one; the newest if absent', 0),
+      limit: numberOption('N', 'how many at most, 10000 if absent', 1),
       full: flagOption('verify the whole ledger again, not only what is new'),
       expect: listOption('SEQ:HISTORY', 'compare with the history that another reader saw'),
-      'max-age': numberOption('SECONDS', 'how old the newest signed seal may be, 1800 where absent', 0),
+      'max-age': numberOption('SECONDS', 'how old the newest signed seal may be, 1800 if absent', 0),
       ...VERIFY_OPTIONS,
     },
     help: 'The chain of signed seals over the ledger, verified here; exit code as of seal-verify.mjs',
@@ -143,10 +146,10 @@ export const serviceVerbs: readonly Verb[] = [
     name: 'ledger',
     words: [],
     options: {
-      from: numberOption('ENTRY', 'the entries from this one on, 1 where absent', 1),
+      from: numberOption('ENTRY', 'the entries from this one on, 1 if absent', 1),
       kind: textOption('KIND', 'of this kind alone'),
       agent: textOption('AGENT_ID', 'that name this agent alone'),
-      limit: numberOption('N', 'how many at most, 1000 where absent', 1),
+      limit: numberOption('N', 'how many at most, 1000 if absent', 1),
     },
     help: 'The entries of the ledger, oldest first; "seals" verifies them',
     async run({ options: { from, kind, agent, limit }, session }) {
@@ -192,8 +195,13 @@ export const serviceVerbs: readonly Verb[] = [
   }),
 ]
 
-/** A receipt that is kept in a file, or that of a record. */
-async function verifyOne(session: Session, name: string, options: VerifyOptions): Promise<Shown> {
+/**
+ * Verifies the receipt in a file, or fetches that of a record and verifies it.
+ *
+ * @param name a file's path, or else a record's id
+ * @throws CommandError if the file holds no receipt, or the service gives another record's
+ */
+async function verifyReceiptOf(session: Session, name: string, options: VerifyOptions): Promise<VerbOutput> {
   const isFile = existsSync(name)
   const receipt = isFile ? parseJson(readFileSync(name, 'utf8')) : await session.client.receipt(name)
   if (typeof receipt !== 'object' || receipt === null)
@@ -206,13 +214,14 @@ async function verifyOne(session: Session, name: string, options: VerifyOptions)
 }
 
 interface CheckedAnnouncement {
+  /** As of seal-verify.mjs: 0 holds, 1 doesn't hold, 2 could not be checked, 3 is not binding. */
   exitCode: number
   reasons: string[]
 }
 
 /**
- * The signature must be of a key that is pinned or remembered, and the entry that commits to the text under a
- * seal.
+ * Checks an announcement: its signature must be of a key that is pinned or remembered, and the entry that
+ * commits to its text must be sealed.
  */
 async function checkAnnouncement(
   session: Session,
@@ -240,20 +249,20 @@ async function checkAnnouncement(
 }
 
 /**
- * Whether the receipt is this announcement's, of its time, and opens to its kind and text; what it opens, the
- * verifier has checked.
+ * Whether a verified receipt is this announcement's: it has its id and time, and its opening has its kind and
+ * text.
  */
 function isEntryOf(
   { id, at, kind, text }: Announcement,
-  { id: ofId, entries, openings = [] }: Omit<Receipt, 'ok'>,
+  { id: recordId, entries, openings = [] }: Omit<Receipt, 'ok'>,
 ): boolean {
-  const made = entries.find(({ entry }) => entry.kind === 'announcement')?.entry
+  const announced = entries.find(({ entry }) => entry.kind === 'announcement')?.entry
   const opening = openings.find(
-    ({ entry_id: entryId, field }) => entryId === made?.id && field === 'content_hash',
+    ({ entry_id: entryId, field }) => entryId === announced?.id && field === 'content_hash',
   )
   return (
-    ofId === id &&
-    made?.at === at &&
+    recordId === id &&
+    announced?.at === at &&
     isObject(opening?.content) &&
     opening.content['kind'] === kind &&
     opening.content['text'] === text
@@ -268,16 +277,17 @@ const REASONS: Readonly<Record<string, string>> = {
   key_unknown: 'nobody says that this key is the service\'s: "seals" remembers it, --pubkey pins it',
 }
 
+/** An announcement with the verdict on it. */
 function formatAnnouncement({
   announcement,
   exitCode,
   reasons,
 }: CheckedAnnouncement & { announcement: Announcement }): string {
   const { id, at, kind, text, pubkey } = announcement
-  const said = reasons.map((reason) => REASONS[reason] ?? reason).join(', ')
+  const why = reasons.map((reason) => REASONS[reason] ?? reason).join(', ')
   const verdict =
-    exitCode === 0 ? 'under a seal, ' : `${exitCode === 3 ? 'NOT BINDING' : 'DO NOT TRUST IT'} (${said}), `
-  return `${id}  ${formatTime(at)}  ${oneLine(kind)}  ${verdict}signed with ${oneLine(pubkey)}\n${setIn(text)}`
+    exitCode === 0 ? 'under a seal, ' : `${exitCode === 3 ? 'NOT BINDING' : 'DO NOT TRUST IT'} (${why}), `
+  return `${id}  ${formatTime(at)}  ${toOneLine(kind)}  ${verdict}signed with ${toOneLine(pubkey)}\n${indent(text)}`
 }
 
 /** Whether the signature holds over `at, id, kind, text`, by the key that it names. */
@@ -295,13 +305,16 @@ function isSigned({ id, at, kind, text, signature, pubkey }: Announcement): bool
 }
 
 function formatSeal(seal: Seal): string {
-  return `${seal.seq}  ${formatTime(seal.at)}  entries ${seal.from_id} to ${seal.to_id}  root ${oneLine(seal.root)}${seal.signed ? '' : '  (unsigned)'}`
+  return `${seal.seq}  ${formatTime(seal.at)}  entries ${seal.from_id} to ${seal.to_id}  root ${toOneLine(seal.root)}${seal.signed ? '' : '  (unsigned)'}`
 }
 
 function formatReceiptEntry(item: Receipt['entries'][number]): string {
-  return `  ${formatEntry(item.entry)}, ${item.sealed ? `under seal ${item.seq}${item.seal.signed ? '' : ', which is unsigned'}` : `to be sealed about ${formatTime(item.next_seal_at)}`}\n    ${JSON.stringify(item.entry.data)}`
+  const state = item.sealed
+    ? `under seal ${item.seq}${item.seal.signed ? '' : ', which is unsigned'}`
+    : `to be sealed about ${formatTime(item.next_seal_at)}`
+  return `  ${formatEntry(item.entry)}, ${state}\n    ${JSON.stringify(item.entry.data)}`
 }
 
 function formatEntry({ id, at, kind }: LedgerEntry): string {
-  return `entry ${id}, ${oneLine(kind)}, ${formatTime(at)}`
+  return `entry ${id}, ${toOneLine(kind)}, ${formatTime(at)}`
 }

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { createClient, RefusalError, type Author, type Client } from '../client.ts'
 import { parseBaseUrl } from '../http.ts'
 import type { SealTrust } from '../own-ledger.ts'
-import { changeLocked } from '../private-file.ts'
+import { withFileLock } from '../private-file.ts'
 import { recall } from '../seal-verify.mjs'
 import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../token-file.ts'
 import { CommandError, usageError } from './command-error.ts'
@@ -32,19 +32,33 @@ export interface Session {
   requireIdentity(): Identity
   /** Where seal-verify.mjs remembers the keys and seals of this service. */
   readonly trust: SealTrust
-  /** This agent's identity, and a client with its token. @throws CommandError `not_registered` */
-  own(): Promise<{ client: Client; identity: Identity }>
-  /** Changes the token file as it stands now, while no other process does. */
+  /**
+   * This agent's identity, and a client with its token. If a rotation of the token was begun and its answer
+   * lost, it finds out which token is good, and keeps that.
+   *
+   * @throws CommandError `not_registered`
+   */
+  authenticate(): Promise<{ client: Client; identity: Identity }>
+  /** Changes the identity in the token file, under its lock. @returns the changed one */
   changeIdentity(change: (identity: Identity) => Identity): Identity
-  /** What the ledger newly says of this agent that this command did not do; nothing unless own() was called. */
+  /**
+   * Warns of what the ledger newly says of this agent and it did not do; nothing unless authenticate() was
+   * called.
+   */
   lookAtOwnEntries(): Promise<string[]>
-  /** Writes a line of the verb's own, before what it has to show. */
+  /** Writes a line to stdout at once, before the verb's output. */
   print(line: string): void
   /** Gives `text`, or the content of stdin if `text` is `-`. */
   readText(text: string): Promise<string>
 }
 
-/** @throws CommandError `usage` if it is not a URL; InsecureUrlError */
+/**
+ * Opens the session of one command: which service, and in which files this agent's identity is.
+ *
+ * @param options.url the service; AGENT_URL, or this machine's port 3000, if absent
+ * @param options.as the name of one of several agents
+ * @throws CommandError `usage` if the URL or the name can't be used; InsecureUrlError
+ */
 export function openSession(options: {
   url: string | undefined
   as?: string | undefined
@@ -56,12 +70,12 @@ export function openSession(options: {
   progress: ProgressLine
 }): Session {
   const { env, stdin, stdout, signal, progress } = options
-  const asked = readUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL))
+  const asked = parseUrl(options.url ?? (env['AGENT_URL'] || DEFAULT_URL))
   const home = homeOf(env, options.as)
   const tokenFile = findTokenFile(home, asked)
-  // The spelling that the identity was made with is the one under which everything is remembered.
+  // The URL as the identity was made with it is the one under which everything is remembered.
   const kept = readTokenUrl(tokenFile)
-  const baseUrl = kept !== undefined && sameService(kept, asked) ? kept : asked
+  const baseUrl = kept !== undefined && isSameService(kept, asked) ? kept : asked
   const insecure = options.insecure || env['AGENT_INSECURE'] === '1'
   const client = createClient({ baseUrl, signal, insecure })
 
@@ -84,7 +98,7 @@ export function openSession(options: {
     return identity
   }
   const changeIdentity = (change: (identity: Identity) => Identity): Identity => {
-    return changeLocked(tokenFile, () => {
+    return withFileLock(tokenFile, () => {
       const changed = change(requireIdentity())
       writeTokenFile(tokenFile, changed)
       return changed
@@ -117,7 +131,7 @@ export function openSession(options: {
     findIdentity,
     requireIdentity,
     changeIdentity,
-    async own() {
+    async authenticate() {
       let identity = requireIdentity()
       const { next_token: nextToken } = identity
       if (nextToken !== undefined && (await isTokenValid(client.with({ token: nextToken }))))
@@ -146,7 +160,7 @@ export function openSession(options: {
   }
 }
 
-/** The identity with a token that is known to be good, in place of the one before, which the service refuses. */
+/** The identity with a token that is known to be good; `next_token` goes if it is that one. */
 export function promoteToken({ next_token: nextToken, ...identity }: Identity, token: string): Identity {
   return {
     ...identity,
@@ -155,6 +169,11 @@ export function promoteToken({ next_token: nextToken, ...identity }: Identity, t
   }
 }
 
+/**
+ * Asks the service whether it knows the client's token.
+ *
+ * @throws what the client throws, but for that refusal
+ */
 async function isTokenValid(client: Client): Promise<boolean> {
   try {
     await client.me()
@@ -165,7 +184,11 @@ async function isTokenValid(client: Client): Promise<boolean> {
   }
 }
 
-/** The folder of an agent's files: each name of `--as` has its own within the one without a name. */
+/**
+ * The folder of an agent's files. Each name of `--as` has a folder of its own in it.
+ *
+ * @throws CommandError `usage`
+ */
 export function homeOf(env: NodeJS.ProcessEnv, as: string | undefined): string {
   const home = env['AGENT_HOME'] || path.join(homedir(), '.agent-network')
   if (as === undefined) return home
@@ -176,21 +199,29 @@ export function homeOf(env: NodeJS.ProcessEnv, as: string | undefined): string {
 
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
 
-/** The address under each name of this machine's loopback, since all of them reach the same service. */
+/**
+ * The URLs that reach the same service: a URL of this machine's loopback under each of its names, else
+ * itself.
+ */
 function spellingsOf(baseUrl: string): string[] {
   const [, scheme = '', host = '', rest = ''] = /^(https?:\/\/)(\[[^\]]*\]|[^/:]+)(.*)$/.exec(baseUrl) ?? []
   return LOOPBACK.includes(host) ? LOOPBACK.map((name) => scheme + name + rest) : [baseUrl]
 }
 
-export const sameService = (a: string, b: string): boolean => spellingsOf(a).includes(b)
+export const isSameService = (a: string, b: string): boolean => spellingsOf(a).includes(b)
 
-/** One file for a service, however its address is spelled; a file of another spelling is still used. */
+/**
+ * The token file for a service: the one that exists for any spelling of its URL, else the one for this
+ * spelling.
+ */
 export function findTokenFile(home: string, baseUrl: string): string {
   const files = spellingsOf(baseUrl).map((spelling) => tokenFilePath(home, spelling))
   return files.find((file) => existsSync(file)) ?? tokenFilePath(home, baseUrl)
 }
 
-/** The URL in a token file; undefined if it can't be read, which the verb that uses the file will say. */
+/**
+ * The URL in a token file; undefined if there is none, or it can't be read: the verb that uses it says why.
+ */
 function readTokenUrl(tokenFile: string): string | undefined {
   try {
     return readTokenFile(tokenFile)?.url
@@ -199,7 +230,8 @@ function readTokenUrl(tokenFile: string): string | undefined {
   }
 }
 
-export function readUrl(text: string): string {
+/** A service's URL in the form that parseBaseUrl() gives. @throws CommandError `usage` */
+export function parseUrl(text: string): string {
   try {
     return parseBaseUrl(text)
   } catch (error) {

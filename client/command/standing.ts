@@ -1,7 +1,9 @@
 import type { Standing } from '../client.ts'
-import { formatCount, formatFields, formatTimeLeft, oneLine } from './format.ts'
+import { formatCount, formatFields, formatTimeLeft, toOneLine } from './format.ts'
 
-/** All that an agent has to know of itself, what waits for it first. */
+/**
+ * The lines of "me": pass, price, messages, referrals, what is owed, and the orders that wait for this agent.
+ */
 export function formatStanding(standing: Standing, nowSeconds: number): string {
   const { pass_until: until, referrals } = standing
   const left = until === null ? 0 : Date.parse(until) / 1000 - nowSeconds
@@ -16,7 +18,7 @@ export function formatStanding(standing: Standing, nowSeconds: number): string {
   return [
     formatFields({
       'agent id': standing.agent_id,
-      handle: standing.handle === null ? undefined : oneLine(standing.handle),
+      handle: standing.handle === null ? undefined : toOneLine(standing.handle),
       pass:
         until === null
           ? 'none yet'

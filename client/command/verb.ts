@@ -1,6 +1,8 @@
 import type { Session } from './session.ts'
 
-/** A flag of a verb: what it takes, and one line about it. `value` is its name in the help text. */
+/**
+ * An option of a verb: what it takes, and one line about it. `value` names what it takes in the help text.
+ */
 export type OptionSpec =
   | { kind: 'flag'; help: string }
   | { kind: 'text'; value: string; help: string }
@@ -16,7 +18,7 @@ export const listOption = (value: string, help: string) => ({ kind: 'list', valu
 /** A whole number. */
 export const numberOption = (value: string, help: string, min: number) =>
   ({ kind: 'whole', value, help, min }) as const
-export const LIMIT_OPTION = numberOption('N', 'how many at most, 50 where absent', 1)
+export const LIMIT_OPTION = numberOption('N', 'how many at most, 50 if absent', 1)
 
 export type OptionValue<S extends OptionSpec> = S extends { kind: 'flag' }
   ? boolean
@@ -29,14 +31,14 @@ export type WordValues<W extends readonly string[]> = {
   readonly [I in keyof W]: W[I] extends `[${string}]` ? string | undefined : string
 }
 
-/** What a verb has to show: the service's answer for `--json`, and text for whoever reads. */
-export interface Shown {
+/** What a verb prints: the object for `--json`, which is mostly the service's answer, or else the text. */
+export interface VerbOutput {
   answer: object
   text: string
   /** 0 if absent. */
   exitCode?: number
-  /** Once it was shown. */
-  done?(): void
+  /** Called once it was printed. */
+  afterPrinting?(): void
 }
 
 export interface VerbGroup<V extends DescribedVerb = Verb> {
@@ -59,16 +61,16 @@ export interface VerbSpec<W extends readonly string[], O extends OptionSpecs> {
     words: WordValues<W>
     options: { readonly [N in keyof O]: OptionValue<O[N]> }
     session: Session
-  }): Promise<Shown>
+  }): Promise<VerbOutput>
 }
 
-/** A verb with its types folded away, as the parser and the help see it. */
+/** A verb without the types of its words and options, as the parser and the help see it. */
 export interface Verb extends DescribedVerb {
   run(call: {
     words: readonly (string | undefined)[]
     options: Readonly<Record<string, unknown>>
     session: Session
-  }): Promise<Shown>
+  }): Promise<VerbOutput>
 }
 
 /** Declares a verb; the table in verbs.ts lists it. */

@@ -12,7 +12,10 @@ import { witnessVerbs } from './witness-verbs.ts'
 import { watchVerb } from './watch-verb.ts'
 import { defineVerb, type Verb, type VerbGroup } from './verb.ts'
 
-/** Run apart from the others: stdin and stdout carry the protocol. */
+/**
+ * Declared for the help and the parser; runAgent() runs it otherwise, since stdin and stdout carry the
+ * protocol.
+ */
 export const mcpVerb = defineVerb({
   name: 'mcp',
   words: [],

@@ -1,15 +1,15 @@
 import { check, type Verification } from '../seal-verify.mjs'
 import { askConsistency, trustArguments } from '../own-ledger.ts'
-import { setIn } from './format.ts'
+import { indent } from './format.ts'
 import type { Session } from './session.ts'
-import { listOption, textOption, type Shown } from './verb.ts'
+import { listOption, textOption, type VerbOutput } from './verb.ts'
 
-/** What the verbs that verify take beside their own. */
+/** The options that all verbs that verify take. */
 export const VERIFY_OPTIONS = {
   pubkey: listOption('KEY', "the service's seal key, from a source that you trust; no other is accepted"),
   policy: textOption(
     'FILE',
-    "whose cosignatures a checkpoint must have (C2SP tlog-policy); WITNESS_POLICY, or nobody's, where absent",
+    "whose cosignatures a checkpoint must have (C2SP tlog-policy); WITNESS_POLICY, or nobody's, if absent",
   ),
 } as const
 
@@ -22,7 +22,13 @@ export interface VerifyOptions {
 /** A verification that ends sooner shows no progress. */
 const QUIET_MS = 2_000
 
-/** Runs this command's own copy of seal-verify.mjs on what this agent remembers of the service. */
+/**
+ * Runs this command's own copy of seal-verify.mjs, with what this agent remembers of the service.
+ *
+ * @param args the verb's own arguments of seal-verify.mjs
+ * @param receipt the receipt to verify, in place of a file
+ * @returns the exit code, the result and its text; never rejects
+ */
 export function verify(
   session: Session,
   args: readonly string[],
@@ -43,18 +49,18 @@ export function verify(
 }
 
 /**
- * An answer of the service with the verdict on it: `ok` and `binding` are the verdict's, and so is the exit
- * code.
+ * The output for an answer of the service with the verdict on it, whose `ok`, `binding` and exit code it
+ * takes.
  */
 export function withVerdict(
   answer: object,
   text: string,
   { exitCode, result, text: verdict }: { exitCode: number; result: Verification; text: string },
-): Shown {
+): VerbOutput {
   const { ok, binding } = result
   return {
     answer: { ...answer, ok, binding, verification: result },
-    text: `${text}\nVerified here:\n${setIn(verdict)}`,
+    text: `${text}\nVerified here:\n${indent(verdict)}`,
     exitCode,
   }
 }

@@ -23,9 +23,9 @@ export const watchVerb: Verb = defineVerb({
   async run({ options, session }) {
     const cursorFile = session.tokenFile.replace(/\.json$/, '.events.json')
     const known = readPrivateFile(cursorFile, (text) => JSON.parse(text) as { after?: unknown })
-    let after = options['from-start'] ? '0' : typeof known?.after === 'string' ? known.after : undefined
-    // A first run that only looks has something to show.
-    if (options.once && after === undefined) after = '0'
+    let after = typeof known?.after === 'string' ? known.after : undefined
+    // A first run with --once begins with the oldest too, so that it has something to show.
+    if (options['from-start'] || (options.once && after === undefined)) after = '0'
     const keep = (cursor: string): void => writePrivateFile(cursorFile, formatJson({ after: cursor }))
     const seen: Event[] = []
     for (;;) {
@@ -35,7 +35,7 @@ export const watchVerb: Verb = defineVerb({
         if (options.exec !== undefined) await runCommand(session, event, options.exec)
         else if (!options.once) session.print(formatJson(event))
         seen.push(event)
-        // Kept only now: a run that is stopped before this tells of the event again.
+        // Kept only now: if this run is stopped before, the next one gives the event again.
         if (options.exec !== undefined || !options.once) keep(event.cursor)
       }
       after = page.next
@@ -48,15 +48,20 @@ export const watchVerb: Verb = defineVerb({
           options.exec === undefined
             ? seen.map(formatJson).join('\n')
             : `${formatCount(seen.length, 'event')}.`
-        return { answer, text, done: () => keep(page.next) }
+        return { answer, text, afterPrinting: () => keep(page.next) }
       }
     }
   },
 })
 
-/** The next events. A service that doesn't answer is asked again until it does, unless `wait` is 0. */
+/**
+ * Fetches the next events. A service that doesn't answer is asked again until it does, unless `wait` is 0.
+ *
+ * @param after the cursor of the last event that is known
+ * @param wait seconds that the service waits for an event if there is none
+ */
 async function readPage(session: Session, after: string | undefined, wait: number): Promise<EventPage> {
-  const { client } = await session.own()
+  const { client } = await session.authenticate()
   for (let pauseMs: number = RETRY_MS.first; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS.longest)) {
     try {
       return await client.events({ after, wait })

@@ -45,8 +45,13 @@ export const witnessVerbs: readonly Verb[] = [
   }),
 ]
 
+/**
+ * Cosigns the newest checkpoint.
+ *
+ * @throws CommandError with a WitnessError's code if it must not be cosigned
+ */
 async function witness(session: Session, pubkeys: readonly string[] | undefined): Promise<Witnessed> {
-  const { client, identity } = await session.own()
+  const { client, identity } = await session.authenticate()
   const { stateFile } = session.trust
   const witnessFile = session.tokenFile.replace(/\.json$/, '.witness.json')
   try {

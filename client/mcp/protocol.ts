@@ -66,7 +66,10 @@ class RpcError extends Error {
   }
 }
 
-/** Serves until stdin ends or the signal comes; calls run side by side, and those under way are answered first. */
+/**
+ * Serves until stdin ends or the signal comes, and resolves once the calls under way are answered. Calls run
+ * concurrently.
+ */
 export async function serveTools(
   server: ToolServer,
   {
@@ -80,6 +83,7 @@ export async function serveTools(
   const send = (message: object): void =>
     void stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
 
+  /** Handles one request and sends its result or error, unless it was cancelled meanwhile. */
   async function answer({ id, method, params }: Message): Promise<void> {
     const stop = new AbortController()
     running.set(id, stop)
@@ -104,11 +108,11 @@ export async function serveTools(
   const lines = createInterface({ input: stdin, crlfDelay: Infinity, signal })
   for await (const line of lines) {
     if (line.trim() === '') continue
-    const message = parse(line)
+    const message = parseMessage(line)
     if (message === undefined)
       send({ id: null, error: { code: PARSE_ERROR, message: 'What came is not JSON.' } })
     else if (typeof message.method !== 'string' || message.jsonrpc !== '2.0') {
-      // An answer to nothing that was asked is left alone.
+      // An answer, to which there was no question, is ignored.
       if (message.method !== undefined || message.id === undefined)
         send({
           id: message.id ?? null,
@@ -125,6 +129,7 @@ export async function serveTools(
   await Promise.all(calls)
 }
 
+/** Handles one request. @returns its result. @throws RpcError for a method or a tool that doesn't exist */
 async function handle(
   server: ToolServer,
   method: string,
@@ -136,7 +141,7 @@ async function handle(
   if (method === 'initialize') {
     const { protocolVersion: asked } = params
     return {
-      protocolVersion: VERSIONS.find((one) => one === asked) ?? VERSIONS[0],
+      protocolVersion: VERSIONS.find((known) => known === asked) ?? VERSIONS[0],
       capabilities: { tools: {} },
       serverInfo: { name, version },
       instructions,
@@ -144,7 +149,7 @@ async function handle(
   }
   if (method === 'tools/list') return { tools }
   if (method !== 'tools/call') throw new RpcError(NO_SUCH_METHOD, `There is no method ${method} here.`)
-  const tool = tools.find((one) => one.name === params['name'])
+  const tool = tools.find((known) => known.name === params['name'])
   if (tool === undefined) throw new RpcError(INVALID_PARAMS, `There is no tool ${String(params['name'])}.`)
   const args = toObject(params['arguments'])
   const problem = findProblem(tool.inputSchema, args)
@@ -153,7 +158,7 @@ async function handle(
   return { content: [{ type: 'text', text }], isError }
 }
 
-/** A sentence for the model, which can then call again. */
+/** What is wrong with the arguments of a call, a sentence for the model; undefined if nothing is. */
 function findProblem(
   { properties, required = [] }: ToolArguments,
   args: Record<string, unknown>,
@@ -176,7 +181,8 @@ function findProblem(
   return undefined
 }
 
-function parse(line: string): Message | undefined {
+/** Undefined if the line is not JSON; an empty message if it is JSON but not an object. */
+function parseMessage(line: string): Message | undefined {
   try {
     return toObject(JSON.parse(line))
   } catch {
@@ -184,6 +190,7 @@ function parse(line: string): Message | undefined {
   }
 }
 
+/** The value if it is an object, else an empty one. */
 const toObject = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Record<string, unknown>)

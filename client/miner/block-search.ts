@@ -33,13 +33,13 @@ const HEAD_FORM = new RegExp(`^[0-9a-z]{${HEAD_LENGTH}}$`)
 const SELF_CHECK_PASSES = 64
 const SELF_CHECK_BITS = 4
 
-/** A search by WebAssembly with 128-bit vectors if this runtime has them, else by plain hashing. */
+/** Makes a search by WebAssembly with 128-bit vectors if this runtime has them, else by plain hashing. */
 export function createSearch(): SearchBlock {
   return canRunSimd() ? createSimdSearch() : searchBlockPlainly
 }
 
 /**
- * Compiles the vector code and compares it with node:crypto.
+ * Makes a search by WebAssembly: compiles the vector code and compares it with node:crypto.
  *
  * @throws Error if the two differ
  */
@@ -72,9 +72,11 @@ function assertArguments(prefix: string, head: string, difficultyBits: number): 
   if (!HEAD_FORM.test(head)) throw new Error(`"head" must be ${HEAD_LENGTH} characters of 0-9 a-z`)
 }
 
+/** Nonce number `index` of the head's block. */
 const formatNonce = (head: string, index: number): string =>
   head + index.toString(16).padStart(TAIL_LENGTH, '0')
 
+/** The nonces that the hits stand for; each hit is a pass with a bit for each of its four nonces. */
 function readHits(hits: Uint32Array, head: string): string[] {
   const nonces: string[] = []
   for (const hit of hits) {
@@ -85,7 +87,12 @@ function readHits(hits: Uint32Array, head: string): string[] {
   return nonces
 }
 
-/** Compares 256 nonces with node:crypto, so that a faulty vector unit or compiler doesn't mine in vain. */
+/**
+ * Compares a search of 256 nonces with node:crypto's, so that a faulty vector unit or compiler doesn't mine
+ * in vain.
+ *
+ * @throws Error if they differ
+ */
 function checkAgainstPlatform(
   find: (prefix: string, head: string, bits: number, endPass: number) => string[],
 ): void {

@@ -15,6 +15,10 @@ export type ThreadReport = { position: string; hashes: number; nonces: string[] 
 
 const REPORT_MS = 250
 
+/**
+ * Searches block after block until `order.stop` is set, and reports each find, and what was searched every
+ * 250 ms.
+ */
 function mineUntilStopped(order: ThreadOrder, send: (report: ThreadReport) => void): void {
   const searchBlock = createSearch()
   let position = order.position

@@ -27,7 +27,7 @@ export type MiningOrder = {
   signal?: AbortSignal
   /** Called with each share as it is found, so that it can be submitted at once. */
   onShare?: (nonce: string) => void
-  /** Called about every `progressMs` (1000 when absent) and once at the end, also when stopped. */
+  /** Called about every `progressMs` (1000 if absent) and once at the end, also when stopped. */
   onProgress?: (progress: MiningProgress) => void
   progressMs?: number
 }
@@ -47,8 +47,8 @@ export async function mineShares(order: MiningOrder): Promise<string[]> {
   assertOrder(order)
   order.signal?.throwIfAborted()
   const isSmall = order.count * expectedHashes(order.difficultyBits) <= CALLERS_THREAD_HASHES
-  const run = order.program === undefined ? runThread : createProgramRunner(order.program)
-  const onCallersThread = run === undefined || (order.threads === undefined && isSmall)
+  const runner = order.program === undefined ? runThread : createProgramRunner(order.program)
+  const onCallersThread = runner === undefined || (order.threads === undefined && isSmall)
   const threads = onCallersThread ? 1 : (order.threads ?? countCores())
   const positions = Array.from(
     { length: threads },
@@ -63,21 +63,20 @@ export async function mineShares(order: MiningOrder): Promise<string[]> {
     onProgress: order.onProgress,
   })
   if (onCallersThread) await mineOnCallersThread(order, positions[0] ?? drawPosition(), tally)
-  else await mineOnThreads(run, order, positions, tally)
+  else await mineOnThreads(runner, order, positions, tally)
   tally.reportProgress()
   if (!tally.isComplete()) order.signal?.throwIfAborted()
   return [...tally.shares]
 }
 
-/**
- * Finds one share, otherwise like mineShares().
- */
+/** Finds one share, otherwise like mineShares(). */
 export async function solveWork(order: SingleShareOrder): Promise<string> {
   const [nonce] = await mineShares({ ...order, count: 1 })
   if (nonce === undefined) throw new Error('the miner ended without a share')
   return nonce
 }
 
+/** Checks the fields of an order. @throws Error that names the malformed one */
 function assertOrder({ prefix, difficultyBits, count, threads, positions }: MiningOrder): void {
   assertPrefix(prefix)
   assertDifficultyBits(difficultyBits)
@@ -93,21 +92,27 @@ function assertPositiveInteger(name: string, value: number): void {
     throw new Error(`"${name}" must be an integer from 1, got ${value}`)
 }
 
-/** Searches block after block, and lets other events run in between. */
+/**
+ * Searches block after block on this thread until the tally is complete or the signal comes; lets other
+ * events run.
+ */
 async function mineOnCallersThread(order: MiningOrder, start: string, tally: Tally): Promise<void> {
   const searchBlock = createSearch()
   let position = start
   while (!tally.isComplete() && !order.signal?.aborted) {
     const nonces = searchBlock(order.prefix, position, order.difficultyBits)
     position = advancePosition(position)
-    tally.take(0, { position, hashes: BLOCK_NONCES, nonces })
+    tally.add(0, { position, hashes: BLOCK_NONCES, nonces })
     await yieldToEvents()
   }
 }
 
-/** Resolves when all threads have ended; throws the first failure, after they have. */
+/**
+ * Searches on a thread for each position until the tally is complete or the signal comes, and resolves when
+ * all have ended. If one fails, the others are stopped, and its error is thrown.
+ */
 async function mineOnThreads(
-  run: RunThread,
+  runner: RunThread,
   { prefix, difficultyBits, signal }: MiningOrder,
   positions: readonly string[],
   tally: Tally,
@@ -117,8 +122,8 @@ async function mineOnThreads(
   let hasFailed = false
   const runs = positions.map(async (position, thread) => {
     try {
-      await run({ prefix, difficultyBits, position }, stopped, (report) => {
-        if (!hasFailed) tally.take(thread, report) // a callback that threw is not called again
+      await runner({ prefix, difficultyBits, position }, stopped, (report) => {
+        if (!hasFailed) tally.add(thread, report) // a callback that threw is not called again
         if (tally.isComplete()) stopper.abort()
       })
     } catch (error) {

@@ -1,7 +1,7 @@
 /**
- * The search as a program of its own: native-search.c, compiled by this machine's C compiler when it is first wanted,
- * and compared with the platform's hash before each use. It mines several times as fast as WebAssembly, whose vectors
- * have four lanes.
+ * The search as a program of its own: native-search.c, compiled by this machine's C compiler when it is first
+ * wanted, and compared with the platform's hash before each use. It mines several times as fast as
+ * WebAssembly, whose vectors have four lanes.
  */
 import { execFile, spawn } from 'node:child_process'
 import { hash, randomBytes } from 'node:crypto'
@@ -27,12 +27,13 @@ const OTHERS_MAY_WRITE = 0o022
 const SHARES_MAX_BYTES = 2 ** 24
 
 /**
- * The native search of this machine, ready to use. Compiled once for each source and processor, in
- * `$XDG_CACHE_HOME/agent-network/miner` (`~/.cache/…`), a directory that only its owner may write.
+ * Prepares the native search: compiles it, once for each source and processor, and checks what it finds. The
+ * program is kept in `$XDG_CACHE_HOME/agent-network/miner` (`~/.cache/…`), a directory that only its owner
+ * may write.
  *
  * @param compiler the C compiler's command
- * @returns `missing` with the reason on a machine without such a compiler or such a processor, and if what was
- *   compiled doesn't find what the platform's hash finds: then mine with WebAssembly
+ * @returns `missing` with the reason on a machine without such a compiler or such a processor, and if what
+ *   was compiled doesn't find what the platform's hash finds: then mine with WebAssembly
  */
 export async function prepareNativeSearch(compiler = COMPILER): Promise<NativeSearch> {
   if (process.platform === 'win32' || process.arch !== 'x64')
@@ -59,18 +60,18 @@ export async function prepareNativeSearch(compiler = COMPILER): Promise<NativeSe
 /** Makes a RunThread that mines with that program, each thread a process of its own. */
 export const createProgramRunner =
   (program: string): RunThread =>
-  async (order, signal, take) => {
+  async (order, signal, onReport) => {
     let { position } = order
-    while (!signal.aborted) position = await searchRange(program, { ...order, position }, signal, take)
+    while (!signal.aborted) position = await searchRange(program, { ...order, position }, signal, onReport)
   }
 
 /**
- * Searches from the position to the end of its range, or until stopped.
+ * Runs the program once: it searches from the position to the end of its range, or until stopped.
  *
  * @returns where to go on
  * @throws Error if the program fails
  */
-function searchRange(program: string, ...[order, signal, take]: Parameters<RunThread>): Promise<string> {
+function searchRange(program: string, ...[order, signal, onReport]: Parameters<RunThread>): Promise<string> {
   const { prefix, difficultyBits, position } = order
   return new Promise((resolve, reject) => {
     let nonces: string[] = []
@@ -80,6 +81,7 @@ function searchRange(program: string, ...[order, signal, take]: Parameters<RunTh
       env: {},
     })
     const stop = (): void => void search.kill()
+    /** The lines are `share NONCE`, `at POSITION HASHES` and at last `end HASHES`. */
     const readLine = (line: string): void => {
       const [word, text = '', count] = line.split(' ')
       if (word === 'share') {
@@ -87,7 +89,7 @@ function searchRange(program: string, ...[order, signal, take]: Parameters<RunTh
         return
       }
       if (word === 'end') next = drawPosition()
-      take({ position: next ?? text, hashes: Number(next === undefined ? count : text), nonces })
+      onReport({ position: next ?? text, hashes: Number(next === undefined ? count : text), nonces })
       nonces = []
     }
     createInterface({ input: search.stdout }).on('line', (line) => {
@@ -109,31 +111,39 @@ function searchRange(program: string, ...[order, signal, take]: Parameters<RunTh
   })
 }
 
+/** @throws Error unless this user owns the file, and nobody else may write it */
 function assertOwn(file: string): void {
   const { uid, mode } = lstatSync(file)
   if (uid !== process.getuid?.() || (mode & OTHERS_MAY_WRITE) !== 0)
     throw new Error(`${file} may be written by others, so it is not run`)
 }
 
+/**
+ * Compiles the source into a program; beside its place first, so that nobody runs half of it.
+ *
+ * @throws Error
+ */
 async function compile(compiler: string, program: string): Promise<void> {
   const written = `${program}.${randomBytes(6).toString('hex')}.tmp`
   const options = ['-O3', '-march=native', '-x', 'c', '-o', written, SOURCE.pathname]
   try {
-    await run(compiler, options, COMPILE_MS)
+    await runProgram(compiler, options, COMPILE_MS)
     renameSync(written, program)
   } finally {
     rmSync(written, { force: true })
   }
 }
 
+/** Compares what the program finds in one block with node:crypto. @throws Error if they differ */
 async function checkAgainstPlatform(program: string): Promise<void> {
   const prefix = hash('sha256', '', 'hex').slice(0, 32)
   const head = drawPosition()
-  const { stdout } = await run(program, [prefix, head, String(CHECK_BITS), '1'], CHECK_MS)
+  const { stdout } = await runProgram(program, [prefix, head, String(CHECK_BITS), '1'], CHECK_MS)
   const found = Array.from(stdout.matchAll(/^share (\w+)$/gm), ([, nonce]) => nonce)
   if (found.join() !== searchBlockPlainly(prefix, head, CHECK_BITS).join())
     throw new Error('the native search and node:crypto disagree about SHA-256')
 }
 
-const run = (program: string, options: string[], timeout: number): Promise<{ stdout: string }> =>
+/** Runs a program to its end. @throws Error if it fails, or takes longer than `timeout` ms */
+const runProgram = (program: string, options: string[], timeout: number): Promise<{ stdout: string }> =>
   promisify(execFile)(program, options, { timeout, maxBuffer: SHARES_MAX_BYTES })

@@ -73,7 +73,7 @@ const SCHEDULE = createVariedSchedule([VARIED_WORD], ROUND_WORDS, ROUND_CONSTANT
 
 // What is done once for a block, in plain arithmetic
 
-/** Writes what never changes: the round constants and the tails. */
+/** Writes into the module's memory what is the same for all blocks: the round constants and the tails. */
 export function writeTables(memory: Uint32Array): void {
   for (let t = 0; t < ROUNDS; t++) writeSplat(memory, ROUND_CONSTANTS + t * 16, wordAt(K, t))
   for (let i = 0; i < 256; i++) {
@@ -84,8 +84,11 @@ export function writeTables(memory: Uint32Array): void {
 }
 
 /**
- * Writes what a block of nonces has in common. `prefix` is 32 ASCII characters and `head` 15;
- * `difficultyBits` beyond 32 leaves candidates whose first 32 bits are zero.
+ * Writes into the module's memory what the nonces of a block have in common.
+ *
+ * @param prefix 32 ASCII characters
+ * @param head 15 ASCII characters
+ * @param difficultyBits beyond 32 the search gives candidates whose first 32 bits are zero
  */
 export function writeBlock(memory: Uint32Array, prefix: string, head: string, difficultyBits: number): void {
   const words = new Uint32Array(16)
@@ -110,8 +113,8 @@ const { add, or, xor } = i32x4
 const loadWord = (address: number): Code => i32x4.load(i32.const(0), address)
 
 /**
- * A module exporting `memory` and `search(firstPass, endPass)`, which returns the end of the hits it wrote at
- * HITS.
+ * Generates a WebAssembly module that exports `memory` and `search(firstPass, endPass)`. That writes hits at
+ * HITS and returns the address of their end.
  */
 export function generateSearchModule(): Uint8Array<ArrayBuffer> {
   let locals = FIRST_VECTOR_LOCAL
@@ -145,7 +148,8 @@ function generatePass(takeLocal: () => number): Code {
 }
 
 /**
- * The four tails of pass p: its upper 8 bits choose the first two characters, its lower 6 bits the last two.
+ * Code for the four tails of a pass: the pass's upper 8 bits choose the first two characters, its lower 6
+ * bits the last two.
  */
 function loadTails(): Code {
   const high = i32.shiftLeft(i32.shiftRight(getLocal(FIRST_PASS), 6), 2)

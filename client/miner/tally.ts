@@ -1,6 +1,6 @@
 import type { ThreadReport } from './miner-thread.ts'
 
-/** How far a run has come. Former runs that it goes on from aren't counted. */
+/** How far a run has come. Earlier runs that it continues aren't counted. */
 export type MiningProgress = {
   hashes: number
   hashesPerSecond: number
@@ -20,14 +20,18 @@ export type TallyOrder = {
   onProgress?: ((progress: MiningProgress) => void) | undefined
 }
 
-/** Adds up what the threads report and passes it on. */
+/** Adds up what the threads of a run report. */
 export type Tally = {
   readonly shares: readonly string[]
+  /** Whether `count` shares are found. */
   isComplete(): boolean
-  take(thread: number, report: ThreadReport): void
+  /** Adds a report: calls `onShare` for each share up to `count`, and `onProgress` if it is time. */
+  add(thread: number, report: ThreadReport): void
+  /** Calls `onProgress` now. */
   reportProgress(): void
 }
 
+/** Makes the tally of a run that begins now. */
 export function startTally(order: TallyOrder): Tally {
   const shares: string[] = []
   const positions = [...order.positions]
@@ -51,7 +55,7 @@ export function startTally(order: TallyOrder): Tally {
   return {
     shares,
     isComplete: () => shares.length >= order.count,
-    take(thread, report) {
+    add(thread, report) {
       hashes += report.hashes
       for (const nonce of report.nonces) {
         if (shares.length >= order.count) break

@@ -10,14 +10,14 @@ export { createProgramRunner } from './native-search.ts'
 export type RunThread = (
   order: Omit<ThreadOrder, 'stop'>,
   signal: AbortSignal,
-  take: (report: ThreadReport) => void,
+  onReport: (report: ThreadReport) => void,
 ) => Promise<void>
 
 export const countCores = (): number => availableParallelism()
 export const yieldToEvents = (): Promise<void> => setImmediate()
 
-/** Undefined on a platform without threads. */
-export const runThread: RunThread | undefined = (order, signal, take) =>
+/** Runs a worker thread; undefined on a platform without threads. */
+export const runThread: RunThread | undefined = (order, signal, onReport) =>
   new Promise((resolve, reject) => {
     const stop = new Int32Array(new SharedArrayBuffer(4))
     const stopThread = (): void => void Atomics.store(stop, 0, 1)
@@ -32,7 +32,7 @@ export const runThread: RunThread | undefined = (order, signal, take) =>
     const worker = new Worker(new URL(file, import.meta.url), { workerData, execArgv })
     worker.on('message', (report: ThreadReport) => {
       try {
-        take(report)
+        onReport(report)
       } catch (error) {
         reject(error)
       }

@@ -28,6 +28,7 @@ class AsyncClient:
 
 
 def generate() -> str:
+    """The text of aio.py."""
     tree = ast.parse((HERE / "client.py").read_text())
     [client] = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     out = [HEAD]

@@ -54,7 +54,7 @@ sys.setrecursionlimit(10_000)  # room for JSON nested to the bound
 
 
 class CannotCheck(Exception):
-    """It could not be checked: exit status 2."""
+    """Something could not be checked, so the exit status is 2; `word` is its fixed word."""
 
     def __init__(self, word, message):
         super().__init__(message)
@@ -62,24 +62,28 @@ class CannotCheck(Exception):
 
 
 class NotCanonical(Exception):
-    """The value has no canonical JSON."""
+    """A value has no canonical JSON."""
 
 
 @dataclass(frozen=True)
 class Fault:
+    """What does not hold: a fixed word and a sentence."""
+
     reason: str
     message: str
 
 
 @dataclass(frozen=True)
 class Finding:
+    """A fault and its place, such as `seal 3`."""
+
     reason: str
     where: str
     message: str
 
 
 class Findings:
-    """What does not hold, and the two signed sides of a contradiction, where there is one."""
+    """The list of what does not hold, and the two signed sides of a contradiction, if there is one."""
 
     def __init__(self):
         self.kept = []
@@ -88,10 +92,11 @@ class Findings:
 
     @property
     def full(self):
+        """Whether there are so many that the check ends."""
         return len(self.kept) >= MOST_FINDINGS
 
     def note(self, where, faults):
-        """Takes in every fault of an iterable; True when there was none."""
+        """Adds every fault of an iterable to the list. Returns whether there was none."""
         good = True
         for fault in faults:
             good = False
@@ -129,6 +134,7 @@ class TooDeep(ValueError):
 
 
 def _object_of(pairs):
+    """An object of its members; ValueError if a key stands twice."""
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("it has a key twice in one object")
@@ -180,6 +186,7 @@ def canonical_json(value):
 
 
 def _append_canonical(value, out, depth):
+    """Appends the canonical JSON of a value to `out`, a list of texts. Raises NotCanonical."""
     if value is None:
         out.append("null")
     elif value is True:
@@ -254,7 +261,7 @@ def is_hash(value):
 
 
 def decode_signature(value):
-    """The 64 bytes of a signature, or None for anything but their one base64 text."""
+    """The 64 bytes of a signature in base64; None unless the text is their canonical form."""
     if not isinstance(value, str) or len(value) != 88:
         return None
     try:
@@ -265,6 +272,7 @@ def decode_signature(value):
 
 
 def shown(value):
+    """A value as JSON for a message, at most 80 UTF-16 units."""
     try:
         text = json.dumps(whole_numbers(value), separators=(",", ":"), ensure_ascii=False)
         return first_units(re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", text), 80)
@@ -273,7 +281,7 @@ def shown(value):
 
 
 def whole_numbers(value):
-    """The same with each whole number written as ECMAScript writes it, without a fraction."""
+    """The value with each whole number as an int, so that it is written as ECMAScript writes it, without a fraction."""
     if isinstance(value, list):
         return [whole_numbers(item) for item in value]
     if isinstance(value, dict):
@@ -284,17 +292,18 @@ def whole_numbers(value):
 
 
 def first_units(text, count):
-    """The beginning of a text, counted as ECMAScript counts."""
+    """The first `count` UTF-16 units of a text."""
     return text.encode("utf-16-le", "surrogatepass")[: 2 * count].decode("utf-16-le", "surrogatepass")
 
 
 def number_in(value, name):
+    """A whole number of an object as text; ? if there is none."""
     number = value.get(name) if isinstance(value, dict) else None
     return str(number) if is_whole(number) else "?"
 
 
 def escape_text(text):
-    """What a server wrote must not reach a terminal as a command: everything but printable ASCII is escaped."""
+    """Escapes everything but printable ASCII, so that nothing that a server wrote reaches a terminal as a command."""
     return _UNSAFE.sub(_escape_units, text)
 
 
@@ -302,6 +311,7 @@ _UNSAFE = re.compile("[^ -~]")
 
 
 def _escape_units(match):
+    """The UTF-16 units of a match as JSON escapes."""
     units = match.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at] * 256 + units[at + 1]:04x}" for at in range(0, len(units), 2))
 
@@ -318,7 +328,7 @@ def node_of(left, right):
 
 
 def log_node_of(left, right):
-    """Of the log over all entries, and of the tree of keys (RFC 6962 section 2.1)."""
+    """The hash of a node in the log over all entries and in the tree of keys (RFC 6962 section 2.1)."""
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
@@ -327,7 +337,7 @@ EMPTY_KEY_ROOT = bytes(32)
 
 
 class Tree:
-    """Root of leaves that come one by one: at most one finished subtree of each height is held."""
+    """A Merkle tree whose leaves are added one by one. It keeps at most one finished subtree of each height."""
 
     def __init__(self, node=node_of, count=0, frontier=()):
         self.count = count
@@ -355,6 +365,7 @@ class Tree:
 
 
 def log_head_of(tree):
+    """The size of a log and its root in hex."""
     return {"size": tree.count, "root": (tree.root() if tree.count else EMPTY_LOG_ROOT).hex()}
 
 
@@ -386,6 +397,7 @@ class KeyTree:
 
 
 def _insert_key(part, leaf, depth):
+    """Puts a leaf into the part of the tree that begins at `depth`. Returns the part that takes its place."""
     if part is None or (isinstance(part, tuple) and part[0] == leaf[0]):
         return leaf
     if isinstance(part, tuple):
@@ -410,7 +422,7 @@ def _hash_of_part(part):
 
 
 def path_sides(index, count):
-    """Sides of the siblings from the leaf up, by RFC 6962's own definition: split at the largest power of two below count."""
+    """The sides of the siblings from the leaf up, by RFC 6962's own definition: split at the largest power of two below count."""
     from_the_top = []
     while count > 1:
         split = 1 << ((count - 1).bit_length() - 1)
@@ -425,7 +437,7 @@ def path_sides(index, count):
 
 
 def inclusion_faults(leaf, path, root, index, count):
-    """At most one fault: whether leaf is number `index` of `count` under root, by the only shape that position allows."""
+    """Yields at most one fault: `leaf` must be number `index` of `count` under root, by the only shape that position allows."""
     if not is_hash(leaf) or not is_hash(root):
         yield Fault("malformed_proof", f"{'root' if is_hash(leaf) else 'leaf'} is not 64 lower-case hex characters")
         return
@@ -458,6 +470,7 @@ def _is_step(step):
 
 
 def entry_faults(entry):
+    """Yields a fault unless a value has the form of an entry."""
     good = (
         isinstance(entry, dict)
         and is_whole(entry.get("id"))
@@ -470,6 +483,7 @@ def entry_faults(entry):
 
 
 def leaf_faults(entry, leaf):
+    """Yields a fault unless `leaf` is the entry's hash."""
     try:
         own = leaf_of(entry).hex()
     except NotCanonical as error:
@@ -488,7 +502,7 @@ def payload_of(seal):
 
 
 def seal_form_faults(seal):
-    """The first part of a seal that has the wrong form."""
+    """Yields a fault for the first part of a seal that has the wrong form."""
     if not isinstance(seal, dict):
         yield Fault("malformed_seal", "a seal is not an object")
         return
@@ -516,7 +530,7 @@ SIDE_FIELDS = ("seq", "at", "count", "from_id", "to_id", "root", "prev_root", "s
 
 
 def seal_faults(seal, now):
-    """What a well-formed seal gets wrong by itself; `now` in Unix seconds."""
+    """Yields what is wrong with a well-formed seal by itself; `now` in Unix seconds."""
     if seal["count"] < 1 or seal["count"] != seal["to_id"] - seal["from_id"] + 1:
         yield Fault("wrong_count", f"count is {seal['count']} for the entries {seal['from_id']} to {seal['to_id']}")
     if seal["seq"] == 1 and seal["from_id"] != 1:
@@ -530,7 +544,7 @@ def seal_faults(seal, now):
 
 
 def link_faults(before, seal):
-    """What a well-formed seal gets wrong about one that stands before it."""
+    """Yields what a well-formed seal gets wrong about one that stands before it."""
     if seal["at"] < before["at"]:
         yield Fault("at_goes_back", f"at {seal['at']} is before the {before['at']} of seal {before['seq']}")
     if seal["seq"] == before["seq"] + 1:
@@ -553,6 +567,7 @@ _NEUTRAL = (0, 1, 1, 0)
 
 
 def _add(p, q):
+    """The sum of two points of edwards25519, in extended coordinates (RFC 8032 section 5.1.4)."""
     a = (p[1] - p[0]) * (q[1] - q[0]) % _PRIME
     b = (p[1] + p[0]) * (q[1] + q[0]) % _PRIME
     c = 2 * p[3] * q[3] * _D % _PRIME
@@ -562,7 +577,7 @@ def _add(p, q):
 
 
 def _decode_point(raw):
-    """The point of 32 bytes, or None."""
+    """The point that 32 bytes encode (RFC 8032 section 5.1.3); None if none."""
     number = int.from_bytes(raw, "little")
     y = (number & (2**255 - 1)) % _PRIME
     u, v = (y * y - 1) % _PRIME, (_D * y * y + 1) % _PRIME
@@ -577,13 +592,14 @@ def _decode_point(raw):
 
 
 def _encode_point(point):
+    """The 32 bytes of a point (RFC 8032 section 5.1.2)."""
     inverse = pow(point[2], _PRIME - 2, _PRIME)
     x, y = point[0] * inverse % _PRIME, point[1] * inverse % _PRIME
     return (y | (x & 1) << 255).to_bytes(32, "little")
 
 
 class Multiples:
-    """A point times any number: the multiples of each hexadecimal digit at each place are made once."""
+    """The multiples of a point: those of each hexadecimal digit at each place are computed once."""
 
     def __init__(self, point):
         self._places = []
@@ -607,6 +623,7 @@ _multiples = {}  # by the key; b"" is the base point
 
 
 def _multiples_of(key):
+    """The multiples of a key's point, kept; None if the key is no point."""
     if key not in _multiples:
         point = _decode_point(key or (4 * pow(5, _PRIME - 2, _PRIME) % _PRIME).to_bytes(32, "little"))
         _multiples[key] = None if point is None else Multiples(point)
@@ -619,12 +636,13 @@ def is_signed_by(key, payload, signature):
 
 
 def is_signed_once_by(key, payload, signature):
-    """The same for a key of which nothing is kept: there are as many as agents."""
+    """As is_signed_by(), for a key of which nothing is kept: there are as many as agents."""
     point = _decode_point(key)
     return _holds(key, None if point is None else Multiples(point), payload, signature)
 
 
 def _holds(key, of_key, payload, signature):
+    """Whether an Ed25519 signature holds (RFC 8032 section 5.1.7). of_key: the Multiples of the key, or None."""
     scalar = int.from_bytes(signature[32:], "little")
     if of_key is None or scalar >= _ORDER:
         return False
@@ -637,11 +655,12 @@ _WEAK_Y = frozenset({0, 1, _PRIME - 1, _ORDER_8_Y, _PRIME - _ORDER_8_Y})
 
 
 def is_weak_key(key):
-    """A point of small order needs no secret to "sign"."""
+    """Whether a key is a point of small order, for which anyone can make a "signature"."""
     return (int.from_bytes(key, "little") & (2**255 - 1)) % _PRIME in _WEAK_Y
 
 
 def signature_faults(seal, payload):
+    """Yields what is wrong with a seal's signature, whoever's key it is."""
     if seal["signed_at"] < seal["at"]:
         yield Fault("signed_before_made", f"signed at {seal['signed_at']}, before it was made at {seal['at']}")
     key = bytes.fromhex(seal["pubkey"])
@@ -652,7 +671,7 @@ def signature_faults(seal, payload):
 
 
 class Keyring:
-    """Accepts the pinned keys, else the remembered ones, else the first one seen."""
+    """Which keys are accepted: the pinned ones, else the remembered ones, else the first one seen."""
 
     def __init__(self, pinned=(), remembered=()):
         self.trust = "pinned" if pinned else "remembered" if remembered else "first_seen"
@@ -665,6 +684,7 @@ class Keyring:
         return seal["signed"] and seal["pubkey"] in self.accepted and not any(signature_faults(seal, payload_of(seal)))
 
     def faults(self, key):
+        """Yields a fault for a key that is not accepted, once if it comes several times in a row. Remembers the key as seen."""
         if not self.accepted:
             self.accepted.append(key)
         if key not in self.seen:
@@ -693,7 +713,7 @@ PROOF_HEADER = "c2sp.org/tlog-proof@v1"
 
 
 class NotHeld(Exception):
-    """A check of a note or a proof that failed, as the fault that it is."""
+    """A check of a note or a proof failed; `fault` says why."""
 
     def __init__(self, reason, message):
         super().__init__(message)
@@ -701,7 +721,7 @@ class NotHeld(Exception):
 
 
 def held(check):
-    """The value of a check and no fault, or None and the fault."""
+    """Runs a check that may raise NotHeld. Returns its value and no fault, or None and the fault, in a list."""
     try:
         return check(), []
     except NotHeld as refused:
@@ -709,7 +729,7 @@ def held(check):
 
 
 def bytes_of_base64(text):
-    """The bytes of a text that is their one base64 form, or None."""
+    """The bytes of a text in base64; None unless it is their canonical form."""
     try:
         raw = base64.b64decode(text.encode("ascii"), validate=True)
     except (binascii.Error, ValueError):
@@ -722,7 +742,7 @@ def _is_note_name(name):
 
 
 def read_checkpoint(note, word):
-    """{text, origin, size, root, lines} of a signed checkpoint; its signatures are not looked at."""
+    """Parses a signed checkpoint, without its signatures: {text, origin, size, root, lines}. Raises NotHeld with `word`."""
     good = isinstance(note, str) and len(note) <= LONGEST_NOTE and note.endswith("\n") and not re.search("[\ud800-\udfff]", note)
     if not good:
         raise NotHeld(word, "it is no signed note")
@@ -737,11 +757,12 @@ def read_checkpoint(note, word):
 
 
 def note_key_id(name, kind, raw_key):
+    """The key id of a name and a key (C2SP signed-note), 4 bytes."""
     return hashlib.sha256(f"{name}\n".encode("utf-8") + bytes([kind]) + raw_key).digest()[:4]
 
 
 def note_signer(checkpoint, keys, word):
-    """Which of the keys has signed it, as a key of the name of the log."""
+    """The first of the keys that has signed a checkpoint, under the name of its log. Raises NotHeld with `word` if none has."""
     origin = checkpoint["origin"]
     for key in keys:
         key_id = note_key_id(origin, 1, bytes.fromhex(key))
@@ -758,7 +779,7 @@ def note_signer(checkpoint, keys, word):
 
 
 def read_log_proof(proof):
-    """(index, path, signed checkpoint) of the text of a tlog-proof."""
+    """Parses the text of a tlog-proof: (index, path, signed checkpoint). Raises NotHeld."""
     if not isinstance(proof, str) or len(proof) > LONGEST_NOTE:
         raise NotHeld("wrong_log_proof", "it is not the text of a tlog-proof")
     head, found, note = proof.partition("\n\n")
@@ -834,7 +855,7 @@ def is_consistent(older, newer, path):
 
 
 def seen_log(memory):
-    """The newest log that was verified before, by entries or by proofs; None if none was."""
+    """The newest log that was verified before, by entries or by proofs; None if there is none."""
     if not memory or "log" not in memory:
         return None
     walked = log_head_of(Tree(log_node_of, memory["log"]["size"], list(map(bytes.fromhex, memory["log"]["frontier"]))))
@@ -845,6 +866,7 @@ def seen_log(memory):
 
 
 def in_order(one, other):
+    """The two logs, the smaller first."""
     return (one, other) if one["size"] <= other["size"] else (other, one)
 
 
@@ -875,7 +897,7 @@ def consistency_in(answer):
 
 
 def contradict(older, newer, consistency):
-    """Whether no log has both: two roots of one size, or a larger one that begins with another root of the smaller size."""
+    """Whether two logs contradict each other: one size and two roots, or the proof gives the older's size another root."""
     if older["size"] == newer["size"]:
         return older["root"] != newer["root"]
     root = consistency.get("root") if isinstance(consistency, dict) else None
@@ -885,7 +907,7 @@ def contradict(older, newer, consistency):
 
 
 def log_fork_of(seen, given, proof, keyring):
-    """Two signed checkpoints that no log has both of, with the proof that shows it if their sizes differ; or None."""
+    """Two checkpoints that contradict each other and an accepted key signed, with the proof if their sizes differ; else None."""
     sides = in_order(seen, given)
     if not all("note" in side for side in sides):
         return None
@@ -904,7 +926,7 @@ MOST_POLICY_ROWS = 256
 
 
 class Policy:
-    """Nobody counts for being many: a witness counts because the reader named it. Keys are (name, hex)."""
+    """A policy of witnesses. A witness counts because the reader named it. Keys are (name, hex)."""
 
     def __init__(self, text):
         self.logs, self.witnesses, self.groups, self.quorum = [], {}, {}, None
@@ -962,12 +984,14 @@ class Policy:
         return name in self.witnesses or name in self.groups
 
     def _expect_fresh(self, items):
+        """Raises ValueError unless the first item is a name that nothing has yet."""
         name = items[0] if items else ""
         if name in ("", "none") or self._defined(name):
             raise ValueError(f"expected a name that nothing else has, got {shown(name)}")
 
     @staticmethod
     def _key(vkey, kind, others):
+        """(name, hex) of a vkey's key, which none of the others may have. Raises ValueError."""
         name, _, rest = vkey.partition("+")
         key_id, _, encoded = rest.partition("+")
         raw = bytes_of_base64(encoded)
@@ -979,6 +1003,7 @@ class Policy:
         return name, raw[1:].hex()
 
     def is_met_by(self, cosigners):
+        """Whether the witnesses of these names are enough."""
         def met(name):
             if name not in self.groups:
                 return name in cosigners
@@ -989,7 +1014,7 @@ class Policy:
 
 
 def is_cosigned_by(checkpoint, witness):
-    """Whether a witness's key has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1)."""
+    """Whether a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1)."""
     name, raw_key = witness[0], bytes.fromhex(witness[1])
     key_id = note_key_id(name, 4, raw_key)
     for line in checkpoint["lines"]:
@@ -1005,14 +1030,14 @@ def is_cosigned_by(checkpoint, witness):
 
 @dataclass
 class Support:
-    """What a verdict was drawn from beside the key: checkpoints, whether they cover all of it, and the log as it was seen before."""
+    """What a verdict rests on besides the key: checkpoints, whether they cover all of it, and the log as it was seen before."""
 
     checkpoints: list = field(default_factory=list)
     whole: bool = True
     seen_size: int = None
 
     def judge(self, policy, trust):
-        """What the report says, and (word, sentence) of why that is not enough for the policy."""
+        """What the report says of it, and (word, sentence) of why that is not enough for the policy."""
         rests = {"key": trust, "cosigned_by": [], "quorum": policy and policy.quorum, "seen_size": self.seen_size}
         if policy is None:
             return rests, []
@@ -1039,6 +1064,7 @@ RESTS_ON_KEY = {"pinned": "the pinned key", "remembered": "the remembered key", 
 
 
 def rests_line(rests):
+    """The line that says what a verdict rests on, from the parts that judge() gives."""
     parts, names = [RESTS_ON_KEY[rests["key"]]], rests["cosigned_by"]
     if names:
         how = "the cosignature" if len(names) == 1 else f"{len(names)} cosignatures"
@@ -1060,7 +1086,7 @@ _PAID_STEPS = ("confirmed", "manual")
 
 
 def owed_change(entry):
-    """(coin, change) of an entry; None if it changes nothing; UNREADABLE if its amount can't be read, which counts as nothing."""
+    """What an entry adds to a sum: (coin, change); None if nothing; UNREADABLE for an unreadable amount, which adds nothing."""
     kind, data = entry["kind"], entry["data"]
     step = data.get("step")
     if kind == "payment" and "order_id" in data:
@@ -1083,7 +1109,7 @@ def owed_change(entry):
 
 
 def stated_sums(owed):
-    """The sums of a closing entry's `owed`, or None."""
+    """The sums of a closing entry's `owed`; None if they have not the right form."""
     if not isinstance(owed, dict):
         return None
     texts = [owed.get(coin) for coin in ("xno", "xmr")]
@@ -1104,6 +1130,7 @@ NO_SIGNATURE = bytes(64)
 
 
 def record_of(seal):
+    """A seal as it is remembered, in bytes."""
     at, to_id = (min(seal[name], LARGEST_RECORDED).to_bytes(6, "big") for name in ("at", "to_id"))
     return at + to_id + bytes.fromhex(seal["root"]) + (decode_signature(seal["signature"]) if seal["signed"] else NO_SIGNATURE)
 
@@ -1116,10 +1143,11 @@ class Records:
 
     @classmethod
     def of(cls, memory):
+        """The records in a service's memory; None if it has none."""
         return cls(base64.b64decode(memory["seals"]), memory["pubkeys"]) if memory and "seals" in memory else None
 
     def seal(self, seq):
-        """Without its key, so as unsigned."""
+        """The seal of a number, as an unsigned one."""
         own, before = self._part(seq), self._part(seq - 1) if seq > 1 else None
         first = int.from_bytes(before[6:12], "big") + 1 if before else 1
         last = int.from_bytes(own[6:12], "big")
@@ -1136,7 +1164,7 @@ class Records:
         }
 
     def signed_seal(self, seq):
-        """The same with its signature and the key whose it is, if it was signed."""
+        """As seal(), with its signature and the key that made it, if it was signed."""
         seal, signature = self.seal(seq), self._part(seq)[44:]
         for key in self._keys:
             if is_signed_by(bytes.fromhex(key), payload_of(seal), signature):
@@ -1148,6 +1176,7 @@ class Records:
         return all(self.raw[end - 64 : end] != NO_SIGNATURE for end in range(RECORD_BYTES, len(self.raw) + 1, RECORD_BYTES))
 
     def history(self, seq):
+        """The history up to a seal."""
         history = ""
         for number in range(1, seq + 1):
             history = next_history(history, payload_hash_of(self.seal(number)))
@@ -1191,7 +1220,7 @@ class Question:
 
 
 def audit_chain(source, question):
-    """From the remembered head on, if the source gives that very seal in its place; else all of it, to say what changed."""
+    """Checks a chain: from the remembered head on if the source still gives that very seal, else all of it, to say what changed."""
     remembered = question.remembered
     records = Records.of(remembered)
     may_go_on = not question.full and records and "log" in remembered and records.all_signed()  # an older version kept no log
@@ -1206,11 +1235,12 @@ def audit_chain(source, question):
 
 
 def is_same_signed_seal(shown, seen):
+    """Whether a value is a signed seal with the payload of another."""
     return not any(seal_form_faults(shown)) and shown["signed"] and payload_of(shown) == payload_of(seen)
 
 
 class ChainAudit:
-    """One walk over a source, in order, in memory that the entries don't fill."""
+    """Reads a chain seal by seal, in order, and checks each with its entries; memory does not grow with the entries."""
 
     def __init__(self, source, question):
         self.source, self.question, self.remembered = source, question, question.remembered
@@ -1244,7 +1274,7 @@ class ChainAudit:
         self.given = []  # the checkpoint that the service showed
 
     def go_on_from(self, seal):
-        """Takes the remembered head for read; False if this is another seal."""
+        """Begins at the remembered head, if this is it. Returns whether it is."""
         memory = self.remembered
         if any(seal_form_faults(seal)) or not seal["signed"] or seal["seq"] != memory["seq"]:
             return False
@@ -1271,6 +1301,7 @@ class ChainAudit:
         return True
 
     def run(self, seals):
+        """Checks all seals that come, and then what is missing or waiting. Returns itself."""
         for seal in seals:
             if self.last_seq + 1 > self.question.most_seals:
                 raise CannotCheck("too_long", f"the chain has more than {self.question.most_seals} seals (--max-seals)")
@@ -1288,6 +1319,7 @@ class ChainAudit:
         return self
 
     def _take_seal(self, seal):
+        """Checks the next seal of the chain, with its entries."""
         due = self.last_seq + 1
         self.last_seq = seal["seq"] if isinstance(seal, dict) and is_whole(seal.get("seq")) else due
         where = f"seal {self.last_seq}"
@@ -1324,6 +1356,7 @@ class ChainAudit:
         self._tell(f"seal {seal['seq']}, entry {seal['to_id']}")
 
     def _take_signature(self, seal, payload_hash, where):
+        """Counts a seal as signed or unsigned, and checks whose key signed it."""
         if not seal["signed"]:
             self.unsigned += 1
             if len(self.unsigned_seqs) < MOST_LISTED:
@@ -1336,7 +1369,7 @@ class ChainAudit:
         self.findings.note(where, signature_faults(seal, payload_of(seal)))
 
     def _memory_faults(self, seal, payload_hash):
-        """Every payload up to the remembered head is in its history: no rewritten seal hides behind an unchanged head."""
+        """Yields how a seal differs from what is remembered. A rewritten seal can not hide: every payload is in the history."""
         seq, memory = seal["seq"], self.remembered
         if not memory or not 1 <= seq <= memory["seq"]:
             return
@@ -1357,10 +1390,12 @@ class ChainAudit:
 
     @staticmethod
     def _expectation_faults(expected, own):
+        """Yields a fault if another reader saw another history."""
         if expected != own:
             yield Fault("other_history", f"has the history {own}, and {expected} was expected")
 
     def _check_entries(self, seal, where):
+        """Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry."""
         tree = Tree()
         last = None
         before = (self.log and log_head_of(self.log), self._key_state())
@@ -1395,25 +1430,27 @@ class ChainAudit:
             self._lose_count()
 
     def _seen_log_faults(self, seal):
-        """A checkpoint that was verified by proofs, before the entries were read."""
+        """Yields how the log up to a seal differs from a checkpoint of that size that was verified by proofs."""
         if self.remembered and "checkpoint" in self.remembered and self.log:
             seen = read_checkpoint(self.remembered["checkpoint"], "wrong_checkpoint")
             if seen["size"] == seal["to_id"]:
                 yield from held(lambda: connect_logs(seen, log_head_of(self.log), None))[1]
 
     def _lose_count(self):
-        """What follows from all entries is unknown once some of them are not there."""
+        """Forgets what follows from all entries, once some of them are not there."""
         self._owed = self.log = self.key_tree = self._keys_stated = None
 
     def _key_state(self):
+        """Root and count of the agents' keys; None if unknown."""
         return self._keys_stated if self.key_tree is None else {"root": self.key_tree.root().hex(), "count": self.key_tree.count}
 
     def _standing_keys(self, entry):
+        """The keys of the agent that an entry names; None if it has none."""
         agent = entry["data"].get("agent_id")
         return self.key_tree.get(agent) if self.key_tree is not None and isinstance(agent, str) else None
 
     def _key_faults(self, entry):
-        """Once an agent has an author key, a change of its keys needs that one's signature."""
+        """Yields what is wrong with a change of a key: once an agent has an author key, it needs that one's signature."""
         standing = (self._standing_keys(entry) or {}).get("author_key")
         wrong = list(key_change_faults(entry)) if is_signed_change(entry) else []
         yield from wrong
@@ -1422,6 +1459,7 @@ class ChainAudit:
             yield Fault("wrong_author", f"changes a key without the signature of the author key that stood, {standing}")
 
     def _take_key(self, entry):
+        """Sets the key that an entry changes."""
         data, name = entry["data"], "dm_key" if entry["kind"] == "dm_key_change" else "author_key"
         if not isinstance(data.get("agent_id"), str) or not is_hash(data.get(name)):
             return  # no key of anybody
@@ -1431,6 +1469,7 @@ class ChainAudit:
             self.key_tree.set({**standing, name: data[name], "version": standing["version"] + 1, "entry_id": entry["id"]})
 
     def _take_sums(self, entry):
+        """Adds to the sums what an entry says."""
         added = owed_change(entry)
         if added is UNREADABLE:
             self.unreadable += 1
@@ -1438,12 +1477,13 @@ class ChainAudit:
             self._owed = {**self._owed, added[0]: self._owed[added[0]] + added[1]}
 
     def _take_adoption(self, entry):
+        """Lists an entry by which the operator adopted a seal."""
         if entry["kind"] == "seal_adoption" and len(self.adoptions) < MOST_LISTED:
             data = canonical_json(entry["data"]).decode("utf-8")
             self.adoptions.append({"entry_id": entry["id"], "at": entry["at"], "data": first_units(data, 300)})
 
     def _closing_faults(self, entry, seal, before):
-        """Whether a seal ends with its own closing entry, and that one states what the entries give."""
+        """Yields what is wrong with the closing entry of a seal, which must state what the entries give."""
         data = entry["data"]
         if entry["kind"] != "solvency" or data.get("seal") != f"seal_{seal['seq']}" or entry["at"] != seal["at"]:
             self._lose_count()
@@ -1464,6 +1504,7 @@ class ChainAudit:
             yield from self._before_faults(data, seal, *before)
 
     def _before_faults(self, data, seal, own_log, own_keys):
+        """Yields how the log and the keys that a closing entry states differ from those up to the seal before."""
         log, keys, size = data.get("log"), data.get("keys"), seal["from_id"] - 1
         good = isinstance(log, dict) and is_whole(log.get("size")) and log["size"] == size and is_hash(log.get("root"))
         if not good or (own_log and log["root"] != own_log["root"]):
@@ -1477,6 +1518,7 @@ class ChainAudit:
             self._keys_stated = {"root": keys["root"], "count": keys["count"]}
 
     def _chaining_faults(self, data, seal):
+        """Yields a fault unless a closing entry names the payload of the seal before."""
         named = data.get("prev_seal")
         if seal["seq"] == 1:
             right, due = named is None, "null"
@@ -1488,7 +1530,7 @@ class ChainAudit:
             yield Fault("wrong_prev_seal", f"its closing entry names {shown(named)} as the seal before it, not {due}")
 
     def _place_faults(self, entry, due, tree=None):
-        """Whether an entry is the one that is due; if so it grows the tree."""
+        """Yields a fault unless an entry is well formed and the one that is due; if so, adds it to the tree and the log."""
         malformed = list(entry_faults(entry))
         yield from malformed
         if malformed:
@@ -1508,7 +1550,7 @@ class ChainAudit:
             yield Fault("malformed_entry", str(error))
 
     def _entry(self, due):
-        """The entry that the source gives in the place of `due`, END after its last."""
+        """The entry that the source gives in the place of `due`; END after its last."""
         if self._stream is None or self._stream_at != due:
             self._stream = self.source.entries(due)
         self._stream_at = due + 1
@@ -1521,6 +1563,7 @@ class ChainAudit:
         return END
 
     def _count_waiting(self, due):
+        """Counts the entries behind the last seal, and checks their numbers and their form."""
         while True:
             entry = self._entry(due)
             if entry is END or not self.findings.note(f"entry {due}", self._place_faults(entry, due)):
@@ -1532,6 +1575,7 @@ class ChainAudit:
                 self._tell(f"unsealed entry {due}")
 
     def _tell(self, text):
+        """Shows how far the check is."""
         if self.question.progress:
             self.question.progress(text)
 
@@ -1570,6 +1614,7 @@ class ChainAudit:
         }
 
     def report(self, target):
+        """What the result says of the chain."""
         at = self.head_seal["at"] if self.head else None
         keys = self._key_state() if self._logged else None
         return {
@@ -1597,6 +1642,8 @@ class ChainAudit:
 
 
 class ListSource:
+    """Seals and entries from lists."""
+
     def __init__(self, seals, entries):
         self._seals, self._entries = seals, entries
 
@@ -1613,7 +1660,7 @@ class ListSource:
 
 
 def dump_by_lines(path):
-    """A dump as --save writes it, read without holding it; None for any other file."""
+    """The source of a dump as --save writes it, which is read line by line; None for any other file."""
     with open(path, "rb") as file:
         if file.read(len(DUMP_FIRST_LINE) + 1) != DUMP_FIRST_LINE.encode("ascii") + b"\n":
             return None
@@ -1642,6 +1689,8 @@ def dump_by_lines(path):
 
 
 class Service:
+    """Seals and entries as a service gives them, page by page; the recorder gets all that passes, if there is one."""
+
     def __init__(self, base, timeout, recorder=None):
         self._base, self._timeout, self._recorder = base, timeout, recorder
 
@@ -1685,6 +1734,7 @@ class Passing(Exception):
 
 
 def fetch_json(url, timeout):
+    """Fetches JSON, and again after a failure that may pass, twice. Raises CannotCheck."""
     for pause in (*RETRY_AFTER_SECONDS, None):
         try:
             body = fetch(url, timeout)
@@ -1700,7 +1750,7 @@ def fetch_json(url, timeout):
 
 
 def fetch(url, timeout, optional=False):
-    """The bytes of a good answer, decompressed. A redirection is followed within the origin alone."""
+    """Fetches the bytes of a good answer; a redirection is followed within the origin alone. Raises Passing or CannotCheck."""
     parts = urllib.parse.urlsplit(url)
     origin, route = f"{parts.scheme}://{parts.netloc}", url[len(f"{parts.scheme}://{parts.netloc}") :]
     for _ in range(MOST_REDIRECTS + 1):
@@ -1743,6 +1793,7 @@ def fetch_once(parts, route, url, timeout):
 
 
 def _ask(parts, route, url, timeout):
+    """Makes one request and reads its answer, up to a size: (status, headers, body)."""
     connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = connect(parts.hostname, parts.port, timeout=timeout)
     try:
@@ -1765,6 +1816,7 @@ def _ask(parts, route, url, timeout):
 
 
 def decompress(url, encoding, body):
+    """The body of an answer in an encoding that was asked for. Raises CannotCheck."""
     if encoding == "identity":
         return body
     if encoding != "gzip":
@@ -1783,7 +1835,7 @@ def decompress(url, encoding, body):
 
 
 class Recorder:
-    """Writes what passes by as a dump, one entry or seal a line, entries first."""
+    """Writes what passes as a dump, one entry or seal a line, entries first."""
 
     def __init__(self, path):
         self._file = open(path, "wb")
@@ -1805,6 +1857,7 @@ class Recorder:
 
     @staticmethod
     def _line(value):
+        """A value on one line, in canonical form if it has one."""
         try:
             return canonical_json(value)
         except NotCanonical:  # refused where it is checked, and kept as evidence
@@ -1819,6 +1872,8 @@ class Recorder:
 
 @dataclass
 class ReceiptAudit:
+    """The check of one receipt."""
+
     receipt: object
     question: Question  # of which a receipt needs the keys, the memory and the time
     findings: Findings = field(default_factory=Findings)
@@ -1836,6 +1891,7 @@ class ReceiptAudit:
     _entries: dict = field(default_factory=dict)  # id -> entry
 
     def run(self):
+        """Checks all of it. Returns itself."""
         remembered = self.question.remembered
         self.keyring = Keyring(self.question.pinned, remembered["pubkeys"] if remembered else [])
         if not self.findings.note("receipt", self._form_faults()):
@@ -1868,6 +1924,7 @@ class ReceiptAudit:
         return self
 
     def _form_faults(self):
+        """Yields a fault unless the receipt has the form of one."""
         receipt = self.receipt
         if not isinstance(receipt, dict) or not isinstance(receipt.get("id"), str) or not receipt["id"]:
             yield Fault("malformed_receipt", "it names no record")
@@ -1883,6 +1940,7 @@ class ReceiptAudit:
             yield Fault("malformed_receipt", "openings is not a list")
 
     def _entry_faults(self, entry, last_id):
+        """Yields what is wrong with an entry by itself: its form, its order, and that it belongs to the record."""
         malformed = list(entry_faults(entry))
         yield from malformed
         if malformed:
@@ -1893,7 +1951,7 @@ class ReceiptAudit:
             yield Fault("wrong_record", f"is no entry of {shown(self.record)}")
 
     def _making_faults(self):
-        """A record that was never made must not be proven by what others say of it."""
+        """Yields a fault unless the entry that makes the record is there: what others say of a record must not prove it."""
         making = MADE_BY.get(prefix_of(self.record))
         if making is not None and all(entry["kind"] != making for entry in self._entries.values()):
             yield Fault("wrong_record", f"has no entry of kind {making}, without which there is no {shown(self.record)}")
@@ -1923,7 +1981,7 @@ class ReceiptAudit:
         return good
 
     def _check_log_proof(self, item):
-        """The entry's place in the log over all entries, under a checkpoint that a known key has signed."""
+        """Checks an entry's place in the log, under a checkpoint that a known key has signed, and keeps it. Raises NotHeld."""
         entry = item["entry"]
         index, path, note = read_log_proof(item["tlog_proof"])
         checkpoint = read_checkpoint(note, "wrong_checkpoint")
@@ -1938,12 +1996,14 @@ class ReceiptAudit:
         self.checkpoints[checkpoint["size"]] = checkpoint
 
     def support(self):
+        """What the verdict rests on besides the key."""
         good = self.log is not None and self.log["connected"] in ("same", "consistent")
         seen_size = seen_log(self.question.remembered)["size"] if good else None
         whole = bool(self.record) and self.placed == len(self.receipt["entries"])
         return Support(list(self.checkpoints.values()), whole, seen_size)
 
     def _connect(self):
+        """Compares the newest checkpoint of the receipt with the log that was seen."""
         if not self.checkpoints:
             return
         given, seen = self.checkpoints[max(self.checkpoints)], seen_log(self.question.remembered)
@@ -1953,7 +2013,7 @@ class ReceiptAudit:
         self.log = {"origin": given["origin"], "size": given["size"], "root": given["root"], "connected": connected}
 
     def _memory_faults(self, seal):
-        """A seal that was seen before, in the chain of the same service, must be the same in a receipt."""
+        """Yields a fault if a seal was seen before, in the chain of the same service, with another payload."""
         memory, seq = self.question.remembered, seal["seq"]
         if not memory or not 1 <= seq <= memory["seq"]:
             return
@@ -1994,6 +2054,7 @@ class ReceiptAudit:
             yield from inclusion_faults(item["leaf"], item.get("path"), seal["root"], index, seal["count"])
 
     def _seal_faults(self, seal):
+        """Yields what is wrong with a seal by itself and with its signature."""
         yield from seal_faults(seal, self.question.now)
         if seal["signed"]:
             yield from self.keyring.faults(seal["pubkey"])
@@ -2002,6 +2063,7 @@ class ReceiptAudit:
             self.unsigned_seqs.append(seal["seq"])
 
     def _check_seals(self):
+        """Checks what the seals say about each other."""
         ordered = [self._seals[seq] for seq in sorted(self._seals)]
         for before, seal in zip(ordered, ordered[1:]):
             where = f"seal {seal['seq']}"
@@ -2010,6 +2072,7 @@ class ReceiptAudit:
                 self.findings.note(where, [Fault("range_gap", f"begins at entry {seal['from_id']}, seal {before['seq']} ends at {before['to_id']}")])
 
     def _opening_faults(self, opening):
+        """Yields a fault unless an opening gives the commitment in its entry, and its author's signature holds."""
         good = isinstance(opening, dict) and isinstance(opening.get("field"), str) and is_hash(opening.get("salt")) and "content" in opening
         if not good:
             yield Fault("wrong_opening", "it is not {entry_id, field, salt, content}")
@@ -2039,6 +2102,7 @@ class ReceiptAudit:
         yield from opened_author_faults(opening, entry)
 
     def report(self, target):
+        """What the result says of the receipt."""
         return {
             "kind": "receipt",
             "target": target,
@@ -2067,6 +2131,7 @@ AUTHORED = {
 
 
 def author_at(entry):
+    """Which entry an author key has signed."""
     return {"entry_id": entry["id"], "author_key": entry["data"]["author"]["author_key"]}
 
 
@@ -2079,15 +2144,17 @@ def is_signed_change(entry):
 
 
 def key_change_faults(entry):
-    """A change of a key carries the whole signature, by the author key that stood before it."""
+    """Yields what is wrong with the signature of a change of a key, by the author key that stood before it."""
     yield from author_faults(entry, entry["data"]["author"], {})
 
 
 def states_author(opening, entry):
+    """Whether an entry carries the signature of what this opening opens."""
     return AUTHORED.get(entry["kind"], (None,))[0] == opening["field"] and "author" in entry["data"]
 
 
 def opened_author_faults(opening, entry):
+    """Yields what is wrong with the author's signature that comes with an opening."""
     if AUTHORED.get(entry["kind"], (None,))[0] != opening["field"]:
         return
     states, shows = "author" in entry["data"], "author" in opening
@@ -2106,7 +2173,7 @@ def opened_author_faults(opening, entry):
 
 
 def author_faults(entry, author, opened):
-    """opened: what the entry's commitment stands for."""
+    """Yields what is wrong with an author's signature over what an entry says. opened: the content that it has a commitment to."""
     data = entry["data"]
     seen = author.get("seen") if isinstance(author, dict) else None
     good = isinstance(seen, dict) and is_whole(seen.get("size")) and is_hash(seen.get("root")) and is_hash(author.get("author_key"))
@@ -2200,7 +2267,7 @@ KNOWN_KINDS = frozenset(kind for _, kind in ID_MEMBERS)
 
 
 def is_of_record(entry, record):
-    """A kind that is in no row of the table is newer than it: then any string in the data may be the id."""
+    """Whether an entry belongs to a record. For a kind newer than the table, any string in the data may be the id."""
     members = ID_MEMBERS.get((prefix_of(record), entry["kind"]))
     if members is None:
         return entry["kind"] not in KNOWN_KINDS and names(entry["data"], record)
@@ -2225,7 +2292,7 @@ def names(value, record):
 
 
 def check_vector(vector):
-    """(findings, words of what does not bind) of one vector; its `reason` is not looked at. Without `now` no seal is of the future."""
+    """Runs one vector: (findings, words of what does not bind). Its `reason` is ignored; without `now` no seal is of the future."""
     if not isinstance(vector, dict):
         raise CannotCheck("usage", "a vector is not an object")
     kind = vector.get("kind")
@@ -2247,6 +2314,7 @@ def check_vector(vector):
 
 
 def _canonical_vector(vector):
+    """Yields where canonical JSON differs from the vector."""
     for case in vector["cases"]:
         try:
             own = canonical_json(read_json(case["json"]))
@@ -2266,11 +2334,13 @@ def _canonical_vector(vector):
 
 
 def _leaf_vector(vector):
+    """Yields where the hash of an entry differs from the vector."""
     malformed = list(entry_faults(vector["entry"]))
     yield from malformed or leaf_faults(vector["entry"], vector["leaf"])
 
 
 def _tree_vector(vector):
+    """Yields where the roots of a tree differ from the vector."""
     tree = Tree()
     for leaf in vector["leaves"]:
         tree.append(bytes.fromhex(leaf))
@@ -2281,6 +2351,7 @@ def _tree_vector(vector):
 
 
 def _proof_vector(vector):
+    """Yields what is wrong with a proof of inclusion."""
     wrong_leaf = list(leaf_faults(vector["entry"], vector["leaf"])) if "entry" in vector else []
     yield from wrong_leaf or inclusion_faults(vector["leaf"], vector["path"], vector["root"], vector["index"], vector["count"])
 
@@ -2289,7 +2360,7 @@ def _proof_vector(vector):
 
 
 def write_evidence(folder, found):
-    """Written when a contradiction is found; anybody can check it without trusting the finder."""
+    """Writes a proof of a contradiction into a new file, which anybody can check. Returns its path."""
     text = json.dumps(found, indent=2) + "\n"
     now, count = found["found_at"], 1
     while True:
@@ -2306,7 +2377,7 @@ def write_evidence(folder, found):
 
 @dataclass
 class EvidenceAudit:
-    """Whether two sides prove a fork; no finding means that they do."""
+    """The check that two seals prove a fork; no finding means that they do."""
 
     sides: list
     keyring: Keyring
@@ -2323,6 +2394,7 @@ class EvidenceAudit:
         return self
 
     def _side_faults(self, side):
+        """Yields what is wrong with one of the seals."""
         if isinstance(side, dict):
             side = {**side, "signed": True, "algo": "ed25519", "signed_at": side.get("at")}
         malformed = list(seal_form_faults(side))
@@ -2347,7 +2419,7 @@ class EvidenceAudit:
 
 @dataclass
 class LogEvidenceAudit:
-    """Whether two signed checkpoints prove that the log lied; no finding means that they do."""
+    """The check that two signed checkpoints prove a fork of the log; no finding means that they do."""
 
     evidence: dict
     keyring: Keyring
@@ -2363,9 +2435,11 @@ class LogEvidenceAudit:
         return self
 
     def _same_log(self):
+        """Whether the two checkpoints have one origin."""
         return self.sides[0]["origin"] == self.sides[1]["origin"]
 
     def _note_faults(self, note):
+        """Yields what is wrong with one of the checkpoints."""
         key = self.evidence.get("pubkey")
         side, faults = held(lambda: read_checkpoint(note, "wrong_checkpoint"))
         yield from faults
@@ -2394,6 +2468,7 @@ class LogEvidenceAudit:
 
 
 def read_state(path):
+    """Reads the state file; an empty state if there is none. Raises CannotCheck for anything else."""
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -2408,6 +2483,7 @@ def read_state(path):
 
 
 def _is_memory(memory):
+    """Whether a value has the form of what is remembered of a service."""
     good = (
         isinstance(memory, dict)
         and is_whole(memory.get("seq"))
@@ -2442,6 +2518,7 @@ def _is_checkpoint(note):
 
 
 def _is_log_memory(memory):
+    """Whether what is remembered of the log has its form. An older version kept none."""
     log, keys = memory["log"], memory.get("keys")
     return (
         isinstance(memory.get("logged"), bool)
@@ -2456,7 +2533,7 @@ def _is_log_memory(memory):
 
 
 def change_state(path, change):
-    """Changes the state as it stands now, one process after the other; a crash leaves the old file or the new one whole."""
+    """Changes the state file under a lock, as it stands now; a crash leaves the old file or the new one whole."""
     lock = f"{path}.lock"
     _take_lock(lock)
     try:
@@ -2472,7 +2549,7 @@ def change_state(path, change):
 
 
 def _take_lock(lock):
-    """It is held for milliseconds: one that is much older is of a process that was killed."""
+    """Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed."""
     while True:
         try:
             with open(lock, "x", encoding="ascii") as file:
@@ -2500,7 +2577,7 @@ def _remove(path):
 
 
 def remember(state, base, audit):
-    """What this check found takes its place in the state, unless another one saw more meanwhile. The two must not differ."""
+    """Puts what a check found into the state, unless another saw more meanwhile. Two histories are a finding instead."""
     memory, other = audit.memory(), state.get(base)
     before = audit.remembered["history"] if audit.remembered else None
     if other and other["history"] != before:
@@ -2519,6 +2596,7 @@ def remember(state, base, audit):
 
 
 def parse_file(path, content):
+    """Parses JSON from a file. Raises CannotCheck."""
     try:
         return read_json(content)
     except ValueError as error:
@@ -2534,6 +2612,7 @@ class Arguments(argparse.ArgumentParser):
 
 
 def read_arguments(argv):
+    """Parses the command line. Raises CannotCheck."""
     parser = Arguments(prog="seal_verify.py", add_help=False, allow_abbrev=False, epilog=EXIT_TEXT)
     add = parser.add_argument
     add("target", nargs="?", metavar="BASE_URL|DUMP.json|RECEIPT.json")
@@ -2589,7 +2668,7 @@ _BASE_URL = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}
 
 
 def _service(target):
-    """One name for each service, whatever way its address is written."""
+    """The one form of a service's URL: https://Host:443/ and https://host/api/v1 become https://host."""
     end = target.find("/", target.find("//") + 2)
     end = len(target) if end < 0 else end
     match = _BASE_URL.match(target[:end].lower() + target[end:])
@@ -2602,6 +2681,7 @@ def _service(target):
 
 
 def check_service(arguments):
+    """Checks the chain of a service, and remembers what was found. Returns the result."""
     base = _service(arguments.target)
     remembered = read_state(arguments.state).get(base)
     recorder = from_file(lambda: Recorder(arguments.save)) if arguments.save else None
@@ -2622,14 +2702,14 @@ def check_service(arguments):
 
 
 def chain_support(audit):
-    """A chain that reaches what was seen of it before is, up to there, what it was."""
+    """What a chain's verdict rests on besides the key: its checkpoint, and what was seen before, if it reaches that."""
     memory = audit.remembered
     seen = memory and "head" in memory and memory["seq"] <= audit.last_seq
     return Support(audit.given, seen_size=memory["head"]["to_id"] if seen else None)
 
 
 def check_checkpoint(base, audit, timeout):
-    """The newest signed checkpoint must be of a known key, and agree with the log that the entries give."""
+    """Checks that a known key signed the newest checkpoint, and that it agrees with the log. Returns it for the report, or None."""
     try:
         body = fetch(f"{base}/api/v1/checkpoint", timeout, optional=True)
     except Passing as error:
@@ -2663,7 +2743,7 @@ def check_checkpoint(base, audit, timeout):
 
 
 def compare_heard(base, audit, own, timeout):
-    """What other readers were shown, and was beyond what was seen here."""
+    """Compares the remembered checkpoints of other readers with the log, now that it is long enough."""
     audit.heard = []
     for note in audit.remembered.get("heard", []) if audit.remembered else []:
         given = read_checkpoint(note, "wrong_checkpoint")
@@ -2713,13 +2793,14 @@ def check_note(arguments):
 
 
 def hear_note(state, base, checkpoint):
-    """A checkpoint beyond what was seen is compared as soon as the log is that long."""
+    """Remembers another reader's checkpoint beyond what was seen, to be compared as soon as the log is that long."""
     memory = state.get(base)
     if memory and "log" in memory and checkpoint["note"] not in memory.get("heard", []):
         memory["heard"] = [*memory.get("heard", []), checkpoint["note"]][-MOST_HEARD:]
 
 
 def chain_question(arguments):
+    """The question that the arguments ask about a chain."""
     return Question(
         pinned=arguments.pubkey,
         now=int(time.time()),
@@ -2731,6 +2812,7 @@ def chain_question(arguments):
 
 
 def check_file(arguments):
+    """Checks a dump or a receipt in a file. Returns the result."""
     path = arguments.target
     question = chain_question(arguments)
     source = from_file(lambda: dump_by_lines(path))
@@ -2761,14 +2843,14 @@ def check_file(arguments):
 
 
 def remember_checkpoint(state, base, checkpoint):
-    """A light check remembers the newest checkpoint, so that the next one starts from it."""
+    """Remembers a checkpoint that was verified by proofs, if it is newer than what was seen."""
     seen = seen_log(state.get(base))
     if seen and checkpoint["size"] > seen["size"]:
         state[base]["checkpoint"] = checkpoint["note"]
 
 
 def find_service(state, keys, base):
-    """A file doesn't say whose it is: it is the named service's, the only one's, or the one's whose key signed it."""
+    """What is remembered of the service that a file is from: of the named one, else the only one, else that whose key signed it."""
     if base is not None:
         return state.get(base)
     if len(state) == 1:
@@ -2777,6 +2859,7 @@ def find_service(state, keys, base):
 
 
 def check_evidence(arguments):
+    """Checks a file that is to prove that one key signed two histories. Returns the result."""
     path = arguments.evidence
     evidence = parse_file(path, from_file(lambda: read_bytes(path)))
     kind = evidence.get("kind") if isinstance(evidence, dict) else None
@@ -2793,7 +2876,7 @@ def check_evidence(arguments):
 
 
 def check_vectors(arguments):
-    """A file holds a vector, or a list of them."""
+    """Runs the vectors in files, each of which holds one or a list. Returns the result."""
     results = []
     for path in arguments.vector:
         content = parse_file(path, from_file(lambda: read_bytes(path)))
@@ -2817,6 +2900,7 @@ def read_bytes(path):
 
 
 def from_file(read):
+    """Runs something that reads a file. Raises CannotCheck if the file cannot be read."""
     try:
         return read()
     except OSError as error:
@@ -2824,7 +2908,7 @@ def from_file(read):
 
 
 def conclude(report, findings, reasons, arguments, base=None, support=None, keyring=None):
-    """The verdict, and the two sides of a contradiction beside the state file."""
+    """Makes the result. Writes the two sides of a contradiction, if one was found, beside the state file."""
     rests, unmet = support.judge(arguments.policy, keyring.trust) if support else (None, [])
     not_binding = [] if findings.kept else [{"reason": word, "message": message} for word, message in [*reasons, *unmet]]
     verdict = "broken" if findings.kept else "not_binding" if not_binding else "good"
@@ -2845,7 +2929,7 @@ def conclude(report, findings, reasons, arguments, base=None, support=None, keyr
 
 
 class Progress:
-    """A line on stderr every two seconds."""
+    """Shows at most one line every two seconds, on stderr."""
 
     def __init__(self):
         self._next = time.monotonic() + PROGRESS_SECONDS
@@ -2868,6 +2952,7 @@ GOOD = {
 
 
 def lines_of(result):
+    """A result as lines for people."""
     if result["kind"] == "vectors":
         for one in result["results"]:
             refusals = "; ".join(f"{finding['reason']}: {finding['message']}" for finding in one["findings"])
@@ -2965,7 +3050,7 @@ EXIT_STATUS = {"good": 0, "broken": 1, "unchecked": 2, "not_binding": 3}
 
 
 def check(argv):
-    """(exit status, result, text): what was found, and what is to be printed of it. Whatever goes wrong is unchecked."""
+    """Runs the command: (exit status, result, the text to print). Raises nothing: whatever goes wrong is `unchecked`."""
     try:
         arguments = read_arguments(argv)
         if arguments.vector is not None:

@@ -7,6 +7,7 @@ SIZES = [256 << n for n in range(8)] + [49_075]
 
 
 def derive(shared, ephemeral, sender, recipient, sender_id, recipient_id, order_id):
+    """The key that encrypts and the key that makes the nonce, 32 bytes each (HKDF-SHA-256)."""
     named = b"".join(bytes([len(i)]) + i for i in (sender_id.encode(), recipient_id.encode()))
     purpose = b"\1\0" if order_id is None else bytes([2, len(order_id)]) + order_id.encode()
     info = b"\2" + ephemeral + sender + recipient + named + purpose
@@ -16,7 +17,7 @@ def derive(shared, ephemeral, sender, recipient, sender_id, recipient_id, order_
 
 
 def seal(text, my_secret, my_id, their_key, their_id, order_id=None):
-    """A message, or the delivery of an order. Keys are 32 bytes; `their_key` is `dm_key` of their card, from hex."""
+    """Seals a message, or the delivery of an order, and returns the box. Keys are 32 bytes; `their_key` is their `dm_key`, from hex."""
     plain = text.encode()
     padded = (len(plain).to_bytes(2, "big") + plain).ljust(next(s for s in SIZES if s >= len(plain) + 2), b"\0")
     one_time = os.urandom(32)

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 
-/** Whether an image is given by a tag with a version, or by a digest. */
+/** Whether an image's name ends in a digest, or in a tag with a version of at least two numbers. */
 export function isPinned(image: string): boolean {
   if (/@sha256:[0-9a-f]{64}$/.test(image)) return true
   const tag = /:([^:/]+)$/.exec(image)?.[1]
@@ -12,9 +12,10 @@ export function isPinned(image: string): boolean {
 const packageFile = z.object({ dependencies: z.object({ node: z.string() }) })
 
 /**
- * What is wrong with the Dockerfile, a sentence each.
+ * Checks the Dockerfile: pinned images with our Node, files to copy that exist, a user that is not root.
  *
  * @param users the users that Compose runs the image as
+ * @returns a sentence for each problem
  */
 export function findDockerfileProblems(
   input: { root: string; dockerfile: string; ignore: string },
@@ -25,6 +26,7 @@ export function findDockerfileProblems(
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '' && !line.startsWith('#'))
+  /** The words after the instruction, for each of its lines. */
   const argumentsOf = (instruction: string): string[][] =>
     lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.split(/\s+/).slice(1))
 
@@ -32,12 +34,12 @@ export function findDockerfileProblems(
     JSON.parse(fs.readFileSync(path.join(input.root, 'package.json'), 'utf8')),
   ).dependencies
   const images = argumentsOf('FROM').map(([image = '']) => image)
-  const problems = images.flatMap((image) => [
-    ...(isPinned(image) ? [] : [`FROM ${image} must be pinned by a tag that names a version`]),
-    ...(image.startsWith(`node:${node}-`)
-      ? []
-      : [`FROM ${image} must bring Node ${node}, which package.json pins`]),
-  ])
+  const problems: string[] = []
+  for (const image of images) {
+    if (!isPinned(image)) problems.push(`FROM ${image} must be pinned by a tag that names a version`)
+    if (!image.startsWith(`node:${node}-`))
+      problems.push(`FROM ${image} must bring Node ${node}, which package.json pins`)
+  }
   for (const words of argumentsOf('COPY')) {
     if (words.some((word) => word.startsWith('--from='))) continue
     for (const source of words.slice(0, -1)) {
@@ -56,7 +58,10 @@ export function findDockerfileProblems(
   return problems.map((problem) => `Dockerfile: ${problem}`)
 }
 
-/** Whether .dockerignore includes a file. Ours ignores everything (`*`) except lines that begin with `!`. */
+/**
+ * Whether the build gets a file. Our .dockerignore leaves out everything (`*`) except lines that begin with
+ * `!`.
+ */
 function isLetThrough(ignore: string, source: string): boolean {
   const lines = ignore.split('\n').map((line) => line.trim())
   return !lines.includes('*') || lines.includes(`!${source}`)

@@ -25,7 +25,7 @@ export interface ComposeInput {
   ignore: string
 }
 
-/** What is wrong with the Compose file and the Dockerfile, a sentence each. Doesn't need Docker. */
+/** Checks the Compose file and the Dockerfile, without Docker. @returns a sentence for each problem */
 export function findComposeProblems(input: ComposeInput): string[] {
   const document = parseDocument(input.compose, { merge: true, uniqueKeys: true })
   if (document.errors.length > 0)
@@ -43,7 +43,7 @@ export function findComposeProblems(input: ComposeInput): string[] {
         ...findHardeningProblems(service, isOneShot(file, name)),
         ...findPortProblems(service),
         ...findSecretProblems(service),
-        ...findOwnProblems(input.root, service),
+        ...findCommandProblems(input.root, service),
       ].map((problem) => `service ${name}: ${problem}`),
     ),
     ...findReferenceProblems(file),
@@ -62,6 +62,7 @@ function isOneShot(file: ComposeFile, name: string): boolean {
   )
 }
 
+/** Checks what limits a container's rights, and how it is watched and stopped. */
 function findHardeningProblems(service: ComposeService, oneShot: boolean): string[] {
   const problems: string[] = []
   if (!service.read_only) problems.push('read_only must be true')
@@ -79,32 +80,33 @@ function findHardeningProblems(service: ComposeService, oneShot: boolean): strin
   return problems
 }
 
-/** `--scale` works only if no two containers want the same port of the host. */
+/**
+ * Checks that a service with more than one container publishes a range of ports: `--scale` works only if no
+ * two containers want the same port of the host.
+ */
 function findPortProblems(service: ComposeService): string[] {
   if (service.deploy?.replicas === 1) return []
-  return service.ports.flatMap((port) => {
+  const problems: string[] = []
+  for (const port of service.ports) {
     const parts = port.split(':')
     const published = parts.length < 2 ? undefined : parts.at(-2)
-    return published === undefined || published.includes('-')
-      ? []
-      : [
-          `port ${port} takes one port of the host, so the service cannot be scaled: give a range, or say deploy: { replicas: 1 }`,
-        ]
-  })
+    if (published !== undefined && !published.includes('-'))
+      problems.push(
+        `port ${port} takes one port of the host, so the service cannot be scaled: give a range, or say deploy: { replicas: 1 }`,
+      )
+  }
+  return problems
 }
 
+/** Checks that each secret is readable by the container's user, and by nobody else. */
 function findSecretProblems(service: ComposeService): string[] {
-  const [uid, gid] = service.user.split(':')
-  return service.secrets.flatMap((secret) => [
-    ...(secret.uid === uid && secret.gid === gid
-      ? []
-      : [
-          `secret ${secret.source} belongs to ${secret.uid}:${secret.gid}, and the container runs as ${service.user}`,
-        ]),
-    ...(secret.mode === 0o400
-      ? []
-      : [`secret ${secret.source} has mode ${secret.mode.toString(8)}, and must have 0o400`]),
-  ])
+  const problems: string[] = []
+  for (const { source, uid, gid, mode } of service.secrets) {
+    if (`${uid}:${gid}` !== service.user)
+      problems.push(`secret ${source} belongs to ${uid}:${gid}, and the container runs as ${service.user}`)
+    if (mode !== 0o400) problems.push(`secret ${source} has mode ${mode.toString(8)}, and must have 0o400`)
+  }
+  return problems
 }
 
 const MAIN_FILES: Record<string, Part> = { 'api/main.ts': 'api', 'workers/main.ts': 'workers' }
@@ -112,8 +114,8 @@ const MAIN_FILES: Record<string, Part> = { 'api/main.ts': 'api', 'workers/main.t
 /** Makes the servers' users; it has no settings to check. */
 const PROVISION = 'scripts/provision.ts'
 
-/** Checks a service that runs our own image. */
-function findOwnProblems(root: string, service: ComposeService): string[] {
+/** Checks the command of a service that runs our own image, and the settings and time that it gives to it. */
+function findCommandProblems(root: string, service: ComposeService): string[] {
   if (service.build === undefined) return []
   const [program, script = ''] = service.command ?? []
   if (program === 'node' && script === PROVISION) return []
@@ -122,15 +124,16 @@ function findOwnProblems(root: string, service: ComposeService): string[] {
     return [`its command must be node with ${Object.keys(MAIN_FILES).join(' or ')}`]
   if (!fs.existsSync(path.join(root, script))) return [`its command names ${script}, which does not exist`]
   const problems = [...findVariableProblems(service, part), ...findQueueNameProblems(service)]
-  const config = readSettings(service, part)
-  if ('problems' in config) return [...problems, ...config.problems]
-  const neededSeconds = (config.config.drainMs + IDLE_DRAIN_MS + STOP_LIMIT_MS) / SECOND_MS
+  const settings = readSettings(service, part)
+  if ('problems' in settings) return [...problems, ...settings.problems]
+  const { config } = settings
+  const neededSeconds = (config.drainMs + IDLE_DRAIN_MS + STOP_LIMIT_MS) / SECOND_MS
   if (readSeconds(service.stop_grace_period ?? '10s') <= neededSeconds)
     problems.push(
       `stop_grace_period must be longer than the ${neededSeconds} s that the process may take to stop`,
     )
   const unserved = namedQueues(service).filter(
-    (name) => !servedQueues(config.config, [name]).includes(name) && !isOfACoin(name),
+    (name) => !servedQueues(config, [name]).includes(name) && !isOfACoin(name),
   )
   if (unserved.length > 0) problems.push(`it is told to serve ${unserved.join(', ')} and has no key for them`)
   return problems
@@ -141,6 +144,7 @@ function findOwnProblems(root: string, service: ComposeService): string[] {
  */
 const isOfACoin = (name: QueueName): boolean => queueRow(name).pool === 'payments'
 
+/** Checks that a part may read each variable, and that the files that they name are given to the service. */
 function findVariableProblems(service: ComposeService, part: Part): string[] {
   return Object.entries(service.environment).flatMap(([name, value]) => {
     const meant = FILE_VARIABLES.get(name) ?? VARIABLE_NAMES.find((known) => known === name)
@@ -161,13 +165,17 @@ function findVariableProblems(service: ComposeService, part: Part): string[] {
 /** Settings whose file, or a file beside it, is written by the process. */
 const WRITTEN: ReadonlySet<VariableName> = new Set<VariableName>(['SEAL_MEMORY_FILE', 'NANO_SEED_FILE'])
 
+/** Whether a file lies on a volume of the service (`NAME:FOLDER[:MODE]`) that is writable. */
 function isWithin(file: string, volume: string): boolean {
   const [, target = '', mode = 'rw'] = volume.split(':')
   return mode === 'rw' && file.startsWith(`${target}/`)
 }
 
 /**
- * The settings as the container gets them if nothing is set on the host, with stand-ins for files' contents.
+ * Reads the settings as the container gets them if nothing is set on the host, with stand-ins for the
+ * contents of files.
+ *
+ * @returns the problems if they can't be used
  */
 function readSettings(service: ComposeService, part: Part): { config: Config } | { problems: string[] } {
   const env: Record<string, string> = {}
@@ -196,14 +204,17 @@ function interpolate(text: string): string {
   return text.replace(/\$\{\w+(?::?-([^}]*))?\}/g, (_, fallback: string | undefined) => fallback ?? '')
 }
 
+/** What `--queues` of the service's command names, known or not. */
 const queuesOf = (service: ComposeService): string[] => {
   const at = service.command?.indexOf('--queues') ?? -1
   return at === -1 ? [] : (service.command?.[at + 1] ?? '').split(',')
 }
 
 const isQueueName = (name: string): name is QueueName => QUEUE_NAMES.some((known) => known === name)
+/** The queues that `--queues` of the service's command names, without unknown ones. */
 const namedQueues = (service: ComposeService): QueueName[] => queuesOf(service).filter(isQueueName)
 
+/** Checks that a service of the workers names its queues, and none that doesn't exist. */
 function findQueueNameProblems(service: ComposeService): string[] {
   if (service.command?.[1] !== 'workers/main.ts') return []
   const names = queuesOf(service)
@@ -214,6 +225,7 @@ function findQueueNameProblems(service: ComposeService): string[] {
     .map((name) => `--queues names ${name}, and shared/servers/queues.ts has no such queue`)
 }
 
+/** Checks that some service serves each queue. */
 function findQueueProblems(file: ComposeFile): string[] {
   const served = new Set(Object.values(file.services).flatMap(queuesOf))
   return QUEUE_NAMES.filter((name) => !served.has(name)).map(
@@ -222,6 +234,7 @@ function findQueueProblems(file: ComposeFile): string[] {
   )
 }
 
+/** Checks that what services refer to is declared, what is declared is used, and ports can be published. */
 function findReferenceProblems(file: ComposeFile): string[] {
   const services = Object.entries(file.services)
   const problems: string[] = []
@@ -233,7 +246,8 @@ function findReferenceProblems(file: ComposeFile): string[] {
     for (const [service, name] of used)
       if (!declared.includes(name)) problems.push(`service ${service}: ${kind} ${name} is not declared`)
     for (const name of declared)
-      if (!used.some(([, one]) => one === name)) problems.push(`${kind} ${name} is declared and not used`)
+      if (!used.some(([, usedName]) => usedName === name))
+        problems.push(`${kind} ${name} is declared and not used`)
   }
   const uses = (namesOf: (service: ComposeService) => readonly string[]) =>
     services.flatMap(([name, service]) => namesOf(service).map((used) => [name, used] as const))

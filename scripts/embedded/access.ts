@@ -7,15 +7,15 @@ import {
 } from '../../shared/servers/queues.ts'
 
 /*
- * Who may do what at the servers. Every user may read the database; what each may write is the list here, and
- * there is a row for every collection (a test compares them with the models). A process that is taken over
- * can do what its row says and no more: the API's can alter what it writes itself, and no entry, seal, tile
+ * Who may do what at the servers. Every user may read the database; what each may write is listed here, with
+ * a row for every collection (a test compares them with the models). A process that is taken over
+ * can do what the rows say and no more: the API's can alter what it writes itself, and no entry, seal, tile
  * or status of the ledger, no adoption, no announcement, no payment that was counted, no state of a wallet or
  * a coin.
  *
- * Not in the API's reach, though it is in its rows: it takes addresses from the pool and records what a
- * buyer's acceptance makes owed, so it can name an address or a payout that is not right. Who pays by hand,
- * or reconciles, sees it.
+ * What this does not prevent: the API takes addresses from the pool and records what a buyer's acceptance makes
+ * owed, so a taken-over one can name an address or a payout that is wrong. Who pays by hand, or reconciles,
+ * sees it.
  */
 
 /** `npm start` runs `api` and `workers`; if each pool is a process of its own, it has a user of its own. */
@@ -38,8 +38,8 @@ type Action = 'insert' | 'update' | 'remove'
 type Writers = Partial<Record<AccessName, readonly Action[]>>
 
 const ADD = ['insert', 'update'] as const
-/** The sequencer takes numbered entries out of the records that carry them. */
-const MARKS = { ledger: ['update'] } as const
+/** For records that carry pending entries: the sequencer takes out those that it has numbered. */
+const CARRIES_ENTRIES = { ledger: ['update'] } as const
 
 export const WRITERS = {
   // The ledger. The signer alone signs, and the sequencer and the sealer alone add.
@@ -49,8 +49,8 @@ export const WRITERS = {
   log_tiles: { ledger: ADD },
   cosignatures: { api: ['insert'], signer: ['insert'] },
   ledger_status: { ledger: ADD, signer: ADD },
-  seal_adoptions: { ...MARKS, signer: ['insert'] },
-  announcements: { ...MARKS, operator: ['insert'], signer: ['update'] },
+  seal_adoptions: { ...CARRIES_ENTRIES, signer: ['insert'] },
+  announcements: { ...CARRIES_ENTRIES, operator: ['insert'], signer: ['update'] },
   leases: {
     ledger: [...ADD, 'remove'],
     payments: [...ADD, 'remove'],
@@ -59,36 +59,36 @@ export const WRITERS = {
     operator: [...ADD, 'remove'],
   },
   // Agents and what they write.
-  agents: { ...MARKS, api: ADD, shares: ADD, payments: ADD, sweep: ADD, operator: ADD },
+  agents: { ...CARRIES_ENTRIES, api: ADD, shares: ADD, payments: ADD, sweep: ADD, operator: ADD },
   used_challenges: { api: ADD },
   allowances: { api: ADD },
-  posts: { api: ADD, operator: ADD, ...MARKS },
-  claims: { api: ADD, sweep: ADD, operator: ADD, ...MARKS },
-  verdicts: { api: ADD, ...MARKS },
+  posts: { api: ADD, operator: ADD, ...CARRIES_ENTRIES },
+  claims: { api: ADD, sweep: ADD, operator: ADD, ...CARRIES_ENTRIES },
+  verdicts: { api: ADD, ...CARRIES_ENTRIES },
   messages: { api: ADD },
   inboxes: { api: ADD },
   events: { api: ADD },
   event_heads: { api: ADD },
   reports: { api: ADD },
   // Proof of work.
-  work_orders: { api: ADD, shares: ADD, sweep: ['update'], ...MARKS },
+  work_orders: { api: ADD, shares: ADD, sweep: ['update'], ...CARRIES_ENTRIES },
   work_batches: { api: ADD, shares: ADD },
   share_pages: { shares: ADD, sweep: ['remove'] },
   share_counts: { shares: ADD },
   // The market.
-  offers: { api: ADD, operator: ADD, ...MARKS },
-  orders: { api: ADD, payments: ADD, operator: ADD, ...MARKS },
+  offers: { api: ADD, operator: ADD, ...CARRIES_ENTRIES },
+  orders: { api: ADD, payments: ADD, operator: ADD, ...CARRIES_ENTRIES },
   serving: { api: ADD },
   outages: { api: ADD, payments: ADD },
   // Money.
-  invoices: { api: ADD, payments: ADD, operator: ADD, ...MARKS },
-  payouts: { api: ADD, payments: ADD, operator: ADD, ...MARKS },
+  invoices: { api: ADD, payments: ADD, operator: ADD, ...CARRIES_ENTRIES },
+  payouts: { api: ADD, payments: ADD, operator: ADD, ...CARRIES_ENTRIES },
   addresses: { api: ['update'], payments: ADD, operator: ADD },
-  payments: { payments: ADD, operator: ADD, ...MARKS },
-  transfers: { payments: ADD, operator: ADD, ...MARKS },
+  payments: { payments: ADD, operator: ADD, ...CARRIES_ENTRIES },
+  transfers: { payments: ADD, operator: ADD, ...CARRIES_ENTRIES },
   coins: { payments: ADD, operator: ADD },
   rates: { payments: ADD, operator: ADD },
-  reconciliations: { payments: ADD, operator: ADD, ...MARKS },
+  reconciliations: { payments: ADD, operator: ADD, ...CARRIES_ENTRIES },
   journal: { api: ['insert'], payments: ['insert'], operator: ['insert'] },
   openings: { payments: ADD, operator: ADD },
   // Which shape the database has: those who may write all that a migration changes.
@@ -98,7 +98,7 @@ export const WRITERS = {
   // Where traces go on, if there are traces.
   traces: { api: ADD, ledger: ['update'] },
   // What was pressed on the board, which the sweep's process serves.
-  operator_acts: { ...MARKS, sweep: ['insert'], operator: ['insert'] },
+  operator_acts: { ...CARRIES_ENTRIES, sweep: ['insert'], operator: ['insert'] },
   // Why an operator did something. The command makes no collection, so payments may.
   operator_notes: { payments: ['insert'], operator: ['insert'] },
   look_ups: { payments: ADD, operator: ADD },
@@ -115,13 +115,14 @@ export const WRITERS = {
 } as const satisfies Record<string, Writers>
 
 /**
- * The queues that a user serves or adds to. `sweep` has the operator's board too, which shows all of them.
+ * The queues that a user reaches: those that it serves or adds to; all of them for who has or shows the
+ * board.
  */
 function queuesOf(user: AccessName): readonly QueueName[] {
   if (user === 'sweep' || user === 'workers' || user === 'operator') return QUEUE_NAMES
   return QUEUE_NAMES.filter((name) => {
     const { pool, addedBy = [] } = queueRow(name)
-    return pool === user || addedBy.some((one) => one === user)
+    return pool === user || addedBy.some((adder) => adder === user)
   })
 }
 
@@ -130,33 +131,40 @@ export interface Privilege {
   actions: string[]
 }
 
-/** A role of MongoDB: reads the database, and writes what the table says. */
-export function mongoPrivileges(db: string, name: AccessName): Privilege[] {
+/** The privileges of a user's role in MongoDB: reading the database, and writing what WRITERS allows. */
+export function mongoPrivileges(db: string, user: AccessName): Privilege[] {
   const reading = ['find', 'listCollections', 'listIndexes', 'collStats', 'dbStats', 'indexStats']
-  const writing = Object.entries(WRITERS as Record<string, Writers>).flatMap(([collection, writers]) => {
-    const actions = actionsOf(writers, name)
-    return actions.length === 0
-      ? []
-      : [{ resource: { db, collection }, actions: [...actions, 'createCollection', 'createIndex'] }]
-  })
-  return [{ resource: { db, collection: '' }, actions: reading }, ...writing]
+  const privileges: Privilege[] = [{ resource: { db, collection: '' }, actions: reading }]
+  for (const [collection, writers] of Object.entries<Writers>(WRITERS)) {
+    const actions = writeActions(writers, user)
+    if (actions.length > 0)
+      privileges.push({
+        resource: { db, collection },
+        actions: [...actions, 'createCollection', 'createIndex'],
+      })
+  }
+  return privileges
 }
 
-/** `workers` is all pools in one process. */
-function actionsOf(writers: Writers, name: AccessName): Action[] {
-  const names =
-    name === 'workers' ? ACCESS_NAMES.filter((one) => one !== 'api' && one !== 'operator') : [name]
-  return [...new Set(names.flatMap((one) => writers[one] ?? []))]
+/**
+ * What a user may do in a collection by its row. `workers` runs all pools in one process, so it has their
+ * rights.
+ */
+function writeActions(writers: Writers, user: AccessName): Action[] {
+  const users =
+    user === 'workers' ? ACCESS_NAMES.filter((name) => name !== 'api' && name !== 'operator') : [user]
+  return [...new Set(users.flatMap((name) => writers[name] ?? []))]
 }
 
-/** A user of Redis as its configuration declares it. */
+/** The line of Redis's configuration that declares a user. @param prefix begins the names of the queues */
 export function redisUser(name: AccessName, password: string, prefix: string): string {
   return `user ${name} on >${password} ${redisRules(name, prefix)}`
 }
 
 /**
- * The keys of a user's queues and the hints of events, and nothing else, and no command that reaches beyond them. A worker names its
- * connection, which the count of workers is read from.
+ * The ACL rules of a Redis user: it reaches the keys of its queues and the channel of hints that there are
+ * events, and has no command that reaches beyond them. Workers name their connections, by which they are
+ * counted, so all but the API have CLIENT.
  */
 export function redisRules(name: AccessName, prefix: string): string {
   const keys = queuesOf(name).map((queue) => `~${queuePrefix(prefix, queue)}:*`)

@@ -12,7 +12,9 @@ import { waitFor } from './wait.ts'
  * past a shell that was killed too.
  */
 export interface ChildTracker {
+  /** Puts a child on the list. */
   add(name: string, pid: number): void
+  /** Takes a child that has ended off the list. */
   remove(pid: number): void
   /** Ends the shell; call it when every child is gone. */
   close(): void
@@ -23,6 +25,7 @@ const LEFTOVER_LIMIT_MS = 20_000
 const recordSchema = z.array(z.object({ name: z.string(), pid: z.int().positive(), identity: z.string() }))
 type Child = z.output<typeof recordSchema>[number]
 
+/** The program of the shell: it reads `add PID`, `remove PID` and `done` from its stdin. */
 const WATCH = `
 pids=
 while read -r verb pid; do
@@ -45,8 +48,10 @@ done
 `
 
 /**
+ * Starts the watch over this process's children, see above.
+ *
  * @param dataDir where the list is kept
- * @param isThrownAway the watch removes the folder after the children of a killed process: what tests want
+ * @param isThrownAway whether the watch removes the folder too, if this process is killed: what tests want
  */
 export function trackChildren(
   dataDir: string,
@@ -54,10 +59,12 @@ export function trackChildren(
   isThrownAway = false,
 ): ChildTracker {
   let children: Child[] = []
-  let closed = false
+  let isClosed = false
   let isFailing = false
-  /** Called in listeners, where an error would end this process and every child with it. */
-  const note = (): void => {
+  /**
+   * Stores the list. Doesn't throw: in a listener an error would end this process and every child with it.
+   */
+  const store = (): void => {
     try {
       writeRecord(dataDir, children)
       isFailing = false
@@ -76,7 +83,7 @@ export function trackChildren(
   })
   shell.on('error', (error) => report(`the watch over child processes could not start: ${error.message}`))
   shell.on('exit', () => {
-    if (!closed)
+    if (!isClosed)
       report('the watch over child processes ended; if this process is killed now, the next start stops them')
   })
   // The broken pipe of a shell that ended, which 'exit' has reported.
@@ -87,34 +94,36 @@ export function trackChildren(
     add(name, pid) {
       shell.stdin.write(`add ${pid}\n`)
       children = [...children, { name, pid, identity: identifyProcess(pid) ?? '' }]
-      note()
+      store()
     },
     remove(pid) {
       shell.stdin.write(`remove ${pid}\n`)
       children = children.filter((child) => child.pid !== pid)
-      note()
+      store()
     },
     close() {
-      closed = true
+      isClosed = true
       shell.stdin.end('done\n')
     },
   }
 }
 
 /**
- * Stops whatever an earlier start left running, the last started first. Only the holder of the folder's lock
- * may call it.
+ * Stops the children that an earlier start left running, the last started first: SIGTERM, and SIGKILL after
+ * 20 s. Only the holder of the folder's lock may call it.
+ *
+ * @throws TimeoutError if one doesn't end
  */
 export async function stopLeftovers(dataDir: string, report: (line: string) => void): Promise<void> {
   for (const child of readRecord(dataDir, report).reverse()) {
-    const isThere = () => identifyProcess(child.pid) === child.identity
-    if (!isThere()) continue
+    const isRunning = () => identifyProcess(child.pid) === child.identity
+    if (!isRunning()) continue
     report(`stopping ${child.name} (process ${child.pid}), left over from an earlier start`)
-    signal(child.pid, 'SIGTERM')
-    const gone = () => (isThere() ? undefined : true)
-    await waitFor(`the end of ${child.name}`, gone, { limitMs: LEFTOVER_LIMIT_MS }).catch(async () => {
-      signal(child.pid, 'SIGKILL')
-      await waitFor(`the end of ${child.name} (process ${child.pid}) after SIGKILL`, gone, {
+    signalProcess(child.pid, 'SIGTERM')
+    const isGone = () => (isRunning() ? undefined : true)
+    await waitFor(`the end of ${child.name}`, isGone, { limitMs: LEFTOVER_LIMIT_MS }).catch(async () => {
+      signalProcess(child.pid, 'SIGKILL')
+      await waitFor(`the end of ${child.name} (process ${child.pid}) after SIGKILL`, isGone, {
         limitMs: LEFTOVER_LIMIT_MS,
       })
     })
@@ -123,7 +132,9 @@ export async function stopLeftovers(dataDir: string, report: (line: string) => v
 }
 
 /**
- * A process by when it started, since its number is given to another one day; undefined when there is none.
+ * Text that only this process has: when it started. A process id alone is given to another process one day.
+ *
+ * @returns undefined if no process with this id runs
  */
 export function identifyProcess(pid: number): string | undefined {
   if (process.platform !== 'linux') {
@@ -143,7 +154,8 @@ export function identifyProcess(pid: number): string | undefined {
   }
 }
 
-function signal(pid: number, name: NodeJS.Signals): void {
+/** Sends a signal to a process, or to a process group if the id is negative; does nothing if it is gone. */
+export function signalProcess(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name)
   } catch (error) {
@@ -152,8 +164,8 @@ function signal(pid: number, name: NodeJS.Signals): void {
 }
 
 /**
- * A list that cannot be read counts as empty: the shell has stopped those on it, and a start must not fail
- * for it.
+ * Reads the list of children that an earlier start stored. One that can't be read is reported and counts as
+ * empty: the shell has stopped those on it, and a start must not fail because of it.
  */
 function readRecord(dataDir: string, report: (line: string) => void): Child[] {
   const file = path.join(dataDir, RECORD_NAME)
@@ -166,11 +178,12 @@ function readRecord(dataDir: string, report: (line: string) => void): Child[] {
   }
 }
 
-/** A start killed or a machine cut off in the middle leaves the old list or the new one. */
+/** Replaces the list as a whole: if this is cut off in the middle, the old list or the new one is there. */
 function writeRecord(dataDir: string, children: readonly Child[]): void {
   replaceFile(path.join(dataDir, RECORD_NAME), JSON.stringify(children))
 }
 
+/** Whether an error says that a file or a process does not exist. */
 function isMissing(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException
   return code === 'ENOENT' || code === 'ESRCH'

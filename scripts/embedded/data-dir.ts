@@ -5,7 +5,7 @@ import { replaceFile, takeLock } from '../../shared/foundation/durable-file.ts'
 import { assertPrivate } from '../../shared/foundation/private-file.ts'
 import { StartError } from '../../shared/foundation/process.ts'
 
-/** A data folder that cannot be used. */
+/** The data folder cannot be used. */
 export class DataDirError extends StartError {
   override readonly name = 'DataDirError'
 }
@@ -15,7 +15,7 @@ export interface DataDirLock {
 }
 
 /**
- * Makes the folder if need be, and takes it for this process alone.
+ * Makes the folder if need be, and locks it for this process.
  *
  * @throws DataDirError if another start holds it
  */
@@ -47,17 +47,22 @@ export interface FirstStart {
   firstStartMs: number
 }
 
-/** What the first start makes once and every later one finds again. */
-export function readFirstStart(dataDir: string, nowMs: number): FirstStart {
+/**
+ * Reads the secrets and the time of the first start from the data folder; writes those that are missing.
+ *
+ * @param nowMs the time of the first start, if this is it; milliseconds since the epoch
+ * @throws DataDirError if a file holds something else
+ */
+export function ensureFirstStart(dataDir: string, nowMs: number): FirstStart {
   const operatorTokenFile = path.join(dataDir, 'operator-token')
-  const firstStart = readOrMake(
+  const firstStart = ensureFile(
     path.join(dataDir, 'first-start'),
     () => new Date(nowMs).toISOString(),
     /^\d{4}-\d\d-\d\dT[\d:.]+Z$/,
   )
   return {
-    challengeSecret: readOrMake(path.join(dataDir, 'challenge-secret'), makeSecret, SECRET),
-    operatorToken: readOrMake(operatorTokenFile, makeSecret, /^\S{16,}$/),
+    challengeSecret: ensureSecret(path.join(dataDir, 'challenge-secret')),
+    operatorToken: ensureFile(operatorTokenFile, makeSecret, /^\S{16,}$/),
     operatorTokenFile,
     firstStartMs: Date.parse(firstStart),
   }
@@ -70,18 +75,22 @@ export function makeSecret(): string {
   return randomBytes(32).toString('hex')
 }
 
-/** Reads a secret of this folder that is made when it is not there. */
-export function readSecret(file: string): string {
-  return readOrMake(file, makeSecret, SECRET)
-}
+/**
+ * Reads a secret from a file; makes it first if there is no such file.
+ *
+ * @returns 32 bytes in hex
+ * @throws DataDirError if the file holds something else
+ */
+export const ensureSecret = (file: string): string => ensureFile(file, makeSecret, SECRET)
 
 /**
- * Written whole and synced before it has its name, so that it is there with all its content or not at all.
+ * Reads a file of the data folder, without the white space around its text; writes what `make` gives first if
+ * there is no such file.
+ *
+ * @throws DataDirError if the text is not of this form, StartError if others may read the file
  */
-function readOrMake(file: string, make: () => string, form: RegExp): string {
-  if (!fs.existsSync(file)) {
-    replaceFile(file, `${make()}\n`)
-  }
+function ensureFile(file: string, make: () => string, form: RegExp): string {
+  if (!fs.existsSync(file)) replaceFile(file, `${make()}\n`)
   assertPrivate('DATA_DIR', file)
   const content = fs.readFileSync(file, 'utf8').trim()
   if (!form.test(content))

@@ -11,11 +11,10 @@ export interface LogFile {
 }
 
 /**
- * Appends lines; at the limit the file becomes `FILE.1` in place of the one before, so that two at most are
- * kept. If the file can't be written, as on a full disk, its lines are lost until it can, and nothing else
- * happens.
+ * A log file to append lines to, opened at the first. At the limit the file becomes `FILE.1` in place of the
+ * one before, so that two at most are kept. A line that can't be written, as on a full disk, is lost.
  *
- * @param report told when the file cannot be written any more, once until it can
+ * @param report gets a sentence when writing fails, once until it succeeds again
  */
 export function openLogFile(
   file: string,
@@ -25,8 +24,7 @@ export function openLogFile(
   let handle: number | undefined
   let sizeBytes = 0
   let isFailing = false
-  /** The file may end with half a line. */
-  let isCut = false
+  let mayEndInHalfALine = false
   const open = (): number => {
     fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
     handle = fs.openSync(file, 'a', 0o600)
@@ -40,10 +38,10 @@ export function openLogFile(
   return {
     write(line) {
       try {
-        const text = `${isCut ? '\n' : ''}${line}\n`
-        isCut = true
+        const text = `${mayEndInHalfALine ? '\n' : ''}${line}\n`
+        mayEndInHalfALine = true
         fs.writeFileSync(handle ?? open(), text)
-        isCut = false
+        mayEndInHalfALine = false
         sizeBytes += Buffer.byteLength(text)
         if (sizeBytes >= limitBytes) {
           fs.renameSync(file, `${file}.1`)
@@ -61,18 +59,19 @@ export function openLogFile(
 }
 
 /**
- * For a log that another program writes, which has to open it anew.
+ * Renames a log file to `FILE.1` if it has reached the limit. The program that writes it has to open it anew
+ * then.
  *
- * @returns whether it was rotated
+ * @returns whether it was renamed
  */
 export function rotateLogFile(file: string, limitBytes = LOG_LIMIT_BYTES): boolean {
   fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
-  const isLong = fs.existsSync(file) && fs.statSync(file).size >= limitBytes
-  if (isLong) fs.renameSync(file, `${file}.1`)
-  return isLong
+  const isDue = fs.existsSync(file) && fs.statSync(file).size >= limitBytes
+  if (isDue) fs.renameSync(file, `${file}.1`)
+  return isDue
 }
 
-/** The last whole lines of a file; none if there is no file. */
+/** The whole lines in the last 256 KB of a file, without empty ones; none if there is no file. */
 export function readLastLines(file: string): string[] {
   if (!fs.existsSync(file)) return []
   const handle = fs.openSync(file, 'r')

@@ -1,20 +1,32 @@
 import type mongoose from 'mongoose'
-import { mongoPrivileges, type AccessName } from './access.ts'
+import { mongoPrivileges } from './access.ts'
+import type { UserPassword } from './server.ts'
 
-/** Who makes the other users, and configures the set. */
+/** The administrator, who makes the other users and configures the replica set. */
 export const ADMIN = 'start'
+/** The database that URLs name. */
+export const DATABASE = 'agent_network'
+/** The code of the error that a server without a replica set gives (error_codes.yml). */
+export const NOT_YET_INITIALIZED = 94
 
-export interface UserPassword {
-  name: AccessName
-  password: string
+/** Makes a replica set of one member. @param host the member's address, `HOST:PORT` */
+export async function initiateReplicaSet(
+  client: mongoose.mongo.MongoClient,
+  name: string,
+  host: string,
+): Promise<void> {
+  await client.db('admin').command({ replSetInitiate: { _id: name, members: [{ _id: 0, host }] } })
 }
 
-/** Makes the administrator if there is none, over a connection that is allowed to. */
+/** Creates the administrator, or sets the password of the one that exists. */
 export async function ensureAdmin(client: mongoose.mongo.MongoClient, password: string): Promise<void> {
   await ensureUser(client, ADMIN, password, ['root'])
 }
 
-/** Makes or renews each user with a role of its name for one database, as this version means them. */
+/**
+ * Creates each user with a role of its own for one database, or updates both: the password as given, the
+ * privileges as this version of the code has them.
+ */
 export async function ensureUsers(
   client: mongoose.mongo.MongoClient,
   database: string,
@@ -32,7 +44,10 @@ export async function ensureUsers(
   }
 }
 
-/** Whoever reached the server before it had users may have made some, with every right. */
+/**
+ * Drops every user but the administrator's database's of these names: whoever reached the server before it
+ * had users may have made some, with every right.
+ */
 export async function dropOtherUsers(
   client: mongoose.mongo.MongoClient,
   names: readonly string[],
@@ -44,13 +59,17 @@ export async function dropOtherUsers(
     if (db !== 'admin' || !names.includes(user)) await client.db(db).command({ dropUser: user })
 }
 
-/** And may have written what nobody is to find in a database that was never in use. */
+/**
+ * Drops every database but the server's own. For a server that was never in use: whoever reached it before it
+ * had users may have written to it.
+ */
 export async function dropDatabases(client: mongoose.mongo.MongoClient): Promise<void> {
   const { databases } = await client.db('admin').admin().listDatabases({ nameOnly: true })
   for (const { name } of databases)
     if (!['admin', 'config', 'local'].includes(name)) await client.db(name).dropDatabase()
 }
 
+/** Creates a user with these roles, or sets the password and the roles of the one that exists. */
 async function ensureUser(
   client: mongoose.mongo.MongoClient,
   name: string,

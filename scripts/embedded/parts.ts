@@ -41,8 +41,8 @@ const PROXIES = [
 ]
 
 /**
- * The environment of one part: its settings and the secrets that are its own, and nothing else of what we
- * were given.
+ * The environment of one part: of what we were given, the settings and secrets that this part reads, and what
+ * any program needs.
  */
 export function selectEnvironment(env: NodeJS.ProcessEnv, part: ChildPart): NodeJS.ProcessEnv {
   const names: string[] = [
@@ -50,14 +50,17 @@ export function selectEnvironment(env: NodeJS.ProcessEnv, part: ChildPart): Node
     ...(part === 'workers' ? PROXIES : []),
     ...VARIABLE_NAMES.filter((name) => mayRead(name, part, env['METRICS_PORT'])),
   ]
-  return Object.fromEntries(
-    names.flatMap((name) => (env[name] === undefined || env[name] === '' ? [] : [[name, env[name]]])),
-  )
+  const selected: NodeJS.ProcessEnv = {}
+  for (const name of names) {
+    const value = env[name]
+    if (value !== undefined && value !== '') selected[name] = value
+  }
+  return selected
 }
 
 /**
- * Runs one part under supervision: its log goes to `logs/PART.log`, warnings and errors in short to the
- * screen too.
+ * Runs one part under supervision: its log goes to `logs/PART.log`, and the messages of warnings and errors
+ * also to `report`.
  */
 export function startPart(options: {
   part: ChildPart
@@ -72,7 +75,7 @@ export function startPart(options: {
   return supervise(
     {
       name: part,
-      // A core dump would put the part's secrets into a file. The shell becomes the part, by the same number.
+      // A core dump would put the part's secrets into a file. By exec the part keeps the shell's process id.
       command: '/bin/sh',
       args: ['-c', 'ulimit -c 0 && exec "$@"', part, process.execPath, options.script],
       env: selectEnvironment(options.env, part),
@@ -96,8 +99,8 @@ const entrySchema = z.object({
 })
 
 /**
- * A log line for the screen: the message of a warning or worse, a line that is no log entry as it is,
- * undefined for all others.
+ * What the screen shows of a line that a part wrote: the message of a warning or worse; a line that is not a
+ * log entry as it is; undefined, that is nothing, for other entries and empty lines.
  */
 export function formatForScreen(line: string): string | undefined {
   if (!line.startsWith('{')) return line.trim() === '' ? undefined : line
@@ -112,5 +115,5 @@ export function formatForScreen(line: string): string | undefined {
   if (!entry.success) return line
   const { level, msg, err } = entry.data
   if (level < WARN_LEVEL) return undefined
-  return err === undefined ? msg : `${msg}${msg === '' ? '' : ': '}${err.message}`
+  return [msg, ...(err === undefined ? [] : [err.message])].filter((text) => text !== '').join(': ')
 }

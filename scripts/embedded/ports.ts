@@ -2,12 +2,17 @@ import { randomInt } from 'node:crypto'
 import net from 'node:net'
 import { StartError } from '../../shared/foundation/process.ts'
 
-/** A port that cannot be had. */
+/** A port cannot be used. */
 export class PortError extends StartError {
   override readonly name = 'PortError'
 }
 
-/** @throws PortError saying which variable to set to what */
+/**
+ * Checks that a server can listen on a port.
+ *
+ * @param variable the setting that names the port, such as PORT; its host is in the one named …HOST
+ * @throws PortError saying which setting to change, and to what
+ */
 export async function assertPortFree(variable: string, port: number, host: string): Promise<void> {
   const code = await tryListen(port, host)
   if (code === undefined) return
@@ -32,7 +37,7 @@ const FIRST_PORT = 20_000
 const LAST_PORT = 32_767
 const ATTEMPTS = 200
 
-/** `wished` if it is free on the loopback address, else any free port there. */
+/** Finds a free port on the loopback address: `wished` if it is free, else a random one. */
 export async function findFreePort(wished?: number): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const port = attempt === 0 && wished !== undefined ? wished : randomInt(FIRST_PORT, LAST_PORT + 1)
@@ -41,12 +46,12 @@ export async function findFreePort(wished?: number): Promise<number> {
   throw new PortError(`No port between ${FIRST_PORT} and ${LAST_PORT} is free on 127.0.0.1.`)
 }
 
-/** What reservePort has given out in this process. */
+/** The ports that reservePort has given out in this process. */
 const reserved = new Set<number>()
 
 /**
- * As {@link findFreePort}, and no port twice in this process: a server listens a while after its port was
- * found.
+ * As {@link findFreePort}, but gives no port twice in this process: between the search and the server that
+ * listens on it there is time for another search.
  */
 export async function reservePort(wished?: number): Promise<number> {
   for (;;) {
@@ -60,7 +65,7 @@ export async function reservePort(wished?: number): Promise<number> {
 export const reservePorts = (count: number): Promise<number[]> =>
   Promise.all(Array.from({ length: count }, () => reservePort()))
 
-/** The error's code if the port cannot be listened on. */
+/** Listens on a port for a moment. @returns the error's code if that fails, such as EADDRINUSE */
 function tryListen(port: number, host: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const server = net.createServer()

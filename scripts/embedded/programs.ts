@@ -8,6 +8,7 @@ export const requireMongod = (env: NodeJS.ProcessEnv = process.env): string =>
 export const requireRedis = (env: NodeJS.ProcessEnv = process.env): string =>
   requireProgram('redis-server', () => findRedis(env))
 
+/** What `find` gives. @throws StartError if it gives nothing or throws */
 function requireProgram(name: string, find: () => string | undefined): string {
   let program: string | undefined
   try {

@@ -6,22 +6,25 @@ import { z } from 'zod'
 import { ACCESS_NAMES, redisRules, type AccessName } from './access.ts'
 import { replaceFile } from '../../shared/foundation/durable-file.ts'
 import { makeSecret } from './data-dir.ts'
-import { ensureUsers } from './mongo-users.ts'
+import { DATABASE, ensureUsers, initiateReplicaSet, NOT_YET_INITIALIZED } from './mongo-users.ts'
+import type { UserPassword } from './server.ts'
 import { waitFor } from './wait.ts'
 
-const SET = 'agents'
-const DATABASE = 'agent_network'
-/**
- * What only the server and who provisions it know: members of a set show it to each other, and so does
- * `--apply`.
- */
+const REPLICA_SET = 'agents'
+/** The secret that members of the replica set show to each other; it also lets `--apply` in. */
 const KEY_FILE = 'mongo_keyfile'
 const PASSWORDS_FILE = 'mongo_passwords'
-const NOT_YET_INITIALIZED = 94
 const READY_LIMIT_MS = 120_000
 
-/** Every user's own; the others' passwords are in files that it doesn't get. A file that is there is kept. */
-export function writeAccess(
+/**
+ * Writes the files that give users access: for each user one file with its URL of MongoDB and one with its
+ * URL of Redis, so that a process can be given its own alone; and for the servers the key file, the passwords
+ * of MongoDB's users and the ACL of Redis. A file that exists is kept.
+ *
+ * @param prefix begins the names of the queues
+ * @param hosts the servers' addresses, `HOST:PORT`
+ */
+export function writeAccessFiles(
   folder: string,
   prefix: string,
   hosts = { mongo: 'mongo:27017', redis: 'redis:6379' },
@@ -31,35 +34,42 @@ export function writeAccess(
     if (!fs.existsSync(file)) replaceFile(file, `${text}\n`)
   }
   write(KEY_FILE, makeSecret())
-  const mongo: [AccessName, string][] = ACCESS_NAMES.map((name) => [name, makeSecret()])
-  const redis: [AccessName, string][] = ACCESS_NAMES.map((name) => [name, makeSecret()])
-  write(PASSWORDS_FILE, JSON.stringify({ host: hosts.mongo, users: Object.fromEntries(mongo) }))
-  for (const [name, password] of mongo)
-    write(
-      `mongodb_url_${name}`,
-      `mongodb://${name}:${password}@${hosts.mongo}/${DATABASE}?replicaSet=${SET}&authSource=admin`,
-    )
-  for (const [name, password] of redis)
-    write(`redis_url_${name}`, `redis://${name}:${password}@${hosts.redis}`)
-  const lines = redis.map(
-    ([name, password]) => `user ${name} on #${hash('sha256', password, 'hex')} ${redisRules(name, prefix)}`,
-  )
-  write('redis_acl', ['user default off', ...lines].join('\n'))
+  const mongoPasswords: Record<string, string> = {}
+  const aclLines = ['user default off']
+  for (const name of ACCESS_NAMES) {
+    const mongoPassword = makeSecret()
+    mongoPasswords[name] = mongoPassword
+    const query = `replicaSet=${REPLICA_SET}&authSource=admin`
+    write(`mongodb_url_${name}`, `mongodb://${name}:${mongoPassword}@${hosts.mongo}/${DATABASE}?${query}`)
+    const redisPassword = makeSecret()
+    write(`redis_url_${name}`, `redis://${name}:${redisPassword}@${hosts.redis}`)
+    aclLines.push(`user ${name} on #${hash('sha256', redisPassword, 'hex')} ${redisRules(name, prefix)}`)
+  }
+  write(PASSWORDS_FILE, JSON.stringify({ host: hosts.mongo, users: mongoPasswords }))
+  write('redis_acl', aclLines.join('\n'))
 }
 
 const passwordsFile = z.object({ host: z.string(), users: z.record(z.enum(ACCESS_NAMES), z.string()) })
 
-/** Makes the set once, and every role and user as this version means them. */
+/**
+ * Waits until the MongoDB of these access files takes writes, and creates or updates every role and user.
+ * Makes its replica set if it has none yet.
+ *
+ * @throws TimeoutError after two minutes
+ */
 export async function provisionMongo(folder: string): Promise<void> {
   const { host, users } = passwordsFile.parse(
     JSON.parse(fs.readFileSync(path.join(folder, PASSWORDS_FILE), 'utf8')),
   )
   const password = fs.readFileSync(path.join(folder, KEY_FILE), 'utf8').trim()
-  const known = Object.entries(users).map(([name, own]) => ({ name: name as AccessName, password: own }))
+  const logins = Object.entries(users).map(([name, own]): UserPassword => ({
+    name: name as AccessName,
+    password: own,
+  }))
   await waitFor(
     'a MongoDB that takes writes',
     async () => {
-      // The set's own user, which is there before any other.
+      // The user that members of the set log in as, which exists before any other.
       const client = new mongoose.mongo.MongoClient(
         `mongodb://${host}/?directConnection=true&authSource=local`,
         {
@@ -72,14 +82,13 @@ export async function provisionMongo(folder: string): Promise<void> {
         const admin = client.db('admin')
         const { isWritablePrimary } = await admin.command({ hello: 1 })
         if (isWritablePrimary === true) {
-          await ensureUsers(client, DATABASE, known)
+          await ensureUsers(client, DATABASE, logins)
           return true
         }
         await admin.command({ replSetGetStatus: 1 })
       } catch (error) {
         if (!(error instanceof mongoose.mongo.MongoError)) throw error
-        if (error.code === NOT_YET_INITIALIZED)
-          await client.db('admin').command({ replSetInitiate: { _id: SET, members: [{ _id: 0, host }] } })
+        if (error.code === NOT_YET_INITIALIZED) await initiateReplicaSet(client, REPLICA_SET, host)
       } finally {
         await client.close()
       }

@@ -1,113 +1,78 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { Redis } from 'ioredis'
-import { redisUser, type AccessName } from './access.ts'
-import type { ChildTracker } from './children.ts'
-import { readSecret } from './data-dir.ts'
+import { redisUser } from './access.ts'
+import { ensureSecret } from './data-dir.ts'
 import { readLastLines, rotateLogFile } from './log-file.ts'
 import { replaceFile } from '../../shared/foundation/durable-file.ts'
 import { findFreePort } from './ports.ts'
-import { supervise, whenUp, type BackOff, type SupervisedChild } from './supervise.ts'
+import { ensurePasswords, HOST, superviseServer, type EmbeddedServer, type ServerOptions } from './server.ts'
+import type { BackOff } from './supervise.ts'
 
-const HOST = '127.0.0.1'
-/** A large append-only file is loaded before the first answer. */
-const READY_LIMIT_MS = 120_000
 const STOP_LIMIT_MS = 15_000
 
-export interface EmbeddedRedis {
-  /** For who may do everything; holds the password. */
-  readonly url: string
-  /** For each of the users that were asked for. */
-  readonly urls: Readonly<Record<string, string>>
-  readonly port: number
-  readonly child: SupervisedChild
-}
-
-export interface RedisOptions {
-  /** The program, as findRedis gives it. */
-  binary: string
-  /** Data goes to its `redis`, the log to its `logs`. */
-  dataDir: string
-  /** Who may connect, beside who starts it, and the prefix of the queues that they reach. */
-  users?: readonly AccessName[]
+export interface RedisOptions extends ServerOptions {
+  /** Begins the names of the queues that the users reach. */
   queuePrefix?: string
-  children: ChildTracker
-  report: (line: string) => void
-  /** Told of the child before it answers, so that a stop in the meantime can reach it. */
-  onStarted?: (child: SupervisedChild) => void
-  /** Ends the wait. */
-  signal?: AbortSignal | undefined
   backOff?: BackOff
 }
 
 /**
  * Starts a Redis of our own, which is started again if it ends, and waits until it answers. It writes every
- * command to a file, synced each second. Nothing is ever evicted, and no memory limit is set. Other users of the machine reach the
- * loopback address too and a Redis takes files and commands from anyone it trusts, so there is a password,
- * kept in the data folder.
+ * command to a file, synced each second. Nothing is ever evicted, and no memory limit is set. Other users of
+ * the machine reach the loopback address too and a Redis takes files and commands from anyone it trusts, so
+ * there is a password, kept in the data folder.
  */
-export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis> {
+export async function startRedis(options: RedisOptions): Promise<EmbeddedServer> {
   const folder = path.join(options.dataDir, 'redis')
   const logFile = path.join(options.dataDir, 'logs', 'redis.log')
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
   rotateLogFile(logFile)
-  const password = readSecret(path.join(options.dataDir, 'redis-password'))
-  const users = (options.users ?? []).map((name) => ({
-    name,
-    password: readSecret(path.join(options.dataDir, `redis-password-${name}`)),
-  }))
+  const adminPassword = ensureSecret(path.join(options.dataDir, 'redis-password'))
+  const users = ensurePasswords('redis', options)
   const port = await findFreePort()
   const configFile = path.join(folder, 'redis.conf')
+  const settings = [
+    `bind ${HOST}`,
+    `port ${port}`,
+    'protected-mode yes',
+    `requirepass ${adminPassword}`,
+    ...users.map(({ name, password }) => redisUser(name, password, options.queuePrefix ?? '')),
+    `dir ${JSON.stringify(folder)}`,
+    `logfile ${JSON.stringify(logFile)}`,
+    'daemonize no',
+    'appendonly yes',
+    'appendfsync everysec',
+    'save ""',
+    'maxmemory-policy noeviction',
+    'always-show-logo no',
+  ]
   // In a file, because a command line can be read by every user of the machine.
-  replaceFile(
-    configFile,
-    [
-      `bind ${HOST}`,
-      `port ${port}`,
-      'protected-mode yes',
-      `requirepass ${password}`,
-      ...users.map(({ name, password }) => redisUser(name, password, options.queuePrefix ?? '')),
-      `dir ${JSON.stringify(folder)}`,
-      `logfile ${JSON.stringify(logFile)}`,
-      'daemonize no',
-      'appendonly yes',
-      'appendfsync everysec',
-      'save ""',
-      'maxmemory-policy noeviction',
-      'always-show-logo no',
-    ]
-      .map((line) => `${line}\n`)
-      .join(''),
-  )
-  const child = supervise(
+  replaceFile(configFile, `${settings.join('\n')}\n`)
+  const urlOf = (user: string, password: string): string => `redis://${user}:${password}@${HOST}:${port}/0`
+  const url = urlOf('', adminPassword)
+  const child = await superviseServer(
     {
       name: 'redis',
-      command: options.binary,
       args: [configFile],
-      env: { PATH: process.env.PATH, HOME: process.env.HOME, TZ: process.env.TZ },
       readLastWords: () => readLastLines(logFile).slice(-5),
       stopLimitMs: STOP_LIMIT_MS,
-      ...(options.backOff === undefined ? {} : { backOff: options.backOff }),
+      backOff: options.backOff,
     },
-    options.report,
-    options.children,
+    options,
+    'Redis',
+    async () => ((await answersPing(url)) ? true : undefined),
+    20,
   )
-  const url = `redis://:${password}@${HOST}:${port}/0`
-  try {
-    options.onStarted?.(child)
-    const isUp = async () => ((await answersPing(url)) ? true : undefined)
-    await whenUp(child, 'Redis', isUp, { limitMs: READY_LIMIT_MS, everyMs: 20, signal: options.signal })
-  } catch (error) {
-    await child.stop()
-    throw error
-  }
-  const urls = Object.fromEntries(
-    users.map(({ name, password }) => [name, `redis://${name}:${password}@${HOST}:${port}/0`]),
-  )
+  const urls = Object.fromEntries(users.map(({ name, password }) => [name, urlOf(name, password)]))
   return { url, urls, port, child }
 }
 
-/** False while it does not listen yet or is still loading its file. */
+/**
+ * Whether a Redis answers a ping; false while it doesn't listen yet or is still loading its file.
+ *
+ * @throws the server's error if it refuses the URL's password
+ */
 async function answersPing(url: string): Promise<boolean> {
   const connection = new Redis(url, {
     lazyConnect: true,

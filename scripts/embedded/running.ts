@@ -37,13 +37,13 @@ const runningFile = z.object({
 })
 export type Running = z.output<typeof runningFile>
 
-const fileIn = (dataDir: string): string => path.join(dataDir, 'running.json')
+const runningFileIn = (dataDir: string): string => path.join(dataDir, 'running.json')
 
 /**
- * Notes where the servers of this start listen and what is set, for the operator's command; mode 600, because
- * Redis's URL holds its password.
+ * Writes where the servers of this start listen and what is set into a file of mode 600, for the operator's
+ * command. The URLs hold passwords.
  *
- * @param env what the parts of the network are given
+ * @param env what the processes of the network are given
  */
 export function noteRunning(
   dataDir: string,
@@ -53,17 +53,19 @@ export function noteRunning(
   const settings: Running['settings'] = {}
   for (const name of NOTED) {
     const text = env[name]
-    if (isGiven(text)) settings[name] = text
+    if (isSet(text)) settings[name] = text
   }
-  replaceFile(fileIn(dataDir), `${JSON.stringify({ ...servers, settings } satisfies Running)}\n`)
+  replaceFile(runningFileIn(dataDir), `${JSON.stringify({ ...servers, settings } satisfies Running)}\n`)
 }
 
 /**
- * What the last start in this folder noted, or undefined if there was none. Its servers may have been stopped
- * since.
+ * Reads what the last start in this folder noted. Its servers may have been stopped since.
+ *
+ * @returns undefined if there was no start
+ * @throws StartError if the file holds something else
  */
 export function readRunning(dataDir: string): Running | undefined {
-  const file = fileIn(dataDir)
+  const file = runningFileIn(dataDir)
   return readJsonFile(
     file,
     runningFile,
@@ -72,16 +74,18 @@ export function readRunning(dataDir: string): Running | undefined {
 }
 
 /**
- * An environment, and the running network's servers and settings if it has none of its own. One that names
- * another network's servers is left as it is.
+ * An environment completed by the running network: its servers' URLs and its settings stand in for those that
+ * `env` does not set. If `env` names another network's server, the settings don't.
  */
 export function completeEnvironment(env: NodeJS.ProcessEnv, running: Running): NodeJS.ProcessEnv {
-  const own = Object.fromEntries(Object.entries(env).filter(([, value]) => isGiven(value)))
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => isSet(value)))
   const servers = { MONGODB_URL: running.mongodbUrl, REDIS_URL: running.redisUrl }
-  const isAnother = Object.entries(servers).some(([name, url]) => isGiven(own[name]) && own[name] !== url)
-  return { ...servers, ...(isAnother ? {} : running.settings), ...own }
+  const namesAnotherServer = Object.entries(servers).some(
+    ([name, url]) => isSet(given[name]) && given[name] !== url,
+  )
+  return { ...servers, ...(namesAnotherServer ? {} : running.settings), ...given }
 }
 
-function isGiven(text: string | undefined): text is string {
+function isSet(text: string | undefined): text is string {
   return text !== undefined && text !== ''
 }

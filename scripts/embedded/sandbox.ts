@@ -8,7 +8,7 @@ import { replaceFile } from '../../shared/foundation/durable-file.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
 import { DataDirError } from './data-dir.ts'
 
-/** A network whose coin is play money: a stand-in for the Nano network, which gives to whoever asks. */
+/** A stand-in for the Nano network, whose coin is play money, and a faucet that gives it to whoever asks. */
 export interface Sandbox {
   /** Settings of the processes that use it. */
   readonly env: Readonly<Record<string, string>>
@@ -16,12 +16,13 @@ export interface Sandbox {
 }
 
 const CONFIRMED_AFTER_MS = 200
-/** What is given at once, in XNO: more than any order costs. */
+/** The faucet gives at most this much at once, in XNO: more than any order costs. */
 const MOST_GIVEN = '100000'
 const MAX_BODY_BYTES = 10_000
 
 /**
- * A data folder is a sandbox from its first start on, or never: what is owed in play money is not owed in Nano.
+ * Marks a new data folder as a sandbox's, if it is to be one. A folder stays what it was at its first start:
+ * what is owed in play money is not owed in Nano.
  *
  * @throws DataDirError for a folder of the other kind
  */
@@ -39,14 +40,14 @@ export function claimDataDir(dataDir: string, isSandbox: boolean): void {
   if (isSandbox && !wasSandbox) replaceFile(mark, 'play money\n')
 }
 
-/** Starts the stand-in with the blocks that it had, and the faucet, both on loopback. */
+/** Starts the stand-in, with the blocks that it had before, and the faucet, both on the loopback address. */
 export async function startSandbox(dataDir: string): Promise<Sandbox> {
   const node = await startNanoNode({ autoConfirmMs: CONFIRMED_AFTER_MS })
-  keepBlocks(node, path.join(dataDir, 'sandbox-blocks'))
+  persistBlocks(node, path.join(dataDir, 'sandbox-blocks'))
   const seedFile = path.join(dataDir, 'sandbox-seed')
   if (!fs.existsSync(seedFile)) replaceFile(seedFile, `${randomBytes(32).toString('hex')}\n`)
   const faucet = createServer((request, response) => {
-    void give(node, request).then(({ status, answer }) => {
+    void answerFaucet(node, request).then(({ status, answer }) => {
       response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(answer))
     })
   })
@@ -69,10 +70,14 @@ export async function startSandbox(dataDir: string): Promise<Sandbox> {
   }
 }
 
-/** Every block is on a line of its own, written before anybody is told that it was taken. */
-function keepBlocks(node: NanoNode, file: string): void {
-  const kept = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n') : []
-  for (const line of kept.filter((one) => one.endsWith('}'))) {
+/**
+ * Gives a node the blocks that a file holds, and from then on appends each block that it processes to the
+ * file, before anybody is told of it. A block is one line of JSON.
+ */
+function persistBlocks(node: NanoNode, file: string): void {
+  const lines = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n') : []
+  // The last line may be empty, or cut off.
+  for (const line of lines.filter((text) => text.endsWith('}'))) {
     const { balance, work, ...block } = JSON.parse(line) as Record<keyof StateBlock, string>
     const { hash } = node.state.submit({
       ...block,
@@ -81,19 +86,28 @@ function keepBlocks(node: NanoNode, file: string): void {
     } as StateBlock)
     node.confirm(hash)
   }
-  const told = node.state.events
+  const listener = node.state.events
   node.state.events = {
     blockProcessed(entry) {
       const { balance, work, ...block } = entry.block as StateBlock
       const line = JSON.stringify({ ...block, balance: String(balance), work: String(work) })
       fs.appendFileSync(file, `${line}\n`, { mode: 0o600 })
-      told?.blockProcessed(entry)
+      listener?.blockProcessed(entry)
     },
-    blockConfirmed: (entry, result) => told?.blockConfirmed(entry, result),
+    blockConfirmed: (entry, result) => listener?.blockConfirmed(entry, result),
   }
 }
 
-async function give(node: NanoNode, request: IncomingMessage): Promise<{ status: number; answer: object }> {
+/**
+ * Sends the amount that a request's body asks for to the address that it names: `{address, amount}`, the
+ * amount in XNO.
+ *
+ * @returns status 200 with the block's hash, or 400 with the reason
+ */
+async function answerFaucet(
+  node: NanoNode,
+  request: IncomingMessage,
+): Promise<{ status: number; answer: object }> {
   try {
     let text = ''
     for await (const chunk of request) {
@@ -112,6 +126,7 @@ async function give(node: NanoNode, request: IncomingMessage): Promise<{ status:
   }
 }
 
+/** Lets a server listen on a free port of the loopback address. @returns the port */
 function listenOnLoopback(server: Server): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { StartError } from '../../shared/foundation/process.ts'
-import type { ChildTracker } from './children.ts'
+import { signalProcess, type ChildTracker } from './children.ts'
 import { waitFor } from './wait.ts'
 
 /**
@@ -30,12 +30,12 @@ export interface ChildSpec {
   readLastWords?: () => string[]
   /** From SIGTERM to SIGKILL. */
   stopLimitMs: number
-  backOff?: BackOff
+  backOff?: BackOff | undefined
 }
 
 export interface SupervisedChild {
   readonly name: string
-  /** undefined while it is dead. */
+  /** Its process id; undefined while it is dead. */
   pid(): number | undefined
   /** How often it ended without being asked to. */
   deaths(): number
@@ -93,10 +93,10 @@ export function supervise(
       started.once('exit', (code, signal) => {
         if (started.pid !== undefined) children.remove(started.pid)
         child = undefined
-        let told = false
-        const tell = () => {
-          if (told) return
-          told = true
+        let isReported = false
+        const reportDeath = () => {
+          if (isReported) return
+          isReported = true
           clearTimeout(limit)
           resolve()
           onDeath(
@@ -105,12 +105,13 @@ export function supervise(
             startedAt,
           )
         }
-        started.once('close', tell)
-        const limit = setTimeout(tell, LAST_OUTPUT_MS)
+        started.once('close', reportDeath)
+        const limit = setTimeout(reportDeath, LAST_OUTPUT_MS)
       })
     })
   }
 
+  /** Reports a death and starts the child again after a pause, unless it was asked to stop. */
   function onDeath(how: string, errorLines: readonly string[], startedAt: number): void {
     if (stopping) return
     deaths += 1
@@ -125,13 +126,7 @@ export function supervise(
   function kill(): void {
     stopping = true
     clearTimeout(timer)
-    if (child?.pid === undefined) return
-    try {
-      process.kill(-child.pid, 'SIGKILL')
-    } catch (error) {
-      // Gone in the meantime is what was wanted.
-      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-    }
+    if (child?.pid !== undefined) signalProcess(-child.pid, 'SIGKILL')
   }
 
   start()
@@ -155,14 +150,14 @@ export function supervise(
   }
 }
 
-/** Deaths before the first answer after which it is not going to answer. */
+/** A child that died so often before its first answer is taken to be broken. */
 const DEATH_LIMIT = 3
 
 /**
- * Waits until a child that was just started does its work.
+ * Waits until `isUp` gives true for a child that was just started.
  *
  * @param title the child at the beginning of a sentence
- * @throws StartError if it ends time and again; what {@link waitFor} throws
+ * @throws StartError if it has ended three times before; what {@link waitFor} throws
  */
 export async function whenUp(
   child: SupervisedChild,

@@ -2,10 +2,11 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { trackChildren } from '../embedded/children.ts'
-import { startMongod, type Mongod } from '../embedded/mongod.ts'
+import { startMongod } from '../embedded/mongod.ts'
 import { requireMongod, requireRedis } from '../embedded/programs.ts'
 import { reservePort } from '../embedded/ports.ts'
 import { startRedis } from '../embedded/redis.ts'
+import type { EmbeddedServer } from '../embedded/server.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { QUICK_RESTART } from '../torture/mongo-set.ts'
 import { startPart, type Part } from '../torture/stack.ts'
@@ -27,9 +28,9 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
   const children = trackChildren(folder, report, true)
   const options = { dataDir: folder, children, report }
   const toStop: (() => Promise<unknown>)[] = []
-  const startDatabase = (): Promise<Mongod> =>
+  const startDatabase = (): Promise<EmbeddedServer> =>
     startMongod({ ...options, binary: requireMongod(), cacheGb: 0.25 })
-  let mongod: Mongod | undefined
+  let mongod: EmbeddedServer | undefined
   const parts = new Map<'api' | 'workers', Part>()
   const stop = async (): Promise<void> => {
     await Promise.all([...parts.values()].map(({ child }) => child.stop()))

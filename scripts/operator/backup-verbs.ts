@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import mongoose from 'mongoose'
 import { CommandError, usageError } from '../../client/command/command-error.ts'
+import { flagOption, textOption } from '../../client/command/verb.ts'
 import { HOST_USERS } from '../embedded/access.ts'
 import { trackChildren } from '../embedded/children.ts'
 import { lockDataDir } from '../embedded/data-dir.ts'
@@ -17,22 +18,24 @@ import { openMoneroGateway } from '../../shared/payments/monero/monero-gateway.t
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { openNanoGateway } from '../../shared/payments/nano/nano-gateway.ts'
 import { findObjections, promoteCopy } from '../../shared/operation/promote.ts'
-import { HOUR_MS, SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
-import { showDone } from './shown.ts'
-import { defineLocalVerb, defineOperatorVerb, wrongState, type OperatorVerb, type Shown } from './verb.ts'
-
-const HALF_A_DAY_MS = 12 * HOUR_MS
+import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { showDone } from './output.ts'
+import {
+  defineLocalVerb,
+  defineOperatorVerb,
+  HALF_A_DAY_MS,
+  wrongState,
+  type OperatorVerb,
+  type VerbOutput,
+} from './verb.ts'
 
 export const backupVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'backup',
     words: ['[DIR]'],
     options: {
-      'with-keys': { kind: 'flag', help: 'copy keys, seeds and the seal memory too, into DIR/keys' },
-      noted: {
-        kind: 'flag',
-        help: 'in place of DIR: a backup was made by other means, and status is to know',
-      },
+      'with-keys': flagOption('copy keys, seeds and the seal memory too, into DIR/keys'),
+      noted: flagOption('in place of DIR: a backup was made by other means, and status is to know'),
     },
     help: 'Write the database as it is at one moment into an empty folder, beside what runs',
     changes: true,
@@ -47,11 +50,10 @@ export const backupVerbs: readonly OperatorVerb[] = [
     name: 'restore',
     words: ['DIR'],
     options: {
-      to: {
-        kind: 'text',
-        value: 'URL|DATA_DIR',
-        help: 'an empty database of a MongoDB, or a folder for npm start that holds no database',
-      },
+      to: textOption(
+        'URL|DATA_DIR',
+        'an empty database of a MongoDB, or a folder for npm start that holds no database',
+      ),
     },
     help: 'Put a backup into an empty database; the copy signs, sends and gives out addresses only after "promote"',
     changes: true,
@@ -63,27 +65,33 @@ export const backupVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'promote',
     words: [],
-    options: { anyway: { kind: 'flag', help: 'in spite of what others remember or the chain says' } },
+    options: { anyway: flagOption('in spite of what others remember or the chain says') },
     help: 'Let a restored copy be the network: others and the chain are asked first',
     changes: true,
     run: ({ ctx, env, options: { anyway }, dryRun }) => promote(ctx, env, anyway, dryRun),
   }),
 ]
 
-/** Notes that a backup was made by other means. */
-async function noteBackup(ctx: Context, dryRun: boolean): Promise<Shown> {
+/** Records that a backup was made by other means, so that `status` knows. */
+async function noteBackup(ctx: Context, dryRun: boolean): Promise<VerbOutput> {
   const at = unixSeconds(ctx.now())
   if (!dryRun) await ctx.watch.noteBackup({ at, by: 'other means' })
   return showDone({ noted_at: at }, dryRun)
 }
 
+/**
+ * Writes a backup into an empty folder, and records it for `status`.
+ *
+ * @param withKeys whether keys, seeds and the seal memory are copied too
+ * @throws CommandError `exists` if the folder is not empty
+ */
 async function backUp(
   ctx: Context,
   env: NodeJS.ProcessEnv,
   folder: string,
   withKeys: boolean,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   if (fs.existsSync(folder) && fs.readdirSync(folder).length > 0)
     throw new CommandError('exists', `${folder} is not empty; a backup goes into a folder of its own.`)
   const keys = findKeys(env).map((key) => ({ ...key, copied: withKeys }))
@@ -96,7 +104,8 @@ async function backUp(
   return showBackup(folder, manifest, withKeys)
 }
 
-function showBackup(folder: string, manifest: Manifest, withKeys: boolean): Shown {
+/** What was written, and which keys are not in it. */
+function showBackup(folder: string, manifest: Manifest, withKeys: boolean): VerbOutput {
   const { collections, cluster_time, keys } = manifest
   return showDone(
     {
@@ -119,10 +128,11 @@ function showBackup(folder: string, manifest: Manifest, withKeys: boolean): Show
   )
 }
 
+/** How many documents or bytes all collections of a backup have. */
 const total = ({ collections }: Manifest, field: 'documents' | 'bytes'): number =>
   collections.reduce((sum, collection) => sum + collection[field], 0)
 
-/** Files on this host that belong to the network and are not in the database. */
+/** The secrets and memories of the network that exist as files on this host. */
 function findKeys(env: NodeJS.ProcessEnv): { name: string; file: string }[] {
   const { dataDir, secrets, nano } = readConfig(env, 'start')
   const inDataDir = (name: string): string => path.join(dataDir, name)
@@ -140,6 +150,7 @@ function findKeys(env: NodeJS.ProcessEnv): { name: string; file: string }[] {
   return wanted.flatMap(([name, file]) => (file !== undefined && fs.existsSync(file) ? [{ name, file }] : []))
 }
 
+/** Copies files into a new folder, mode 600. */
 function copyKeys(keys: readonly { file: string }[], folder: string): void {
   fs.mkdirSync(folder, { mode: 0o700 })
   for (const { file } of keys) {
@@ -156,7 +167,17 @@ const hostsOf = (url: string): string =>
     .replace(/[/?].*$/, '')
     .replace(/^.*@/, '')
 
-async function restore(folder: string, to: string, env: NodeJS.ProcessEnv, dryRun: boolean): Promise<Shown> {
+/**
+ * Restores a backup into an empty database.
+ *
+ * @param to a MongoDB URL, or a data folder that holds no database
+ */
+async function restore(
+  folder: string,
+  to: string,
+  env: NodeJS.ProcessEnv,
+  dryRun: boolean,
+): Promise<VerbOutput> {
   const manifest = await verifyBackup(folder)
   const isUrl = /^mongodb(\+srv)?:\/\//.test(to)
   const target = isUrl ? hostsOf(to) : path.resolve(to)
@@ -180,6 +201,7 @@ async function restore(folder: string, to: string, env: NodeJS.ProcessEnv, dryRu
   )
 }
 
+/** Does some work on the database that a URL names, over a connection of its own. @throws CommandError */
 async function withDatabase(url: string, work: (db: mongoose.mongo.Db) => Promise<void>): Promise<void> {
   const client = new mongoose.mongo.MongoClient(url, {
     serverSelectionTimeoutMS: 10 * SECOND_MS,
@@ -195,6 +217,11 @@ async function withDatabase(url: string, work: (db: mongoose.mongo.Db) => Promis
   }
 }
 
+/**
+ * Starts a MongoDB in a data folder, restores the backup into it, and stops it.
+ *
+ * @throws CommandError `exists`
+ */
 async function restoreEmbedded(
   dataDir: string,
   folder: string,
@@ -220,7 +247,7 @@ async function restoreEmbedded(
   }
 }
 
-/** Drivers of the coins whose node or wallet is in this command's settings. They sign nothing. */
+/** Opens the drivers of the coins whose node or wallet is in this command's settings. They sign nothing. */
 function openDrivers(ctx: Context, env: NodeJS.ProcessEnv): CoinDriver[] {
   const config = readConfig(env, 'start')
   const nano = openNanoGateway(config.nano, ctx.log)
@@ -231,17 +258,23 @@ function openDrivers(ctx: Context, env: NodeJS.ProcessEnv): CoinDriver[] {
   ]
 }
 
+/**
+ * Turns a restored copy into the network, unless others or the chain remember more than it does.
+ *
+ * @param isAnyway whether that is no obstacle
+ * @throws Refusal `wrong_state` with the objections
+ */
 async function promote(
   ctx: Context,
   env: NodeJS.ProcessEnv,
   isAnyway: boolean,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const copy = await readCopy(ctx.database.connection)
   if (copy === undefined)
     return showDone({ promoted: false, changed: false }, dryRun, 'This database is no copy.')
   const objections = await findObjections(ctx, copy, openDrivers(ctx, env))
-  const list = objections.map((one) => `  - ${one}`).join('\n')
+  const list = objections.map((objection) => `  - ${objection}`).join('\n')
   if (list !== '' && !isAnyway && !dryRun)
     throw wrongState(`Not promoted:\n${list}\nMend that, or say --anyway.`)
   const changed = dryRun || (await promoteCopy(ctx))

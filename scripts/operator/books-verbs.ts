@@ -1,5 +1,5 @@
-import { usageError } from '../../client/command/command-error.ts'
-import { formatTime, setIn } from '../../client/command/format.ts'
+import { formatTime, indent } from '../../client/command/format.ts'
+import { textOption } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
 import { omitUndefined } from '../../shared/foundation/omit-undefined.ts'
 import { moveBetween } from '../../shared/operation/check-money.ts'
@@ -8,38 +8,47 @@ import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { CoinRecord } from '../../shared/payments/coin-store.ts'
 import type { LineFilter } from '../../shared/payments/journal-store.ts'
 import { heldRaw, type Account, type AccountKind, type JournalLine } from '../../shared/payments/journal.ts'
-import { defineOperatorVerb, limitOf, limitOption, type OperatorVerb, type Shown } from './verb.ts'
+import { formatAmountOf } from './output.ts'
+import {
+  defineOperatorVerb,
+  limitOf,
+  limitOption,
+  parseCoin,
+  type OperatorVerb,
+  type VerbOutput,
+} from './verb.ts'
 
 export const booksVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'books',
     words: [],
     options: {
-      agent: { kind: 'text', value: 'AGENT_ID', help: 'the money of one agent' },
-      order: { kind: 'text', value: 'ORDER_ID', help: 'of one market order' },
-      coin: { kind: 'text', value: 'COIN', help: `${COINS.join(' or ')} alone` },
+      agent: textOption('AGENT_ID', 'the money of one agent'),
+      order: textOption('ORDER_ID', 'of one market order'),
+      coin: textOption('COIN', `${COINS.join(' or ')} alone`),
       ...limitOption('moves per coin at most'),
     },
     help: 'What each account of the books has and the moves that made it so, the newest first; in all, or of an agent or order',
     changes: false,
     run({ ctx, options: { agent, order, coin, ...options } }) {
-      if (coin !== undefined && !isCoin(coin))
-        throw usageError(`--coin expected ${COINS.join(' or ')}, got ${JSON.stringify(coin)}.`)
-      const filter = omitUndefined({ agent_id: agent, order_id: order })
-      return showBooks(ctx, coin === undefined ? COINS : [coin], filter, limitOf(options))
+      const coins = coin === undefined ? COINS : [parseCoin('--coin', coin)]
+      return showBooks(ctx, coins, omitUndefined({ agent_id: agent, order_id: order }), limitOf(options))
     },
   }),
 ]
 
-const isCoin = (text: string): text is Coin => (COINS as readonly string[]).includes(text)
-
-/** The books of some coins: all of them, or the moves and balances of the agent or order in `filter`. */
+/**
+ * Reads and formats the books of some coins: whole with an empty `filter`, else the balances and moves of its
+ * agent or order.
+ *
+ * @param limit of moves, per coin
+ */
 async function showBooks(
   ctx: Context,
   coins: readonly Coin[],
   filter: LineFilter,
   limit: number,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const isWhole = Object.keys(filter).length === 0
   const books = await Promise.all(coins.map((coin) => readBook(ctx, coin, filter, limit + 1)))
   return {
@@ -48,6 +57,7 @@ async function showBooks(
   }
 }
 
+/** @param limit of moves */
 async function readBook(ctx: Context, coin: Coin, filter: LineFilter, limit: number): Promise<Book> {
   const isWhole = Object.keys(filter).length === 0
   const [balances, lines, record, openings] = await Promise.all([
@@ -59,11 +69,12 @@ async function readBook(ctx: Context, coin: Coin, filter: LineFilter, limit: num
   return { coin, balances, lines, record, openings }
 }
 
+/** A book as `--json` shows it, with at most `limit` moves. */
 const viewBook = ({ coin, balances, lines, record, openings }: Book, limit: number, isWhole: boolean) => ({
   currency: coin,
   balances: [...balances].map(([account, raw]) => ({
     account,
-    balance: show(raw, coin),
+    balance: formatSigned(raw, coin),
     balance_raw: String(raw),
   })),
   ...(isWhole
@@ -81,36 +92,39 @@ const viewBook = ({ coin, balances, lines, record, openings }: Book, limit: numb
   moves: lines.slice(0, limit).map(({ _id, amount_raw, ...line }) => ({
     move: _id,
     ...line,
-    amount: show(BigInt(amount_raw), coin),
+    amount: formatAmountOf({ amount_raw, coin }),
     amount_raw,
   })),
   truncated: lines.length > limit,
 })
 
-/** The balances of all accounts of a kind together. */
+/** Reads the balances of a coin's accounts, those of one kind added up. */
 async function readTotals(ctx: Context, coin: Coin): Promise<ReadonlyMap<AccountKind, bigint>> {
   const totals = new Map<AccountKind, bigint>()
   for (const { from, to, sum } of await ctx.journal.flows(coin)) moveBetween(totals, from, to, sum)
   return totals
 }
 
-const show = (raw: bigint, coin: Coin): string =>
+/** An amount that may be below 0, in coins. */
+const formatSigned = (raw: bigint, coin: Coin): string =>
   raw < 0n ? `-${formatAmount(-raw, coin)}` : formatAmount(raw, coin)
 
 interface Book {
   coin: Coin
   balances: ReadonlyMap<Account | AccountKind, bigint>
-  /** One more than is shown if there are more. */
+  /** The newest moves, one more than is shown if there are more. */
   lines: readonly JournalLine[]
   /** How the books compared with the chain; undefined for a part of the books. */
   record: CoinRecord | undefined
+  /** A line for each wallet that held more or less than the books when they began with it. */
   openings: readonly JournalLine[]
 }
 
-/** What a wallet held beyond the books when they began with it: the operator's, below 0 if it held less. */
+/** What a wallet held beyond the books when they began with it; below 0 if it held less. */
 const openedRaw = ({ to, amount_raw: raw }: JournalLine): bigint =>
   to === 'operator' ? BigInt(raw) : -BigInt(raw)
 
+/** A book as text, with at most `limit` moves. */
 function formatBook(
   { coin, balances, lines, record, openings }: Book,
   limit: number,
@@ -122,27 +136,33 @@ function formatBook(
       ? 'not compared with the chain yet'
       : `${describeGap(record.gap_raw, coin)}, ${formatTime(record.gap_at ?? 0)}`
   return [
-    isWhole ? `${coin}: ${show(heldRaw(balances), coin)} is held by the books; ${compared}` : `${coin}:`,
-    setIn(
+    isWhole
+      ? `${coin}: ${formatSigned(heldRaw(balances), coin)} is held by the books; ${compared}`
+      : `${coin}:`,
+    indent(
       [...balances]
         .sort()
-        .map(([account, raw]) => `${account}  ${show(raw, coin)}`)
+        .map(([account, raw]) => `${account}  ${formatSigned(raw, coin)}`)
         .join('\n'),
     ),
     ...openings.map(
       (line) =>
-        `The books began with a wallet that held ${show(openedRaw(line), coin)} beyond them, which is the operator's: ${line._id}`,
+        `The books began with a wallet that held ${formatSigned(openedRaw(line), coin)} beyond them, which is the operator's: ${line._id}`,
     ),
-    setIn(lines.slice(0, limit).map(formatLine).join('\n')),
+    indent(lines.slice(0, limit).map(formatLine).join('\n')),
     ...(lines.length > limit ? ['There are older moves; --limit shows more.'] : []),
   ].join('\n')
 }
 
-/** How the chain compares with the books. */
+/**
+ * Says how the chain compares with the books.
+ *
+ * @param gapRaw what the chain has beyond the books, smallest unit
+ */
 export const describeGap = (gapRaw: string, coin: Coin): string =>
   gapRaw === '0'
     ? 'the chain has it'
     : `THE CHAIN HAS ${formatGap(BigInt(gapRaw), coin).toUpperCase()} THAN THE BOOKS`
 
-const formatLine = ({ _id, at, coin, from, to, amount_raw: raw }: JournalLine): string =>
-  `${formatTime(at)}  ${formatAmount(BigInt(raw), coin)}  ${from} -> ${to}  ${_id}`
+const formatLine = (line: JournalLine): string =>
+  `${formatTime(line.at)}  ${formatAmountOf(line)}  ${line.from} -> ${line.to}  ${line._id}`

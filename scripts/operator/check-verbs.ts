@@ -1,10 +1,10 @@
 import { usageError } from '../../client/command/command-error.ts'
+import { flagOption, textOption } from '../../client/command/verb.ts'
 import { formatCount } from '../../client/command/format.ts'
-import { CHECK_NAMES, runChecks } from '../../shared/operation/check.ts'
-import { defineOperatorVerb, type OperatorVerb } from './verb.ts'
+import { CHECK_NAMES, runChecks, type CheckResult } from '../../shared/operation/check.ts'
+import { defineOperatorVerb, HALF_A_DAY_MS, type OperatorVerb } from './verb.ts'
 
-const HALF_A_DAY_MS = 12 * 3_600_000
-/** A fault of every record of a large database is a fault of the check's reader too. */
+/** How many faults of one check are shown as text: all records of a large database may have the same. */
 const MAX_SHOWN = 50
 
 export const checkVerbs: readonly OperatorVerb[] = [
@@ -12,8 +12,8 @@ export const checkVerbs: readonly OperatorVerb[] = [
     name: 'check',
     words: [],
     options: {
-      mend: { kind: 'flag', help: 'give lost entries back to the records that say all that was in them' },
-      only: { kind: 'text', value: 'NAME', help: `one check: ${CHECK_NAMES.join(', ')}` },
+      mend: flagOption('give lost entries back to the records that say all that was in them'),
+      only: textOption('NAME', `one check: ${CHECK_NAMES.join(', ')}`),
     },
     help: 'Look whether records, ledger, books and chains agree, with a command beside each fault; exit code 1 if not',
     changes: false,
@@ -23,23 +23,23 @@ export const checkVerbs: readonly OperatorVerb[] = [
         throw usageError(`--only takes one of ${CHECK_NAMES.join(', ')}.`)
       const checks = await runChecks(ctx, { mends: mend, only })
       const count = checks.reduce((sum, { faults }) => sum + faults.length, 0)
-      const mended = checks.reduce((sum, one) => sum + one.mended, 0)
+      const mended = checks.reduce((sum, check) => sum + check.mended, 0)
+      const verdict = count === 0 ? 'Everything agrees.' : `${formatCount(count, 'fault')}.`
       return {
         answer: { ok: count === 0, faults: count, mended, checks },
-        text: [
-          ...checks.flatMap(({ name, title, faults, mended: own }) => [
-            `${faults.length === 0 ? 'good' : 'BAD '}  ${name}: ${title}${own === 0 ? '' : `; ${formatCount(own, 'lost entry', 'lost entries')} mended`}`,
-            ...faults
-              .slice(0, MAX_SHOWN)
-              .flatMap(({ what, command }) => [`      ${what}`, `      > ${command}`]),
-            ...(faults.length > MAX_SHOWN
-              ? [`      and ${faults.length - MAX_SHOWN} more (--json has all)`]
-              : []),
-          ]),
-          count === 0 ? 'Everything agrees.' : `${formatCount(count, 'fault')}.`,
-        ].join('\n'),
+        text: [...checks.flatMap(formatCheck), verdict].join('\n'),
         exitCode: count === 0 ? 0 : 1,
       }
     },
   }),
 ]
+
+/** A check as lines of text: whether it is good, and its first faults with a command each. */
+function formatCheck({ name, title, faults, mended }: CheckResult): string[] {
+  const note = mended === 0 ? '' : `; ${formatCount(mended, 'lost entry', 'lost entries')} mended`
+  const lines = [`${faults.length === 0 ? 'good' : 'BAD '}  ${name}: ${title}${note}`]
+  for (const { what, command } of faults.slice(0, MAX_SHOWN))
+    lines.push(`      ${what}`, `      > ${command}`)
+  if (faults.length > MAX_SHOWN) lines.push(`      and ${faults.length - MAX_SHOWN} more (--json has all)`)
+  return lines
+}

@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { CommandError, usageError } from '../../client/command/command-error.ts'
+import { flagOption } from '../../client/command/verb.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import type { Context } from '../../shared/context.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
@@ -11,23 +12,28 @@ import { headOf, memoryFileOf, NOTHING_SIGNED } from '../../shared/ledger/seal-m
 import { readNextSeal } from '../../shared/ledger/seal-service.ts'
 import { SealError } from '../../shared/ledger/seal.ts'
 import { enqueueJob } from './job.ts'
-import { showDone } from './shown.ts'
-import { defineLocalVerb, defineOperatorVerb, wrongState, type OperatorVerb, type Shown } from './verb.ts'
+import { showDone } from './output.ts'
+import {
+  defineLocalVerb,
+  defineOperatorVerb,
+  wrongState,
+  type OperatorVerb,
+  type VerbOutput,
+} from './verb.ts'
 
 export const ledgerVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'seal',
     words: ['[SEQ]', '[HASH]'],
     options: {
-      adopt: {
-        kind: 'flag',
-        help: 'on the signing host: go on from the last signed seal of a restored database, its SEQ and the SHA-256 of its payload',
-      },
+      adopt: flagOption(
+        'on the signing host: go on from the last signed seal of a restored database, its SEQ and the SHA-256 of its payload',
+      ),
     },
     help: 'Seal what is new, now',
     changes: true,
     async run({ ctx, words: [seq, hash], options: { adopt }, dryRun }) {
-      if (adopt) return adoptLast(ctx, seq, hash, dryRun)
+      if (adopt) return adoptLastSeal(ctx, seq, hash, dryRun)
       if (seq !== undefined) throw usageError('"seal" takes no words, or --adopt SEQ HASH.')
       const { isNeeded } = await readNextSeal(ctx)
       const pending = await Promise.all(
@@ -86,14 +92,16 @@ export const ledgerVerbs: readonly OperatorVerb[] = [
 
 /**
  * Asks the signer to go on from the last signed seal of a restored database, by a file beside its memory. The
- * signer checks `seq` and `hash` again; a mistake is refused here before anything is written.
+ * signer checks `seq` and `hash` again.
+ *
+ * @throws CommandError or Refusal, before anything is written, if they aren't the last signed seal's
  */
-async function adoptLast(
+async function adoptLastSeal(
   ctx: Context,
   seq: string | undefined,
   hash: string | undefined,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   if (seq === undefined || hash === undefined || !/^\d{1,9}$/.test(seq) || !/^[0-9a-f]{64}$/.test(hash))
     throw usageError(
       '"seal --adopt" needs the SEQ of the last signed seal and the HASH of its payload, 64 lower-case hex characters.',
@@ -109,7 +117,7 @@ async function adoptLast(
   const { file, remembered } = await writeAdoption(ctx, Number(seq), hash).catch((error: unknown) => {
     throw error instanceof SealError ? new CommandError('not_adopted', error.message) : error
   })
-  // A signer that is refusing pauses between its tries.
+  // So that a signer that refuses, and pauses between its tries, looks at once.
   await ctx.queues.enqueue('sign-seals', {})
   return showDone({ adoption_file: file, remembered_seq: remembered?.seq ?? null, ...shown }, false)
 }

@@ -11,22 +11,27 @@ import { nowSeconds, SECOND_MS } from '../../shared/foundation/time.ts'
 const REDIS_WAIT_MS = 2 * SECOND_MS
 const ANSWER_WAIT_MS = 15 * SECOND_MS
 
-/** @throws CommandError if it isn't the hash of a transaction or block */
-export function requireTx(tx: string): void {
+/**
+ * @throws CommandError unless `tx` is 64 lower-case hex characters, as is the hash of a transaction or block
+ */
+export function requireTxHash(tx: string): void {
   if (!/^[0-9a-f]{64}$/.test(tx))
     throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
 }
 
 /** What a coin's node says about a transaction. */
-export type LookedUp =
+export type TransactionLookUp =
   | { isKnown: true; pays: FoundPay[] }
   /** The chain doesn't have it, as far as the node can tell. */
   | { isKnown: false }
   /** The node is away, or no worker answers. */
   | 'unasked'
 
-/** Asks a worker of the coin whom a transaction pays: the operator's command has no node. */
-export async function lookUp(ctx: Context, coin: Coin, tx: string): Promise<LookedUp> {
+/**
+ * Asks a worker of the coin whom a transaction pays, and waits up to 15 s for the answer. (The operator's
+ * command has no node.)
+ */
+export async function lookUpTransaction(ctx: Context, coin: Coin, tx: string): Promise<TransactionLookUp> {
   const isReachable = isChainReachable(ctx, await ctx.coins.findCoin(coin))
   if (!isReachable || !(await hasWorker(ctx, coin))) return 'unasked'
   await ctx.coins.askLookUp(coin, tx, nowSeconds(ctx))
@@ -44,6 +49,7 @@ export async function lookUp(ctx: Context, coin: Coin, tx: string): Promise<Look
   return { isKnown: true, pays }
 }
 
+/** Whether a worker serves the coin's look-ups; false if Redis doesn't answer. */
 async function hasWorker(ctx: Context, coin: Coin): Promise<boolean> {
   const count = async () => {
     await ctx.queues.whenReady()
@@ -52,8 +58,13 @@ async function hasWorker(ctx: Context, coin: Coin): Promise<boolean> {
   return (await withDeadline(count(), REDIS_WAIT_MS, () => new Error('Redis is away')).catch(() => 0)) > 0
 }
 
-/** The payments among `pays` to this address, or to another address of the same account. */
-export function paidTo(coin: Coin, pays: readonly FoundPay[], address: string): FoundPay[] {
+/** The payments among `pays` to this address, or to another address of the same account, and their sum. */
+export function filterPaysTo(
+  coin: Coin,
+  pays: readonly FoundPay[],
+  address: string,
+): { pays: FoundPay[]; sumRaw: bigint } {
   const accountOf = (text: string): string => COIN_FACTS[coin].parseAddress(text)?.account ?? text
-  return pays.filter(({ to }) => accountOf(to) === accountOf(address))
+  const toAddress = pays.filter(({ to }) => accountOf(to) === accountOf(address))
+  return { pays: toAddress, sumRaw: toAddress.reduce((sum, { amountRaw }) => sum + amountRaw, 0n) }
 }

@@ -1,11 +1,12 @@
 import { usageError } from '../../client/command/command-error.ts'
-import { formatTime, oneLine, setIn } from '../../client/command/format.ts'
+import { flagOption, textOption } from '../../client/command/verb.ts'
+import { formatTime, toOneLine, indent } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
 import type { Session } from '../../shared/servers/database.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
 import { decideDispute, DISPUTE_OUTCOMES } from '../../shared/market/dispute-service.ts'
-import type { OrderRecord } from '../../shared/market/order.ts'
+import { sumAmounts, type OrderRecord } from '../../shared/market/order.ts'
 import { forgetRefundAddress, storeRefundAddress } from '../../shared/market/order-service.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
@@ -13,16 +14,16 @@ import { readSendable } from '../../shared/payments/due-payouts.ts'
 import type { PayoutRecord, PayoutState } from '../../shared/payments/payout.ts'
 import { markPaidByHand, markPartPaid, undoPaidByHand } from '../../shared/payments/payout-service.ts'
 import { nowSeconds } from '../../shared/foundation/time.ts'
-import { lookUp, paidTo, requireTx } from './look-up.ts'
-import { rehearse } from './rehearse.ts'
-import { showDone, sumAmounts } from './shown.ts'
+import { filterPaysTo, lookUpTransaction, requireTxHash } from './look-up.ts'
+import { rehearseIf } from './rehearse.ts'
+import { formatAmountOf, showDone } from './output.ts'
 import {
   defineOperatorVerb,
   limitOf,
   limitOption,
   wrongState,
   type OperatorVerb,
-  type Shown,
+  type VerbOutput,
 } from './verb.ts'
 
 /** What needs the operator most comes first, because a long list is cut at its end. */
@@ -33,7 +34,7 @@ export const marketVerbs: readonly OperatorVerb[] = [
     name: 'payouts',
     words: [],
     options: {
-      all: { kind: 'flag', help: 'those that are paid or withdrawn too' },
+      all: flagOption('those that are paid or withdrawn too'),
       ...limitOption('per coin at most of those that cannot be paid now'),
     },
     help: 'What is owed to whom, where it is to be paid, and what is due: together at least the smallest payout',
@@ -44,13 +45,12 @@ export const marketVerbs: readonly OperatorVerb[] = [
     name: 'payout-paid',
     words: ['[PAYOUT_ID]', '[TX]'],
     options: {
-      undo: { kind: 'text', value: 'PAYOUT_ID', help: 'what was recorded so was not paid: it is owed again' },
-      address: {
-        kind: 'text',
-        value: 'ADDRESS',
-        help: "where you paid it, of a buyer that has named no address: it becomes the order's",
-      },
-      part: { kind: 'flag', help: 'it paid a part of what a buyer is owed; the rest stays owed' },
+      undo: textOption('PAYOUT_ID', 'what was recorded so was not paid: it is owed again'),
+      address: textOption(
+        'ADDRESS',
+        "where you paid it, of a buyer that has named no address: it becomes the order's",
+      ),
+      part: flagOption('it paid a part of what a buyer is owed; the rest stays owed'),
     },
     help: 'Record that you paid a payout by hand, with the transaction or block TX; one that is held, only after a look at the chain',
     changes: true,
@@ -65,7 +65,7 @@ export const marketVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'pay',
     words: ['[PAYEE]'],
-    options: { all: { kind: 'flag', help: 'all payouts that are due, whoever they are owed to' } },
+    options: { all: flagOption('all payouts that are due, whoever they are owed to') },
     help: 'Let the worker with the wallet send what is owed to PAYEE, an agent or an address, though PAYOUTS is manual',
     changes: true,
     run: ({ ctx, words: [payee], options, dryRun }) => askToPay(ctx, payee, options.all, dryRun),
@@ -85,10 +85,10 @@ export const marketVerbs: readonly OperatorVerb[] = [
     help: 'Decide a disputed order: OUTCOME is release (for the seller) or refund (for the buyer)',
     changes: true,
     async run({ ctx, words: [orderId, outcome], dryRun }) {
-      const known = DISPUTE_OUTCOMES.find((one) => one === outcome)
+      const known = DISPUTE_OUTCOMES.find((name) => name === outcome)
       if (known === undefined)
         throw usageError(`OUTCOME expected ${DISPUTE_OUTCOMES.join(' or ')}, got ${JSON.stringify(outcome)}.`)
-      const decided = await decideDispute(dryRun ? rehearse(ctx) : ctx, orderId, known)
+      const decided = await decideDispute(rehearseIf(dryRun, ctx), orderId, known)
       const { order, sellerRaw, buyerRaw, feeRaw, writtenOffRaw } = decided
       const show = (raw: bigint): string => formatAmount(raw, order.coin)
       return showDone(
@@ -108,6 +108,7 @@ export const marketVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
+/** @throws Refusal `no_such_record` */
 async function findPayout(ctx: Context, payoutId: string): Promise<PayoutRecord> {
   const payout = await ctx.payouts.find(payoutId)
   if (payout === undefined)
@@ -115,28 +116,35 @@ async function findPayout(ctx: Context, payoutId: string): Promise<PayoutRecord>
   return payout
 }
 
-/** @param address the buyer's refund address if the buyer has named none */
+/**
+ * Records that a transaction paid a payout, by hand.
+ *
+ * @param address becomes the refund address of the payout's order; for a payout to a buyer that has named
+ *   none
+ * @throws Refusal `wrong_state` if the transaction can't have paid it, or the payout's state doesn't allow it
+ */
 async function recordPaid(
   ctx: Context,
   payoutId: string,
   tx: string,
   address: string | undefined,
   dryRun: boolean,
-): Promise<Shown> {
-  requireTx(tx)
+): Promise<VerbOutput> {
+  requireTxHash(tx)
   const payout = await findPayout(ctx, payoutId)
-  await requireOwnTransaction(ctx, payout, tx, { named: address })
-  const own = dryRun ? rehearse(ctx) : ctx
-  const named = address === undefined ? undefined : await nameAddressAndMarkPaid(own, payout, address, tx)
-  if (address === undefined && !(await markPaidByHand(own, payoutId, tx)))
-    throw unpayable((await ctx.payouts.find(payoutId)) ?? payout)
+  const sent = await checkTransaction(ctx, payout, tx, address ?? payout.address)
+  if (sent !== undefined && sent.sentRaw < sent.neededRaw) throw tooLittle(sent, payout.coin)
+  const target = rehearseIf(dryRun, ctx)
+  let named: string | undefined
+  if (address !== undefined) named = await nameAddressAndMarkPaid(target, payout, address, tx)
+  else if (!(await markPaidByHand(target, payoutId, tx))) throw await unpayable(ctx, payout)
   return showDone(
     {
       payout_id: payoutId,
       order_id: payout.order_id ?? null,
       agent_id: payout.agent_id,
       currency: payout.coin,
-      amount: amountOf(payout),
+      amount: formatAmountOf(payout),
       address: named ?? payout.address ?? null,
       state: 'manual',
       tx_hash: tx,
@@ -147,25 +155,27 @@ async function recordPaid(
   )
 }
 
-const amountOf = ({ amount_raw: raw, coin }: { amount_raw: string; coin: Coin }): string =>
-  formatAmount(BigInt(raw), coin)
-
 /**
- * Records that a transaction paid a part of what a buyer is owed: after a restore the sum that is owed may be
- * another one than when it was paid.
+ * Records that a transaction paid a part of what a buyer is owed: two payouts, of the part and of the rest,
+ * take the payout's place. (After a restore the sum that is owed may be another one than when it was paid.)
+ *
+ * @throws Refusal `wrong_state` unless the chain says that the transaction paid a part
  */
-async function recordPart(ctx: Context, payoutId: string, tx: string, dryRun: boolean): Promise<Shown> {
-  requireTx(tx)
+async function recordPart(ctx: Context, payoutId: string, tx: string, dryRun: boolean): Promise<VerbOutput> {
+  requireTxHash(tx)
   const payout = await findPayout(ctx, payoutId)
   const { coin, order_id: orderId, agent_id: agentId } = payout
   const order = orderId === undefined ? undefined : await ctx.orders.find(orderId)
   if (order?.buyer_id !== agentId) throw wrongState('Only what a buyer is owed can have been paid in part.')
-  const leftRaw = await requireOwnTransaction(ctx, payout, tx, { isPart: true })
-  if (leftRaw === undefined)
+  const sent = await checkTransaction(ctx, payout, tx, payout.address)
+  if (sent === undefined || sent.sentRaw >= sent.neededRaw)
     throw wrongState('The chain does not say that this transaction paid a part of it.')
-  const done = await markPartPaid(dryRun ? rehearse(ctx) : ctx, payoutId, tx, leftRaw)
-  if (done === undefined) throw unpayable((await ctx.payouts.find(payoutId)) ?? payout)
-  const { part, rest } = done
+  // What the transaction paid there beyond the other payouts that it is on record for.
+  const partRaw = sent.sentRaw - (sent.neededRaw - BigInt(payout.amount_raw))
+  if (partRaw <= 0n) throw tooLittle(sent, coin)
+  const marked = await markPartPaid(rehearseIf(dryRun, ctx), payoutId, tx, partRaw)
+  if (marked === undefined) throw await unpayable(ctx, payout)
+  const { part, rest } = marked
   return showDone(
     {
       payout_id: payoutId,
@@ -173,105 +183,129 @@ async function recordPart(ctx: Context, payoutId: string, tx: string, dryRun: bo
       currency: coin,
       state: 'withdrawn',
       part_payout_id: part._id,
-      part: amountOf(part),
+      part: formatAmountOf(part),
       tx_hash: tx,
       rest_payout_id: rest._id,
-      rest: amountOf(rest),
+      rest: formatAmountOf(rest),
       ledger_entry: 'payout',
     },
     dryRun,
   )
 }
 
+/** What a transaction pays to a payout's address, and what it must have paid there; in the smallest unit. */
+interface Sent {
+  sentRaw: bigint
+  /** The payout, and the others to this address that are on record as paid by the transaction. */
+  neededRaw: bigint
+}
+
 /**
- * Checks that a transaction can have paid this payout: it is on record for nothing else and, if the chain can
- * be asked, pays the payout's address at least all that is on record as paid there by it.
+ * Checks that a transaction may have paid this payout: it is on record for nothing that rules it out and, if
+ * the chain can be asked, pays the payout's address.
  *
- * @returns with `isPart`, the amount that it pays of this payout if that is less than the whole
+ * @param address the payout's; undefined if its payee has named none
+ * @returns undefined if the chain can't be asked, or doesn't know
  * @throws Refusal `wrong_state`
  */
-async function requireOwnTransaction(
+async function checkTransaction(
   ctx: Context,
   payout: PayoutRecord,
   tx: string,
-  { named, isPart = false }: { named?: string | undefined; isPart?: boolean } = {},
-): Promise<bigint | undefined> {
+  address: string | undefined,
+): Promise<Sent | undefined> {
   const { coin, _id } = payout
-  const address = named ?? payout.address
   const { paysOneAddress } = COIN_FACTS[coin]
-  const refuse = (why: string): never => {
-    throw wrongState(`This transaction ${why}; it cannot have paid this payout.`)
-  }
   for (const other of COINS) {
     const [payment] = await ctx.invoices.listPaymentsByTx(other, [tx])
-    if (payment !== undefined) refuse(`is on record as the payment ${payment._id}`)
+    if (payment !== undefined) throw notPaidBy(`is on record as the payment ${payment._id}`)
   }
-  const byHand = await Promise.all(COINS.map((one) => ctx.payouts.listPaidByHand(one, tx)))
-  const others = byHand.flat().filter((one) => one._id !== _id)
+  const byHand = await Promise.all(COINS.map((other) => ctx.payouts.listPaidByHand(other, tx)))
+  const others = byHand.flat().filter((other) => other._id !== _id)
   for (const other of others) {
-    if (other.coin !== coin) refuse(`is on record for the payout ${other._id} in ${other.coin}`)
+    if (other.coin !== coin) throw notPaidBy(`is on record for the payout ${other._id} in ${other.coin}`)
     if (paysOneAddress && other.address !== address)
-      refuse(`is on record for the payout ${other._id} to another address`)
+      throw notPaidBy(`is on record for the payout ${other._id} to another address`)
   }
   const transfer = await ctx.payouts.findTransferByTx(coin, tx)
   if (transfer !== undefined && (transfer.kind !== 'payout' || transfer.payout_ids.length > 0))
-    refuse(
+    throw notPaidBy(
       `is one of the workers' own (${transfer._id}), which carries ${transfer.payout_ids.join(', ') || 'no payout'}`,
     )
   if (address === undefined) return undefined
-  const looked = await lookUp(ctx, coin, tx)
-  if (looked === 'unasked' || !looked.isKnown) return undefined
+  const lookUp = await lookUpTransaction(ctx, coin, tx)
+  if (lookUp === 'unasked' || !lookUp.isKnown) return undefined
   // A Monero wallet that was restored does not know whom its own transactions paid.
-  if (looked.pays.length === 0 && !paysOneAddress) return undefined
-  const sentRaw = paidTo(coin, looked.pays, address).reduce((sum, { amountRaw }) => sum + amountRaw, 0n)
-  const neededRaw = sumAmounts([payout, ...others.filter((one) => one.address === address)])
+  if (lookUp.pays.length === 0 && !paysOneAddress) return undefined
+  const { sumRaw: sentRaw } = filterPaysTo(coin, lookUp.pays, address)
   if (sentRaw === 0n)
-    refuse(`pays ${looked.pays.map(({ to }) => to).join(', ') || 'nobody'}, and not ${address}`)
-  if (sentRaw >= neededRaw) return undefined
-  const leftRaw = sentRaw - (neededRaw - BigInt(payout.amount_raw))
-  if (isPart && leftRaw > 0n) return leftRaw
-  return refuse(
-    `pays ${formatAmount(sentRaw, coin)} ${coin} to this address, less than the ${formatAmount(neededRaw, coin)} that it is said to`,
-  )
+    throw notPaidBy(`pays ${lookUp.pays.map(({ to }) => to).join(', ') || 'nobody'}, and not ${address}`)
+  const neededRaw = sumAmounts([payout, ...others.filter((other) => other.address === address)])
+  return { sentRaw, neededRaw }
 }
 
-async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promise<Shown> {
+/** Refuses to record a transaction for a payout. @param why follows "This transaction" */
+const notPaidBy = (why: string): Refusal =>
+  wrongState(`This transaction ${why}; it cannot have paid this payout.`)
+
+/** Refuses a transaction that pays less than it must have. */
+const tooLittle = ({ sentRaw, neededRaw }: Sent, coin: Coin): Refusal =>
+  notPaidBy(
+    `pays ${formatAmount(sentRaw, coin)} ${coin} to this address, less than the ${formatAmount(neededRaw, coin)} that it is said to`,
+  )
+
+/**
+ * Takes back that a payout was recorded as paid by hand, so that it is owed again, with the refund address
+ * that was named with it.
+ *
+ * @throws Refusal `wrong_state` if it was not recorded so
+ */
+async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promise<VerbOutput> {
   const payout = await findPayout(ctx, payoutId)
-  const { coin, order_id: orderId, named_address: isNamed } = payout
-  const own = dryRun ? rehearse(ctx) : ctx
-  const isForgotten = await own.database.transaction(async (session) => {
-    if (!(await undoPaidByHand(inTransaction(own, session), payoutId)))
+  const { coin, order_id: orderId, named_address: wasNamedWithIt } = payout
+  const target = rehearseIf(dryRun, ctx)
+  const isAddressForgotten = await target.database.transaction(async (session) => {
+    if (!(await undoPaidByHand(inTransaction(target, session), payoutId)))
       throw wrongState(
         `The payout is ${payout.state}; only one that was recorded as paid by hand can be taken back.`,
       )
-    return isNamed === true && orderId !== undefined && (await forgetRefundAddress(own, orderId, session))
+    if (wasNamedWithIt !== true || orderId === undefined) return false
+    return forgetRefundAddress(target, orderId, session)
   })
-  const fields = { payout_id: payoutId, order_id: orderId ?? null, currency: coin, amount: amountOf(payout) }
   return showDone(
-    { ...fields, state: 'owed', ledger_entry: 'payout' },
+    {
+      payout_id: payoutId,
+      order_id: orderId ?? null,
+      currency: coin,
+      amount: formatAmountOf(payout),
+      state: 'owed',
+      ledger_entry: 'payout',
+    },
     dryRun,
-    isForgotten ? 'The refund address that was named with it is taken back as well.' : undefined,
+    isAddressForgotten ? 'The refund address that was named with it is taken back as well.' : undefined,
   )
 }
 
-/** A context whose transactions are parts of this one. */
+/** A context for use cases that start a transaction of their own: what they do becomes a part of this one. */
 const inTransaction = (ctx: Context, session: Session): Context => ({
   ...ctx,
   database: { ...ctx.database, transaction: (work) => work(session) },
 })
 
 /**
- * Marks payouts as asked for; the wallet's worker sends them with its next round, as it does with
- * PAYOUTS=automatic.
+ * Marks payouts as asked for, so that the wallet's worker sends them with its next round though PAYOUTS is
+ * manual.
  *
- * @param all whether everything that is due is meant, whoever it is owed to
+ * @param payee an agent's id or an address; its payouts are sent even if they are too small to be due
+ * @param all whether all payouts that are due are meant, in the place of a payee's
+ * @throws Refusal `no_such_record` if there is nothing to send
  */
 async function askToPay(
   ctx: Context,
   payee: string | undefined,
   all: boolean,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   if ((payee === undefined) !== all)
     throw usageError('"pay" takes a PAYEE, an agent id or an address, or --all.')
   const chosen: PayoutRecord[] = []
@@ -292,8 +326,8 @@ async function askToPay(
   const ids = chosen.map(({ _id }) => _id)
   if (!dryRun) await ctx.payouts.mark(ids, 'asked_at', nowSeconds(ctx))
   const sums = COINS.map((coin) => {
-    const own = chosen.filter((payout) => payout.coin === coin)
-    return [coin, formatAmount(sumAmounts(own), coin)] as const
+    const inCoin = chosen.filter((payout) => payout.coin === coin)
+    return [coin, formatAmount(sumAmounts(inCoin), coin)] as const
   })
   const shown = showDone(
     { payouts: chosen.length, ...Object.fromEntries(sums), ledger_entry: null },
@@ -308,6 +342,7 @@ async function askToPay(
  * alone, the workers would pay it once more.
  *
  * @returns the address in its usual spelling
+ * @throws Refusal `wrong_state` if the payout has an address, or can't be recorded as paid
  */
 async function nameAddressAndMarkPaid(
   ctx: Context,
@@ -324,13 +359,14 @@ async function nameAddressAndMarkPaid(
     if (named?.refund_address === undefined)
       throw new Error(`order ${orderId} changed inside its own transaction`)
     if (!(await markPaidByHand(inTransaction(ctx, session), payoutId, tx, true)))
-      throw unpayable((await ctx.payouts.find(payoutId, session)) ?? payout)
+      throw await unpayable(ctx, payout, session)
     return named.refund_address
   })
 }
 
-/** Why a payout can't be recorded as paid by hand. */
-function unpayable({ state, frozen, address }: PayoutRecord): Refusal {
+/** The refusal that says why a payout, as it is stored now, can't be recorded as paid by hand. */
+async function unpayable(ctx: Context, payout: PayoutRecord, session?: Session): Promise<Refusal> {
+  const { state, frozen, address } = (await ctx.payouts.find(payout._id, session)) ?? payout
   if (frozen === true)
     return wrongState('The payout is frozen, because its order is disputed; decide that first.')
   if (address === undefined && (state === 'owed' || state === 'held'))
@@ -350,36 +386,18 @@ interface Payee {
   isDue: boolean
 }
 
-async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<Shown> {
-  const states: readonly PayoutState[] = all ? [...UNPAID, 'confirmed', 'manual', 'withdrawn'] : UNPAID
-  const payees: Payee[] = []
-  /** Owed for an order whose money was recorded by hand, and which the chain hasn't shown yet. */
-  const waiting = new Set<string>()
-  const cut: Coin[] = []
-  for (const coin of COINS) {
-    const sendable = await readSendable(ctx, coin)
-    const [ready, due] = [idsOf(sendable.payouts), idsOf(sendable.due)]
-    // What can be paid is shown whole: a part of it would give a wrong sum for its payee.
-    const payouts: PayoutRecord[] = []
-    for await (const payout of ctx.payouts.walkSendable(coin)) payouts.push(payout)
-    for (const { _id } of payouts) if (!ready.has(_id)) waiting.add(_id)
-    const others: PayoutRecord[] = []
-    for (const state of states)
-      if (others.length <= limit)
-        others.push(...(await ctx.payouts.listUnsendable(coin, state, limit + 1 - others.length)))
-    if (others.length > limit) cut.push(coin)
-    payouts.push(...others.slice(0, limit))
-    for (const [address, own] of Map.groupBy(payouts, (payout) => payout.address ?? null)) {
-      const payable = own.filter(
-        ({ _id, state, frozen, to_self: toSelf }) =>
-          state === 'owed' && frozen !== true && toSelf !== true && !waiting.has(_id),
-      )
-      const isDue = own.some(({ _id }) => due.has(_id))
-      payees.push({ currency: coin, address, payouts: own, payableRaw: sumAmounts(payable), isDue })
-    }
-  }
-  // Stable: what cannot be paid stays behind what can.
-  payees.sort((left, right) => Number(right.isDue) - Number(left.isDue))
+interface PayoutList {
+  /** Those with a payout that is due come first. */
+  payees: Payee[]
+  /** Ids of payouts of an order whose money was recorded by hand, and which the chain hasn't shown yet. */
+  waiting: ReadonlySet<string>
+  /** Coins of which there are more payouts than were read. */
+  cut: Coin[]
+}
+
+/** What is owed, by payee. @param limit of payouts that cannot be paid now, per coin */
+async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<VerbOutput> {
+  const { payees, waiting, cut } = await readPayouts(ctx, all, limit)
   const lines = payees.map((payee) => formatPayee(payee, waiting))
   if (cut.length > 0)
     lines.push(
@@ -402,15 +420,51 @@ async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<S
   }
 }
 
-const idsOf = (payouts: readonly PayoutRecord[]): ReadonlySet<string> =>
-  new Set(payouts.map(({ _id }) => _id))
+/**
+ * Reads all payouts that can be sent, and of the others `limit` a coin.
+ *
+ * @param all whether those that are paid or withdrawn are among the others
+ */
+async function readPayouts(ctx: Context, all: boolean, limit: number): Promise<PayoutList> {
+  const states: readonly PayoutState[] = all ? [...UNPAID, 'confirmed', 'manual', 'withdrawn'] : UNPAID
+  const payees: Payee[] = []
+  const waiting = new Set<string>()
+  const cut: Coin[] = []
+  for (const coin of COINS) {
+    const sendable = await readSendable(ctx, coin)
+    const ready = new Set(sendable.payouts.map(({ _id }) => _id))
+    const due = new Set(sendable.due.map(({ _id }) => _id))
+    // Read whole: a part of them would give a wrong sum for their payee.
+    const payouts: PayoutRecord[] = []
+    for await (const payout of ctx.payouts.walkSendable(coin)) payouts.push(payout)
+    for (const { _id } of payouts) if (!ready.has(_id)) waiting.add(_id)
+    const others: PayoutRecord[] = []
+    for (const state of states)
+      if (others.length <= limit)
+        others.push(...(await ctx.payouts.listUnsendable(coin, state, limit + 1 - others.length)))
+    if (others.length > limit) cut.push(coin)
+    payouts.push(...others.slice(0, limit))
+    for (const [address, toAddress] of Map.groupBy(payouts, (payout) => payout.address ?? null)) {
+      const payable = toAddress.filter(
+        ({ _id, state, frozen, to_self: toSelf }) =>
+          state === 'owed' && frozen !== true && toSelf !== true && !waiting.has(_id),
+      )
+      const isDue = toAddress.some(({ _id }) => due.has(_id))
+      payees.push({ currency: coin, address, payouts: toAddress, payableRaw: sumAmounts(payable), isDue })
+    }
+  }
+  // The sort is stable: what cannot be paid stays behind what can.
+  payees.sort((left, right) => Number(right.isDue) - Number(left.isDue))
+  return { payees, waiting, cut }
+}
 
+/** A payout as `--json` shows it. @param waiting see PayoutList */
 function viewPayout(payout: PayoutRecord, waiting: ReadonlySet<string>): object {
   return {
     payout_id: payout._id,
     agent_id: payout.agent_id,
     order_id: payout.order_id ?? null,
-    amount: amountOf(payout),
+    amount: formatAmountOf(payout),
     amount_raw: payout.amount_raw,
     state: payout.state,
     frozen: payout.frozen === true,
@@ -422,24 +476,23 @@ function viewPayout(payout: PayoutRecord, waiting: ReadonlySet<string>): object 
   }
 }
 
+/** A payee and its payouts, a line each. @param waiting see PayoutList */
 function formatPayee(
   { currency, address, payouts, payableRaw, isDue }: Payee,
   waiting: ReadonlySet<string>,
 ): string {
   const head = `${address ?? '(no address named yet)'}  ${formatAmount(payableRaw, currency)} ${currency} to pay${isDue ? '' : ', not due'}`
   const lines = payouts.map((payout) => {
-    const states = [
-      payout.state,
-      ...(payout.frozen === true ? ['frozen'] : []),
-      ...(waiting.has(payout._id) ? ['waits until the chain shows what you recorded'] : []),
-      ...(payout.to_self === true ? ["to an address of the venue's own"] : []),
-    ]
-    return `${payout._id}  ${amountOf(payout)}  ${states.join(', ')}  ${payout.agent_id}  ${payout.order_id ?? ''}  since ${formatTime(payout.at)}`
+    const states: string[] = [payout.state]
+    if (payout.frozen === true) states.push('frozen')
+    if (waiting.has(payout._id)) states.push('waits until the chain shows what you recorded')
+    if (payout.to_self === true) states.push("to an address of the venue's own")
+    return `${payout._id}  ${formatAmountOf(payout)}  ${states.join(', ')}  ${payout.agent_id}  ${payout.order_id ?? ''}  since ${formatTime(payout.at)}`
   })
-  return `${head}\n${setIn(lines.join('\n'))}`
+  return `${head}\n${indent(lines.join('\n'))}`
 }
 
-async function listDisputes(ctx: Context, limit: number): Promise<Shown> {
+async function listDisputes(ctx: Context, limit: number): Promise<VerbOutput> {
   const orders = await ctx.orders.listDisputed(limit)
   return {
     answer: { ok: true, orders: orders.map(viewDisputed), count: orders.length },
@@ -455,7 +508,7 @@ function viewDisputed(order: OrderRecord): object {
     seller_id: order.seller_id,
     title: order.title,
     currency: order.coin,
-    amount: amountOf(order),
+    amount: formatAmountOf(order),
     delivered_at: order.delivered_at ?? null,
     disputed_at: order.disputed_at ?? null,
     disputed_by: order.disputed_by ?? null,
@@ -469,6 +522,6 @@ function formatDisputed(order: OrderRecord): string {
     order.disputed_by === 'chain'
       ? 'a payment was taken back by the chain, or a transaction not accounted for went to one of its sides'
       : (order.dispute_reason ?? '')
-  const head = `${order._id}  ${amountOf(order)} ${order.coin}  since ${formatTime(order.disputed_at ?? 0)}`
-  return `${head}\n${setIn(`${oneLine(order.title)}\n${sides}\n${why}`)}`
+  const head = `${order._id}  ${formatAmountOf(order)} ${order.coin}  since ${formatTime(order.disputed_at ?? 0)}`
+  return `${head}\n${indent(`${toOneLine(order.title)}\n${sides}\n${why}`)}`
 }

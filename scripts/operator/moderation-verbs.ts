@@ -1,6 +1,7 @@
 import os from 'node:os'
 import { usageError } from '../../client/command/command-error.ts'
-import { formatCount, formatTime, oneLine, setIn } from '../../client/command/format.ts'
+import { flagOption, textOption } from '../../client/command/verb.ts'
+import { formatCount, formatTime, toOneLine, indent } from '../../client/command/format.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
@@ -8,15 +9,11 @@ import { unixSeconds } from '../../shared/foundation/time.ts'
 import type { PostRecord } from '../../shared/posts/post.ts'
 import { findHideable, setHidden } from '../../shared/reports/hiding-service.ts'
 import { RULE_IDS, type ReportRecord } from '../../shared/reports/report.ts'
-import { showDone } from './shown.ts'
-import { defineOperatorVerb, limitOf, limitOption, type OperatorVerb, type Shown } from './verb.ts'
+import { showDone } from './output.ts'
+import { defineOperatorVerb, limitOf, limitOption, type OperatorVerb, type VerbOutput } from './verb.ts'
 
 const NOTE = {
-  note: {
-    kind: 'text',
-    value: 'TEXT',
-    help: 'why, for yourselves: `show` tells it, and nobody else sees it',
-  },
+  note: textOption('TEXT', 'why, for yourselves: `show` tells it, and nobody else sees it'),
 } as const
 const LONGEST_NOTE = 1_000
 /** How much of a post's text is shown; `--json` has all of it. */
@@ -35,11 +32,7 @@ export const moderationVerbs: readonly OperatorVerb[] = [
     name: 'hide',
     words: ['ID'],
     options: {
-      rule: {
-        kind: 'text',
-        value: 'RULE',
-        help: `what it breaks: ${RULE_IDS.join(', ')}; as it was last reported if absent`,
-      },
+      rule: textOption('RULE', `what it breaks: ${RULE_IDS.join(', ')}; as it was last reported if absent`),
       ...NOTE,
     },
     help: 'Hide a post, a claim, an offer, or of an agent handle and profile; the ledger shows for which rule',
@@ -60,10 +53,7 @@ export const moderationVerbs: readonly OperatorVerb[] = [
     name: 'ban',
     words: ['AGENT_ID'],
     options: {
-      hide: {
-        kind: 'flag',
-        help: 'hide all that it wrote too, with its handle and profile, until the ban is lifted',
-      },
+      hide: flagOption('hide all that it wrote too, with its handle and profile, until the ban is lifted'),
       ...NOTE,
     },
     help: "Remove an agent's access within a second, and all of it from the lists; its data stays",
@@ -87,55 +77,69 @@ export const moderationVerbs: readonly OperatorVerb[] = [
 ]
 
 /**
- * Runs an act, and then stores the operator's note why. It is stored even if the act changed nothing, since the
- * reason may be another one.
+ * Does an act, and then stores the operator's note why, if there is one. It is stored even if the act changed
+ * nothing, since the reason may be another one. A dry run stores none.
+ *
+ * @param about the id of what is acted on
+ * @throws CommandError, before the act, if the note is empty or too long
  */
 async function withNote(
   ctx: Context,
   { about, act, note, dryRun }: { about: string; act: string; note: string | undefined; dryRun: boolean },
-  run: () => Promise<Shown>,
-): Promise<Shown> {
+  perform: () => Promise<VerbOutput>,
+): Promise<VerbOutput> {
   if (note !== undefined && (note.trim() === '' || note.length > LONGEST_NOTE))
     throw usageError(`"--note" expected 1 to ${LONGEST_NOTE} characters.`)
-  const shown = await run()
+  const shown = await perform()
   if (note !== undefined && !dryRun)
     await ctx.notes.add({ at: unixSeconds(ctx.now()), about, act, note, by: os.userInfo().username })
   return shown
 }
 
-/** Bans an agent or lifts its ban. @param hides whether a ban hides all that the agent wrote */
+/**
+ * Bans an agent or lifts its ban.
+ *
+ * @param hides whether the ban hides all that the agent wrote
+ * @throws Refusal `no_such_agent`
+ */
 async function setBan(
   ctx: Context,
   agentId: string,
   banned: boolean,
   dryRun: boolean,
   hides = false,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const agent = await ctx.agents.find(agentId)
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const isAlready = hides ? agent.ban_hides === true : agent.banned_at !== undefined
   const changed = dryRun ? isAlready !== banned : await setBanned(ctx, agentId, banned, hides)
   const hidden = banned && (hides || agent.ban_hides === true)
+  const entryKind = banned ? 'ban' : 'unban'
   return showDone(
     {
       agent_id: agentId,
       banned,
       ...(hidden ? { hidden } : {}),
       changed,
-      ledger_entry: changed ? (banned ? 'ban' : 'unban') : null,
+      ledger_entry: changed ? entryKind : null,
     },
     dryRun,
   )
 }
 
-/** Hides a record or shows it again. @param named the rule that it breaks, if the operator named one */
+/**
+ * Hides a record, or shows it again.
+ *
+ * @param named the rule that it breaks; if absent, the one that it was last reported for
+ * @throws CommandError if there is no such rule, Refusal if there is no such record
+ */
 async function setHiding(
   ctx: Context,
   id: string,
   hidden: boolean,
   dryRun: boolean,
   named?: string,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   if (named !== undefined && !RULE_IDS.some((known) => known === named))
     throw usageError(`There is no rule "${named}"; the rules are ${RULE_IDS.join(', ')}.`)
   const { idField, agentId, record } = await findHideable(ctx, id)
@@ -143,6 +147,7 @@ async function setHiding(
   const changed = dryRun
     ? (record.hidden_at !== undefined) !== hidden
     : await setHidden(ctx, id, hidden, rule)
+  const entryKind = hidden ? 'hide' : 'unhide'
   return showDone(
     {
       [idField]: id,
@@ -150,18 +155,19 @@ async function setHiding(
       hidden,
       rule: rule ?? null,
       changed,
-      ledger_entry: changed ? (hidden ? 'hide' : 'unhide') : null,
+      ledger_entry: changed ? entryKind : null,
     },
     dryRun,
   )
 }
 
-async function listReports(ctx: Context, limit: number): Promise<Shown> {
+/** The newest reports, each with its post. */
+async function listReports(ctx: Context, limit: number): Promise<VerbOutput> {
   const reports = await ctx.reports.listNewest(limit)
-  const found = await ctx.posts.findAll([...new Set(reports.map(({ post_id }) => post_id))])
-  const posts = new Map(found.map((post) => [post._id, post]))
-  const views = reports.map((report) => viewReport(report, posts.get(report.post_id)))
-  const lines = reports.map((report) => formatReport(report, posts.get(report.post_id)))
+  const posts = await ctx.posts.findAll([...new Set(reports.map(({ post_id }) => post_id))])
+  const postById = new Map(posts.map((post) => [post._id, post]))
+  const views = reports.map((report) => viewReport(report, postById.get(report.post_id)))
+  const lines = reports.map((report) => formatReport(report, postById.get(report.post_id)))
   return {
     answer: { ok: true, reports: views, count: reports.length },
     text: reports.length === 0 ? 'No reports.' : lines.join('\n'),
@@ -184,11 +190,11 @@ function formatReport(report: ReportRecord, post: PostRecord | undefined): strin
   const head = `${report.post_id}  ${report.rule}  reported ${formatTime(report.at)} by ${report.agent_id}`
   if (post === undefined) return `${head}\n  (there is no such post)`
   const hidden = post.hidden_at === undefined ? '' : ', hidden'
-  const topic = post.topic === undefined ? '' : `, topic ${oneLine(post.topic)}`
+  const topic = post.topic === undefined ? '' : `, topic ${toOneLine(post.topic)}`
   const characters = [...post.body]
   const shown =
     characters.length <= SHOWN_CHARACTERS
       ? post.body
       : `${characters.slice(0, SHOWN_CHARACTERS).join('')}… (${formatCount(characters.length, 'character')})`
-  return `${head}\n${setIn(`by ${post.agent_id}, ${formatTime(post.at)}${hidden}${topic}\n${shown}`)}`
+  return `${head}\n${indent(`by ${post.agent_id}, ${formatTime(post.at)}${hidden}${topic}\n${shown}`)}`
 }

@@ -4,11 +4,12 @@ import { acceptProposal } from '../../shared/claims/claim-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { orIfLate, waitFor } from '../embedded/wait.ts'
 import { usageError } from '../../client/command/command-error.ts'
+import { textOption } from '../../client/command/verb.ts'
 import { MAX_PASS_DAYS, MIN_PASS_DAYS } from '../../shared/foundation/limits.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
-import { rehearse } from './rehearse.ts'
-import { showDone } from './shown.ts'
-import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+import { rehearseIf } from './rehearse.ts'
+import { showDone } from './output.ts'
+import { defineOperatorVerb, type OperatorVerb, type VerbOutput } from './verb.ts'
 
 /** A worker signs within a second; if none has the key, the operator should not wait for long. */
 const SIGNATURE_WAIT_MS = 10 * SECOND_MS
@@ -27,7 +28,7 @@ export const networkVerbs: readonly OperatorVerb[] = [
         throw usageError(
           `DAYS expected a whole number from ${MIN_PASS_DAYS} to ${MAX_PASS_DAYS}, got ${JSON.stringify(days)}.`,
         )
-      const claim = await acceptProposal(dryRun ? rehearse(ctx) : ctx, claimId, Number(days))
+      const claim = await acceptProposal(rehearseIf(dryRun, ctx), claimId, Number(days))
       return showDone(
         {
           claim_id: claim._id,
@@ -43,7 +44,7 @@ export const networkVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'announce',
     words: ['TEXT'],
-    options: { kind: { kind: 'text', value: 'KIND', help: 'a-z, 0-9, - and _; "protocol" if absent' } },
+    options: { kind: textOption('KIND', 'a-z, 0-9, - and _; "protocol" if absent') },
     help: 'Announce a change; the worker with the seal key signs it, and GET /verify lists it from then on',
     changes: true,
     warning: WARNING,
@@ -61,11 +62,16 @@ export const networkVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
+/**
+ * Stores an announcement and waits up to 10 s for its signature.
+ *
+ * @throws Refusal if a field is not valid
+ */
 async function makeAnnouncement(
   ctx: Context,
   input: { kind: string; text: string },
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const fields = checkAnnouncement(input)
   if (dryRun) return showDone({ ...fields, ledger_entry: 'announcement' }, true)
   const { _id: id, at } = await announce(ctx, fields)

@@ -1,4 +1,5 @@
 import { usageError } from '../../client/command/command-error.ts'
+import { flagOption, textOption } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import {
@@ -19,28 +20,25 @@ import {
 import { requiredConfirmations } from '../../shared/payments/invoice-service.ts'
 import { noteShown, recordPayment, undoPayment } from '../../shared/payments/settlement.ts'
 import { isoTime } from '../../shared/foundation/time.ts'
-import { lookUp, paidTo, requireTx } from './look-up.ts'
-import { rehearse } from './rehearse.ts'
-import { showDone } from './shown.ts'
-import { defineOperatorVerb, wrongState, type OperatorVerb, type Shown } from './verb.ts'
+import { filterPaysTo, lookUpTransaction, requireTxHash } from './look-up.ts'
+import { rehearseIf } from './rehearse.ts'
+import { formatAmountOf, showDone } from './output.ts'
+import { defineOperatorVerb, wrongState, type OperatorVerb, type VerbOutput } from './verb.ts'
 
 export const paymentVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'settle-invoice',
     words: ['[INVOICE_ID]', '[AMOUNT]', '[TX]'],
     options: {
-      over: { kind: 'flag', help: 'count more than is still to be paid' },
-      unseen: { kind: 'flag', help: 'count it although the node does not have the transaction' },
-      undo: {
-        kind: 'text',
-        value: 'PAYMENT_ID',
-        help: 'take back what was counted so, while what it bought can be taken back',
-      },
+      over: flagOption('count more than is still to be paid'),
+      unseen: flagOption('count it although the node does not have the transaction'),
+      undo: textOption('PAYMENT_ID', 'take back what was counted so, while what it bought can be taken back'),
     },
     help: 'Count a payment of AMOUNT coins by the transaction or block TX for an invoice, by hand; AMOUNT may be left out if the node can say it',
     changes: true,
     async run({ ctx, words: [invoiceId, amount, tx], options: { undo, ...options }, dryRun }) {
-      if (undo !== undefined) return undoSettled(dryRun ? rehearse(ctx) : ctx, undo, dryRun)
+      if (undo !== undefined) return undoSettled(rehearseIf(dryRun, ctx), undo, dryRun)
+      // Of two words the second is TX.
       const hash = (tx ?? amount)?.toLowerCase()
       if (invoiceId === undefined || hash === undefined)
         throw usageError('"settle-invoice" takes INVOICE_ID [AMOUNT] TX, or --undo PAYMENT_ID.')
@@ -55,38 +53,44 @@ export const paymentVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
-interface Settling {
+interface SettleRequest {
   invoiceId: string
   /** In coins, as the operator typed it. */
   amount: string | undefined
   tx: string
+  /** Whether it may be more than is still to be paid. */
   over: boolean
+  /** Whether it counts although the node doesn't have the transaction. */
   unseen: boolean
   dryRun: boolean
 }
 
 /**
- * Counts a payment as a worker that found it would. It counts once, because of TX: when a worker finds the same
- * transaction in the chain, it is counted already. Until the chain has shown it, no payout is made of it.
+ * Counts a payment for an invoice, as a worker that found it would. If it was counted already, nothing
+ * changes; so a worker that finds the transaction later doesn't count it again. Until the chain has shown it,
+ * no payout is made of it.
+ *
+ * @throws Refusal if there is no such invoice, or the amount disagrees with what is on record, what the chain
+ *   says or what is still to be paid
  */
 async function settleInvoice(
   ctx: Context,
-  { invoiceId, amount, tx, over, unseen, dryRun }: Settling,
-): Promise<Shown> {
-  requireTx(tx)
+  { invoiceId, amount, tx, over, unseen, dryRun }: SettleRequest,
+): Promise<VerbOutput> {
+  requireTxHash(tx)
   const invoice = await ctx.invoices.find(invoiceId)
   if (invoice === undefined) throw new Refusal('no_such_invoice', 'There is no invoice with this id.')
   const { coin, address_index: addressIndex } = invoice
-  const named = amount === undefined ? undefined : readAmount(amount, coin)
+  const namedRaw = amount === undefined ? undefined : parseAmountWord(amount, coin)
   const known = await findRecorded(ctx, invoice, tx)
   const isSettled = known?.state === 'settled'
-  const seen = isSettled ? undefined : await lookAt(ctx, invoice, tx, unseen)
-  const amountRaw = named ?? seen?.amountRaw ?? (known && BigInt(known.amount_raw))
+  const seen = isSettled ? undefined : await findInChain(ctx, invoice, tx, unseen)
+  const amountRaw = namedRaw ?? seen?.amountRaw ?? (known && BigInt(known.amount_raw))
   if (amountRaw === undefined)
     throw usageError('The node cannot be asked for the amount now; name AMOUNT before TX.')
   if (known !== undefined && BigInt(known.amount_raw) !== amountRaw)
     throw wrongState(
-      `The payment ${known._id} by this transaction is on record with ${formatAmount(BigInt(known.amount_raw), coin)}; the amount of a transaction does not change.`,
+      `The payment ${known._id} by this transaction is on record with ${formatAmountOf(known)}; the amount of a transaction does not change.`,
     )
   if (seen !== undefined && seen.amountRaw !== amountRaw)
     throw wrongState(
@@ -113,41 +117,47 @@ async function settleInvoice(
 }
 
 /**
- * What the transaction pays to the invoice's address; undefined if the node could not be asked.
+ * Asks the chain what a transaction pays to the invoice's address, in one sum.
  *
- * @param isUnseenTaken whether the operator's word is enough if the node doesn't have the transaction
- * @throws Refusal `wrong_state` if it pays somebody else, or the node doesn't have it
+ * @param mayBeUnseen whether the operator's word is enough if the node doesn't have the transaction
+ * @returns undefined if the node could not be asked, or doesn't have it and need not
+ * @throws Refusal `wrong_state` if it pays somebody else, or the node doesn't have it but must
  */
-async function lookAt(
+async function findInChain(
   ctx: Context,
   { coin, address }: InvoiceRecord,
   tx: string,
-  isUnseenTaken: boolean,
+  mayBeUnseen: boolean,
 ): Promise<FoundPay | undefined> {
-  const looked = await lookUp(ctx, coin, tx)
-  if (looked === 'unasked') return undefined
-  if (!looked.isKnown) {
-    if (isUnseenTaken) return undefined
+  const lookUp = await lookUpTransaction(ctx, coin, tx)
+  if (lookUp === 'unasked') return undefined
+  if (!lookUp.isKnown) {
+    if (mayBeUnseen) return undefined
     throw wrongState('The node does not have this transaction; --unseen counts it on your word.')
   }
-  const own = paidTo(coin, looked.pays, address)
-  if (own.length === 0) {
-    const others = looked.pays.map(({ to }) => to).join(', ') || 'nobody'
+  const { pays, sumRaw } = filterPaysTo(coin, lookUp.pays, address)
+  if (pays.length === 0) {
+    const others = lookUp.pays.map(({ to }) => to).join(', ') || 'nobody'
     throw wrongState(`This transaction pays ${others}, and not the invoice's address ${address}.`)
   }
-  const amountRaw = own.reduce((sum, { amountRaw: raw }) => sum + raw, 0n)
-  return { to: address, amountRaw, isConfirmed: own.every(({ isConfirmed }) => isConfirmed) }
+  return { to: address, amountRaw: sumRaw, isConfirmed: pays.every(({ isConfirmed }) => isConfirmed) }
 }
 
-async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Promise<Shown> {
+/** Takes a payment back that was counted by hand. @param ctx of a rehearsal if `dryRun` */
+async function undoSettled(ctx: Context, paymentId: string, dryRun: boolean): Promise<VerbOutput> {
   const { invoice_id, agent_id, coin, amount_raw: raw, tx } = await undoPayment(ctx, paymentId)
   const fields = { payment_id: paymentId, invoice_id, agent_id, currency: coin }
   const amount = formatAmount(BigInt(raw), coin)
   return showDone({ ...fields, amount, tx_hash: tx, state: 'gone', ledger_entry: 'payment' }, dryRun)
 }
 
-/** Parses AMOUNT. @returns the amount in the coin's smallest unit */
-function readAmount(text: string, coin: Coin): bigint {
+/**
+ * Parses the word AMOUNT.
+ *
+ * @returns the amount in the coin's smallest unit
+ * @throws CommandError if it isn't a number of coins, or is below what counts as money
+ */
+function parseAmountWord(text: string, coin: Coin): bigint {
   const { name, decimals } = COIN_UNITS[coin]
   let amountRaw: bigint
   try {
@@ -164,7 +174,7 @@ function readAmount(text: string, coin: Coin): bigint {
 }
 
 /**
- * The payment of this invoice by this transaction that is on record already.
+ * Finds the payment of this invoice by this transaction that is on record; undefined if there is none.
  *
  * @throws Refusal `wrong_state` if a Nano block, which has one recipient, is on record for another invoice
  */
@@ -182,6 +192,7 @@ async function findRecorded(
   return recorded.find(({ invoice_id }) => invoice_id === invoice._id)
 }
 
+/** What was counted, or would be. @param outcome.payment undefined if none is on record yet */
 function showSettled(outcome: {
   invoice: InvoiceRecord
   payment: PaymentRecord | undefined
@@ -190,7 +201,7 @@ function showSettled(outcome: {
   changed: boolean
   passUntilMs?: number | undefined
   dryRun: boolean
-}): Shown {
+}): VerbOutput {
   const { invoice, payment, amountRaw, tx, changed, passUntilMs, dryRun } = outcome
   const isWaiting = payment?.waits_for_rate === true
   return showDone(

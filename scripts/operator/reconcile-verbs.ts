@@ -1,18 +1,19 @@
 import { formatTime } from '../../client/command/format.ts'
+import { textOption } from '../../client/command/verb.ts'
 import { usageError } from '../../client/command/command-error.ts'
 import { orIfLate, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
-import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
+import type { Coin } from '../../shared/payments/coin.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import type { ReconciliationRecord } from '../../shared/payments/reconciliation-store.ts'
 import { explainTransfer, oweAgain } from '../../shared/payments/payout-service.ts'
 import { nowSeconds, SECOND_MS } from '../../shared/foundation/time.ts'
 import { KEY_LEASES } from '../../shared/servers/lease-store.ts'
 import { enqueueJob } from './job.ts'
-import { rehearse } from './rehearse.ts'
-import { showDone } from './shown.ts'
-import { defineOperatorVerb, wrongState, type OperatorVerb, type Shown } from './verb.ts'
+import { rehearseIf } from './rehearse.ts'
+import { formatAmountOf, showDone } from './output.ts'
+import { defineOperatorVerb, parseCoin, wrongState, type OperatorVerb, type VerbOutput } from './verb.ts'
 
 /** Long chains take longer; the operator then looks again. */
 const RESULT_WAIT_MS = 45 * SECOND_MS
@@ -22,29 +23,24 @@ export const reconcileVerbs: readonly OperatorVerb[] = [
     name: 'reconcile',
     words: ['COIN'],
     options: {
-      explained: {
-        kind: 'text',
-        value: 'TX',
-        help: 'a transaction that was found is accounted for: payouts to its payee go out again',
-      },
-      owed: {
-        kind: 'text',
-        value: 'PAYOUT_ID',
-        help: 'a payout that was held because of one was not paid by it: it is owed again',
-      },
-      'take-over': {
-        kind: 'text',
-        value: 'ADDRESS',
-        help: 'go on with the seed or wallet that has this treasury, in the place of the one in use',
-      },
+      explained: textOption(
+        'TX',
+        'a transaction that was found is accounted for: payouts to its payee go out again',
+      ),
+      owed: textOption(
+        'PAYOUT_ID',
+        'a payout that was held because of one was not paid by it: it is owed again',
+      ),
+      'take-over': textOption(
+        'ADDRESS',
+        'go on with the seed or wallet that has this treasury, in the place of the one in use',
+      ),
     },
     help: "Accept a wallet's chain that the database does not know, after a restore or a send by hand, and go on",
     changes: true,
     async run({ ctx, words: [name], options: { explained, owed, 'take-over': takeOver }, dryRun }) {
-      const coin = COINS.find((known) => known === name)
-      if (coin === undefined)
-        throw usageError(`COIN expected ${COINS.join(' or ')}, got ${JSON.stringify(name)}.`)
-      if ([explained, owed, takeOver].filter((one) => one !== undefined).length > 1)
+      const coin = parseCoin('COIN', name)
+      if ([explained, owed, takeOver].filter((option) => option !== undefined).length > 1)
         throw usageError('"reconcile" takes one of --explained, --owed and --take-over.')
       if (explained !== undefined) return explain(ctx, coin, explained, dryRun)
       if (owed !== undefined) return oweHeld(ctx, owed, dryRun)
@@ -53,12 +49,19 @@ export const reconcileVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
+/**
+ * Asks the worker with the coin's wallet to reconcile, and waits up to 45 s for the result. A dry run shows
+ * what is open.
+ *
+ * @param takeOver the treasury of another seed or wallet, to go on with that
+ * @throws Refusal `wrong_state` if no worker can do it, `unavailable` if none has finished in time
+ */
 async function reconcile(
   ctx: Context,
   coin: Coin,
   takeOver: string | undefined,
   dryRun: boolean,
-): Promise<Shown> {
+): Promise<VerbOutput> {
   const record = await ctx.coins.findCoin(coin)
   if (record?.configured !== true) throw wrongState(`No worker has set ${coin} up.`)
   const halted =
@@ -84,22 +87,23 @@ async function reconcile(
     const still = (await ctx.coins.findCoin(coin))?.halted
     return still === undefined || still.at > last.at ? last : undefined
   }
-  const done = await waitFor('the reconciliation', findResult, {
+  const result = await waitFor('the reconciliation', findResult, {
     limitMs: RESULT_WAIT_MS,
     everyMs: 250,
   }).catch(orIfLate(undefined))
-  if (done === undefined)
+  if (result === undefined)
     throw new Refusal(
       'unavailable',
       `No worker has finished it yet, and ${coin} stays halted until one has. Either none with the wallet runs, or its node gives no news (see the workers' log), or it needs longer: "reconcile ${coin} --dry-run" shows where it stands.`,
     )
-  return showReconciliation(ctx, done)
+  return showReconciliation(ctx, result)
 }
 
 /**
- * Checks that a worker runs whose wallet has the treasury that is in use, or the one to be taken over: nothing
- * can be reconciled without, and a treasury that no worker has may be mistyped.
+ * Checks that a worker runs whose wallet has the treasury to be taken over, or else that no worker runs with
+ * another wallet in the place of the one in use. A treasury that no worker has may be mistyped.
  *
+ * @param known the treasury in use
  * @throws Refusal `wrong_state`
  */
 async function requireWallet(
@@ -124,7 +128,9 @@ async function requireWallet(
   )
 }
 
-/** Halts the coin until the new wallet is reconciled, and gives that wallet the key lease of the one in use. */
+/**
+ * Halts the coin until the new wallet is reconciled, and gives that wallet the key lease of the one in use.
+ */
 async function handOver(ctx: Context, coin: Coin, treasury: string): Promise<void> {
   const at = nowSeconds(ctx)
   await ctx.database.transaction(async (session) => {
@@ -133,13 +139,14 @@ async function handOver(ctx: Context, coin: Coin, treasury: string): Promise<voi
   })
 }
 
-async function showReconciliation(ctx: Context, done: ReconciliationRecord): Promise<Shown> {
-  const { _id, coin, reason, transactions, payments, sends, stray, held_payout_ids: held } = done
+/** What a reconciliation found, and what waits for the operator now. */
+async function showReconciliation(ctx: Context, record: ReconciliationRecord): Promise<VerbOutput> {
+  const { _id, coin, reason, transactions, payments, sends, stray, held_payout_ids: held } = record
   const fields = {
     reconciliation_id: _id,
     coin,
-    treasury_before: done.treasury_before ?? null,
-    treasury: done.treasury ?? null,
+    treasury_before: record.treasury_before ?? null,
+    treasury: record.treasury ?? null,
     halted_because: reason,
     transactions_found: transactions,
     payments_counted: payments,
@@ -150,8 +157,8 @@ async function showReconciliation(ctx: Context, done: ReconciliationRecord): Pro
     false,
     [
       ...stray.map(
-        ({ address, amount_raw: raw, gone, senders = [] }) =>
-          `money of an invoice that is forgotten: ${formatAmount(BigInt(raw), coin)} ${coin} ${gone === true ? 'that came to' : 'at'} ${address}${senders.length === 0 ? '' : `, from ${senders.join(', ')}`}`,
+        ({ address, amount_raw, gone, senders = [] }) =>
+          `money of an invoice that is forgotten: ${formatAmountOf({ amount_raw, coin })} ${coin} ${gone === true ? 'that came to' : 'at'} ${address}${senders.length === 0 ? '' : `, from ${senders.join(', ')}`}`,
       ),
       await listOpen(ctx, coin),
     ].join('\n'),
@@ -159,32 +166,33 @@ async function showReconciliation(ctx: Context, done: ReconciliationRecord): Pro
   return { ...shown, answer: { ...shown.answer, sends, stray, held_payout_ids: held } }
 }
 
-/** Says what waits for the operator: transactions that are not accounted for, and held payouts. */
+/**
+ * Lists what waits for the operator, a line each: transactions that are not accounted for, and held payouts.
+ */
 async function listOpen(ctx: Context, coin: Coin): Promise<string> {
   const [sends, held] = await Promise.all([
     ctx.payouts.listUnexplained(coin),
     ctx.payouts.listUnsendable(coin, 'held', 200),
   ])
-  const amount = (raw: string): string => `${formatAmount(BigInt(raw), coin)} ${coin}`
-  return [
-    ...sends.map(
-      ({ tx, amount_raw: raw, unexplained_to: to }) =>
-        `not accounted for: ${tx} sent ${amount(raw)} to ${to.join(', ')}`,
-    ),
-    ...held.map(
-      ({ _id, amount_raw: raw, address = 'no address', transfer_id: own }) =>
-        `held: ${_id}, ${amount(raw)} to ${address}${own === undefined ? '' : ', with a transaction of its own'}`,
-    ),
-    ...(sends.length === 0 && held.length === 0
-      ? ['nothing waits for you']
-      : [
-          'First payout-paid for each held payout that one of these transactions paid; then reconcile --explained for each transaction; then reconcile --owed for the other held payouts.',
-        ]),
-  ].join('\n')
+  if (sends.length === 0 && held.length === 0) return 'nothing waits for you'
+  const lines: string[] = []
+  for (const { tx, amount_raw, unexplained_to: to } of sends)
+    lines.push(
+      `not accounted for: ${tx} sent ${formatAmountOf({ amount_raw, coin })} ${coin} to ${to.join(', ')}`,
+    )
+  for (const { _id, amount_raw, address = 'no address', transfer_id: transferId } of held)
+    lines.push(
+      `held: ${_id}, ${formatAmountOf({ amount_raw, coin })} ${coin} to ${address}${transferId === undefined ? '' : ', with a transaction of its own'}`,
+    )
+  lines.push(
+    'First payout-paid for each held payout that one of these transactions paid; then reconcile --explained for each transaction; then reconcile --owed for the other held payouts.',
+  )
+  return lines.join('\n')
 }
 
-async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): Promise<Shown> {
-  if (!(await explainTransfer(dryRun ? rehearse(ctx) : ctx, coin, tx.toLowerCase())))
+/** Records that a transaction that a reconciliation found is accounted for. */
+async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): Promise<VerbOutput> {
+  if (!(await explainTransfer(rehearseIf(dryRun, ctx), coin, tx.toLowerCase())))
     throw wrongState(
       `${tx} is no transaction in ${coin} that waits to be accounted for (reconcile ${coin} --dry-run lists them), or ${coin} was never reconciled to the end.`,
     )
@@ -192,8 +200,9 @@ async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): P
   return showDone(fields, dryRun, await listOpen(ctx, coin))
 }
 
-async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<Shown> {
-  if (!(await oweAgain(dryRun ? rehearse(ctx) : ctx, payoutId)))
+/** Records that a held payout was not paid by an unexplained transaction, so that it is owed again. */
+async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<VerbOutput> {
+  if (!(await oweAgain(rehearseIf(dryRun, ctx), payoutId)))
     throw wrongState(`${payoutId} is no payout that is held without a transaction of its own.`)
   return showDone({ payout_id: payoutId, state: 'owed', ledger_entry: 'payout' }, dryRun)
 }

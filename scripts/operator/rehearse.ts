@@ -1,8 +1,8 @@
 import type { Context } from '../../shared/context.ts'
 import type { Session } from '../../shared/servers/database.ts'
 
-/** Carries what a rehearsed transaction came to out of the transaction, which it ends. */
-class Rehearsed extends Error {
+/** Aborts a rehearsed transaction, and carries its result out of it. */
+class RehearsalEnd extends Error {
   readonly result: unknown
 
   constructor(result: unknown) {
@@ -12,11 +12,13 @@ class Rehearsed extends Error {
 }
 
 /**
- * A context for a dry run of a use case that makes its changes in transactions: each runs as it would, with
- * every check of its own and of the database, and is aborted at its end. No job is enqueued. A use case that
- * writes outside of a transaction must not be rehearsed: that write would stay.
+ * The context to run a use case in: `ctx` itself, or for a dry run one in which nothing is changed. There
+ * each transaction runs as it would, with every check of its own and of the database, and is aborted at its
+ * end; no job is enqueued. A use case that writes outside of a transaction must not be given it: that write
+ * would stay.
  */
-export function rehearse(ctx: Context): Context {
+export function rehearseIf(dryRun: boolean, ctx: Context): Context {
+  if (!dryRun) return ctx
   return {
     ...ctx,
     database: {
@@ -24,10 +26,10 @@ export function rehearse(ctx: Context): Context {
       async transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
         try {
           await ctx.database.transaction(async (session) => {
-            throw new Rehearsed(await work(session))
+            throw new RehearsalEnd(await work(session))
           })
         } catch (error) {
-          if (error instanceof Rehearsed) return error.result as T
+          if (error instanceof RehearsalEnd) return error.result as T
           throw error
         }
         throw new Error('a rehearsed transaction was not ended')

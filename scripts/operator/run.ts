@@ -17,7 +17,7 @@ import { createLog } from '../../shared/foundation/log.ts'
 import { StartError } from '../../shared/foundation/process.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { completeEnvironment, readRunning } from '../embedded/running.ts'
-import { defineLocalVerb, type OperatorVerbGroup, type Shown } from './verb.ts'
+import { defineLocalVerb, type OperatorVerbGroup, type VerbOutput } from './verb.ts'
 import { OPERATOR_VERB_GROUPS } from './verbs.ts'
 
 export interface OperatorWorld {
@@ -72,7 +72,12 @@ export async function runOperator(world: OperatorWorld): Promise<number> {
   }
 }
 
-async function runVerb(world: OperatorWorld): Promise<Shown> {
+/**
+ * Parses the command line and runs its verb; shows the help if there is no verb, or --help.
+ *
+ * @throws what the verb throws, and CommandError for a line that is not understood
+ */
+async function runVerb(world: OperatorWorld): Promise<VerbOutput> {
   const { argv, env } = world
   const groups = withHelp(OPERATOR_VERB_GROUPS)
   const verbs = groups.flatMap((group) => group.verbs)
@@ -95,8 +100,15 @@ async function runVerb(world: OperatorWorld): Promise<Shown> {
   }
 }
 
-/** Runs a verb and shows its result again and again, until `signal` is aborted. */
-async function redraw(run: () => Promise<Shown>, { stdout, signal }: OperatorWorld): Promise<Shown> {
+/**
+ * Runs a verb and draws its result on a cleared screen every 5 s.
+ *
+ * @returns the result after `signal` is aborted
+ */
+async function redraw(
+  run: () => Promise<VerbOutput>,
+  { stdout, signal }: OperatorWorld,
+): Promise<VerbOutput> {
   for (;;) {
     const shown = await run()
     if (signal?.aborted === true) return shown
@@ -105,7 +117,7 @@ async function redraw(run: () => Promise<Shown>, { stdout, signal }: OperatorWor
   }
 }
 
-/** The groups of verbs, and `help`, which lists them all. */
+/** The groups of verbs, and one more with the verb `help`, which lists all of them. */
 function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
   const all = [...groups]
   const helpVerb = defineLocalVerb({
@@ -121,8 +133,10 @@ function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
 }
 
 /**
- * A context on the servers and settings of the environment, completed by those of the network that runs from
- * DATA_DIR.
+ * Opens a context on the servers and settings of the environment, completed by those of the network that runs
+ * from DATA_DIR.
+ *
+ * @throws StartError if there are no servers in either, ConfigError
  */
 function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWorld): Context {
   const { dataDir } = readConfig(given, 'start')
@@ -138,7 +152,7 @@ function openOperatorContext({ env: given, stderr, now = Date.now }: OperatorWor
   return openContext(config, log, { now, databaseTimeoutMs: PATIENCE_MS, changesNothing: true })
 }
 
-/** Ends the wait for a server that is away. @throws Refusal `unavailable` after `limitMs` */
+/** Waits for `work`. @throws Refusal `unavailable` after `limitMs` */
 const withinLimit = <T>(work: Promise<T>, limitMs: number): Promise<T> =>
   withDeadline(
     work,

@@ -1,4 +1,4 @@
-import { formatTime, oneLine } from '../../client/command/format.ts'
+import { formatTime, toOneLine } from '../../client/command/format.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { readStory, type Story, type StoryRecord } from '../../shared/operation/story.ts'
 import { defineOperatorVerb, type OperatorVerb } from './verb.ts'
@@ -28,6 +28,7 @@ export const showVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
+/** The records of a story, and then its events, a line each. */
 function formatStory({ records, events, isCut }: Story): string {
   return [
     ...records.flatMap(formatRecord),
@@ -54,6 +55,6 @@ function formatValue(name: string, value: unknown): string {
 }
 
 const shorten = (text: string): string => {
-  const line = oneLine(text)
+  const line = toOneLine(text)
   return line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line
 }

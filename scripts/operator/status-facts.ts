@@ -1,8 +1,9 @@
-import { formatDuration, formatTime } from '../../client/command/format.ts'
+import { formatTime } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
 import { COINS, formatAmount } from '../../shared/payments/coin.ts'
 import { readDisk } from '../../shared/operation/service-findings.ts'
 import { readSchema } from '../../shared/servers/migrations.ts'
+import { formatAge } from './status-section.ts'
 
 /**
  * What `operator status` shows even if nothing is wrong. Amounts in the coin's smallest unit, times in Unix
@@ -16,6 +17,7 @@ export interface Facts {
   rates: { currency: string; usd: string; at: number }[]
 }
 
+/** Reads the facts, once MongoDB answers. */
 export async function readFacts(ctx: Context): Promise<Facts> {
   await ctx.database.whenReady()
   const [schema, disk, backup, coins, owed, rates] = await Promise.all([
@@ -52,17 +54,16 @@ export async function readFacts(ctx: Context): Promise<Facts> {
  * @param now Unix seconds
  */
 export function formatFacts({ schema, disk, backup, treasuries, rates }: Facts, now: number): string[] {
-  const ago = (at: number): string => `${formatDuration(Math.max(0, now - at))} ago`
   const free = disk.free_bytes === null ? 'unknown' : `${(disk.free_bytes / 1e9).toFixed(1)} GB free`
   const days = Math.max(0, ((disk.full_at ?? 0) - now) / 86_400).toFixed(0)
   return [
     `disk      ${free}${disk.full_at === null ? '' : `, full in ${days} days at the pace of the last day`}`,
-    `backup    ${backup === null ? 'none' : `${formatTime(backup.at)}, ${ago(backup.at)} (${backup.by})`}`,
+    `backup    ${backup === null ? 'none' : `${formatTime(backup.at)}, ${formatAge(backup.at, now)} (${backup.by})`}`,
     ...treasuries.map(({ currency, address, held_raw: held, owed_raw: owed }) => {
-      const coin = COINS.find((one) => one === currency) ?? 'xno'
+      const coin = COINS.find((known) => known === currency) ?? 'xno'
       return `treasury  ${currency}: ${held === null ? 'unknown' : formatAmount(BigInt(held), coin)} held, ${formatAmount(BigInt(owed), coin)} owed${address === null ? '' : `, at ${address}`}`
     }),
-    ...rates.map(({ currency, usd, at }) => `rate      ${currency}: ${usd} USD, ${ago(at)}`),
+    ...rates.map(({ currency, usd, at }) => `rate      ${currency}: ${usd} USD, ${formatAge(at, now)}`),
     ...(schema === null
       ? []
       : [`schema    ${schema.version}, since ${formatTime(schema.since)}, by ${schema.by}`]),

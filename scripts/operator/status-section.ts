@@ -1,3 +1,4 @@
+import { formatDuration } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
 
 /** A part of what `status` shows. */
@@ -12,7 +13,10 @@ export interface StatusSection {
   read(ctx: Context): Promise<{ answer: unknown; lines: readonly string[] }>
 }
 
-/** Columns of text, the first to the left and the others to the right. */
+/** How long ago something was. @param at Unix seconds, as is `now` */
+export const formatAge = (at: number, now: number): string => `${formatDuration(Math.max(0, now - at))} ago`
+
+/** Rows as lines of aligned columns: the first column to the left, the others to the right. */
 export function formatTable(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   return rows.map((row) =>

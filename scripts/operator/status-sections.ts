@@ -8,7 +8,7 @@ import type { CoinRecord } from '../../shared/payments/coin-store.ts'
 import { hasNoWorker, readQueueStates } from '../../shared/servers/queue-state.ts'
 import { nowSeconds, SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 import { describeGap } from './books-verbs.ts'
-import { formatTable, type StatusSection } from './status-section.ts'
+import { formatAge, formatTable, type StatusSection } from './status-section.ts'
 
 const queues: StatusSection = {
   name: 'queues',
@@ -63,9 +63,9 @@ const ledger: StatusSection = {
     const [waiting] = await ctx.entries.list((last?.to_id ?? 0) + 1, 1)
     const waitingSeconds = waiting === undefined ? 0 : now - waiting.at
     const overdueSeconds = ctx.config.sealIntervalMs / SECOND_MS + SEAL_SLACK_SECONDS
-    const timeAndAge = (at: number): string => `${formatTime(at)} (${formatAge(at, now)})`
+    const formatTimeAndAge = (at: number): string => `${formatTime(at)} (${formatAge(at, now)})`
     const lines = [
-      `entries ${highest}; last seal ${last === undefined ? 'none yet' : `${last._id}, ${timeAndAge(last.at)}${last.signed ? '' : ', unsigned'}`}`,
+      `entries ${highest}; last seal ${last === undefined ? 'none yet' : `${last._id}, ${formatTimeAndAge(last.at)}${last.signed ? '' : ', unsigned'}`}`,
     ]
     if (unsigned.length > 0)
       lines.push(
@@ -77,7 +77,7 @@ const ledger: StatusSection = {
       chain.intact
         ? 'the chain of seals holds'
         : `THE CHAIN OF SEALS DOES NOT HOLD: ${chain.fault ?? 'no reason is stored'}`,
-      `last settlement ${settlement === null ? 'none' : `${timeAndAge(settlement.at)}, entry ${settlement._id}`}`,
+      `last settlement ${settlement === null ? 'none' : `${formatTimeAndAge(settlement.at)}, entry ${settlement._id}`}`,
       owed === undefined
         ? `THE LAST SEAL DOES NOT SAY WHAT IS OWED: entry ${last?.to_id ?? 0} does not close it`
         : `owed at the last seal: ${formatSums(owed)}`,
@@ -269,6 +269,3 @@ const formatSum = (amountRaw: bigint, coin: Coin): string =>
 
 const formatSums = (sums: Readonly<Record<Coin, bigint>>): string =>
   COINS.map((coin) => formatSum(sums[coin], coin)).join(', ')
-
-/** How long ago something was. @param at Unix seconds, as is `now` */
-const formatAge = (at: number, now: number): string => `${formatDuration(Math.max(0, now - at))} ago`

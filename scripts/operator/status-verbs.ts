@@ -1,11 +1,12 @@
-import { formatCount, formatDuration, formatTime } from '../../client/command/format.ts'
+import { formatCount, formatTime } from '../../client/command/format.ts'
+import { flagOption, numberOption } from '../../client/command/verb.ts'
 import { usageError } from '../../client/command/command-error.ts'
 import { enqueueJob, whenRedisAnswers } from './job.ts'
 import { formatFacts, readFacts } from './status-facts.ts'
 import { STATUS_SECTIONS } from './status-sections.ts'
-import type { StatusSection } from './status-section.ts'
-import { showDone } from './shown.ts'
-import { defineOperatorVerb, type OperatorVerb, type Shown } from './verb.ts'
+import { formatAge, type StatusSection } from './status-section.ts'
+import { showDone } from './output.ts'
+import { defineOperatorVerb, type OperatorVerb, type VerbOutput } from './verb.ts'
 import type { Context } from '../../shared/context.ts'
 import { describeBuild, readBuild } from '../../shared/foundation/build.ts'
 import { withDeadline } from '../../shared/foundation/deadline.ts'
@@ -26,14 +27,9 @@ export const statusVerbs: readonly OperatorVerb[] = [
     name: 'status',
     words: [],
     options: {
-      all: { kind: 'flag', help: 'show everything, not what needs you alone' },
-      watch: { kind: 'flag', help: 'draw it anew every 5 s until Ctrl-C' },
-      wait: {
-        kind: 'whole',
-        value: 'SECONDS',
-        help: 'how long to wait for MongoDB and Redis, 1 if absent',
-        min: 1,
-      },
+      all: flagOption('show everything, not what needs you alone'),
+      watch: flagOption('draw it anew every 5 s until Ctrl-C'),
+      wait: numberOption('SECONDS', 'how long to wait for MongoDB and Redis, 1 if absent', 1),
     },
     help: 'What needs you, with since when, why and the command; exit code 0 fine, 1 look, 2 act',
     changes: false,
@@ -44,7 +40,7 @@ export const statusVerbs: readonly OperatorVerb[] = [
   defineOperatorVerb({
     name: 'resume',
     words: ['[QUEUE]'],
-    options: { all: { kind: 'flag', help: 'every queue' } },
+    options: { all: flagOption('every queue') },
     help: 'Let a queue go on that was paused or limited on the board',
     changes: true,
     needsDatabase: false,
@@ -78,8 +74,9 @@ export const statusVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
-async function retry(ctx: Context, name: string, dryRun: boolean): Promise<Shown> {
-  const known = QUEUE_NAMES.find((one) => one === name)
+/** Tries the failed jobs of a queue again. @throws CommandError if there is no such queue */
+async function retry(ctx: Context, name: string, dryRun: boolean): Promise<VerbOutput> {
+  const known = QUEUE_NAMES.find((queueName) => queueName === name)
   if (known === undefined) throw usageError(`QUEUE expected one of ${QUEUE_NAMES.join(', ')}.`)
   await whenRedisAnswers(ctx)
   const queue = ctx.queues.get(known)
@@ -88,7 +85,13 @@ async function retry(ctx: Context, name: string, dryRun: boolean): Promise<Shown
   return showDone({ queue: known, retried: failed, changed: failed > 0 }, dryRun)
 }
 
-async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise<Shown> {
+/**
+ * Reads and formats what needs the operator, and the facts; whatever can't be read in time is left out or
+ * says so.
+ *
+ * @param isAll whether the text has every section too; `answer` always has
+ */
+async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise<VerbOutput> {
   const [findings, facts, ...sections] = await Promise.all([
     readFindings(ctx, waitMs),
     withDeadline(readFacts(ctx), waitMs, () => new Error('MongoDB did not answer')).catch(() => undefined),
@@ -123,6 +126,7 @@ async function showStatus(ctx: Context, waitMs: number, isAll: boolean): Promise
   }
 }
 
+/** One sentence: whether something needs the operator, and how much. */
 function describeVerdict(findings: readonly Finding[]): string {
   const act = findings.filter((finding) => severityOf(finding) === 'act').length
   const look = findings.length - act
@@ -132,22 +136,19 @@ function describeVerdict(findings: readonly Finding[]): string {
   return `ACT: ${formatCount(act, 'thing needs', 'things need')} you${look === 0 ? '' : `, ${toLookAt}`}.`
 }
 
+/** A finding as lines: what, since when and why, and the command that mends it. */
 function formatFinding(finding: Finding, now: number): string[] {
   const { what, since, why, command } = finding
-  const because = [
-    ...(since === undefined
-      ? []
-      : [`since ${formatTime(since)}, ${formatDuration(Math.max(0, now - since))} ago`]),
-    ...(why === undefined ? [] : [why]),
-  ]
-  return [
-    `${severityOf(finding).toUpperCase().padEnd(4)}  ${what}.`,
-    ...(because.length === 0 ? [] : [`      ${because.join('; ')}`]),
-    `      > ${command}`,
-  ]
+  const details: string[] = []
+  if (since !== undefined) details.push(`since ${formatTime(since)}, ${formatAge(since, now)}`)
+  if (why !== undefined) details.push(why)
+  const lines = [`${severityOf(finding).toUpperCase().padEnd(4)}  ${what}.`]
+  if (details.length > 0) lines.push(`      ${details.join('; ')}`)
+  lines.push(`      > ${command}`)
+  return lines
 }
 
-/** What a section shows; if it can't be read, that and why. */
+/** Reads what a section shows; if that fails, the section shows why. */
 async function readSection(ctx: Context, section: StatusSection, limitMs: number) {
   const { name, title } = section
   try {
@@ -163,28 +164,31 @@ async function readSection(ctx: Context, section: StatusSection, limitMs: number
   }
 }
 
-/** Lifts what was set on the board: a pause, and limits of the rate or of jobs at once. */
+/**
+ * Lifts what was set on the board for one queue or for all: a pause, and limits of the rate or of concurrent
+ * jobs. Shows which queues had something to lift.
+ */
 async function resume(
   ctx: Context,
   name: string | undefined,
   isAll: boolean,
   dryRun: boolean,
-): Promise<Shown> {
-  const names = QUEUE_NAMES.filter((one) => isAll || one === name)
+): Promise<VerbOutput> {
+  const names = QUEUE_NAMES.filter((queueName) => isAll || queueName === name)
   if (names.length === 0 || (isAll && name !== undefined))
     throw usageError(`"resume" takes --all or one queue: ${QUEUE_NAMES.join(', ')}.`)
   await whenRedisAnswers(ctx)
-  const changed: string[] = []
-  for (const one of names) {
-    const queue = ctx.queues.get(one)
+  const resumed: string[] = []
+  for (const queueName of names) {
+    const queue = ctx.queues.get(queueName)
     const meta = await queue.getMeta()
     if (meta.paused !== true && limitOf(meta) === undefined) continue
-    changed.push(one)
+    resumed.push(queueName)
     if (dryRun) continue
     await queue.removeGlobalRateLimit()
     await queue.removeGlobalConcurrency()
     await queue.removeRateLimitKey()
     await queue.resume()
   }
-  return showDone({ resumed: changed.join(', ') || null, changed: changed.length > 0 }, dryRun)
+  return showDone({ resumed: resumed.join(', ') || null, changed: resumed.length > 0 }, dryRun)
 }

@@ -2,15 +2,19 @@ import type {
   DescribedVerb,
   OptionSpecs,
   OptionValue,
-  Shown,
+  VerbOutput,
   VerbGroup,
   WordValues,
 } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
+import { usageError } from '../../client/command/command-error.ts'
+import { flagOption, numberOption } from '../../client/command/verb.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
+import { HOUR_MS } from '../../shared/foundation/time.ts'
+import { COINS, type Coin } from '../../shared/payments/coin.ts'
 
-export type { Shown }
+export type { VerbOutput }
 
 interface SpecBase<W extends readonly string[], O extends OptionSpecs> {
   name: string
@@ -37,13 +41,13 @@ interface OperatorVerbSpec<W extends readonly string[], O extends OptionSpecs> e
   /** How long it may take; a minute if absent. */
   limitMs?: number
   /** @throws Refusal with a sentence for the operator */
-  run(call: TypedCall<W, O> & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<Shown>
+  run(call: TypedCall<W, O> & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<VerbOutput>
 }
 
 /** A verb that needs no network at all. */
 interface LocalVerbSpec<W extends readonly string[], O extends OptionSpecs> extends SpecBase<W, O> {
   /** @throws CommandError with a sentence for the operator */
-  runHere(call: TypedCall<W, O> & { env: NodeJS.ProcessEnv }): Shown | Promise<Shown>
+  runHere(call: TypedCall<W, O> & { env: NodeJS.ProcessEnv }): VerbOutput | Promise<VerbOutput>
 }
 
 interface UntypedCall {
@@ -57,15 +61,18 @@ export type OperatorVerb = DescribedVerb & { changes: boolean; warning?: string 
     | {
         needsDatabase?: false
         limitMs?: number
-        run(call: UntypedCall & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<Shown>
+        run(call: UntypedCall & { ctx: Context; env: NodeJS.ProcessEnv }): Promise<VerbOutput>
       }
-    | { runHere(call: UntypedCall & { env: NodeJS.ProcessEnv }): Shown | Promise<Shown> }
+    | { runHere(call: UntypedCall & { env: NodeJS.ProcessEnv }): VerbOutput | Promise<VerbOutput> }
   )
 
 export type OperatorVerbGroup = VerbGroup<OperatorVerb>
 
-const YES = { yes: { kind: 'flag', help: 'go on without being asked' } } as const
-const DRY_RUN = { 'dry-run': { kind: 'flag', help: 'say what would change, and change nothing' } } as const
+/** The limit of a verb that reads the whole database. */
+export const HALF_A_DAY_MS = 12 * HOUR_MS
+
+const YES = { yes: flagOption('go on without being asked') }
+const DRY_RUN = { 'dry-run': flagOption('say what would change, and change nothing') }
 
 /** Declares a verb that works on the network's records; verbs.ts lists all verbs. */
 export function defineOperatorVerb<const W extends readonly string[], const O extends OptionSpecs>(
@@ -87,15 +94,22 @@ const withCommonOptions = ({ options, changes, warning }: SpecBase<readonly stri
   ...(warning === undefined ? {} : YES),
 })
 
-/** The option --limit of a verb that lists records. @param what follows "how many" in its help */
-export const limitOption = (what = 'at most') =>
-  ({
-    limit: { kind: 'whole', value: 'N', help: `how many ${what}, ${LIST_LIMIT.fallback} if absent`, min: 1 },
-  }) as const
+/** A word or an option as a coin. @param name what it is, for the error. @throws CommandError */
+export function parseCoin(name: string, text: string): Coin {
+  const coin = COINS.find((known) => known === text)
+  if (coin === undefined)
+    throw usageError(`${name} expected ${COINS.join(' or ')}, got ${JSON.stringify(text)}.`)
+  return coin
+}
 
-/** How many records to list: what --limit says, within bounds. */
+/** The option --limit of a verb that lists records. @param what follows "how many" in its help */
+export const limitOption = (what = 'at most') => ({
+  limit: numberOption('N', `how many ${what}, ${LIST_LIMIT.fallback} if absent`, 1),
+})
+
+/** How many records to list: what --limit says, or else the default, but never more than the maximum. */
 export const limitOf = ({ limit = LIST_LIMIT.fallback }: { limit: number | undefined }): number =>
   Math.min(limit, LIST_LIMIT.max)
 
-/** Refuses a command because a record is not in the state for it. */
+/** The refusal of a command because a record is not in the state for it. */
 export const wrongState = (message: string): Refusal => new Refusal('wrong_state', message)

@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { trackChildren } from '../embedded/children.ts'
 import { reservePorts } from '../embedded/ports.ts'
 import { requireMongod, requireRedis } from '../embedded/programs.ts'
-import { startRedis, type EmbeddedRedis } from '../embedded/redis.ts'
+import { startRedis } from '../embedded/redis.ts'
+import type { EmbeddedServer } from '../embedded/server.ts'
 import { supervise, type SupervisedChild } from '../embedded/supervise.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { compileCacheDir } from '../prepare.mjs'
@@ -50,7 +51,7 @@ export interface Stack {
   readonly env: Readonly<Record<string, string>>
   readonly folder: string
   readonly mongo: MongoSet
-  readonly redis: EmbeddedRedis
+  readonly redis: EmbeddedServer
   readonly redisGate: Gate
   /** Redis's folder, if it is a small file system of its own that can be filled. */
   readonly redisDisk: string | undefined

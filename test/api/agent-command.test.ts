@@ -14,7 +14,7 @@ import {
 } from '../../client/token-file.ts'
 import { parseCommandLine } from '../../client/command/arguments.ts'
 import { CommandError } from '../../client/command/command-error.ts'
-import { escapeControls, formatCoins, setIn } from '../../client/command/format.ts'
+import { escapeControls, formatCoins, indent } from '../../client/command/format.ts'
 import { runAgent } from '../../client/command/run.ts'
 import { promoteToken } from '../../client/command/session.ts'
 import { VERB_GROUPS, VERBS } from '../../client/command/verbs.ts'
@@ -242,7 +242,7 @@ describe('text for the terminal', () => {
     expect(escapeControls('a\u001b[2J\rb\u0007\u009b\u202ec\td\n')).toBe(
       'a\\u{1b}[2J\\u{d}b\\u{7}\\u{9b}\\u{202e}c\td\n',
     )
-    expect(setIn('one\ntwo\u2028three\rfour')).toBe('  one\n  two\n  three\n  four')
+    expect(indent('one\ntwo\u2028three\rfour')).toBe('  one\n  two\n  three\n  four')
   })
 })
 

@@ -8,7 +8,7 @@ import mongoose from 'mongoose'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { ACCESS_NAMES, type AccessName } from '../../scripts/embedded/access.ts'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
-import { provisionMongo, writeAccess } from '../../scripts/embedded/provision.ts'
+import { provisionMongo, writeAccessFiles } from '../../scripts/embedded/provision.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod, findRedis } from '../../scripts/prepare.mjs'
 import type { Context } from '../../shared/context.ts'
@@ -31,7 +31,7 @@ const secret = (name: string): string => fs.readFileSync(path.join(folder, name)
 beforeAll(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-provision-'))
   const [mongo, redis] = [await findFreePort(), await findFreePort()]
-  writeAccess(folder, 'agent-network', { mongo: `127.0.0.1:${mongo}`, redis: `127.0.0.1:${redis}` })
+  writeAccessFiles(folder, 'agent-network', { mongo: `127.0.0.1:${mongo}`, redis: `127.0.0.1:${redis}` })
   const data = path.join(folder, 'data')
   fs.mkdirSync(data)
   // As docker-compose.yml starts them.

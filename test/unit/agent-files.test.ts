@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { lockByFiles } from '../../client/file-lock.ts'
 import { readPins } from '../../client/messages.ts'
 import { writeMiningState } from '../../client/mining-state.ts'
-import { changeLocked, readPrivateFile, writePrivateFile } from '../../client/private-file.ts'
+import { withFileLock, readPrivateFile, writePrivateFile } from '../../client/private-file.ts'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { createTokenFile, readTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { runAgent } from '../../client/command/run.ts'
@@ -77,14 +77,14 @@ describe("an agent's file", () => {
     const file = path.join(home, 'count')
     writePrivateFile(file, '0')
     const add = (then: string) => `
-      import { changeLocked, readPrivateFile, writePrivateFile } from './client/private-file.ts'
+      import { withFileLock, readPrivateFile, writePrivateFile } from './client/private-file.ts'
       const file = ${JSON.stringify(file)}
-      for (let i = 0; i < 20; i++) changeLocked(file, () => { writePrivateFile(file, String(readPrivateFile(file, Number) + 1)); ${then} })`
+      for (let i = 0; i < 20; i++) withFileLock(file, () => { writePrivateFile(file, String(readPrivateFile(file, Number) + 1)); ${then} })`
     const killed = await runModule(add('process.kill(process.pid, "SIGKILL")'))
     expect(killed.code).toBeNull()
     const runs = await Promise.all([1, 2, 3].map(() => runModule(add(''))))
     expect(runs.map(({ code, output }) => [code, output])).toEqual([1, 2, 3].map(() => [0, '']))
-    expect(changeLocked(file, () => readPrivateFile(file, Number))).toBe(61)
+    expect(withFileLock(file, () => readPrivateFile(file, Number))).toBe(61)
   })
 
   it('that others may read is refused, with the command that mends it', async () => {

@@ -6,8 +6,9 @@ import { Redis } from 'ioredis'
 import mongoose from 'mongoose'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { trackChildren, type ChildTracker } from '../../scripts/embedded/children.ts'
-import { startMongod, type Mongod, type MongodOptions } from '../../scripts/embedded/mongod.ts'
-import { startRedis, type EmbeddedRedis } from '../../scripts/embedded/redis.ts'
+import { startMongod, type MongodOptions } from '../../scripts/embedded/mongod.ts'
+import { startRedis } from '../../scripts/embedded/redis.ts'
+import type { EmbeddedServer } from '../../scripts/embedded/server.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod, findRedis } from '../../scripts/prepare.mjs'
 
@@ -40,7 +41,7 @@ const LIMIT = { limitMs: 60_000 }
 const startTestRedis = () => startRedis({ ...options(), binary: findRedis(process.env)! })
 
 async function onMongo<T>(
-  mongod: Mongod,
+  mongod: EmbeddedServer,
   work: (
     entries: mongoose.mongo.Collection<{ _id: string }>,
     client: mongoose.mongo.MongoClient,
@@ -54,7 +55,7 @@ async function onMongo<T>(
   }
 }
 
-async function onRedis<T>(redis: EmbeddedRedis, work: (connection: Redis) => Promise<T>): Promise<T> {
+async function onRedis<T>(redis: EmbeddedServer, work: (connection: Redis) => Promise<T>): Promise<T> {
   const connection = new Redis(redis.url, { maxRetriesPerRequest: null })
   connection.on('error', () => undefined) // it tries again until the child is back
   try {
@@ -65,7 +66,7 @@ async function onRedis<T>(redis: EmbeddedRedis, work: (connection: Redis) => Pro
 }
 
 /** Kills the child and waits until its successor is there. */
-async function killChild(child: Mongod['child']): Promise<void> {
+async function killChild(child: EmbeddedServer['child']): Promise<void> {
   const before = child.pid()
   process.kill(before!, 'SIGKILL')
   await waitFor(
@@ -93,7 +94,7 @@ const LOOPBACK_HEX = '0100007F'
 describe('a MongoDB with users', () => {
   const startGuarded = () =>
     startMongod({ ...options(), binary: findMongod(process.env)!, cacheGb: 0.25, users: ['api', 'operator'] })
-  const as = (mongod: Mongod, url: string | undefined) => ({ ...mongod, url: url ?? '' })
+  const as = (mongod: EmbeddedServer, url: string | undefined) => ({ ...mongod, url: url ?? '' })
 
   it('takes over a folder from before there were users, asks from then on who it is, and finds them again on another port', async () => {
     const before = await startTestMongod()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { KeyAnswer } from '../../client/client.ts'
-import { NoKeyProof, verifyAnswer } from '../../client/key-proof.ts'
+import { KeyProofError, verifyKeyAnswer } from '../../client/key-proof.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import { createKeyTree } from '../../shared/crypto/key-tree.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
@@ -43,7 +43,7 @@ describe('the proof of the keys of an agent', () => {
     expect(answerOf().keys).toMatchObject({ dm_key: second, version: 1, entry_id: 10 })
     expect(answerOf(chain(), 'agt_1').keys).toMatchObject({ version: 2, entry_id: 11 })
     for (const agentId of ['agt_0', 'agt_7', 'agt_nobody'])
-      expect(verifyAnswer(agentId, answerOf(chain(), agentId), [PUBKEY]).size).toBe(15)
+      expect(verifyKeyAnswer(agentId, answerOf(chain(), agentId), [PUBKEY]).size).toBe(15)
   })
 
   it('is refused for a swapped key, another agent, an older tree, and whatever no known key has signed', () => {
@@ -63,6 +63,6 @@ describe('the proof of the keys of an agent', () => {
       ['no proof', { ...good, tlog_proof: '' }],
     ]
     for (const [name, answer] of wrong)
-      expect(() => verifyAnswer('agt_0', answer, [PUBKEY]), name).toThrow(NoKeyProof)
+      expect(() => verifyKeyAnswer('agt_0', answer, [PUBKEY]), name).toThrow(KeyProofError)
   })
 })

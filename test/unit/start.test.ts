@@ -5,7 +5,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { identifyProcess, trackChildren } from '../../scripts/embedded/children.ts'
-import { lockDataDir, readFirstStart } from '../../scripts/embedded/data-dir.ts'
+import { lockDataDir, ensureFirstStart } from '../../scripts/embedded/data-dir.ts'
 import { openLogFile } from '../../scripts/embedded/log-file.ts'
 import { selectEnvironment, formatForScreen, startPart } from '../../scripts/embedded/parts.ts'
 import { assertPortFree, findFreePort, reservePorts } from '../../scripts/embedded/ports.ts'
@@ -49,20 +49,20 @@ describe('the data folder', () => {
 
   it('holds what the first start made, unreadable to others and the same at the next start', () => {
     lockDataDir(dataDir).release()
-    const first = readFirstStart(dataDir, Date.UTC(2030, 0, 1))
+    const first = ensureFirstStart(dataDir, Date.UTC(2030, 0, 1))
     expect(first.challengeSecret).toMatch(/^[0-9a-f]{64}$/)
     expect(first.operatorToken).toMatch(/^[0-9a-f]{64}$/)
     expect(first.challengeSecret).not.toBe(first.operatorToken)
     expect(first.firstStartMs).toBe(Date.UTC(2030, 0, 1))
-    expect(readFirstStart(dataDir, Date.UTC(2031, 0, 1))).toEqual(first)
+    expect(ensureFirstStart(dataDir, Date.UTC(2031, 0, 1))).toEqual(first)
     expect(['challenge-secret', 'operator-token', 'first-start'].map(modeOf)).toEqual([0o600, 0o600, 0o600])
   })
 
   it('refuses a damaged secret instead of going on with a new one', () => {
     lockDataDir(dataDir).release()
-    readFirstStart(dataDir, 0)
+    ensureFirstStart(dataDir, 0)
     fs.writeFileSync(path.join(dataDir, 'challenge-secret'), '')
-    expect(() => readFirstStart(dataDir, 0)).toThrow(
+    expect(() => ensureFirstStart(dataDir, 0)).toThrow(
       'challenge-secret does not hold what was once written there',
     )
   })

@@ -4,7 +4,9 @@ from typing import Any, Mapping, Optional
 
 
 class Refusal(Exception):
-    """The service answered and said no: `error` is the code, `field` the field at fault if there is one."""
+    """The service answered and said no: `error` is the code, `field` the field at fault if there is one.
+
+    `may_pass`: the same call may succeed later."""
 
     def __init__(self, status: int, body: Mapping[str, Any], retry_after: Optional[float] = None) -> None:
         super().__init__(str(body["message"]))
@@ -17,7 +19,7 @@ class Refusal(Exception):
 
 
 class TransportError(Exception):
-    """No answer of the service came. `may_have_arrived`: it was a POST, and may have been done all the same."""
+    """No answer of the service came. `may_have_arrived`: it was a POST, and the service may have done what it asked for."""
 
     def __init__(self, message: str, may_have_arrived: bool) -> None:
         super().__init__(message + (" What it asked for may have been done all the same." if may_have_arrived else ""))

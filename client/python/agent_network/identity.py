@@ -9,7 +9,7 @@ from nacl.public import PrivateKey
 
 
 class Identity(TypedDict):
-    """What an agent must keep to stay who it is, as the token file of `npx agent-network` has it."""
+    """What an agent must keep to stay who it is, in the form of the token file of `npx agent-network`."""
 
     url: str
     agent_id: str
@@ -19,13 +19,13 @@ class Identity(TypedDict):
 
 
 def new_dm_key_pair() -> Tuple[str, str]:
-    """Secret and public half, X25519, 64 hex characters each."""
+    """Makes an X25519 key pair: the secret and the public half, 64 hex characters each."""
     key = PrivateKey.generate()
     return bytes(key).hex(), bytes(key.public_key).hex()
 
 
 def save_identity(path: str, identity: Identity) -> None:
-    """Writes a file for its owner alone, whole or not at all."""
+    """Writes the identity into a file for its owner alone, whole or not at all; replaces the one before."""
     written = f"{path}.{os.urandom(6).hex()}.tmp"
     with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump(identity, file, indent=2)
@@ -35,7 +35,7 @@ def save_identity(path: str, identity: Identity) -> None:
 
 
 def load_identity(path: str) -> Identity:
-    """PermissionError for a file that others may read."""
+    """Reads the identity in a file. PermissionError if others may read the file."""
     with open(path) as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         if os.name == "posix" and mode & 0o077:

@@ -16,7 +16,7 @@ from .verifying import Trust, check_receipt
 
 
 def publish_dm_key(client: Client, identity: Identity) -> bool:
-    """Puts the message key on the agent's own card if that shows none. Returns whether it did."""
+    """Puts the message key on the agent's own card if that shows none. Returns whether it did. MessageKeyError if it shows another."""
     shown = client.agent(identity["agent_id"])["profile"]["dm_key"]
     if shown == identity["dm_public_key"]:
         return False
@@ -37,7 +37,9 @@ def seal_for(
     unsealed_key: bool = False,
     order_id: Optional[str] = None,
 ) -> str:
-    """A box for `to`; with `order_id` the delivery of that order. MessageKeyError if its key can't be relied on."""
+    """Seals a text to the key on the card of `to`, which is then pinned. Returns the box; with `order_id` it is the delivery of that order.
+
+    MessageKeyError if the key can't be relied on."""
     shown = client.agent(to)["profile"]["dm_key"]
     if shown is None:
         raise MessageKeyError("no_key", f"{to} shows no dm_key on its card, so nothing can be sealed for it.")
@@ -89,7 +91,9 @@ def open_from(
     order_id: Optional[str] = None,
     trust: Optional[Trust] = None,
 ) -> Dict[str, str]:
-    """`{"text", "sender_key"}`, or `{"problem"}`. `sender_key`: `pinned`, `changed` or `unsealed`, which may be anyone's."""
+    """Opens a box: `{"text", "sender_key"}`, or `{"problem"}`.
+
+    `sender_key` is `pinned`, or `changed` or `unsealed`, which may be anyone's."""
     pinned = _pin_of(pin_dir, sender)
     shown = client.agent(sender)["profile"]["dm_key"]
     for key in dict.fromkeys(one for one in (pinned, shown) if one is not None):
@@ -109,7 +113,7 @@ def open_from(
 
 
 def _doubt(client: Client, agent_id: str, shown: str, trust: Optional[Trust]) -> Optional[str]:
-    """Why a key should not be pinned: the newest change of key under a signed seal must be to it."""
+    """Why a key should not be pinned, or None: the newest change of key must be to it, under a signed seal."""
     if trust is None:
         return "nothing is at hand to judge a seal by"
     newest: Optional[Any] = None
@@ -139,7 +143,7 @@ def _pin_file(pin_dir: str, agent_id: str) -> str:
 
 
 def _pin_of(pin_dir: str, agent_id: str) -> Optional[str]:
-    """The key in use, from a file as `npx agent-network` keeps it."""
+    """The pinned key of an agent, from a file as `npx agent-network` keeps it; None if there is none."""
     try:
         with open(_pin_file(pin_dir, agent_id)) as file:
             kept = json.load(file)
@@ -149,6 +153,7 @@ def _pin_of(pin_dir: str, agent_id: str) -> Optional[str]:
 
 
 def _pin(pin_dir: str, agent_id: str, key: str) -> None:
+    """Writes a key as the pin of an agent, behind its earlier ones."""
     path = _pin_file(pin_dir, agent_id)
     os.makedirs(pin_dir, mode=0o700, exist_ok=True)
     try:

@@ -20,7 +20,7 @@ BATCH = 50
 
 
 def mine_shares(prefix: str, bits: int, count: int, on_share: Optional[Callable[[str], Any]] = None, deadline: Optional[float] = None) -> List[str]:
-    """`count` shares, on every core by processes of their own; about a million hashes a second on each.
+    """Finds `count` shares, on every core by processes of their own; about a million hashes a second on each.
 
     TimeoutError at `deadline`, in Unix seconds; ValueError for work that no machine does."""
     if not 0 <= bits <= MAX_BITS:
@@ -59,6 +59,7 @@ def mine_shares(prefix: str, bits: int, count: int, on_share: Optional[Callable[
 
 
 def _pass_on(lines: IO[str], found: "queue.Queue[Optional[str]]") -> None:
+    """Puts each line of a mining process into the queue, and None when the process has ended."""
     try:
         for line in lines:
             found.put(line.strip())
@@ -85,7 +86,7 @@ def mine_days(client: Client, days: int = 1) -> Union[wire.CreateInvoiceAnswer, 
 
 
 def _hand_in(client: Client, order_id: str, batch: List[str]) -> wire.SubmitWorkAnswer:
-    """The same nonces again do no harm, so a lost answer is asked for again."""
+    """Hands in nonces until the service has verified them. After a lost answer it sends them again, which does no harm."""
     for attempt in range(20):
         try:
             answer = client.submit_work(order_id=order_id, nonces=batch)

@@ -28,6 +28,7 @@ def solve_puzzle(puzzle: wire.GetChallengeAnswerPuzzle) -> str:
 
 
 def _find(pattern: str, text: str) -> Match[str]:
+    """The first match of a pattern; ValueError with the text if there is none."""
     match = re.search(pattern, text)
     if match is None:
         raise ValueError(f"this client can't read the question, it looked for {pattern} in: {text}")
@@ -35,10 +36,12 @@ def _find(pattern: str, text: str) -> Match[str]:
 
 
 def _listed(question: str) -> List[str]:
+    """The comma-separated words after the question's last colon."""
     return _find(r": ([a-z, ]+)$", question)[1].split(", ")
 
 
 def _number(words: str) -> int:
+    """A number in words, below a thousand."""
     value = 0
     for word in re.split("[ -]", words):
         if word == "hundred":
@@ -53,6 +56,7 @@ def _number(words: str) -> int:
 
 
 def _arithmetic(question: str) -> str:
+    """Computes a chain of steps, "Start with five, then add two.", or an expression, in which times comes before plus and minus."""
     if question.startswith("Start with"):
         result = _number(_find(r"^Start with ([a-z -]+),", question)[1])
         for verb, operand in re.findall(r"then (add|subtract|multiply by) ([a-z -]+)[,.]", question):
@@ -69,6 +73,7 @@ def _arithmetic(question: str) -> str:
 
 
 def _sort_words(question: str) -> str:
+    """The listed words in the order that the question asks for."""
     words = sorted(_listed(question))
     if "reverse alphabetical" in question:
         words.reverse()
@@ -80,6 +85,7 @@ def _sort_words(question: str) -> str:
 
 
 def _tally_words(question: str) -> str:
+    """How often each of the words that are asked for stands in the list."""
     asked = _find(r"words ([a-z, ]+?) (?:stand )?in the list", question)[1].split(", ")
     listed = _listed(question)
     return "-".join(str(listed.count(word)) for word in asked)
@@ -90,6 +96,7 @@ def _count_letters(question: str) -> str:
 
 
 def _pick_words(question: str) -> str:
+    """The words at the places that the question names, in words or in figures."""
     words = _listed(question)
     ordinals, figures = _find(r"take the (?:([a-z, ]+) word,|words number ([\d, ]+) of)", question).groups()
     places = [ORDINALS.index(word) + 1 for word in ordinals.split(", ")] if ordinals else [int(one) for one in figures.split(", ")]
@@ -97,6 +104,7 @@ def _pick_words(question: str) -> str:
 
 
 def _reverse_words(question: str) -> str:
+    """Each listed word backwards, in the list's order or the opposite one."""
     _find("words backwards", question)
     words = _listed(question)
     if "opposite order" in question:
@@ -113,6 +121,7 @@ def _decode_base64(question: str) -> str:
 
 
 def _dates(text: str) -> List[datetime.date]:
+    """The dates in a text, in order."""
     found = []
     for year, month, day, long_day, name, long_year in re.findall(r"(\d{4})-(\d\d)-(\d\d)|(\d{1,2}) ([A-Z][a-z]+) (\d{4})", text):
         found.append(datetime.date(int(year), int(month), int(day)) if year else datetime.date(int(long_year), MONTHS.index(name.lower()) + 1, int(long_day)))
@@ -120,17 +129,20 @@ def _dates(text: str) -> List[datetime.date]:
 
 
 def _days_between(question: str) -> str:
+    """How many days the second date is after the first."""
     first, last = _dates(question)[:2]
     return str((last - first).days)
 
 
 def _date_after(question: str) -> str:
+    """The date so many days after or before the one in the question, with its weekday."""
     span, direction = _find(r"is (\d+) days (after|before)", question).groups()
     date = _dates(question)[0] + datetime.timedelta(days=int(span) * (1 if direction == "after" else -1))
     return f"{date.isoformat()} {WEEKDAYS[date.weekday()]}"
 
 
 def _ordering(question: str) -> str:
+    """Orders things by clues such as "The red box is heavier than the blue box."."""
     top, bottom = _find(r"from the ([a-z]+)est to the ([a-z]+)est", question).groups()
     clues = []
     for one, comparison, other in re.findall(r"The ([a-z]+) [a-z]+ is ([a-z]+)r than the ([a-z]+) [a-z]+\.", question):
@@ -150,6 +162,7 @@ def _ordering(question: str) -> str:
 
 
 def _truth_tellers(question: str) -> str:
+    """Finds out who lies and who tells the truth, from one whose nature is given and from what each says of another."""
     root, nature = _find(r"([A-Z]) always (lies|tells the truth)\. Which", question).groups()
     statements = re.findall(r"([A-Z]) says that ([A-Z]) (lies|tells the truth)\.", question)
     truthful: Dict[str, bool] = {root: nature != "lies"}

@@ -8,7 +8,7 @@ from typing import Iterator
 
 
 def search(prefix: str, bits: int) -> Iterator[str]:
-    """Shares, from a random place on: no two processes are ever likely to meet."""
+    """Yields shares, searching from a random place on, so that two processes hardly ever search the same one."""
     target = 1 << (256 - bits)
     start = hashlib.sha256(f"{prefix}:".encode())
     head = os.urandom(5).hex()
@@ -24,6 +24,7 @@ def search(prefix: str, bits: int) -> Iterator[str]:
 
 
 def main() -> None:
+    """Prints the shares of the prefix and the bits that the command line names, each on a line, until the reader is gone."""
     try:
         for found in search(sys.argv[1], int(sys.argv[2])):
             print(found, flush=True)

@@ -26,6 +26,7 @@ _OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 def parse_base_url(text: str, insecure: bool = False) -> str:
+    """The base URL without a slash at its end and without the API base path. ValueError if it can not be used."""
     parts = urllib.parse.urlsplit(text)
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or parts.username:
@@ -38,18 +39,22 @@ def parse_base_url(text: str, insecure: bool = False) -> str:
 
 
 def segment(text: str) -> str:
+    """An id as one element of a path, escaped. ValueError for text that can not be one."""
     if text in ("", ".", ".."):
         raise ValueError(f"{text!r} cannot be an id")
     return urllib.parse.quote(text, safe="")
 
 
 class Transport:
+    """Requests to one service, with an agent's token if `own` is set. They raise Refusal or TransportError."""
+
     def __init__(self, base_url: str, token: Optional[str], timeout: float, insecure: bool) -> None:
         self.base_url = parse_base_url(base_url, insecure)
         self._token = token
         self._timeout = timeout
 
     def get(self, path: str, query: Optional[Mapping[str, Any]] = None, own: bool = False, once: bool = False) -> Any:
+        """A GET, tried again after a 503 that says when, unless `once`."""
         given = {name: value for name, value in (query or {}).items() if value is not None}
         url = path + ("?" + urllib.parse.urlencode(given) if given else "")
         for repeat in range(MAX_REPEATS + 1):
@@ -64,13 +69,16 @@ class Transport:
         raise AssertionError("not reached")
 
     def post(self, path: str, body: Optional[Mapping[str, Any]] = None, own: bool = True) -> Any:
+        """A POST, sent once."""
         given = {name: value for name, value in (body or {}).items() if value is not None}
         return self._answer("POST", path, given, own)
 
     def text(self, path: str) -> str:
+        """A GET whose answer is text."""
         return self._send("GET", path, None, False)
 
     def _answer(self, method: str, path: str, body: Optional[Mapping[str, Any]], own: bool) -> Any:
+        """Sends a request and parses its answer, an object with `ok` or the OpenAPI document."""
         text = self._send(method, path, body, own)
         answer = _parse(text)
         if isinstance(answer, dict) and (answer.get("ok") is True or "openapi" in answer):
@@ -78,6 +86,7 @@ class Transport:
         raise TransportError(f"{method} {path} was answered with {text[:60]!r}, which is no answer of this service.", method == "POST")
 
     def _send(self, method: str, path: str, body: Optional[Mapping[str, Any]], own: bool) -> str:
+        """Sends a request. Returns the text of a good answer."""
         headers: Dict[str, str] = {"Accept": "application/json", "Accept-Encoding": "gzip"}
         if own and self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -97,6 +106,7 @@ class Transport:
             raise TransportError(f"{method} {path} could not be reached ({reason}).", method == "POST" and not never_sent) from error
 
     def _refusal(self, error: urllib.error.HTTPError, method: str, path: str) -> Exception:
+        """The error for an answer with an error status: Refusal if the service refused, else TransportError."""
         try:
             text = _read(error)
         except (OSError, EOFError, ValueError):
@@ -109,6 +119,7 @@ class Transport:
 
 
 def _parse(text: str) -> Any:
+    """JSON, or None for other text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -116,7 +127,7 @@ def _parse(text: str) -> Any:
 
 
 def _read(response: Any) -> str:
-    """At most 16 MiB, counted after decompression."""
+    """The text of an answer; ValueError beyond 16 MiB, counted after decompression."""
     stream = gzip.GzipFile(fileobj=response) if response.headers.get("Content-Encoding") == "gzip" else response
     raw: bytes = stream.read(MAX_ANSWER_BYTES + 1)
     if len(raw) > MAX_ANSWER_BYTES:

@@ -21,7 +21,7 @@ class Trust:
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of a check. `reasons` says why it is not ok: `waiting` (no seal yet), `key_unknown`, or what doesn't hold."""
+    """The result of a verification. `reasons` says why it is not ok: `waiting` (no seal yet), `key_unknown`, or what doesn't hold."""
 
     ok: bool
     verdict: str
@@ -30,6 +30,7 @@ class Verified:
 
 
 def _check(target: str, trust: Trust, *options: str) -> Verified:
+    """Runs the verifier in this process."""
     keys = [word for key in trust.pubkeys for word in ("--pubkey", key)]
     _, result, text = seal_verify.check([target, "--state", trust.state_file, *options, *keys])
     reasons = [one["reason"] for part in ("findings", "not_binding") for one in result.get(part) or []]
@@ -49,6 +50,7 @@ def verify_receipt(client: Client, record_id: str, trust: Trust) -> Verified:
 
 
 def check_receipt(client: Client, receipt: Mapping[str, Any], record_id: str, trust: Trust) -> Verified:
+    """Verifies a receipt, which must be that of the record. If no key is pinned or remembered, the ledger is verified first."""
     if not trust.pubkeys and client.base_url not in seal_verify.read_state(trust.state_file):
         verify_ledger(client, trust)
     with tempfile.TemporaryDirectory() as folder:
