@@ -243,7 +243,10 @@ async function checkMoney(ctx: Context): Promise<Fault[]> {
   })
   return [
     ...findMoneyFaults(records).map((what) => ({ what, command: showCommandFor(what) })),
-    ...findOwedFaults(records.entries, records.lines).map((what) => ({ what, command: booksCommandFor(what) })),
+    ...findOwedFaults(records.entries, records.lines).map((what) => ({
+      what,
+      command: booksCommandFor(what),
+    })),
   ]
 }
 

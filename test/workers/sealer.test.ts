@@ -335,7 +335,9 @@ describe('the seal memory', () => {
     await expect(writeAdoption(ctx, 1, 'ab'.repeat(32))).rejects.toThrow(
       `the last signed seal of the database is 1, with the payload hash ${sealPayloadHash(first)}`,
     )
-    await expect(writeAdoption(ctx, 3, sealPayloadHash(first))).rejects.toThrow('Seal 3 with the payload hash')
+    await expect(writeAdoption(ctx, 3, sealPayloadHash(first))).rejects.toThrow(
+      'Seal 3 with the payload hash',
+    )
     await writeAdoption(ctx, 1, sealPayloadHash(first))
     await ledger.seal()
     await ledger.seal()
