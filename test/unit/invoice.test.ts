@@ -38,7 +38,9 @@ const receive = (invoice: Invoice, amountRaw: bigint, priceRaw?: bigint): Invoic
     addedDays,
     isSettled: _isSettled,
     ...money
-  } = priceRaw === undefined ? computeMoneyChange(invoice, amountRaw) : computeMoneyChange(invoice, amountRaw, priceRaw)
+  } = priceRaw === undefined
+    ? computeMoneyChange(invoice, amountRaw)
+    : computeMoneyChange(invoice, amountRaw, priceRaw)
   return { ...invoice, ...money, added: addedDays }
 }
 const receiveAll = (invoice: Invoice, parts: readonly bigint[]): Invoice =>
