@@ -23,7 +23,7 @@ export default defineConfig({
     // Full counts load the machine by themselves, and some of them have to be through within seconds. The
     // others wait so much for blocks, polls and restarts that four at a time leave a quarter of two
     // processors idle.
-    maxWorkers: isFull ? 2 : 5,
+    maxWorkers: isFull ? 2 : 6,
     sequence: { sequencer: LongestFirst },
     // Beside two other files a test may stand still for seconds; what it waits for inside says sooner what
     // did not come.
