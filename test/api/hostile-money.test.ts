@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
@@ -10,6 +10,7 @@ import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { refreshRate } from '../../shared/payments/rate.ts'
 import { recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
 import { startPool } from '../../workers/pool.ts'
+import { anotherCopy } from '../support/another-copy.ts'
 import { startBrokenPeer } from '../support/broken-peer.ts'
 import { ageRate, foundAt, makeCoinReady, newTx, setRate } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, expectStatus, INTEGRATED_ADDRESS, OFFER } from '../support/market.ts'
@@ -122,11 +123,13 @@ async function operator(...argv: string[]) {
 
 /** The same code with turns of its own, on connections of its own, as another process has them. */
 async function openAnotherWorker() {
-  vi.resetModules()
+  const again = anotherCopy()
   const [{ openWorkerContext }, { openNanoGateway }, watch] = await Promise.all([
-    import('../../workers/worker-context.ts'),
-    import('../../shared/payments/nano/nano-gateway.ts'),
-    import('../support/nano-jobs.ts'),
+    again<typeof import('../../workers/worker-context.ts')>('workers/worker-context.ts'),
+    again<typeof import('../../shared/payments/nano/nano-gateway.ts')>(
+      'shared/payments/nano/nano-gateway.ts',
+    ),
+    again<typeof import('../support/nano-jobs.ts')>('test/support/nano-jobs.ts'),
   ])
   expect(watch.checkNanoInvoice).not.toBe(checkNanoInvoice)
   const config = readConfig(venue.env, 'workers')

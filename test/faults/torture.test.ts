@@ -8,7 +8,9 @@ import { runTorture } from '../../scripts/torture/run.ts'
 
 const isFull = process.env['FAULTS'] === '1'
 /** Seconds of faults; the command takes as many as it is told. */
-const SECONDS = isFull ? 45 : 14
+const SECONDS = isFull ? 45 : 9
+/** Of the API and of each kind of worker: each start costs as much as the whole workload of a short run. */
+const PROCESSES = isFull ? 2 : 1
 /**
  * In full another one each day, so that in time many are tried; a failing run is done again by its seed. In
  * `npm test` one and the same, so that it judges the change and not the day.
@@ -25,6 +27,7 @@ describe('the whole network under faults', () => {
           seed: SEED,
           seconds: SECONDS,
           agents: isFull ? 4 : 3,
+          each: PROCESSES,
           historyFile: path.join(folder, 'history'),
           say: () => undefined,
         })

@@ -37,13 +37,16 @@ describe.skipIf(missing !== undefined)(
         const agent = await service.registerWithPass()
         const { code, output } = await fuzz(program, service, {
           agent,
-          maxExamples: seconds === undefined ? 2 : 300,
+          // The other phase comes below, in a short run.
+          ...(seconds === undefined
+            ? { maxExamples: 2, phases: ['examples', 'coverage', 'fuzzing'] }
+            : { maxExamples: 300 }),
           seed: Number(seed),
           ...length,
         })
         expect(code, output).toBe(0)
         // Requests that follow one another: what one answer names, the next one asks for.
-        const own = { agent, maxExamples: 20, seed: Number(seed), phases: ['stateful'] as const, ...length }
+        const own = { agent, maxExamples: 8, seed: Number(seed), phases: ['stateful'] as const, ...length }
         const stateful = seconds === undefined ? await fuzz(program, service, own) : { code, output }
         const [, links = '0'] = /API Links: +(\d+) covered/.exec(stateful.output) ?? []
         expect(stateful.code, stateful.output).toBe(0)

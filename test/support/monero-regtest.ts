@@ -10,9 +10,9 @@ import { readLastLines } from '../../scripts/embedded/log-file.ts'
 import { reservePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { cacheDir } from '../../scripts/prepare.mjs'
+import { withShortcuts } from './monero-shortcuts.ts'
 import { findMonero, type MoneroPrograms } from './prepare.mjs'
 import { serverFolder } from './server-folder.ts'
-import { withSmallKeys } from './small-keys.ts'
 
 /** An amount for an address, in piconero (10^-12 XMR). */
 export interface Destination {
@@ -180,7 +180,7 @@ function createStage(programs: MoneroPrograms, report: (line: string) => void): 
       // In a group of its own: Ctrl-C at a terminal is for the tests, which end their programs in order.
       const child = spawn(command, args, {
         cwd: folder,
-        env: { PATH: process.env.PATH, HOME: folder, ...withSmallKeys() },
+        env: { PATH: process.env.PATH, HOME: folder, ...withShortcuts() },
         stdio: 'ignore',
         detached: true,
       })
@@ -232,8 +232,8 @@ async function startOn(stage: Stage): Promise<MoneroRegtest> {
         (await daemon.call('get_block_template', { wallet_address: address, reserve_size: 0 }))[
           'blocktemplate_blob'
         ] as string
-      // At difficulty 1 any nonce will do. monerod's own generateblocks tries it first, and a try takes 50 ms
-      // of a processor.
+      // At difficulty 1 any nonce will do. monerod's own generateblocks tries it first, which costs as much
+      // again as the block.
       for (let count = 0; count < blocks; count++) {
         let block = await makeBlock()
         // A block ends with the hashes of its transactions. One that was made a moment ago may lack the latest.

@@ -2,6 +2,7 @@ import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import * as purchase from '../../shared/account/pass-purchase.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { MAX_CREDITED_DAYS } from '../../shared/foundation/limits.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
@@ -10,6 +11,7 @@ import { FIXED_RATE_SOURCE } from '../../shared/payments/rate.ts'
 import { queuePrefix } from '../../shared/servers/queues.ts'
 import * as settlement from '../../shared/payments/settlement.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
+import { anotherCopy } from '../support/another-copy.ts'
 import { addAddresses, ageRate, foundAt, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { openMarket } from '../support/market.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
@@ -589,9 +591,7 @@ describe('a Redis that lost everything', () => {
 
 describe('two processes', () => {
   it('that ask for one agent’s invoice at once make one, whose remainder is carried once', async () => {
-    const one = await import('../../shared/account/pass-purchase.ts')
-    vi.resetModules()
-    const two = await import('../../shared/account/pass-purchase.ts')
+    const [one, two] = await importTwice()
     for (let round = 0; round < 5; round++) {
       const agent = await service.register()
       await pay(ctx, await invoiceFor(agent), { amount: '1.25' })
@@ -608,9 +608,7 @@ describe('two processes', () => {
   })
 
   it('that carry one remainder into an invoice that it pays wholly credit it once', async () => {
-    const one = await import('../../shared/account/pass-purchase.ts')
-    vi.resetModules()
-    const two = await import('../../shared/account/pass-purchase.ts')
+    const [one, two] = await importTwice()
     const agent = await service.register()
     const first = await invoiceFor(agent, 1)
     await expireAll()
@@ -628,8 +626,14 @@ describe('two processes', () => {
  * database.
  */
 async function importAgain(): Promise<typeof settlement> {
-  vi.resetModules()
-  const again = await import('../../shared/payments/settlement.ts')
+  const again = await anotherCopy()<typeof settlement>('shared/payments/settlement.ts')
   expect(again.recordPayment).not.toBe(settlement.recordPayment)
   return { ...again, recordPayment: telling(again.recordPayment) }
+}
+
+type PassPurchase = typeof purchase
+async function importTwice(): Promise<[PassPurchase, PassPurchase]> {
+  const again = await anotherCopy()<PassPurchase>('shared/account/pass-purchase.ts')
+  expect(again.requestPassInvoice).not.toBe(purchase.requestPassInvoice)
+  return [purchase, again]
 }
