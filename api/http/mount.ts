@@ -24,6 +24,7 @@ import { measureRequests } from './measure.ts'
 import { parseFields, parseQuery } from './parse.ts'
 import type { NoteRefusal } from './refusals.ts'
 import { cacheAndRevalidate, isPublic, type GivenAnswer, type Route } from './route.ts'
+import type { RouteTree } from './route-tree.ts'
 
 const gzip = promisify(zlib.gzip)
 /** How long a connection may be silent after a wait. */
@@ -51,9 +52,12 @@ export function pathsOf(route: Route): string[] {
 /**
  * Mounts the routes, and for each path an answer to all other methods. Paths without parameters come first,
  * so that `/claim/resolve` isn't taken for the claim with the id `resolve`.
+ *
+ * @param tree gets them too
  */
 export function mountRoutes(
   router: Router,
+  tree: RouteTree,
   ctx: Context,
   authenticator: Authenticator,
   routes: readonly Route[],
@@ -62,8 +66,6 @@ export function mountRoutes(
   const admission = createAdmission()
   const requireDisk = createDiskGuard(ctx)
   const frame = { ctx, authenticator, admission, requireDisk, waits }
-  const literal = new Map<string, { path: string; serve: RequestHandler }>()
-  router.use(serveLiteral(literal))
   const byPath = new Map<string, Route[]>()
   for (const route of routes)
     for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
@@ -73,22 +75,11 @@ export function mountRoutes(
     const allowed = own.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
     for (const route of own) {
       const handler = serve(frame, route)
-      if (!path.includes('{')) literal.set(`${route.method} ${path}`, { path, serve: handler })
+      if (route.endsOpen === undefined) tree.add(route.method, path, handler)
       if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), handler)
       else router.post(expressPath(path), handler)
     }
     router.all(expressPath(path, own[0]?.endsOpen), answerOtherMethods([...allowed, 'OPTIONS']))
-  }
-}
-
-/** Serves paths without parameters by one look-up, since the router would try path after path. */
-function serveLiteral(routes: ReadonlyMap<string, { path: string; serve: RequestHandler }>): RequestHandler {
-  return (req, res, next) => {
-    const found = routes.get(`${req.method} ${req.path}`)
-    if (found === undefined) return next()
-    // As the router would set it; the metrics read it.
-    req.route = { path: found.path }
-    return found.serve(req, res, next)
   }
 }
 
