@@ -225,8 +225,8 @@ async function makeVerifications(
     const ordersCounted = await counted.take(order)
     if (ordersCounted === undefined) return undefined
     made.counted.set(orderId, ordersCounted)
-    const shares = ordersBatches.map(({ nonces = [] }) =>
-      verifyShares(order.prefix, nonces, order.difficulty_bits),
+    const shares = ordersBatches.map(({ nonces = [], text }) =>
+      verifyShares(order.prefix, nonces, order.difficulty_bits, text),
     )
     const { results, fresh, completedDays } = applyBatches(order, ordersBatches, shares, ordersCounted.nonces)
     const counting = ordersBatches

@@ -62,6 +62,8 @@ export interface BatchRecord {
   agent_id?: string
   /** In canonical form; removed when the batch is verified. */
   nonces?: string[]
+  /** The same as one text, with a space between two of them, in a batch that was read. */
+  text?: string
   /** Number of `nonces`. A result is stored only if it is still the number that was read. */
   count?: number
   /** Nonces refused on arrival; only in batches of older versions. */
