@@ -73,11 +73,11 @@ export function inOneLayer(...handlers: readonly RequestHandler[]): RequestHandl
   const [first, ...rest] = handlers
   if (first === undefined) return (_req, _res, next) => next()
   const others = inOneLayer(...rest)
-  return (req, res, next) =>
+  return (req, res, leave) =>
     first(req, res, (error?: unknown) => {
-      if (error !== undefined) return next(error)
-      const given = others(req, res, next)
+      if (error !== undefined) return leave(error)
+      const given = others(req, res, leave)
       // A promise that the router doesn't get to see.
-      if (given instanceof Promise) given.catch(next)
+      if (given instanceof Promise) given.catch(leave)
     })
 }
