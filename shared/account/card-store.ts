@@ -17,31 +17,34 @@ export interface CardRecords {
   overdue: number
 }
 
-type JoinedAgent = AgentRecord & {
-  card_posts: PostRecord[]
-  card_claims: ClaimRecord[]
-  card_overdue: { count: number }[]
-}
+type JoinedAgent = AgentRecord & { card_posts: PostRecord[]; card_claims: ClaimRecord[] }
+
+/** How many claims of an agent are overdue; there is none for an agent without such claims. */
+type OverdueCount = { overdue_of: string; overdue: number }
 
 /** @param nowSeconds gives the present, in Unix seconds, which decides which claims are overdue */
 export function createCardStore(connection: Connection, nowSeconds: () => number) {
   const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
-  const newest = [{ $sort: { _id: -1 } }, { $limit: CARD_RECENT }, { $project: { pending: 0 } }]
+  const newest = [{ $sort: { _id: -1 } }, { $limit: CARD_RECENT }, { $project: { pending: 0, tells: 0 } }]
   const read = createLookUp(
     async (agentIds: string[]) => {
-      const overdue = [{ $match: comingOverdue(nowSeconds()) }, { $count: 'count' }]
       const stages = [
         { $match: { _id: { $in: agentIds } } },
         ofAgent('posts', 'card_posts', newest),
         ofAgent('claims', 'card_claims', newest),
-        ofAgent('claims', 'card_overdue', overdue),
+        countOverdue(agentIds, nowSeconds()),
       ]
-      const found = agents.aggregate<JoinedAgent>(stages, { batchSize: agentIds.length + 1 })
-      return (await found.toArray()).map(
-        ({ card_posts: posts, card_claims: claims, card_overdue: [late], ...agent }): CardRecords => {
-          return { agent, posts, claims, overdue: late?.count ?? 0 }
-        },
+      const found = await agents
+        .aggregate<JoinedAgent | OverdueCount>(stages, { batchSize: 2 * agentIds.length + 1 })
+        .toArray()
+      const overdueOf = new Map(
+        found.flatMap((one) => ('overdue_of' in one ? [[one.overdue_of, one.overdue]] : [])),
       )
+      return found.flatMap((one): CardRecords[] => {
+        if ('overdue_of' in one) return []
+        const { card_posts: posts, card_claims: claims, ...agent } = one
+        return [{ agent, posts, claims, overdue: overdueOf.get(agent._id) ?? 0 }]
+      })
     },
     ({ agent }) => agent._id,
   )
@@ -51,10 +54,17 @@ export function createCardStore(connection: Connection, nowSeconds: () => number
 
 export type CardStore = ReturnType<typeof createCardStore>
 
-/**
- * A stage that joins an agent's records. Both collections have an index on (agent_id, _id descending), and
- * claims have another one for those that become overdue.
- */
+/** A stage that joins an agent's records. Both collections have an index on (agent_id, _id descending). */
 function ofAgent(from: string, as: string, pipeline: object[]) {
   return { $lookup: { from, localField: '_id', foreignField: 'agent_id', pipeline, as } }
+}
+
+/** A stage that counts for all agents at once, by the index on what becomes overdue: few have any. */
+function countOverdue(agentIds: readonly string[], nowSeconds: number) {
+  const pipeline = [
+    { $match: { agent_id: { $in: agentIds }, ...comingOverdue(nowSeconds) } },
+    { $group: { _id: '$agent_id', overdue: { $sum: 1 } } },
+    { $project: { _id: 0, overdue_of: '$_id', overdue: 1 } },
+  ]
+  return { $unionWith: { coll: 'claims', pipeline } }
 }
