@@ -83,10 +83,13 @@ export async function submitShares(
       { field: 'nonces' },
     )
   }
-  const good = new Set(shares)
-  const weak = nonces
-    .filter((nonce) => !good.has(nonce))
-    .map((nonce) => ({ nonce, reason: 'insufficient_work' as const }))
+  // Both are in one order, and no nonce stands twice.
+  let next = 0
+  const weak: Rejected[] = []
+  for (const nonce of nonces) {
+    if (nonce === shares[next]) next++
+    else weak.push({ nonce, reason: 'insufficient_work' })
+  }
   const submitted = { order, shares, rejected: [...rejected, ...weak], from: 0 }
   return shares.length === 0 ? submitted : { ...submitted, ...(await storeShares(ctx, order, shares)) }
 }

@@ -158,6 +158,9 @@ export function applyBatches(
 
 /** The letter that stands for each outcome of a nonce. */
 const LETTERS = { a: undefined, i: 'insufficient_work', d: 'duplicate', f: 'order_full' } as const
+const LETTER_OF: ReadonlyMap<Rejection | undefined, string> = new Map(
+  Object.entries(LETTERS).map(([letter, reason]) => [reason, letter]),
+)
 
 /**
  * Encodes the outcome of each nonce of a batch, without the nonces: run lengths and letters, such as `3a12d`
@@ -175,7 +178,7 @@ export function writeOutcomes(nonces: readonly string[], rejected: readonly Reje
   }
   for (const nonce of nonces) {
     const refused = rejected[next]?.nonce === nonce ? rejected[next++] : undefined
-    const letter = Object.entries(LETTERS).find(([, reason]) => reason === refused?.reason)?.[0] ?? 'a'
+    const letter = LETTER_OF.get(refused?.reason) ?? 'a'
     if (letter !== last) {
       flush()
       times = 0
