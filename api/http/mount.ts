@@ -220,10 +220,10 @@ async function allowSilence(
 }
 
 async function send(req: Request, res: Response, route: Route, given: GivenAnswer<unknown>): Promise<void> {
-  if (route.documents !== undefined) res.vary('Accept')
   const parts = bytesOf(given)
+  const vary = variesBy(route)
+  if (vary !== '') res.setHeader('Vary', vary)
   if (!isPublic(route)) return sendParts(res, given, parts)
-  res.vary('Accept-Encoding')
   const cache = given.cache ?? (route.changesEachTime ? undefined : cacheAndRevalidate(tagOf(parts)))
   if (cache !== undefined) {
     res.setHeader('ETag', cache.etag)
@@ -237,6 +237,12 @@ async function send(req: Request, res: Response, route: Route, given: GivenAnswe
   // Weak, since the strong tag belongs to the uncompressed bytes (RFC 9110 section 8.8.3.3).
   if (cache !== undefined) res.setHeader('ETag', `W/${cache.etag}`)
   sendParts(res, given, [compressed])
+}
+
+/** The headers of the request that decide about an answer's form; empty if none does. */
+function variesBy(route: Route): string {
+  if (route.documents === undefined) return isPublic(route) ? 'Accept-Encoding' : ''
+  return isPublic(route) ? 'Accept, Accept-Encoding' : 'Accept'
 }
 
 /** Only if the client names it: one without Accept-Encoding gets the answer uncompressed. */
@@ -315,7 +321,8 @@ export const beginRequest: RequestHandler = (_req, res, next) => {
   res.setHeader('Access-Control-Expose-Headers', 'Allow, ETag, Retry-After, WWW-Authenticate, X-Request-Id')
   const life = new AbortController()
   res.locals['life'] = life
-  res.once('close', () => {
+  // An answer closes once, and a listener that is not taken off again costs less.
+  res.on('close', () => {
     if (!res.writableFinished)
       life.abort(new Refusal('unavailable', 'The caller has left.', { countedAs: 'caller_left' }))
   })

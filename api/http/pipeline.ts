@@ -16,7 +16,7 @@ export function answerInTurn(listener: RequestListener): RequestListener {
     const { socket } = req
     const line = waiting.get(socket)
     const begin = (): void => {
-      res.once('close', () => next(socket))
+      res.on('close', () => next(socket))
       listener(req, res)
     }
     if (line === undefined) {
