@@ -118,10 +118,13 @@ export function createClaimStore(connection: Connection) {
       if (session === undefined) return findById(claimId)
       return (await claims.findOne({ _id: claimId }, null, { session }).lean<ClaimRecord>()) ?? undefined
     },
-    /** The claims that verdicts name; a claim that doesn't exist is left out. */
+    /** The claims that verdicts name, without their entries; a claim that doesn't exist is left out. */
     findAll: (of: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]> =>
       raw()
-        .find({ _id: { $in: [...new Set(of.map(({ claim_id: id }) => id))] } }, { batchSize: of.length + 1 })
+        .find(
+          { _id: { $in: [...new Set(of.map(({ claim_id: id }) => id))] } },
+          { ...SHOWN, batchSize: of.length + 1 },
+        )
         .toArray(),
     /**
      * Standing verdicts by any of the given agents on any of the given claims, so also of pairs that aren't
