@@ -56,11 +56,6 @@ interface Waiting<Item, Result> {
  */
 const MAX_ITEMS = 250
 const AT_ONCE = 4
-/**
- * For look-ups: while one is under way, the next gathers what comes. More at once would each be smaller, and a
- * command costs as much as looking up ten.
- */
-const LOOK_UPS_AT_ONCE = 2
 const NO_KEYS: readonly string[] = []
 
 /**
@@ -178,13 +173,10 @@ export function createLookUp<Key, Found>(
   find: (keys: Key[]) => Promise<readonly Found[]>,
   keyOf: (found: Found) => Key,
 ): (key: Key) => Promise<Found | undefined> {
-  return createGroups(
-    async (keys) => {
-      const byKey = new Map((await find([...new Set(keys)])).map((found) => [keyOf(found), found]))
-      return keys.map((key) => ({ status: 'fulfilled', value: byKey.get(key) }))
-    },
-    { atOnce: LOOK_UPS_AT_ONCE },
-  )
+  return createGroups(async (keys) => {
+    const byKey = new Map((await find([...new Set(keys)])).map((found) => [keyOf(found), found]))
+    return keys.map((key) => ({ status: 'fulfilled', value: byKey.get(key) }))
+  })
 }
 
 /**
@@ -230,7 +222,7 @@ export function createSharedReads<Answer>(): (
           )
           return group.map(() => ({ status: 'fulfilled', value }))
         },
-        { maxItems: Number.POSITIVE_INFINITY, atOnce: LOOK_UPS_AT_ONCE },
+        { maxItems: Number.POSITIVE_INFINITY, atOnce: 2 },
       )
       shared = { ask, waiting: 0 }
       asked.set(question, shared)
