@@ -9,6 +9,7 @@ import { splitQuery } from './http/parse.ts'
 import { answerInTurn } from './http/pipeline.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
+import { createRouteTree, inOneLayer } from './http/route-tree.ts'
 import { createWaits, type Waits } from './http/waits.ts'
 import { markServing } from './http/serving.ts'
 import { aboutRoutes } from './routes/about.ts'
@@ -68,12 +69,18 @@ export function createApp(ctx: Context): App {
   app.disable('etag')
   app.set('query parser', splitQuery)
   app.enable('case sensitive routing')
-  app.use(beginRequest)
-  app.use(measureRequests(ctx))
-  app.use(markServing(ctx))
-  app.use(refuseAmbiguous(ctx.config.allowedHosts))
+  const tree = createRouteTree()
+  app.use(
+    inOneLayer(
+      beginRequest,
+      measureRequests(ctx),
+      markServing(ctx),
+      refuseAmbiguous(ctx.config.allowedHosts),
+      tree.serve,
+    ),
+  )
   const waits = createWaits(ctx)
-  mountRoutes(app, ctx, authenticator, routes, waits)
+  mountRoutes(app, tree, ctx, authenticator, routes, waits)
   app.use(refuseUnknownPath)
   app.use(answerErrors(ctx, note))
   const answerRest = answerUnrouted(ctx, note)

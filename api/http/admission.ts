@@ -291,7 +291,17 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
     const stop = (): void => reject(signal.reason as Error)
     if (signal.aborted) stop()
     signal.addEventListener('abort', stop, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop))
+    const forget = (): void => signal.removeEventListener('abort', stop)
+    work.then(
+      (result) => {
+        forget()
+        resolve(result)
+      },
+      (error: unknown) => {
+        forget()
+        reject(error)
+      },
+    )
   })
 }
 
@@ -341,14 +351,13 @@ export function takeBodyRoom(agentId: string | undefined): { add(length: number)
   }
 }
 
-/** Bytes of the answers that their clients have not read yet, the oldest first. */
-const unread = new Map<ServerResponse, number>()
+/** The answers that their clients have not read yet, the oldest first. */
+const unread = new Map<ServerResponse, { bytes: number; sentAtMs: number }>()
 /** The same by connection: an answer that waits behind another one has no event but the connection's end. */
 const unreadByConnection = new WeakMap<Socket, Set<ServerResponse>>()
 let unreadBytes = 0
 /** An answer isn't cut off earlier: usual connections deliver it in this time. */
 const GRACE_MS = 2_000
-const sentAt = new WeakMap<ServerResponse, number>()
 
 /**
  * Counts an answer's bytes as unread until its client has read them. If clients leave more than `maxBytes`
@@ -359,16 +368,15 @@ export function trackUnread(res: ServerResponse, length: number, maxBytes = MAX_
   // The client has left, so no event would end the counting.
   if (socket.destroyed) return
   const nowMs = performance.now()
-  for (const oldest of unread.keys()) {
-    if (unreadBytes + length <= maxBytes || nowMs - (sentAt.get(oldest) ?? nowMs) < GRACE_MS) break
-    stopCounting(oldest)
-    oldest.req.socket.destroy()
+  for (const [slow, { sentAtMs }] of unread) {
+    if (unreadBytes + length <= maxBytes || nowMs - sentAtMs < GRACE_MS) break
+    stopCounting(slow)
+    slow.req.socket.destroy()
   }
-  unread.set(res, length)
+  unread.set(res, { bytes: length, sentAtMs: nowMs })
   unreadBytes += length
-  sentAt.set(res, nowMs)
   unreadAnswersOver(socket).add(res)
-  res.once('close', () => stopCounting(res))
+  res.on('close', () => stopCounting(res))
 }
 
 /** Returns the set of unread answers of a connection; they are no longer counted when it closes. */
@@ -384,7 +392,7 @@ function unreadAnswersOver(socket: Socket): Set<ServerResponse> {
 
 /** Takes an answer's bytes off the count of unread ones. */
 function stopCounting(res: ServerResponse): void {
-  unreadBytes -= unread.get(res) ?? 0
+  unreadBytes -= unread.get(res)?.bytes ?? 0
   unread.delete(res)
   unreadByConnection.get(res.req.socket)?.delete(res)
 }

@@ -38,11 +38,15 @@ function sendParts(res: ServerResponse, status: number, type: string, parts: rea
   res.setHeader('Content-Type', type)
   res.setHeader('Content-Length', length)
   trackUnread(res, length)
+  const [only = EMPTY] = parts
+  if (parts.length <= 1) return void res.end(only)
   res.cork()
   for (const part of parts) res.write(part)
   res.end()
   res.uncork()
 }
+
+const EMPTY = Buffer.alloc(0)
 
 /**
  * Sends a document as it is, with status 200. Our pages load and run nothing, and the headers tell browsers

@@ -13,7 +13,7 @@ const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'DELETE', 'PAT
 export function measureRequests(ctx: Context): RequestHandler {
   return (req, res, next) => {
     const startedAt = performance.now()
-    res.once('close', () => {
+    res.on('close', () => {
       // Without the time that the caller asked the service to wait.
       const milliseconds = performance.now() - startedAt - Number(res.locals['waitedMs'] ?? 0)
       const labels = {

@@ -24,6 +24,7 @@ import { measureRequests } from './measure.ts'
 import { parseFields, parseQuery } from './parse.ts'
 import type { NoteRefusal } from './refusals.ts'
 import { cacheAndRevalidate, isPublic, type GivenAnswer, type Route } from './route.ts'
+import type { RouteTree } from './route-tree.ts'
 
 const gzip = promisify(zlib.gzip)
 /** How long a connection may be silent after a wait. */
@@ -55,9 +56,12 @@ export function pathsOf(route: Route): string[] {
 /**
  * Mounts the routes, and for each path an answer to all other methods. Paths without parameters come first,
  * so that `/claim/resolve` isn't taken for the claim with the id `resolve`.
+ *
+ * @param tree gets them too
  */
 export function mountRoutes(
   router: Router,
+  tree: RouteTree,
   ctx: Context,
   authenticator: Authenticator,
   routes: readonly Route[],
@@ -66,8 +70,6 @@ export function mountRoutes(
   const admission = createAdmission()
   const requireDisk = createDiskGuard(ctx)
   const frame = { ctx, authenticator, admission, requireDisk, waits }
-  const literal = new Map<string, { path: string; serve: RequestHandler }>()
-  router.use(serveLiteral(literal))
   const byPath = new Map<string, Route[]>()
   for (const route of routes)
     for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
@@ -77,7 +79,7 @@ export function mountRoutes(
     const allowed = routesOfPath.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
     for (const route of routesOfPath) {
       const handler = serve(frame, route)
-      if (!path.includes('{')) literal.set(`${route.method} ${path}`, { path, serve: handler })
+      if (route.endsOpen === undefined) tree.add(route.method, path, handler)
       if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), handler)
       else router.post(expressPath(path), handler)
     }
@@ -85,21 +87,6 @@ export function mountRoutes(
   }
 }
 
-/**
- * Returns a handler that serves paths without parameters by one look-up, since the router would try path
- * after path; it passes other paths on.
- */
-function serveLiteral(routes: ReadonlyMap<string, { path: string; serve: RequestHandler }>): RequestHandler {
-  return (req, res, next) => {
-    const found = routes.get(`${req.method} ${req.path}`)
-    if (found === undefined) return next()
-    // As the router would set it; the metrics read it.
-    req.route = { path: found.path }
-    return found.serve(req, res, next)
-  }
-}
-
-/** What all routes are served with. */
 interface Frame {
   ctx: Context
   authenticator: Authenticator
@@ -249,10 +236,10 @@ async function allowSilence(
  * takes gzip, and 304 takes its place if the client names the etag.
  */
 async function send(req: Request, res: Response, route: Route, given: GivenAnswer<unknown>): Promise<void> {
-  if (route.documents !== undefined) res.vary('Accept')
   const parts = bytesOf(given)
+  const vary = variesBy(route)
+  if (vary !== '') res.setHeader('Vary', vary)
   if (!isPublic(route)) return sendParts(res, given, parts)
-  res.vary('Accept-Encoding')
   const cache = given.cache ?? (route.changesEachTime ? undefined : cacheAndRevalidate(tagOf(parts)))
   if (cache !== undefined) {
     res.setHeader('ETag', cache.etag)
@@ -266,6 +253,12 @@ async function send(req: Request, res: Response, route: Route, given: GivenAnswe
   // Weak, since the strong tag belongs to the uncompressed bytes (RFC 9110 section 8.8.3.3).
   if (cache !== undefined) res.setHeader('ETag', `W/${cache.etag}`)
   sendParts(res, given, [compressed])
+}
+
+/** The headers of the request that decide about an answer's form; empty if none does. */
+function variesBy(route: Route): string {
+  if (route.documents === undefined) return isPublic(route) ? 'Accept-Encoding' : ''
+  return isPublic(route) ? 'Accept, Accept-Encoding' : 'Accept'
 }
 
 /** Whether the client names gzip in Accept-Encoding; one without that header gets the answer uncompressed. */
@@ -353,7 +346,8 @@ export const beginRequest: RequestHandler = (_req, res, next) => {
   res.setHeader('Access-Control-Expose-Headers', 'Allow, ETag, Retry-After, WWW-Authenticate, X-Request-Id')
   const life = new AbortController()
   res.locals['life'] = life
-  res.once('close', () => {
+  // An answer closes once, and a listener that is not taken off again costs less.
+  res.on('close', () => {
     if (!res.writableFinished)
       life.abort(new Refusal('unavailable', 'The caller has left.', { countedAs: 'caller_left' }))
   })

@@ -18,7 +18,7 @@ export function answerInTurn(listener: RequestListener): RequestListener {
     const { socket } = req
     const waitingHere = waiting.get(socket)
     const begin = (): void => {
-      res.once('close', () => beginNext(socket))
+      res.on('close', () => beginNext(socket))
       listener(req, res)
     }
     if (waitingHere === undefined) {

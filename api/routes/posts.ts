@@ -41,11 +41,11 @@ export function postRoutes(): Route[] {
       async handle({ ctx, params }) {
         const post = await ctx.posts.find(params.id)
         if (post === undefined) throw new Refusal('no_such_post', 'There is no post with this id.')
-        const [shown, handles] = await Promise.all([
+        const [shown, author] = await Promise.all([
           applyAuthorBan(ctx.agents, post),
-          ctx.agents.findHandles([post.agent_id]),
+          ctx.agents.findAuthor(post.agent_id),
         ])
-        return ok({ id: post._id, post: viewPost(shown, handles.get(post.agent_id) ?? null) })
+        return ok({ id: post._id, post: viewPost(shown, author === undefined ? null : shownHandle(author)) })
       },
     }),
     defineRoute({

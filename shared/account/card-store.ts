@@ -17,11 +17,10 @@ export interface CardRecords {
   overdue: number
 }
 
-type JoinedAgent = AgentRecord & {
-  card_posts: PostRecord[]
-  card_claims: ClaimRecord[]
-  card_overdue: { count: number }[]
-}
+type JoinedAgent = AgentRecord & { card_posts: PostRecord[]; card_claims: ClaimRecord[] }
+
+/** How many claims of an agent are overdue; there is none for an agent without such claims. */
+type OverdueCount = { overdue_of: string; overdue: number }
 
 /**
  * Creates the store that reads agents with what their cards show.
@@ -30,22 +29,30 @@ type JoinedAgent = AgentRecord & {
  */
 export function createCardStore(connection: Connection, nowSeconds: () => number) {
   const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
-  const newestRecords = [{ $sort: { _id: -1 } }, { $limit: CARD_RECENT }, { $project: { pending: 0 } }]
+  const newestRecords = [
+    { $sort: { _id: -1 } },
+    { $limit: CARD_RECENT },
+    { $project: { pending: 0, tells: 0 } },
+  ]
   const read = createLookUp(
     async (agentIds: string[]) => {
-      const overdue = [{ $match: comingOverdue(nowSeconds()) }, { $count: 'count' }]
       const stages = [
         { $match: { _id: { $in: agentIds } } },
         joinRecords('posts', 'card_posts', newestRecords),
         joinRecords('claims', 'card_claims', newestRecords),
-        joinRecords('claims', 'card_overdue', overdue),
+        countOverdue(agentIds, nowSeconds()),
       ]
-      const found = agents.aggregate<JoinedAgent>(stages, { batchSize: agentIds.length + 1 })
-      return (await found.toArray()).map(
-        ({ card_posts: posts, card_claims: claims, card_overdue: [late], ...agent }): CardRecords => {
-          return { agent, posts, claims, overdue: late?.count ?? 0 }
-        },
+      const found = await agents
+        .aggregate<JoinedAgent | OverdueCount>(stages, { batchSize: 2 * agentIds.length + 1 })
+        .toArray()
+      const overdueOf = new Map(
+        found.flatMap((one) => ('overdue_of' in one ? [[one.overdue_of, one.overdue]] : [])),
       )
+      return found.flatMap((one): CardRecords[] => {
+        if ('overdue_of' in one) return []
+        const { card_posts: posts, card_claims: claims, ...agent } = one
+        return [{ agent, posts, claims, overdue: overdueOf.get(agent._id) ?? 0 }]
+      })
     },
     ({ agent }) => agent._id,
   )
@@ -60,9 +67,18 @@ export type CardStore = ReturnType<typeof createCardStore>
 
 /**
  * Returns the aggregation stage that adds to each agent its records of the collection `from`, as they come
- * out of `pipeline`, under the name `as`. Both collections have an index on (agent_id, _id descending), and
- * claims have another one for those that become overdue.
+ * out of `pipeline`, under the name `as`. Both collections have an index on (agent_id, _id descending).
  */
 function joinRecords(from: string, as: string, pipeline: object[]) {
   return { $lookup: { from, localField: '_id', foreignField: 'agent_id', pipeline, as } }
+}
+
+/** A stage that counts for all agents at once, by the index on what becomes overdue: few have any. */
+function countOverdue(agentIds: readonly string[], nowSeconds: number) {
+  const pipeline = [
+    { $match: { agent_id: { $in: agentIds }, ...comingOverdue(nowSeconds) } },
+    { $group: { _id: '$agent_id', overdue: { $sum: 1 } } },
+    { $project: { _id: 0, overdue_of: '$_id', overdue: 1 } },
+  ]
+  return { $unionWith: { coll: 'claims', pipeline } }
 }

@@ -1,7 +1,7 @@
 import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
 import type { AgentRecord } from '../agents/agent.ts'
-import { createGroups } from '../servers/group-commit.ts'
+import { createLookUp } from '../servers/group-commit.ts'
 import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED } from '../foundation/limits.ts'
 import { WAITING } from '../market/order-store.ts'
 import { UNREAD } from '../messages/message-store.ts'
@@ -41,10 +41,15 @@ const KINDS = {
 
 const kinds = Object.keys(KINDS) as (keyof Belongings)[]
 
-/** A fetched document: an agent, or the owner of one record under the name of its kind. */
-type Fetched = AgentRecord | Partial<Record<keyof Belongings, string>>
+/** What of an agent its standing tells. */
+type StandingAgent = Pick<AgentRecord, '_id' | 'handle' | 'pass_until_ms' | 'referrals'>
 
-const isAgent = (fetched: Fetched): fetched is AgentRecord => '_id' in fetched
+const AGENT_FIELDS = { handle: 1, pass_until_ms: 1, referrals: 1 } as const
+
+/** A fetched document: an agent, or the owner of one record under the name of its kind. */
+type Fetched = StandingAgent | Partial<Record<keyof Belongings, string>>
+
+const isAgent = (fetched: Fetched): fetched is StandingAgent => '_id' in fetched
 
 /**
  * Creates the store that reads agents with the counts of their records, by one command for all kinds: most
@@ -62,28 +67,29 @@ export function createStandingStore(connection: Connection) {
     ]
     return { $unionWith: { coll: collection, pipeline } }
   }
-  const readTogether = createGroups(async (asked: string[]) => {
-    const agentIds = [...new Set(asked)]
-    const unions = kinds.map((kind) => unionWith(kind, agentIds))
-    const batchSize = agentIds.length + kinds.length * MAX_FETCHED + 1
-    const stages = [{ $match: { _id: { $in: agentIds } } }, ...unions]
-    const fetched = await agents.aggregate<Fetched>(stages, { batchSize }).toArray()
-    const found = new Map(fetched.filter(isAgent).map((agent) => [agent._id, agent]))
-    const counts = new Map(kinds.map((kind) => [kind, countOwners(kind, fetched)]))
-    return asked.map((agentId) => ({
-      status: 'fulfilled',
-      value: { agent: found.get(agentId), countOf: (kind: keyof Belongings) => counts.get(kind)?.(agentId) },
-    }))
-  })
+  const look = createLookUp(
+    async (agentIds: string[]) => {
+      const unions = kinds.map((kind) => unionWith(kind, agentIds))
+      const batchSize = agentIds.length + kinds.length * MAX_FETCHED + 1
+      const stages = [{ $match: { _id: { $in: agentIds } } }, { $project: AGENT_FIELDS }, ...unions]
+      const fetched = await agents.aggregate<Fetched>(stages, { batchSize }).toArray()
+      const counts = new Map(kinds.map((kind) => [kind, countOwners(kind, fetched)]))
+      return fetched
+        .filter(isAgent)
+        .map((agent) => ({ agent, countOf: (kind: keyof Belongings) => counts.get(kind)?.(agent._id) }))
+    },
+    ({ agent }) => agent._id,
+  )
   return {
     /**
      * Reads an agent and the counts of its records; agents that are requested at the same time are read by
      * one command.
      *
-     * @returns `agent` undefined if there is none with this id
+     * @returns undefined if there is no agent with this id
      */
-    async read(agentId: string): Promise<{ agent: AgentRecord | undefined; belongings: Belongings }> {
-      const { agent, countOf } = await readTogether(agentId)
+    async read(agentId: string): Promise<{ agent: StandingAgent; belongings: Belongings } | undefined> {
+      const found = await look(agentId)
+      if (found === undefined) return undefined
       /** Counts one kind of records of this agent by a command of its own. */
       const countAlone = (kind: keyof Belongings): Promise<number> => {
         const { collection, owner, filter, most: limit } = KINDS[kind]
@@ -91,8 +97,8 @@ export function createStandingStore(connection: Connection) {
       }
       const belongings = {} as Belongings
       for (const kind of kinds)
-        belongings[kind] = Math.min(countOf(kind) ?? (await countAlone(kind)), KINDS[kind].most)
-      return { agent, belongings }
+        belongings[kind] = Math.min(found.countOf(kind) ?? (await countAlone(kind)), KINDS[kind].most)
+      return { agent: found.agent, belongings }
     },
   }
 }

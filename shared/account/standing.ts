@@ -50,8 +50,9 @@ export const standingView = z.object({
  * @throws Refusal `no_such_agent`; `unavailable` if the database's time is unknown
  */
 export async function readStanding(ctx: Context, agentId: string): Promise<Standing> {
-  const { agent, belongings } = await ctx.standings.read(agentId)
-  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+  const found = await ctx.standings.read(agentId)
+  if (found === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+  const { agent, belongings } = found
   const { referred, unread, selling, buying, unpaid } = belongings
   // Most agents have none of these, and then there is no query.
   const [toDeliver, toAccept, owed] = await Promise.all([

@@ -5,7 +5,7 @@ import { createIdLookUp, createLookUp } from '../servers/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { makeMark, TELLS_INDEX, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
-import { shownHandle, type AgentListed, type AgentRecord, type ProfileChange } from './agent.ts'
+import type { AgentListed, AgentRecord, ProfileChange } from './agent.ts'
 import type { StoredToken } from './token.ts'
 
 /** The fields of a profile whose change is a ledger entry. */
@@ -118,6 +118,10 @@ const CALLER_FIELDS = {
   hidden_at: 1,
   ban_hides: 1,
 } as const
+/** What readers of an agent's records need to know of it. */
+type Author = Pick<AgentRecord, '_id' | 'handle' | 'hidden_at' | 'ban_hides' | 'banned_at'>
+
+const AUTHOR_FIELDS = { handle: 1, hidden_at: 1, ban_hides: 1, banned_at: 1 } as const
 const LISTED_FIELDS = { at: 1, handle: 1, profile: 1 } as const
 
 /** Changes to the counts of an agent's claims by status, and of the verdicts on them by outcome. */
@@ -133,6 +137,7 @@ export function createAgentStore(connection: Connection) {
   const raw = () => agents.collection as unknown as mongoose.mongo.Collection<AgentRecord>
   const findById = createIdLookUp(raw)
   const findId = createIdLookUp(raw, { _id: 1 })
+  const findAuthor: (agentId: string) => Promise<Author | undefined> = createIdLookUp(raw, AUTHOR_FIELDS)
   const findByTokenKey = createLookUp(
     (keys: string[]) =>
       raw()
@@ -167,6 +172,7 @@ export function createAgentStore(connection: Connection) {
     },
     /** Reads what authentication needs of the agent with this token key; undefined if there is none. */
     findCaller: findByTokenKey,
+    findAuthor,
     /**
      * Lists agents that are neither banned nor hidden, newest first.
      *
@@ -191,24 +197,15 @@ export function createAgentStore(connection: Connection) {
       }
       return agents.find(filter, LISTED_FIELDS).sort({ _id: -1 }).limit(limit).lean<AgentListed[]>()
     },
-    /**
-     * Reads the handles to show beside what the given agents wrote, by agent id. Agents without a handle, or
-     * with a hidden one, are left out.
-     */
-    async findHandles(agentIds: readonly string[]): Promise<Map<string, string>> {
-      if (agentIds.length === 0) return new Map()
-      const found = await raw()
-        .find(
+    /** Reads those of the given agents that exist, with what readers of their records need to know of them. */
+    async findAuthors(agentIds: readonly string[]): Promise<Author[]> {
+      if (agentIds.length === 0) return []
+      return raw()
+        .find<Author>(
           { _id: { $in: [...agentIds] } },
-          { projection: { handle: 1, hidden_at: 1, ban_hides: 1 }, batchSize: agentIds.length + 1 },
+          { projection: AUTHOR_FIELDS, batchSize: agentIds.length + 1 },
         )
         .toArray()
-      return new Map(
-        found.flatMap((agent) => {
-          const handle = shownHandle(agent)
-          return handle === null ? [] : [[agent._id, handle]]
-        }),
-      )
     },
     /** Returns the ids of those of the given agents that are banned. */
     async findBanned(agentIds: readonly string[]): Promise<string[]> {

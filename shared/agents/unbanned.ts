@@ -30,7 +30,7 @@ export interface ListBounds<Listed> {
  * @param read reads the list in its order, from its beginning or past a record
  */
 export async function listUnbanned<Listed extends { _id: string; agent_id: string }>(
-  agents: AgentStore,
+  agents: Pick<AgentStore, 'findBanned'>,
   limit: number,
   read: (limit: number, past?: Past<Listed>) => Promise<readonly Listed[]>,
   { begin, perAgent = Number.POSITIVE_INFINITY, expected = [] }: ListBounds<Listed> = {},
@@ -69,6 +69,6 @@ export async function applyAuthorBan<Stored extends Hideable & { agent_id: strin
   agents: AgentStore,
   record: Stored,
 ): Promise<Stored> {
-  const author = await agents.find(record.agent_id)
+  const author = await agents.findAuthor(record.agent_id)
   return author?.ban_hides === undefined ? record : { ...record, hidden_at: author.banned_at ?? record.at }
 }

@@ -141,8 +141,11 @@ export async function recordVerdict(
   return { claim: await applyAuthorBan(ctx.agents, recorded.claim), verdict: recorded.verdict }
 }
 
-/** Concurrent transactions of claims and verdicts in one process. */
-const TRANSACTIONS_AT_ONCE = 3
+/**
+ * Concurrent transactions of claims and verdicts in one process: while one waits for the journal, the next one is
+ * written; more of them would be smaller, and each has up to eight commands.
+ */
+const TRANSACTIONS_AT_ONCE = 2
 /** Claims whose author is cached. */
 const CACHED_AUTHORS = 10_000
 

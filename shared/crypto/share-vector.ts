@@ -8,8 +8,8 @@
  *   W8–W13   ":" and the nonce, the 1 bit after it (§5.1.1), and zeros
  *   W14–W15  the message length in bits
  *
- * The nonces are read from text such as `:one:two:six`. So the text has W8 to W13 as the message has them,
- * except what follows the nonce, which is masked.
+ * The nonces are read from text such as `one two six`. So the text has W8 to W13 as the message has them, except
+ * what stands before the nonce, which becomes ":", and what follows it, which is masked.
  */
 import { hash } from 'node:crypto'
 import { MAX_NONCE_LENGTH, PREFIX_LENGTH } from './pow.ts'
@@ -41,6 +41,7 @@ import {
 const FIRST_VARIED = PREFIX_LENGTH / 4
 const VARIED = [8, 9, 10, 11, 12, 13]
 const CHUNK_NONCES = 4_096
+const COLON = 0x3a
 
 /*
  * Memory of the module, in bytes. "Splat" is one word four times over, so that one load fills a vector.
@@ -48,10 +49,10 @@ const CHUNK_NONCES = 4_096
  *   ROUND_WORDS      64 splats, the sums of what does not vary (createVariedSchedule)
  *   STATE            8 splats, a to h after round 7
  *   TARGET           2 splats, H0 and the mask of the bits of digest word 0 that must be zero
- *   MASKS            6 splats, the bytes of W8 to W13 that belong to ":" and nonce
- *   PADDING          6 splats, the 1 bit behind the nonce
+ *   MASKS            6 splats, the bytes of W8 to W13 that belong to the nonce
+ *   PADDING          6 splats, ":" before the nonce, and the 1 bit behind it
  *   HITS             one word for every pass that found something: pass × 16 + one bit a lane, lane 0 lowest
- *   TEXT             the nonces, each behind a ":"
+ *   TEXT             the nonces, each behind one byte of any value
  */
 const ROUND_CONSTANTS = 0
 const ROUND_WORDS = ROUND_CONSTANTS + ROUNDS * 16
@@ -72,9 +73,15 @@ const SCHEDULE = createVariedSchedule(VARIED, ROUND_WORDS, ROUND_CONSTANTS)
  * wrongly.
  *
  * @param prefix 32 ASCII characters
- * @param nonces all of one length, 1 to 20 UTF-16 code units
+ * @param nonces as one text, with one character between two of them
+ * @param length of each of them, 1 to 20 UTF-16 code units
  */
-export type SearchNonces = (prefix: string, nonces: readonly string[], difficultyBits: number) => number[]
+export type SearchNonces = (
+  prefix: string,
+  nonces: string,
+  length: number,
+  difficultyBits: number,
+) => number[]
 
 /**
  * Compiles the vector code and compares it with node:crypto.
@@ -89,18 +96,19 @@ export function createSearchNonces(): SearchNonces {
   const words = new Uint32Array(memory.buffer)
   const bytes = Buffer.from(memory.buffer)
   for (let t = 0; t < ROUNDS; t++) writeSplat(words, ROUND_CONSTANTS + t * 16, wordAt(K, t))
-  const searchNonces: SearchNonces = (prefix, nonces, difficultyBits) => {
-    const { length } = nonces[0] ?? ''
+  const searchNonces: SearchNonces = (prefix, nonces, length, difficultyBits) => {
     writeSharedParts(words, prefix, length, difficultyBits)
+    const stride = length + 1
+    const count = Math.floor((nonces.length + 1) / stride)
     const places: number[] = []
-    for (let from = 0; from < nonces.length; from += CHUNK_NONCES) {
-      const chunk = nonces.length <= CHUNK_NONCES ? nonces : nonces.slice(from, from + CHUNK_NONCES)
-      bytes.write(`:${chunk.join(':')}`, TEXT, 'latin1')
-      const end = search(length + 1, Math.ceil(chunk.length / LANES))
+    for (let from = 0; from < count; from += CHUNK_NONCES) {
+      const chunk = Math.min(count - from, CHUNK_NONCES)
+      bytes.write(nonces.slice(from * stride, (from + chunk) * stride), TEXT + 1, 'latin1')
+      const end = search(stride, Math.ceil(chunk / LANES))
       for (let at = HITS; at < end; at += 4) {
         const hit = wordAt(words, at / 4)
         const first = (hit >>> LANES) * LANES
-        for (let lane = 0; lane < LANES && first + lane < chunk.length; lane++)
+        for (let lane = 0; lane < LANES && first + lane < chunk; lane++)
           if (((hit >> lane) & 1) === 1) places.push(from + first + lane)
       }
     }
@@ -123,7 +131,7 @@ function checkAgainstPlatform(searchNonces: SearchNonces): void {
     const expected = nonces.flatMap((nonce, place) =>
       hash('sha256', `${prefix}:${nonce}`, 'hex') < '8' ? [place] : [],
     )
-    if (String(searchNonces(prefix, nonces, 1)) !== String(expected))
+    if (String(searchNonces(prefix, nonces.join(' '), nonces[0]?.length ?? 0, 1)) !== String(expected))
       throw new Error('the vector code and node:crypto disagree about SHA-256')
   }
 }
@@ -140,8 +148,10 @@ function writeSharedParts(memory: Uint32Array, prefix: string, length: number, d
   for (const [index] of VARIED.entries()) {
     const nonceBytes = Math.min(Math.max(1 + length - index * 4, 0), 4) // of this word, ":" included
     const hasEnd = nonceBytes < 4 && index * 4 + nonceBytes === 1 + length // the 1 bit is in this word
-    writeSplat(memory, MASKS + index * 16, nonceBytes === 0 ? 0 : 0xffffffff << (32 - 8 * nonceBytes))
-    writeSplat(memory, PADDING + index * 16, hasEnd ? 0x80000000 >>> (8 * nonceBytes) : 0)
+    const mask = nonceBytes === 0 ? 0 : 0xffffffff << (32 - 8 * nonceBytes)
+    const end = hasEnd ? 0x80000000 >>> (8 * nonceBytes) : 0
+    writeSplat(memory, MASKS + index * 16, index === 0 ? mask & 0x00ffffff : mask)
+    writeSplat(memory, PADDING + index * 16, index === 0 ? end | (COLON << 24) : end)
   }
 }
 

@@ -21,23 +21,30 @@ let searchNonces: SearchNonces | null | undefined
  * Returns those of `nonces` that are shares, in the order given, repetitions included: the same as
  * findShares(), but hashes four nonces at once if there are many and this runtime has vectors.
  *
+ * @param text the nonces as one text with a character between two of them, if the caller has it: to make it
+ *   takes a fifth of the time
  * @throws Error as isShare() does
  */
-export function verifyShares(prefix: string, nonces: readonly string[], difficultyBits: number): string[] {
+export function verifyShares(
+  prefix: string,
+  nonces: readonly string[],
+  difficultyBits: number,
+  text?: string,
+): string[] {
   assertPrefix(prefix)
   assertDifficultyBits(difficultyBits)
   if (searchNonces === undefined) searchNonces = canRunSimd() ? createSearchNonces() : null
   const search = searchNonces
   if (nonces.length < MIN_VECTOR_NONCES || search === null) return findShares(prefix, nonces, difficultyBits)
   // The vector code takes nonces of one length, and checks neither their characters nor more than 32 bits.
-  const findPlaces = (sameLength: readonly string[]): number[] =>
-    search(prefix, sameLength, difficultyBits).filter((place) => {
+  const findPlaces = (sameLength: readonly string[], joined = sameLength.join(' ')): number[] =>
+    search(prefix, joined, sameLength[0]?.length ?? 0, difficultyBits).filter((place) => {
       const nonce = sameLength[place] ?? ''
       return difficultyBits > VECTOR_BITS ? isShare(prefix, nonce, difficultyBits) : NONCE_FORM.test(nonce)
     })
   const { length } = nonces[0] ?? ''
   if (isNonceLength(length) && nonces.every((nonce) => nonce.length === length))
-    return findPlaces(nonces).map((place) => nonces[place] ?? '')
+    return findPlaces(nonces, text).map((place) => nonces[place] ?? '')
   const placesByLength = Map.groupBy(nonces.keys(), (place) => nonces[place]?.length ?? 0)
   const sharePlaces: number[] = []
   for (const [nonceLength, places] of placesByLength) {

@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { Schema } from 'mongoose'
 import type { JsonValue } from '../crypto/canonical-json.ts'
 import { SALT_BYTES } from '../crypto/commitment.ts'
+import { takeRandomBytes } from '../foundation/random.ts'
 
 /**
  * Terms.
@@ -87,4 +87,4 @@ export const PENDING_INDEX = [
 export const carriesPendingEntries = (schema: Schema): boolean => schema.path('pending') !== undefined
 
 /** A fresh salt for a commitment, as hex: 32 random bytes. */
-export const newSalt = (): string => randomBytes(SALT_BYTES).toString('hex')
+export const newSalt = (): string => takeRandomBytes(SALT_BYTES).toString('hex')

@@ -1,4 +1,5 @@
 import type { Context } from '../context.ts'
+import { shownHandle } from '../agents/agent.ts'
 import { listUnbanned } from '../agents/unbanned.ts'
 import { viewPostWithoutHandle, type PostRecord } from './post.ts'
 
@@ -56,27 +57,28 @@ export function createFeed(): Feed {
     cache,
     async read(ctx, topic, limit, perAgent) {
       const expected = authors
-      const [listed, handles] = await Promise.all([
-        listUnbanned(ctx.agents, limit, (size, past) => ctx.posts.listFeed(topic, size, past), {
-          perAgent,
-          expected,
-        }),
-        // Most likely those of this list too.
-        ctx.agents.findHandles(expected),
-      ])
+      const handles = new Map<string, string | null>()
+      /** Notes their handles too, which costs no other command. */
+      const findBanned = async (agentIds: readonly string[]): Promise<string[]> => {
+        const found = await ctx.agents.findAuthors(agentIds)
+        for (const author of found) handles.set(author._id, shownHandle(author))
+        return found.filter((author) => author.banned_at !== undefined).map(({ _id }) => _id)
+      }
+      const listed = await listUnbanned(
+        { findBanned },
+        limit,
+        (size, past) => ctx.posts.listFeed(topic, size, past),
+        { perAgent, expected },
+      )
       authors = [...new Set(listed.map(({ agent_id: agentId }) => agentId))]
       const textOf = new Map(listed.map(({ _id }) => [_id, texts.get(_id)]))
       const missing = [...textOf.keys()].filter((id) => textOf.get(id) === undefined)
-      const unexpected = authors.filter((id) => !expected.includes(id))
-      const [posts, otherHandles] = await Promise.all([
-        missing.length === 0 ? [] : ctx.posts.findAll(missing),
-        ctx.agents.findHandles(unexpected),
-      ])
+      const posts = missing.length === 0 ? [] : await ctx.posts.findAll(missing)
       // A post that was hidden since its id was read is left out.
       for (const post of posts) if (post.hidden_at === undefined) textOf.set(post._id, cache(post))
       return listed.flatMap(({ _id, agent_id: agentId }) => {
         const text = textOf.get(_id)
-        const handle = handles.get(agentId) ?? otherHandles.get(agentId) ?? null
+        const handle = handles.get(agentId) ?? null
         return text === undefined ? [] : [`${text.slice(0, -1)},"handle":${JSON.stringify(handle)}}`]
       })
     },

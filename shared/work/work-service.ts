@@ -89,10 +89,13 @@ export async function submitShares(
       { field: 'nonces' },
     )
   }
-  const shareSet = new Set(shares)
-  const insufficient = nonces
-    .filter((nonce) => !shareSet.has(nonce))
-    .map((nonce) => ({ nonce, reason: 'insufficient_work' as const }))
+  // Both are in one order, and no nonce stands twice.
+  let nextShare = 0
+  const insufficient: Rejected[] = []
+  for (const nonce of nonces) {
+    if (nonce === shares[nextShare]) nextShare++
+    else insufficient.push({ nonce, reason: 'insufficient_work' })
+  }
   const submitted = { order, shares, rejected: [...rejected, ...insufficient], from: 0 }
   return shares.length === 0 ? submitted : { ...submitted, ...(await storeShares(ctx, order, shares)) }
 }
@@ -254,8 +257,8 @@ async function verifyWithoutStoring(
     const counted = await cache.takeOut(order)
     if (counted === undefined) return undefined
     verified.counted.set(orderId, counted)
-    const shares = ordersBatches.map(({ nonces = [] }) =>
-      verifyShares(order.prefix, nonces, order.difficulty_bits),
+    const shares = ordersBatches.map(({ nonces = [], text }) =>
+      verifyShares(order.prefix, nonces, order.difficulty_bits, text),
     )
     const { results, newlyCounted, completedDays } = applyBatches(
       order,

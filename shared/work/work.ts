@@ -62,6 +62,8 @@ export interface BatchRecord {
   agent_id?: string
   /** In canonical form; removed when the batch is verified. */
   nonces?: string[]
+  /** The same as one text, with a space between two of them, in a batch that was read. */
+  text?: string
   /** Number of `nonces`. A result is stored only if it is still the number that was read. */
   count?: number
   /** Nonces refused on arrival; only in batches of older versions. */
@@ -165,6 +167,9 @@ export function applyBatches(
 
 /** By letter, the outcome of a nonce that it stands for; undefined: the nonce counts. */
 const LETTERS = { a: undefined, i: 'insufficient_work', d: 'duplicate', f: 'order_full' } as const
+const LETTER_OF: ReadonlyMap<Rejection | undefined, string> = new Map(
+  Object.entries(LETTERS).map(([letter, reason]) => [reason, letter]),
+)
 
 /**
  * Encodes the outcome of each nonce of a batch, without the nonces: run lengths and letters, such as `3a12d`
@@ -182,7 +187,7 @@ export function encodeOutcomes(nonces: readonly string[], rejected: readonly Rej
   }
   for (const nonce of nonces) {
     const refused = rejected[nextRejected]?.nonce === nonce ? rejected[nextRejected++] : undefined
-    const letter = Object.entries(LETTERS).find(([, reason]) => reason === refused?.reason)?.[0] ?? 'a'
+    const letter = LETTER_OF.get(refused?.reason) ?? 'a'
     if (letter !== runLetter) {
       endRun()
       runLength = 0

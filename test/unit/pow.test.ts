@@ -150,9 +150,9 @@ describe('isShare and findShares', () => {
         list,
         fc.integer({ min: 0, max: 6 }),
         (prefix, nonces, bits) => {
-          expect(verifyShares(prefix, nonces, bits)).toEqual(
-            nonces.filter((one) => isShare(prefix, one, bits)),
-          )
+          const shares = nonces.filter((one) => isShare(prefix, one, bits))
+          expect(verifyShares(prefix, nonces, bits)).toEqual(shares)
+          expect(verifyShares(prefix, nonces, bits, nonces.join(' '))).toEqual(shares)
         },
       ),
       { numRuns: 300 },
