@@ -26,6 +26,12 @@ export function median(values: readonly number[]): number {
   return (lower + upper) / 2
 }
 
+/** The value at `part` of the way through the sorted list: 0.99 gives the p99. NaN on an empty list. */
+export function percentile(values: readonly number[], part: number): number {
+  const sorted = Float64Array.from(values).sort()
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
+}
+
 /** Something to measure; each call of `sample` takes one sample, in the same unit for all contenders. */
 export type Contender = { name: string; sample: () => number | Promise<number> }
 
