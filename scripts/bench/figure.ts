@@ -8,7 +8,7 @@ export type Figure = {
   reference_value: number
   /** value / reference_value */
   ratio: number
-  /** The least `ratio`, or the greatest if lower is better. */
+  /** The least `ratio` wanted, or the greatest if `better` is lower. */
   goal?: number
   better: 'higher' | 'lower'
 }
@@ -53,7 +53,7 @@ export async function measureInTurns(
   return new Map(Array.from(samples, ([name, values]) => [name, median(values)]))
 }
 
-/** A figure beside its reference, both measured in turns. */
+/** Measures a figure and its reference in turns, and compares their medians. */
 export async function compareInTurns(
   rounds: number,
   reference: Contender,
@@ -83,7 +83,7 @@ export function timeRate(work: () => number, minMs: number): number {
   return (done / elapsedMs) * 1000
 }
 
-/** A figure from two values of one measurement. */
+/** The figure with its reference and their ratio. */
 export function compareWith(
   reference: { name: string; value: number },
   figure: { name: string; value: number; unit: string; better: Figure['better']; goal?: number },
@@ -96,11 +96,12 @@ export function compareWith(
   }
 }
 
-/** One line a figure: value, reference, ratio, and whether the goal is met. */
+/** The figures as text, a line each. */
 export function formatFigures(figures: readonly Figure[]): string {
   return figures.map(formatFigure).join('\n')
 }
 
+/** One line: value, reference, ratio, and whether the goal is met. */
 function formatFigure(figure: Figure): string {
   const { name, value, unit, reference, reference_value: beside, ratio, goal, better } = figure
   const line = `${name}: ${formatValue(value)} ${unit}, ${reference}: ${formatValue(beside)} ${unit}, ratio ${ratio.toFixed(2)}`
@@ -113,5 +114,6 @@ export function isMet({ ratio, goal, better }: Figure): boolean {
   return goal === undefined || (better === 'higher' ? ratio >= goal : ratio <= goal)
 }
 
+/** Four significant digits, with commas between thousands. */
 export const formatValue = (value: number): string =>
   Number(value.toPrecision(4)).toLocaleString('en-US', { maximumFractionDigits: 4 })
