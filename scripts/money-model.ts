@@ -60,11 +60,11 @@ const only = values.only === undefined ? KINDS : readKinds('--only', values.only
 const left = values['no-faults'] === undefined ? [] : readKinds('--no-faults', values['no-faults'])
 const without = KINDS.filter((kind) => !only.includes(kind) || left.includes(kind))
 if (values.broken === true) {
-  const isSeen = tryBreaks(
+  const areAllFound = tryBreaks(
     readWhole('SEED', positionals[0] ?? '1'),
     (line) => void process.stdout.write(`${line}\n`),
   )
-  process.exit(isSeen ? 0 : 1)
+  process.exit(areAllFound ? 0 : 1)
 }
 const [seconds, seed] = [readWhole('SECONDS', positionals[0]), readWhole('SEED', positionals[1])]
 const result = await runModel({
@@ -74,7 +74,7 @@ const result = await runModel({
     payBySeconds: readWhole('--pay-by', values['pay-by'] ?? '30'),
     without,
     allowsOwnAddresses: values['allow-own-addresses'] === true,
-    isSingly: values.singly === true,
+    oneFaultAtATime: values.singly === true,
   },
   keepsGoing: values['keep-going'] === true,
   ...(values.deliveries === undefined

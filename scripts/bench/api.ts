@@ -26,8 +26,8 @@ const BODY =
   )
 
 /**
- * Compares the API on its most frequent requests with Express and the raw driver, each in a process of its
- * own.
+ * Compares how fast the API answers its most frequent requests with a hand-written server of Express and the
+ * raw driver, each in a process of its own.
  */
 export async function benchApi(): Promise<Figure[]> {
   const stack = await startStack({}, { workers: 0 })
@@ -39,32 +39,32 @@ export async function benchApi(): Promise<Figure[]> {
     for (const url of [stack.mongodbUrl, reference.mongodbUrl]) await storeData(url, data)
     const requests = makeRequests(data)
     const figures: Figure[] = []
+    /** @param sampleOf measures the server at a port in requests a second */
     const compare = async (
-      figure: Pick<Figure, 'name' | 'reference'> & { goal: number },
+      { name, reference: by, goal }: Pick<Figure, 'name' | 'reference'> & { goal: number },
       sampleOf: (port: number) => Promise<number>,
-    ) => {
-      const [own, beside] = [() => sampleOf(stack.port), () => sampleOf(reference.port)]
-      const { name, goal } = figure
+    ): Promise<void> => {
+      const figure = { name, unit: 'requests/s', better: 'higher', goal } as const
       figures.push(
         await compareInTurns(
           ROUNDS,
-          { name: figure.reference, sample: beside },
-          { name, sample: own, unit: 'requests/s', better: 'higher', goal },
+          { name: by, sample: () => sampleOf(reference.port) },
+          { ...figure, sample: () => sampleOf(stack.port) },
         ),
       )
     }
-    const job = (port: number, list: string[]): LoadJob => ({
+    const jobFor = (port: number, list: string[]): LoadJob => ({
       port,
       connections: CONNECTIONS,
       durationMs: SAMPLE_MS,
       lanes: [list],
       repeat: true,
     })
-    const rate = (list: string[]) => async (port: number) => (await load.run(job(port, list))).perSecond
+    const rateOf = (list: string[]) => async (port: number) => (await load.run(jobFor(port, list))).perSecond
 
     await compare(
       { name: 'api: POST /post', reference: `${BY_HAND}: token, pass, insertOne majority`, goal: 3 },
-      rate(requests.post),
+      rateOf(requests.post),
     )
     await compare(
       {
@@ -72,7 +72,7 @@ export async function benchApi(): Promise<Figure[]> {
         reference: `${BY_HAND}: token, one insert, one update, majority`,
         goal: 2,
       },
-      rate(requests.resolve),
+      rateOf(requests.resolve),
     )
     await compare(
       {
@@ -80,15 +80,15 @@ export async function benchApi(): Promise<Figure[]> {
         reference: `${BY_HAND}: find 50, newest first`,
         goal: 5,
       },
-      (port) => rateBesideWriter(load, writer, job(port, requests.feed), requests.post),
+      (port) => rateBesideWriter(load, writer, jobFor(port, requests.feed), requests.post),
     )
     await compare(
       { name: `api: GET /agent/<id> over ${AGENTS} agents`, reference: `${BY_HAND}: three finds`, goal: 1.5 },
-      rate(requests.card),
+      rateOf(requests.card),
     )
     await compare(
       { name: 'api: GET /me', reference: `${BY_HAND}: token, then its three finds at once`, goal: 1.2 },
-      rate(requests.me),
+      rateOf(requests.me),
     )
     figures.push(await benchMixed(load, stack.port, reference.port, requests.mixed))
     return figures
@@ -102,7 +102,11 @@ export async function benchApi(): Promise<Figure[]> {
 
 const BY_HAND = 'Express + raw driver'
 
-/** The rate of a job while posts are written over the same API. */
+/**
+ * Runs a job while posts are written to the same server every POST_EVERY_MS.
+ *
+ * @returns the job's requests a second
+ */
 async function rateBesideWriter(load: Load, writer: Load, job: LoadJob, posts: string[]): Promise<number> {
   const writing = writer.run({ ...job, connections: 8, ratePerSecond: 1_000 / POST_EVERY_MS, lanes: [posts] })
   const { perSecond } = await load.run(job)
@@ -110,6 +114,7 @@ async function rateBesideWriter(load: Load, writer: Load, job: LoadJob, posts: s
   return perSecond
 }
 
+/** Compares the p99 of both servers in milliseconds, over the same mix of requests at the same fixed rate. */
 function benchMixed(load: Load, servicePort: number, referencePort: number, list: string[]): Promise<Figure> {
   const job = {
     connections: CONNECTIONS,
@@ -136,7 +141,8 @@ export interface BenchData {
 }
 
 /**
- * Makes agents with a few posts and claims each. The first CALLERS have known tokens and an unread message.
+ * Makes `count` agents with a few posts and claims each; it stores nothing. `tokens` are those of the first
+ * CALLERS agents, which also have an unread message.
  */
 export function makeData(count = AGENTS): BenchData {
   const tokens = Array.from({ length: CALLERS }, newToken)
@@ -169,10 +175,14 @@ export async function storeData(url: string, data: BenchData): Promise<void> {
   await client.close()
 }
 
-/** The mix is 80 % reads: 40 % feed, 20 % cards, 20 % standings; and posts and verdicts in equal parts. */
+/**
+ * Makes lists of requests of each kind, as HTTP text. `mixed` has 80 % reads (40 % feed, 20 % cards, 20 %
+ * `/me`), and posts and verdicts in equal parts.
+ */
 export function makeRequests({ agents, claims, tokens }: BenchData) {
   const base = '/api/v1'
-  const shuffled = (index: number, count: number): number => (index * 7_919 + 13) % count
+  /** A place in a list of `count`; consecutive indexes give places far apart. */
+  const scatter = (index: number, count: number): number => (index * 7_919 + 13) % count
   const token = (index: number): { token: string } => ({ token: tokens[index % tokens.length] ?? '' })
   const each = <T>(length: number, make: (index: number) => T): T[] =>
     Array.from({ length }, (_, index) => make(index))
@@ -184,31 +194,31 @@ export function makeRequests({ agents, claims, tokens }: BenchData) {
     requestText('POST', `${base}/claim/resolve`, {
       ...token(index + Math.floor(index / CLAIMS_JUDGED)),
       body: {
-        claim_id: claims[shuffled(index, CLAIMS_JUDGED)]?._id,
+        claim_id: claims[scatter(index, CLAIMS_JUDGED)]?._id,
         outcome: index % 3 === 0 ? 'false' : 'true',
       },
     }),
   )
   const feed = [requestText('GET', `${base}/feed?limit=50`)]
   const card = each(agents.length, (index) =>
-    requestText('GET', `${base}/agent/${agents[shuffled(index, agents.length)]?._id}`),
+    requestText('GET', `${base}/agent/${agents[scatter(index, agents.length)]?._id}`),
   )
   const me = each(CALLERS, (index) => requestText('GET', `${base}/me`, token(index)))
-  const pick = (list: string[], index: number): string => list[index % list.length] ?? ''
+  const nth = (list: string[], index: number): string => list[index % list.length] ?? ''
   const mixed = each(20_000, (index) => {
     switch (index % 10) {
       case 0:
-        return pick(post, index / 10)
+        return nth(post, index / 10)
       case 5:
-        return pick(resolve, (index - 5) / 10)
+        return nth(resolve, (index - 5) / 10)
       case 2:
       case 7:
-        return pick(card, index)
+        return nth(card, index)
       case 4:
       case 9:
-        return pick(me, index)
+        return nth(me, index)
       default:
-        return pick(feed, 0)
+        return nth(feed, 0)
     }
   })
   return { post, resolve, feed, card, me, mixed }

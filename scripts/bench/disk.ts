@@ -14,7 +14,9 @@ const RECORDS = 20_000
 const BATCH = 5_000
 const POST_BODY = 'A post of a usual length. '.repeat(12)
 
-/** How many bytes on disk a record of each kind takes, with its indexes, after a checkpoint. */
+/**
+ * Measures how many bytes on disk a record of each kind takes, with its indexes, beside its document's BSON.
+ */
 export async function benchDisk(): Promise<Figure[]> {
   const servers = await startServers(() => undefined)
   const env = { MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }
@@ -65,9 +67,10 @@ export async function benchDisk(): Promise<Figure[]> {
         const documents = Array.from({ length: Math.min(BATCH, count - from) }, (_, place) =>
           make(from + place),
         )
-        bytes += documents.reduce((total, one) => total + mongoose.mongo.BSON.calculateObjectSize(one), 0)
+        for (const document of documents) bytes += mongoose.mongo.BSON.calculateObjectSize(document)
         await collection.insertMany(documents, { ordered: false })
       }
+      // A checkpoint, after which the sizes on disk are of now.
       await db.admin().command({ fsync: 1 })
       const { storageSize, totalIndexSize } = (await db.command({ collStats: name })) as Record<
         string,

@@ -6,8 +6,8 @@ const CONNECTIONS = 64
 const SAMPLE_MS = 3_000
 
 /**
- * Compares two ways to store a record with its pending ledger entry: one insert with the entry as a field,
- * and a transaction of two inserts.
+ * Compares two ways to store a record with its pending ledger entry, in records a second: one insert with the
+ * entry as a field, and a transaction of two inserts.
  */
 export async function benchEntry(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: 1 })
@@ -50,13 +50,14 @@ export async function benchEntry(): Promise<Figure[]> {
   }
 }
 
+/** Repeats a write over CONNECTIONS connections for one sample. @returns writes per second */
 async function rateFor(write: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now()
   let done = 0
-  const lane = async (): Promise<void> => {
+  const writeInTurn = async (): Promise<void> => {
     for (; performance.now() - startedAt < SAMPLE_MS; done++) await write()
   }
-  await Promise.all(Array.from({ length: CONNECTIONS }, lane))
+  await Promise.all(Array.from({ length: CONNECTIONS }, writeInTurn))
   return (done / (performance.now() - startedAt)) * 1_000
 }
 

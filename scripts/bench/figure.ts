@@ -8,7 +8,7 @@ export type Figure = {
   reference_value: number
   /** value / reference_value */
   ratio: number
-  /** The least `ratio`, or the greatest if lower is better. */
+  /** The least `ratio` wanted, or the greatest if `better` is lower. */
   goal?: number
   better: 'higher' | 'lower'
 }
@@ -24,6 +24,12 @@ export function median(values: readonly number[]): number {
   const lower = sorted[(sorted.length - 1) >> 1]
   if (upper === undefined || lower === undefined) throw new Error('"values" must not be empty')
   return (lower + upper) / 2
+}
+
+/** The value at `part` of the way through the sorted list: 0.99 gives the p99. NaN on an empty list. */
+export function percentile(values: readonly number[], part: number): number {
+  const sorted = Float64Array.from(values).sort()
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
 }
 
 /** Something to measure; each call of `sample` takes one sample, in the same unit for all contenders. */
@@ -47,7 +53,7 @@ export async function measureInTurns(
   return new Map(Array.from(samples, ([name, values]) => [name, median(values)]))
 }
 
-/** A figure beside its reference, both measured in turns. */
+/** Measures a figure and its reference in turns, and compares their medians. */
 export async function compareInTurns(
   rounds: number,
   reference: Contender,
@@ -77,7 +83,7 @@ export function timeRate(work: () => number, minMs: number): number {
   return (done / elapsedMs) * 1000
 }
 
-/** A figure from two values of one measurement. */
+/** The figure with its reference and their ratio. */
 export function compareWith(
   reference: { name: string; value: number },
   figure: { name: string; value: number; unit: string; better: Figure['better']; goal?: number },
@@ -90,11 +96,12 @@ export function compareWith(
   }
 }
 
-/** One line a figure: value, reference, ratio, and whether the goal is met. */
+/** The figures as text, a line each. */
 export function formatFigures(figures: readonly Figure[]): string {
   return figures.map(formatFigure).join('\n')
 }
 
+/** One line: value, reference, ratio, and whether the goal is met. */
 function formatFigure(figure: Figure): string {
   const { name, value, unit, reference, reference_value: beside, ratio, goal, better } = figure
   const line = `${name}: ${formatValue(value)} ${unit}, ${reference}: ${formatValue(beside)} ${unit}, ratio ${ratio.toFixed(2)}`
@@ -107,5 +114,6 @@ export function isMet({ ratio, goal, better }: Figure): boolean {
   return goal === undefined || (better === 'higher' ? ratio >= goal : ratio <= goal)
 }
 
+/** Four significant digits, with commas between thousands. */
 export const formatValue = (value: number): string =>
   Number(value.toPrecision(4)).toLocaleString('en-US', { maximumFractionDigits: 4 })

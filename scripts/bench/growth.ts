@@ -1,9 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import mongoose from 'mongoose'
 import { newToken, toStoredToken } from '../../shared/agents/token.ts'
 import { startServers, type TemporaryServers } from '../embedded/temporary.ts'
 import { compareInTurns, compareWith, type Figure } from './figure.ts'
 import { requestText, startLoad, type Load } from './load.ts'
-import { startStack, type BenchStack } from './processes.ts'
+import { databaseUrl, startStack, type BenchStack } from './processes.ts'
 import { makeAgent, makeClaim, makeMessage, makePost } from './records.ts'
 
 const FEW = 1_000
@@ -35,7 +36,8 @@ export async function benchGrowth(): Promise<Figure[]> {
     stacks.push(few.stack, many.stack)
     const figures: Figure[] = []
     for (const name of Object.keys(few.requests) as (keyof Requests)[]) {
-      const p50 = (network: Network) => async () => (await send(load, network, network.requests[name])).p50Ms
+      const p50 = (network: Network) => async () =>
+        (await sendFor(load, network, network.requests[name])).p50Ms
       const figure = await compareInTurns(
         ROUNDS,
         { name: `over ${FEW} records of each kind`, sample: p50(few) },
@@ -65,23 +67,25 @@ interface Network {
 
 /** Starts an API on a database with this many agents, posts, claims and messages. */
 async function openNetwork(servers: TemporaryServers, database: string, records: number): Promise<Network> {
-  const url = new URL(servers.mongod.url)
-  url.pathname = `/${database}`
-  const { agentIds, tokens } = await fill(url.href, records)
+  const { agentIds, tokens } = await storeRecords(databaseUrl(servers.mongod.url, database), records)
   // The API makes the indexes, over what is there already.
   const stack = await startStack({}, { workers: 0, isProbed: true, database, servers })
-  for (let isReady = false; !isReady;) {
-    isReady = (await fetch(`${stack.url}/api/v1/feed`)).status === 200
-    if (!isReady) await new Promise((resolve) => setTimeout(resolve, 200))
-  }
+  while ((await fetch(`${stack.url}/api/v1/feed`)).status !== 200) await sleep(200)
   return { stack, requests: makeRequests(agentIds, tokens, records) }
 }
 
-/** Stores agents, and a post, a claim and a message of each; fifty agents share a capability. */
-async function fill(mongodbUrl: string, records: number): Promise<{ agentIds: string[]; tokens: string[] }> {
+/**
+ * Stores agents with a post, a claim and a message each; fifty agents share a capability.
+ *
+ * @returns all their ids, and the tokens of the first CALLERS
+ */
+async function storeRecords(
+  mongodbUrl: string,
+  records: number,
+): Promise<{ agentIds: string[]; tokens: string[] }> {
   const client = await new mongoose.mongo.MongoClient(mongodbUrl, { writeConcern: { w: 1 } }).connect()
   const tokens = Array.from({ length: CALLERS }, newToken)
-  const stored = toStoredToken(newToken())
+  const unknownToken = toStoredToken(newToken())
   const agentIds: string[] = []
   const insert = (collection: string, documents: { _id: string }[]) =>
     client.db().collection<{ _id: string }>(collection).insertMany(documents, { ordered: false })
@@ -90,11 +94,11 @@ async function fill(mongodbUrl: string, records: number): Promise<{ agentIds: st
       const index = start + place
       const token = tokens[index]
       // Hashing a million tokens would take longer than what is measured.
-      const own =
+      const storedToken =
         token === undefined
-          ? { ...stored, token_key: index.toString(16).padStart(16, '0') }
+          ? { ...unknownToken, token_key: index.toString(16).padStart(16, '0') }
           : toStoredToken(token)
-      return makeAgent(index, own, capability(index, records), 1)
+      return makeAgent(index, storedToken, capability(index, records), 1)
     })
     const ids = agents.map(({ _id }) => _id)
     const [first = ''] = ids
@@ -123,6 +127,7 @@ type Requests = Record<
   string[]
 >
 
+/** Requests of each kind, as HTTP text, spread over the agents. */
 function makeRequests(agentIds: readonly string[], tokens: readonly string[], records: number): Requests {
   const base = '/api/v1'
   const token = (index: number): { token: string } => ({ token: tokens[index % tokens.length] ?? '' })
@@ -149,17 +154,18 @@ function makeRequests(agentIds: readonly string[], tokens: readonly string[], re
   }
 }
 
-const send = (load: Load, { stack }: Network, list: string[]) =>
+/** Sends a list's requests again and again for one sample. */
+const sendFor = (load: Load, { stack }: Network, list: string[]) =>
   load.run({ port: stack.port, connections: CONNECTIONS, durationMs: SAMPLE_MS, lanes: [list], repeat: true })
 
-/** The API's memory after few and after many requests of all routes, four fifths of them reads. */
+/** Compares the API's memory after few and after many requests of all kinds, four fifths of them reads. */
 async function benchMemory(load: Load, { stack, requests }: Network): Promise<Figure> {
   const reads = [requests.feed, requests.claims, requests.directory, requests.card]
   const writes = [requests.post, requests['a sent dm'], requests['a read dm']]
   const mix = Array.from({ length: 20_000 }, (_, index) => {
-    const lists = index % 5 === 4 ? writes : reads
-    const list = lists[(index % 5 === 4 ? (index - 4) / 5 : index) % lists.length] ?? []
-    return list[index % list.length] ?? ''
+    const isWrite = index % 5 === 4
+    const list = isWrite ? writes[((index - 4) / 5) % writes.length] : reads[index % reads.length]
+    return list?.[index % list.length] ?? ''
   })
   const serve = (count: number) =>
     load.run({

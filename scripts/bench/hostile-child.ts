@@ -8,19 +8,21 @@ export interface Attack {
   requests: string[]
   /** Sends each request this many times at once. */
   pipelined?: number
-  /** Never reads the answers. */
+  /** Never reads the answers, so only its first requests are sent. */
   isDeaf?: boolean
   /** Instead of requests, sends endless headers, a byte each this many ms. */
   trickleMs?: number
 }
 
-/** One connection of an attack, opened anew when it is cut. */
-function open(attack: Attack, index: number): void {
+/**
+ * Opens a connection of an attack, and again 50 ms after it was cut, for ever. `index`: its first request.
+ */
+function openConnection(attack: Attack, index: number): void {
   const { port, requests, pipelined = 1, isDeaf = false, trickleMs } = attack
   const socket = net.connect({ port, host: '127.0.0.1' })
-  let at = index
+  let next = index
   const send = (): void => {
-    const request = requests[at++ % requests.length] ?? ''
+    const request = requests[next++ % requests.length] ?? ''
     socket.write(pipelined === 1 ? request : request.repeat(pipelined), 'latin1')
   }
   let pace: NodeJS.Timeout | undefined
@@ -32,6 +34,7 @@ function open(attack: Attack, index: number): void {
     }
   })
   if (isDeaf) socket.pause()
+  /** Bytes of the answer that are still to come. */
   let missing: number | undefined
   socket.on('data', (chunk: Buffer) => {
     // An answer's head arrives in one piece here, and has Content-Length.
@@ -47,10 +50,10 @@ function open(attack: Attack, index: number): void {
   socket.on('error', () => undefined)
   socket.once('close', () => {
     clearInterval(pace)
-    setTimeout(open, 50, attack, index)
+    setTimeout(openConnection, 50, attack, index)
   })
 }
 
 process.once('message', (attack: Attack) => {
-  for (let index = 0; index < attack.connections; index++) open(attack, index)
+  for (let index = 0; index < attack.connections; index++) openConnection(attack, index)
 })

@@ -1,6 +1,5 @@
 import { fork } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import fs from 'node:fs'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -10,10 +9,12 @@ import { findShares } from '../../shared/crypto/pow.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import type { EntryRecord } from '../../shared/ledger/entry.ts'
 import { DAY_MS, SECOND_MS } from '../../shared/foundation/time.ts'
-import { compareWith, type Figure } from './figure.ts'
+import { ask, type Question } from './ask.ts'
+import { compareWith, percentile, type Figure } from './figure.ts'
 import type { Attack } from './hostile-child.ts'
 import { requestText } from './load.ts'
 import { makeOrders, storeOrders, withContext } from './market.ts'
+import { readUsage } from './proc.ts'
 import { startStack, type BenchStack } from './processes.ts'
 
 /** How long the honest agent is measured, alone and then during each attack, in turns. */
@@ -33,13 +34,13 @@ interface Agent {
   token: string
 }
 
-/** The honest agent's kinds of requests; each kind is sent one after the other, all at the same time. */
-type Work = Record<string, () => { method: 'GET' | 'POST'; path: string; body?: object }>
+/** Makes the next request of each kind that the honest agent sends. */
+type Work = Record<string, () => Question>
 
 /**
- * What each of ten attacks does to an honest agent and to the API: the p99 of the agent's worst affected kind
- * of request and the API's memory, each against the value without the attack, and the processor's load after
- * it.
+ * Measures what each of ten attacks does to an honest agent and to the API: the p99 of the agent's worst
+ * affected kind of request and the API's memory, each beside the value without the attack, and the
+ * processor's load after it.
  */
 export async function benchHostile(
   report: (line: string) => void = (line) => process.stderr.write(`${line}\n`),
@@ -47,13 +48,17 @@ export async function benchHostile(
   const env = { REGISTER_BITS: '4', SHARE_BITS: String(SHARE_BITS), SHARES_PER_DAY: '100' }
   const stack = await startStack(env, { openFiles: OPEN_FILES })
   try {
-    return await withContext(stack.mongodbUrl, stack.servers, (ctx) => measure(stack, ctx, report))
+    return await withContext(stack.mongodbUrl, stack.servers, (ctx) => measureAttacks(stack, ctx, report))
   } finally {
     await stack.stop()
   }
 }
 
-async function measure(stack: BenchStack, ctx: Context, report: (line: string) => void): Promise<Figure[]> {
+async function measureAttacks(
+  stack: BenchStack,
+  ctx: Context,
+  report: (line: string) => void,
+): Promise<Figure[]> {
   const [honest, loud, target] = await Promise.all([
     registerWithPass(stack, ctx),
     registerWithPass(stack, ctx),
@@ -62,26 +67,24 @@ async function measure(stack: BenchStack, ctx: Context, report: (line: string) =
   await fillLedger(ctx, target)
   const work = await prepareWork(stack, ctx, honest)
   const attacks = await prepareAttacks(stack, loud, target)
-  await timeWork(stack, honest, work, SETTLE_MS)
-  await timeWork(stack, honest, work, MEASURED_MS)
+  // A warm-up, which does not count.
+  await timeWork(stack, honest, work, SETTLE_MS + MEASURED_MS)
   const figures: Figure[] = []
   for (const [name, attack] of Object.entries(attacks)) {
     const alone = await timeWork(stack, honest, work, MEASURED_MS)
-    const memoryBefore = readMemory(stack)
+    const mibBefore = readUsage(stack.api.pid).rssMib
     const child = fork(fileURLToPath(new URL('hostile-child.ts', import.meta.url)))
     child.send({ port: stack.port, ...attack })
     await sleep(SETTLE_MS)
     const beside = await timeWork(stack, honest, work, MEASURED_MS)
-    const memory = readMemory(stack)
+    const mib = readUsage(stack.api.pid).rssMib
     child.kill('SIGKILL')
     await sleep(SETTLE_MS)
-    const cpu = await readCpu(stack)
-    const [worst = ''] = Object.keys(work).toSorted((one, other) => ratioOf(other) - ratioOf(one))
-    function ratioOf(step: string): number {
-      return (beside[step] ?? Number.POSITIVE_INFINITY) / (alone[step] ?? 1)
-    }
-    report(`alone: ${formatTimes(alone)}, ${Math.round(memoryBefore)} MB`)
-    report(`${name}: ${formatTimes(beside)}, ${Math.round(memory)} MB, ${cpu.toFixed(2)} cores 2 s later`)
+    const cores = await readCores(stack)
+    const slowdown = (kind: string): number => (beside[kind] ?? Number.POSITIVE_INFINITY) / (alone[kind] ?? 1)
+    const [worst = ''] = Object.keys(work).toSorted((one, other) => slowdown(other) - slowdown(one))
+    report(`alone: ${formatTimes(alone)}, ${Math.round(mibBefore)} MiB`)
+    report(`${name}: ${formatTimes(beside)}, ${Math.round(mib)} MiB, ${cores.toFixed(2)} cores 2 s later`)
     figures.push(
       compareWith(
         { name: 'alone', value: alone[worst] ?? Number.NaN },
@@ -94,14 +97,14 @@ async function measure(stack: BenchStack, ctx: Context, report: (line: string) =
         },
       ),
       compareWith(
-        { name: 'alone', value: memoryBefore },
-        { name: `hostile: memory beside ${name}`, value: memory, unit: 'MB', better: 'lower', goal: 1.5 },
+        { name: 'alone', value: mibBefore },
+        { name: `hostile: memory beside ${name}`, value: mib, unit: 'MiB', better: 'lower', goal: 1.5 },
       ),
       compareWith(
         { name: 'a core', value: 1 },
         {
           name: `hostile: processor 2 s after ${name}`,
-          value: cpu,
+          value: cores,
           unit: 'cores',
           better: 'lower',
           goal: 0.2,
@@ -114,65 +117,32 @@ async function measure(stack: BenchStack, ctx: Context, report: (line: string) =
 
 const formatTimes = (times: Record<string, number>): string =>
   Object.entries(times)
-    .map(([step, ms]) => `${step} ${ms.toFixed(1)} ms`)
+    .map(([kind, ms]) => `${kind} ${ms.toFixed(1)} ms`)
     .join(', ')
 
-const agent = new http.Agent({ keepAlive: true })
+const CONNECTIONS = new http.Agent({ keepAlive: true })
 
-function send(
-  stack: BenchStack,
-  method: 'GET' | 'POST',
-  path: string,
-  token?: string,
-  body?: object,
-): Promise<{ status: number; json: Record<string, unknown> }> {
-  const text = body === undefined ? undefined : JSON.stringify(body)
-  return new Promise((resolve, reject) => {
-    const headers = {
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-      ...(text === undefined
-        ? {}
-        : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
-    }
-    const request = http.request(
-      { port: stack.port, host: '127.0.0.1', method, path: BASE + path, headers, agent },
-      (answer) => {
-        const chunks: Buffer[] = []
-        answer.on('data', (chunk: Buffer) => void chunks.push(chunk))
-        answer.once('end', () =>
-          resolve({
-            status: answer.statusCode ?? 0,
-            json: JSON.parse(Buffer.concat(chunks).toString()) as Record<string, unknown>,
-          }),
-        )
-      },
-    )
-    request.once('error', reject)
-    request.end(text)
-  })
-}
+const send = ({ port }: BenchStack, question: Question) => ask(port, CONNECTIONS, question)
 
 /** Registers an agent, and gives it a pass in the database. */
 async function registerWithPass(stack: BenchStack, ctx: Context): Promise<Agent> {
-  const { json: challenge } = await send(stack, 'GET', '/challenge')
+  const { json: challenge } = await send(stack, { method: 'GET', path: '/challenge' })
   const { prefix, difficulty_bits: bits } = challenge['pow'] as { prefix: string; difficulty_bits: number }
-  const pow = findShares(
-    prefix,
-    Array.from({ length: 2 ** (bits + 5) }, (_, index) => String(index)),
-    bits,
-  )[0]
+  // So many that one of them is a share all but surely.
+  const nonces = Array.from({ length: 2 ** (bits + 5) }, (_, index) => String(index))
+  const [pow] = findShares(prefix, nonces, bits)
   const answer = solvePuzzle(challenge['puzzle'] as Parameters<typeof solvePuzzle>[0])
-  const { json } = await send(stack, 'POST', '/register', undefined, {
-    challenge_id: challenge['challenge_id'],
-    answer,
-    pow,
-  })
-  const joined = { id: String(json['agent_id']), token: String(json['token']) }
-  await ctx.agents.movePassEnd(joined.id, undefined, Date.now() + 365 * DAY_MS, [])
-  return joined
+  const body = { challenge_id: challenge['challenge_id'], answer, pow }
+  const { json } = await send(stack, { method: 'POST', path: '/register', body })
+  const id = String(json['agent_id'])
+  await ctx.agents.movePassEnd(id, undefined, Date.now() + 365 * DAY_MS, [])
+  return { id, token: String(json['token']) }
 }
 
-/** Stores numbered entries, many of them for one record; the workers number new entries after these. */
+/**
+ * Stores numbered entries, the first RECEIPT_ENTRIES of them of the given agent; the workers number on after
+ * these.
+ */
 async function fillLedger(ctx: Context, { id }: Agent): Promise<void> {
   const first = (await ctx.entries.highestId()) + 10
   const at = Math.floor(Date.now() / SECOND_MS)
@@ -185,6 +155,9 @@ async function fillLedger(ctx: Context, { id }: Agent): Promise<void> {
     await ctx.entries.append(Array.from({ length: 2_000 }, (_, index) => entry(from + index)))
 }
 
+/**
+ * Stores paid orders for the honest agent to deliver, asks for a work order, and gives its kinds of requests.
+ */
 async function prepareWork(stack: BenchStack, ctx: Context, honest: Agent): Promise<Work> {
   const orders = makeOrders(DELIVERIES, Date.now() / SECOND_MS)
   const due = Math.floor(Date.now() / SECOND_MS) + 86_400
@@ -194,12 +167,7 @@ async function prepareWork(stack: BenchStack, ctx: Context, honest: Agent): Prom
     Object.assign(order, { status: 'paid', seller_id: honest.id, deliver_by: due, due_at: due })
   }
   await storeOrders(ctx, orders)
-  const makeWork = async () =>
-    (await send(stack, 'POST', '/invoice', honest.token, { currency: 'pow', days: 365 })).json as {
-      order_id: string
-      prefix: string
-    }
-  const order = await makeWork()
+  const order = await orderWork(stack, honest)
   let nonce = 0
   const nextShare = (): string => {
     for (;;) {
@@ -224,29 +192,41 @@ async function prepareWork(stack: BenchStack, ctx: Context, honest: Agent): Prom
   }
 }
 
+async function orderWork(stack: BenchStack, { token }: Agent): Promise<{ order_id: string; prefix: string }> {
+  const body = { currency: 'pow', days: 365 }
+  const { json } = await send(stack, { method: 'POST', path: '/invoice', token, body })
+  return { order_id: String(json['order_id']), prefix: String(json['prefix']) }
+}
+
+/**
+ * @param loud the attacker that has a token
+ * @param target receives the messages, and has the longest receipt
+ * @returns the attacks by their names
+ */
 async function prepareAttacks(
   stack: BenchStack,
   loud: Agent,
   target: Agent,
 ): Promise<Record<string, Omit<Attack, 'port'>>> {
   const { token } = loud
-  const order = (await send(stack, 'POST', '/invoice', token, { currency: 'pow', days: 365 })).json as {
-    order_id: string
-    prefix: string
-  }
+  const order = await orderWork(stack, loud)
   const all = Array.from({ length: 11_000 }, (_, index) => String(index))
   const shares = new Set(findShares(order.prefix, all, SHARE_BITS))
   const nonces = all.filter((nonce) => !shares.has(nonce)).slice(0, 10_000)
-  const long = (path: string, text: string, length = text.length, more = ''): string =>
+  /** A POST of this text, which may announce more bytes than come. */
+  const post = (path: string, text: string, length = text.length, more = ''): string =>
     `POST ${BASE}${path} HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${text}`
-  const own = `Authorization: Bearer ${token}\r\n`
+  const authorization = `Authorization: Bearer ${token}\r\n`
   const ledger = Array.from({ length: 500 }, (_, index) =>
     requestText('GET', `${BASE}/ledger?limit=10000&from_id=${index + 1}`),
   )
   return {
     'a ledger flood': { connections: 100, requests: ledger },
     'pipelined unread answers': { connections: 50, requests: ledger, pipelined: 400, isDeaf: true },
-    'stalled uploads': { connections: 258, requests: [long('/dm', ' '.repeat(100_000), 524_288, own)] },
+    'stalled uploads': {
+      connections: 258,
+      requests: [post('/dm', ' '.repeat(100_000), 524_288, authorization)],
+    },
     'trickled headers': { connections: 1_100, requests: [], trickleMs: 200 },
     'a profile storm': {
       connections: 300,
@@ -275,13 +255,16 @@ async function prepareAttacks(
         requestText('POST', `${BASE}/register`, { body: { challenge_id: 'x', answer: 'y', pow: 'z' } }),
       ],
     },
-    'deep JSON': { connections: 32, requests: [long('/register', '['.repeat(500_000))] },
+    'deep JSON': { connections: 32, requests: [post('/register', '['.repeat(500_000))] },
     'heavy receipts': { connections: 100, requests: [requestText('GET', `${BASE}/receipt/${target.id}`)] },
   }
 }
 
 /**
- * The p99 of each kind of work, in milliseconds, over the answers that were good; infinite if hardly any was.
+ * Sends requests of all kinds for a while, those of one kind one after the other, the kinds at the same time.
+ *
+ * @returns the p99 of the 2xx answers of each kind in milliseconds; infinite if others were more than a
+ *   hundredth of them
  */
 async function timeWork(
   stack: BenchStack,
@@ -291,43 +274,29 @@ async function timeWork(
 ): Promise<Record<string, number>> {
   const endMs = performance.now() + durationMs
   const times = await Promise.all(
-    Object.entries(work).map(async ([step, next]) => {
+    Object.entries(work).map(async ([kind, nextRequest]) => {
       const taken: number[] = []
       let failed = 0
       while (performance.now() < endMs) {
-        const { method, path, body } = next()
+        const request = nextRequest()
         const startedAt = performance.now()
-        const status = await send(stack, method, path, token, body).then(
+        const status = await send(stack, { ...request, token }).then(
           (answer) => answer.status,
           () => 0,
         )
         if (status >= 200 && status < 300) taken.push(performance.now() - startedAt)
         else failed++
       }
-      const p99 =
-        taken.toSorted((a, b) => a - b)[Math.ceil(taken.length * 0.99) - 1] ?? Number.POSITIVE_INFINITY
-      return [step, failed > taken.length / 100 ? Number.POSITIVE_INFINITY : p99] as const
+      const isServed = taken.length > 0 && failed <= taken.length / 100
+      return [kind, isServed ? percentile(taken, 0.99) : Number.POSITIVE_INFINITY] as const
     }),
   )
   return Object.fromEntries(times)
 }
 
-/** The API's resident memory in MB. */
-function readMemory({ api }: BenchStack): number {
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(fs.readFileSync(`/proc/${api.pid}/status`, 'utf8'))?.[1]) / 1_024
-}
-
-/** The share of a core that the API uses during one second. */
-async function readCpu({ api }: BenchStack): Promise<number> {
-  const read = (): number => {
-    const fields = fs.readFileSync(`/proc/${api.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
-    return (Number(fields[11]) + Number(fields[12])) / CLOCK_TICKS
-  }
-  const before = read()
-  const startedAt = performance.now()
+/** The part of a core that the API uses during one second. */
+async function readCores({ api }: BenchStack): Promise<number> {
+  const [beforeMs, startedAt] = [readUsage(api.pid).cpuMs, performance.now()]
   await sleep(SECOND_MS)
-  return ((read() - before) * SECOND_MS) / (performance.now() - startedAt)
+  return (readUsage(api.pid).cpuMs - beforeMs) / (performance.now() - startedAt)
 }
-
-/** Ticks per second in /proc. */
-const CLOCK_TICKS = 100

@@ -7,15 +7,16 @@ import { findFreePort } from '../embedded/ports.ts'
 import { startServers } from '../embedded/temporary.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { compareWith, type Figure } from './figure.ts'
+import { readTreeUsage, readUsage, type ProcessUsage } from './proc.ts'
 
-/** Waited after the start, which does more work: indexes, checkpoints, compiling. */
+/** A start does more work than an idle network (indexes, checkpoints, compiling), so it is waited out. */
 const SETTLE_MS = 60 * SECOND_MS
 const MEASURE_MS = 180 * SECOND_MS
-/** A tick in /proc. */
-const TICK_MS = 10
-const MIB = 1_024
 
-/** What an idle network costs, compared with MongoDB and Redis alone, both measured at the same time. */
+/**
+ * Measures what an idle network of `npm start` costs: processor time beside that of MongoDB and Redis alone,
+ * and memory beside that of bare node processes, all at the same time. Takes four minutes.
+ */
 export async function benchIdle(): Promise<Figure[]> {
   const bare = await startServers(() => undefined)
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-idle-'))
@@ -29,21 +30,24 @@ export async function benchIdle(): Promise<Figure[]> {
   try {
     await sleep(SETTLE_MS)
     const bareIds = [bare.mongod.child.pid() ?? 0, bare.redis.child.pid() ?? 0]
-    const before = { network: readTree(network.pid ?? 0), bare: bareIds.map(readProcess) }
+    const readAll = () => {
+      const usages = readTreeUsage(network.pid ?? 0)
+      const ours = usages.filter(({ program }) => !/mongod|redis|valkey/.test(program))
+      return { network: usages, ours, bare: bareIds.map(readUsage) }
+    }
+    const before = readAll()
     await sleep(MEASURE_MS)
-    const after = { network: readTree(network.pid ?? 0), bare: bareIds.map(readProcess) }
-    const all = after.network
-    const ours = all.filter(({ isServer }) => !isServer)
-    const percent = (now: readonly Process[], then: readonly Process[]) =>
-      (100 * TICK_MS * (sum(now, 'ticks') - sum(then, 'ticks'))) / MEASURE_MS
-    const bareNodes = nodes.map(({ pid = 0 }) => readProcess(pid))
-    const oursBefore = before.network.filter(({ isServer }) => !isServer)
+    const after = readAll()
+    /** Processor time between the two readings, in percent of one core. */
+    const percent = (of: keyof typeof before): number =>
+      (100 * (sum(after[of], 'cpuMs') - sum(before[of], 'cpuMs'))) / MEASURE_MS
+    const bareNodes = nodes.map(({ pid = 0 }) => readUsage(pid))
     return [
       compareWith(
-        { name: 'a mongod and a redis-server alone', value: percent(after.bare, before.bare) },
+        { name: 'a mongod and a redis-server alone', value: percent('bare') },
         {
           name: 'idle: npm start, of a core',
-          value: percent(all, before.network),
+          value: percent('network'),
           unit: '%',
           better: 'lower',
           goal: 1.5,
@@ -53,17 +57,17 @@ export async function benchIdle(): Promise<Figure[]> {
         { name: '2 % of a core', value: 2 },
         {
           name: 'idle: our own processes, of a core',
-          value: percent(ours, oursBefore),
+          value: percent('ours'),
           unit: '%',
           better: 'lower',
           goal: 1,
         },
       ),
       compareWith(
-        { name: 'three bare node processes', value: sum(bareNodes, 'kib') / MIB },
+        { name: 'three bare node processes', value: sum(bareNodes, 'rssMib') },
         {
           name: 'idle: memory of our own processes',
-          value: sum(ours, 'kib') / MIB,
+          value: sum(after.ours, 'rssMib'),
           unit: 'MiB',
           better: 'lower',
           goal: 2,
@@ -79,44 +83,5 @@ export async function benchIdle(): Promise<Figure[]> {
   }
 }
 
-interface Process {
-  isServer: boolean
-  ticks: number
-  kib: number
-}
-
-const sum = (processes: readonly Process[], field: 'ticks' | 'kib'): number =>
-  processes.reduce((total, one) => total + one[field], 0)
-
-/** A process and its descendants. */
-function readTree(root: number): Process[] {
-  const ids = fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  const parents = new Map(ids.flatMap((id) => readParent(id)))
-  const isBelow = (id: number): boolean => id === root || (parents.has(id) && isBelow(parents.get(id) ?? 0))
-  return [...parents.keys()].filter(isBelow).map(readProcess)
-}
-
-const readStat = (id: string | number): string[] =>
-  fs
-    .readFileSync(`/proc/${id}/stat`, 'utf8')
-    .replace(/^.*\) /s, '')
-    .split(' ')
-
-function readParent(id: string): [number, number][] {
-  try {
-    return [[Number(id), Number(readStat(id)[1])]]
-  } catch {
-    return []
-  }
-}
-
-function readProcess(id: number): Process {
-  const stat = readStat(id)
-  const command = fs.readFileSync(`/proc/${id}/cmdline`, 'utf8').split('\0', 1)[0] ?? ''
-  const kib = /^VmRSS:\s+(\d+)/m.exec(fs.readFileSync(`/proc/${id}/status`, 'utf8'))?.[1]
-  return {
-    isServer: /mongod|redis|valkey/.test(path.basename(command)),
-    ticks: Number(stat[11]) + Number(stat[12]),
-    kib: Number(kib ?? 0),
-  }
-}
+const sum = (usages: readonly ProcessUsage[], field: 'cpuMs' | 'rssMib'): number =>
+  usages.reduce((total, usage) => total + usage[field], 0)

@@ -21,9 +21,11 @@ interface Consistency {
   hashes: string[]
 }
 
-/** A reader that has verified the log while it was small, and checks one receipt when it is large. */
+/** A reader that has verified the log while it was small, and checks single receipts when it is large. */
 export interface LightReader {
   /**
+   * Measures the bytes and the CPU time of a consistency proof and of a receipt, each beside its limit.
+   *
    * @param recordId a post under a later seal
    * @param size the log's size when the reader was opened
    */
@@ -31,7 +33,11 @@ export interface LightReader {
   close(): Promise<void>
 }
 
-/** Verifies the whole ledger as it is now, and stores the verifier's state in `folder`. */
+/**
+ * Starts an API, verifies its whole ledger as it is now, and stores the verifier's state in `folder`.
+ *
+ * @throws Error if the ledger is found wrong
+ */
 export async function openLightReader(env: Record<string, string>, folder: string): Promise<LightReader> {
   const config = readConfig({ ...env, CHALLENGE_SECRET: 'be'.repeat(32) }, 'api')
   const ctx: Context = openContext(config, createLog('bench', 'silent'))
@@ -66,14 +72,19 @@ export async function openLightReader(env: Record<string, string>, folder: strin
         if (exitCode !== 0 || result.log?.connected !== 'consistent') throw new Error(text)
       })
       const grown = `from ${size} to ${to} entries`
-      const limit = (name: string, value: number, unit: string, most: number): Figure =>
-        compareWith({ name: 'limit', value: most }, { name, value, unit, better: 'lower', goal: 1 })
+      const besideLimit = (name: string, value: number, unit: string, limit: number): Figure =>
+        compareWith({ name: 'limit', value: limit }, { name, value, unit, better: 'lower', goal: 1 })
       return [
-        limit(`seal: consistency ${grown}, hashes`, hashes.length, 'hashes', MAX_HASHES),
-        limit(`seal: consistency ${grown}, the answer`, proofText.length, 'bytes', MAX_PROOF_BYTES),
-        limit(`seal: consistency ${grown}, to check, CPU`, proofMs, 'ms', MAX_CHECK_MS),
-        limit('seal: a receipt, the answer', receiptText.length, 'bytes', MAX_RECEIPT_BYTES),
-        limit('seal: a receipt, to check from the head that was seen, CPU', receiptMs, 'ms', MAX_CHECK_MS),
+        besideLimit(`seal: consistency ${grown}, hashes`, hashes.length, 'hashes', MAX_HASHES),
+        besideLimit(`seal: consistency ${grown}, the answer`, proofText.length, 'bytes', MAX_PROOF_BYTES),
+        besideLimit(`seal: consistency ${grown}, to check, CPU`, proofMs, 'ms', MAX_CHECK_MS),
+        besideLimit('seal: a receipt, the answer', receiptText.length, 'bytes', MAX_RECEIPT_BYTES),
+        besideLimit(
+          'seal: a receipt, to check from the head that was seen, CPU',
+          receiptMs,
+          'ms',
+          MAX_CHECK_MS,
+        ),
       ]
     },
     async close() {
@@ -84,7 +95,9 @@ export async function openLightReader(env: Record<string, string>, folder: strin
   }
 }
 
-/** CPU time of one call in ms, the median of many; the first ones are a warm-up. */
+/**
+ * Measures the CPU time of one call of `work` in ms: the median of ROUNDS calls, after as many to warm up.
+ */
 async function timeCpu(work: () => void | Promise<void>): Promise<number> {
   const times: number[] = []
   for (let round = 0; round < 2 * ROUNDS; round++) {

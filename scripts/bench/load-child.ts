@@ -3,121 +3,120 @@
  * each. It does little work for each request, because it shares the machine with what it measures.
  */
 import net from 'node:net'
+import { percentile } from './figure.ts'
 import type { LoadJob, LoadResult } from './load.ts'
 
-interface Lane {
+interface Connection {
   socket: net.Socket
-  /** When the request under way was due; undefined while none is. */
-  dueMs: number | undefined
+  /** When the request under way was due (performance.now()). */
+  dueMs: number
   /** Bytes of the answer that are still to come; undefined until its head is read. */
   missing: number | undefined
+  /** The answer so far: until its head is complete, or to its end if its content is compared. */
   held: Buffer | undefined
-  isExpected: boolean
+  /** Why the answer under way counts as failed; undefined if it does not. */
+  failure: string | undefined
 }
 
-async function run(job: LoadJob): Promise<LoadResult> {
-  const {
-    port,
-    connections,
-    durationMs,
-    count = Number.POSITIVE_INFINITY,
-    ratePerSecond,
-    lanes: texts,
-    repeat,
-    expect,
-  } = job
-  const requests = texts.map((lane) => lane.map((text) => Buffer.from(text, 'utf8')))
-  const nextOf = requests.map(() => 0)
-  const expected = expect === undefined ? undefined : Buffer.from(expect)
+/**
+ * Sends the job's requests, each connection one after the other, until the time is over, `count` requests are
+ * sent or the lists are at their end, and every answer has come.
+ *
+ * @throws Error if a connection is closed, or an answer has no Content-Length
+ */
+async function runJob(job: LoadJob): Promise<LoadResult> {
+  const { port, durationMs, count = Number.POSITIVE_INFINITY, ratePerSecond, repeat, expect } = job
+  const lists = job.lanes.map((texts) => texts.map((text) => Buffer.from(text, 'utf8')))
+  /** How many requests of each list have been sent. */
+  const sentOf = lists.map(() => 0)
   const latencies: number[] = []
   let failed = 0
   let firstFailure: string | undefined
-  const lanes = await Promise.all(Array.from({ length: connections }, () => open(port)))
+  const connections = await Promise.all(Array.from({ length: job.connections }, () => connect(port)))
   const startedMs = performance.now()
   const endMs = startedMs + durationMs
-  const idle: Lane[] = []
+  const idle: Connection[] = []
   let sent = 0
   let underWay = 0
   let finish: () => void = () => {}
   const finished = new Promise<void>((resolve) => (finish = resolve))
 
-  /** The next request of the lane's list, or undefined if the list is at its end. */
-  function take(lane: Lane): Buffer | undefined {
+  /** Advances the connection's list. @returns its next request, or undefined if none may be sent any more */
+  function nextRequest(connection: Connection): Buffer | undefined {
     if (sent >= count) return undefined
-    const place = requests.length === 1 ? 0 : lanes.indexOf(lane)
-    const list = requests[place] ?? []
-    const next = nextOf[place] ?? 0
-    if (next >= list.length && !repeat) return undefined
-    nextOf[place] = next + 1
-    return list[next % list.length]
+    const place = lists.length === 1 ? 0 : connections.indexOf(connection)
+    const list = lists[place] ?? []
+    const index = sentOf[place] ?? 0
+    if (index >= list.length && !repeat) return undefined
+    sentOf[place] = index + 1
+    return list[index % list.length]
   }
 
-  function send(lane: Lane, dueMs: number): boolean {
-    const request = take(lane)
+  /** Sends the connection's next request. @returns false if there is none */
+  function send(connection: Connection, dueMs: number): boolean {
+    const request = nextRequest(connection)
     if (request === undefined) return false
-    lane.dueMs = dueMs
-    lane.missing = undefined
-    lane.isExpected = expected === undefined
+    Object.assign(connection, { dueMs, missing: undefined, held: undefined, failure: undefined })
     underWay++
     sent++
-    lane.socket.write(request)
+    connection.socket.write(request)
     return true
   }
 
-  function answered(lane: Lane): void {
+  /** Counts a complete answer, and sends the next request unless requests are sent at fixed times. */
+  function countAnswer(connection: Connection): void {
     const nowMs = performance.now()
-    latencies.push(nowMs - (lane.dueMs ?? nowMs))
-    lane.dueMs = undefined
+    latencies.push(nowMs - connection.dueMs)
     underWay--
-    if (!lane.isExpected) {
+    if (connection.failure === undefined && expect !== undefined && !connection.held?.includes(expect))
+      connection.failure = `an answer of another content: ${connection.held?.toString('utf8', 0, 600)}`
+    if (connection.failure !== undefined) {
       failed++
-      firstFailure ??= 'an answer of another content'
+      firstFailure ??= connection.failure
     }
-    if (ratePerSecond !== undefined) idle.push(lane)
-    else if (nowMs < endMs) send(lane, nowMs)
+    if (ratePerSecond !== undefined) idle.push(connection)
+    else if (nowMs < endMs) send(connection, nowMs)
     if (underWay === 0 && (nowMs >= endMs || ratePerSecond === undefined)) finish()
   }
 
-  function read(lane: Lane, chunk: Buffer): void {
-    let bytes = chunk
-    if (lane.missing === undefined) {
-      bytes = lane.held === undefined ? chunk : Buffer.concat([lane.held, chunk])
+  /** Takes in bytes of the answer under way. */
+  function receive(connection: Connection, chunk: Buffer): void {
+    if (connection.missing === undefined) {
+      const bytes = append(connection.held, chunk)
       const end = bytes.indexOf('\r\n\r\n')
-      if (end === -1) return void (lane.held = bytes)
-      lane.held = undefined
+      connection.held = end === -1 || expect !== undefined ? bytes : undefined
+      if (end === -1) return
       const head = bytes.toString('latin1', 0, end)
-      if (head.charCodeAt(9) !== 50 /* 2.. */) {
-        failed++
-        firstFailure ??= bytes.toString('utf8', 0, 600)
-      }
+      if (head.charCodeAt(9) !== 50 /* 2.. */) connection.failure = bytes.toString('utf8', 0, 600)
       const length = /\r\ncontent-length: (\d+)/i.exec(head)?.[1]
       if (length === undefined) throw new Error(`an answer without its length: ${head}`)
-      lane.missing = end + 4 + Number(length)
+      connection.missing = end + 4 + Number(length) - bytes.length
+    } else {
+      if (expect !== undefined) connection.held = append(connection.held, chunk)
+      connection.missing -= chunk.length
     }
-    if (!lane.isExpected && expected !== undefined) lane.isExpected = bytes.includes(expected)
-    lane.missing -= bytes.length
-    if (lane.missing === 0) answered(lane)
-    else if (lane.missing < 0) throw new Error('an answer longer than its length')
+    if (connection.missing === 0) countAnswer(connection)
+    else if (connection.missing < 0) throw new Error('an answer longer than its length')
   }
 
-  for (const lane of lanes) {
-    lane.socket.on('data', (chunk: Buffer) => read(lane, chunk))
-    lane.socket.on('close', () => {
+  for (const connection of connections) {
+    connection.socket.on('data', (chunk: Buffer) => receive(connection, chunk))
+    connection.socket.on('close', () => {
       throw new Error('a connection was closed under the load')
     })
   }
   if (ratePerSecond === undefined) {
-    for (const lane of lanes) send(lane, performance.now())
+    for (const connection of connections) send(connection, performance.now())
   } else {
     // Latencies count from when a request was due, so that a stalled service can't hide its queue.
-    idle.push(...lanes)
+    idle.push(...connections)
     const timer = setInterval(() => {
       const nowMs = performance.now()
       for (;;) {
         const dueMs = startedMs + (sent * 1_000) / ratePerSecond
         if (dueMs > nowMs || dueMs >= endMs || idle.length === 0) break
-        const lane = idle.shift()
-        if (lane === undefined || !send(lane, dueMs)) break
+        const connection = idle.shift()
+        if (connection === undefined || !send(connection, dueMs)) break
       }
       if (nowMs >= endMs) {
         clearInterval(timer)
@@ -127,35 +126,35 @@ async function run(job: LoadJob): Promise<LoadResult> {
   }
   await finished
   const elapsedMs = performance.now() - startedMs
-  for (const lane of lanes) {
-    lane.socket.removeAllListeners('close')
-    lane.socket.destroy()
+  for (const { socket } of connections) {
+    socket.removeAllListeners('close')
+    socket.destroy()
   }
-  const sorted = Float64Array.from(latencies).sort()
-  const at = (part: number): number =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
   return {
     answers: latencies.length,
     perSecond: (latencies.length / elapsedMs) * 1_000,
-    p50Ms: at(0.5),
-    p99Ms: at(0.99),
+    p50Ms: percentile(latencies, 0.5),
+    p99Ms: percentile(latencies, 0.99),
     failed,
     ...(firstFailure === undefined ? {} : { firstFailure }),
   }
 }
 
-function open(port: number): Promise<Lane> {
+const append = (held: Buffer | undefined, chunk: Buffer): Buffer =>
+  held === undefined ? chunk : Buffer.concat([held, chunk])
+
+function connect(port: number): Promise<Connection> {
   return new Promise((resolve, reject) => {
     const socket = net.connect({ port, host: '127.0.0.1', noDelay: true })
     socket.once('error', reject)
     socket.once('connect', () => {
       socket.off('error', reject)
-      resolve({ socket, dueMs: undefined, missing: undefined, held: undefined, isExpected: true })
+      resolve({ socket, dueMs: 0, missing: undefined, held: undefined, failure: undefined })
     })
   })
 }
 
 process.on('message', (job: LoadJob) => {
-  void run(job).then((result) => process.send?.(result))
+  void runJob(job).then((result) => process.send?.(result))
 })
 process.on('disconnect', () => process.exit(0))

@@ -9,7 +9,7 @@ export interface LoadJob {
   count?: number
   /** Requests a second, sent at fixed times; if absent, each connection sends as soon as its answer comes. */
   ratePerSecond?: number
-  /** The requests as HTTP text: one list that all connections share, or one list for each connection. */
+  /** Lists of requests as HTTP text: one that all connections share, or one for each connection. */
   lanes: string[][]
   /** Whether a list begins anew at its end. */
   repeat: boolean
@@ -30,7 +30,7 @@ export interface LoadResult {
 }
 
 export interface Load {
-  /** @throws Error if more answers failed than `mayFail` allows */
+  /** Runs a job after those before it. @throws Error if more answers failed than `mayFail` allows */
   run(job: LoadJob): Promise<LoadResult>
   stop(): void
 }
@@ -39,7 +39,7 @@ export interface Load {
 export function startLoad(): Load {
   const child = fork(fileURLToPath(new URL('load-child.ts', import.meta.url)), { serialization: 'advanced' })
   let last: Promise<unknown> = Promise.resolve()
-  const run = (job: LoadJob): Promise<LoadResult> =>
+  const runNow = (job: LoadJob): Promise<LoadResult> =>
     new Promise((resolve, reject) => {
       const fail = (code: number | null): void => reject(new Error(`the load generator ended with ${code}`))
       child.once('exit', fail)
@@ -55,15 +55,15 @@ export function startLoad(): Load {
     })
   return {
     run(job) {
-      const mine = last.then(() => run(job))
-      last = mine.catch(() => {})
-      return mine
+      const result = last.then(() => runNow(job))
+      last = result.catch(() => {}) // told to whoever ran it
+      return result
     },
     stop: () => child.disconnect(),
   }
 }
 
-/** A request as text. */
+/** An HTTP request as text, over a connection that is kept alive. */
 export function requestText(
   method: 'GET' | 'POST',
   path: string,

@@ -39,7 +39,7 @@ const HASH_WASM = 'hash-wasm'
 const OPENSSL = 'OpenSSL'
 const PYTHON = "Python's hashlib"
 
-/** The hash rate of every solver that this machine has, on one core. Takes about 10 seconds. */
+/** Measures the hash rate of every solver that this machine has, on one core. Takes about 10 seconds. */
 export async function measureSolvers(): Promise<Solver[]> {
   const hasher = await createSHA256()
   const contenders: Contender[] = [
@@ -54,7 +54,7 @@ export async function measureSolvers(): Promise<Solver[]> {
   return Array.from(rates, ([name, hashesPerSecond]) => ({ name, hashesPerSecond }))
 }
 
-/** Compares the miner with every other solver, and all cores with one. */
+/** Compares the miner with every other solver, the native search with the miner, and all cores with one. */
 export async function benchMiner(): Promise<Figure[]> {
   const solvers = await measureSolvers()
   const miner = solvers.find(({ name }) => name === MINER)
@@ -96,7 +96,7 @@ async function benchNativeSearch(): Promise<Figure[]> {
   }
   const sampleNative = async (): Promise<number> => {
     const begun = performance.now()
-    await run(search.program, [PREFIX, drawPosition(), String(SHARE_BITS), String(NATIVE_BLOCKS)])
+    await runProgram(search.program, [PREFIX, drawPosition(), String(SHARE_BITS), String(NATIVE_BLOCKS)])
     return (NATIVE_BLOCKS * BLOCK_NONCES * 1000) / (performance.now() - begun)
   }
   return [
@@ -111,7 +111,10 @@ async function benchNativeSearch(): Promise<Figure[]> {
   ]
 }
 
-/** Compares the batch verifier with a loop of bare hashes over the same nonces. */
+/**
+ * Compares the service's verifier of shares with a loop of bare hashes over the same nonces, in nonces a
+ * second.
+ */
 export async function benchFindShares(): Promise<Figure[]> {
   const head = `${PREFIX}:`
   // The workers read nonces as one text.
@@ -140,6 +143,7 @@ export async function benchFindShares(): Promise<Figure[]> {
   return [figure]
 }
 
+/** A contender's sample: hashes per second of this miner on the calling thread. */
 function sampleMiner(): () => number {
   const searchBlock = createSearch()
   let position = drawPosition()
@@ -151,6 +155,7 @@ function sampleMiner(): () => number {
     }, SAMPLE_MS)
 }
 
+/** A contender's sample: hashes per second of a loop that looks for a leading zero with `hashText`. */
 function sampleLoop(hashText: (text: string) => string): () => number {
   return () =>
     timeRate(() => {
@@ -161,30 +166,36 @@ function sampleLoop(hashText: (text: string) => string): () => number {
     }, SAMPLE_MS)
 }
 
-const run = promisify(execFile)
+const runProgram = promisify(execFile)
 
 async function hasProgram(program: string, argument: string): Promise<boolean> {
   try {
-    await run(program, [argument])
+    await runProgram(program, [argument])
     return true
   } catch {
     return false // absent or not runnable: its figure is left out
   }
 }
 
-/** OpenSSL's hash function alone, an upper bound for solvers that use it. */
+/** Measures OpenSSL's hash function alone, in hashes per second: an upper bound for solvers that use it. */
 async function sampleOpenssl(): Promise<number> {
   const seconds = String(SAMPLE_SECONDS_OF_PROGRAMS)
   // -elapsed, since it would measure processor time otherwise.
   const options = ['-elapsed', '-mr', '-seconds', seconds, '-bytes', String(PREIMAGE_BYTES)]
-  const { stdout } = await run('openssl', ['speed', ...options, 'sha256'])
+  const { stdout } = await runProgram('openssl', ['speed', ...options, 'sha256'])
   const bytesPerSecond = Number(/^\+F:\d+:sha256:([\d.]+)/m.exec(stdout)?.[1])
   if (!(bytesPerSecond > 0)) throw new Error(`openssl speed answered in an unknown form: ${stdout}`)
   return bytesPerSecond / PREIMAGE_BYTES
 }
 
+/** Measures a plain solver in Python, in hashes per second. */
 async function samplePython(): Promise<number> {
-  const { stdout } = await run('python3', ['-c', PYTHON_SOLVER, PREFIX, String(SAMPLE_SECONDS_OF_PROGRAMS)])
+  const { stdout } = await runProgram('python3', [
+    '-c',
+    PYTHON_SOLVER,
+    PREFIX,
+    String(SAMPLE_SECONDS_OF_PROGRAMS),
+  ])
   const rate = Number(stdout)
   if (!(rate > 0)) throw new Error(`python3 answered ${JSON.stringify(stdout)}`)
   return rate
@@ -202,13 +213,13 @@ while time.perf_counter() - start < seconds:
 print(nonce / (time.perf_counter() - start))
 `
 
-/** The rate over some seconds after the threads have started. */
+/** Measures this miner's hashes per second on all cores, between its first and fourth report of progress. */
 async function measureAllCores(): Promise<number> {
   const stopper = new AbortController()
-  const marks: { atMs: number; hashes: number }[] = []
+  const reports: { atMs: number; hashes: number }[] = []
   const onProgress = ({ hashes }: MiningProgress): void => {
-    marks.push({ atMs: performance.now(), hashes })
-    if (marks.length === 4) stopper.abort()
+    reports.push({ atMs: performance.now(), hashes })
+    if (reports.length === 4) stopper.abort()
   }
   await mineShares({
     prefix: PREFIX,
@@ -219,7 +230,7 @@ async function measureAllCores(): Promise<number> {
   }).catch((error: unknown) => {
     if (!stopper.signal.aborted) throw error
   })
-  const [first, , , last] = marks
+  const [first, , , last] = reports
   if (first === undefined || last === undefined) throw new Error('the miner ended before it was measured')
   return ((last.hashes - first.hashes) / (last.atMs - first.atMs)) * 1000
 }

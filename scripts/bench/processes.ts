@@ -15,14 +15,15 @@ export interface BenchStack {
 }
 
 export interface BenchProcess {
+  /** Where it serves HTTP; 0 for workers. */
   port: number
   pid: number
-  /** Only if the stack was started with `isProbed`. */
+  /** Measures the process now. Never resolves unless the stack was started with `isProbed`. */
   readVitals(): Promise<Vitals>
   stop(): Promise<void>
 }
 
-/** A process's memory and handles, and the delay of its event loop since the last reading. */
+/** A process's memory and open handles, and the p99 of its event loop's delay since the last reading. */
 export interface Vitals {
   rssBytes: number
   heapBytes: number
@@ -35,19 +36,22 @@ const WORKERS = fileURLToPath(new URL('../../workers/main.ts', import.meta.url))
 const PROBE = new URL('probe.ts', import.meta.url).href
 
 export interface StackOptions {
+  /** How many worker processes, each serving all queues; 1 if absent. */
   workers?: number
   /** Whether readVitals() works; loads probe.ts into the processes. */
   isProbed?: boolean
+  /** The database's name, and the queues' prefix; `bench` if absent. */
   database?: string
   /** The API's limit of open files; the system's if absent. */
   openFiles?: number
-  /** Servers that run already; stop() leaves them running. */
+  /** Servers to use, which stop() leaves running; if absent, a pair of its own. */
   servers?: TemporaryServers
 }
 
 /**
- * The real service for a benchmark: its own MongoDB and Redis, one API process and `workers` worker
- * processes.
+ * Starts the real service for a benchmark: MongoDB and Redis, one API process and `workers` worker processes.
+ *
+ * @param env settings of the processes, beside those that lead them to the servers
  */
 export async function startStack(
   env: Record<string, string>,
@@ -55,8 +59,7 @@ export async function startStack(
 ): Promise<BenchStack> {
   const { workers = 1, isProbed = false, database = 'bench' } = options
   const servers = options.servers ?? (await startServers(() => undefined, { cacheGb: 1 }))
-  const mongodbUrl = new URL(servers.mongod.url)
-  mongodbUrl.pathname = `/${database}`
+  const mongodbUrl = databaseUrl(servers.mongod.url, database)
   const processes: BenchProcess[] = []
   const stop = async (): Promise<void> => {
     await Promise.all(processes.map((one) => one.stop()))
@@ -65,7 +68,7 @@ export async function startStack(
   try {
     const common = {
       ...process.env,
-      MONGODB_URL: mongodbUrl.href,
+      MONGODB_URL: mongodbUrl,
       REDIS_URL: servers.redis.url,
       QUEUE_PREFIX: database,
       CHALLENGE_SECRET: 'be'.repeat(32),
@@ -84,7 +87,7 @@ export async function startStack(
     return {
       url,
       port: api.port,
-      mongodbUrl: mongodbUrl.href,
+      mongodbUrl,
       redisUrl: redis.url,
       servers,
       api,
@@ -97,6 +100,13 @@ export async function startStack(
   }
 }
 
+/** The URL of another database of the same MongoDB. */
+export function databaseUrl(mongodbUrl: string, name: string): string {
+  const url = new URL(mongodbUrl)
+  url.pathname = `/${name}`
+  return url.href
+}
+
 const REFERENCE = fileURLToPath(new URL('reference-child.ts', import.meta.url))
 
 /**
@@ -105,10 +115,9 @@ const REFERENCE = fileURLToPath(new URL('reference-child.ts', import.meta.url))
 export async function startReference(
   mongodbUrl: string,
 ): Promise<{ port: number; mongodbUrl: string; stop(): Promise<void> }> {
-  const url = new URL(mongodbUrl)
-  url.pathname = '/reference'
-  const { port, stop } = await startProcess(REFERENCE, { ...process.env, MONGODB_URL: url.href })
-  return { port, mongodbUrl: url.href, stop }
+  const url = databaseUrl(mongodbUrl, 'reference')
+  const { port, stop } = await startProcess(REFERENCE, { ...process.env, MONGODB_URL: url })
+  return { port, mongodbUrl: url, stop }
 }
 
 const BARE = fileURLToPath(new URL('bare-child.ts', import.meta.url))
@@ -116,7 +125,11 @@ const BARE = fileURLToPath(new URL('bare-child.ts', import.meta.url))
 /** Starts bare-child.ts, a server that answers with the bytes that it was given. */
 export const startBare = (): Promise<BenchProcess> => startProcess(BARE, process.env)
 
-/** Starts a part and waits for the log line that says it is up. */
+/**
+ * Starts a program of node and waits for the log line that says it is up.
+ *
+ * @throws Error if it ends before that
+ */
 async function startProcess(
   script: string,
   env: NodeJS.ProcessEnv,
@@ -158,11 +171,12 @@ async function startProcess(
       child.kill('SIGUSR2')
       return (JSON.parse(await answer) as { vitals: Vitals }).vitals
     },
-    stop: () => end(child),
+    stop: () => stopChild(child),
   }
 }
 
-async function end(child: ChildProcess): Promise<void> {
+/** Ends a child by SIGTERM and waits until it is gone. */
+async function stopChild(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const gone = new Promise((resolve) => child.once('exit', resolve))
   child.kill('SIGTERM')

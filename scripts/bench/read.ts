@@ -11,9 +11,13 @@ const ROUNDS = 6
 const AGENTS = 2_000
 const MIXED_MS = 5_000
 const MIXED_ROUNDS = 5
+/** Requests a second. */
 const MIXED = { few: 60, many: 600 } as const
 
-/** Compares frequent reads with a bare server that has the same bytes in memory, and the p99 at two rates. */
+/**
+ * Compares frequent reads with a bare server that has the same bytes in memory, and the p99 of a mix at two
+ * rates.
+ */
 export async function benchRead(): Promise<Figure[]> {
   const stack = await startStack({}, { workers: 0 })
   const bare = await startBare()
@@ -29,17 +33,17 @@ export async function benchRead(): Promise<Figure[]> {
     ]
     for (const { path, list, goal } of reads) {
       await copyAnswer(stack.port, bare.port, `/api/v1${path}`, data.tokens[0] ?? '')
-      const rate = (port: number) => async () => {
+      const rateOf = (port: number) => async () => {
         const job = { port, connections: CONNECTIONS, durationMs: SAMPLE_MS, lanes: [list], repeat: true }
         return (await load.run(job)).perSecond
       }
       figures.push(
         await compareInTurns(
           ROUNDS,
-          { name: 'a bare node:http server with the same bytes in memory', sample: rate(bare.port) },
+          { name: 'a bare node:http server with the same bytes in memory', sample: rateOf(bare.port) },
           {
             name: `read: GET ${path}`,
-            sample: rate(stack.port),
+            sample: rateOf(stack.port),
             unit: 'requests/s',
             better: 'higher',
             goal,
@@ -56,6 +60,10 @@ export async function benchRead(): Promise<Figure[]> {
   }
 }
 
+/**
+ * Waits until the API at port `from` answers a path with 200, and stores the answer in the bare server at
+ * port `to`.
+ */
 async function copyAnswer(from: number, to: number, path: string, token: string): Promise<void> {
   const headers = { Authorization: `Bearer ${token}`, 'Accept-Encoding': 'identity' }
   const body = await waitFor(
@@ -70,7 +78,7 @@ async function copyAnswer(from: number, to: number, path: string, token: string)
   await fetch(`http://127.0.0.1:${to}${path}`, { method: 'PUT', body })
 }
 
-/** The p99 of the same mix of reads and writes at two rates. */
+/** Compares the p99 of the same mix of reads and writes at two rates, in turns after a warm-up. */
 async function benchMixed(
   run: (job: LoadJob) => Promise<{ p99Ms: number }>,
   port: number,

@@ -2,8 +2,8 @@ import { writeFileSync } from 'node:fs'
 import { measureSolvers } from './miner.ts'
 
 /**
- * Measures every solver on this machine, and writes the file from which `GET /currencies` and `GET /limits`
- * state how long work takes.
+ * Measures every solver on this machine, and writes shared/passes/measured-solvers.json, from which `GET
+ * /currencies` and `GET /limits` state how long work takes.
  */
 export async function recordSolvers(): Promise<void> {
   const solvers = await measureSolvers()

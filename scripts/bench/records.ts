@@ -11,7 +11,7 @@ const SALT = 'ab'.repeat(32)
 /** The prefix of all orders, so that a benchmark finds its shares once; the service's prefixes are random. */
 export const PREFIX = '0123456789abcdef0123456789abcdef'
 
-/** An agent with a pass for a day. */
+/** Makes an agent with a pass for a day; `openClaims` is what its record says of its claims. */
 export function makeAgent(
   index: number,
   token: ReturnType<typeof toStoredToken>,
@@ -82,7 +82,7 @@ export const makeWorkOrder = (agentId: string, bits: number) => ({
   shares: 0,
 })
 
-/** `count` batches of `size` different shares each. */
+/** Finds `count` batches of `size` shares each for a work order of makeWorkOrder(), all of them different. */
 export function makeShareBatches(count: number, size: number, bits: number): string[][] {
   const batches: string[][] = []
   let shares: string[] = []

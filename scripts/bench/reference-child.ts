@@ -48,6 +48,7 @@ const orders = db.collection<OrderDocument>('work_orders')
 
 const seconds = (): number => Math.floor(Date.now() / 1_000)
 
+/** The agent whose token was sent; if there is none, answers 401 and gives undefined. */
 async function findCaller(req: Request, res: Response): Promise<AgentDocument | undefined> {
   const token = String(req.headers.authorization).slice(7)
   const agent = await agents.findOne(

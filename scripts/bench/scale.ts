@@ -1,4 +1,5 @@
 import os from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import mongoose from 'mongoose'
 import { newToken, toStoredToken } from '../../shared/agents/token.ts'
 import { newId } from '../../shared/foundation/ids.ts'
@@ -26,8 +27,8 @@ const ORDERS = 5_000
 const ORDER_ROUNDS = 2
 
 /**
- * How fast 1, 2 and 4 worker processes do the same stored work, compared with one process and with what the
- * machine's cores allow.
+ * Measures how fast 1, 2 and 4 worker processes verify the same shares and settle the same orders, and
+ * compares 2 and 4 with one process and with what the machine's cores allow.
  */
 export async function benchScale(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: 1 })
@@ -53,6 +54,12 @@ export async function benchScale(): Promise<Figure[]> {
   }
 }
 
+/**
+ * The figures of one kind of work, two for each number of worker processes above one.
+ *
+ * @param rates by the number of worker processes
+ * @param goalOfTwo what two processes should do, as a multiple of one
+ */
 function compareAll(
   what: string,
   unit: string,
@@ -64,21 +71,23 @@ function compareAll(
   return WORKERS.slice(1).flatMap((workers) => {
     const figure = { value: rates.get(workers) ?? Number.NaN, unit, better: 'higher' } as const
     const name = `scale: ${what}, ${workers} worker processes`
-    const most = Math.min(workers, cores)
+    const usable = Math.min(workers, cores)
+    const goal = workers === 2 && goalOfTwo !== undefined ? { goal: goalOfTwo } : {}
     return [
+      compareWith({ name: 'one worker process', value: one }, { ...figure, name, ...goal }),
       compareWith(
-        { name: 'one worker process', value: one },
-        { ...figure, name, ...(workers === 2 && goalOfTwo !== undefined ? { goal: goalOfTwo } : {}) },
-      ),
-      compareWith(
-        { name: `${most} cores’ worth of one process`, value: most * one },
+        { name: `${usable} cores’ worth of one process`, value: usable * one },
         { ...figure, name: `${name}, of what ${cores} cores allow` },
       ),
     ]
   })
 }
 
-/** @returns shares verified per second, by the number of worker processes */
+/**
+ * Starts a service for each number of workers, and has them verify in turns.
+ *
+ * @returns shares a second, by that number
+ */
 async function measureShares(
   servers: TemporaryServers,
   counts: readonly number[],
@@ -106,7 +115,7 @@ async function measureShares(
   }
 }
 
-/** @returns shares verified per second, from the queue's resumption to the last result */
+/** Stores BATCHES batches, has the workers verify them, and returns the shares verified per second. */
 async function verifyAll(mongodbUrl: string, queues: Queues, texts: readonly string[]): Promise<number> {
   const client = await new mongoose.mongo.MongoClient(mongodbUrl).connect()
   const queue = queues.get('verify-shares')
@@ -114,27 +123,30 @@ async function verifyAll(mongodbUrl: string, queues: Queues, texts: readonly str
     const orders = client.db().collection<{ shares_accepted: number }>('work_orders')
     await orders.createIndex({ shares_accepted: 1 })
     await queue.pause()
-    const ids = await storeWork(client, texts)
+    const ids = await storeBatches(client, texts)
     await queue.addBulk(ids.map((batch_id) => ({ name: 'verify-shares', data: { batch_id } })))
     const startedAt = performance.now()
     await queue.resume()
     // By the index, so that polling hardly slows the workers.
-    while ((await orders.countDocuments({ shares_accepted: 0 })) > 0)
-      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS))
+    while ((await orders.countDocuments({ shares_accepted: 0 })) > 0) await sleep(LOOK_EVERY_MS)
     return ((BATCHES * BATCH) / (performance.now() - startedAt)) * 1_000
   } finally {
     await client.close()
   }
 }
 
-/** Stores one order for each batch, so that workers never conflict. */
-async function storeWork(client: mongoose.mongo.MongoClient, texts: readonly string[]): Promise<string[]> {
-  const store = (name: string, documents: { _id: string }[]) =>
+/**
+ * Stores waiting batches, each of a work order of its own so that workers never conflict.
+ *
+ * @returns the batches' ids
+ */
+async function storeBatches(client: mongoose.mongo.MongoClient, texts: readonly string[]): Promise<string[]> {
+  const insert = (name: string, documents: { _id: string }[]) =>
     client.db().collection<{ _id: string }>(name).insertMany(documents)
   const agent = makeAgent(0, toStoredToken(newToken()))
-  await store('agents', [agent])
+  await insert('agents', [agent])
   const orders = Array.from({ length: BATCHES }, () => makeWorkOrder(agent._id, SHARE_BITS))
-  await store('work_orders', orders)
+  await insert('work_orders', orders)
   const batches = orders.map(({ _id: order_id }, index) => ({
     _id: newId('work_batch'),
     order_id,
@@ -143,6 +155,6 @@ async function storeWork(client: mongoose.mongo.MongoClient, texts: readonly str
     nonces: texts[index % texts.length],
     rejected: [],
   }))
-  await store('work_batches', batches)
+  await insert('work_batches', batches)
   return batches.map(({ _id }) => _id)
 }

@@ -25,6 +25,7 @@ export interface SealRun {
 const BATCH_ENTRIES = 2_000
 const PAGE_ENTRIES = 5_000
 
+/** Numbers, seals and signs all pending entries by the service's own code. */
 async function runOurs(): Promise<SealRun> {
   const ctx = openContext(readConfig(process.env, 'workers'), createLog('bench', 'silent'), {
     databaseTimeoutMs: 30_000,
@@ -50,6 +51,7 @@ interface PendingPost {
   pending: { source: string; at: number; kind: string; data: object }[]
 }
 
+/** Does the same reads, inserts and updates with the driver alone. */
 async function runRaw(): Promise<SealRun> {
   const client = await new mongoose.mongo.MongoClient(process.env['MONGODB_URL'] ?? '', {
     writeConcern: { w: 'majority', journal: true },
@@ -69,25 +71,26 @@ async function runRaw(): Promise<SealRun> {
       )
       .limit(BATCH_ENTRIES)
       .toArray()
-    const marks = batch.flatMap(({ pending }) => pending)
-    const last = marks.at(-1)
+    const pendingEntries = batch.flatMap(({ pending }) => pending)
+    const last = pendingEntries.at(-1)
     if (last === undefined) break
     after = last.source
     await entries.insertMany(
-      marks.map((mark, index) => ({
+      pendingEntries.map((entry, index) => ({
         _id: count + 1 + index,
-        record: mark.source.slice(0, mark.source.indexOf('/')),
-        ...mark,
+        record: entry.source.slice(0, entry.source.indexOf('/')),
+        ...entry,
       })),
       { ordered: true },
     )
-    count += marks.length
+    count += pendingEntries.length
     await posts.updateMany(
       { _id: { $in: batch.map(({ _id }) => _id) } },
-      { $pull: { pending: { source: { $in: marks.map(({ source }) => source) } } } },
+      { $pull: { pending: { source: { $in: pendingEntries.map(({ source }) => source) } } } },
     )
   }
   const sequenced = performance.now()
+  // The sealer reads the entries once, and the signer once more.
   for (let round = 0; round < 2; round++) {
     for (let from = 1; from <= count; from += PAGE_ENTRIES) {
       await entries

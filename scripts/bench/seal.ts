@@ -20,6 +20,7 @@ import { createLog } from '../../shared/foundation/log.ts'
 import { startServers } from '../embedded/temporary.ts'
 import { compareInTurns, compareWith, formatFigures, median, type Figure } from './figure.ts'
 import { openLightReader } from './light.ts'
+import { databaseUrl } from './processes.ts'
 import type { SealRun } from './seal-worker.ts'
 
 const DEFAULT_ENTRIES = 1_000_000
@@ -31,11 +32,11 @@ const SETUP_BATCH = 10_000
 const PROOFS = 400
 const WORKER = path.join(import.meta.dirname, 'seal-worker.ts')
 
-const run = promisify(execFile)
+const runProgram = promisify(execFile)
 
 /**
- * Compares numbering and sealing with the raw driver, and proofs from a large seal with those from a small
- * one; measures a light reader, the longest list of seals, and the Merkle tree.
+ * Compares numbering and sealing `entries` with the raw driver, and proofs from a large seal with those from
+ * a small one; measures a light reader, the longest list of seals, and the Merkle tree.
  */
 export async function benchSeal(
   options: { entries?: number; report?: (line: string) => void } = {},
@@ -46,19 +47,16 @@ export async function benchSeal(
   try {
     const keyFile = path.join(folder, 'seal-key')
     ensureSealKey(keyFile, path.join(folder, 'memory-ours'))
-    const envOf = (database: string): Record<string, string> => {
-      const url = new URL(servers.mongod.url)
-      url.pathname = `/${database}`
-      return {
-        MONGODB_URL: url.href,
-        REDIS_URL: servers.redis.url,
-        QUEUE_PREFIX: database,
-        SEAL_KEY_FILE: keyFile,
-        SEAL_MEMORY_FILE: path.join(folder, `memory-${database}`),
-      }
-    }
-    const work = async (side: 'ours' | 'raw', database: string): Promise<SealRun> => {
-      const { stdout } = await run(process.execPath, [WORKER, side], {
+    const envOf = (database: string) => ({
+      MONGODB_URL: databaseUrl(servers.mongod.url, database),
+      REDIS_URL: servers.redis.url,
+      QUEUE_PREFIX: database,
+      SEAL_KEY_FILE: keyFile,
+      SEAL_MEMORY_FILE: path.join(folder, `memory-${database}`),
+    })
+    /** Has seal-worker.ts number and seal what is pending in a database. */
+    const runWorker = async (side: 'ours' | 'raw', database: string): Promise<SealRun> => {
+      const { stdout } = await runProgram(process.execPath, [WORKER, side], {
         env: { ...process.env, ...envOf(database) },
         maxBuffer: MIB,
       })
@@ -73,25 +71,27 @@ export async function benchSeal(
       databaseTimeoutMs: 30_000,
     })
     await ctx.database.whenReady()
-    await writePosts(envOf('ours')['MONGODB_URL'] ?? '', SMALL_SEAL - 1, 'a')
-    await work('ours', 'ours')
+    await storePosts(envOf('ours').MONGODB_URL, SMALL_SEAL - 1, 'a')
+    await runWorker('ours', 'ours')
     const reader = await openLightReader(envOf('ours'), folder)
     // In turns and in halves, so that a slow phase of the machine affects both.
     const half = Math.ceil(entries / 2)
     const ours: SealRun[] = []
     const raw: SealRun[] = []
-    await writePosts(envOf('ours')['MONGODB_URL'] ?? '', entries, 'b')
-    await writePosts(envOf('raw1')['MONGODB_URL'] ?? '', half, 'b')
-    raw.push(await work('raw', 'raw1'))
-    await dropDatabase(envOf('raw1')['MONGODB_URL'] ?? '')
-    ours.push(await work('ours', 'ours'))
-    await writePosts(envOf('raw2')['MONGODB_URL'] ?? '', entries - half, 'b')
-    raw.push(await work('raw', 'raw2'))
-    await dropDatabase(envOf('raw2')['MONGODB_URL'] ?? '')
+    await storePosts(envOf('ours').MONGODB_URL, entries, 'b')
+    await storePosts(envOf('raw1').MONGODB_URL, half, 'b')
+    raw.push(await runWorker('raw', 'raw1'))
+    await dropDatabase(envOf('raw1').MONGODB_URL)
+    ours.push(await runWorker('ours', 'ours'))
+    await storePosts(envOf('raw2').MONGODB_URL, entries - half, 'b')
+    raw.push(await runWorker('raw', 'raw2'))
+    await dropDatabase(envOf('raw2').MONGODB_URL)
 
-    const rate = (runs: readonly SealRun[], timeOf: (one: SealRun) => number) =>
-      (runs.reduce((sum, one) => sum + one.entries, 0) / runs.reduce((sum, one) => sum + timeOf(one), 0)) *
-      1_000
+    const sum = (runs: readonly SealRun[], of: (run: SealRun) => number): number =>
+      runs.reduce((total, run) => total + of(run), 0)
+    /** Entries per second over all runs. */
+    const rate = (runs: readonly SealRun[], timeOf: (run: SealRun) => number): number =>
+      (sum(runs, (run) => run.entries) / sum(runs, timeOf)) * 1_000
     const whole = ({ sequenceMs, sealMs }: SealRun) => sequenceMs + sealMs
     const numbering = ({ sequenceMs }: SealRun) => sequenceMs
     const sealed = {
@@ -143,8 +143,8 @@ const COMMITMENT = commit(Buffer.from(SALT, 'hex'), { body: BODY, topic: null })
 
 const postId = (prefix: string, number: number): string => `pst_${prefix}${String(number).padStart(25, '0')}`
 
-/** Stores posts with their pending entries, as publishPost() does. */
-async function writePosts(url: string, count: number, prefix: string): Promise<void> {
+/** Stores posts with their pending entries, as the API does; `prefix` keeps the ids of two calls apart. */
+async function storePosts(url: string, count: number, prefix: string): Promise<void> {
   const client = await new mongoose.mongo.MongoClient(url).connect()
   const posts = client.db().collection<{ _id: string }>('posts')
   await posts.createIndex(
@@ -180,6 +180,7 @@ async function dropDatabase(url: string): Promise<void> {
   await client.close()
 }
 
+/** Compares how long a proof out of the large seal takes with one out of the small seal. */
 async function benchProofs(ctx: Context, entries: number): Promise<Figure> {
   const measure = (seq: number, count: number) => async (): Promise<number> => {
     const times: number[] = []
@@ -203,7 +204,11 @@ async function benchProofs(ctx: Context, entries: number): Promise<Figure> {
   )
 }
 
-/** Compares buildTree() with merkletreejs, which gets the fastest form of `crypto.hash`. */
+/**
+ * Compares buildTree() with merkletreejs, which gets the fastest form of `crypto.hash`.
+ *
+ * @throws Error if their roots differ
+ */
 async function benchRoot(count: number): Promise<Figure> {
   const flat = Buffer.alloc(count * HASH_BYTES)
   for (let index = 0; index < count; index++)
@@ -213,7 +218,7 @@ async function benchRoot(count: number): Promise<Figure> {
   )
   const hashBuffer = (data: Buffer): Buffer => Buffer.from(hash('sha256', data, 'binary'), 'latin1')
   const roots = new Set<string>()
-  const time = (makeRoot: () => Buffer | undefined) => (): number => {
+  const sampleOf = (makeRoot: () => Buffer | undefined) => (): number => {
     const startedAt = performance.now()
     const root = makeRoot()
     const perSecond = (count / (performance.now() - startedAt)) * 1_000
@@ -225,15 +230,15 @@ async function benchRoot(count: number): Promise<Figure> {
     5,
     {
       name: 'merkletreejs with crypto.hash',
-      sample: time(() => new MerkleTree(leaves, hashBuffer).getRoot()),
+      sample: sampleOf(() => new MerkleTree(leaves, hashBuffer).getRoot()),
     },
-    { name, sample: time(() => buildTree(flat).at(-1)), unit: 'leaves/s', better: 'higher', goal: 5 },
+    { name, sample: sampleOf(() => buildTree(flat).at(-1)), unit: 'leaves/s', better: 'higher', goal: 5 },
   )
   if (roots.size !== 1) throw new Error('the two trees have different roots')
   return figure
 }
 
-/** Compares `GET /seal` with the longest list with a bare server that has the same bytes in memory. */
+/** Compares `GET /seal` at its longest with a bare server that has the same bytes in memory. */
 async function benchList(env: Record<string, string>): Promise<Figure[]> {
   const ctx = openContext(
     readConfig({ ...env, CHALLENGE_SECRET: 'be'.repeat(32) }, 'api'),
@@ -263,16 +268,16 @@ async function benchList(env: Record<string, string>): Promise<Figure[]> {
   const firstMs = performance.now() - startedAt
   const bare = createServer((_req, res) => res.setHeader('Content-Length', bytes.length).end(bytes))
   const bareUrl = await listenAt(bare)
-  const fetchOnce = (url: string) => async (): Promise<number> => {
+  const timeFetch = (url: string) => async (): Promise<number> => {
     const from = performance.now()
     await (await fetch(url)).arrayBuffer()
     return performance.now() - from
   }
-  const reference = { name: 'a bare server with the same bytes in memory', sample: fetchOnce(bareUrl) }
+  const reference = { name: 'a bare server with the same bytes in memory', sample: timeFetch(bareUrl) }
   const name = `seal: GET /seal with ${LISTED_SEALS} seals, ${(bytes.length / 1e6).toFixed(1)} MB`
   const listed = await compareInTurns(30, reference, {
     name,
-    sample: fetchOnce(serviceUrl),
+    sample: timeFetch(serviceUrl),
     unit: 'ms',
     better: 'lower',
   })

@@ -15,16 +15,19 @@ const ROUNDS = 3
 /** More batches than one connection can send in a sample. */
 const BATCHES_EACH = 120
 
-/** Measures the verifier alone, and batches of 500 through HTTP, MongoDB, queue and verification. */
+/**
+ * Measures how fast shares are verified: by the verifier alone, and by the whole service in batches of 500.
+ */
 export async function benchShares(): Promise<Figure[]> {
   const verifier = (await benchFindShares()).map((figure) => ({
     ...figure,
     name: 'shares: the verifier alone',
   }))
-  return [...verifier, ...(await benchPath())]
+  return [...verifier, ...(await benchService())]
 }
 
-async function benchPath(): Promise<Figure[]> {
+/** Compares the service with the hand-written server, in shares accepted a second. */
+async function benchService(): Promise<Figure[]> {
   const stack = await startStack({})
   const reference = await startReference(stack.mongodbUrl)
   const load = startLoad()
@@ -74,6 +77,7 @@ async function benchPath(): Promise<Figure[]> {
   }
 }
 
+/** Stores an agent with a pass, and the index by which its token is found. */
 async function storeAgent(url: string, agentId: string, token: string): Promise<void> {
   const client = await new mongoose.mongo.MongoClient(url).connect()
   const agents = client.db().collection<{ _id: string }>('agents')
@@ -82,7 +86,7 @@ async function storeAgent(url: string, agentId: string, token: string): Promise<
   await client.close()
 }
 
-/** Stores one order for each connection. */
+/** Stores one work order for each connection. @returns their ids */
 async function storeOrders(url: string, agentId: string): Promise<string[]> {
   const client = await new mongoose.mongo.MongoClient(url).connect()
   const orders = Array.from({ length: CONNECTIONS }, () => makeWorkOrder(agentId, SHARE_BITS))

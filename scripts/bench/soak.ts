@@ -22,8 +22,8 @@ interface Slice {
 }
 
 /**
- * How latencies, memory and handles drift under a mixed load at a fixed rate, while the workers number and
- * seal.
+ * Measures how latencies, memory and open handles change over `minutes` of a mixed load at a fixed rate,
+ * while the workers number and seal: each in the last quarter of that time beside the first.
  */
 export async function benchSoak({ minutes = 1 }: { minutes?: number } = {}): Promise<Figure[]> {
   const stack = await startStack({ SEAL_INTERVAL_SECONDS: '10' }, { isProbed: true })
@@ -32,7 +32,7 @@ export async function benchSoak({ minutes = 1 }: { minutes?: number } = {}): Pro
     const data = makeData()
     await storeData(stack.mongodbUrl, data)
     const list = makeRequests(data).mixed
-    const run = (durationMs: number) =>
+    const sendMixed = (durationMs: number) =>
       load.run({
         port: stack.port,
         connections: CONNECTIONS,
@@ -42,11 +42,12 @@ export async function benchSoak({ minutes = 1 }: { minutes?: number } = {}): Pro
         repeat: true,
         mayFail: MAY_FAIL,
       })
-    await run(WARM_UP_MS)
+    await sendMixed(WARM_UP_MS)
+    // Readings of the event loop's delay begin here.
     await Promise.all([stack.api, ...stack.workers].map((one) => one.readVitals()))
     const slices: Slice[] = []
     for (let slice = 0; slice < SLICES; slice++) {
-      const { p50Ms, p99Ms } = await run((minutes * MINUTE_MS) / SLICES)
+      const { p50Ms, p99Ms } = await sendMixed((minutes * MINUTE_MS) / SLICES)
       const [api, worker] = await Promise.all([
         stack.api.readVitals(),
         (stack.workers[0] as BenchProcess).readVitals(),

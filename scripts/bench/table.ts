@@ -3,7 +3,7 @@ import os from 'node:os'
 import { findMongod } from '../prepare.mjs'
 import { formatValue, isMet, type Figure } from './figure.ts'
 
-/** The table of docs/benchmarks.md, with a line about the machine. */
+/** Formats the table of docs/benchmarks.md: a line about the machine, then a row for each figure. */
 export function benchTable(measured: ReadonlyMap<string, readonly Figure[]>): string {
   const rows = [...measured].flatMap(([bench, figures]) => figures.map((figure) => row(bench, figure)))
   return [
@@ -16,8 +16,8 @@ export function benchTable(measured: ReadonlyMap<string, readonly Figure[]>): st
 }
 
 /**
- * Replaces these benchmarks' rows in a table; a new benchmark's rows come last. Each row has its reference
- * from the same run, so benchmarks may be measured separately.
+ * Returns the table with new rows for the measured benchmarks; a new benchmark's rows come last. Each row has
+ * its reference from the same run, so benchmarks may be measured separately.
  */
 export function replaceRows(table: string, measured: ReadonlyMap<string, readonly Figure[]>): string {
   let lines = table.split('\n')
@@ -30,16 +30,17 @@ export function replaceRows(table: string, measured: ReadonlyMap<string, readonl
   return lines.join('\n')
 }
 
+/** A row of the table, in Markdown. */
 function row(bench: string, figure: Figure): string {
   const { name, value, unit, reference, reference_value: beside, ratio, goal, better } = figure
   const target =
     goal === undefined
       ? ''
       : `${better === 'higher' ? '≥' : '≤'} ${goal}${isMet(figure) ? '' : ', **missed**'}`
-  const own = name.replace(new RegExp(`^${bench}: `), '')
+  const shortName = name.replace(new RegExp(`^${bench}: `), '')
   const cells = [
     `\`${bench}\``,
-    own,
+    shortName,
     `${formatValue(value)} ${unit}`,
     `${formatValue(beside)}: ${reference}`,
     ratio.toFixed(2),
@@ -48,6 +49,7 @@ function row(bench: string, figure: Figure): string {
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
 }
 
+/** A sentence about the processor and the versions; it runs `mongod --version`. */
 function describeMachine(): string {
   const [cpu] = os.cpus()
   const mongod = findMongod(process.env)

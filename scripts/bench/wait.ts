@@ -8,10 +8,11 @@ import { newId } from '../../shared/foundation/ids.ts'
 import { newSalt } from '../../shared/ledger/pending.ts'
 import { DAY_MS, MINUTE_MS, SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 import { waitFor } from '../embedded/wait.ts'
-import { compareWith, type Figure } from './figure.ts'
+import { ask } from './ask.ts'
+import { compareWith, percentile, type Figure } from './figure.ts'
 import { requestText } from './load.ts'
 import { withContext } from './market.ts'
-import { startStack, type BenchStack } from './processes.ts'
+import { startStack } from './processes.ts'
 
 const CALLERS = 10_000
 const CONNECTED_AT_ONCE = 100
@@ -27,40 +28,40 @@ interface Agent {
 }
 
 /**
- * Agents that wait for events, each over its own connection: the API's memory compared with idle connections,
- * and the time from sending a message until its recipient has it.
+ * Measures agents that wait for events, each over its own connection: the API's memory beside that with idle
+ * connections, and the time from sending a message until its recipient has it.
  */
 export async function benchWait(callers = CALLERS): Promise<Figure[]> {
   const stack = await startStack({}, { isProbed: true })
-  const agent = new http.Agent({ keepAlive: true, maxSockets: SENDERS })
+  const connections = new http.Agent({ keepAlive: true, maxSockets: SENDERS })
   const waiters: Waiter[] = []
   try {
     const agents = await withContext(stack.mongodbUrl, stack.servers, (ctx) =>
-      makeAgents(ctx, callers + SENDERS),
+      storeAgents(ctx, callers + SENDERS),
     )
     const senders = agents.splice(0, SENDERS)
-    const ask = (one: Agent, path: string, body?: object) => call(stack, agent, one, path, body)
+    /** When the recipient was told of a message, by its id. */
     const toldAt = new Map<string, number>()
-    const told = (id: string): void => void toldAt.set(id, performance.now())
+    const onEvent = (id: string): void => void toldAt.set(id, performance.now())
     await inGroups(agents, CONNECTED_AT_ONCE, async (one) => {
-      waiters.push(await connect(stack.port, one, told))
+      waiters.push(await connectWaiter(stack.port, one, onEvent))
     })
     await sleep(2 * SECOND_MS)
-    const connected = (await stack.api.readVitals()).rssBytes
+    const connectedBytes = (await stack.api.readVitals()).rssBytes
 
-    for (const [index, one] of waiters.entries()) {
-      one.begin()
+    for (const [index, waiter] of waiters.entries()) {
+      waiter.begin()
       if (index % CONNECTED_AT_ONCE === 0) await sleep(50)
     }
     await sleep(5 * SECOND_MS)
-    const waiting = (await stack.api.readVitals()).rssBytes
+    const waitingBytes = (await stack.api.readVitals()).rssBytes
 
-    const sent: { id: string; atMs: number; tookMs: number }[] = []
+    const sent: SentMessage[] = []
     const sending: Promise<void>[] = []
     const startedAt = performance.now()
     for (let nth = 0; nth < MESSAGES; nth++) {
       const [from, to] = [senders[nth % SENDERS] as Agent, agents[(nth * 7_919) % agents.length] as Agent]
-      sending.push(send(from, to, ask).then((one) => void sent.push(one)))
+      sending.push(sendMessage(stack.port, connections, from, to).then((message) => void sent.push(message)))
       await sleep(Math.max(0, startedAt + (nth * SECOND_MS) / MESSAGES_PER_SECOND - performance.now()))
     }
     await Promise.all(sending)
@@ -75,10 +76,10 @@ export async function benchWait(callers = CALLERS): Promise<Figure[]> {
     return [
       {
         ...compareWith(
-          { name: 'the same connections, kept alive with nothing asked', value: connected / MIB },
+          { name: 'the same connections, kept alive with nothing asked', value: connectedBytes / MIB },
           {
             name: `wait: memory of the API while ${callers} callers wait`,
-            value: waiting / MIB,
+            value: waitingBytes / MIB,
             unit: 'MiB',
             better: 'lower',
           },
@@ -86,11 +87,11 @@ export async function benchWait(callers = CALLERS): Promise<Figure[]> {
       },
       {
         name: 'wait: more memory for all that wait',
-        value: (waiting - connected) / MIB,
+        value: (waitingBytes - connectedBytes) / MIB,
         unit: 'MiB',
-        reference: `300 MiB, ${perCaller} being ${Math.round((waiting - connected) / callers / 1024)} KiB`,
+        reference: `300 MiB, ${perCaller} being ${Math.round((waitingBytes - connectedBytes) / callers / 1024)} KiB`,
         reference_value: 300,
-        ratio: (waiting - connected) / MIB / 300,
+        ratio: (waitingBytes - connectedBytes) / MIB / 300,
         goal: 1,
         better: 'lower',
       },
@@ -106,45 +107,48 @@ export async function benchWait(callers = CALLERS): Promise<Figure[]> {
       },
     ]
   } finally {
-    for (const one of waiters) one.end()
-    agent.destroy()
+    for (const waiter of waiters) waiter.end()
+    connections.destroy()
     await stack.stop()
   }
 }
 
-type Ask = (one: Agent, path: string, body?: object) => Promise<Record<string, unknown>>
-
-/** A caller that waits. It does little work, because it shares the machine with what it measures. */
+/**
+ * A caller of `GET /events?wait`. It does little work, because it shares the machine with what it measures.
+ */
 interface Waiter {
+  /** Waits for events from now on, again after each answer. */
   begin(): void
   end(): void
 }
 
 /**
- * Opens a caller's connection. Resolves after its first answer, which gives its position among its events.
+ * Opens a caller's connection, and resolves after its first answer, which says how far its events go.
+ *
+ * @param onEvent called with the id of what an event is about
  */
-function connect(port: number, { token }: Agent, told: (id: string) => void): Promise<Waiter> {
+function connectWaiter(port: number, { token }: Agent, onEvent: (id: string) => void): Promise<Waiter> {
   return new Promise((resolve, reject) => {
     let after: string | undefined
     let isWaiting = false
     let held = ''
     let isOver = false
     const socket = net.connect({ port, host: '127.0.0.1', noDelay: true })
-    const ask = (): void => {
+    const sendRequest = (): void => {
       const query = after === undefined ? 'limit=1' : `after=${after}&wait=${WAIT_SECONDS}`
       socket.write(requestText('GET', `/api/v1/events?${query}`, { token }))
     }
-    const answered = (status: string, body: string): void => {
+    const handleAnswer = (status: string, body: string): void => {
       // Refused as unavailable: try again.
-      if (status !== '200') return void setTimeout(ask, SECOND_MS * (1 + Math.random()))
+      if (status !== '200') return void setTimeout(sendRequest, SECOND_MS * (1 + Math.random()))
       after = /"next":"(\d+)"/.exec(body)?.[1]
       if (body.includes('"events":[{'))
-        for (const { id } of (JSON.parse(body) as { events: { id: string }[] }).events) told(id)
-      if (isWaiting && !isOver) ask()
+        for (const { id } of (JSON.parse(body) as { events: { id: string }[] }).events) onEvent(id)
+      if (isWaiting && !isOver) sendRequest()
       resolve({
         begin() {
           isWaiting = true
-          ask()
+          sendRequest()
         },
         end() {
           isOver = true
@@ -152,7 +156,7 @@ function connect(port: number, { token }: Agent, told: (id: string) => void): Pr
         },
       })
     }
-    socket.on('connect', ask)
+    socket.on('connect', sendRequest)
     socket.on('error', reject)
     socket.on('close', () => {
       if (!isOver) reject(new Error('a connection was closed while its caller waited'))
@@ -166,24 +170,41 @@ function connect(port: number, { token }: Agent, told: (id: string) => void): Pr
       if (held.length < whole) return
       const [status, body] = [held.slice(9, 12), held.slice(end + 4, whole)]
       held = held.slice(whole)
-      answered(status, body)
+      handleAnswer(status, body)
     })
   })
 }
 
-async function send(from: Agent, to: Agent, ask: Ask): Promise<{ id: string; atMs: number; tookMs: number }> {
+interface SentMessage {
+  id: string
+  /** When it was sent (performance.now()). */
+  atMs: number
+  tookMs: number
+}
+
+/** Sends a message, again each second until it is accepted. @returns the request that was */
+async function sendMessage(
+  port: number,
+  connections: http.Agent,
+  from: Agent,
+  to: Agent,
+): Promise<SentMessage> {
+  const body = { to: to.id, box: 'x'.repeat(200) }
+  const post = () => ask(port, connections, { method: 'POST', path: '/dm', token: from.token, body })
   for (;;) {
     const atMs = performance.now()
-    const answer = await ask(from, '/dm', { to: to.id, box: 'x'.repeat(200) })
-    if (answer['ok'] === true) return { id: String(answer['id']), atMs, tookMs: performance.now() - atMs }
-    process.stderr.write(`wait: a message was answered ${JSON.stringify(answer)}\n`)
+    // A kept connection may have been closed just as it was used.
+    const { json } = await post().catch(post)
+    if (json['ok'] === true) return { id: String(json['id']), atMs, tookMs: performance.now() - atMs }
+    process.stderr.write(`wait: a message was answered ${JSON.stringify(json)}\n`)
     await sleep(SECOND_MS)
   }
 }
 
-async function makeAgents(ctx: Context, count: number): Promise<Agent[]> {
-  const made = Array.from({ length: count }, () => ({ id: newId('agent'), token: newToken() }))
-  const records = made.map(({ id, token }) => ({
+/** Stores agents with a pass for a year. */
+async function storeAgents(ctx: Context, count: number): Promise<Agent[]> {
+  const agents = Array.from({ length: count }, () => ({ id: newId('agent'), token: newToken() }))
+  const records = agents.map(({ id, token }) => ({
     _id: id,
     at: unixSeconds(ctx.now()),
     salt: newSalt(),
@@ -194,9 +215,10 @@ async function makeAgents(ctx: Context, count: number): Promise<Agent[]> {
     record: noResolutions(),
   }))
   await ctx.agents.models.agents.insertMany(records, { lean: true })
-  return made
+  return agents
 }
 
+/** Does `work` for all items, `size` of them at a time, each group after the one before. */
 async function inGroups<Item>(
   items: readonly Item[],
   size: number,
@@ -204,44 +226,4 @@ async function inGroups<Item>(
 ): Promise<void> {
   for (let from = 0; from < items.length; from += size)
     await Promise.all(items.slice(from, from + size).map(work))
-}
-
-function percentile(values: readonly number[], part: number): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
-}
-
-function call(
-  { port }: Pick<BenchStack, 'port'>,
-  agent: http.Agent,
-  { token }: Pick<Agent, 'token'>,
-  path: string,
-  body?: object,
-): Promise<Record<string, unknown>> {
-  return new Promise((resolve, reject) => {
-    const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' }
-    const asked = http.request(
-      {
-        port,
-        host: '127.0.0.1',
-        agent,
-        path: `/api/v1${path}`,
-        method: body === undefined ? 'GET' : 'POST',
-        headers,
-      },
-      (answer) => {
-        const parts: Buffer[] = []
-        answer.on('data', (part: Buffer) => parts.push(part))
-        answer.on('end', () => {
-          resolve(JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>)
-        })
-      },
-    )
-    // A connection that was kept alive may have ended just then.
-    asked.on('error', (error) => {
-      if (asked.reusedSocket || body === undefined) resolve(call({ port }, agent, { token }, path, body))
-      else reject(error)
-    })
-    asked.end(body === undefined ? undefined : JSON.stringify(body))
-  })
 }

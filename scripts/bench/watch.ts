@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { noResolutions } from '../../shared/agents/agent.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { newId } from '../../shared/foundation/ids.ts'
@@ -21,9 +22,11 @@ import { openWorkerContext } from '../../workers/worker-context.ts'
 import { startServers } from '../embedded/temporary.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { compareInTurns, compareWith, median, type Figure } from './figure.ts'
+import { databaseUrl } from './processes.ts'
 import { watchCoin } from '../../shared/payments/coin-round.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 
+/** Open invoices in the database. */
 const OPEN = 50_000
 /** The share of invoices that are paid and not swept, which the node lists in every round. */
 const PAID_SHARE = 0.01
@@ -39,8 +42,8 @@ const POLL_SECONDS = 2
 const SETUP_BATCH = 10_000
 
 /**
- * Measures a round over every open Nano invoice, and the time from a payment's confirmation to the credited
- * pass.
+ * Measures how fast a wallet worker looks at every open Nano invoice, and the time from a payment's
+ * confirmation to the credited pass, with the node's websocket and without it.
  */
 export async function benchWatch(): Promise<Figure[]> {
   const servers = await startServers(() => undefined, { cacheGb: 1 })
@@ -48,10 +51,8 @@ export async function benchWatch(): Promise<Figure[]> {
   const node = await startNode()
   const seedFile = path.join(folder, 'seed')
   fs.writeFileSync(seedFile, `${randomBytes(32).toString('hex')}\n`, { mode: 0o600 })
-  const mongodbUrl = new URL(servers.mongod.url)
-  mongodbUrl.pathname = '/bench'
   const env = {
-    MONGODB_URL: mongodbUrl.href,
+    MONGODB_URL: databaseUrl(servers.mongod.url, 'bench'),
     REDIS_URL: servers.redis.url,
     NANO_RPC_URL: node.rpcUrl,
     NANO_WS_URL: node.wsUrl,
@@ -67,7 +68,7 @@ export async function benchWatch(): Promise<Figure[]> {
   )
   try {
     await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-    const invoices = await writeInvoices(ctx, OPEN)
+    const invoices = await storeInvoices(ctx, OPEN)
     await node.pay(
       invoices.slice(0, OPEN * PAID_SHARE).map(({ address }) => ({ address, amountRaw: String(DAY_RAW) })),
     )
@@ -95,11 +96,12 @@ type Payment = { address: string; amountRaw: string }
 interface BenchNode {
   rpcUrl: string
   wsUrl: string
-  /** Resolves once they are confirmed, with the time at which the node had confirmed the last. */
+  /** Makes confirmed payments. @returns when the last was confirmed (Date.now() of the node's process) */
   pay(payments: Payment[]): Promise<number>
   stop(): void
 }
 
+/** Starts nano-node-child.ts, the stand-in node in a process of its own. */
 async function startNode(): Promise<BenchNode> {
   const child = fork(path.join(import.meta.dirname, 'nano-node-child.ts'))
   const { rpcUrl, wsUrl } = await nextMessage<{ rpcUrl: string; wsUrl: string }>(child)
@@ -115,6 +117,7 @@ async function startNode(): Promise<BenchNode> {
   }
 }
 
+/** @throws Error if the child ends first */
 function nextMessage<T>(child: ChildProcess): Promise<T> {
   return new Promise((resolve, reject) => {
     const fail = (code: number | null): void => reject(new Error(`the stand-in node ended with ${code}`))
@@ -126,7 +129,8 @@ function nextMessage<T>(child: ChildProcess): Promise<T> {
   })
 }
 
-async function writeInvoices(ctx: NanoContext, count: number): Promise<InvoiceRecord[]> {
+/** Stores open invoices of one agent for a day each, with their addresses. */
+async function storeInvoices(ctx: NanoContext, count: number): Promise<InvoiceRecord[]> {
   const agentId = newId('agent')
   const at = unixSeconds(ctx.now())
   await ctx.agents.insert({
@@ -159,12 +163,13 @@ async function writeInvoices(ctx: NanoContext, count: number): Promise<InvoiceRe
   return invoices
 }
 
+/** Compares a round of the watch over all invoices with sending its requests to the node alone. */
 async function benchRound(
   ctx: NanoContext,
   rpcUrl: string,
   invoices: readonly InvoiceRecord[],
 ): Promise<Figure> {
-  await watchCoin(ctx, nanoDriver(ctx)) // counts what is paid
+  await watchCoin(ctx, nanoDriver(ctx)) // settles what is paid already
   const count = invoices.length
   const bodies = Array.from({ length: Math.ceil(count / RECEIVABLE_BATCH) }, (_, page) =>
     JSON.stringify({
@@ -181,11 +186,11 @@ async function benchRound(
   )
   const askAll = async (): Promise<void> => {
     const left = [...bodies]
-    const lane = async (): Promise<void> => {
+    const askInTurn = async (): Promise<void> => {
       for (let body = left.shift(); body !== undefined; body = left.shift())
         await (await fetch(rpcUrl, { method: 'POST', body })).text()
     }
-    await Promise.all(Array.from({ length: AT_ONCE }, lane))
+    await Promise.all(Array.from({ length: AT_ONCE }, askInTurn))
   }
   const figure = await compareInTurns(
     ROUNDS,
@@ -206,36 +211,39 @@ async function benchRound(
   return figure
 }
 
+/** Does `work` once. @returns `count` per second that it took */
 async function rateOf(count: number, work: () => Promise<void>): Promise<number> {
   const startedAt = performance.now()
   await work()
   return (count / (performance.now() - startedAt)) * SECOND_MS
 }
 
-/** Measures one payment after the other, settled by real workers while all other invoices are open. */
+/**
+ * Pays one invoice after the other while all others are open, and measures how long the workers take to
+ * settle it.
+ */
 async function benchSettlement(
   ctx: NanoContext,
   node: BenchNode,
   invoices: readonly InvoiceRecord[],
   how: string,
 ): Promise<Figure> {
-  const heard: number[] = []
+  /** When the bare client was told of confirmations. */
+  const heardAt: number[] = []
   const socket = new WebSocket(node.wsUrl)
   await new Promise((resolve) => socket.addEventListener('open', resolve, { once: true }))
   const subscribed = new Promise((resolve) => socket.addEventListener('message', resolve, { once: true }))
   socket.send(JSON.stringify({ action: 'subscribe', topic: 'confirmation', ack: true }))
   await subscribed
-  socket.addEventListener('message', () => heard.push(Date.now()))
+  socket.addEventListener('message', () => heardAt.push(Date.now()))
   const pool = startPool(ctx, ['watch-nano'])
   const [settledMs, heardMs]: [number[], number[]] = [[], []]
   try {
-    await new Promise((resolve) => setTimeout(resolve, POLL_SECONDS * SECOND_MS)) // the first round and the subscription
+    await sleep(POLL_SECONDS * SECOND_MS) // the first round and the subscription
     for (const [place, { _id, address }] of invoices.entries()) {
       // Spread over the poll's interval, so that polling is measured and not the phase of it.
-      await new Promise((resolve) =>
-        setTimeout(resolve, (place * 0.37 * POLL_SECONDS * SECOND_MS) % (POLL_SECONDS * SECOND_MS)),
-      )
-      const already = heard.length
+      await sleep((place * 0.37 * POLL_SECONDS * SECOND_MS) % (POLL_SECONDS * SECOND_MS))
+      const heardBefore = heardAt.length
       const confirmedMs = await node.pay([{ address, amountRaw: String(DAY_RAW) }])
       await waitFor(
         'the settlement',
@@ -246,7 +254,7 @@ async function benchSettlement(
         },
       )
       settledMs.push(Date.now() - confirmedMs)
-      heardMs.push((heard[already] ?? Number.NaN) - confirmedMs)
+      heardMs.push((heardAt[heardBefore] ?? Number.NaN) - confirmedMs)
     }
   } finally {
     await pool.close()

@@ -71,7 +71,7 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
       await network.kill('signer')
       const env = { SEAL_KEY_FILE: within(network, 'no-such-key') }
       const part = network.stack.start('keyless', 'workers/main.ts', ['--queues', queuesOf('signer')], env)
-      await waitFor('its refusal', () => part.lastWords().find((line) => line.includes('there is no file')), {
+      await waitFor('its refusal', () => part.lastLines().find((line) => line.includes('there is no file')), {
         limitMs: 30_000,
       })
       await part.child.stop()

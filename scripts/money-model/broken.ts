@@ -1,29 +1,22 @@
-/* The checker checked: the payout code with one line broken, ten times over, and what is said of it. */
+/* Checks the model itself: does it find that one line of the payout code is broken? */
 import { spawnSync } from 'node:child_process'
-import fs from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
+import type { CodeChange } from '../planted/bugs.ts'
+import { withBuggyCopy } from '../planted/run.ts'
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const LEFT_OUT = ['node_modules', '.git', '.data']
 const SECONDS = 45
 const PAY_BY_SECONDS = 8
 const LIMIT_MS = 180_000
-
-interface Break {
-  readonly file: string
-  /** Stands there once. */
-  readonly text: string
-  readonly instead: string
-}
 
 const TREASURY = 'shared/payments/nano/nano-treasury.ts'
 const DUE = 'shared/payments/due-payouts.ts'
 const UPDATES = 'shared/market/order-updates.ts'
 const RECEIVED = 'shared/market/order-payments.ts'
 
-export const BREAKS: readonly Break[] = [
+/** Each makes the venue pay wrongly. */
+export const BREAKS: readonly CodeChange[] = [
+  {
+    file: TREASURY,
   {
     file: TREASURY,
     text: 'buildSend(before, { destination, amountRaw })',
@@ -56,52 +49,31 @@ export const BREAKS: readonly Break[] = [
   },
 ]
 
-/** Runs the model on each of them. @returns a line for each; `isSeen` if the model found every one */
+/**
+ * Breaks one line after the other in a copy of the project, and runs the model there.
+ *
+ * @param say called with two lines of text for each: the change, and what the model found
+ * @returns whether the model found every one
+ */
 export function tryBreaks(seed: number, say: (line: string) => void): boolean {
-  let isSeen = true
-  for (const one of BREAKS) {
-    const copy = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-broken-'))
-    try {
-      const found = tryBreak(one, copy, seed)
-      say(`${one.file}: ${one.text} → ${one.instead}\n    ${found ?? 'NOT SEEN'}`)
-      isSeen &&= found !== undefined
-    } finally {
-      fs.rmSync(copy, { recursive: true, force: true })
-    }
+  let areAllFound = true
+  for (const change of BREAKS) {
+    const finding = withBuggyCopy(change, (copy) => findByModel(copy, seed))
+    say(`${change.file}: ${change.text} → ${change.instead}\n    ${finding ?? 'NOT FOUND'}`)
+    areAllFound &&= finding !== undefined
   }
-  return isSeen
+  return areAllFound
 }
 
-/** @returns the file with its line broken. @throws Error if the line isn't there, or more than once */
-export function breakLine({ file, text, instead }: Break): string {
-  const [before, after, ...more] = fs.readFileSync(path.join(ROOT, file), 'utf8').split(text)
-  if (after === undefined || more.length > 0)
-    throw new Error(`${file} does not have ${JSON.stringify(text)} once`)
-  return `${before}${instead}${after}`
-}
-
-/** @returns what was found, and when */
-function tryBreak({ file, text, instead }: Break, copy: string, seed: number): string | undefined {
-  for (const name of fs.readdirSync(ROOT).filter((entry) => !LEFT_OUT.includes(entry)))
-    fs.cpSync(path.join(ROOT, name), path.join(copy, name), { recursive: true })
-  fs.symlinkSync(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'))
-  fs.writeFileSync(path.join(copy, file), breakLine({ file, text, instead }))
-  const args = [
-    SECONDS,
-    seed,
-    '--no-faults',
-    'all',
-    '--pay-by',
-    PAY_BY_SECONDS,
-    '--history',
-    path.join(copy, 'history'),
-  ].map(String)
+/** Runs the model of a copy of the project. @returns its first finding; undefined if there is none */
+function findByModel(copy: string, seed: number): string | undefined {
+  const script = path.join(copy, 'scripts/money-model.ts')
+  const history = path.join(copy, 'history')
+  const options = ['--no-faults', 'all', '--pay-by', String(PAY_BY_SECONDS), '--history', history]
   const { status, stdout } = spawnSync(
     process.execPath,
-    [path.join(copy, 'scripts/money-model.ts'), ...args],
-    {
-      ...{ cwd: copy, encoding: 'utf8', timeout: LIMIT_MS },
-    },
+    [script, String(SECONDS), String(seed), ...options],
+    { cwd: copy, encoding: 'utf8', timeout: LIMIT_MS },
   )
   return status === 1 ? stdout.split('\n').find((line) => line.startsWith('- at ')) : undefined
 }

@@ -1,12 +1,12 @@
 /*
- * The coin's network as an outsider sees it: every block that stands in its ledger, and payments into it; and
- * how its node is made to fail and to lie. This is the only file here that knows the stand-in.
+ * The coin's network as an outsider sees it: every block in its ledger, and payments; and how its node is made to fail
+ * and to lie. This is the only file here that knows the stand-in.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hashStateBlock, type StateBlock } from '../../devnet/nano-node/block.ts'
 import { decodeAddress, encodeAddress, zeroHash } from '../../devnet/nano-node/encoding.ts'
 import type { Lie, RpcExchange } from '../../devnet/nano-node/nano-node.ts'
-import { signTreasuryBlock, startCoins } from '../torture/coins.ts'
+import { CONFIRMED_AFTER_MS, signTreasuryBlock, startCoins } from '../torture/coins.ts'
 
 /** A block as it stands in the ledger; hashes in lower case, as the service shows them. */
 export interface Block {
@@ -15,16 +15,16 @@ export interface Block {
   readonly kind: 'send' | 'receive' | 'change' | 'epoch'
   /** Sent or received, raw. */
   readonly amountRaw: bigint
-  /** Present on a send: its destination, and the block that received it. */
+  /** A send's destination; '' of any other block. */
   readonly to: string
+  /** The block that received a send; undefined if none has. */
   readonly receivedBy: string | undefined
   readonly isConfirmed: boolean
 }
 
 export type Chain = Awaited<ReturnType<typeof startChain>>
 
-const CONFIRMED_AFTER_MS = 100
-
+/** Starts the stand-in node, in this process. Addresses are `nano_…`, amounts raw, hashes in lower case. */
 export async function startChain() {
   const coins = await startCoins()
   const { node } = coins
@@ -35,8 +35,10 @@ export async function startChain() {
     if (exchange.action === 'process' && exchange.answerText.includes('"Fork"')) forks++
     return answerInstead?.(exchange)
   })
+  /** Cuts the answer to a published block: it is taken, and nobody is told so. */
   const loseAnswer = ({ action }: RpcExchange): Lie | undefined =>
     action === 'process' ? { cutAfterBytes: 0 } : undefined
+  /** Refuses a published block, and takes it back out of the ledger. */
   const refuse = ({ action, answerText }: RpcExchange): string | undefined => {
     const hash = action === 'process' ? (JSON.parse(answerText) as { hash?: string }).hash : undefined
     if (hash === undefined) return undefined
@@ -46,6 +48,7 @@ export async function startChain() {
     return JSON.stringify({ error: 'Too many requests' })
   }
 
+  /** A block as it stands in the ledger; none if it is not there. */
   const view = (hash: string): Block[] => {
     const entry = ledger.blocks.get(hash)
     if (entry === undefined || entry.block.type !== 'state' || entry.kind === null) return []
@@ -64,20 +67,22 @@ export async function startChain() {
       },
     ]
   }
+  /** @throws Error if it is not an address */
   const keyOf = (address: string): string => {
     const key = decodeAddress(address)
     if (key === null) throw new Error(`${address} is not an address`)
     return key
   }
-  /** A block, its successors, whoever received one of them, and so on. */
-  const restingOn = (hash: string, found = new Set<string>()): Set<string> => {
+  /** Adds a block, its successors, the blocks that received one of them, and so on. */
+  const addDependents = (hash: string, found = new Set<string>()): Set<string> => {
     const entry = ledger.blocks.get(hash)
     if (entry === undefined || found.has(hash)) return found
     found.add(hash)
-    return restingOn(entry.successor, restingOn(entry.receivedBy, found))
+    return addDependents(entry.successor, addDependents(entry.receivedBy, found))
   }
-  const takeOut = (hash: string): StateBlock[] => {
-    const entries = [...restingOn(hash)].flatMap((one) => ledger.blocks.get(one) ?? [])
+  /** Takes a block, confirmed or not, and all that depends on it out of the ledger. @returns these blocks */
+  const removeWithDependents = (hash: string): StateBlock[] => {
+    const entries = [...addDependents(hash)].flatMap((dependent) => ledger.blocks.get(dependent) ?? [])
     for (const entry of entries) {
       const account = ledger.accounts.get(entry.account)
       if (!entry.confirmed || account === undefined) continue
@@ -88,10 +93,15 @@ export async function startChain() {
     node.rollback(hash)
     return entries.flatMap(({ block }) => (block.type === 'state' ? [block] : []))
   }
+  /**
+   * Puts a block in its place and confirms it; what was there goes.
+   *
+   * @returns false if it cannot stand there yet
+   */
   const put = (block: StateBlock): boolean => {
     const hash = hashStateBlock(block)
     const rival = ledger.blocks.has(hash) ? null : ledger.competitorOf(block)
-    if (rival !== null) takeOut(rival.hash)
+    if (rival !== null) removeWithDependents(rival.hash)
     if (!ledger.blocks.has(hash)) node.state.submit(block)
     if (!ledger.blocks.has(hash)) return false
     node.confirm(hash)
@@ -103,36 +113,40 @@ export async function startChain() {
     addressOf: (name: string): string => coins.addressOf(name),
     /** The account from which every agent pays. */
     payer: node.genesis.address,
-    /** A confirmed send. @returns its hash */
+    /** Makes a confirmed send. @returns its hash */
     pay: (address: string, amountRaw: bigint): string => coins.pay(address, amountRaw),
     /** Every block but the network's first. */
-    dump: (): Block[] => [...ledger.blocks.keys()].flatMap(view),
+    allBlocks: (): Block[] => [...ledger.blocks.keys()].flatMap(view),
     /** The blocks of one account, the oldest first. */
-    chainOf: (address: string): Block[] => (ledger.accounts.get(keyOf(address))?.chain ?? []).flatMap(view),
+    blocksOf: (address: string): Block[] => (ledger.accounts.get(keyOf(address))?.chain ?? []).flatMap(view),
     balanceOf: (address: string): bigint => ledger.balance(keyOf(address)),
     /** How many blocks were offered in a place where another stands. */
     forks: (): number => forks,
+    /** How many blocks were refused by misbehave(). */
     refusals: (): number => refusals,
+    /** The node answers nothing until heal(). */
     hang: (): void => node.setHanging(true),
-    /** Blocks are taken and nobody is told so, or refused for no reason of theirs. */
+    /** Until heal(), the node takes blocks without an answer, or refuses valid ones. */
     misbehave(how: 'loses-answers' | 'refuses'): void {
       answerInstead = how === 'refuses' ? refuse : loseAnswer
     },
+    /** The node refuses connections until heal(). */
     async goDown(): Promise<void> {
       isDown = true
       await node.setDown(true)
     },
+    /** Ends hang(), misbehave() and goDown(). */
     async heal(): Promise<void> {
       answerInstead = undefined
       node.setHanging(false)
       if (isDown) await node.setDown(false)
       isDown = false
     },
-    hashesOf: (hidden: readonly StateBlock[]): string[] =>
-      hidden.map((block) => hashStateBlock(block).toLowerCase()),
-    /** Takes a confirmed block and all that rests on it out of the ledger, as if it had never been. */
-    hide: (hash: string): StateBlock[] => takeOut(hash.toUpperCase()),
-    /** Puts blocks back and confirms them; what has taken their places goes. */
+    hashesOf: (blocks: readonly StateBlock[]): string[] =>
+      blocks.map((block) => hashStateBlock(block).toLowerCase()),
+    /** Takes a confirmed block and all that depends on it out of the ledger, as if it had never been. */
+    hide: (hash: string): StateBlock[] => removeWithDependents(hash.toUpperCase()),
+    /** Puts hidden blocks back and confirms them; what has taken their places goes. */
     bringBack(hidden: readonly StateBlock[]): void {
       // A receive waits until the send that it takes is back.
       let left = [...hidden]
@@ -140,9 +154,9 @@ export async function startChain() {
         left = left.filter((block) => !put(block))
     },
     /**
-     * Confirms another block in the place of the treasury's newest send, before that one is.
+     * Waits for an unconfirmed send of the treasury, and confirms another block in its place.
      *
-     * @returns what it was put in the place of
+     * @returns the blocks that went; undefined if there was no such send within `waitMs`
      */
     async replaceUnconfirmed(
       seed: string,
@@ -155,7 +169,7 @@ export async function startChain() {
           const entry = ledger.blocks.get(ledger.frontier(keyOf(treasury)))
           if (entry === undefined || entry.confirmed || entry.kind !== 'send' || entry.block.type !== 'state')
             continue
-          const hidden = takeOut(entry.hash)
+          const hidden = removeWithDependents(entry.hash)
           put(signTreasuryBlock(node, seed, entry.block.previous))
           return hidden
         }

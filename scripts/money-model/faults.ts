@@ -1,21 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
-import { waitFor } from '../embedded/wait.ts'
+import { killPart } from '../torture/faults.ts'
 import { numbersFor } from '../torture/plan.ts'
 import type { Chain } from './chain.ts'
-import { SEED } from './network.ts'
-import { mistypePaid, mistypeSettle, operate } from './operator.ts'
-import { sendsOf } from './watch.ts'
+import { TREASURY_SEED } from './network.ts'
+import { mistypePaid, mistypeSettle, runOperator } from './operator.ts'
+import { treasurySends } from './watch.ts'
 import { count, isWanted, type World } from './world.ts'
 
 /**
- * How long it lasts, from and to in milliseconds, and what is done. It gives what was hit, or undefined if
- * there was nothing to hit.
+ * Causes a fault, and resolves when it is over.
+ *
+ * @returns what was hit; undefined if there was nothing to hit
  */
-type Breaking = readonly [number, number, (world: World, lastsMs: number) => Promise<string | undefined>]
+type Inject = (world: World, lastsMs: number) => Promise<string | undefined>
 
-/** The node is as `breakIt` leaves it for a while. */
-const node =
+/** A fault of the node, which is healed when its time is over. */
+const nodeFault =
   (breakIt: (chain: Chain) => void | Promise<void>) =>
   async ({ chain }: World, lastsMs: number): Promise<string> => {
     await breakIt(chain)
@@ -24,51 +25,51 @@ const node =
     return 'the node'
   }
 
+/** The faults, with their shortest and longest duration in milliseconds. */
 export const FAULTS = {
   'kill-api': [0, 0, (world) => kill(world, 'api')],
   'kill-workers': [0, 0, (world) => kill(world, 'workers')],
-  'node-hung': [2_000, 10_000, node((chain) => chain.hang())],
-  'node-killed': [2_000, 10_000, node((chain) => chain.goDown())],
-  'lost-answers': [2_000, 6_000, node((chain) => chain.misbehave('loses-answers'))],
+  'node-hung': [2_000, 10_000, nodeFault((chain) => chain.hang())],
+  'node-killed': [2_000, 10_000, nodeFault((chain) => chain.goDown())],
+  'lost-answers': [2_000, 6_000, nodeFault((chain) => chain.misbehave('loses-answers'))],
   /** A confirmed payout is gone from the node, and then back. */
-  gone: [2_000, 8_000, async (world, lastsMs) => hideNewest(world, lastsMs, true)],
+  gone: [2_000, 8_000, (world, lastsMs) => hideNewestSend(world, lastsMs, true)],
   /** Gone for good, unless its sender publishes it again. */
-  lost: [1_000, 2_000, async (world, lastsMs) => hideNewest(world, lastsMs, false)],
+  lost: [1_000, 2_000, (world, lastsMs) => hideNewestSend(world, lastsMs, false)],
   /** Another block is confirmed in the place of a payout; then the truth is back. */
-  rival: [3_000, 8_000, replaceNewest],
-  /**
-   * The node refuses blocks for no reason of theirs, and the workers' clock says that it is doing so for
-   * long.
-   */
-  refused: [4_000, 6_000, refuse],
+  rival: [3_000, 8_000, replaceNewestSend],
+  /** The node refuses valid blocks, and by the workers' clock it does so for a long time. */
+  refused: [4_000, 6_000, refuseBlocks],
   'coin-off': [3_000, 12_000, switchCoinOff],
   restore: [8_000, 16_000, restore],
   'wrong-settle': [0, 0, mistypeSettle],
   'wrong-paid': [0, 0, mistypePaid],
-} as const satisfies Record<string, Breaking>
+} as const satisfies Record<string, readonly [number, number, Inject]>
 export type Fault = keyof typeof FAULTS
 export const FAULT_NAMES = Object.keys(FAULTS) as Fault[]
-/** What agents do that is left out by name as a fault is. */
+/** What agents try that can be left out by name like a fault. */
 export const TRICKS = ['own-addresses', 'crumbs'] as const
 
-/** Before the first one agents are at work; between two of them the network comes to itself. */
+/** The time before the first fault, and the pauses between two, in which the network recovers. */
 const QUIET_START_MS = 12_000
 const SHORTEST_PAUSE_MS = 6_000
 const LONGEST_PAUSE_MS = 16_000
-/** A short run has its first faults sooner. */
-const LEAST_BEFORE_FIRST = 6
-const UP_LIMIT_MS = 60_000
-/** So long a moment is waited for in which a block is signed and not confirmed. */
-const LIE_WAIT_MS = 15_000
-/** A worker's clock jumps so far, which is longer than anything is tried again for. */
+/** A short run has its first fault after this part of its time. */
+const QUIET_PART = 1 / 6
+/** How long to wait for a block of the service that is not confirmed yet. */
+const UNCONFIRMED_WAIT_MS = 15_000
+/**
+ * How far a worker's clock jumps: longer than the service goes on with a refused block before it tells the
+ * operator.
+ */
 const CLOCK_JUMP_MS = 11 * 60_000
 
-/** One fault after the other, until the time is over: every kind once before any comes again. */
-export async function breakThings(world: World, isOver: () => boolean): Promise<void> {
+/** Causes one fault after the other until the time is over, every kind once before any comes again. */
+export async function injectFaults(world: World, isOver: () => boolean): Promise<void> {
   const numbers = numbersFor(world.mode.seed, 'faults')
   const wanted = FAULT_NAMES.filter((kind) => isWanted(world, kind))
   let deck: Fault[] = []
-  let pauseMs = Math.min(QUIET_START_MS, (world.mode.seconds * 1_000) / LEAST_BEFORE_FIRST)
+  let pauseMs = Math.min(QUIET_START_MS, world.mode.seconds * 1_000 * QUIET_PART)
   while (wanted.length > 0) {
     const untilMs = world.history.nowMs() + pauseMs
     while (world.history.nowMs() < untilMs) {
@@ -77,53 +78,64 @@ export async function breakThings(world: World, isOver: () => boolean): Promise<
     }
     if (deck.length === 0) deck = numbers.shuffle(wanted)
     const kind = deck.pop() as Fault
-    await breakOnce(world, kind, numbers)
+    await injectFault(world, kind, numbers)
     pauseMs = Math.min(numbers.between(SHORTEST_PAUSE_MS, LONGEST_PAUSE_MS), pauseMs * 2)
   }
 }
 
-/** @returns whether there was anything to break */
-export async function breakOnce(world: World, kind: Fault, numbers: SeededNumbers): Promise<boolean> {
+/** Causes one fault, waits until it is over, and records it. @returns whether there was anything to hit */
+export async function injectFault(world: World, kind: Fault, numbers: SeededNumbers): Promise<boolean> {
   const fromMs = world.history.nowMs()
-  world.faults++
+  world.faultsUnderWay++
   try {
-    const [shortest, longest, inject]: Breaking = FAULTS[kind]
+    const [shortest, longest, inject] = FAULTS[kind]
     const target = await inject(world, numbers.between(shortest, longest))
-    count(world, target === undefined ? `nothing to break: ${kind}` : `fault ${kind}`)
+    count(world, target === undefined ? `nothing to hit: ${kind}` : `fault ${kind}`)
     if (target !== undefined) world.history.faults.push({ kind, target, fromMs, toMs: world.history.nowMs() })
     return target !== undefined
   } finally {
-    world.faults--
-    world.disturbedMs = world.history.nowMs()
+    world.faultsUnderWay--
+    world.lastFaultEndMs = world.history.nowMs()
   }
 }
 
-/** The treasury's newest send, and what stands on it, is not in the ledger any more. */
-async function hideNewest(world: World, lastsMs: number, comesBack: boolean): Promise<string | undefined> {
-  const { chain, doubted } = world
-  const block = sendsOf(world).at(-1)
+/**
+ * Takes the treasury's newest send, and what stands on it, out of the ledger; puts it back at the end if
+ * `comesBack`.
+ */
+async function hideNewestSend(
+  world: World,
+  lastsMs: number,
+  comesBack: boolean,
+): Promise<string | undefined> {
+  const { chain, doubtedSends } = world
+  const block = treasurySends(world).at(-1)
   if (block === undefined) return undefined
   const hidden = chain.hide(block.hash)
-  for (const hash of chain.hashesOf(hidden)) doubted.add(hash)
+  for (const hash of chain.hashesOf(hidden)) doubtedSends.add(hash)
   await sleep(lastsMs)
   if (comesBack) chain.bringBack(hidden)
   return `${block.hash} and what stands on it: ${hidden.length} blocks`
 }
 
-async function replaceNewest(world: World, lastsMs: number): Promise<string | undefined> {
-  const { chain, treasury, doubted } = world
+/** Confirms another block in the place of the treasury's newest send, and at the end undoes that. */
+async function replaceNewestSend(world: World, lastsMs: number): Promise<string | undefined> {
+  const { chain, treasury, doubtedSends } = world
   const hidden =
-    treasury === undefined ? undefined : await chain.replaceUnconfirmed(SEED, treasury, LIE_WAIT_MS)
+    treasury === undefined
+      ? undefined
+      : await chain.replaceUnconfirmed(TREASURY_SEED, treasury, UNCONFIRMED_WAIT_MS)
   if (hidden === undefined) return undefined
-  for (const hash of chain.hashesOf(hidden)) doubted.add(hash)
-  // The operator believes the node too, and accepts what it shows.
+  for (const hash of chain.hashesOf(hidden)) doubtedSends.add(hash)
+  // The operator, too, accepts what the node shows.
   await sleep(lastsMs / 2)
-  await operate(world, 'reconcile', 'xno')
+  await runOperator(world, 'reconcile', 'xno')
   await sleep(lastsMs / 2)
   chain.bringBack(hidden)
   return chain.hashesOf(hidden).join(', ')
 }
 
+/** Runs the workers without the coin for a while. */
 async function switchCoinOff({ network }: World, lastsMs: number): Promise<string> {
   await network.setCoin(false)
   await sleep(lastsMs)
@@ -131,18 +143,15 @@ async function switchCoinOff({ network }: World, lastsMs: number): Promise<strin
   return 'the workers'
 }
 
+/** Kills a process and waits until its supervisor has restarted it. */
 async function kill(world: World, name: 'api' | 'workers'): Promise<string | undefined> {
-  const part = world.network.part(name)
-  const [pid, upAtMs] = [part.child.pid(), part.upAtMs()]
-  if (pid === undefined) return undefined
-  process.kill(pid, 'SIGKILL')
-  await waitFor(`the next start of ${name}`, () => (part.upAtMs() === upAtMs ? undefined : true), {
-    limitMs: UP_LIMIT_MS,
-  })
-  return name
+  const killed = killPart(world.network.part(name))
+  await killed?.heal()
+  return killed?.target
 }
 
-async function refuse(world: World, lastsMs: number): Promise<string | undefined> {
+/** Has the node refuse all blocks, waits for the first one, and shifts the workers' clock. */
+async function refuseBlocks(world: World, lastsMs: number): Promise<string | undefined> {
   const { chain, network } = world
   const before = chain.refusals()
   chain.misbehave('refuses')
@@ -158,19 +167,19 @@ async function refuse(world: World, lastsMs: number): Promise<string | undefined
   return chain.refusals() === before ? undefined : `${chain.refusals() - before} blocks`
 }
 
-/** A copy of the database, some time at work, and then the copy in its place. */
+/** Copies the database, and after some time of work puts the copy in its place; agents wait meanwhile. */
 async function restore(world: World, lastsMs: number): Promise<string> {
   const { network } = world
   await network.backUp()
   await sleep(lastsMs)
-  const opened = Promise.withResolvers<void>()
-  world.whenOpen = opened.promise
+  const served = Promise.withResolvers<void>()
+  world.whenServed = served.promise
   try {
     await network.restore(() => {
-      for (const { hash } of sendsOf(world)) world.orphans.add(hash)
+      for (const { hash } of treasurySends(world)) world.orphanedSends.add(hash)
     })
   } finally {
-    opened.resolve()
+    served.resolve()
   }
   return `as of ${Math.round(lastsMs / 1_000)} s before`
 }

@@ -9,11 +9,11 @@ import { startRedis } from '../embedded/redis.ts'
 import type { EmbeddedServer } from '../embedded/server.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { QUICK_RESTART } from '../torture/mongo-set.ts'
-import { startPart, type Part } from '../torture/stack.ts'
+import { isServing, startPart, type Part } from '../torture/stack.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 
-/** The treasury's seed: the model itself signs with it when it plays a wallet in use elsewhere. */
-export const SEED = '7a'.repeat(32)
+/** The treasury's seed; the model signs with it when it plays a wallet in use elsewhere. */
+export const TREASURY_SEED = '7a'.repeat(32)
 
 const UP_LIMIT_MS = 90_000
 
@@ -21,7 +21,12 @@ export type Network = Awaited<ReturnType<typeof startNetwork>>
 
 const COIN_SETTINGS = ['NANO_RPC_URL', 'NANO_WS_URL', 'NANO_SEED_FILE']
 
-/** A whole network of processes with a MongoDB and a Redis of its own. */
+/**
+ * Starts a network of one API process and one worker process with a MongoDB and a Redis of its own, and waits
+ * until it serves.
+ *
+ * @throws Error with the processes' last lines if it does not come up; then nothing is left running
+ */
 export async function startNetwork(settings: Readonly<Record<string, string>>) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-money-'))
   const report = (): void => undefined
@@ -34,7 +39,7 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
   const parts = new Map<'api' | 'workers', Part>()
   const stop = async (): Promise<void> => {
     await Promise.all([...parts.values()].map(({ child }) => child.stop()))
-    for (const one of toStop.splice(0).reverse()) await one()
+    for (const stopOne of toStop.splice(0).reverse()) await stopOne()
     await mongod?.child.stop()
     children.close()
     fs.rmSync(folder, { recursive: true, force: true })
@@ -46,7 +51,7 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
       onStarted: (child) => void toStop.push(() => child.stop()),
     })
     ensureSealKey(path.join(folder, 'seal-key'))
-    fs.writeFileSync(path.join(folder, 'nano-seed'), `${SEED}\n`, { mode: 0o600 })
+    fs.writeFileSync(path.join(folder, 'nano-seed'), `${TREASURY_SEED}\n`, { mode: 0o600 })
     const port = await reservePort()
     const url = `http://127.0.0.1:${port}`
     const env = (): Record<string, string> => ({
@@ -67,12 +72,11 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
       ...{ ...settings, NANO_SEED_FILE: path.join(folder, 'nano-seed') },
     })
     const start = (name: 'api' | 'workers', hasCoin = true): void => {
-      const own = Object.fromEntries(
-        Object.entries(env()).filter(([key]) => hasCoin || !COIN_SETTINGS.includes(key)),
-      )
+      const partEnv = env()
+      if (!hasCoin) for (const key of COIN_SETTINGS) delete partEnv[key]
       parts.set(
         name,
-        startPart({ name, script: `${name}/main.ts`, args: [], env: own, folder, children, report }),
+        startPart({ name, script: `${name}/main.ts`, args: [], env: partEnv, folder, children, report }),
       )
     }
     start('api')
@@ -83,36 +87,32 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
       return found
     }
     const whenServing = async (): Promise<void> => {
-      const answers = async (): Promise<true | undefined> => {
-        const answer = await fetch(`${url}/api/v1/feed`, { signal: AbortSignal.timeout(3_000) }).catch(
-          () => undefined,
-        ) // not up yet
-        await answer?.body?.cancel()
-        return answer?.status === 200 && part('workers').upAtMs() !== undefined ? true : undefined
-      }
-      await waitFor('the network', answers, { limitMs: UP_LIMIT_MS, everyMs: 100 }).catch(
-        (error: unknown) => {
-          const words = [...parts.values()].flatMap(({ name, lastWords }) =>
-            lastWords().map((line) => `${name}: ${line}`),
-          )
-          throw new Error(`the network did not come up\n${words.join('\n')}`, { cause: error })
-        },
-      )
+      const look = async (): Promise<true | undefined> =>
+        (await isServing(url)) && part('workers').upAtMs() !== undefined ? true : undefined
+      await waitFor('the network', look, { limitMs: UP_LIMIT_MS, everyMs: 100 }).catch((error: unknown) => {
+        const lines = [...parts.values()].flatMap(({ name, lastLines }) =>
+          lastLines().map((line) => `${name}: ${line}`),
+        )
+        throw new Error(`the network did not come up\n${lines.join('\n')}`, { cause: error })
+      })
     }
     const live = path.join(folder, 'mongo')
     const copy = path.join(folder, 'mongo-backup')
     await whenServing()
     return {
-      /** `env`: settings that lead the operator's command to it. */
+      /** `env`: the settings of its processes now; `part`: a process by its name. */
       ...{ url, folder, env, part, stop },
-      /** Copies the database, which is stopped for as long. */
+      /** Copies the database, which is stopped meanwhile. */
       async backUp(): Promise<void> {
         await mongod?.child.stop()
         fs.rmSync(copy, { recursive: true, force: true })
         fs.cpSync(live, copy, { recursive: true })
         mongod = await startDatabase()
       },
-      /** Puts the last copy in the database's place, while everything is stopped. */
+      /**
+       * Stops everything, calls `onStopped`, puts the last copy in the database's place, and starts
+       * everything again.
+       */
       async restore(onStopped: () => void): Promise<void> {
         await Promise.all([...parts.values()].map(({ child }) => child.stop()))
         onStopped()
@@ -124,7 +124,7 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
         start('workers')
         await whenServing()
       },
-      /** Starts the workers again, with the coin or without it. */
+      /** Restarts the workers with the coin or without it. */
       async setCoin(isOn: boolean): Promise<void> {
         await part('workers').child.stop()
         start('workers', isOn)

@@ -1,40 +1,20 @@
 /* The operator: decides disputes, reconciles what is halted, and now and then mistypes. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { runOperator } from '../operator/run.ts'
+import { sumRaw } from '../torture/check-coins.ts'
+import { operate, type Operated } from '../torture/operate.ts'
 import { numbersFor } from '../torture/plan.ts'
-import { ofXno, refreshOrder, sum } from './views.ts'
-import { sendsOf } from './watch.ts'
+import { readOrder, xnoRow } from './views.ts'
+import { treasurySends } from './watch.ts'
 import { check, count, type Sale, type World } from './world.ts'
 
-interface Operated {
-  code: number
-  answer: Record<string, unknown>
-}
+/** Runs the operator's command on the world's network, and records it. */
+export const runOperator = (world: World, ...words: string[]): Promise<Operated> =>
+  operate(world.history, world.network.env(), words)
 
-/** One command of the operator, on record. */
-export async function operate(world: World, ...words: string[]): Promise<Operated> {
-  const { history, network } = world
-  const call = {
-    atMs: history.nowMs(),
-    who: 'operator',
-    did: words[0] ?? '',
-    method: 'operator',
-    path: words.join(' '),
-  }
-  let said = ''
-  const stdout = { write: (text: string) => void (said += text) }
-  const code = await runOperator({
-    argv: [...words, '--json'],
-    env: network.env(),
-    stdout,
-    stderr: { write: () => undefined },
-  })
-  const answer = JSON.parse(said || '{}') as Record<string, unknown>
-  const outcome = code === 0 ? { status: 200 } : { status: 400, error: String(answer['error']) }
-  history.record({ ...call, tookMs: history.nowMs() - call.atMs, answer, ...outcome })
-  return { code, answer }
-}
+/** Whether the operator's command succeeded. */
+const succeeds = async (world: World, ...words: string[]): Promise<boolean> =>
+  (await runOperator(world, ...words)).exitCode === 0
 
 /** A send that a reconciliation found, as its answer lists it. */
 interface FoundSend {
@@ -51,180 +31,226 @@ interface ListedPayout {
   address: string | null
 }
 
+/** Lists all payouts that are not done; none if the command fails. */
 async function listPayouts(world: World): Promise<ListedPayout[]> {
-  const { code, answer } = await operate(world, 'payouts')
-  const payees = code === 0 ? (answer['payees'] as { address: string | null; payouts: ListedPayout[] }[]) : []
+  const { exitCode, json } = await runOperator(world, 'payouts')
+  const payees =
+    exitCode === 0 ? (json['payees'] as { address: string | null; payouts: ListedPayout[] }[]) : []
   return payees.flatMap(({ address, payouts }) => payouts.map((payout) => ({ ...payout, address })))
 }
 
-export type Operator = ReturnType<typeof hireOperator>
+export type Operator = ReturnType<typeof createOperator>
 
-export function hireOperator(world: World) {
+/** An operator who decides disputes, and reconciles and explains what a restore has taken away. */
+export function createOperator(world: World) {
+  /** Sends that reconciliations found and that are not explained yet, by transaction. */
   const found = new Map<string, FoundSend>()
-  /** Addresses with a rest to be paid: what was paid there before the restore was a part. */
+  /** Addresses to which a part of a payout was sent before the restore, and its rest is owed. */
   const withRest = new Set<string>()
-  /** A reconciliation was asked for: what waits after it has to be asked for. */
-  let isUntold = false
+  /** A reconciliation was asked for, and what it found has not been read completely. */
+  let isOutdated = false
 
-  /** Decides what waits for a decision: for whoever has money already, else by the seed. */
-  async function decide(): Promise<void> {
-    const { code, answer } = await operate(world, 'disputes')
-    if (code !== 0) return
-    const arrived = Map.groupBy(sendsOf(world), ({ to }) => to)
-    for (const { order_id: id } of answer['orders'] as { order_id: string }[]) {
-      const sale = world.sales.find((one) => one.id === id)
-      const has = (address: string | undefined): boolean =>
+  function noteFoundSends(json: Record<string, unknown>): void {
+    for (const send of (json['sends'] ?? []) as FoundSend[]) found.set(send.tx, send)
+  }
+
+  /** Decides all disputed orders: for the side that has money already, else by the seed. */
+  async function decideDisputes(): Promise<void> {
+    const { exitCode, json } = await runOperator(world, 'disputes')
+    if (exitCode !== 0) return
+    const arrived = Map.groupBy(treasurySends(world), ({ to }) => to)
+    for (const { order_id: id } of json['orders'] as { order_id: string }[]) {
+      const index = world.sales.findIndex((known) => known.id === id)
+      const sale = world.sales[index]
+      const hasReceived = (address: string | undefined): boolean =>
         address !== undefined && sale?.sharesAddresses !== true && (arrived.get(address)?.length ?? 0) > 0
-      const byChance =
-        numbersFor(world.mode.seed, `dispute/${sale === undefined ? id : world.sales.indexOf(sale)}`).below(
-          2,
-        ) === 0
-      const wish = has(sale?.payoutAddress) || (byChance && !has(sale?.refundAddress)) ? 'release' : 'refund'
-      if ((await operate(world, 'dispute', id, wish)).code === 0) count(world, `disputes decided: ${wish}`)
-      else await operate(world, 'dispute', id, wish === 'release' ? 'refund' : 'release')
+      const numbers = numbersFor(world.mode.seed, `dispute/${sale === undefined ? id : index}`)
+      const isForSeller =
+        hasReceived(sale?.payoutAddress) || (numbers.below(2) === 0 && !hasReceived(sale?.refundAddress))
+      const [verb, otherVerb] = isForSeller ? ['release', 'refund'] : ['refund', 'release']
+      if (await succeeds(world, 'dispute', id, verb)) count(world, `disputes decided: ${verb}`)
+      else await runOperator(world, 'dispute', id, otherVerb)
     }
   }
 
+  /** Whether the service takes payments in the coin now; false if it did not answer. */
   async function isReady(): Promise<boolean> {
     const { status, json } = await world.ask(undefined, 'currencies', 'GET', '/currencies')
-    return status === 200 && ofXno<{ currency: string; status: string }>(json['accepted'])?.status === 'ready'
+    return (
+      status === 200 && xnoRow<{ currency: string; status: string }>(json['accepted'])?.status === 'ready'
+    )
   }
 
-  /** Reconciles if the coin is halted. @returns whether it had to */
-  async function tend(): Promise<boolean> {
-    if (await isReady()) return false
-    const { code, answer } = await operate(world, 'reconcile', 'xno')
-    // A restore may also have taken away what was said of sends that are known.
-    isUntold = true
-    if (code !== 0) return true
+  /** Reconciles the coin unless it is ready, and notes the sends that are found. */
+  async function reconcileIfHalted(): Promise<void> {
+    if (await isReady()) return
+    const { exitCode, json } = await runOperator(world, 'reconcile', 'xno')
+    // A restore may also have taken away how known sends were explained.
+    isOutdated = true
+    if (exitCode !== 0) return
     count(world, 'reconciliations')
-    for (const send of (answer['sends'] ?? []) as FoundSend[]) found.set(send.tx, send)
-    return true
+    noteFoundSends(json)
+  }
+
+  /** Reads again what sends a reconciliation would find, if one was asked for since. Changes nothing. */
+  async function refreshFoundSends(): Promise<void> {
+    if (!isOutdated || !(await isReady())) return
+    const { exitCode, json } = await runOperator(world, 'reconcile', 'xno', '--dry-run')
+    isOutdated = exitCode !== 0
+    noteFoundSends(json)
   }
 
   /**
-   * After a restore: says of each send that was found which payout it paid. `isEnd`: no more payouts will
-   * come.
+   * Records the payouts that one found send paid: those whose sum is its amount, or a part of a larger one.
+   * Whatever is recorded is taken out of `held`.
+   *
+   * @param held payouts that are held, by id
+   * @returns how many were recorded; undefined if a command was refused, as it is while a disputed order
+   *   freezes one
    */
-  async function settleFound(isEnd: boolean): Promise<void> {
-    // After anything else nobody has to say anything.
-    if (world.orphans.size === 0) return
-    if (isUntold && (await isReady())) {
-      const { code, answer } = await operate(world, 'reconcile', 'xno', '--dry-run')
-      isUntold = code !== 0
-      for (const send of (answer['sends'] ?? []) as FoundSend[]) found.set(send.tx, send)
+  async function recordPaidBy(
+    { tx, to, amount_raw: raw }: FoundSend,
+    held: Map<string, ListedPayout>,
+    sales: readonly Sale[],
+  ): Promise<number | undefined> {
+    const candidates = [...held.values()].filter(({ address }) => to.includes(address ?? ''))
+    const exact = candidates.find((payout) => payout.amount_raw === raw)
+    let paid: ListedPayout[] = []
+    if (exact !== undefined) paid = [exact]
+    else if (sumRaw(candidates) === BigInt(raw)) paid = candidates
+    const larger = candidates.find((payout) => BigInt(payout.amount_raw) > BigInt(raw))
+    if (paid.length === 0 && larger !== undefined && !sales.some(({ sharesAddresses }) => sharesAddresses)) {
+      if (!(await succeeds(world, 'payout-paid', larger.payout_id, tx, '--part'))) return undefined
+      held.delete(larger.payout_id)
+      withRest.add(larger.address ?? '')
+      count(world, 'paid in part before a restore')
+      return 1
     }
+    let isRefused = false
+    for (const { payout_id: id } of paid)
+      if (await succeeds(world, 'payout-paid', id, tx)) held.delete(id)
+      else isRefused = true
+    return isRefused ? undefined : paid.length
+  }
+
+  /**
+   * After a restore: records which payouts each found send paid, and has the rest of what is held paid.
+   *
+   * @param isEnd no more payouts will come, so a send that paid none of them is explained too
+   */
+  async function explainFoundSends(isEnd: boolean): Promise<void> {
+    // Only a restore leaves sends that have to be explained.
+    if (world.orphanedSends.size === 0) return
+    await refreshFoundSends()
     if (found.size === 0 && !isEnd) return
-    const held = new Map(
-      (await listPayouts(world))
-        .filter(({ state }) => state === 'held')
-        .map((payout) => [payout.payout_id, payout]),
-    )
-    for (const { tx, to, amount_raw: raw } of [...found.values()]) {
-      const own = [...held.values()].filter(({ address }) => to.includes(address ?? ''))
-      const one = own.find((payout) => payout.amount_raw === raw)
-      const paid = one !== undefined ? [one] : sum(own) === BigInt(raw) ? own : []
-      const isOf = ({ payoutAddress, refundAddress }: Sale): boolean =>
-        to.includes(payoutAddress) || to.includes(refundAddress ?? '')
-      const sales = world.sales.filter(isOf)
-      const whole = own.find((payout) => BigInt(payout.amount_raw) > BigInt(raw))
-      let isRefused = false
-      if (paid.length === 0 && whole !== undefined && !sales.some(({ sharesAddresses }) => sharesAddresses)) {
-        if ((await operate(world, 'payout-paid', whole.payout_id, tx, '--part')).code === 0) {
-          paid.push(whole)
-          held.delete(whole.payout_id)
-          withRest.add(whole.address ?? '')
-          count(world, 'paid in part before a restore')
-        } else isRefused = true
-      } else
-        for (const { payout_id: id } of paid) {
-          if ((await operate(world, 'payout-paid', id, tx)).code === 0) held.delete(id)
-          else isRefused = true
-        }
-      // One of a disputed order is frozen until that is decided.
-      if (isRefused) continue
-      const isForgotten = sales.every((sale) => sale.isForgotten)
-      const isDone = paid.length > 0 || isForgotten || isEnd
-      if (isDone && (await operate(world, 'reconcile', 'xno', '--explained', tx)).code === 0) found.delete(tx)
+    const held = new Map<string, ListedPayout>()
+    for (const payout of await listPayouts(world))
+      if (payout.state === 'held') held.set(payout.payout_id, payout)
+    for (const send of [...found.values()]) {
+      const sales = world.sales.filter(
+        ({ payoutAddress, refundAddress }) =>
+          send.to.includes(payoutAddress) || send.to.includes(refundAddress ?? ''),
+      )
+      const paidCount = await recordPaidBy(send, held, sales)
+      if (paidCount === undefined) continue
+      const isExplained = paidCount > 0 || sales.every((sale) => sale.isForgotten) || isEnd
+      if (isExplained && (await succeeds(world, 'reconcile', 'xno', '--explained', send.tx)))
+        found.delete(send.tx)
     }
     for (const { payout_id: id, address } of held.values())
       if (withRest.has(address ?? '') && ![...found.values()].some(({ to }) => to.includes(address ?? '')))
-        await operate(world, 'reconcile', 'xno', '--owed', id)
+        await runOperator(world, 'reconcile', 'xno', '--owed', id)
     if (isEnd && found.size === 0)
-      for (const id of held.keys()) await operate(world, 'reconcile', 'xno', '--owed', id)
+      for (const id of held.keys()) await runOperator(world, 'reconcile', 'xno', '--owed', id)
   }
 
-  return { decide, isReady, tend, settleFound }
+  return { decideDisputes, isReady, reconcileIfHalted, explainFoundSends }
 }
 
-/** What the operator does from one second to the next, while agents are at work. */
-export async function keepHouse(world: World, operator: Operator, isOver: () => boolean): Promise<void> {
+/** Has the operator look every three seconds, but not during a fault, while agents are at work. */
+export async function superviseNetwork(
+  world: World,
+  operator: Operator,
+  isOver: () => boolean,
+): Promise<void> {
   let wasAway = false
   while (!isOver() && !world.ended.signal.aborted) {
     await sleep(3_000)
-    if (world.faults > 0) continue
+    if (world.faultsUnderWay > 0) continue
     if (world.isDisputed) {
       world.isDisputed = false
-      await operator.decide()
+      await operator.decideDisputes()
     }
     const isAway = !(await operator.isReady())
     // A coin that is away for a moment after a fault is not halted.
-    if (isAway && wasAway) await operator.tend()
+    if (isAway && wasAway) await operator.reconcileIfHalted()
     wasAway = isAway
-    await operator.settleFound(false)
+    await operator.explainFoundSends(false)
   }
 }
 
+/** The hash of no transaction. */
 const wrongTx = (): string => randomBytes(32).toString('hex')
 
 /**
- * A payment recorded by hand with too much money, and one by a transaction that does not exist; then the way
- * back.
+ * Records a payment of an order's invoice by hand with too much money, and one by a transaction that does not
+ * exist, and takes back what was accepted.
+ *
+ * @returns the invoice; undefined if there is none
  */
 export async function mistypeSettle(world: World): Promise<string | undefined> {
   const invoice = world.invoices.findLast(({ isForgotten, days }) => !isForgotten && days === undefined)
   if (invoice === undefined) return undefined
   const amount = Number(invoice.amountRaw / 10n ** 24n) / 1e6
-  world.mistaken = invoice.id
+  world.mistakenInvoiceId = invoice.id
   for (const [what, coins] of [
     ['more than is to be paid', amount + 50],
     ['a transaction that does not exist', amount],
   ] as const) {
-    const { code, answer } = await operate(world, 'settle-invoice', invoice.id, String(coins), wrongTx())
-    check(world, code !== 0 || coins === amount, `settle-invoice of ${invoice.id} takes ${what}`)
-    if (code === 0) await undo(world, 'settle-invoice', String(answer['payment_id']))
+    const { exitCode, json } = await runOperator(
+      world,
+      'settle-invoice',
+      invoice.id,
+      String(coins),
+      wrongTx(),
+    )
+    check(world, exitCode !== 0 || coins === amount, `settle-invoice of ${invoice.id} takes ${what}`)
+    if (exitCode === 0) await undo(world, 'settle-invoice', String(json['payment_id']))
   }
-  world.mistaken = undefined
+  world.mistakenInvoiceId = undefined
   return invoice.id
 }
 
 /**
- * A payout recorded as paid by somebody's payment, or by a transaction that does not exist; then the way
- * back.
+ * Records a payout without an address as paid by somebody's payment, and then by a transaction that does not
+ * exist, and takes it back.
+ *
+ * @returns the payout; undefined if there is none
  */
 export async function mistypePaid(world: World): Promise<string | undefined> {
   const { payout_id: id, order_id: orderId } =
     (await listPayouts(world)).find(({ address }) => address === null) ?? {}
   const payment = world.chain
-    .dump()
+    .allBlocks()
     .findLast(({ kind, account }) => kind === 'send' && account === world.chain.payer)
   if (id === undefined || payment === undefined) return undefined
   for (const tx of [payment.hash, wrongTx()]) {
     const named = world.chain.addressOf(`named by the operator for ${id}`)
-    const taken = (await operate(world, 'payout-paid', id, tx, '--address', named)).code === 0
-    check(world, !taken || tx !== payment.hash, `payout-paid takes the payment ${tx} as what paid ${id}`)
-    if (!taken) continue
-    const sale = world.sales.find((one) => one.id === orderId)
+    const isAccepted = await succeeds(world, 'payout-paid', id, tx, '--address', named)
+    check(world, !isAccepted || tx !== payment.hash, `payout-paid takes the payment ${tx} as what paid ${id}`)
+    if (!isAccepted) continue
+    const sale = world.sales.find((known) => known.id === orderId)
     await undo(world, 'payout-paid', id)
     // The buyer's address that was named with it goes with it, unless something was sent there meanwhile.
-    const order = sale && (await refreshOrder(world, sale.buyer, sale.id))
+    const order = sale && (await readOrder(world, sale.buyer, sale.id))
     if (sale !== undefined) sale.refundAddress = order?.refund_address ?? undefined
     return id
   }
   return id
 }
 
+/** Takes back what a verb recorded, and checks that this is accepted. */
 async function undo(world: World, verb: string, id: string): Promise<void> {
-  const { code, answer } = await operate(world, verb, '--undo', id)
-  check(world, code === 0, `there is no way back from ${verb} for ${id}: ${String(answer['message'])}`)
+  const { exitCode, json } = await runOperator(world, verb, '--undo', id)
+  check(world, exitCode === 0, `there is no way back from ${verb} for ${id}: ${String(json['message'])}`)
 }

@@ -1,32 +1,35 @@
-/* How much slower everything is than on an idle machine, as measured by a piece of work now and then. */
+/* Measures how much slower this process is than on an idle machine. */
 
 const EVERY_MS = 1_000
 const WORK_MICROSECONDS = 4_000
-/** A burst of somebody else's work is over in that time. */
-const LOOKED_BACK = 30
+/** How many of the last samples count. */
+const SAMPLES = 30
 
 export interface Pace {
-  /** At least 1: by so much longer may everything take that the services do. */
-  stretch(): number
+  /** How many times as long as on an idle machine work takes now; at least 1. */
+  slowdown(): number
   close(): void
 }
 
-/** The services that this process has started have its priority, so that they are as slow as it is. */
+/**
+ * Begins to measure, each second until it is closed. The services that this process has started have its
+ * priority, so they are as slow as it is.
+ */
 export function measurePace(): Pace {
   const samples: number[] = []
   const timer = setInterval(() => {
-    samples.push(work())
-    if (samples.length > LOOKED_BACK) samples.shift()
+    samples.push(measureOnce())
+    if (samples.length > SAMPLES) samples.shift()
   }, EVERY_MS).unref()
   return {
-    stretch: () =>
+    slowdown: () =>
       Math.max(1, samples.reduce((total, sample) => total + sample, 0) / Math.max(1, samples.length)),
     close: () => clearInterval(timer),
   }
 }
 
-/** @returns the time that a piece of work took, in terms of the time that it was at work */
-function work(): number {
+/** Computes for WORK_MICROSECONDS of processor time. @returns the time that passed, as a multiple of that */
+function measureOnce(): number {
   const [fromMs, before] = [performance.now(), process.threadCpuUsage()]
   for (;;) {
     const { user, system } = process.threadCpuUsage(before)

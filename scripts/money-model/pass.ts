@@ -3,11 +3,13 @@ import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts
 import { checkPassInvoice } from './books.ts'
 import { PAYMENT_NAMES, PAYMENTS, PAYS_ALL } from './sale.ts'
 import { readInvoice } from './views.ts'
-import { count, noteInvoice, pay, until, type World } from './world.ts'
+import { count, addInvoice, pay, until, type World } from './world.ts'
 
 /**
- * Days of pass bought by one agent, as the seed has chosen it. An agent has one open invoice, so it buys one
- * at a time.
+ * Has an agent buy days of pass and pay for them, all as `numbers` choose, and checks the invoice at its end.
+ * Does nothing if the agent is buying already: it has one open invoice at a time.
+ *
+ * @param busy the names of the agents that are buying
  */
 export async function buyPass(world: World, busy: Set<string>, numbers: SeededNumbers): Promise<void> {
   const [agent, days, payment] = [
@@ -20,7 +22,7 @@ export async function buyPass(world: World, busy: Set<string>, numbers: SeededNu
   try {
     const { status, json } = await world.ask(agent, 'buy-pass', 'POST', '/invoice', { currency: 'xno', days })
     if (status !== 201 && status !== 200) return
-    const invoice = noteInvoice(world, agent, json)
+    const invoice = addInvoice(world, agent, json)
     for (const raw of PAYMENTS[payment][1](invoice.amountRaw)) pay(world, agent, invoice.address, raw)
     await sleep(PAYS_ALL.includes(payment) ? 0 : world.mode.payBySeconds * 1_000)
     const view = await until(

@@ -1,10 +1,10 @@
 import type { ModelResult } from './run.ts'
 
-/** Findings whose records are shown. */
-const TOLD = 6
+/** How many findings are shown with their history. */
+const MOST_EXPLAINED = 6
 const MOST_FINDINGS = 30
 
-/** A run's figures, what it found with its records, and how to do it again. */
+/** A run's result as text: figures, findings with their history, and how to run it again. */
 export function describeModel({ seed, seconds, counts, recoveries, findings }: ModelResult): string {
   const { checks = 0, ...figures } = counts
   return [
@@ -20,7 +20,7 @@ export function describeModel({ seed, seconds, counts, recoveries, findings }: M
       .slice(0, MOST_FINDINGS)
       .flatMap(({ what, atMs, history }, index) => [
         `- at ${(atMs / 1_000).toFixed(1)} s: ${what}`,
-        ...(index < TOLD && history !== '' ? [history] : []),
+        ...(index < MOST_EXPLAINED && history !== '' ? [history] : []),
       ]),
     ...(findings.length > MOST_FINDINGS ? [`… and ${findings.length - MOST_FINDINGS} more`] : []),
     `${checks} checks, ${findings.length} findings`,

@@ -2,14 +2,14 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { numbersFor } from '../torture/plan.ts'
-import { account, findLeftOver, readBooks, type Books } from './account.ts'
+import { checkBooks, listLeftOver, readBooks, type Books } from './account.ts'
 import { startChain } from './chain.ts'
-import { breakOnce, breakThings, FAULT_NAMES, type Fault } from './faults.ts'
+import { injectFault, injectFaults, FAULT_NAMES, type Fault } from './faults.ts'
 import { startNetwork } from './network.ts'
-import { hireOperator, keepHouse, type Operator } from './operator.ts'
+import { createOperator, superviseNetwork, type Operator } from './operator.ts'
 import { buyPass } from './pass.ts'
 import { makeSale } from './sale.ts'
-import { keepWatch, readTreasury } from './watch.ts'
+import { watchInvariants, readTreasury } from './watch.ts'
 import {
   check,
   count,
@@ -84,9 +84,9 @@ export async function runModel({
     })
     const findings = world.findings.map((finding) => ({
       ...finding,
-      history: world.history.around(namesIn(finding.what)),
+      history: world.history.describeCallsWith(namesIn(finding.what)),
     }))
-    if (findings.length > 0 && historyFile !== undefined) keepRecords(world, historyFile)
+    if (findings.length > 0 && historyFile !== undefined) writeRecords(world, historyFile)
     const [counts, recoveries] = [Object.fromEntries(world.counts), Object.fromEntries(world.recoveries)]
     return { seed: mode.seed, seconds: mode.seconds, counts, recoveries, findings }
   } finally {
@@ -96,14 +96,16 @@ export async function runModel({
 }
 
 function describeProgress({ history, counts, pace }: World): string {
-  const stretch = pace.stretch().toFixed(1)
-  return `at ${Math.round(history.nowMs() / 1_000)} s: ${counts.get('deliveries') ?? 0} deliveries, ${history.calls.length} requests; the machine takes ${stretch} times as long as an idle one`
+  const slowdown = pace.slowdown().toFixed(1)
+  return `at ${Math.round(history.nowMs() / 1_000)} s: ${counts.get('deliveries') ?? 0} deliveries, ${history.calls.length} requests; the machine takes ${slowdown} times as long as an idle one`
 }
 
 /** Every request and fault, the chain, and what the processes logged. */
-function keepRecords({ history, chain, network }: World, file: string): void {
+function writeRecords({ history, chain, network }: World, file: string): void {
   history.write(file)
-  const blocks = chain.dump().map((block) => JSON.stringify({ ...block, amountRaw: String(block.amountRaw) }))
+  const blocks = chain
+    .allBlocks()
+    .map((block) => JSON.stringify({ ...block, amountRaw: String(block.amountRaw) }))
   fs.writeFileSync(`${file}.chain`, `${blocks.join('\n')}\n`, { mode: 0o600 })
   for (const name of ['api', 'workers'])
     fs.copyFileSync(path.join(network.folder, `${name}.log`), `${file}.${name}.log`)
@@ -114,7 +116,7 @@ const namesIn = (what: string): string[] =>
   what.match(/\b(?:[a-z]{2,4}_[0-9a-z]{26}|nano_[0-9a-z]{60}|[0-9a-f]{64})\b/g) ?? []
 
 async function play(world: World, salesAtOnce: number, leastDeliveries: number): Promise<void> {
-  const operator = hireOperator(world)
+  const operator = createOperator(world)
   const endMs = world.history.nowMs() + world.mode.seconds * 1_000
   const isOver = (): boolean =>
     world.ended.signal.aborted ||
@@ -124,22 +126,27 @@ async function play(world: World, salesAtOnce: number, leastDeliveries: number):
     (await operator.isReady()) ? true : undefined,
   )
   world.treasury = await readTreasury(world)
-  const watching = Promise.all([keepWatch(world, () => hasEnded), keepHouse(world, operator, () => hasEnded)])
+  const watching = Promise.all([
+    watchInvariants(world, () => hasEnded),
+    superviseNetwork(world, operator, () => hasEnded),
+  ])
   watching.catch(() => world.ended.abort())
   const market = openMarket(world, salesAtOnce)
-  if (world.mode.isSingly) await breakEachAlone(world, operator, market, isOver)
-  else await Promise.all([market(isOver), breakThings(world, isOver)])
+  if (world.mode.oneFaultAtATime) await injectEachAlone(world, operator, market, isOver)
+  else await Promise.all([market(isOver), injectFaults(world, isOver)])
   world.say('the time is over; waiting until everything is done')
   const rest = await settle(world, operator)
   hasEnded = true
   await watching
   if (world.ended.signal.aborted || rest === undefined) return
-  await account(world, rest.books)
+  await checkBooks(world, rest.books)
 }
 
 type Market = ReturnType<typeof openMarket>
 
-/** Agents that sell and buy, until they are told to begin nothing new; it resolves when they have finished. */
+/**
+ * Agents that sell and buy, until they are told to begin nothing new; it resolves when they have finished.
+ */
 function openMarket(world: World, salesAtOnce: number) {
   const busy = new Set<string>()
   let [sales, passes] = [0, 0]
@@ -147,12 +154,12 @@ function openMarket(world: World, salesAtOnce: number) {
     const keepSelling = async (): Promise<void> => {
       while (!isOver()) {
         const index = sales++
-        await survive(world, makeSale(world, index, numbersFor(world.mode.seed, `sale/${index}`)))
+        await recordFailure(world, makeSale(world, index, numbersFor(world.mode.seed, `sale/${index}`)))
       }
     }
     const keepBuying = async (): Promise<void> => {
       while (!isOver()) {
-        await survive(world, buyPass(world, busy, numbersFor(world.mode.seed, `pass/${passes++}`)))
+        await recordFailure(world, buyPass(world, busy, numbersFor(world.mode.seed, `pass/${passes++}`)))
         await sleep(500)
       }
     }
@@ -164,7 +171,7 @@ function openMarket(world: World, salesAtOnce: number) {
 }
 
 /** Everything is done in good time after each of them, and nobody but `reconcile` has helped. */
-async function breakEachAlone(
+async function injectEachAlone(
   world: World,
   operator: Operator,
   market: Market,
@@ -174,32 +181,32 @@ async function breakEachAlone(
   // What a restore has taken away is the operator's to say: it comes last.
   const kinds = FAULT_NAMES.filter((kind) => kind !== 'restore' && isWanted(world, kind))
   while (!isTimeOver())
-    for (const kind of numbers.shuffle(kinds)) await breakAlone(world, operator, market, kind)
-  if (isWanted(world, 'restore')) await breakAlone(world, operator, market, 'restore')
+    for (const kind of numbers.shuffle(kinds)) await injectAlone(world, operator, market, kind)
+  if (isWanted(world, 'restore')) await injectAlone(world, operator, market, 'restore')
 }
 
-async function breakAlone(world: World, operator: Operator, market: Market, kind: Fault): Promise<void> {
+async function injectAlone(world: World, operator: Operator, market: Market, kind: Fault): Promise<void> {
   if (world.ended.signal.aborted) return
   let isBroken = false
   const working = market(() => isBroken || world.ended.signal.aborted)
   for (let tries = 0; !isBroken && tries < SINGLE_TRIES; tries++) {
     await sleep(BEFORE_SINGLE_MS)
     const numbers = numbersFor(world.mode.seed, `alone/${world.history.faults.length}`)
-    isBroken = await breakOnce(world, kind, numbers)
+    isBroken = await injectFault(world, kind, numbers)
   }
-  const [hadTarget, healthyMs] = [isBroken, world.disturbedMs]
+  const [hadTarget, healthyMs] = [isBroken, world.lastFaultEndMs]
   isBroken = true
   await working
   const rest = await settle(world, operator)
   if (rest === undefined || !hadTarget) return
   const tookMs = Math.max(0, rest.sinceMs - healthyMs)
-  for (const what of findLeftOver(world, rest.books)) check(world, false, `after ${kind} ${what}`)
+  for (const what of listLeftOver(world, rest.books)) check(world, false, `after ${kind} ${what}`)
   world.recoveries.set(kind, [...(world.recoveries.get(kind) ?? []), tookMs])
   world.say(`after ${kind} all was done within ${Math.round(tookMs / 1_000)} s`)
 }
 
 /** What goes wrong in the model itself, or is answered as it must not be, is a finding as well. */
-async function survive(world: World, work: Promise<void>): Promise<void> {
+async function recordFailure(world: World, work: Promise<void>): Promise<void> {
   await work.catch((error: unknown) => {
     if (!world.ended.signal.aborted) check(world, false, `an agent could not go on: ${String(error)}`)
   })
@@ -217,16 +224,16 @@ async function settle(
   const startedMs = world.history.nowMs()
   let [before, changedMs] = ['', startedMs]
   while (!world.ended.signal.aborted) {
-    await windUp(world)
-    await operator.decide()
-    await operator.tend()
+    await finishOrders(world)
+    await operator.decideDisputes()
+    await operator.reconcileIfHalted()
     const books = await readBooks(world)
-    const left = findLeftOver(world, books)
-    const now = JSON.stringify([left, world.chain.dump().length])
+    const left = listLeftOver(world, books)
+    const now = JSON.stringify([left, world.chain.allBlocks().length])
     const nowMs = world.history.nowMs()
     if (now !== before) [before, changedMs] = [now, nowMs]
     const isStill = nowMs - changedMs > REST_MS
-    if (isStill) await operator.settleFound(true)
+    if (isStill) await operator.explainFoundSends(true)
     if (isStill && left.length === 0) return { books, sinceMs: changedMs }
     if (nowMs - changedMs > patienceMs(world, STUCK_MS) || nowMs - startedMs > patienceMs(world, MOST_MS)) {
       check(
@@ -246,7 +253,7 @@ async function settle(
 /**
  * Sellers deliver what is paid and buyers accept what is delivered, as agents do that see it in their `/me`.
  */
-async function windUp(world: World): Promise<void> {
+async function finishOrders(world: World): Promise<void> {
   for (const agent of world.agents) {
     const { status, json } = await world.ask(agent, 'me', 'GET', '/me')
     if (status !== 200) continue

@@ -3,17 +3,17 @@ import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts
 import type { Agent } from '../torture/agent.ts'
 import type { Answered } from '../torture/client.ts'
 import { checkOrder } from './books.ts'
-import { checkTurn } from './overtaken.ts'
+import { checkNotStuck } from './overtaken.ts'
 import {
   isOpen,
   readBook,
   readInvoice,
-  refreshOrder,
+  readOrder,
   type InvoiceView,
   type OrderView,
   type PayoutView,
 } from './views.ts'
-import { check, count, DUST_RAW, isWanted, noteInvoice, pay, until, type Sale, type World } from './world.ts'
+import { check, count, DUST_RAW, isWanted, addInvoice, pay, until, type Sale, type World } from './world.ts'
 
 /** What is sent for a price, and how often so among all. */
 export const PAYMENTS = {
@@ -79,14 +79,14 @@ const HOURS = { delivered: 1, missed: 0.0012, 'in-a-hurry': 0.02 } as const
 /** An order from its offer to its end, as the seed has chosen it. */
 export async function makeSale(world: World, index: number, numbers: SeededNumbers): Promise<void> {
   const chosen = plan(world, numbers)
-  if (chosen.dice % 12 === 0 && isWanted(world, 'own-addresses')) await tryOwnAddresses(world, chosen)
+  if (chosen.dice % 12 === 0 && isWanted(world, 'own-addresses')) await tryVenueAddresses(world, chosen)
   const sale = await order(world, chosen, index)
   if (sale === undefined) return
   await payAsPlanned(world, sale, chosen)
-  const end = await carryOut(world, sale, chosen)
+  const end = await followOrder(world, sale, chosen)
   if (end === undefined) return
   if (chosen.refund === 'later') await nameRefundAddress(world, sale, `later-${index}`)
-  await seeItPaid(world, sale)
+  await waitUntilPaidOut(world, sale)
 }
 
 async function order(
@@ -114,7 +114,7 @@ async function order(
   })
   await world.ask(seller, 'close-offer', 'POST', '/market/offer/close', { offer_id: offerId })
   if (ordered.status !== 201) return undefined
-  const invoice = noteInvoice(world, buyer, ordered.json['invoice'] as Record<string, unknown>)
+  const invoice = addInvoice(world, buyer, ordered.json['invoice'] as Record<string, unknown>)
   const sale = { seller, buyer, invoice, payoutAddress, refundAddress, sharesAddresses, isForgotten: false }
   const made: Sale = { id: String(ordered.json['order_id']), ...sale }
   world.sales.push(made)
@@ -142,15 +142,15 @@ async function payAsPlanned(
   if (payment === 'late') {
     // Somebody else may have paid it by mistake, as those do who pay to a wrong address.
     await until(world, `order ${sale.id} did not expire`, () =>
-      whenStatus(world, sale, 'paid', 'disputed', ...ENDED),
+      readIfStatus(world, sale, 'paid', 'disputed', ...ENDED),
     )
     pay(world, buyer, address, amountRaw)
   }
-  if (payment === 'crumbs' && isWanted(world, 'crumbs')) await payWhatIsAsked(world, sale)
+  if (payment === 'crumbs' && isWanted(world, 'crumbs')) await payRemainder(world, sale)
 }
 
 /** The service says what remains to be paid; who pays exactly that is done. */
-async function payWhatIsAsked(world: World, { invoice, buyer }: Sale): Promise<void> {
+async function payRemainder(world: World, { invoice, buyer }: Sale): Promise<void> {
   const read = (): Promise<InvoiceView | 'forgotten'> =>
     readInvoice(world, invoice).then((view) => view ?? 'forgotten')
   const counted = await until(world, `invoice ${invoice.id} does not count a payment`, async () => {
@@ -177,30 +177,30 @@ function toRaw(amount: string): bigint {
   return BigInt(whole + fraction.padEnd(30, '0'))
 }
 
-async function whenStatus(
+async function readIfStatus(
   world: World,
   sale: Sale,
   ...wanted: OrderView['status'][]
 ): Promise<OrderView | 'forgotten' | undefined> {
-  const isMistaken = (): boolean => world.mistaken === sale.invoice.id
+  const isMistaken = (): boolean => world.mistakenInvoiceId === sale.invoice.id
   // What is delivered meanwhile could not be taken back: nobody is so quick here.
   if (isMistaken()) return undefined
-  const view = await refreshOrder(world, sale.buyer, sale.id)
+  const view = await readOrder(world, sale.buyer, sale.id)
   if (isMistaken()) return undefined
   if (view === undefined) {
     sale.isForgotten = sale.invoice.isForgotten = true
     return 'forgotten'
   }
-  if (view.status === 'released') checkTurn(world, sale, await readPayouts(world, sale, 'seller'))
+  if (view.status === 'released') checkNotStuck(world, sale, await readPayouts(world, sale, 'seller'))
   return wanted.includes(view.status) ? view : undefined
 }
 
 const readPayouts = async (world: World, sale: Sale, side: 'seller' | 'buyer'): Promise<PayoutView[]> =>
-  (await refreshOrder(world, sale[side], sale.id))?.payouts ?? []
+  (await readOrder(world, sale[side], sale.id))?.payouts ?? []
 
 /**
- * After a restore a send to an address of several orders may be of one that is forgotten, which nobody can tell
- * before all of them have ended: what is owed there is held until then.
+ * After a restore a send to an address of several orders may be of one that is forgotten, which nobody can
+ * tell before all of them have ended: what is owed there is held until then.
  */
 const waitsForOperator = ({ sharesAddresses }: Sale, { state }: PayoutView): boolean =>
   sharesAddresses && state === 'held'
@@ -214,14 +214,14 @@ const ENDED = ['paid_out', 'refunded', 'expired'] as const
  *
  * @returns undefined if it is forgotten or takes too long
  */
-async function carryOut(
+async function followOrder(
   world: World,
   sale: Sale,
   { payment, delivery, answer }: Plan,
 ): Promise<OrderView | undefined> {
   const see = async (what: string, ...wanted: OrderView['status'][]): Promise<OrderView | undefined> => {
     const seen = await until(world, `order ${sale.id}, paid ${payment}, ${what}`, () =>
-      whenStatus(world, sale, ...wanted),
+      readIfStatus(world, sale, ...wanted),
     )
     return seen === 'forgotten' ? undefined : seen
   }
@@ -250,7 +250,7 @@ async function carryOut(
   await act()
   const what = `order ${sale.id}, paid ${payment}, ${delivery} and ${answer}, does not end`
   const end = await until(world, what, async () => {
-    const seen = await whenStatus(world, sale, 'paid', 'delivered', 'released', ...ENDED)
+    const seen = await readIfStatus(world, sale, 'paid', 'delivered', 'released', ...ENDED)
     if (seen !== undefined && seen !== 'forgotten' && seen.status === 'released')
       return (await readPayouts(world, sale, 'seller')).some((payout) => waitsForOperator(sale, payout))
         ? 'left'
@@ -274,8 +274,7 @@ async function nameRefundAddress(world: World, sale: Sale, name: string): Promis
   // One that was not answered may have been heard, and is refused when it is said again.
   if (answered.status === 200) sale.refundAddress = address
   else
-    sale.refundAddress =
-      (await refreshOrder(world, sale.buyer, sale.id))?.refund_address ?? sale.refundAddress
+    sale.refundAddress = (await readOrder(world, sale.buyer, sale.id))?.refund_address ?? sale.refundAddress
 }
 
 /** Payouts of an order that can be sent: to an address, and enough for a transaction of its own. */
@@ -283,7 +282,7 @@ const isSendable = ({ state, frozen, address, amount_raw: raw }: PayoutView): bo
   state !== 'owed' || (!frozen && address !== null && BigInt(raw) >= DUST_RAW)
 
 /** What is owed arrives, and then the order adds up. */
-async function seeItPaid(world: World, sale: Sale): Promise<void> {
+async function waitUntilPaidOut(world: World, sale: Sale): Promise<void> {
   let waiting: string[] = []
   const book = await until(
     world,
@@ -293,7 +292,7 @@ async function seeItPaid(world: World, sale: Sale): Promise<void> {
         ...(await readPayouts(world, sale, 'seller')),
         ...(await readPayouts(world, sale, 'buyer')),
       ]
-      checkTurn(world, sale, payouts)
+      checkNotStuck(world, sale, payouts)
       const open = payouts.filter(
         (payout) => isOpen(payout) && isSendable(payout) && !waitsForOperator(sale, payout),
       )
@@ -305,7 +304,7 @@ async function seeItPaid(world: World, sale: Sale): Promise<void> {
 }
 
 /** The venue's own addresses, as places to be paid at: money sent there would come back or be lost. */
-async function tryOwnAddresses(world: World, { seller, buyer, dice }: Plan): Promise<void> {
+async function tryVenueAddresses(world: World, { seller, buyer, dice }: Plan): Promise<void> {
   const own = [world.treasury, ...world.invoices.slice(-5).map(({ address }) => address)].filter(
     (address) => address !== undefined,
   )

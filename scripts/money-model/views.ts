@@ -1,4 +1,4 @@
-/* What the service answers to its agents, as far as it is about money. */
+/* Reads what the service answers to its agents about money. */
 import type { Agent } from '../torture/agent.ts'
 import type { Answered } from '../torture/client.ts'
 import type { KnownInvoice, Sale, World } from './world.ts'
@@ -50,12 +50,6 @@ export interface InvoiceView {
   }[]
 }
 
-export interface Entry {
-  id: number
-  kind: string
-  data: Record<string, unknown>
-}
-
 /** Everything about an order, at one moment. */
 export interface OrderBook {
   order: OrderView
@@ -64,48 +58,58 @@ export interface OrderBook {
   toBuyer: PayoutView[]
 }
 
-export const sum = (items: readonly { amount_raw: string }[]): bigint =>
-  items.reduce((total, { amount_raw: raw }) => total + BigInt(raw), 0n)
-
-/** A payout that is neither with its payee nor given up. */
+/** Whether a payout is neither with its payee nor withdrawn. */
 export const isOpen = ({ state }: PayoutView): boolean =>
   !['confirmed', 'manual', 'withdrawn'].includes(state)
 
-function readOr404(answered: Answered, what: string): Record<string, unknown> | undefined {
+/**
+ * The answer's body; undefined if the network has forgotten the order or invoice.
+ *
+ * @throws Error on any other refusal
+ */
+function jsonOrForgotten(answered: Answered, what: string): Record<string, unknown> | undefined {
   if (answered.error === 'no_such_order' || answered.error === 'no_such_invoice') return undefined
-  // 202: as it is known, for the workers could not be asked to look again.
+  // 202: the invoice as it is known, since the workers could not be asked to look again.
   if (answered.status !== 200 && answered.status !== 202)
     throw new Error(`${what} could not be read: ${answered.error ?? answered.status ?? answered.lost}`)
   return answered.json
 }
 
-/** An order as one side sees it; undefined if the network has forgotten it. */
-export async function refreshOrder(world: World, agent: Agent, id: string): Promise<OrderView | undefined> {
-  const json = readOr404(await world.ask(agent, 'read-order', 'GET', `/market/order/${id}`), id)
+/**
+ * Reads an order as one side sees it; undefined if the network has forgotten it. Sets `world.isDisputed` if
+ * it is.
+ */
+export async function readOrder(world: World, agent: Agent, id: string): Promise<OrderView | undefined> {
+  const json = jsonOrForgotten(await world.ask(agent, 'read-order', 'GET', `/market/order/${id}`), id)
   const order = json?.['order'] as OrderView | undefined
   if (order?.status === 'disputed') world.isDisputed = true
   return order
 }
 
+/** Has the service look for payments, and reads the invoice; undefined if the network has forgotten it. */
 export async function readInvoice(
   world: World,
   { id, agent }: KnownInvoice,
 ): Promise<InvoiceView | undefined> {
-  const json = readOr404(
+  const json = jsonOrForgotten(
     await world.ask(agent, 'check-invoice', 'POST', '/invoice/check', { invoice_id: id }),
     id,
   )
   return json as unknown as InvoiceView | undefined
 }
 
-/** Readings of one order until two in a row agree. */
 const MOST_READINGS = 8
 
+/**
+ * Reads an order from both sides and its invoice until two readings in a row agree, or MOST_READINGS times.
+ *
+ * @returns undefined if the network has forgotten any of them
+ */
 export async function readBook(world: World, sale: Sale): Promise<OrderBook | undefined> {
   let before = ''
   for (let tries = 1; ; tries++) {
-    const order = await refreshOrder(world, sale.buyer, sale.id)
-    const seen = await refreshOrder(world, sale.seller, sale.id)
+    const order = await readOrder(world, sale.buyer, sale.id)
+    const seen = await readOrder(world, sale.seller, sale.id)
     const invoice = await readInvoice(world, sale.invoice)
     if (order === undefined || seen === undefined || invoice === undefined) return undefined
     const book = { order, invoice, toSeller: seen.payouts, toBuyer: order.payouts }
@@ -115,6 +119,6 @@ export async function readBook(world: World, sale: Sale): Promise<OrderBook | un
   }
 }
 
-/** A row of a list of coins, ours. */
-export const ofXno = <Row extends { currency: string }>(rows: unknown): Row | undefined =>
+/** The row of Nano in a list with a row for each coin. */
+export const xnoRow = <Row extends { currency: string }>(rows: unknown): Row | undefined =>
   (rows as Row[]).find(({ currency }) => currency === 'xno')

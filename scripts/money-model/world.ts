@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { newAgent, register, type Agent, type World as TortureWorld } from '../torture/agent.ts'
+import { newAgent, register, type Agent } from '../torture/agent.ts'
 import { createClient, type Answered } from '../torture/client.ts'
+import { payOnRecord } from '../torture/coins.ts'
 import { startHistory, type History } from '../torture/history.ts'
 import { numbersFor } from '../torture/plan.ts'
 import type { Chain } from './chain.ts'
@@ -8,24 +9,25 @@ import type { Network } from './network.ts'
 import { measurePace, type Pace } from './pace.ts'
 import type { SeenPayout } from './overtaken.ts'
 
-/** A sum below this is not money (`/limits`). */
+/** A sum below this counts for nothing (`/limits`). */
 export const DUST_RAW = 10n ** 24n
 /**
- * What should happen may take so long on an idle machine with a network that nobody disturbs: a round of
- * payouts lasts up to 20 s and lists what is due every 5 s, after a sweep of 2 s; and so it is with what comes
- * before it.
+ * How long anything may take on an idle machine without faults: a round of payouts lasts up to 20 s and lists
+ * what is due every 5 s, after a sweep of 2 s.
  */
 const PATIENCE_MS = 30_000
-/** And so long on this machine as it is now. */
-export const patienceMs = ({ pace }: World, idleMs: number): number => idleMs * pace.stretch()
+/** How long something may take on this machine as busy as it is now that takes `idleMs` on an idle one. */
+export const patienceMs = ({ pace }: World, idleMs: number): number => idleMs * pace.slowdown()
 const LOOK_EVERY_MS = 2_000
-/** After a fault the network has so long to find itself again: a killed worker's job is handed on after 8 s. */
+/**
+ * How long the network may take to work again after a fault: a killed worker's job is handed on after 8 s.
+ */
 const RECOVERY_MS = 10_000
-/** When it should have. */
-export const recoveredMs = (world: World): number => world.disturbedMs + patienceMs(world, RECOVERY_MS)
+/** When the network should work again after the last fault, in milliseconds of the history. */
+export const recoveredAtMs = (world: World): number => world.lastFaultEndMs + patienceMs(world, RECOVERY_MS)
 const MOST_TRIES = 30
 
-/** An invoice that an agent was given, at an address that nobody else was ever given. */
+/** An invoice that an agent was given. */
 export interface KnownInvoice {
   readonly id: string
   readonly agent: Agent
@@ -33,7 +35,7 @@ export interface KnownInvoice {
   readonly amountRaw: bigint
   /** Absent if it pays an order. */
   readonly days?: number
-  /** The database was restored to a time before it. */
+  /** Whether the database was restored to a time before it. */
   isForgotten: boolean
 }
 
@@ -45,18 +47,18 @@ export interface Sale {
   readonly invoice: KnownInvoice
   readonly payoutAddress: string
   refundAddress: string | undefined
-  /** Other orders name the same addresses. */
+  /** Whether other orders name the same addresses. */
   readonly sharesAddresses: boolean
   isForgotten: boolean
 }
 
 export interface Finding {
   readonly what: string
-  /** Milliseconds from the beginning. */
+  /** Milliseconds from the beginning of the run. */
   readonly atMs: number
 }
 
-/** How long a run takes, and what it is not to do or not to ask for. */
+/** How long a run takes, and what it leaves out. */
 export interface Mode {
   readonly seed: number
   readonly seconds: number
@@ -64,14 +66,15 @@ export interface Mode {
   readonly payBySeconds: number
   /** Kinds of faults that are left out. */
   readonly without: readonly string[]
-  /** The venue may take its own addresses. */
+  /** No finding if the venue accepts its own addresses to pay to. */
   readonly allowsOwnAddresses: boolean
-  /** One fault after the other, each once everything is at rest after the one before. */
-  readonly isSingly: boolean
+  /** Causes each fault only once all work is done after the one before. */
+  readonly oneFaultAtATime: boolean
   /** Does not end with the first finding. */
   readonly keepsGoing: boolean
 }
 
+/** Everything that the parts of a run share. */
 export interface World {
   readonly mode: Mode
   readonly network: Network
@@ -81,35 +84,36 @@ export interface World {
   readonly invoices: KnownInvoice[]
   readonly sales: Sale[]
   readonly findings: Finding[]
-  /** Aborted by the first finding. */
+  /** Aborted by the first finding, unless the run keeps going. */
   readonly ended: AbortController
-  /** After each fault that came alone: how many milliseconds later everything was done. */
+  /** How many milliseconds after each fault that came alone all work was done, by the kind of fault. */
   readonly recoveries: Map<string, number[]>
-  /** Figures of the run. */
+  /** Figures of the run, by name. */
   readonly counts: Map<string, number>
   /** Sends that were in the chain before the last restore: the database may not know them. */
-  readonly orphans: Set<string>
-  /**
-   * Sends that the node did not stand by for a while: the service may take its time to find out that they are
-   * there.
-   */
-  readonly doubted: Set<string>
+  readonly orphanedSends: Set<string>
+  /** Sends that the node denied for a while: the service may take longer to find that they are there. */
+  readonly doubtedSends: Set<string>
   readonly seenPayouts: Map<string, SeenPayout>
   readonly startedAtMs: number
   readonly pace: Pace
   say(line: string): void
   treasury: string | undefined
-  /** An agent has told the operator that its order is disputed. */
+  /** Whether an order was seen as disputed since the operator last decided disputes. */
   isDisputed: boolean
-  /** The invoice that the operator has recorded a payment of by mistake, until that is taken back. */
-  mistaken: string | undefined
-  /** Faults under way. */
-  faults: number
-  /** When the last one ended, in milliseconds of the history. */
-  disturbedMs: number
-  /** Resolves when nobody holds the agents back. */
-  whenOpen: Promise<void>
-  /** A request of an agent, sent again until it is answered by something other than a 5xx. */
+  /** The invoice for which the operator has recorded a payment by mistake, until that is taken back. */
+  mistakenInvoiceId: string | undefined
+  /** How many faults are under way. */
+  faultsUnderWay: number
+  /** When the last fault ended, in milliseconds of the history. */
+  lastFaultEndMs: number
+  /** Requests wait for it: it is pending while the network is stopped for a restore. */
+  whenServed: Promise<void>
+  /**
+   * Sends a request, and again until it is answered with something other than a 5xx, up to MOST_TRIES times.
+   *
+   * @param agent absent: without a token
+   */
   ask(
     agent: Agent | undefined,
     did: string,
@@ -119,13 +123,15 @@ export interface World {
   ): Promise<Answered>
 }
 
+/** Whether the run does not leave out a kind of fault or trick. */
 export const isWanted = ({ mode }: World, kind: string): boolean => !mode.without.includes(kind)
 
+/** Adds to a figure of the run. */
 export function count(world: World, name: string, by = 1): void {
   world.counts.set(name, (world.counts.get(name) ?? 0) + by)
 }
 
-/** One comparison; what does not hold is a finding, told once, with the records of whatever it names. */
+/** Counts one comparison. If it does not hold, `what` becomes a finding, once for the same text. */
 export function check(world: World, holds: boolean, what: string): void {
   count(world, 'checks')
   if (holds || world.findings.some((finding) => finding.what === what)) return
@@ -134,6 +140,7 @@ export function check(world: World, holds: boolean, what: string): void {
   if (!world.mode.keepsGoing) world.ended.abort()
 }
 
+/** Registers `agentCount` agents on the network. @throws Error if one cannot register */
 export async function openWorld(
   mode: Mode,
   network: Network,
@@ -158,20 +165,20 @@ export async function openWorld(
     ...{
       counts: new Map(),
       recoveries: new Map(),
-      orphans: new Set(),
-      doubted: new Set(),
+      orphanedSends: new Set(),
+      doubtedSends: new Set(),
       seenPayouts: new Map(),
       startedAtMs: Date.now(),
       pace: measurePace(),
       say,
       treasury: undefined,
       isDisputed: false,
-      mistaken: undefined,
+      mistakenInvoiceId: undefined,
     },
-    ...{ faults: 0, disturbedMs: 0, whenOpen: Promise.resolve() },
+    ...{ faultsUnderWay: 0, lastFaultEndMs: 0, whenServed: Promise.resolve() },
     async ask(agent, did, method, path, body) {
       for (let tries = 1; ; tries++) {
-        await world.whenOpen
+        await world.whenServed
         const who = agent?.name ?? 'anyone'
         const answered = await client(method, path, {
           who,
@@ -187,34 +194,22 @@ export async function openWorld(
       }
     },
   }
-  const registry: TortureWorld = {
-    ...{
-      client,
-      history,
-      apis: 1,
-      agents: [],
-      posts: [],
-      claims: [],
-      coins: undefined,
-      invoices: [],
-      offers: [],
-      orders: [],
-      wrong: [],
-    },
-  }
   for (let index = 0; index < agentCount; index++) {
     const agent = newAgent(`a${index}`, numbersFor(mode.seed, `agent/${index}`))
-    await register(registry, agent, undefined, 1)
+    await register({ client, wrongAnswers: [] }, agent, undefined, 1)
     if (agent.id === undefined) throw new Error(`agent ${agent.name} could not register`)
     world.agents.push(agent)
   }
   return world
 }
 
-/** Notes an invoice; its address is nobody else's, whatever was restored in between. */
-export function noteInvoice(world: World, agent: Agent, json: Record<string, unknown>): KnownInvoice {
+/**
+ * Notes an invoice that an agent was given, and checks that no other invoice has its address, even over a
+ * restore.
+ */
+export function addInvoice(world: World, agent: Agent, json: Record<string, unknown>): KnownInvoice {
   const [id, address] = [String(json['invoice_id']), String(json['address'])]
-  const known = world.invoices.find((one) => one.id === id)
+  const known = world.invoices.find((invoice) => invoice.id === id)
   if (known !== undefined) return known
   const days = json['days'] === undefined ? {} : { days: Number(json['days']) }
   const invoice = {
@@ -232,23 +227,16 @@ export function noteInvoice(world: World, agent: Agent, json: Record<string, unk
   return invoice
 }
 
-/** A payment over the coin's network, on record as every request is. */
-export function pay({ chain, history }: World, agent: Agent, address: string, amountRaw: bigint): void {
-  const call = {
-    atMs: history.nowMs(),
-    tookMs: 0,
-    who: agent.name,
-    did: 'pay',
-    method: 'nano',
-    path: address,
-    status: 200,
-  }
-  history.record({ ...call, marker: chain.pay(address, amountRaw), body: { amount_raw: String(amountRaw) } })
-}
+/** Makes a confirmed payment over the coin's network, and records it like a request. */
+export const pay = ({ chain, history }: World, agent: Agent, address: string, amountRaw: bigint): void =>
+  payOnRecord(chain, history, { who: agent.name, address, amountRaw, invoiceId: undefined })
 
 /**
- * Looks until `look` gives something. What does not come although nothing has disturbed the network for long
- * enough is a finding; what faults hold up is left to the end of the run.
+ * Calls `look` until it gives something. If it gives nothing although there was no fault for long enough,
+ * `what` is a finding.
+ *
+ * @param what a sentence that says what did not happen
+ * @returns what `look` gave; undefined after a finding or at the end of the run
  */
 export async function until<T>(
   world: World,
@@ -257,13 +245,13 @@ export async function until<T>(
 ): Promise<T | undefined> {
   const startedMs = world.history.nowMs()
   while (!world.ended.signal.aborted) {
-    const found = await look()
-    if (found !== undefined) {
+    const result = await look()
+    if (result !== undefined) {
       count(world, 'checks')
-      return found
+      return result
     }
-    const calmMs = world.history.nowMs() - Math.max(startedMs, recoveredMs(world))
-    if (world.faults === 0 && calmMs > patienceMs(world, PATIENCE_MS)) {
+    const calmMs = world.history.nowMs() - Math.max(startedMs, recoveredAtMs(world))
+    if (world.faultsUnderWay === 0 && calmMs > patienceMs(world, PATIENCE_MS)) {
       check(
         world,
         false,

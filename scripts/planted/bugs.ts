@@ -1,15 +1,16 @@
-/**
- * Mistakes that a tired engineer could make. Each is one change of the code; some test, or the torture, must
- * notice it.
- */
-export interface PlantedBug {
-  readonly name: string
-  /** What agents or the operator would suffer. */
-  readonly mistake: string
+/** A text of one file, and what is put in its place. */
+export interface CodeChange {
   readonly file: string
   /** Stands once in the file. */
   readonly text: string
   readonly instead: string
+}
+
+/** A mistake that a tired engineer could make, which some test, or the torture, must notice. */
+export interface PlantedBug extends CodeChange {
+  readonly name: string
+  /** What agents or the operator would suffer. */
+  readonly mistake: string
   /** Test files, below test/, that are most likely to notice; they run before all others. */
   readonly tests: readonly string[]
 }

@@ -4,7 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
-import type { PlantedBug } from './bugs.ts'
+import type { CodeChange, PlantedBug } from './bugs.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const LEFT_OUT = ['node_modules', '.git', '.data']
@@ -20,42 +20,49 @@ export interface Noticed {
   seconds: number
 }
 
-/** @returns the file with the bug in it. @throws Error if its text isn't there, or more than once */
-export function plant({ file, text, instead }: Pick<PlantedBug, 'file' | 'text' | 'instead'>): string {
+/**
+ * Returns the text of a bug's file with the bug in it; writes nothing.
+ *
+ * @throws Error if the text that it replaces isn't there, or more than once
+ */
+export function textWithBug({ file, text, instead }: CodeChange): string {
   const [before, after, ...more] = fs.readFileSync(path.join(ROOT, file), 'utf8').split(text)
   if (after === undefined || more.length > 0)
     throw new Error(`${file} does not have ${JSON.stringify(text)} once`)
   return `${before}${instead}${after}`
 }
 
-/**
- * Plants a bug in a copy of the project and runs there, until one of them notices it, the tests that it
- * names, all other tests, and the torture.
- *
- * @param thorough false: only the tests that it names
- */
-export function tryBug(bug: PlantedBug, thorough: boolean): Noticed {
+/** Copies the project to a temporary folder with a bug in it, for the time of `work`. */
+export function withBuggyCopy<Result>(bug: CodeChange, work: (copy: string) => Result): Result {
   const copy = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-planted-'))
-  const startedMs = performance.now()
   try {
-    copyProject(copy)
-    fs.writeFileSync(path.join(copy, bug.file), plant(bug))
-    const named = bug.tests.map((name) => `test/${name}.test.ts`)
-    const by =
-      findFailure(copy, named) ?? (thorough ? (findFailure(copy, []) ?? tortureFinds(copy)) : undefined)
-    const seconds = Math.round((performance.now() - startedMs) / SECOND_MS)
-    return { name: bug.name, ...(by === undefined ? {} : { by }), seconds }
+    for (const name of fs.readdirSync(ROOT).filter((entry) => !LEFT_OUT.includes(entry)))
+      fs.cpSync(path.join(ROOT, name), path.join(copy, name), { recursive: true })
+    fs.symlinkSync(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'))
+    fs.writeFileSync(path.join(copy, bug.file), textWithBug(bug))
+    return work(copy)
   } finally {
     fs.rmSync(copy, { recursive: true, force: true })
   }
 }
 
-function copyProject(copy: string): void {
-  for (const name of fs.readdirSync(ROOT).filter((entry) => !LEFT_OUT.includes(entry)))
-    fs.cpSync(path.join(ROOT, name), path.join(copy, name), { recursive: true })
-  fs.symlinkSync(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'))
+/**
+ * Plants a bug in a copy of the project and runs there, until one of them notices it: the tests that it
+ * names, and then, if `thorough`, all tests and the torture.
+ */
+export function tryBug(bug: PlantedBug, thorough: boolean): Noticed {
+  const startedMs = performance.now()
+  const by = withBuggyCopy(bug, (copy) => {
+    const named = bug.tests.map((name) => `test/${name}.test.ts`)
+    const failure = findFailure(copy, named)
+    if (failure !== undefined || !thorough) return failure
+    return findFailure(copy, []) ?? findByTorture(copy)
+  })
+  const seconds = Math.round((performance.now() - startedMs) / SECOND_MS)
+  return { name: bug.name, ...(by === undefined ? {} : { by }), seconds }
 }
 
+/** The part of vitest's report that is read here. */
 interface Report {
   testResults: {
     name: string
@@ -64,7 +71,13 @@ interface Report {
   }[]
 }
 
-/** @returns the first test that fails; undefined if all pass */
+/**
+ * Runs tests of the copy.
+ *
+ * @param files all if empty
+ * @returns the first test that fails; undefined if all pass
+ * @throws Error if vitest ends without a report
+ */
 function findFailure(copy: string, files: readonly string[]): string | undefined {
   const output = path.join(copy, 'planted.json')
   const vitest = path.join(copy, 'node_modules/vitest/vitest.mjs')
@@ -81,7 +94,8 @@ function findFailure(copy: string, files: readonly string[]): string | undefined
   return 'vitest, beside its tests'
 }
 
-function tortureFinds(copy: string): string | undefined {
+/** Runs the torture of the copy. @returns the first thing that it found; undefined if nothing */
+function findByTorture(copy: string): string | undefined {
   const args = ['--seconds', String(TORTURE_SECONDS), '--seed', String(TORTURE_SEED)]
   const { status, stdout } = runIn(copy, path.join(copy, 'scripts/torture.ts'), args)
   if (status === 0) return undefined

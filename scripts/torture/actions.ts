@@ -7,10 +7,14 @@ export interface Action {
   readonly name: string
   /** Its chance of being chosen, relative to the others' weights. */
   readonly weight: number
+  /** Does it once for an agent, and notes in the world what came of it. */
   run(world: World, agent: Agent): Promise<void>
 }
 
-/** Half of the picks are among the five newest items, so that agents meet on the same records. */
+/**
+ * A random item; undefined from an empty list. Half of the picks are among the five newest items, so that
+ * agents meet on the same records.
+ */
 function pick<T>(agent: Agent, items: readonly T[]): T | undefined {
   if (items.length === 0) return undefined
   const { numbers } = agent
@@ -20,7 +24,8 @@ function pick<T>(agent: Agent, items: readonly T[]): T | undefined {
 
 const OUTCOMES = ['true', 'false', 'void'] as const
 const RULES = ['spam', 'fraud', 'illegal']
-const LISTS = [
+/** Read by anyone; those with two slashes are at the root. */
+const PUBLIC_PATHS = [
   ...[
     '/feed',
     '/claims',
@@ -65,8 +70,8 @@ const post: Action = {
     const card = await ask(world, agent, 'read-own-card', 'GET', `/agent/${agent.id}`)
     if (card.status !== 200) return
     const recent = card.json['recent_posts'] as { id: string }[]
-    if (!recent.some((one) => one.id === id))
-      world.wrong.push({
+    if (!recent.some((listed) => listed.id === id))
+      world.wrongAnswers.push({
         what: `post ${id} was acknowledged and is not on its author's card`,
         words: [marker, id],
       })
@@ -94,7 +99,7 @@ const readMessages: Action = {
     if (status !== 200) return
     for (const { id, box } of json['messages'] as { id: string; box: string }[]) {
       if (agent.received.has(id) && agent.received.get(id) !== box)
-        world.wrong.push({ what: `message ${id} was given back in two forms`, words: [id] })
+        world.wrongAnswers.push({ what: `message ${id} was given back in two forms`, words: [id] })
       agent.received.set(id, box)
     }
   },
@@ -190,15 +195,14 @@ const work: Action = {
     if (open.length === 0 || numbers.below(6) === 0) return orderWork(world, agent, numbers.between(1, 4))
     const order = pick(agent, open)
     if (order === undefined) return
-    const part = numbers.take(order.shares, numbers.between(1, order.shares.length))
-    // Good nonces come with weak ones and, now and then, with ones that counted before: these must not keep
-    // the good ones from counting.
-    const beside = numbers.below(2) === 0 ? ['zz', 'zzz'] : []
+    const chosen = numbers.take(order.shares, numbers.between(1, order.shares.length))
+    // Weak nonces beside them, and some that counted before, must not keep the good ones from counting.
+    const weak = numbers.below(2) === 0 ? ['zz', 'zzz'] : []
     if (
-      (await submitWork(world, agent, order, [...part, ...beside], numbers.below(4) === 0)) &&
+      (await submitWork(world, agent, order, [...chosen, ...weak], numbers.below(4) === 0)) &&
       numbers.below(5) > 0
     )
-      order.shares = order.shares.filter((nonce) => !part.includes(nonce))
+      order.shares = order.shares.filter((nonce) => !chosen.includes(nonce))
   },
 }
 
@@ -207,7 +211,7 @@ const read: Action = {
   weight: 20,
   async run(world, agent) {
     const paths = [
-      ...LISTS,
+      ...PUBLIC_PATHS,
       ...(agent.id === undefined
         ? []
         : [`/agent/${agent.id}`, '/me', `/claims?agent=${agent.id}`, `/receipt/${agent.id}`]),
@@ -234,12 +238,12 @@ export const ACTIONS: readonly Action[] = [
 
 const ALL_ACTIONS = [...ACTIONS, ...COIN_ACTIONS]
 
-/** One action of an agent: the seed determines which, but not its outcome. */
+/** Does one action of an agent, chosen by its weight. The seed determines which, but not its outcome. */
 export async function act(world: World, agent: Agent): Promise<void> {
   const actions = world.coins === undefined ? ACTIONS : ALL_ACTIONS
-  let at = agent.numbers.below(actions.reduce((sum, { weight }) => sum + weight, 0))
+  let dice = agent.numbers.below(actions.reduce((sum, { weight }) => sum + weight, 0))
   for (const action of actions) {
-    if (at < action.weight) return action.run(world, agent)
-    at -= action.weight
+    if (dice < action.weight) return action.run(world, agent)
+    dice -= action.weight
   }
 }

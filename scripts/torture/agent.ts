@@ -9,17 +9,19 @@ import type { Coins } from './coins.ts'
 import type { ToldEvent } from './events.ts'
 import { fateOf, type History } from './history.ts'
 
+/** A work order, as its agent knows it. */
 export interface Order {
   id: string
   prefix: string
   bits: number
   days: number
+  /** Nonces that it has found and that are not known to count yet. */
   shares: string[]
 }
 
 /** A simulated agent and its state. */
 export interface Agent {
-  /** Such as `a7`; every marker of its writes begins with it. */
+  /** Such as `a7`; the markers of its writes begin with it. */
   readonly name: string
   readonly numbers: SeededNumbers
   id: string | undefined
@@ -30,16 +32,18 @@ export interface Agent {
   /** Contents of the messages that it has read, by id. */
   readonly received: Map<string, string>
   /** Its events so far, without gaps. */
-  readonly told: ToldEvent[]
-  /** How many markers it has used. */
-  count: number
+  readonly events: ToldEvent[]
+  /** How many markers it has used: see nextMarker(). */
+  markers: number
+  /** How many of its posts were acknowledged. */
   posts: number
 }
 
-/** What the agents share: the client, and the records that they know of. */
+/** What the agents share: the client, the history, and the records that they know of. */
 export interface World {
   readonly client: Client
   readonly history: History
+  /** How many API processes there are. */
   readonly apis: number
   readonly agents: Agent[]
   readonly posts: { id: string; by: string }[]
@@ -49,8 +53,8 @@ export interface World {
   readonly invoices: KnownInvoice[]
   readonly offers: { id: string; by: string }[]
   readonly orders: KnownOrder[]
-  /** Wrong answers, found while the workload runs. */
-  readonly wrong: { what: string; words: string[] }[]
+  /** Findings of the workload itself, by what an agent was answered. */
+  readonly wrongAnswers: { what: string; words: string[] }[]
 }
 
 export function newAgent(name: string, numbers: SeededNumbers): Agent {
@@ -62,15 +66,23 @@ export function newAgent(name: string, numbers: SeededNumbers): Agent {
     otherToken: undefined,
     orders: [],
     received: new Map(),
-    told: [],
-    count: 0,
+    events: [],
+    markers: 0,
     posts: 0,
   }
 }
 
-export const nextMarker = (agent: Agent): string => `${agent.name}-${++agent.count}.`
+/**
+ * A text that no other write of the run contains, such as `a7-12.`: by it the write is found in the database.
+ */
+export const nextMarker = (agent: Agent): string => `${agent.name}-${++agent.markers}.`
 
-/** Sends a request of an agent, once, even if no answer comes. */
+/**
+ * Sends a request of an agent with its token, once, even if no answer comes.
+ *
+ * @param did a name for the history
+ * @param options `api`: which API process, random if absent; the others are those of the client
+ */
 export async function ask(
   world: World,
   agent: Agent,
@@ -99,14 +111,18 @@ interface ChallengeAnswer {
   pow: { prefix: string; difficulty_bits: number }
 }
 
-/** Registers; for a fourth of the dice values twice at once, which must make one agent. */
+/**
+ * Sends a registration once. If it succeeds, the agent has its id and its token; else it is as before.
+ *
+ * @param ref the id of the agent that referred it
+ * @param dice chooses the API process; a multiple of 4 registers twice at once, which must make one agent
+ */
 export async function register(
-  world: World,
+  { client, wrongAnswers }: Pick<World, 'client' | 'wrongAnswers'>,
   agent: Agent,
   ref: string | undefined,
   dice: number,
 ): Promise<void> {
-  const { client } = world
   const given = await client('GET', '/challenge', { who: agent.name, did: 'challenge', api: dice })
   if (given.status !== 200) return
   const challenge = given.json as unknown as ChallengeAnswer
@@ -124,13 +140,13 @@ export async function register(
     ),
   )
   const [registered, ...more] = answers.filter(({ status }) => status === 201)
-  if (more.length > 0) world.wrong.push({ what: 'one challenge registered two agents', words: [marker] })
+  if (more.length > 0) wrongAnswers.push({ what: 'one challenge registered two agents', words: [marker] })
   if (registered === undefined) return
   agent.id = String(registered.json['agent_id'])
   agent.token = String(registered.json['token'])
 }
 
-/** Finds shares without the code under test, as decimal nonces. */
+/** Finds the first `count` shares without the code under test: decimal nonces. */
 export function findShares(prefix: string, bits: number, count: number): string[] {
   const shares: string[] = []
   for (let nonce = 0; shares.length < count; nonce++)
@@ -138,11 +154,12 @@ export function findShares(prefix: string, bits: number, count: number): string[
   return shares
 }
 
+/** Whether a nonce's hash with the prefix begins with so many zero bits, without the code under test. */
 export function isShare(prefix: string, nonce: string, bits: number): boolean {
   return BigInt(`0x${hash('sha256', `${prefix}:${nonce}`, 'hex')}`) >> BigInt(256 - bits) === 0n
 }
 
-/** Asks for a work order and finds its shares. */
+/** Asks for a work order of so many days; if it is given, notes it with all its shares. */
 export async function orderWork(world: World, agent: Agent, days: number): Promise<void> {
   const { status, json } = await ask(world, agent, 'order-work', 'POST', '/invoice', {
     body: { currency: 'pow', days },
@@ -161,7 +178,7 @@ export async function orderWork(world: World, agent: Agent, days: number): Promi
 /**
  * Submits nonces.
  *
- * @param twice sends the same request twice at once
+ * @param twice sends the same request twice at once, to two API processes
  * @returns true if one of the requests was accepted
  */
 export async function submitWork(
@@ -173,9 +190,9 @@ export async function submitWork(
 ): Promise<boolean> {
   const api = agent.numbers.below(world.apis)
   const answers = await Promise.all(
-    (twice ? [api, api + 1] : [api]).map((one) =>
+    (twice ? [api, api + 1] : [api]).map((target) =>
       ask(world, agent, 'submit-work', 'POST', '/work/submit', {
-        api: one,
+        api: target,
         body: { order_id: order.id, nonces },
       }),
     ),
@@ -184,28 +201,30 @@ export async function submitWork(
 }
 
 /** Patient, since on a busy machine the service may refuse requests as unavailable. */
-const SETTLED = { limitMs: 20 * SECOND_MS, everyMs: SECOND_MS }
+const REGISTERED = { limitMs: 20 * SECOND_MS, everyMs: SECOND_MS }
 
 /**
- * Registers and buys a first pass, before any fault.
+ * Registers an agent and buys its first pass with work, before any fault.
  *
- * @throws Error if that does not succeed in time
+ * @param ref the id of the agent that referred it
+ * @throws TimeoutError if that does not succeed in time
  */
-export async function settleIn(
+export async function registerWithPass(
   world: World,
   agent: Agent,
   ref: string | undefined,
   days: number,
 ): Promise<void> {
-  const enter = async (): Promise<string | undefined> => {
+  const tryRegister = async (): Promise<string | undefined> => {
     await register(world, agent, ref, 1)
     return agent.id
   }
-  await waitFor(`the registration of ${agent.name} before any fault`, enter, SETTLED)
-  const work = async (): Promise<true | undefined> => {
+  await waitFor(`the registration of ${agent.name} before any fault`, tryRegister, REGISTERED)
+  const tryWork = async (): Promise<true | undefined> => {
     if (agent.orders.length === 0) await orderWork(world, agent, days)
     const [order] = agent.orders
-    return (order !== undefined && (await submitWork(world, agent, order, order.shares, false))) || undefined
+    const isPaid = order !== undefined && (await submitWork(world, agent, order, order.shares, false))
+    return isPaid ? true : undefined
   }
-  await waitFor(`the work of ${agent.name} for a pass before any fault`, work, SETTLED)
+  await waitFor(`the work of ${agent.name} for a pass before any fault`, tryWork, REGISTERED)
 }

@@ -4,8 +4,10 @@ import { SECOND_MS } from '../../shared/foundation/time.ts'
 const MAX_ASKED = 20
 
 /**
- * For requests before the first fault or after the last one: repeats a request each second while it is
- * answered with 503, which a service on a busy machine may do.
+ * Sends a request, and again each second while it is answered with 503, which a service on a busy machine may
+ * do even while nothing is broken.
+ *
+ * @returns the first other answer, or the 20th
  */
 export async function askAtRest<Answer extends { readonly status?: number | undefined }>(
   ask: () => Promise<Answer>,

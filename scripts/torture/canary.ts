@@ -7,8 +7,8 @@ const PAUSE_MS = 150
 const GOOD_WITHIN_MS = 2_500
 
 /**
- * Writes posts through each API process, one after the other, so that the history shows when the service took
- * writes.
+ * Has an agent post through each API process again and again, so that the history shows when the service took
+ * writes. Ends after `isOver`, with the next post that is acknowledged.
  */
 export async function runCanary(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
   await Promise.all(
@@ -37,26 +37,28 @@ export interface Recovery {
 }
 
 /**
- * How long writes failed after each fault. A failure is attributed to the last fault that began before its
- * answer.
+ * Measures how long the canary's posts failed after each fault. A failure counts as one of the last fault
+ * that began before its answer.
+ *
+ * @param who the canary's name
  */
 export function measureRecoveries(
   calls: readonly Call[],
   faults: readonly FaultRecord[],
   who: string,
 ): Recovery[] {
-  const own = calls.filter((call) => call.who === who && call.did === 'post')
+  const posts = calls.filter((call) => call.who === who && call.did === 'post')
   const isGood = (call: Call): boolean => call.status === 201 && call.tookMs <= GOOD_WITHIN_MS
   const endOf = ({ atMs, tookMs }: Call): number => atMs + tookMs
   return faults.map((fault, index) => {
     const nextMs = faults[index + 1]?.fromMs ?? Number.POSITIVE_INFINITY
     let backMs = fault.fromMs
-    for (const api of new Set(own.map((call) => call.api))) {
-      const bad = own.findLast(
+    for (const api of new Set(posts.map((call) => call.api))) {
+      const bad = posts.findLast(
         (call) => call.api === api && !isGood(call) && endOf(call) >= fault.fromMs && endOf(call) < nextMs,
       )
       if (bad === undefined) continue
-      const good = own.find((call) => call.api === api && isGood(call) && call.atMs > bad.atMs)
+      const good = posts.find((call) => call.api === api && isGood(call) && call.atMs > bad.atMs)
       // From the next fault's beginning on, an outage counts as that fault's.
       backMs = Math.max(backMs, Math.min(nextMs, good === undefined ? Number.POSITIVE_INFINITY : endOf(good)))
     }

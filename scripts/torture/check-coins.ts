@@ -2,6 +2,7 @@ import { addToOwed, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { World } from './agent.ts'
 import { collectFindings, type Finding } from './check-records.ts'
+import type { Coins } from './coins.ts'
 import { fateOf, type Call } from './history.ts'
 import { withDatabase } from './stored.ts'
 
@@ -49,6 +50,7 @@ export interface StoredMarketOrder {
   pay_by: number
 }
 
+/** The records of money in MongoDB; a payout in a transfer has the transfer's state. */
 export interface StoredMoney {
   invoices: StoredInvoice[]
   payments: StoredPayment[]
@@ -98,19 +100,20 @@ export async function dumpMoney(url: string): Promise<string> {
   })
 }
 
-const sum = (items: readonly { amount_raw: string }[]): bigint =>
+/** The sum of the items' amounts in raw. */
+export const sumRaw = (items: readonly { amount_raw: string }[]): bigint =>
   items.reduce((total, { amount_raw: raw }) => total + BigInt(raw), 0n)
 
 /**
- * Work with money that is still to be done, a sentence each: payments not settled or not swept, payouts that
- * can be sent, deadlines that have passed.
+ * Lists the work with money that is still to be done, a sentence each: payments not settled or not swept,
+ * payouts that can be sent, deadlines that have passed.
  */
-export function findLeftOver(
+export function listMoneyLeft(
   world: World,
   { invoices, payments, payouts, orders }: StoredMoney,
   nowSeconds: number,
 ): string[] {
-  const seen = new Set(payments.filter(({ state }) => state === 'settled').map(({ tx }) => tx))
+  const settledTx = new Set(payments.filter(({ state }) => state === 'settled').map(({ tx }) => tx))
   const byAddress = new Map(invoices.map((invoice) => [invoice.address, invoice]))
   const sent = world.history.calls.filter(({ did }) => did === 'pay')
   return [
@@ -119,8 +122,8 @@ export function findLeftOver(
         const invoice = byAddress.get(call.path)
         return (
           invoice !== undefined &&
-          !seen.has(call.marker ?? '') &&
-          !waitsForItsHour(world, call, invoice, nowSeconds)
+          !settledTx.has(call.marker ?? '') &&
+          !mayBeFoundLater(world, call, invoice, nowSeconds)
         )
       })
       .map(({ marker = '', path }) => `payment ${marker} to ${path} is not settled`),
@@ -143,7 +146,7 @@ export function findLeftOver(
  * Whether a payment need not be found yet: it was sent after its invoice had expired and nobody asked for it,
  * so the service looks at its address only once an hour.
  */
-function waitsForItsHour(
+function mayBeFoundLater(
   { history }: World,
   { atMs }: Call,
   invoice: StoredInvoice,
@@ -153,100 +156,130 @@ function waitsForItsHour(
   return sentAt > invoice.expires_at && invoice.lapsed && (invoice.look_after ?? Infinity) > nowSeconds
 }
 
-/** Compares the money on the chain, in the records and in the published ledger. */
+/** Finds differences between the money on the chain, in the records and in the published ledger. */
 export function checkCoins(world: World, money: StoredMoney, ledger: readonly LedgerEntry[]): Finding[] {
-  const { coins, history } = world
-  if (coins === undefined) return []
-  const { findings, say } = collectFindings()
-  const { invoices, payments, payouts, orders } = money
-  for (const reason of money.halted) say(`a coin is halted, ${reason}`)
+  if (world.coins === undefined) return []
+  return [
+    ...money.halted.map((reason) => ({ what: `a coin is halted, ${reason}`, words: [] })),
+    ...checkPaymentsIn(world, money),
+    ...checkPaymentEntries(money, ledger),
+    ...checkPayouts(world, world.coins, money),
+    ...checkOrders(money),
+    ...checkDebts(money, ledger),
+    ...checkSteps(world, ledger, money),
+  ]
+}
 
-  // Incoming: each payment on the chain is stored once, for the invoice with its address.
+/** Each payment on the chain is stored once, for the invoice with its address, and counts there. */
+function checkPaymentsIn(world: World, { invoices, payments }: StoredMoney): Finding[] {
+  const { findings, addFinding } = collectFindings()
   const byTx = Map.groupBy(payments, ({ tx }) => tx)
   const byAddress = Map.groupBy(invoices, ({ address }) => address)
-  for (const [address, own] of byAddress)
-    if (own.length > 1)
-      say(`address ${address} stands on ${own.length} invoices`, ...own.map(({ _id }) => _id))
-  for (const call of history.calls.filter(({ did }) => did === 'pay')) {
+  for (const [address, sharing] of byAddress)
+    if (sharing.length > 1)
+      addFinding(`address ${address} stands on ${sharing.length} invoices`, ...sharing.map(({ _id }) => _id))
+  for (const call of world.history.calls.filter(({ did }) => did === 'pay')) {
     const { marker = '', path, body } = call
-    const found = byTx.get(marker) ?? []
+    const stored = byTx.get(marker) ?? []
     const invoice = byAddress.get(path)?.[0]
     const { amount_raw: raw, invoice_id: id } = body as { amount_raw: string; invoice_id: string }
-    if (invoice === undefined) say(`invoice ${id} was given out and is lost, with ${raw} raw`, id, marker)
-    else if (found.length === 0 && waitsForItsHour(world, call, invoice, Date.now() / 1_000)) continue
-    else if (found.length !== 1) say(`payment ${marker} is stored ${found.length} times`, marker, id)
-    else if (found[0]?.amount_raw !== raw || found[0].invoice_id !== invoice._id)
-      say(`payment ${marker} is stored as another one`, marker, id)
+    if (invoice === undefined)
+      addFinding(`invoice ${id} was given out and is lost, with ${raw} raw`, id, marker)
+    else if (stored.length === 0 && mayBeFoundLater(world, call, invoice, Date.now() / 1_000)) continue
+    else if (stored.length !== 1) addFinding(`payment ${marker} is stored ${stored.length} times`, marker, id)
+    else if (stored[0]?.amount_raw !== raw || stored[0].invoice_id !== invoice._id)
+      addFinding(`payment ${marker} is stored as another one`, marker, id)
   }
-  for (const invoice of invoices) {
-    const settled = payments.filter(({ invoice_id: id, state }) => id === invoice._id && state === 'settled')
-    if (sum(settled) !== BigInt(invoice.received_raw))
-      say(
-        `invoice ${invoice._id} received ${invoice.received_raw}, and its payments are ${sum(settled)}`,
-        invoice._id,
-      )
+  for (const { _id: id, received_raw: raw } of invoices) {
+    const settled = payments.filter(({ invoice_id: of, state }) => of === id && state === 'settled')
+    if (sumRaw(settled) !== BigInt(raw))
+      addFinding(`invoice ${id} received ${raw}, and its payments are ${sumRaw(settled)}`, id)
   }
-  const settledEntries = Map.groupBy(
+  return findings
+}
+
+/** Each settled payment has one entry in the ledger, and no other payment has one. */
+function checkPaymentEntries({ payments }: StoredMoney, ledger: readonly LedgerEntry[]): Finding[] {
+  const { findings, addFinding } = collectFindings()
+  const entriesOf = Map.groupBy(
     ledger.filter(({ kind }) => kind === 'payment'),
     ({ data }) => String(data['payment_id']),
   )
   for (const { _id: id, state, invoice_id: invoiceId } of payments) {
-    const entries = settledEntries.get(id)?.length ?? 0
-    if (entries !== (state === 'settled' ? 1 : 0))
-      say(`payment ${id} is ${state} and has ${entries} entries`, id, invoiceId)
+    const count = entriesOf.get(id)?.length ?? 0
+    if (count !== (state === 'settled' ? 1 : 0))
+      addFinding(`payment ${id} is ${state} and has ${count} entries`, id, invoiceId)
   }
+  return findings
+}
 
-  // Outgoing: each payee received exactly the sum of its payouts.
-  for (const agent of world.agents) {
-    const address = coins.addressOf(agent.name)
-    const paid = payouts.filter(
+/** Each agent's address received exactly the sum of its payouts that were sent, and nothing is owed twice. */
+function checkPayouts(world: World, coins: Coins, { payouts }: StoredMoney): Finding[] {
+  const { findings, addFinding } = collectFindings()
+  for (const { name } of world.agents) {
+    const address = coins.addressOf(name)
+    const sent = payouts.filter(
       (payout) => payout.address === address && ['sent', 'confirmed'].includes(payout.state),
     )
-    if (coins.arrivedAt(agent.name) !== sum(paid))
-      say(
-        `${coins.arrivedAt(agent.name)} raw arrived at ${agent.name}, and its payouts are ${sum(paid)}`,
-        ...paid.map(({ _id }) => _id),
-        agent.name,
+    const arrivedRaw = coins.arrivedAt(name)
+    if (arrivedRaw !== sumRaw(sent))
+      addFinding(
+        `${arrivedRaw} raw arrived at ${name}, and its payouts are ${sumRaw(sent)}`,
+        ...sent.map(({ _id }) => _id),
+        name,
       )
   }
-  const sources = Map.groupBy(payouts, ({ source }) => source)
-  for (const [source, own] of sources)
-    if (own.length > 1) say(`${source} is owed ${own.length} times`, source)
+  for (const [source, owed] of Map.groupBy(payouts, (payout) => payout.source))
+    if (owed.length > 1) addFinding(`${source} is owed ${owed.length} times`, source)
+  return findings
+}
 
-  // Orders: all money of an order is accounted for.
-  const isOf = (order: StoredMarketOrder, { order_id: id }: { order_id?: string }): boolean =>
-    id === order._id
-  const heldFor = (order: StoredMarketOrder): bigint => {
-    const received = sum(payments.filter((payment) => isOf(order, payment) && payment.state === 'settled'))
-    const given = sum(payouts.filter((payout) => isOf(order, payout) && payout.state !== 'withdrawn'))
-    return (
-      received -
-      BigInt(order.written_off_raw) -
-      given -
-      (order.fee_taken === true ? BigInt(order.fee_raw) : 0n)
-    )
-  }
-  for (const order of orders) {
-    const held = heldFor(order)
+/**
+ * What was received for an order and neither given up, owed or paid to a side, nor taken as the fee, in raw.
+ */
+function heldRaw({ payments, payouts }: StoredMoney, order: StoredMarketOrder): bigint {
+  const isOfOrder = ({ order_id: id }: { order_id?: string }): boolean => id === order._id
+  const received = sumRaw(payments.filter((payment) => isOfOrder(payment) && payment.state === 'settled'))
+  const given = sumRaw(payouts.filter((payout) => isOfOrder(payout) && payout.state !== 'withdrawn'))
+  const fee = order.fee_taken === true ? BigInt(order.fee_raw) : 0n
+  return received - BigInt(order.written_off_raw) - given - fee
+}
+
+/** No order has given more than it received, and a closed one holds nothing. */
+function checkOrders(money: StoredMoney): Finding[] {
+  const { findings, addFinding } = collectFindings()
+  for (const order of money.orders) {
+    const held = heldRaw(money, order)
     const isOpen = ['awaiting_payment', 'paid', 'delivered', 'disputed'].includes(order.status)
     if (held < 0n || (!isOpen && held !== 0n))
-      say(`order ${order._id} is ${order.status}, and ${held} raw of it belong to nobody`, order._id)
+      addFinding(`order ${order._id} is ${order.status}, and ${held} raw of it belong to nobody`, order._id)
   }
+  return findings
+}
 
-  // The debts add up the same by the ledger's entries, its last statement of solvency, and the records.
-  const owed = ledger.reduce(
-    (so, { id, kind, data }) => addToOwed(so, { _id: id, kind: kind as never, data }),
-    NOTHING_OWED,
-  )
+/** The debts are the same by the ledger's entries, by its last statement of solvency, and by the records. */
+function checkDebts(money: StoredMoney, ledger: readonly LedgerEntry[]): Finding[] {
+  const { findings, addFinding } = collectFindings()
+  let owed = NOTHING_OWED
+  for (const { id, kind, data } of ledger) owed = addToOwed(owed, { _id: id, kind: kind as never, data })
   const stated = ledger.findLast(({ kind }) => kind === 'solvency')?.data['owed'] as
     { xno: string } | undefined
   if (String(owed.xno) !== stated?.xno)
-    say(`the last solvency entry says ${stated?.xno}, and the ledger adds up to ${owed.xno}`)
-  const unpaid = sum(payouts.filter(({ state }) => !['confirmed', 'manual', 'withdrawn'].includes(state)))
-  const heldNow = orders.reduce((total, order) => total + heldFor(order), 0n)
-  if (owed.xno !== unpaid + heldNow)
-    say(`by the ledger ${owed.xno} raw are owed, by the records ${unpaid + heldNow}`)
-  return [...findings, ...checkSteps(world, ledger, money)]
+    addFinding(`the last solvency entry says ${stated?.xno}, and the ledger adds up to ${owed.xno}`)
+  let byRecords = sumRaw(
+    money.payouts.filter(({ state }) => !['confirmed', 'manual', 'withdrawn'].includes(state)),
+  )
+  for (const order of money.orders) byRecords += heldRaw(money, order)
+  if (owed.xno !== byRecords)
+    addFinding(`by the ledger ${owed.xno} raw are owed, by the records ${byRecords}`)
+  return findings
+}
+
+/** What a request of an agent is called as a step in the ledger. */
+const STEP_NAMES: Readonly<Record<string, string>> = {
+  deliver: 'delivered',
+  accept: 'accepted',
+  dispute: 'disputed',
 }
 
 /**
@@ -258,9 +291,9 @@ function checkSteps(
   ledger: readonly LedgerEntry[],
   { orders, invoices }: StoredMoney,
 ): Finding[] {
-  const { findings, say } = collectFindings()
-  const stored = new Set(orders.map(({ _id }) => _id))
-  const given = new Set(invoices.map(({ _id }) => _id))
+  const { findings, addFinding } = collectFindings()
+  const storedOrders = new Set(orders.map(({ _id }) => _id))
+  const storedInvoices = new Set(invoices.map(({ _id }) => _id))
   const steps = Map.groupBy(
     ledger.filter(({ kind, data }) => ['order', 'dispute'].includes(kind) && data['order_id'] !== undefined),
     ({ data }) =>
@@ -272,28 +305,18 @@ function checkSteps(
   )
   for (const [step, entries] of steps)
     if (entries.length > 1)
-      say(`${step} stands ${entries.length} times in the ledger`, ...step.split(' ').slice(0, 1))
-  const NAMES: Readonly<Record<string, string>> = {
-    deliver: 'delivered',
-    accept: 'accepted',
-    dispute: 'disputed',
-  }
+      addFinding(`${step} stands ${entries.length} times in the ledger`, ...step.split(' ').slice(0, 1))
   for (const call of world.history.calls) {
     if (fateOf(call) !== 'yes') continue
-    if (call.did === 'order' && !stored.has(String(call.answer?.['order_id'])))
-      say(
-        `order ${String(call.answer?.['order_id'])} was acknowledged and is lost`,
-        String(call.answer?.['order_id']),
-      )
-    if (call.did === 'coin-invoice' && !given.has(String(call.answer?.['invoice_id'])))
-      say(
-        `invoice ${String(call.answer?.['invoice_id'])} was acknowledged and is lost`,
-        String(call.answer?.['invoice_id']),
-      )
-    const name = NAMES[call.did]
+    const [orderId, invoiceId] = [String(call.answer?.['order_id']), String(call.answer?.['invoice_id'])]
+    if (call.did === 'order' && !storedOrders.has(orderId))
+      addFinding(`order ${orderId} was acknowledged and is lost`, orderId)
+    if (call.did === 'coin-invoice' && !storedInvoices.has(invoiceId))
+      addFinding(`invoice ${invoiceId} was acknowledged and is lost`, invoiceId)
+    const name = STEP_NAMES[call.did]
     const { order_id: id } = (call.body ?? {}) as { order_id?: string }
     if (name !== undefined && id !== undefined && !steps.has(`${id} ${name}`))
-      say(`order ${id} was ${name} by what its agent was told, and the ledger does not say so`, id)
+      addFinding(`order ${id} was ${name} by what its agent was told, and the ledger does not say so`, id)
   }
   return findings
 }

@@ -19,7 +19,11 @@ interface Json {
   [name: string]: unknown
 }
 
-/** The whole ledger, as anyone can read it. */
+/**
+ * Reads the whole published ledger page by page, as anyone can.
+ *
+ * @throws Error if a page is not answered with 200
+ */
 export async function readLedger(url: string): Promise<LedgerEntry[]> {
   const entries: LedgerEntry[] = []
   for (;;) {
@@ -31,6 +35,7 @@ export async function readLedger(url: string): Promise<LedgerEntry[]> {
   }
 }
 
+/** @throws Error if the answer is not 200 */
 async function getJson(url: string): Promise<Json> {
   const response = await askAtRest(() => fetch(url))
   const json = (await response.json()) as Json
@@ -39,22 +44,23 @@ async function getJson(url: string): Promise<Json> {
 }
 
 /**
- * The published ledger equals the stored one, has no gap, and has exactly one entry for each stored record.
+ * Checks that the published ledger equals the stored one, has no gap, and has exactly one entry for each
+ * stored record.
  */
 export function checkEntries(published: readonly LedgerEntry[], stored: Stored): Finding[] {
-  const { findings, say } = collectFindings()
+  const { findings, addFinding } = collectFindings()
   for (const [index, entry] of published.entries()) {
     if (entry.id !== index + 1)
       return [{ what: `the ledger has entry ${entry.id} where ${index + 1} should be`, words: [] }]
-    const { source: _, ...own } = stored.entries[index] ?? { source: '' }
-    if (leafHash(own) !== leafHash(entry))
-      say(`entry ${entry.id} is published in another form than it is stored`)
+    const { source: _, ...storedEntry } = stored.entries[index] ?? { source: '' }
+    if (leafHash(storedEntry) !== leafHash(entry))
+      addFinding(`entry ${entry.id} is published in another form than it is stored`)
   }
   if (published.length !== stored.entries.length)
-    say(`${published.length} entries are published, and ${stored.entries.length} are stored`)
+    addFinding(`${published.length} entries are published, and ${stored.entries.length} are stored`)
   const sources = Map.groupBy(stored.entries, ({ source }) => source)
   for (const [source, entries] of sources)
-    if (entries.length > 1) say(`${source} has ${entries.length} entries`, ...source.split('/'))
+    if (entries.length > 1) addFinding(`${source} has ${entries.length} entries`, ...source.split('/'))
   const records: [string, readonly { _id: string }[]][] = [
     ['registration', stored.agents],
     ['post', stored.posts],
@@ -64,16 +70,17 @@ export function checkEntries(published: readonly LedgerEntry[], stored: Stored):
   for (const [step, documents] of records) {
     const ids = new Set(documents.map(({ _id }) => _id))
     for (const id of ids)
-      if (!sources.has(`${id}/${step}`)) say(`${id} is stored and has no entry in the ledger`, id)
+      if (!sources.has(`${id}/${step}`)) addFinding(`${id} is stored and has no entry in the ledger`, id)
     for (const { kind, source } of stored.entries)
       if (kind === step && !ids.has(source.split('/')[0] ?? ''))
-        say(`the ledger has ${source}, and no such record is stored`, source.split('/')[0] ?? source)
+        addFinding(`the ledger has ${source}, and no such record is stored`, source.split('/')[0] ?? source)
   }
   return findings
 }
 
 /**
- * Receipts of records from the whole run: each entry is under a seal, and its path leads to the seal's root.
+ * Checks receipts of about RECEIPTS records from the whole run: each entry is under a seal, and its path
+ * leads to the seal's root; the verifiers accept the first few.
  */
 export async function checkReceipts(url: string, stored: Stored, folder: string): Promise<Finding[]> {
   const ids = [
@@ -84,19 +91,19 @@ export async function checkReceipts(url: string, stored: Stored, folder: string)
     ...stored.orders.filter(({ credited_days: days }) => days > 0),
   ].map(({ _id }) => _id)
   const step = Math.max(1, Math.floor(ids.length / RECEIPTS))
-  const { findings, say } = collectFindings()
+  const { findings, addFinding } = collectFindings()
   let verified = 0
   for (const id of ids.filter((_, index) => index % step === 0)) {
     const answer = await askAtRest(() => fetch(`${url}/api/v1/receipt/${id}`))
     const receipt = (await answer.json()) as Receipt
     if (answer.status !== 200) {
-      say(`there is no receipt of ${id}: ${answer.status} ${JSON.stringify(receipt)}`, id)
+      addFinding(`there is no receipt of ${id}: ${answer.status} ${JSON.stringify(receipt)}`, id)
       continue
     }
     for (const item of receipt.entries) {
-      if (!item.sealed) say(`entry ${item.entry.id} of ${id} stands under no seal`, id)
+      if (!item.sealed) addFinding(`entry ${item.entry.id} of ${id} stands under no seal`, id)
       else if (leafHash(item.entry) !== item.leaf || foldPath(item.leaf, item.path) !== item.seal.root)
-        say(`entry ${item.entry.id} of ${id} does not fold up to the root of seal ${item.seq}`, id)
+        addFinding(`entry ${item.entry.id} of ${id} does not fold up to the root of seal ${item.seq}`, id)
     }
     if (verified++ >= RECEIPTS_VERIFIED) continue
     const file = path.join(folder, 'receipt.json')
@@ -111,7 +118,7 @@ export async function checkReceipts(url: string, stored: Stored, folder: string)
   return findings
 }
 
-/** Both verifiers accept the chain, and its seals are signed and cover all entries. */
+/** Checks that both verifiers accept the chain, and that its seals are signed and cover all entries. */
 export async function checkChain(url: string, stored: Stored, folder: string): Promise<Finding[]> {
   const listed = await getJson(`${url}/seal?limit=1`)
   const findings = await runVerifiers(url, stored, folder)
@@ -132,11 +139,12 @@ const NODE_VERIFIER = fileURLToPath(new URL('../../client/seal-verify.mjs', impo
 const PYTHON_VERIFIER = fileURLToPath(new URL('../../client/python/seal_verify.py', import.meta.url))
 
 /** Whether there is a Python for the second verifier. */
-export const hasPython = (): boolean => spawnSync('python3', ['--version'], { stdio: 'ignore' }).status === 0
+const hasPython = (): boolean => spawnSync('python3', ['--version'], { stdio: 'ignore' }).status === 0
 
 /**
- * What the verifiers object to, a sentence each. They run asynchronously, because the network's gates are in
- * this process.
+ * Runs both verifiers on a service's URL or a receipt's file, with the keys of the stored seals.
+ *
+ * @returns what they object to, a sentence each
  */
 async function runVerifiers(target: string, stored: Stored, folder: string): Promise<string[]> {
   const commands: [string, string][] = [
@@ -147,24 +155,29 @@ async function runVerifiers(target: string, stored: Stored, folder: string): Pro
     '--pubkey',
     key,
   ])
-  const said: string[] = []
+  const objections: string[] = []
   for (const [program, script] of commands) {
     const state = path.join(folder, `${path.basename(script)}.state`)
     // --max-age, because the last seal of a network at rest may be old.
-    const check = () =>
-      run(program, [script, target, '--state', state, '--max-age', '999999', ...keys], folder)
-    let { code, output } = await check()
+    const verify = () =>
+      runProgram(program, [script, target, '--state', state, '--max-age', '999999', ...keys], folder)
+    let { code, output } = await verify()
     // A new seal gets its signature within seconds.
     for (let left = SIGNATURE_LOOKS; code === NOT_BINDING && left > 0; left--) {
       await sleep(SECOND_MS)
-      ;({ code, output } = await check())
+      ;({ code, output } = await verify())
     }
-    if (code !== 0) said.push(`${path.basename(script)} says (exit ${code}): ${output.trim().slice(-500)}`)
+    if (code !== 0)
+      objections.push(`${path.basename(script)} says (exit ${code}): ${output.trim().slice(-500)}`)
   }
-  return said
+  return objections
 }
 
-function run(
+/**
+ * Runs a program without blocking this process, in which the network's gates are. Exit code -1: it was
+ * killed.
+ */
+function runProgram(
   program: string,
   args: readonly string[],
   cwd: string,

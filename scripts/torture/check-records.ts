@@ -10,23 +10,27 @@ export interface Finding {
   words: string[]
 }
 
+/** An empty list of findings, and a function that adds to it. */
 export function collectFindings() {
   const findings: Finding[] = []
-  return { findings, say: (what: string, ...words: string[]): void => void findings.push({ what, words }) }
+  return {
+    findings,
+    addFinding: (what: string, ...words: string[]): void => void findings.push({ what, words }),
+  }
 }
 
 /**
- * All calls for one write. `fate` is `yes` if one was acknowledged, `no` if all were refused, else `unknown`.
+ * One write, which may have been sent more than once: `yes` if one call was acknowledged, `no` if all were
+ * refused.
  */
 interface Written {
-  calls: Call[]
   fate: Fate
   /** The record's id by the service's answer. */
   id: string | undefined
 }
 
 /**
- * The writes of one kind in the history, by marker.
+ * Collects the writes of one kind in the history, by marker.
  *
  * @param idField the field of the answer with the record's id; absent if it has none
  */
@@ -34,9 +38,8 @@ function collectWrites(calls: readonly Call[], did: string, idField?: string): M
   const written = new Map<string, Written>()
   for (const call of calls) {
     if (call.did !== did || call.marker === undefined) continue
-    const known = written.get(call.marker) ?? { calls: [], fate: 'no' as Fate, id: undefined }
+    const known = written.get(call.marker) ?? { fate: 'no' as Fate, id: undefined }
     const fate = fateOf(call)
-    known.calls.push(call)
     if (fate === 'yes') {
       known.fate = 'yes'
       if (idField !== undefined) known.id = String((call.answer?.[idField] as string | undefined) ?? known.id)
@@ -47,31 +50,35 @@ function collectWrites(calls: readonly Call[], did: string, idField?: string): M
 }
 
 /**
- * Each write is stored once if it was acknowledged, not at all if it was refused, and once or not at all
- * otherwise.
+ * Checks that each write is stored once if it was acknowledged, not at all if it was refused, and once or not
+ * at all otherwise, and that nothing else is stored.
+ *
+ * @param what the kind of record, for the findings
  */
 function compareWrites(
   what: string,
   written: Map<string, Written>,
   stored: readonly { marker: string; id: string }[],
 ): Finding[] {
-  const { findings, say } = collectFindings()
+  const { findings, addFinding } = collectFindings()
   const byMarker = Map.groupBy(stored, ({ marker }) => marker)
   for (const [marker, { fate, id }] of written) {
-    const found = byMarker.get(marker) ?? []
-    const words = [marker, ...found.map((one) => one.id)]
-    if (found.length > 1) say(`${what} ${marker} is stored ${found.length} times`, ...words)
-    else if (fate === 'yes' && found.length === 0)
-      say(`${what} ${marker} was acknowledged and is lost`, ...words)
-    else if (fate === 'no' && found.length > 0) say(`${what} ${marker} was refused and is stored`, ...words)
-    else if (id !== undefined && found[0] !== undefined && found[0].id !== id)
-      say(`${what} ${marker} was acknowledged as ${id} and is stored as ${found[0].id}`, ...words)
+    const copies = byMarker.get(marker) ?? []
+    const words = [marker, ...copies.map((copy) => copy.id)]
+    if (copies.length > 1) addFinding(`${what} ${marker} is stored ${copies.length} times`, ...words)
+    else if (fate === 'yes' && copies.length === 0)
+      addFinding(`${what} ${marker} was acknowledged and is lost`, ...words)
+    else if (fate === 'no' && copies.length > 0)
+      addFinding(`${what} ${marker} was refused and is stored`, ...words)
+    else if (id !== undefined && copies[0] !== undefined && copies[0].id !== id)
+      addFinding(`${what} ${marker} was acknowledged as ${id} and is stored as ${copies[0].id}`, ...words)
   }
   for (const { marker, id } of stored)
-    if (!written.has(marker)) say(`${what} ${id} is stored and nobody wrote it`, id)
+    if (!written.has(marker)) addFinding(`${what} ${id} is stored and nobody wrote it`, id)
   return findings
 }
 
+/** The marker with which a text begins. */
 const markerOf = (text: string | undefined): string => (text ?? '').split(' ', 1)[0] ?? ''
 
 /** Compares every write of the history with the stored records, and the records with each other. */
@@ -118,7 +125,9 @@ export function checkRecords(calls: readonly Call[], agents: readonly Agent[], s
   ]
 }
 
-/** Messages and posts are stored as they were sent, and each challenge registered one agent. */
+/**
+ * Checks that messages and posts are stored as they were sent, and that each challenge registered one agent.
+ */
 function checkContents(calls: readonly Call[], stored: Stored): Finding[] {
   const sent = new Set(
     calls.filter(({ did }) => did === 'dm').map(({ body }) => (body as { box: string }).box),
@@ -145,6 +154,7 @@ function checkContents(calls: readonly Call[], stored: Stored): Finding[] {
 
 const OUTCOMES = ['true', 'false', 'void'] as const
 
+/** The statuses that a claim may have by its standing verdicts of other agents. An accepted one stays so. */
 function possibleStatuses(verdicts: readonly StoredVerdict[], present: string): string[] {
   if (present === 'accepted') return ['accepted']
   const outcomes = new Set(verdicts.map(({ outcome }) => outcome))
@@ -153,11 +163,11 @@ function possibleStatuses(verdicts: readonly StoredVerdict[], present: string): 
 }
 
 /**
- * Claims have the counts and status that follow from their verdicts, one standing verdict per agent, and no
- * deadline that passed unnoticed; agents' records have the sums.
+ * Checks that claims have the counts and status that follow from their verdicts, one standing verdict per
+ * agent, and no deadline that passed unnoticed; and that agents' records have the sums.
  */
 function checkClaims(stored: Stored): Finding[] {
-  const { findings, say } = collectFindings()
+  const { findings, addFinding } = collectFindings()
   const nowSeconds = Date.now() / 1_000
   const byClaim = Map.groupBy(stored.verdicts, ({ claim_id: claim }) => claim)
   for (const claim of stored.claims) {
@@ -166,24 +176,24 @@ function checkClaims(stored: Stored): Finding[] {
     const counting = standing.filter(({ by_author: byAuthor }) => !byAuthor)
     const words = [claim._id, claim.statement]
     for (const outcome of OUTCOMES) {
-      const count = counting.filter((one) => one.outcome === outcome).length
+      const count = counting.filter((verdict) => verdict.outcome === outcome).length
       if (claim.standing[outcome] !== count)
-        say(
+        addFinding(
           `claim ${claim._id} counts ${claim.standing[outcome]} standing verdicts "${outcome}", and ${count} stand`,
           ...words,
         )
     }
     const expected = possibleStatuses(counting, claim.status)
     if (!expected.includes(claim.status))
-      say(
+      addFinding(
         `claim ${claim._id} is ${claim.status}, and its verdicts make it ${expected.join(' or ')}`,
         ...words,
       )
     if (claim.status === 'open' && claim.resolve_by !== undefined && claim.resolve_by < nowSeconds - 20)
-      say(`claim ${claim._id} was due at ${claim.resolve_by} and is still open`, ...words)
+      addFinding(`claim ${claim._id} was due at ${claim.resolve_by} and is still open`, ...words)
     for (const [agent, verdicts] of Map.groupBy(own, ({ agent_id: by }) => by)) {
       const left = verdicts.filter(({ superseded }) => !superseded).length
-      if (left !== 1) say(`${left} verdicts of ${agent} stand on claim ${claim._id}`, ...words, agent)
+      if (left !== 1) addFinding(`${left} verdicts of ${agent} stand on claim ${claim._id}`, ...words, agent)
     }
   }
   for (const agent of stored.agents) {
@@ -191,7 +201,7 @@ function checkClaims(stored: Stored): Finding[] {
     for (const [status, count] of Object.entries(agent.record.claims)) {
       const real = own.filter((claim) => claim.status === status).length
       if (real !== count)
-        say(
+        addFinding(
           `agent ${agent._id} has ${real} claims that are ${status}, and its record says ${count}`,
           agent._id,
         )
@@ -200,7 +210,7 @@ function checkClaims(stored: Stored): Finding[] {
       const real = own.reduce((sum, { standing }) => sum + standing[outcome], 0)
       const count = agent.record.verdicts[outcome]
       if (real !== count)
-        say(
+        addFinding(
           `agent ${agent._id} received ${real} verdicts "${outcome}", and its record says ${count}`,
           agent._id,
         )
@@ -209,9 +219,7 @@ function checkClaims(stored: Stored): Finding[] {
   return findings
 }
 
-/**
- * A profile's name is the last one that was acknowledged, or one whose answer was lost.
- */
+/** Checks that a profile's name is the last one that was acknowledged, or one whose answer was lost. */
 function checkProfiles(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
   return agents.flatMap(({ name, id }) => {
     const own = calls.filter(({ who, did }) => who === name && did === 'profile')
@@ -233,33 +241,34 @@ function checkProfiles(calls: readonly Call[], agents: readonly Agent[], stored:
   })
 }
 
-/** Each entry's commitment opens with the stored record's content, id and salt. */
+/** Checks that each entry's commitment opens with the stored record's content, id and salt. */
 export function checkCommitments(stored: Stored): Finding[] {
-  const hashes = new Map(
+  const entryData = new Map(
     stored.entries.flatMap(({ kind, data }) =>
       ['registration', 'post', 'claim'].includes(kind)
         ? [[`${kind} ${String(data[`${kind === 'registration' ? 'agent' : kind}_id`])}`, data] as const]
         : [],
     ),
   )
-  const { findings, say } = collectFindings()
-  const expect = (
+  const { findings, addFinding } = collectFindings()
+  const checkCommitment = (
     kind: string,
     record: { _id: string; salt?: string },
     field: string,
     content: Record<string, JsonValue>,
   ): void => {
     const { _id: id, salt } = record
-    const data = hashes.get(`${kind} ${id}`)
-    if (salt === undefined) say(`the ${kind} ${id} is stored without its salt: ${JSON.stringify(record)}`, id)
+    const data = entryData.get(`${kind} ${id}`)
+    if (salt === undefined)
+      addFinding(`the ${kind} ${id} is stored without its salt: ${JSON.stringify(record)}`, id)
     else if (data !== undefined && data[field] !== commitRecord(id, salt, content))
-      say(`the ${kind} entry of ${id} commits to something else than what is stored`, id)
+      addFinding(`the ${kind} entry of ${id} commits to something else than what is stored`, id)
   }
   for (const agent of stored.agents)
-    expect('registration', agent, 'handle_hash', { handle: agent.handle ?? null })
+    checkCommitment('registration', agent, 'handle_hash', { handle: agent.handle ?? null })
   for (const post of stored.posts)
-    expect('post', post, 'content_hash', { body: post.body, topic: post.topic ?? null })
+    checkCommitment('post', post, 'content_hash', { body: post.body, topic: post.topic ?? null })
   for (const claim of stored.claims)
-    expect('claim', claim, 'content_hash', { kind: claim.kind, statement: claim.statement })
+    checkCommitment('claim', claim, 'content_hash', { kind: claim.kind, statement: claim.statement })
   return findings
 }

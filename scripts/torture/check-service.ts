@@ -5,7 +5,7 @@ import { QUEUE_NAMES, type Queues } from '../../shared/servers/queues.ts'
 import { isOutageText } from './outage-text.ts'
 import { ask, type World } from './agent.ts'
 import { askAtRest } from './at-rest.ts'
-import { accountFor } from './check-passes.ts'
+import { readAccounts } from './check-passes.ts'
 import { collectFindings, type Finding } from './check-records.ts'
 import type { Answered } from './client.ts'
 import type { Call, FaultRecord } from './history.ts'
@@ -13,7 +13,7 @@ import type { Stack } from './stack.ts'
 import type { Stored } from './stored.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 
-/** Every other request is answered within this time. */
+/** Within this time every request is answered but those of PATIENT_LIMIT_MS. */
 const ANSWER_LIMIT_MS = 5_000
 /** For submitted work, which waits up to 5 s for the workers, and for waits for events. */
 const PATIENT_LIMIT_MS = 8_000
@@ -24,7 +24,7 @@ const CLOCK_IS_OFF = "this machine's clock is "
 
 /** Finds requests answered late, with an unknown error, or not at all although their API process lived. */
 export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecord[]): Finding[] {
-  const { findings, say } = collectFindings()
+  const { findings, addFinding } = collectFindings()
   const kills = faults.filter(({ kind }) => kind === 'kill-api')
   for (const call of calls) {
     if (call.api === undefined) continue
@@ -38,36 +38,38 @@ export function checkAnswers(calls: readonly Call[], faults: readonly FaultRecor
     const what = `${call.method} ${call.path} at ${(call.atMs / 1_000).toFixed(1)} s`
     const words = [call.marker ?? `${call.who} api-${call.api} ${call.did}: ${call.method} ${call.path}`]
     if (call.lost !== undefined) {
-      if (!isHit) say(`${what} got no answer (${call.lost}), though api-${call.api} was not killed`, ...words)
+      if (!isHit)
+        addFinding(`${what} got no answer (${call.lost}), though api-${call.api} was not killed`, ...words)
       continue
     }
     const limitMs =
       call.path === '/work/submit' || call.path.includes('wait=') ? PATIENT_LIMIT_MS : ANSWER_LIMIT_MS
     if (call.tookMs > limitMs)
-      say(`${what} was answered after ${(call.tookMs / 1_000).toFixed(1)} s`, ...words)
+      addFinding(`${what} was answered after ${(call.tookMs / 1_000).toFixed(1)} s`, ...words)
     if (call.status === undefined || call.status < 300) continue
     if (
       call.error === undefined ||
       !(call.error in ERRORS) ||
       statusOf(call.error as ErrorCode) !== call.status
     )
-      say(`${what} was answered ${call.status} ${call.error}, which is not in the table`, ...words)
-    else if (call.error === 'internal') say(`${what} was answered 500: a defect`, ...words)
+      addFinding(`${what} was answered ${call.status} ${call.error}, which is not in the table`, ...words)
+    else if (call.error === 'internal') addFinding(`${what} was answered 500: a defect`, ...words)
   }
   return findings
 }
 
 /**
- * Errors in the processes' logs, except those caused by an outage of a server or by a clock that was changed.
+ * Finds errors in the processes' logs, except those caused by an outage of a server or by a clock that was
+ * changed.
  */
 export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding[] {
   return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) => {
     const hasJumped = faults.some(
       ({ kind, target }) => kind === 'jump-clock' && target.startsWith(`${name} by `),
     )
-    const isTrue = (line: string): boolean => hasJumped && line.includes(CLOCK_IS_OFF)
+    const isOfClock = (line: string): boolean => hasJumped && line.includes(CLOCK_IS_OFF)
     return errors
-      .filter((line) => !isOutageText(line) && !isTrue(line))
+      .filter((line) => !isOutageText(line) && !isOfClock(line))
       .map((line) => ({ what: `${name} logged: ${line.slice(0, 600)}`, words: [] }))
   })
 }
@@ -75,7 +77,7 @@ export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding
 /** Logged by a mongod that has lost a document, when it replicates an update of it. */
 const LOST_DOCUMENT = 'update needed to be converted to upsert'
 
-/** Members of the MongoDB set that lost documents; records missing then are not the service's fault. */
+/** Finds members of the MongoDB set that lost documents; records missing then are not the service's fault. */
 export function checkMembers({ folder, mongo }: Stack): Finding[] {
   return mongo.members.flatMap(({ child: { name } }) => {
     const lines = fs.readFileSync(path.join(folder, `${name}.log`), 'utf8').split('\n')
@@ -87,21 +89,22 @@ export function checkMembers({ folder, mongo }: Stack): Finding[] {
   })
 }
 
-/** Failed jobs, except those that failed by an outage, whose work the sweep does again. */
+/** Finds failed jobs, except those that failed by an outage, whose work the sweep does again. */
 export async function checkQueues(queues: Queues): Promise<Finding[]> {
   await queues.whenReady()
-  const { findings, say } = collectFindings()
+  const { findings, addFinding } = collectFindings()
   for (const name of QUEUE_NAMES) {
     const queue = queues.get(name)
     for (const job of await queue.getFailed(0, 1_000))
       if (!isOutageText(`${job.failedReason} ${(job.stacktrace ?? []).join(' ')}`))
-        say(`a job of ${name} was given up: ${job.failedReason}`)
+        addFinding(`a job of ${name} was given up: ${job.failedReason}`)
   }
   return findings
 }
 
 /**
- * Jobs that wait or run and were added before `beforeMs`, one line each. Later ones are left out as regular.
+ * Lists jobs that wait or run and were added before `beforeMs` (Date.now()), one line each. Later ones are
+ * regular work that never ends.
  */
 export async function listJobs(queues: Queues, beforeMs: number): Promise<string[]> {
   await queues.whenReady()
@@ -121,15 +124,16 @@ export async function listJobs(queues: Queues, beforeMs: number): Promise<string
 }
 
 /**
- * At the end, each agent's token works, `/me` agrees with the ledger, and its mailbox has all its messages.
+ * Checks that one token of each agent works, that `/me` agrees with the ledger, and that its mailbox has all
+ * its messages. An agent's `token` is the one that works from then on.
  */
 export async function checkAgents(
   world: World,
   stored: Stored,
   ledger: readonly LedgerEntry[],
 ): Promise<Finding[]> {
-  const { accounts } = accountFor(ledger)
-  const { findings, say } = collectFindings()
+  const { accounts } = readAccounts(ledger)
+  const { findings, addFinding } = collectFindings()
   for (const agent of world.agents) {
     if (agent.id === undefined) continue
     const { id } = agent
@@ -148,7 +152,7 @@ export async function checkAgents(
     const good = answers.filter(({ status, error }) => status === 200 || (isBanned && error === 'banned'))
     if (good.length !== 1) {
       const said = answers.map(({ status, error }) => `${status} ${error ?? ''}`.trim()).join(' and ')
-      say(
+      addFinding(
         `${good.length} of ${answers.length} possible tokens of ${id} work, and one should: ${said}`,
         ...words,
       )
@@ -161,9 +165,9 @@ export async function checkAgents(
     }
     const account = accounts.get(id)
     if ((me.pass_until === null ? 0 : Date.parse(me.pass_until)) !== (account?.untilMs ?? 0))
-      say(`/me of ${id} says ${me.pass_until}, and the ledger ${account?.untilMs}`, ...words)
+      addFinding(`/me of ${id} says ${me.pass_until}, and the ledger ${account?.untilMs}`, ...words)
     if (me.referrals.paying !== account?.paying || me.referrals.registered !== account.registered)
-      say(
+      addFinding(
         `/me of ${id} says ${JSON.stringify(me.referrals)}, and the ledger ${account?.registered} registered and ${account?.paying} paying`,
         ...words,
       )
@@ -175,12 +179,13 @@ export async function checkAgents(
   return findings
 }
 
+/** Reads an agent's whole mailbox, and checks that it holds what is stored for the agent and nothing else. */
 async function checkMailbox(
   world: World,
   agent: World['agents'][number],
   stored: Stored,
 ): Promise<Finding[]> {
-  const { findings, say } = collectFindings()
+  const { findings, addFinding } = collectFindings()
   const expected = new Map(
     stored.messages.filter(({ to }) => to === agent.id).map(({ _id, box }) => [_id, box]),
   )
@@ -199,8 +204,8 @@ async function checkMailbox(
   }
   for (const [id, box] of expected)
     if (given.get(id) !== box)
-      say(`message ${id} to ${agent.id} is stored and not handed out as it was sent`, id)
+      addFinding(`message ${id} to ${agent.id} is stored and not handed out as it was sent`, id)
   for (const id of [...given.keys(), ...agent.received.keys()])
-    if (!expected.has(id)) say(`message ${id} was handed to ${agent.id} and is not stored`, id)
+    if (!expected.has(id)) addFinding(`message ${id} was handed to ${agent.id} and is not stored`, id)
   return findings
 }

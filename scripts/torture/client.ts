@@ -5,8 +5,10 @@ import type { Call, History } from './history.ts'
 export const PATIENCE_MS = 12_000
 
 export interface CallOptions {
+  /** Whom and what the history names: see Call. */
   who: string
   did: string
+  /** Which API process is asked, counted on from 0 again after the last. */
   api: number
   token?: string | undefined
   body?: unknown
@@ -20,6 +22,7 @@ export interface Answered extends Call {
   json: Record<string, unknown>
 }
 
+/** Sends a request once and records what came of it; never throws. */
 export type Client = (method: 'GET' | 'POST', path: string, options: CallOptions) => Promise<Answered>
 
 /**
@@ -69,14 +72,15 @@ export function createClient(urls: readonly string[], history: History): Client 
       }
     } catch (error) {
       return {
-        ...history.record({ ...sent, tookMs: history.nowMs() - atMs, lost: describe(error) }),
+        ...history.record({ ...sent, tookMs: history.nowMs() - atMs, lost: describeError(error) }),
         json: {},
       }
     }
   }
 }
 
-function describe(error: unknown): string {
+/** A network error's code, such as `ECONNRESET`, else its name and message. */
+function describeError(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { cause } = error as { cause?: { code?: unknown } }
   return cause?.code === undefined ? `${error.name}: ${error.message}` : String(cause.code)

@@ -1,6 +1,7 @@
 import { ask, nextMarker, type Agent, type World } from './agent.ts'
 import { fateOf } from './history.ts'
 import type { Action } from './actions.ts'
+import { payOnRecord } from './coins.ts'
 
 /** An invoice that an agent received, for pass days or an order. */
 export interface KnownInvoice {
@@ -18,34 +19,28 @@ export interface KnownOrder {
   invoice: KnownInvoice
 }
 
-/** How much of an invoice's amount is paid, in percent. */
-const SHARES = [100, 100, 100, 100, 50, 50, 130]
+/** How much of an invoice's amount an agent pays at once, drawn from these. */
+const PERCENTAGES = [100, 100, 100, 100, 50, 50, 130]
 
+/** A random item; undefined from an empty list. */
 function pick<T>(agent: Agent, items: readonly T[]): T | undefined {
   return items.length === 0 ? undefined : items[agent.numbers.below(items.length)]
 }
 
-/** Pays to an invoice's address, on the coin's network directly. */
+/** Pays a part of an invoice's amount to its address, over the coin's network directly. */
 function pay(world: World, agent: Agent, invoice: KnownInvoice, percent: number): void {
   const { coins, history } = world
   if (coins === undefined) return
   const amountRaw = (invoice.amountRaw * BigInt(percent)) / 100n
-  const tx = coins.pay(invoice.address, amountRaw)
-  history.record({
-    ...{
-      atMs: history.nowMs(),
-      tookMs: 0,
-      who: agent.name,
-      did: 'pay',
-      method: 'nano',
-      path: invoice.address,
-      marker: tx,
-    },
-    ...{ body: { invoice_id: invoice.id, amount_raw: String(amountRaw) }, status: 200 },
+  payOnRecord(coins, history, {
+    who: agent.name,
+    address: invoice.address,
+    amountRaw,
+    invoiceId: invoice.id,
   })
 }
 
-const readInvoice = (json: Record<string, unknown>, by: string): KnownInvoice => ({
+const toInvoice = (json: Record<string, unknown>, by: string): KnownInvoice => ({
   id: String(json['invoice_id']),
   address: String(json['address']),
   amountRaw: BigInt(String(json['amount_raw'])),
@@ -60,14 +55,13 @@ const coinInvoice: Action = {
       body: { currency: 'xno', days: agent.numbers.between(1, 3) },
     })
     if (fateOf(answer) !== 'yes') return
-    const invoice = readInvoice(answer.json, agent.name)
+    const invoice = toInvoice(answer.json, agent.name)
     if (!world.invoices.some(({ id }) => id === invoice.id)) world.invoices.push(invoice)
-    if (agent.numbers.below(4) > 0)
-      pay(world, agent, invoice, SHARES[agent.numbers.below(SHARES.length)] ?? 100)
+    if (agent.numbers.below(4) > 0) pay(world, agent, invoice, agent.numbers.pick(PERCENTAGES))
   },
 }
 
-const check: Action = {
+const checkInvoice: Action = {
   name: 'check-invoice',
   weight: 8,
   async run(world, agent) {
@@ -111,15 +105,14 @@ const order: Action = {
       body: { offer_id: about.id, currency: 'xno', ...refund },
     })
     if (status !== 201) return
-    const invoice = readInvoice(json['invoice'] as Record<string, unknown>, agent.name)
+    const invoice = toInvoice(json['invoice'] as Record<string, unknown>, agent.name)
     world.orders.push({ id: String(json['order_id']), seller: about.by, buyer: agent.name, invoice })
     world.invoices.push(invoice)
-    if (agent.numbers.below(5) > 0)
-      pay(world, agent, invoice, SHARES[agent.numbers.below(SHARES.length)] ?? 100)
+    if (agent.numbers.below(5) > 0) pay(world, agent, invoice, agent.numbers.pick(PERCENTAGES))
   },
 }
 
-const step: Action = {
+const marketStep: Action = {
   name: 'market-step',
   weight: 16,
   async run(world, agent) {
@@ -129,13 +122,16 @@ const step: Action = {
       orders.filter(({ seller, buyer }) => seller === agent.name || buyer === agent.name).slice(-6),
     )
     if (coins === undefined || about === undefined) return
-    const body = { order_id: about.id }
     const isSeller = about.seller === agent.name
     const dice = agent.numbers.below(12)
+    /** Sends a step of the order; `times` as often at the same time, to as many API processes. */
     const send = (name: string, fields: object, times = 1) =>
       Promise.all(
         Array.from({ length: times }, (_, api) =>
-          ask(world, agent, name, 'POST', `/market/${name}`, { body: { ...body, ...fields }, api }),
+          ask(world, agent, name, 'POST', `/market/${name}`, {
+            body: { order_id: about.id, ...fields },
+            api,
+          }),
         ),
       )
     if (dice === 0) await ask(world, agent, 'read-order', 'GET', `/market/order/${about.id}`)
@@ -148,7 +144,7 @@ const step: Action = {
   },
 }
 
-const read: Action = {
+const readMarket: Action = {
   name: 'read-market',
   weight: 4,
   async run(world, agent) {
@@ -162,4 +158,12 @@ const read: Action = {
   },
 }
 
-export const COIN_ACTIONS: readonly Action[] = [coinInvoice, check, offer, order, step, read]
+/** What agents do besides on a network with a coin. */
+export const COIN_ACTIONS: readonly Action[] = [
+  coinInvoice,
+  checkInvoice,
+  offer,
+  order,
+  marketStep,
+  readMarket,
+]

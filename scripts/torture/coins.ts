@@ -10,6 +10,7 @@ import {
 import { decodeAddress, encodeAddress, zeroHash } from '../../devnet/nano-node/encoding.ts'
 import { startNanoNode, type NanoNode } from '../../devnet/nano-node/nano-node.ts'
 import { findWork } from '../../devnet/nano-node/work.ts'
+import type { History } from './history.ts'
 
 /** The coin's network: a stand-in for a Nano node, and the agents' own addresses. */
 export interface Coins {
@@ -30,8 +31,9 @@ export interface Coins {
 }
 
 /** How long after its publication a block of the service is confirmed. */
-const CONFIRMED_AFTER_MS = 100
+export const CONFIRMED_AFTER_MS = 100
 
+/** Starts the stand-in node, in this process. */
 export async function startCoins(): Promise<Coins> {
   const node = await startNanoNode({ autoConfirmMs: CONFIRMED_AFTER_MS })
   const keyOfAgent = (name: string): string =>
@@ -50,9 +52,23 @@ export async function startCoins(): Promise<Coins> {
   }
 }
 
+/** Makes a confirmed payment, and records it like a call of the agent; its marker is the block's hash. */
+export function payOnRecord(
+  network: Pick<Coins, 'pay'>,
+  history: History,
+  payment: { who: string; address: string; amountRaw: bigint; invoiceId: string | undefined },
+): void {
+  const { who, address, amountRaw, invoiceId } = payment
+  history.record({
+    ...{ atMs: history.nowMs(), tookMs: 0, who, did: 'pay', method: 'nano', path: address, status: 200 },
+    marker: network.pay(address, amountRaw),
+    body: { amount_raw: String(amountRaw), ...(invoiceId !== undefined && { invoice_id: invoiceId }) },
+  })
+}
+
 /**
- * A block on the treasury's chain that the service hasn't made, as a wallet with the same seed elsewhere would
- * sign it. It changes the representative, and moves nothing.
+ * Makes a block on the treasury's chain that the service hasn't made, as a wallet with the same seed
+ * elsewhere would sign it. It changes the representative, and moves no money. It is not published.
  *
  * @param previous the hash of the block before it; a block of the service there is its rival
  */

@@ -7,10 +7,15 @@ import { TimeoutError, waitFor } from '../embedded/wait.ts'
 import type { FaultKind, PlannedFault } from './plan.ts'
 import type { Part, Stack } from './stack.ts'
 
+/** A fault under way. */
 export interface Injected {
-  /** The process or server that was hit. */
+  /** The process or server that was hit, in words. */
   target: string
-  /** Ends the fault, or waits until a supervisor has restarted what was killed. */
+  /**
+   * Ends the fault, or waits until a supervisor has restarted what was killed.
+   *
+   * @throws TimeoutError if it is not restarted in time
+   */
   heal(): Promise<void> | void
 }
 
@@ -20,14 +25,15 @@ const RESTART_LIMIT_MS = 60_000
 const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
 
 /**
- * Injects a fault.
+ * Causes a fault, which lasts until it is healed or ends by itself.
  *
- * @returns undefined if this machine can't do it, or there is nothing to hit at this moment: see whyNot()
+ * @returns undefined if this machine can't cause it, or there is nothing to hit at this moment: see
+ *   reasonNotCaused()
  */
 export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promise<Injected | undefined> {
   const { mongo, redis, redisGate, apis, workers, redisDisk, coins } = stack
   const pick = <T>(items: readonly T[]): T | undefined => items[dice % items.length]
-  const primary = async () => {
+  const findPrimary = async () => {
     const index = await mongo.findPrimary()
     return index === undefined ? undefined : { index, member: mongo.members[index] }
   }
@@ -41,30 +47,31 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
     case 'jump-clock':
       return jumpClock(pick([...apis, ...workers]), dice)
     case 'mongo-stepdown': {
-      const found = await primary()
-      if (found === undefined) return undefined
+      const primary = await findPrimary()
+      if (primary === undefined) return undefined
       // The command's own connection may be cut by what it does.
-      await mongo.command(found.index, { replSetStepDown: 2, force: true }).catch(() => undefined)
-      return { target: `mongod-${found.index}`, heal: () => undefined }
+      await mongo.command(primary.index, { replSetStepDown: 2, force: true }).catch(() => undefined)
+      return { target: `mongod-${primary.index}`, heal: () => undefined }
     }
     case 'mongo-kill-primary':
-      return signalChild((await primary())?.member?.child, 'SIGKILL')
+      return signalChild((await findPrimary())?.member?.child, 'SIGKILL')
     case 'mongo-kill-secondary': {
-      const index = (await primary())?.index
+      const index = (await findPrimary())?.index
       return signalChild(pick(mongo.members.filter((_, place) => place !== index))?.child, 'SIGKILL')
     }
     case 'mongo-kill-all':
       for (const { child } of mongo.members) signalChild(child, 'SIGKILL')
       return { target: 'every mongod', heal: () => undefined }
     case 'mongo-pause-primary':
-      return signalChild((await primary())?.member?.child, 'SIGSTOP')
+      return signalChild((await findPrimary())?.member?.child, 'SIGSTOP')
     case 'mongo-cut-primary':
     case 'mongo-hang-primary': {
-      const found = await primary()
-      const gate = found?.member?.gate
-      if (found === undefined || gate === undefined) return undefined
-      gate[kind === 'mongo-cut-primary' ? 'cut' : 'hang']()
-      return { target: `mongod-${found.index}`, heal: () => gate.heal() }
+      const primary = await findPrimary()
+      const gate = primary?.member?.gate
+      if (primary === undefined || gate === undefined) return undefined
+      if (kind === 'mongo-cut-primary') gate.cut()
+      else gate.hang()
+      return { target: `mongod-${primary.index}`, heal: () => gate.heal() }
     }
     case 'mongo-delay':
       for (const { gate } of mongo.members) gate.delay(20 + (dice % 130))
@@ -75,13 +82,13 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
         },
       }
     case 'mongo-disk-full': {
-      const found = await primary()
-      const pid = found?.member?.child.pid()
+      const primary = await findPrimary()
+      const pid = primary?.member?.child.pid()
       // No file of the process may grow any more, which is like a full disk. A restarted process has no such
       // limit.
       if (pid === undefined || spawnSync('prlimit', ['--pid', String(pid), '--fsize=4096:4096']).status !== 0)
         return undefined
-      return { target: `mongod-${found?.index}`, heal: () => undefined }
+      return { target: `mongod-${primary?.index}`, heal: () => undefined }
     }
     case 'redis-kill':
       return signalChild(redis.child, 'SIGKILL')
@@ -104,13 +111,16 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
       }
     case 'redis-cut':
     case 'redis-hang':
-      redisGate[kind === 'redis-cut' ? 'cut' : 'hang']()
+      if (kind === 'redis-cut') redisGate.cut()
+      else redisGate.hang()
       return { target: 'redis', heal: () => redisGate.heal() }
     case 'redis-delay':
       redisGate.delay(20 + (dice % 130))
       return { target: 'redis', heal: () => redisGate.heal() }
     case 'redis-disk-full':
-      return redisDisk === undefined ? undefined : fillDisk(redisDisk)
+      if (redisDisk === undefined) return undefined
+      fillDisk(redisDisk)
+      return { target: "redis's disk", heal: () => emptyDisk(redisDisk) }
     case 'coin-down':
       if (coins === undefined) return undefined
       await coins.node.setDown(true)
@@ -127,8 +137,8 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
   }
 }
 
-/** Why inject() could not cause a kind of fault, for the report. */
-export function whyNot(kind: FaultKind): string {
+/** The likely reason why inject() could not cause a kind of fault, in words for the report. */
+export function reasonNotCaused(kind: FaultKind): string {
   if (kind === 'redis-disk-full') return 'this user may not mount a disk of its own for Redis'
   if (kind.startsWith('coin-')) return 'no coin is configured'
   if (kind === 'redis-flush') return 'its disk was full'
@@ -136,18 +146,25 @@ export function whyNot(kind: FaultKind): string {
   return 'there was nothing to hit at that moment'
 }
 
+/**
+ * Sends a signal to a process; a stopped one goes on when the fault is healed. Undefined if it does not run.
+ */
 function signalChild(
   child: SupervisedChild | undefined,
   signal: 'SIGKILL' | 'SIGSTOP',
 ): Injected | undefined {
   const pid = child?.pid()
   if (child === undefined || pid === undefined) return undefined
-  send(pid, signal)
-  return { target: child.name, heal: () => (signal === 'SIGSTOP' ? send(pid, 'SIGCONT') : undefined) }
+  sendSignal(pid, signal)
+  return { target: child.name, heal: () => (signal === 'SIGSTOP' ? sendSignal(pid, 'SIGCONT') : undefined) }
 }
 
-/** Kills a process; the fault is over when the process logs that it is up again. */
-function killPart(part: Part | undefined): Injected | undefined {
+/**
+ * Kills a process; `heal` waits until it logs that it is up again.
+ *
+ * @returns undefined if it does not run
+ */
+export function killPart(part: Part | undefined): Injected | undefined {
   const upAtMs = part?.upAtMs()
   const killed = signalChild(part?.child, 'SIGKILL')
   if (part === undefined || killed === undefined) return undefined
@@ -159,14 +176,15 @@ function killPart(part: Part | undefined): Injected | undefined {
         await waitFor(`the next start of ${part.name}`, isUp, { limitMs: RESTART_LIMIT_MS, everyMs: 20 })
       } catch (error) {
         if (!(error instanceof TimeoutError)) throw error
-        const life = part.child.pid() === undefined ? 'it is dead' : `it lives, with pid ${part.child.pid()}`
-        throw new TimeoutError(`${error.message}: ${life}, and last logged\n${part.lastWords().join('\n')}`)
+        const life = part.child.pid() === undefined ? 'it is dead' : `it runs, with pid ${part.child.pid()}`
+        throw new TimeoutError(`${error.message}: ${life}, and last logged\n${part.lastLines().join('\n')}`)
       }
     },
   }
 }
 
-function send(pid: number, signal: NodeJS.Signals): void {
+/** Does nothing if the process has ended. */
+function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch (error) {
@@ -174,6 +192,7 @@ function send(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
+/** Shifts a process's clock forwards or back by one of JUMPS_MS; undefined if there is no process. */
 function jumpClock(part: Part | undefined, dice: number): Injected | undefined {
   if (part === undefined) return undefined
   const jumpMs = JUMPS_MS[dice % JUMPS_MS.length] ?? 0
@@ -182,18 +201,26 @@ function jumpClock(part: Part | undefined, dice: number): Injected | undefined {
   return { target: `${part.name} by ${shiftMs / 1_000} s`, heal: () => part.shiftClock(0) }
 }
 
-function fillDisk(folder: string): Injected {
-  const filler = path.join(folder, 'filler')
-  const handle = fs.openSync(filler, 'w')
+const fillerOf = (folder: string): string => path.join(folder, 'filler')
+
+/** Writes a file into a file system until at most `leftBytes` of it are free. */
+export function fillDisk(folder: string, leftBytes = 0): void {
+  const handle = fs.openSync(fillerOf(folder), 'w')
   try {
-    for (;;) fs.writeSync(handle, FILLER_CHUNK)
+    for (;;) {
+      const { bavail, bsize } = fs.statfsSync(folder)
+      if (bavail * bsize <= leftBytes) return
+      fs.writeSync(handle, FILLER_CHUNK)
+    }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
   } finally {
     fs.closeSync(handle)
   }
-  return { target: "redis's disk", heal: () => fs.rmSync(filler, { force: true }) }
 }
+
+/** Removes what fillDisk() wrote. */
+export const emptyDisk = (folder: string): void => fs.rmSync(fillerOf(folder), { force: true })
 
 /** Sends a command to Redis directly, not through its gate; retries while Redis is down. */
 async function askRedis(url: string, ask: (client: Redis) => Promise<unknown>): Promise<void> {

@@ -1,24 +1,24 @@
 import net from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/**
- * A TCP proxy to a server's port that can be cut, stopped or slowed down.
- */
+/** A TCP proxy to a server's port that can be cut, stopped or slowed down. */
 export interface Gate {
   readonly port: number
   /** Resets all connections, open and new ones, as if no service listened. */
   cut(): void
   /** Accepts connections and bytes but lets nothing through, like a network that drops packets. */
   hang(): void
-  /** Delays every chunk. */
+  /** Delays every chunk, in both directions. */
   delay(delayMs: number): void
   /** Ends any of these. */
   heal(): void
+  /** Resets all connections and stops listening. */
   close(): Promise<void>
 }
 
 type State = { kind: 'open'; delayMs: number } | { kind: 'cut' } | { kind: 'hung' }
 
+/** Listens on a free port of this machine and passes all on to `targetPort`. */
 export async function openGate(targetPort: number): Promise<Gate> {
   let state: State = { kind: 'open', delayMs: 0 }
   const pairs = new Set<Pair>()
@@ -51,7 +51,7 @@ export async function openGate(targetPort: number): Promise<Gate> {
     },
     heal() {
       state = { kind: 'open', delayMs: 0 }
-      for (const pair of pairs) pair.letGo()
+      for (const pair of pairs) pair.release()
     },
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
@@ -61,13 +61,17 @@ export async function openGate(targetPort: number): Promise<Gate> {
   }
 }
 
+/** A client's connection and the one to the server that it is passed on to. */
 interface Pair {
+  /** Reads no more from either, until release(). */
   hold(): void
-  letGo(): void
+  release(): void
+  /** Resets both connections. */
   reset(): void
   onGone(listener: () => void): void
 }
 
+/** @param delayMs asked for each chunk */
 function connectPair(inward: net.Socket, targetPort: number, delayMs: () => number): Pair {
   const outward = net.connect(targetPort, '127.0.0.1')
   const sockets = [inward, outward] as const
@@ -86,7 +90,7 @@ function connectPair(inward: net.Socket, targetPort: number, delayMs: () => numb
     from.on('close', reset)
     let lastArrival = Promise.resolve()
     let underWay = 0
-    // In the order of sending, even if the delay has just become shorter.
+    // What was sent first arrives first, even if the delay has just become shorter.
     const deliver = (act: () => void): void => {
       const lateMs = delayMs()
       if (underWay === 0 && lateMs === 0) return act()
@@ -118,7 +122,7 @@ function connectPair(inward: net.Socket, targetPort: number, delayMs: () => numb
       isHeld = true
       for (const socket of sockets) socket.pause()
     },
-    letGo() {
+    release() {
       isHeld = false
       for (const socket of sockets) socket.resume()
     },

@@ -6,8 +6,9 @@ export interface Call {
   n: number
   atMs: number
   tookMs: number
-  /** Which agent, or `operator`. */
+  /** The agent's name, or `operator`. */
   who: string
+  /** What kind of request it was, such as `post`. */
   did: string
   /** The index of the API process; absent for the operator's command. */
   api?: number
@@ -42,16 +43,20 @@ export type Fate = 'yes' | 'no' | 'unknown'
 export interface History {
   readonly calls: Call[]
   readonly faults: FaultRecord[]
+  /** Milliseconds since the beginning of the run. */
   nowMs(): number
+  /** Adds a call, and numbers it. */
   record(call: Omit<Call, 'n'>): Call
   /**
-   * The calls that have one of these words in their body, path or answer, and the faults at that time, as
-   * text.
+   * Formats, in order of time, the calls that have one of these words in their body, path or answer, and the
+   * faults at that time; of many calls the first and the last ones.
    */
-  around(words: readonly string[]): string
+  describeCallsWith(words: readonly string[]): string
+  /** Writes all calls and faults to a file, a line of JSON each. */
   write(file: string): void
 }
 
+/** What a call's answer says about its write; without an answer, or with a 5xx, that is unknown. */
 export function fateOf({ status }: Pick<Call, 'status'>): Fate {
   if (status === undefined || status >= 500) return 'unknown'
   return status < 300 ? 'yes' : 'no'
@@ -64,6 +69,7 @@ const SHOWN_LENGTH = 400
 const withoutMiddle = <T>(items: readonly T[]): readonly T[] =>
   items.length <= 2 * SHOWN_CALLS ? items : [...items.slice(0, SHOWN_CALLS), ...items.slice(-SHOWN_CALLS)]
 
+/** An empty history; its time begins now. */
 export function startHistory(): History {
   const startedAt = performance.now()
   const calls: Call[] = []
@@ -77,7 +83,7 @@ export function startHistory(): History {
       calls.push(recorded)
       return recorded
     },
-    around(words) {
+    describeCallsWith(words) {
       const concerned = calls
         .map((call) => ({ call, line: formatCall(call) }))
         .filter(({ call, line }) =>
@@ -107,16 +113,16 @@ export function startHistory(): History {
   }
 }
 
-const seconds = (ms: number): string => (ms / 1_000).toFixed(3).padStart(8)
+const toSeconds = (ms: number): string => (ms / 1_000).toFixed(3).padStart(8)
 
 function formatCall(call: Call): string {
   const { atMs, tookMs, who, did, api, method, path, body, status, error, lost, answer } = call
-  const came = lost === undefined ? `${status}${error === undefined ? '' : ` ${error}`}` : `lost: ${lost}`
-  const told =
+  const outcome = lost === undefined ? `${status}${error === undefined ? '' : ` ${error}`}` : `lost: ${lost}`
+  const answerText =
     answer === undefined || status === undefined || status >= 300 ? '' : ` ${JSON.stringify(answer)}`
-  const where = api === undefined ? '' : ` api-${api}`
-  return `${seconds(atMs)} +${Math.round(tookMs)} ms  ${who}${where} ${did}: ${method} ${path} ${body === undefined ? '' : JSON.stringify(body)} → ${came}${told}`
+  const process = api === undefined ? '' : ` api-${api}`
+  return `${toSeconds(atMs)} +${Math.round(tookMs)} ms  ${who}${process} ${did}: ${method} ${path} ${body === undefined ? '' : JSON.stringify(body)} → ${outcome}${answerText}`
 }
 
 const formatFault = ({ kind, target, fromMs, toMs }: FaultRecord): string =>
-  `${seconds(fromMs)} … ${seconds(toMs).trim()}  FAULT ${kind} (${target})`
+  `${toSeconds(fromMs)} … ${toSeconds(toMs).trim()}  FAULT ${kind} (${target})`

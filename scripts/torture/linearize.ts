@@ -36,10 +36,16 @@ interface Place<State> {
   /** Indexes into the operations, which are sorted by their calls. */
   next: number[]
   tried: number
-  /** The operation that led here; -1 for the first place. */
-  by: number
+  /** The index of the operation that led here; -1 for the first place. */
+  operation: number
 }
 
+/**
+ * Searches for an order of all answered operations, and of any of the unanswered ones, that the model allows
+ * and in which each takes effect between its call and its answer.
+ *
+ * @param mostSteps how many operations are tried before the search ends undecided
+ */
 export function linearize<State, Op extends Operation>(
   model: Model<State, Op>,
   operations: readonly Op[],
@@ -48,11 +54,11 @@ export function linearize<State, Op extends Operation>(
   const sorted = operations.toSorted((one, other) => one.fromMs - other.fromMs)
   const placed = createPlaced(sorted)
   const visited = new Set<string>()
-  const openPlace = (state: State, by: number): Place<State> => ({
+  const openPlace = (state: State, operation: number): Place<State> => ({
     state,
-    next: choose(model, state, sorted, placed.listNext()),
+    next: chooseNext(model, state, sorted, placed.listNext()),
     tried: 0,
-    by,
+    operation,
   })
   const path = [openPlace(model.initial, -1)]
   let longest = { placed: -1, stuck: [] as number[] }
@@ -69,7 +75,7 @@ export function linearize<State, Op extends Operation>(
     const index = place.next[place.tried++]
     if (index === undefined) {
       path.pop()
-      placed.remove(place.by)
+      placed.remove(place.operation)
       continue
     }
     const state = model.apply(place.state, sorted[index] as Op)
@@ -87,11 +93,11 @@ export function linearize<State, Op extends Operation>(
 }
 
 /**
- * Which of the operations that may come next have to be tried, the first to be answered first. A read that
- * leaves the state as it is can come at once: every order of the others that works with it later works with
- * it now.
+ * Returns those of the operations that may come next that have to be tried, the first to be answered first. A
+ * read that leaves the state as it is can come at once and is then the only one: every order of the others
+ * that works with it later works with it now.
  */
-function choose<State, Op extends Operation>(
+function chooseNext<State, Op extends Operation>(
   model: Model<State, Op>,
   state: State,
   sorted: readonly Op[],
@@ -109,14 +115,16 @@ function choose<State, Op extends Operation>(
 }
 
 /**
- * Which operations have been placed. Nearly all lie before `low`, since few run at the same time: so a set
- * has a short name.
+ * Makes a set of the operations that have been placed, at first empty. Nearly all lie before `low`, since few
+ * run at the same time, so its name is short.
  */
 function createPlaced(sorted: readonly Operation[]) {
   const isPlaced = new Uint8Array(sorted.length)
   const answered = sorted.flatMap(({ toMs }, index) => (toMs === undefined ? [] : [index]))
   const unanswered = sorted.flatMap(({ toMs }, index) => (toMs === undefined ? [index] : []))
+  /** Answered operations beyond `low` that are placed. */
   const beyond = new Set<number>()
+  /** Unanswered operations that are placed. */
   const late = new Set<number>()
   /** All answered operations before this position in `answered` are placed. */
   let low = 0
@@ -147,8 +155,9 @@ function createPlaced(sorted: readonly Operation[]) {
       }
     },
     hasAllAnswered: (): boolean => low === answered.length,
+    /** A text that two sets share only if they are equal. */
     name: (): string => `${low} ${ascending(beyond)} ${ascending(late)}`,
-    /** The operations that were called before any other that isn't placed had its answer. */
+    /** The operations that may come next: those called before any other that isn't placed had its answer. */
     listNext(): number[] {
       let earliestEnd = Number.POSITIVE_INFINITY
       const next: number[] = []

@@ -27,8 +27,9 @@ export interface MongoSet {
   readonly members: readonly MongoMember[]
   /** The index of the member that takes writes, or undefined if none says that it does. */
   findPrimary(): Promise<number | undefined>
-  /** Runs a command on one member, past its gate. */
+  /** Runs an admin command on one member, past its gate. @throws Error if it cannot or does not answer */
   command(index: number, command: mongoose.mongo.Document): Promise<mongoose.mongo.Document>
+  /** Resolves when a member takes writes. @throws TimeoutError after a minute */
   whenWritable(): Promise<void>
   /** Stops the members and closes their gates. */
   stop(): Promise<void>
@@ -45,7 +46,10 @@ export interface MongoSetOptions {
   onStarted?: (child: SupervisedChild) => void
 }
 
-/** A replica set of real members, journaled, each behind a gate and under supervision. */
+/**
+ * Starts a replica set of real, journaled members, each behind a gate and under supervision, and waits until
+ * it takes writes.
+ */
 export async function startMongoSet({
   binary,
   folder,
@@ -108,12 +112,13 @@ export async function startMongoSet({
     onStarted?.(child)
     members.push({ child, port, gate: await openGate(port) })
   }
-  const direct = (index: number): string => `mongodb://${HOST}:${members[index]?.port}/?directConnection=true`
+  const directUrl = (index: number): string =>
+    `mongodb://${HOST}:${members[index]?.port}/?directConnection=true`
   const command = async (
     index: number,
     document: mongoose.mongo.Document,
   ): Promise<mongoose.mongo.Document> => {
-    const client = new mongoose.mongo.MongoClient(direct(index), {
+    const client = new mongoose.mongo.MongoClient(directUrl(index), {
       serverSelectionTimeoutMS: 1_000,
       connectTimeoutMS: 1_000,
       socketTimeoutMS: 3_000,

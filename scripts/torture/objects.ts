@@ -4,12 +4,10 @@ import { fateOf, type Call, type Fate } from './history.ts'
 import { linearize, type Model, type Operation } from './linearize.ts'
 import { nameToken, type Observation } from './observe.ts'
 
-/**
- * One operation on an object: a write, a read, or both. A write's fate is `yes` or `unknown`: a refused one
- * is left out.
- */
+/** One operation on an object: a write that was acknowledged or got no answer, a read, or both. */
 export interface ObjectOperation extends Operation {
   call: Call
+  /** `name` is what did it; the models say what they take it for. */
   write?: { name: string; value: string }
   /** What the answer says, after the write if there is one. */
   read?: string | number
@@ -18,7 +16,7 @@ export interface ObjectOperation extends Operation {
 type ObjectModel<State> = Omit<Model<State, ObjectOperation>, 'isWrite'>
 const isWrite = ({ write }: ObjectOperation): boolean => write !== undefined
 
-/** The last write counts. */
+/** A model of a value that the last write sets. */
 const register = (initial: string): ObjectModel<string> => ({
   initial,
   apply(state, { write, read }) {
@@ -28,33 +26,36 @@ const register = (initial: string): ObjectModel<string> => ({
   nameOf: (state) => state,
 })
 
-/** The token in force; '' before the first use. A write is a rotation from the token `name`. */
+/**
+ * A model of an agent's token in force; '' before the first use. A write is a rotation from the token `name`;
+ * a read is a token after `+` if it was accepted, after `-` if it was refused.
+ */
 const token: ObjectModel<string> = {
   initial: '',
   apply(state, { write, read }) {
     if (write !== undefined) return state === '' || state === write.name ? write.value : undefined
-    const [isTaken, used] = [String(read).startsWith('+'), String(read).slice(1)]
-    if (isTaken) return state === '' || state === used ? used : undefined
+    const used = String(read).slice(1)
+    if (String(read).startsWith('+')) return state === '' || state === used ? used : undefined
     return state === used ? undefined : state
   },
   nameOf: (state) => state,
 }
 
-/** Grows by itself, and never becomes less. */
+/** A model of a number that grows by itself, and never becomes less. */
 const growing: ObjectModel<number> = {
   initial: 0,
   apply: (state, { read }) => (Number(read) < state ? undefined : Number(read)),
   nameOf: String,
 }
 
-/** The same in every answer. */
+/** A model of a value that is the same in every answer. */
 const constant: ObjectModel<string> = {
   initial: '',
   apply: (state, { read }) => (state === '' || state === read ? String(read) : undefined),
   nameOf: (state) => state,
 }
 
-/** The last verdict of each agent stands: `outcome` by agent. */
+/** A model of a claim's verdicts, the last outcome of each agent by its name; a read is their tally. */
 const verdicts: ObjectModel<Readonly<Record<string, string>>> = {
   initial: {},
   apply(state, { write, read }) {
@@ -68,6 +69,7 @@ const verdicts: ObjectModel<Readonly<Record<string, string>>> = {
       .join(),
 }
 
+/** How many verdicts are true, false and void, as observe() writes it: `2 0 1`. */
 function tally(standing: Readonly<Record<string, string>>): string {
   const outcomes = Object.values(standing)
   const count = (wanted: string): number => outcomes.filter((outcome) => outcome === wanted).length
@@ -87,11 +89,11 @@ const STEPS: Readonly<Record<string, { from: string; to: string }>> = {
   dispute: { from: 'delivered', to: 'disputed' },
 }
 
-/** The states that an order may be in. */
+/** A model of an order: all states that it may be in by what was answered. */
 const order: ObjectModel<readonly string[]> = {
   initial: ['awaiting_payment'],
   apply(states, { write, read }) {
-    const possible = withWhatFollows(states)
+    const possible = withLaterStates(states)
     const step = STEPS[write?.name ?? '']
     if (step !== undefined && !possible.includes(step.from)) return undefined
     const after = step === undefined ? possible : [step.to]
@@ -101,13 +103,14 @@ const order: ObjectModel<readonly string[]> = {
   nameOf: (states) => [...states].sort().join(),
 }
 
-function withWhatFollows(states: readonly string[]): string[] {
+/** Adds the states that these may have become without any agent. */
+function withLaterStates(states: readonly string[]): string[] {
   const all = new Set(states)
   for (const state of all) for (const next of BY_ITSELF[state] ?? []) all.add(next)
   return [...all]
 }
 
-/** By the first word of an object's name. */
+/** The models by the first word of an object's name. */
 const MODELS: Readonly<Record<string, ObjectModel<unknown>>> = {
   profile: register('null'),
   ban: register('false'),
@@ -122,40 +125,47 @@ const MODELS: Readonly<Record<string, ObjectModel<unknown>>> = {
 }
 
 /**
- * Whether all answers about each object fit one order of what was done to it, in which everything happens
- * between its request and its answer.
+ * Finds the objects whose answers fit no order of what was done to them in which everything happens between
+ * its request and its answer.
  *
  * @param ids the ids of the agents by their names
  */
 export function checkObjects(calls: readonly Call[], ids: ReadonlyMap<string, string>): Finding[] {
-  const { findings, say } = collectFindings()
+  const { findings, addFinding } = collectFindings()
   for (const [object, operations] of operationsOf(calls, ids)) {
     const [kind = '', id] = object.split(' ')
     const model = MODELS[kind]
     if (model === undefined) throw new Error(`There is no model of "${object}".`)
-    const judgement = linearize({ ...model, isWrite }, withoutUnseen(kind, operations))
+    const judgement = linearize({ ...model, isWrite }, withoutUnreadWrites(kind, operations))
     if (judgement.kind === 'linearizable') continue
     const words = id === undefined ? [] : [id]
     if (judgement.kind === 'undecided')
-      say(`the ${operations.length} answers about ${object} are too many to judge`, ...words)
+      addFinding(`the ${operations.length} answers about ${object} are too many to judge`, ...words)
     else
-      say(
-        `the answers about ${object} fit no order: after ${judgement.placed} of ${operations.length}, none of these can come next: ${judgement.stuck.map(describe).join('; ')}`,
+      addFinding(
+        `the answers about ${object} fit no order: after ${judgement.placed} of ${operations.length}, none of these can come next: ${judgement.stuck.map(describeOperation).join('; ')}`,
         ...words,
       )
   }
   return findings
 }
 
-const describe = ({ call, write, read }: ObjectOperation): string =>
+/** An operation as text, for a finding. */
+const describeOperation = ({ call, write, read }: ObjectOperation): string =>
   `at ${(call.atMs / 1_000).toFixed(3)} s +${Math.round(call.tookMs)} ms ${call.who} ${call.did}${write === undefined ? '' : ` wrote ${write.value}`}${read === undefined ? '' : ` read ${read}`}`
 
-/** A write without an answer, whose value nobody has read, may as well not have happened. */
-function withoutUnseen(kind: string, operations: readonly ObjectOperation[]): readonly ObjectOperation[] {
+/**
+ * Leaves out a profile's writes without an answer whose value nobody has read: they may as well not have
+ * happened.
+ */
+function withoutUnreadWrites(
+  kind: string,
+  operations: readonly ObjectOperation[],
+): readonly ObjectOperation[] {
   if (kind !== 'profile') return operations
-  const seen = new Set(operations.map(({ read }) => read))
+  const readValues = new Set(operations.map(({ read }) => read))
   return operations.filter(
-    ({ toMs, write }) => toMs !== undefined || write === undefined || seen.has(write.value),
+    ({ toMs, write }) => toMs !== undefined || write === undefined || readValues.has(write.value),
   )
 }
 
@@ -174,12 +184,13 @@ function operationsOf(
   return operations
 }
 
+/** What a call did to objects, with the objects' names. */
 function operationsIn(
   call: Call,
   ids: ReadonlyMap<string, string>,
 ): [object: string, operation: ObjectOperation][] {
   const fate = fateOf(call)
-  const during = {
+  const time = {
     call,
     fromMs: call.atMs,
     ...(fate === 'unknown' ? {} : { toMs: call.atMs + call.tookMs }),
@@ -188,27 +199,27 @@ function operationsIn(
   const seen = call.seen ?? []
   const reads = seen
     .filter(({ object }) => object !== written?.object)
-    .map(({ object, value }): [string, ObjectOperation] => [object, { ...during, read: value }])
+    .map(({ object, value }): [string, ObjectOperation] => [object, { ...time, read: value }])
   // A rotation looks its token up anew; all others may find it in the process's cache.
   if (call.did !== 'rotate')
     for (const { object, value } of accessOf(call, ids))
-      reads.push([object, { ...during, fromMs: call.atMs - TOKEN_CACHE_MS, read: value }])
+      reads.push([object, { ...time, fromMs: call.atMs - TOKEN_CACHE_MS, read: value }])
   if (written === undefined) return reads
   const { object, ...write } = written
-  const read = seen.find((one) => one.object === object)
-  return [...reads, [object, { ...during, write, ...(read === undefined ? {} : { read: read.value }) }]]
+  const read = seen.find((observation) => observation.object === object)
+  return [...reads, [object, { ...time, write, ...(read === undefined ? {} : { read: read.value }) }]]
 }
 
-/** What an answer says about the token that was used and about its agent's ban. */
+/** What an answer says about the token that was used and about its agent's ban; nothing if none was used. */
 function accessOf(
   { who, token: used, status, error }: Call,
   ids: ReadonlyMap<string, string>,
 ): Observation[] {
   if (used === undefined || status === undefined) return []
   if (error === 'invalid_token') return [{ object: `token ${who}`, value: `-${used}` }]
-  const taken = { object: `token ${who}`, value: `+${used}` }
-  if (error === 'banned') return [taken, { object: `ban ${ids.get(who)}`, value: 'true' }]
-  return status < 300 ? [taken, { object: `ban ${ids.get(who)}`, value: 'false' }] : []
+  const accepted = { object: `token ${who}`, value: `+${used}` }
+  if (error === 'banned') return [accepted, { object: `ban ${ids.get(who)}`, value: 'true' }]
+  return status < 300 ? [accepted, { object: `ban ${ids.get(who)}`, value: 'false' }] : []
 }
 
 /** What a call writes, or may have written; undefined if nothing. */

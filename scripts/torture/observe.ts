@@ -27,7 +27,8 @@ interface ListedSeal {
 }
 
 /**
- * What a good answer says about agents, claims, orders, seals and the log; an empty list for all others.
+ * Reads from a 2xx answer what it says about agents, claims, orders, seals and the log; an answer of another
+ * route gives an empty list.
  *
  * @param path the path with its query, below `/api/v1` or, with two leading slashes, at the root
  * @param agent the name of the agent that asked, for what it is told of itself
@@ -39,49 +40,48 @@ export function observe(
   json: Record<string, unknown>,
 ): Observation[] {
   const resource = path.split('?', 1)[0] ?? ''
-  if (method === 'GET' && resource.startsWith('/agent/')) return ofListing(json['agent'] as Listing)
-  const read = READERS[`${method} ${resource.replace(/^\/(claim|market\/order)\/.*/, '/$1/{id}')}`]
-  return read?.(json, agent, path) ?? []
+  if (method === 'GET' && resource.startsWith('/agent/')) return observeListing(json['agent'] as Listing)
+  const observeAnswer = OBSERVERS[`${method} ${resource.replace(/^\/(claim|market\/order)\/.*/, '/$1/{id}')}`]
+  return observeAnswer?.(json, agent) ?? []
 }
 
-const ofListing = ({ agent_id: id, banned, hidden, profile }: Listing): Observation[] => [
+const observeListing = ({ agent_id: id, banned, hidden, profile }: Listing): Observation[] => [
   { object: `ban ${id}`, value: String(banned) },
   ...(hidden ? [] : [{ object: `profile ${id}`, value: String(profile.name) }]),
 ]
-const ofClaim = ({ id, standing, hidden }: ListedClaim): Observation[] =>
+const observeClaim = ({ id, standing, hidden }: ListedClaim): Observation[] =>
   hidden ? [] : [{ object: `verdicts ${id}`, value: `${standing.true} ${standing.false} ${standing.void}` }]
-const ofOrder = ({ order_id: id, status }: ListedOrder): Observation[] => [
+const observeOrder = ({ order_id: id, status }: ListedOrder): Observation[] => [
   { object: `order ${id}`, value: status },
 ]
-const ofPass = (json: Record<string, unknown>, agent: string): Observation[] => [
+const observePass = (json: Record<string, unknown>, agent: string): Observation[] => [
   { object: `pass ${agent}`, value: Date.parse(String(json['pass_until'] ?? '1970-01-01T00:00:00Z')) },
 ]
 
 /** By method and path. */
-const READERS: Record<string, (json: Record<string, unknown>, agent: string, path: string) => Observation[]> =
-  {
-    'GET /directory': (json) => (json['agents'] as Listing[]).flatMap(ofListing),
-    'GET /claims': (json) => (json['claims'] as ListedClaim[]).flatMap(ofClaim),
-    'GET /claim/{id}': (json) => ofClaim(json['claim'] as ListedClaim),
-    'POST /claim/resolve': (json) => ofClaim(json['claim'] as ListedClaim),
-    'GET /me': ofPass,
-    'POST /work/submit': ofPass,
-    'GET /market/orders': (json) => (json['orders'] as ListedOrder[]).flatMap(ofOrder),
-    'GET /market/order/{id}': (json) => ofOrder(json as unknown as ListedOrder),
-    'POST /market/deliver': (json) => ofOrder(json as unknown as ListedOrder),
-    'POST /market/accept': (json) => ofOrder(json as unknown as ListedOrder),
-    'POST /market/dispute': (json) => ofOrder(json as unknown as ListedOrder),
-    'POST /market/refund-address': (json) => ofOrder(json as unknown as ListedOrder),
-    'GET /events': (json, agent) => [{ object: `events ${agent}`, value: Number(json['next']) }],
-    'GET //seal': (json) => {
-      const seals = json['seals'] as ListedSeal[]
-      return [
-        ...seals.map(({ seq, root }) => ({ object: `seal ${seq}`, value: root })),
-        { object: 'seals', value: seals.at(-1)?.seq ?? 0 },
-        { object: 'log', value: Number(json['log_size'] ?? 0) },
-      ]
-    },
-  }
+const OBSERVERS: Record<string, (json: Record<string, unknown>, agent: string) => Observation[]> = {
+  'GET /directory': (json) => (json['agents'] as Listing[]).flatMap(observeListing),
+  'GET /claims': (json) => (json['claims'] as ListedClaim[]).flatMap(observeClaim),
+  'GET /claim/{id}': (json) => observeClaim(json['claim'] as ListedClaim),
+  'POST /claim/resolve': (json) => observeClaim(json['claim'] as ListedClaim),
+  'GET /me': observePass,
+  'POST /work/submit': observePass,
+  'GET /market/orders': (json) => (json['orders'] as ListedOrder[]).flatMap(observeOrder),
+  'GET /market/order/{id}': (json) => observeOrder(json as unknown as ListedOrder),
+  'POST /market/deliver': (json) => observeOrder(json as unknown as ListedOrder),
+  'POST /market/accept': (json) => observeOrder(json as unknown as ListedOrder),
+  'POST /market/dispute': (json) => observeOrder(json as unknown as ListedOrder),
+  'POST /market/refund-address': (json) => observeOrder(json as unknown as ListedOrder),
+  'GET /events': (json, agent) => [{ object: `events ${agent}`, value: Number(json['next']) }],
+  'GET //seal': (json) => {
+    const seals = json['seals'] as ListedSeal[]
+    return [
+      ...seals.map(({ seq, root }) => ({ object: `seal ${seq}`, value: root })),
+      { object: 'seals', value: seals.at(-1)?.seq ?? 0 },
+      { object: 'log', value: Number(json['log_size'] ?? 0) },
+    ]
+  },
+}
 
 const OPEN_POSTS = ['/register', '/witness/cosign']
 const GUARDED_READS = ['/me', '/dm', '/events', '/market/order', '/market/orders']

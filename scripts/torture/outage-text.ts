@@ -66,4 +66,5 @@ const OUTAGE = new RegExp(
   'i',
 )
 
+/** Whether an error's text is one of these. */
 export const isOutageText = (text: string): boolean => OUTAGE.test(text)

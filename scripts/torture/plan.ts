@@ -38,7 +38,7 @@ export interface PlannedFault {
   atMs: number
   kind: FaultKind
   lastsMs: number
-  /** Chooses among the processes that the fault can hit. */
+  /** 0 to DICE - 1; chooses among the processes that the fault can hit. */
   dice: number
 }
 
@@ -48,14 +48,16 @@ const QUIET_START_MS = 2_000
 const GAP_MS = [1_500, 3_500] as const
 export const DICE = 2 ** 20
 
-/** Random numbers for one part of a run, the same for the same seed and part. */
+/** A stream of random numbers for one part of a run, the same for the same seed and part. */
 export function numbersFor(seed: number, part: string): SeededNumbers {
   const bytes = new Uint8Array(8)
   new DataView(bytes.buffer).setBigUint64(0, BigInt(seed))
   return createSeededNumbers(part, bytes)
 }
 
-/** The schedule of a run by its seed: every kind occurs once before any occurs again. */
+/**
+ * Draws the faults of a run from its seed, in order of time: every kind occurs once before any occurs again.
+ */
 export function planFaults(
   seed: number,
   seconds: number,

@@ -4,7 +4,7 @@ import type { TortureResult } from './run.ts'
 
 const MOST_FINDINGS = 30
 
-/** A run's result as text. */
+/** A run's result as text: figures, findings with their history, and how to run it again. */
 export function describeResult(result: TortureResult): string {
   const { seed, seconds, requests, outcomes, recoveries, skipped, findings, entries, seals, drainedMs } =
     result
@@ -19,13 +19,13 @@ export function describeResult(result: TortureResult): string {
     ...[...new Set(skipped)].map((reason) => `not done: ${reason}`),
   ]
   if (findings.length === 0) return [...lines, 'nothing was found'].join('\n')
-  const told = findings
+  const shown = findings
     .slice(0, MOST_FINDINGS)
     .flatMap(({ what, history }) => [`  - ${what}`, ...(history === '' ? [] : [history])])
   return [
     ...lines,
     `${findings.length} findings:`,
-    ...told,
+    ...shown,
     ...(findings.length > MOST_FINDINGS ? [`  … and ${findings.length - MOST_FINDINGS} more`] : []),
     `again: npm run torture -- --seconds ${seconds} --seed ${seed}`,
   ].join('\n')
@@ -33,8 +33,8 @@ export function describeResult(result: TortureResult): string {
 
 /** One line for each kind of fault: how often it occurred, and how long writes failed. */
 function describeRecoveries(recoveries: readonly Recovery[]): string[] {
-  return [...Map.groupBy(recoveries, ({ fault }) => fault.kind)].map(([kind, own]) => {
-    const [outage, after] = formatRecoveryTimes(own)
-    return `  ${kind.padEnd(20)} ${String(own.length).padStart(3)}  without writes, median and worst: ${outage}; after its end: ${after}`
+  return [...Map.groupBy(recoveries, ({ fault }) => fault.kind)].map(([kind, ofKind]) => {
+    const [outage, after] = formatRecoveryTimes(ofKind)
+    return `  ${kind.padEnd(20)} ${String(ofKind.length).padStart(3)}  without writes, median and worst: ${outage}; after its end: ${after}`
   })
 }

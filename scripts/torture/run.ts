@@ -5,17 +5,17 @@ import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues, type Queues } from '../../shared/servers/queues.ts'
 import { act } from './actions.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
-import { newAgent, register, settleIn, type Agent, type World } from './agent.ts'
+import { newAgent, register, registerWithPass, type Agent, type World } from './agent.ts'
 import { measureRecoveries, runCanary, type Recovery } from './canary.ts'
 import { checkChain, checkEntries, checkReceipts, readLedger } from './check-ledger.ts'
 import { checkPasses } from './check-passes.ts'
 import { checkCommitments, checkRecords, type Finding } from './check-records.ts'
 import { checkAgents, checkAnswers, checkLogs, checkMembers, checkQueues, listJobs } from './check-service.ts'
-import { checkCoins, dumpMoney, findLeftOver, readMoney } from './check-coins.ts'
+import { checkCoins, dumpMoney, listMoneyLeft, readMoney } from './check-coins.ts'
 import { createClient } from './client.ts'
 import { startCoins } from './coins.ts'
 import { checkEvents, followEvents } from './events.ts'
-import { inject, whyNot, type Injected } from './faults.ts'
+import { inject, reasonNotCaused, type Injected } from './faults.ts'
 import { startHistory, type History } from './history.ts'
 import { checkObjects } from './objects.ts'
 import { runOperatorActs } from './operator-acts.ts'
@@ -72,7 +72,11 @@ const READ_AGAIN_MS = 500
 /** How many findings are reported with their history. */
 const MAX_EXPLAINED = 20
 
-/** Runs the network under faults, then compares the answers that agents got with what is stored. */
+/**
+ * Starts a network, runs it under load and faults, waits until all work is done, and compares the answers
+ * that agents got with what is stored. If something is found, writes the history and the processes' logs to
+ * `historyFile` and files beside it.
+ */
 export async function runTorture(options: TortureOptions): Promise<TortureResult> {
   const { seed, seconds, agents: agentCount = 12, members = 3, each = 2, say } = options
   const history = startHistory()
@@ -96,14 +100,14 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
       invoices: [],
       offers: [],
       orders: [],
-      wrong: [],
+      wrongAnswers: [],
     }
     const canary = newAgent('canary', numbersFor(seed, 'canary'))
-    await settleIn(world, canary, undefined, 2)
+    await registerWithPass(world, canary, undefined, 2)
     world.agents.push(canary)
     for (let index = 0; index < agentCount; index++) {
       const agent = newAgent(`a${index}`, numbersFor(seed, `agent/${index}`))
-      await settleIn(world, agent, world.agents[index % 3]?.id, 1)
+      await registerWithPass(world, agent, world.agents[index % 3]?.id, 1)
       world.agents.push(agent)
     }
     say(`${agentCount} agents at work for ${seconds} s`)
@@ -111,9 +115,9 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     const skipped = await runWorkload(world, stack, canary, options)
     say('the faults are over; waiting until everything is done')
     const healedMs = history.nowMs()
-    findings.push(...(await drain(stack, world, say)))
+    findings.push(...(await waitUntilDone(stack, world, say)))
     const drainedMs = Math.round(history.nowMs() - healedMs)
-    findings.push(...(await check(world, stack)))
+    findings.push(...(await checkAll(world, stack)))
     const recoveries = measureRecoveries(history.calls, history.faults, 'canary')
     for (const { fault, afterMs } of recoveries)
       if (afterMs > RECOVERY_LIMIT_MS)
@@ -153,7 +157,9 @@ async function runWorkload(
   const endMs = startMs + seconds * 1_000
   const isOver = (): boolean => world.history.nowMs() >= endMs
   let isHealed = false
-  const lives = world.agents.filter((agent) => agent !== canary).map((agent) => live(world, agent, isOver))
+  const acting = world.agents
+    .filter((agent) => agent !== canary)
+    .map((agent) => keepActing(world, agent, isOver))
   const newcomers = admitNewcomers(world, seed, isOver)
   const watching = runCanary(world, canary, () => isHealed)
   const operating = runOperatorActs(world, stack, numbersFor(seed, 'operator'), isOver)
@@ -164,10 +170,10 @@ async function runWorkload(
     if (waitMs > 0) await sleep(waitMs)
     const fromMs = world.history.nowMs()
     const injected = await inject(stack, fault)
-    if (injected === undefined) skipped.push(`${fault.kind}: ${whyNot(fault.kind)}`)
-    else underWay.push(lastUntilHealed(world, fault, injected, fromMs, endMs))
+    if (injected === undefined) skipped.push(`${fault.kind}: ${reasonNotCaused(fault.kind)}`)
+    else underWay.push(healInTime(world, fault, injected, fromMs, endMs))
   }
-  await Promise.all([...lives, newcomers, operating, ...underWay])
+  await Promise.all([...acting, newcomers, operating, ...underWay])
   await stack.mongo.whenWritable()
   await stack.whenServing()
   isHealed = true
@@ -175,7 +181,11 @@ async function runWorkload(
   return skipped
 }
 
-async function lastUntilHealed(
+/**
+ * Records a fault, lets it last as planned but not beyond `endMs`, and heals it; a failure to heal is a
+ * finding.
+ */
+async function healInTime(
   world: World,
   fault: PlannedFault,
   { target, heal }: Injected,
@@ -189,13 +199,13 @@ async function lastUntilHealed(
     await heal()
   } catch (error) {
     if (!(error instanceof TimeoutError)) throw error
-    world.wrong.push({ what: error.message, words: [] })
+    world.wrongAnswers.push({ what: error.message, words: [] })
   }
   record.toMs = Math.max(fromMs, world.history.nowMs())
 }
 
 /** Lets an agent act again and again, with short pauses, while it follows its events. */
-async function live(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
+async function keepActing(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
   const following = followEvents(world, agent, isOver)
   while (!isOver()) {
     await act(world, agent)
@@ -207,7 +217,7 @@ async function live(world: World, agent: Agent, isOver: () => boolean): Promise<
 /** Registers new agents all the time, even during faults; the first MOST_NEWCOMERS of them go on to act. */
 async function admitNewcomers(world: World, seed: number, isOver: () => boolean): Promise<void> {
   const numbers = numbersFor(seed, 'newcomers')
-  const lives: Promise<void>[] = []
+  const acting: Promise<void>[] = []
   for (let index = 0; !isOver(); index++) {
     await sleep(numbers.between(300, 1_500))
     const agent = newAgent(`n${index}`, numbersFor(seed, `newcomer/${index}`))
@@ -215,25 +225,27 @@ async function admitNewcomers(world: World, seed: number, isOver: () => boolean)
     await register(world, agent, numbers.below(2) === 0 ? ref : undefined, numbers.below(1_000))
     if (agent.id === undefined) continue
     world.agents.push(agent)
-    if (lives.length < MOST_NEWCOMERS) lives.push(live(world, agent, isOver))
+    if (acting.length < MOST_NEWCOMERS) acting.push(keepActing(world, agent, isOver))
   }
-  await Promise.all(lives)
+  await Promise.all(acting)
 }
 
 const MOST_NEWCOMERS = 12
 
 /**
- * Waits until nothing is left to do: entries numbered, sealed and signed, batches verified, queues empty,
- * money swept and paid.
+ * Waits until nothing is left to do (entries numbered, sealed and signed, batches verified, queues empty,
+ * money swept and paid), or until none of what is left was done for STUCK_AFTER_MS.
+ *
+ * @returns a finding if work is left, and one for each job that was given up
  */
-async function drain(stack: Stack, world: World, say: TortureOptions['say']): Promise<Finding[]> {
+async function waitUntilDone(stack: Stack, world: World, say: TortureOptions['say']): Promise<Finding[]> {
   const queues = openQueues(stack.redis.url, 'agent-network', createLog('torture', 'silent'))
   const beganMs = Date.now()
   let least = Number.POSITIVE_INFINITY
   let lessAtMs = beganMs
   try {
     for (let looks = 0; ; looks++) {
-      const left = await listLeft(stack, world, queues, beganMs)
+      const left = await listWorkLeft(stack, world, queues, beganMs)
       if (left.length === 0) return await checkQueues(queues)
       if (left.length < least) [least, lessAtMs] = [left.length, Date.now()]
       if (Date.now() - lessAtMs > STUCK_AFTER_MS) {
@@ -248,8 +260,8 @@ async function drain(stack: Stack, world: World, say: TortureOptions['say']): Pr
   }
 }
 
-/** The work that is left, a phrase each. */
-async function listLeft(stack: Stack, world: World, queues: Queues, beganMs: number): Promise<string[]> {
+/** The work that is left, a phrase each; of jobs only those added before `beganMs`. */
+async function listWorkLeft(stack: Stack, world: World, queues: Queues, beganMs: number): Promise<string[]> {
   const { pending, ...counts } = await readBacklog(stack.mongo.url)
   return [
     ...pending.map((source) => `entry ${source} has no number`),
@@ -257,17 +269,18 @@ async function listLeft(stack: Stack, world: World, queues: Queues, beganMs: num
     ...(await listJobs(queues, beganMs)),
     ...(world.coins === undefined
       ? []
-      : findLeftOver(world, await readMoney(stack.mongo.url), Date.now() / 1_000)),
+      : listMoneyLeft(world, await readMoney(stack.mongo.url), Date.now() / 1_000)),
   ]
 }
 
-async function check(world: World, stack: Stack): Promise<Finding[]> {
+/** Compares everything that was answered and stored; the network has to be at rest. */
+async function checkAll(world: World, stack: Stack): Promise<Finding[]> {
   const { history, agents } = world
   const url = stack.urls[0] ?? ''
   const { stored, ledger } = await readAtRest(stack, url)
   const money = await readMoney(stack.mongo.url)
   return [
-    ...world.wrong,
+    ...world.wrongAnswers,
     ...checkRecords(history.calls, agents, stored),
     ...checkCommitments(stored),
     ...checkEntries(ledger, stored),
@@ -293,8 +306,8 @@ async function check(world: World, stack: Stack): Promise<Finding[]> {
 }
 
 /**
- * Reads the database and the published ledger when all entries are numbered and sealed. They may not be at
- * first, since order deadlines still write entries.
+ * Reads the database and the published ledger once all entries are numbered and sealed. They may not be at
+ * first, since order deadlines still write entries. After MAX_READINGS it returns what it has.
  */
 async function readAtRest(stack: Stack, url: string): Promise<{ stored: Stored; ledger: LedgerEntry[] }> {
   for (let tries = 1; ; tries++) {
@@ -308,11 +321,13 @@ async function readAtRest(stack: Stack, url: string): Promise<{ stored: Stored; 
   }
 }
 
+/** How many entries and seals are stored. */
 async function readCounts(stack: Stack): Promise<{ entries: number; seals: number }> {
   const { entries, seals } = await readStored(stack.mongo.url)
   return { entries: entries.length, seals: seals.length }
 }
 
+/** Puts a result together; the first MAX_EXPLAINED findings get their history. */
 function summarize(
   { seed, seconds }: TortureOptions,
   history: History,
@@ -330,7 +345,8 @@ function summarize(
     ...{ seed, seconds, requests: history.calls.length, outcomes, recoveries, skipped, ...counts },
     findings: findings.map((finding, index) => ({
       ...finding,
-      history: index < MAX_EXPLAINED && finding.words.length > 0 ? history.around(finding.words) : '',
+      history:
+        index < MAX_EXPLAINED && finding.words.length > 0 ? history.describeCallsWith(finding.words) : '',
     })),
   }
 }

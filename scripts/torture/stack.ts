@@ -36,16 +36,20 @@ const GROUP_OF_POOL = {
 export interface Part {
   readonly name: string
   readonly child: SupervisedChild
-  /** Sets by how much its clock is wrong. */
+  /** Sets by how much its clock is wrong, in this life and those after a restart. */
   shiftClock(shiftMs: number): void
   /** Lines that it logged as an error or worse, and output that isn't a log line. */
-  readonly errors: string[]
-  /** When it last logged that it is up (performance.now()); undefined if it never did. */
+  readonly errors: readonly string[]
+  /**
+   * When it last logged that it is up (performance.now()); undefined if it never did. It changes with each
+   * restart.
+   */
   upAtMs(): number | undefined
   /** The last lines that it logged. */
-  lastWords(): readonly string[]
+  lastLines(): readonly string[]
 }
 
+/** A running network. */
 export interface Stack {
   /** The settings for a process of this network. */
   readonly env: Readonly<Record<string, string>>
@@ -62,9 +66,12 @@ export interface Stack {
   readonly urls: readonly string[]
   readonly apis: readonly Part[]
   readonly workers: readonly Part[]
-  /** Starts one more process, which is stopped with the others. */
-  start(name: string, script: string, args: readonly string[], own: Record<string, string>): Part
-  /** Resolves when each API answers. */
+  /**
+   * Starts one more process, which is stopped with the others; `more` are settings beside those of the
+   * network.
+   */
+  start(name: string, script: string, args: readonly string[], more: Record<string, string>): Part
+  /** Resolves when each API serves the feed. @throws TimeoutError after a minute */
   whenServing(): Promise<void>
   /**
    * Stops the service's processes by SIGTERM.
@@ -79,18 +86,24 @@ export interface Stack {
 export interface StackOptions {
   /** Members of the MongoDB set. */
   members: number
-  /** Processes of each kind. */
+  /** API processes, and processes of each group of workers. */
   each: number
+  /** Settings that replace those of every run. */
   env?: Readonly<Record<string, string>>
-  /** Which queues each group of workers serves; by GROUP_OF_POOL if absent. */
+  /** Which queues each group of workers serves, by its name; by GROUP_OF_POOL if absent. */
   groups?: Readonly<Record<string, readonly QueueName[]>>
   /** Gives the first mongod a file system of this size, in mount's notation such as `64m`. */
   mongoDiskSize?: string
   coins?: Coins | undefined
+  /** Called with what the supervisor says of its processes. */
   report: (line: string) => void
 }
 
-/** Starts the whole network in real processes, MongoDB and Redis behind gates. */
+/**
+ * Starts the whole network in real processes, MongoDB and Redis behind gates, and waits until it serves.
+ *
+ * @throws Error with the processes' last errors if it does not come up; then nothing is left running
+ */
 export async function startStack({
   members,
   each,
@@ -109,7 +122,7 @@ export async function startStack({
     mongoDiskSize === undefined ? undefined : mountSmallDisk(path.join(folder, 'mongo-0'), mongoDiskSize)
   const toStop: (() => Promise<unknown>)[] = []
   const stop = async (): Promise<void> => {
-    for (const one of toStop.splice(0).reverse()) await one()
+    for (const stopOne of toStop.splice(0).reverse()) await stopOne()
     children.close()
     for (const disk of [redisDisk, mongoDisk]) if (disk !== undefined) spawnSync('umount', [disk])
     fs.rmSync(folder, { recursive: true, force: true })
@@ -153,8 +166,8 @@ export async function startStack({
       ...extra,
     }
     const parts: Part[] = []
-    const start: Stack['start'] = (name, script, args, own) => {
-      const part = startPart({ name, script, args, env: { ...env, ...own }, folder, children, report })
+    const start: Stack['start'] = (name, script, args, more) => {
+      const part = startPart({ name, script, args, env: { ...env, ...more }, folder, children, report })
       parts.push(part)
       return part
     }
@@ -169,38 +182,30 @@ export async function startStack({
     const urls = ports.map((port) => `http://127.0.0.1:${port}`)
     const whenServing = async (): Promise<void> => {
       for (const url of urls)
-        await waitFor(
-          `an answer from ${url}`,
-          async () => {
-            const answer = await fetch(`${url}/api/v1/feed`, { signal: AbortSignal.timeout(3_000) }).catch(
-              () => undefined,
-            ) // not up yet
-            await answer?.body?.cancel()
-            return answer?.status === 200 ? true : undefined
-          },
-          { limitMs: UP_LIMIT_MS },
-        )
+        await waitFor(`an answer from ${url}`, async () => ((await isServing(url)) ? true : undefined), {
+          limitMs: UP_LIMIT_MS,
+        })
     }
     await whenServing().catch((error: unknown) => {
-      const lastWords = parts.flatMap(({ name, errors }) =>
+      const lastErrors = parts.flatMap(({ name, errors }) =>
         errors.slice(-3).map((line) => `${name}: ${line.slice(0, 500)}`),
       )
-      throw new Error(`the network did not come up\n${lastWords.join('\n')}`, { cause: error })
+      throw new Error(`the network did not come up\n${lastErrors.join('\n')}`, { cause: error })
     })
     return {
       ...{ env, folder, mongo, redis, redisGate, redisDisk, mongoDisk, coins, urls, apis, workers },
       ...{ start, whenServing, stop },
       async stopParts() {
-        const said: string[] = []
+        const late: string[] = []
         await Promise.all(
           parts.map(async ({ name, child }) => {
             const startedAt = performance.now()
             await child.stop()
             if (performance.now() - startedAt > STOP_IN_TIME_MS)
-              said.push(`${name} took more than ${STOP_IN_TIME_MS / 1_000} s to stop`)
+              late.push(`${name} took more than ${STOP_IN_TIME_MS / 1_000} s to stop`)
           }),
         )
-        return said
+        return late
       },
     }
   } catch (error) {
@@ -211,11 +216,27 @@ export async function startStack({
 
 const STOP_IN_TIME_MS = 30_000
 
+/** The queues of each group of GROUP_OF_POOL. */
 const workerGroups = (): Record<string, QueueName[]> =>
   Object.groupBy(QUEUE_NAMES, (name) => GROUP_OF_POOL[queueRow(name).pool])
 
+/** Whether an API answers the feed with 200 now. */
+export async function isServing(url: string): Promise<boolean> {
+  const answer = await fetch(`${url}/api/v1/feed`, { signal: AbortSignal.timeout(3_000) }).catch(
+    () => undefined, // not up yet
+  )
+  await answer?.body?.cancel()
+  return answer?.status === 200
+}
+
 const KEPT_LINES = 8
 
+/**
+ * Starts a process of the service under supervision, with a clock that can be shifted, and appends what it
+ * prints to NAME.log in `folder`. It does not wait until the process is up.
+ *
+ * @param options `script`: its path in the project; `report`: called with what the supervisor says of it
+ */
 export function startPart(options: {
   name: string
   script: string
@@ -229,13 +250,13 @@ export function startPart(options: {
   const clockFile = path.join(folder, `${name}.clock`)
   const log = fs.createWriteStream(path.join(folder, `${name}.log`), { flags: 'a' })
   const errors: string[] = []
-  const lastWords: string[] = []
+  const lastLines: string[] = []
   let upAtMs: number | undefined
   const onLine = (line: string): void => {
     log.write(`${line}\n`)
-    lastWords.push(line.slice(0, 400))
-    if (lastWords.length > KEPT_LINES) lastWords.shift()
-    if (isError(line)) errors.push(line)
+    lastLines.push(line.slice(0, 400))
+    if (lastLines.length > KEPT_LINES) lastLines.shift()
+    if (isErrorLine(line)) errors.push(line)
     if (line.includes('"msg":"the API listens"') || line.includes('"msg":"the workers work"'))
       upAtMs = performance.now()
   }
@@ -264,7 +285,7 @@ export function startPart(options: {
     child,
     errors,
     upAtMs: () => upAtMs,
-    lastWords: () => lastWords,
+    lastLines: () => lastLines,
     shiftClock(shiftMs) {
       fs.writeFileSync(clockFile, String(shiftMs))
       const pid = child.pid()
@@ -274,7 +295,7 @@ export function startPart(options: {
 }
 
 /** Whether a line is logged as an error or worse, or is no log line, such as a stack trace. */
-function isError(line: string): boolean {
+function isErrorLine(line: string): boolean {
   if (!line.startsWith('{'))
     return line.trim() !== '' && !/ExperimentalWarning|Use `node --trace-warnings/.test(line)
   try {
@@ -285,7 +306,7 @@ function isError(line: string): boolean {
 }
 
 /**
- * Mounts a small tmpfs.
+ * Makes a folder, and mounts a small tmpfs there.
  *
  * @returns its path, or undefined if this user may not mount
  */

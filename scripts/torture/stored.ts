@@ -86,7 +86,7 @@ export interface Stored {
 
 type Db = mongoose.mongo.Db
 
-/** Runs `work` on the database with majority read concern. */
+/** Opens a connection to the database with majority read concern for the time of `work`. */
 export async function withDatabase<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
   const client = new mongoose.mongo.MongoClient(url, {
     readConcernLevel: 'majority',
@@ -114,7 +114,7 @@ const LEDGERED = [
   'payouts',
 ] as const
 
-/** The service's work that is left: all counts are 0 once everything is done. */
+/** Reads the service's work that is left: `pending` is empty and all counts are 0 once everything is done. */
 export async function readBacklog(url: string): Promise<{
   pending: string[]
   waitingBatches: number
@@ -143,8 +143,9 @@ export async function readBacklog(url: string): Promise<{
   })
 }
 
+/** The sources of all entries that have no number yet. */
 async function readPending(db: Db): Promise<string[]> {
-  const found = await Promise.all(
+  const records = await Promise.all(
     LEDGERED.map((name) =>
       db
         .collection<{ pending: { source: string }[] }>(name)
@@ -152,9 +153,10 @@ async function readPending(db: Db): Promise<string[]> {
         .toArray(),
     ),
   )
-  return found.flat().flatMap(({ pending }) => pending.map(({ source }) => source))
+  return records.flat().flatMap(({ pending }) => pending.map(({ source }) => source))
 }
 
+/** Reads everything that the checks compare; not at one moment, so the network has to be at rest. */
 export async function readStored(url: string): Promise<Stored> {
   return withDatabase(url, async (db) => {
     const all = <T>(name: string): Promise<T[]> =>

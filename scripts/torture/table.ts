@@ -5,7 +5,7 @@ import type { TortureResult } from './run.ts'
 /** A recorded run, with the commit of the code that was run. */
 export type RecordedRun = TortureResult & { commit: string }
 
-/** The result as a line of JSON, numbers rounded to integers. */
+/** The result with the present commit as a line of JSON, numbers rounded to integers. */
 export function recordOf(result: TortureResult): string {
   const { status, stdout } = spawnSync('git', ['rev-parse', '--short', 'HEAD'], {
     cwd: import.meta.dirname,
@@ -16,9 +16,8 @@ export function recordOf(result: TortureResult): string {
 }
 
 /**
- * Runs side by side, as Markdown: one table by seed, one by kind of fault.
- *
- * @param results one row each
+ * Formats runs as Markdown: a table with a row for each run, by seed, and one with a row for each kind of
+ * fault.
  */
 export function describeRuns(results: readonly RecordedRun[]): string {
   const bySeed = results.toSorted((one, other) => one.seed - other.seed)
@@ -30,7 +29,7 @@ export function describeRuns(results: readonly RecordedRun[]): string {
     '| seed | code | seconds | requests | ledger entries | seals | faults | without writes: median, worst | after a fault’s end: median, worst | all done after the last fault | findings |',
     '|---|---|---|---|---|---|---|---|---|---|---|',
     ...bySeed.map(
-      ({ seed, commit, seconds, requests, entries, seals, recoveries: own, drainedMs, findings }) =>
+      ({ seed, commit, seconds, requests, entries, seals, recoveries: ofRun, drainedMs, findings }) =>
         row([
           seed,
           `\`${commit}\``,
@@ -38,8 +37,8 @@ export function describeRuns(results: readonly RecordedRun[]): string {
           requests,
           entries,
           seals,
-          own.length,
-          ...formatRecoveryTimes(own),
+          ofRun.length,
+          ...formatRecoveryTimes(ofRun),
           `${(drainedMs / 1_000).toFixed(0)} s`,
           findings.length,
         ]),
@@ -47,7 +46,7 @@ export function describeRuns(results: readonly RecordedRun[]): string {
     '',
     '| fault | times | without writes: median, worst | after its end: median, worst |',
     '|---|---|---|---|',
-    ...byKind.map(([kind, own]) => row([`\`${kind}\``, own.length, ...formatRecoveryTimes(own)])),
+    ...byKind.map(([kind, ofKind]) => row([`\`${kind}\``, ofKind.length, ...formatRecoveryTimes(ofKind)])),
     row(['all', recoveries.length, ...formatRecoveryTimes(recoveries)]),
   ].join('\n')
 }

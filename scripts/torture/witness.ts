@@ -14,13 +14,18 @@ import {
   type NoteKey,
 } from '../../shared/crypto/note.ts'
 
-/** A witness by C2SP tlog-witness for any one log, whose key it takes from its test. */
+/**
+ * Starts a witness by C2SP tlog-witness. It refuses all until it is told by `trust` whose log it watches.
+ *
+ * @returns `setting`: its row for WITNESSES; `setAway(true)`: it closes every connection without an answer
+ */
 export async function startWitness(name: string) {
   const secret = randomBytes(32)
   const key: NoteKey = { name, type: NOTE_KEY.cosigner, publicKey: ed25519PublicKey(secret) }
   let seen: { size: number; root: Uint8Array } = { size: 0, root: EMPTY_LOG_ROOT }
   let log: NoteKey | undefined
   let isAway = false
+  /** Answers one add-checkpoint request, and remembers the checkpoint if it is cosigned. */
   const serve = async (request: IncomingMessage, response: ServerResponse) => {
     if (isAway) return response.destroy()
     const [head = '', note = ''] = (await text(request)).split(/\n\n(.*)/s)

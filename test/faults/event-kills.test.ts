@@ -7,7 +7,7 @@ import {
   nextMarker,
   orderWork,
   register,
-  settleIn,
+  registerWithPass,
   submitWork,
   type Agent,
   type World,
@@ -45,11 +45,11 @@ beforeAll(async () => {
   const history = startHistory()
   world = {
     ...{ client: createClient(stack.urls, history), history, apis: 2, coins: undefined },
-    ...{ agents: [], posts: [], claims: [], invoices: [], offers: [], orders: [], wrong: [] },
+    ...{ agents: [], posts: [], claims: [], invoices: [], offers: [], orders: [], wrongAnswers: [] },
   }
   for (let nth = 0; nth < READERS; nth++) {
     const reader = newAgent(`r${nth}`, numbersFor(SEED, `reader/${nth}`))
-    await settleIn(world, reader, undefined, 1)
+    await registerWithPass(world, reader, undefined, 1)
     const { json } = await ask(world, reader, 'claim', 'POST', '/claim', { body: { statement: reader.name } })
     world.claims.push({ id: String(json['id']), by: reader.name, kind: 'claim' })
     readers.push(reader)
@@ -89,7 +89,7 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
       let written = 0
       const writers = Array.from({ length: WRITERS }, async (_, nth) => {
         const writer = newAgent(`w${nth}`, numbersFor(SEED, `writer/${nth}`))
-        await settleIn(world, writer, undefined, 1)
+        await registerWithPass(world, writer, undefined, 1)
         for (let turn = 0; isWriting; turn++) if (await write(writer, turn)) written++
       })
       // Each goes on by a cursor of its own.
@@ -97,7 +97,7 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
         Array.from({ length: FOLLOWERS_EACH }, (_, nth) => ({
           ...reader,
           name: `${reader.name}.${nth}`,
-          told: [],
+          events: [],
         })),
       )
       const following = followers.map((one) => followEvents(world, one, () => isOver))
@@ -133,8 +133,8 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
       const findings = await checkEvents(world, await readStored(stack.mongo.url), [], () =>
         Promise.resolve([]),
       )
-      expect([...world.wrong, ...findings]).toEqual([])
-      const told = followers.map(({ told: { length } }) => length)
+      expect([...world.wrongAnswers, ...findings]).toEqual([])
+      const told = followers.map(({ events }) => events.length)
       console.log(
         `${written} writes, ${told.reduce((sum, count) => sum + count)} events told to ${followers.length} followers over ${JSON.stringify(kills)}`,
       )
@@ -147,7 +147,7 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
     'come from the other machine too while Redis is away',
     async () => {
       const [reader, writer] = readers as [Agent, Agent]
-      const follower: Agent = { ...reader, name: 'r0.late', told: [] }
+      const follower: Agent = { ...reader, name: 'r0.late', events: [] }
       let isOver = false
       stack.redisGate.cut()
       try {
@@ -158,14 +158,14 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
           const { status, json } = await ask(world, writer, 'dm', 'POST', '/dm', { body, api: sent.length })
           if (status === 201) sent.push(String(json['id']))
         }
-        const areTold = () => sent.every((id) => follower.told.some((event) => event.id === id))
+        const areTold = () => sent.every((id) => follower.events.some((event) => event.id === id))
         await waitFor('the events of what was sent', () => (areTold() ? true : undefined), LIMIT)
         isOver = true
         await following
       } finally {
         stack.redisGate.heal()
       }
-      expect(world.wrong).toEqual([])
+      expect(world.wrongAnswers).toEqual([])
     },
     5 * MINUTE_MS,
   )

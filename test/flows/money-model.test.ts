@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { breakLine, BREAKS } from '../../scripts/money-model/broken.ts'
+import { BREAKS } from '../../scripts/money-model/broken.ts'
 import { FAULT_NAMES } from '../../scripts/money-model/faults.ts'
 import { describeModel } from '../../scripts/money-model/report.ts'
 import { runModel } from '../../scripts/money-model/run.ts'
+import { textWithBug } from '../../scripts/planted/run.ts'
 
 /** On a machine that does much else. */
 const BUSY_LIMIT_MS = 400_000
@@ -14,7 +15,7 @@ const BUSY_LIMIT_MS = 400_000
 const FAULTS = ['kill-api', 'kill-workers', 'node-hung', 'node-killed', 'lost-answers']
 
 it('the lines of the payout code that the model breaks to be checked itself are there', () => {
-  for (const one of BREAKS) expect(breakLine(one)).toContain(one.instead)
+  for (const change of BREAKS) expect(textWithBug(change)).toContain(change.instead)
 })
 
 describe('a market of agents that pay rightly, wrongly, late and twice', () => {
@@ -29,7 +30,7 @@ describe('a market of agents that pay rightly, wrongly, late and twice', () => {
           seconds: 12,
           payBySeconds: 8,
           allowsOwnAddresses: true,
-          isSingly: false,
+          oneFaultAtATime: false,
           keepsGoing: true,
         },
         without: [...FAULT_NAMES.filter((kind) => !FAULTS.includes(kind)), 'crumbs'],
