@@ -131,6 +131,8 @@ export interface MoneroPayee {
 /** Enough for the confirmations of any payment here. */
 const MOST_BLOCKS = 3 * CONFIRMATIONS
 const WAIT = { limitMs: 60_000, everyMs: 100 }
+/** Each question by an invoice's owner is work for the API, the worker and the wallet. */
+const CHECK_WAIT = { limitMs: 60_000, everyMs: 250 }
 
 /** @param options.queues what is served in this process; without any, a test calls what a job would */
 export async function openMoneroVenue(
@@ -206,7 +208,7 @@ export async function openMoneroVenue(
             last = await venue.check(of)
             return holds(last) ? last : undefined
           },
-          WAIT,
+          CHECK_WAIT,
         )
       } catch (error) {
         throw new Error(`${(error as Error).message}; it stands at ${JSON.stringify(last)}`, { cause: error })
