@@ -1,5 +1,5 @@
 import type { Client } from './client.ts'
-import { askConsistency, type SealTrust } from './own-ledger.ts'
+import { askConsistency, trustArguments, type SealTrust } from './own-ledger.ts'
 import { check, recall, type Verification } from './seal-verify.mjs'
 
 /** The result of a verification. */
@@ -27,16 +27,9 @@ export async function verifyLedger({
   client: Client
   trust: SealTrust
 }): Promise<Verified> {
-  const { result, text } = await check([client.baseUrl, ...optionsOf(trust)])
+  const { result, text } = await check([client.baseUrl, ...trustArguments(trust, client.baseUrl)])
   return { ok: result.ok, verdict: result.verdict, reasons: reasonsOf(result), text }
 }
-
-/** The arguments of seal-verify.mjs for the state file and the pinned keys. */
-const optionsOf = ({ stateFile, pubkeys = [] }: SealTrust): string[] => [
-  '--state',
-  stateFile,
-  ...pubkeys.flatMap((key) => ['--pubkey', key]),
-]
 
 const reasonsOf = ({ findings = [], not_binding: notBinding = [] }: Verification): string[] =>
   [...findings, ...notBinding].map(({ reason }) => reason)
@@ -58,7 +51,7 @@ export async function verifyReceipt(options: {
   if (!isPinned && (await recall(trust.stateFile, client.baseUrl)) === undefined)
     await verifyLedger({ client, trust })
   const receipt = await client.receipt(recordId)
-  const { result, text } = await check(['receipt', '--service', client.baseUrl, ...optionsOf(trust)], {
+  const { result, text } = await check(['receipt', ...trustArguments(trust, client.baseUrl)], {
     receipt: { ...receipt, ok: true },
     consistency: askConsistency(client),
   })

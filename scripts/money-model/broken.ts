@@ -17,8 +17,6 @@ const RECEIVED = 'shared/market/order-payments.ts'
 export const BREAKS: readonly CodeChange[] = [
   {
     file: TREASURY,
-  {
-    file: TREASURY,
     text: 'buildSend(before, { destination, amountRaw })',
     instead: 'buildSend(before, { destination, amountRaw: amountRaw - 1n })',
   },

@@ -4,6 +4,8 @@ import path from 'node:path'
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { newAuthorKeyPair } from '../../client/author-signatures.ts'
+import { createClient } from '../../client/client.ts'
+import { verifyReceipt } from '../../client/verify-receipt.ts'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
 import {
   createTokenFile,
@@ -343,6 +345,12 @@ describe('the log and the keys under it', () => {
     expect(await bob.run('receipt', ada.id)).toMatchObject({
       exitCode: 3,
       answer: { ok: false, verification: { not_binding: [{ reason: 'quorum_not_met' }] } },
+    })
+    const trust = { stateFile: path.join(folder, 'library.json'), policyFile: policy }
+    const client = createClient({ baseUrl: service.url })
+    expect(await verifyReceipt({ client, recordId: ada.id, trust })).toMatchObject({
+      verdict: 'not_binding',
+      reasons: expect.arrayContaining(['quorum_not_met']),
     })
     expect((await bob.run('seals', '--policy', '/dev/null')).exitCode).toBe(2)
     const again = path.join(folder, 'home-again')
