@@ -32,6 +32,7 @@ const LONGEST = [
   'flows/sandbox',
   'unit/embedded',
   'unit/start',
+  'unit/seal-verify-python',
   'workers/monero-books',
   'flows/market-monero',
   'flows/settings',
