@@ -5,6 +5,9 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
  * beside those that compute.
  */
 const LONGEST = [
+  'unit/start',
+  'unit/embedded',
+  'unit/seal-verify-python',
   'workers/monero-send',
   'workers/monero-recovery',
   'faults/torture',
@@ -30,9 +33,6 @@ const LONGEST = [
   'workers/sealer',
   'workers/market-crashes',
   'flows/sandbox',
-  'unit/embedded',
-  'unit/start',
-  'unit/seal-verify-python',
   'workers/monero-books',
   'flows/market-monero',
   'flows/settings',
@@ -64,14 +64,20 @@ function toEnd(name: string): string {
   return `/test/${name}.test.ts`
 }
 
-/** Begins with the longest files, so that no processor waits for one of them at the end. */
+/**
+ * Begins with the longest files, so that no processor waits for one of them at the end; those without servers
+ * come before all others, since a worker that goes from one project to the other is started anew.
+ */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const others = (await super.sort(files)).filter((file) => rank(file) === -1)
     const longest = files.filter((file) => rank(file) !== -1).sort((one, other) => rank(one) - rank(other))
-    return [...longest, ...others]
+    const sorted = [...longest, ...others]
+    return [...sorted.filter(isUnit), ...sorted.filter((file) => !isUnit(file))]
   }
 }
+
+const isUnit = ({ project }: TestSpecification): boolean => project.name === 'unit'
 
 function rank({ moduleId }: TestSpecification): number {
   return order.findIndex((name) => moduleId.endsWith(name))
