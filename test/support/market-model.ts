@@ -24,7 +24,7 @@ import { expireInvoices } from '../../shared/payments/settlement.ts'
 import { checkBooks } from './money.ts'
 import { recordLoss, recordPayment, toldChain } from './told-chain.ts'
 import { makeCoinReady, newTx } from './coins.ts'
-import { emptyCollections, isolate, leaveDatabase } from './servers.ts'
+import { emptyCollections, forgetGivenAddresses, isolate, leaveDatabase } from './servers.ts'
 import { openWorkerContext } from './ledger.ts'
 import { ADDRESSES, checkMarket, OFFER, vouch } from './market.ts'
 
@@ -154,6 +154,7 @@ export async function openRealMarket(): Promise<RealMarket> {
     },
     async reset() {
       await emptyCollections(ctx.database.connection)
+      forgetGivenAddresses(ctx.database.connection)
       await vouch(ctx, clock)
       for (const coin of COINS) await makeCoinReady(ctx, coin, { addresses: 40, isRound: false })
     },
