@@ -29,10 +29,10 @@ export interface Registration {
  * Checks a registration and stores the new agent. One challenge makes one agent.
  *
  * Order of checks: signature, expiry, work, referrer, answer. Order of writes: the
- * challenge is burned before the answer is checked, by an insert that succeeds for only one caller; so one
- * proof of work buys one guess, even if twenty guesses arrive together. A crash after the burning costs a
- * challenge and nothing else. Should the record of the burned challenge be lost, the unique index on the
- * agent's `challenge` still holds.
+ * challenge is burned before the agent is stored, by an insert that succeeds for only one caller; so one
+ * proof of work buys one guess, even if twenty guesses arrive together. If the request ends in between, the
+ * same one may be sent again: a challenge that the right answer has burned is free until its agent is stored.
+ * That it makes one agent, a unique index on the agent's `challenge` says.
  *
  * @param secret CHALLENGE_SECRET, hex
  * @returns the stored agent, and its token, which is stored only as a hash
@@ -59,8 +59,9 @@ export async function registerAgent(
       },
     )
   }
-  await burnChallenge(ctx, challenge)
-  if (!isRightAnswer(challenge.puzzle, registration.answer)) {
+  const isRight = isRightAnswer(challenge.puzzle, registration.answer)
+  await burnChallenge(ctx, challenge, isRight)
+  if (!isRight) {
     throw new Refusal(
       'wrong_answer',
       `That is not the answer (expected ${challenge.puzzle.answer_format}), and the challenge is burned; get a new one from GET /challenge.`,
@@ -117,13 +118,18 @@ function requireWork(secret: string, registration: Registration, nowMs: number):
   return challenge
 }
 
-/** Records a challenge as used. @throws Refusal `challenge_used` if it was used before */
-async function burnChallenge(ctx: Context, challenge: Challenge): Promise<void> {
+/**
+ * Records a challenge as used.
+ *
+ * @param isRight whether the request has the right answer
+ * @throws Refusal `challenge_used` if it was used before; not if that request and this one have the right answer
+ */
+async function burnChallenge(ctx: Context, { key, expiresAt }: Challenge, isRight: boolean): Promise<void> {
   try {
-    await ctx.agents.burnChallenge(challenge.key, challenge.expiresAt * SECOND_MS + USED_CHALLENGE_TTL_MS)
+    await ctx.agents.burnChallenge(key, expiresAt * SECOND_MS + USED_CHALLENGE_TTL_MS, isRight)
   } catch (error) {
-    if (isDuplicateKey(error)) throw challengeUsedRefusal()
-    throw error
+    if (!isDuplicateKey(error)) throw error
+    if (!isRight || !(await ctx.agents.wasAnswered(key))) throw challengeUsedRefusal()
   }
 }
 

@@ -83,10 +83,16 @@ agentSchema.index(...PENDING_INDEX)
 interface UsedChallenge {
   _id: string
   expires: Date
+  /** Whether it was used with the right answer, so that it is for one agent. */
+  answered?: boolean
 }
 
 const usedChallengeSchema = new Schema<UsedChallenge>(
-  { _id: { type: String, required: true }, expires: { type: Date, required: true } },
+  {
+    _id: { type: String, required: true },
+    expires: { type: Date, required: true },
+    answered: Boolean,
+  },
   { collection: 'used_challenges', strict: 'throw', versionKey: false },
 )
 usedChallengeSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
@@ -156,10 +162,16 @@ export function createAgentStore(connection: Connection) {
      * Records a challenge as used, until `forgetAtMs`.
      *
      * @param key the challenge's `key`
+     * @param answered whether the answer is right
      * @throws a duplicate-key error if it already was
      */
-    async burnChallenge(key: string, forgetAtMs: number): Promise<void> {
-      await usedChallenges.insertMany([{ _id: key, expires: new Date(forgetAtMs) }], { lean: true })
+    async burnChallenge(key: string, forgetAtMs: number, answered: boolean): Promise<void> {
+      const used = { _id: key, expires: new Date(forgetAtMs), answered }
+      await usedChallenges.insertMany([used], { lean: true })
+    },
+    /** Whether a challenge was burned by a request that had the right answer. */
+    async wasAnswered(key: string): Promise<boolean> {
+      return (await usedChallenges.findOne({ _id: key }).lean<UsedChallenge>())?.answered === true
     },
     /** Reads an agent, banned or not; undefined if there is none with this id. */
     async find(agentId: string, session?: Session): Promise<AgentRecord | undefined> {

@@ -143,6 +143,19 @@ describe('a challenge', () => {
     expect(await countAgents()).toBe(before + 1)
   })
 
+  it('registers with the same request again, if the first ended before its agent was stored', async () => {
+    const solved = await solve()
+    const first = await register(solved)
+    await service.ctx.agents.models.agents.deleteOne({ _id: String(first.json['agent_id']) })
+    expect(outcome(await register({ ...solved, answer: 'a second guess' }))).toEqual([
+      409,
+      'challenge_used',
+      'challenge_id',
+    ])
+    expect((await register(solved)).status).toBe(201)
+    expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id'])
+  })
+
   it('registers one agent of twenty that bring it at once', async () => {
     const before = await countAgents()
     const solved = await solve()

@@ -20,7 +20,9 @@ import { sealFields } from '../../shared/ledger/seal.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { newId } from '../../shared/foundation/ids.ts'
+import { MAX_OPEN_WORK_ORDERS } from '../../shared/foundation/limits.ts'
 import { orderWork } from '../../shared/work/work-order.ts'
+import type { WorkOrderRecord } from '../../shared/work/work.ts'
 import { submitShares } from '../../shared/work/work-service.ts'
 import { makeCoinReady } from '../support/coins.ts'
 import { openWorkerContext, verifyWholeLedger, writePosts } from '../support/ledger.ts'
@@ -311,13 +313,9 @@ describe('jobs under workers that are killed', () => {
       const start = () => startWorkersProcess(env, ['--queues', 'verify-shares,sweep'])
       const workers = await Promise.all(Array.from({ length: 4 }, start))
       cleanUp.push(() => Promise.all(workers.map((worker) => worker.stop())))
-      const agentId = newId('agent')
-      await insertAgent(ctx, agentId)
       // One share a job: none may be lost, and none may count twice.
       const perOrder = 100
-      const orders = await Promise.all(
-        Array.from({ length: JOBS / perOrder }, () => orderWork(ctx, agentId, 1)),
-      )
+      const orders = await orderMuchWork(ctx, JOBS / perOrder)
       const shares = orders.map((order) => ({ order, nonces: findNonces(order.prefix, 2, perOrder) }))
       let submitted = 0
       const late: { batch: string; ageMs: number; handedOn: number }[] = []
@@ -333,7 +331,9 @@ describe('jobs under workers that are killed', () => {
             })
             const group = shares.slice(from, from + 50)
             await Promise.all(
-              group.map(({ order, nonces }) => submitShares(ctx, agentId, order._id, [nonces[place] ?? ''])),
+              group.map(({ order, nonces }) =>
+                submitShares(ctx, order.agent_id, order._id, [nonces[place] ?? '']),
+              ),
             )
             submitted += group.length
           }
@@ -419,11 +419,9 @@ describe('jobs under workers that are killed', () => {
         SHARES_PER_DAY: '1',
       }
       const ctx = await openPlain(env)
-      const agentId = newId('agent')
-      await insertAgent(ctx, agentId)
-      const orders = await Promise.all(Array.from({ length: jobs }, () => orderWork(ctx, agentId, 1)))
+      const orders = await orderMuchWork(ctx, jobs)
       await Promise.all(
-        orders.map((order) => submitShares(ctx, agentId, order._id, findNonces(order.prefix, 2, 1))),
+        orders.map((order) => submitShares(ctx, order.agent_id, order._id, findNonces(order.prefix, 2, 1))),
       )
       expect(await ctx.queues.get('verify-shares').getJobCountByTypes('waiting', 'prioritized')).toBe(jobs)
       const redis = new Redis(servers.redis.url)
@@ -438,8 +436,10 @@ describe('jobs under workers that are killed', () => {
           (await ctx.work.models.orders.countDocuments({ credited_days: 1 })) === jobs ? true : undefined,
         { limitMs: 60_000, everyMs: 200 },
       )
-      const agent = await ctx.agents.find(agentId)
-      expect(Math.round(((agent?.pass_until_ms ?? 0) - Date.now()) / DAY_MS)).toBe(jobs)
+      for (const [agentId, own] of Map.groupBy(orders, ({ agent_id: id }) => id)) {
+        const agent = await ctx.agents.find(agentId)
+        expect(Math.round(((agent?.pass_until_ms ?? 0) - Date.now()) / DAY_MS)).toBe(own.length)
+      }
     },
     LONG_MS,
   )
@@ -453,6 +453,18 @@ async function openPlain(env: Record<string, string>): Promise<Context> {
   cleanUp.push(() => ctx.close())
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
   return ctx
+}
+
+/** Orders of a day each, of as many agents as it takes: each has a limit of open ones. */
+async function orderMuchWork(ctx: Context, count: number): Promise<WorkOrderRecord[]> {
+  const orders: WorkOrderRecord[] = []
+  while (orders.length < count) {
+    const agentId = newId('agent')
+    await insertAgent(ctx, agentId)
+    const own = Math.min(MAX_OPEN_WORK_ORDERS, count - orders.length)
+    orders.push(...(await Promise.all(Array.from({ length: own }, () => orderWork(ctx, agentId, 1)))))
+  }
+  return orders
 }
 
 async function insertAgent(ctx: Context, id: string): Promise<void> {

@@ -119,6 +119,7 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
       .updateMany({}, { $set: { alive_at: now, pool_at: now } })
       .catch(() => clearInterval(alive))
   }, ALIVE_EVERY_MS).unref()
+  const ordered: string[] = []
   const market: TestMarket = {
     ...service,
     async stop() {
@@ -145,6 +146,13 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
     },
     async order(fields = {}, offer = {}) {
       const offerId = await market.offer(offer)
+      ordered.push(offerId)
+      // An agent has 100 open offers at most, and an order needs its offer no longer.
+      if (ordered.length > 80)
+        await call('POST', '/market/offer/close', {
+          token: seller.token,
+          body: { offer_id: ordered.shift() },
+        })
       const { json } = expectStatus(
         await call('POST', '/market/order', {
           token: buyer.token,
