@@ -99,8 +99,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'share-off-by-one-bit',
     mistake: 'a nonce counts with one zero bit too few',
     file: 'shared/crypto/share-verifier.ts',
-    text: 'search(prefix, sameLength, difficultyBits).filter(',
-    instead: 'search(prefix, sameLength, difficultyBits - 1).filter(',
+    text: 'search(prefix, joined, sameLength[0]?.length ?? 0, difficultyBits).filter(',
+    instead: 'search(prefix, joined, sameLength[0]?.length ?? 0, difficultyBits - 1).filter(',
     tests: ['unit/pow', 'unit/work'],
   },
   {
@@ -157,8 +157,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'challenge-not-burned',
     mistake: 'one proof of work buys as many guesses as one likes',
     file: `${AGENTS}agent-service.ts`,
-    text: '  await burnChallenge(ctx, challenge)\n  if (!isRightAnswer',
-    instead: '  void burnChallenge\n  if (!isRightAnswer',
+    text: '  await burnChallenge(ctx, challenge, isRight)\n',
+    instead: '',
     tests: ['api/registration'],
   },
   {

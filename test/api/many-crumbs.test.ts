@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { newId } from '../../shared/foundation/ids.ts'
 import type { PaymentRecord } from '../../shared/payments/invoice.ts'
 import { paymentLine, payoutLine, type JournalLine } from '../../shared/payments/journal.ts'
+import { paymentEntry } from '../../shared/payments/settlement.ts'
 import type { StoredPayout } from '../../shared/payments/payout.ts'
 import { newTx, pay } from '../support/coins.ts'
 import { ADDRESSES, startMarket, type TestMarket } from '../support/market.ts'
@@ -29,7 +30,10 @@ async function payCrumbs(invoiceId: string): Promise<void> {
   const [one] = await payments.find({ invoice_id: invoiceId }).lean<PaymentRecord[]>()
   if (one === undefined) throw new Error('it was not paid')
   const { pending: _none, ...crumb } = one
-  const others = Array.from({ length: CRUMBS - 1 }, () => ({ ...crumb, _id: newId('payment'), tx: newTx() }))
+  const others = Array.from({ length: CRUMBS - 1 }, () => {
+    const other = { ...crumb, _id: newId('payment'), tx: newTx() }
+    return { ...other, pending: [paymentEntry(other, other.first_seen_at)] }
+  })
   await payments.collection.insertMany(others as object[])
   await enter(others.flatMap((other) => paymentLine(other, 'received', other.first_seen_at)))
   tellArrivals(market.ctx, others)
