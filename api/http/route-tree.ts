@@ -17,6 +17,9 @@ interface Node {
   routes: Map<string, { path: string; names: readonly string[]; serve: RequestHandler }>
 }
 
+/** Whether a target is a path without escapes: `*` and other targets that are none are for the router. */
+const isPlain = (path: string): boolean => path.startsWith('/') && !path.includes('%')
+
 const newNode = (): Node => ({ literals: new Map(), routes: new Map() })
 
 export function createRouteTree(): RouteTree {
@@ -57,7 +60,7 @@ export function createRouteTree(): RouteTree {
       nodeAt(path).routes.set(method, { path, names, serve })
     },
     serve(req, res, next) {
-      const found = req.path.includes('%') ? undefined : find(req.path)
+      const found = isPlain(req.path) ? find(req.path) : undefined
       const route = found?.node.routes.get(req.method)
       if (found === undefined || route === undefined) return next()
       // As the router would set them; the metrics read the first.
