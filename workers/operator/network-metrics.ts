@@ -7,7 +7,7 @@ import { readFindings } from '../../shared/operation/findings.ts'
 import { METRIC_PREFIX } from '../../shared/servers/metrics.ts'
 import { COIN_PROBLEMS } from '../../shared/payments/coin-store.ts'
 import { COIN_UNITS, COINS, type Coin } from '../../shared/payments/coin.ts'
-import { groupDue } from '../../shared/payments/due-payouts.ts'
+import { readSendable } from '../../shared/payments/due-payouts.ts'
 import { hasNoWorker, readQueueStates } from '../../shared/servers/queue-state.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 
@@ -184,11 +184,9 @@ const payouts: NetworkCollector = {
       for (const { coin, state, count: number } of await ctx.payouts.countOpenTransfers())
         transfers.set({ coin, state }, number)
       for (const coin of COINS) {
-        const [due] = await groupDue(ctx, coin, { maxPayouts: 1_000_000 })
-        oldestDue.set(
-          { coin },
-          due === undefined ? 0 : Math.max(0, nowSeconds - Math.min(...due.payouts.map(({ at }) => at))),
-        )
+        const { due } = await readSendable(ctx, coin, ctx.config.payouts !== 'automatic')
+        const oldestAt = due.reduce((oldest, { at }) => Math.min(oldest, at), nowSeconds)
+        oldestDue.set({ coin }, nowSeconds - oldestAt)
       }
       const [groups, sums] = await Promise.all([ctx.payouts.countByState(), ctx.payouts.sumUnpaid()])
       for (const { coin, state, count: number } of groups) count.set({ coin, state }, number)
