@@ -17,7 +17,7 @@ interface Node {
   routes: Map<string, { path: string; names: readonly string[]; serve: RequestHandler }>
 }
 
-/** Whether a target is a path without escapes: `*` and other targets that are none are for the router. */
+/** Whether a target is a path without escapes. Other targets, such as `*`, are left to the router. */
 const isPlain = (path: string): boolean => path.startsWith('/') && !path.includes('%')
 
 const newNode = (): Node => ({ literals: new Map(), routes: new Map() })
