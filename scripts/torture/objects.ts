@@ -175,8 +175,11 @@ function operationsOf(
   ids: ReadonlyMap<string, string>,
 ): Map<string, ObjectOperation[]> {
   const operations = new Map<string, ObjectOperation[]>()
+  const authors = new Map(
+    calls.filter(({ did }) => did === 'claim').map(({ who, answer }) => [String(answer?.['id']), who]),
+  )
   for (const call of calls)
-    for (const [object, operation] of operationsIn(call, ids)) {
+    for (const [object, operation] of operationsIn(call, ids, authors)) {
       const known = operations.get(object)
       if (known === undefined) operations.set(object, [operation])
       else known.push(operation)
@@ -188,6 +191,7 @@ function operationsOf(
 function operationsIn(
   call: Call,
   ids: ReadonlyMap<string, string>,
+  authors: ReadonlyMap<string, string>,
 ): [object: string, operation: ObjectOperation][] {
   const fate = fateOf(call)
   const time = {
@@ -195,7 +199,7 @@ function operationsIn(
     fromMs: call.atMs,
     ...(fate === 'unknown' ? {} : { toMs: call.atMs + call.tookMs }),
   }
-  const written = writtenBy(call, fate, ids)
+  const written = writtenBy(call, fate, ids, authors)
   const seen = call.seen ?? []
   const reads = seen
     .filter(({ object }) => object !== written?.object)
@@ -212,21 +216,28 @@ function operationsIn(
 
 /** What an answer says about the token that was used and about its agent's ban; nothing if none was used. */
 function accessOf(
-  { who, token: used, status, error }: Call,
+  { who, did, token: used, status, error }: Call,
   ids: ReadonlyMap<string, string>,
 ): Observation[] {
   if (used === undefined || status === undefined) return []
   if (error === 'invalid_token') return [{ object: `token ${who}`, value: `-${used}` }]
   const accepted = { object: `token ${who}`, value: `+${used}` }
   if (error === 'banned') return [accepted, { object: `ban ${ids.get(who)}`, value: 'true' }]
-  return status < 300 ? [accepted, { object: `ban ${ids.get(who)}`, value: 'false' }] : []
+  if (status >= 300) return []
+  // A banned agent may still name the address that it is paid at.
+  return did === 'refund-address' ? [accepted] : [accepted, { object: `ban ${ids.get(who)}`, value: 'false' }]
 }
 
-/** What a call writes, or may have written; undefined if nothing. */
+/**
+ * What a call writes, or may have written; undefined if nothing.
+ *
+ * @param authors who made a claim, by the claim's id: a verdict on one's own doesn't count
+ */
 function writtenBy(
   { who, did, body, path, token: used }: Call,
   fate: Fate,
   ids: ReadonlyMap<string, string>,
+  authors: ReadonlyMap<string, string>,
 ): { object: string; name: string; value: string } | undefined {
   if (fate === 'no') return undefined
   const fields = (body ?? {}) as Record<string, unknown>
@@ -234,7 +245,7 @@ function writtenBy(
     return { object: `token ${who}`, name: used ?? '', value: nameToken(String(fields['new_token'])) }
   if (did === 'profile')
     return { object: `profile ${ids.get(who)}`, name: did, value: String(fields['name']) }
-  if (did === 'verdict')
+  if (did === 'verdict' && authors.get(String(fields['claim_id'])) !== who)
     return { object: `verdicts ${String(fields['claim_id'])}`, name: who, value: String(fields['outcome']) }
   if (Object.hasOwn(STEPS, did))
     return { object: `order ${String(fields['order_id'])}`, name: did, value: STEPS[did]?.to ?? '' }
