@@ -5,7 +5,7 @@
 /** Control characters, and those that turn the direction of text. */
 const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu
 
-/** The text with control characters, except line feed and tab, made visible: `\u{1b}`. */
+/** Makes control and direction characters, except line feed and tab, visible: `\u{1b}`. */
 export function escapeControls(text: string): string {
   return text.replace(UNSAFE, (char) =>
     char === '\n' || char === '\t' ? char : `\\u{${char.codePointAt(0)?.toString(16)}}`,

@@ -20,7 +20,7 @@ const hashesPerTurn = 2048
 /** The searches that `work_cancel` can stop, by root. */
 const runningSearches = new WeakMap<NodeState, Map<string, Set<AbortController>>>()
 
-/** The node's running searches by root; the map is kept, so that adding to it counts. */
+/** Returns the node's running searches by root; the map is made and remembered at the first call. */
 function searchesFor(node: NodeState): Map<string, Set<AbortController>> {
   const searches = runningSearches.get(node) ?? new Map<string, Set<AbortController>>()
   runningSearches.set(node, searches)

@@ -45,7 +45,8 @@ export function idPattern(kind: RecordKind): RegExp {
 }
 
 /**
- * Makes a unique name for one step of a record that may happen many times, such as the rotation of a token.
+ * Makes a unique name without a prefix, which sorts by time: for a step of a record that may happen many
+ * times, such as the rotation of a token, and for records that nobody addresses by id.
  */
 export function newStepId(): string {
   return nextUlid().toLowerCase()

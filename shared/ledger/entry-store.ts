@@ -173,7 +173,11 @@ export type EntryStore = ReturnType<typeof createEntryStore>
 const modelsWithPending = (connection: Connection): Model<unknown>[] =>
   Object.values(connection.models).filter(({ schema }) => carriesPendingEntries(schema))
 
-/** @throws TypeError if the collection has no index on the sources of its pending entries */
+/**
+ * Creates what lists, finds and clears the pending entries of a model's records, past mongoose's casting.
+ *
+ * @throws TypeError if the collection has no index on the sources of its pending entries
+ */
 function createPendingCollection(model: Model<unknown>): PendingCollection {
   const { schema } = model
   if (!schema.indexes().some(([keys]) => Object.keys(keys)[0] === 'pending.source')) {

@@ -101,7 +101,7 @@ export async function takeBackDays(
   if (nowMs - untilMs >= DAY_MS)
     throw new Refusal(
       'wrong_state',
-      `Of the ${days} days that it bought some are used up, so they cannot be taken back.`,
+      `Some of the ${days} days to be taken back are used up, so they cannot be taken back.`,
     )
   const moved = ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session)
   await requireChanged(moved, `agent ${agentId}`)
