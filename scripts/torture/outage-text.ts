@@ -9,6 +9,7 @@ const OUTAGE = new RegExp(
       'ECONNRESET',
       'EPIPE',
       'ETIMEDOUT',
+      'UND_ERR_SOCKET',
       'Connection is closed',
       "Stream isn't writeable",
       'This socket has been ended by the other party',
