@@ -935,7 +935,7 @@ export type GetSolvencyAnswer = {
     currency: 'xno' | 'xmr'
     /** as the last entry of the last seal states it */
     at_last_seal_raw: string | null
-    /** by the entries numbered since */
+    /** the same with the entries numbered since */
     now_raw: string
     now: string
   }[]

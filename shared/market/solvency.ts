@@ -32,7 +32,7 @@ export const solvencyView = z.object({
     z.object({
       currency: z.enum(COINS),
       at_last_seal_raw: amountView.nullable().describe('as the last entry of the last seal states it'),
-      now_raw: amountView.describe('by the entries numbered since'),
+      now_raw: amountView.describe('the same with the entries numbered since'),
       now: z.string(),
     }),
   ),
@@ -159,7 +159,9 @@ async function sumHeld(ctx: Context): Promise<Sums> {
       flows.find((flow) => flow.from === from && flow.to === to)?.sum ?? 0n
     const net = (from: AccountKind, to: AccountKind): bigint => flowOf(from, to) - flowOf(to, from)
     // What the chain took back counts as received until it is written off.
-    const received = net('chain', 'order') + net('lost', 'order')
+    // Money that was on the books already comes from the account that had it.
+    const sources = ['chain', 'lost', 'unassigned', 'operator'] as const
+    const received = sources.reduce((sum, from) => sum + net(from, 'order'), 0n)
     const paidOut = net('owed', 'paid') + net('owed', 'operator')
     return [coin, { received, paidOut, fees: net('order', 'fee') }]
   }

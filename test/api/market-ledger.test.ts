@@ -7,6 +7,8 @@ import { findContentFaults } from '../../shared/account/content-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { addToOwed, NOTHING_OWED } from '../../shared/ledger/solvency.ts'
+import type { InvoiceRecord } from '../../shared/payments/invoice.ts'
+import { move } from '../../shared/payments/journal.ts'
 import { sumByCoin } from '../../shared/payments/sum-raw.ts'
 import { markPaidByHand } from '../../shared/payments/payout-service.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
@@ -22,6 +24,7 @@ import {
   type TestMarket,
 } from '../support/market.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
+import { recordPayment } from '../support/told-chain.ts'
 
 let market: TestMarket
 let paidOut: PlacedOrder
@@ -204,6 +207,28 @@ describe('GET /market/solvency', () => {
     expect(after.held.map(({ held_raw: raw }) => raw)).toEqual([String(now.xno.owed), String(now.xmr.owed)])
     expect([now.xno.owed - sums.xno.owed, now.xmr.owed]).toEqual([5n * 10n ** 30n, 5n * 10n ** 12n])
   })
+
+  it.each(['unassigned', 'operator'] as const)(
+    'counts what the operator took for an order out of %s money as received',
+    async (account) => {
+      const { ctx } = market
+      const order = await market.order({ currency: 'xno' })
+      const { address_index: addressIndex } = (await ctx.invoices.find(order.invoiceId)) as InvoiceRecord
+      const found = { coin: 'xno', tx: newTx(), addressIndex, amountRaw: order.amountRaw } as const
+      const at = unixSeconds(ctx.databaseNow())
+      const deposit = move(`xno/${found.tx}/test`, 'chain', account, order.amountRaw, { coin: 'xno', at })
+      await ctx.database.transaction((session) => ctx.journal.write(deposit, session))
+      await recordPayment(ctx, { ...found, confirmations: 1, isConfirmed: true }, 'operator')
+      expect((await ctx.orders.find(order.id))?.status).toBe('paid')
+      expect(await ctx.invoices.findPayment('xno', found.tx, addressIndex)).toMatchObject({
+        taken_from: account,
+      })
+      await number()
+      await market.letPass(11_000)
+      const { owed, held } = await solvency()
+      expect(held[0]?.held_raw).toBe(owed[0]?.now_raw)
+    },
+  )
 
   it('names the accounts that hold it: the treasury, and invoices until they are swept', async () => {
     const order = await market.paidOrder()
