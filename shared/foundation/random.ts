@@ -8,6 +8,8 @@ let next = DRAWN_BYTES
 
 /** @returns where the next `count` bytes stand in `drawn` */
 function draw(count: number): number {
+  // More would come out short, without a word.
+  if (count > DRAWN_BYTES) throw new RangeError(`"count" expected at most ${DRAWN_BYTES}, got ${count}`)
   if (next + count > DRAWN_BYTES) {
     randomFillSync(drawn)
     next = 0
@@ -19,7 +21,7 @@ function draw(count: number): number {
 /**
  * Random bytes of the system, drawn many at a time. Each is given out once and not kept.
  *
- * @param count at most 4,096
+ * @throws RangeError if `count` is above 4,096
  */
 export function takeRandomBytes(count: number): Buffer {
   const from = draw(count)
