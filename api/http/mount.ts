@@ -57,7 +57,7 @@ export function pathsOf(route: Route): string[] {
  * Mounts the routes, and for each path an answer to all other methods. Paths without parameters come first,
  * so that `/claim/resolve` isn't taken for the claim with the id `resolve`.
  *
- * @param tree gets them too
+ * @param tree gets every route as well, except those whose path is open-ended
  */
 export function mountRoutes(
   router: Router,
@@ -87,6 +87,7 @@ export function mountRoutes(
   }
 }
 
+/** What all routes are served with. */
 interface Frame {
   ctx: Context
   authenticator: Authenticator

@@ -2,6 +2,7 @@ import type { Context } from '../../shared/context.ts'
 import { addToOwed, NOTHING_OWED, type Owed } from '../../shared/ledger/solvency.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
+import { MAX_OPEN_OFFERS } from '../../shared/market/market-terms.ts'
 import { ORDER_STEPS, type OrderStep } from '../../shared/market/order-states.ts'
 import { COINS, dustThreshold, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
@@ -147,8 +148,8 @@ export async function openMarket(service: TestService): Promise<TestMarket> {
     async order(fields = {}, offer = {}) {
       const offerId = await market.offer(offer)
       ordered.push(offerId)
-      // An agent has 100 open offers at most, and an order needs its offer no longer.
-      if (ordered.length > 80)
+      // An order needs its offer no longer, and a test may make others.
+      if (ordered.length > MAX_OPEN_OFFERS / 2)
         await call('POST', '/market/offer/close', {
           token: seller.token,
           body: { offer_id: ordered.shift() },
