@@ -76,8 +76,10 @@ export function computeMoneyChangeForgivingDust(
   const unspent = BigInt(invoice.unspent) + amountRaw * BigInt(invoice.days)
   // The price at which the unspent money buys all days that are left.
   const lowerPriceRaw = daysLeft > 0n ? unspent / daysLeft : 0n
-  if (!lacksOnlyDust || priceRaw > amount || lowerPriceRaw === 0n)
-    return { ...computeMoneyChange(invoice, amountRaw, priceRaw), priceRaw }
+  if (!lacksOnlyDust || priceRaw > amount || lowerPriceRaw === 0n) {
+    const change = computeMoneyChange(invoice, amountRaw, priceRaw)
+    return { ...change, isSettled: change.isSettled || lacksOnlyDust, priceRaw }
+  }
   const cheaperInvoice = { ...invoice, amount_raw: String(lowerPriceRaw) }
   return { ...computeMoneyChange(cheaperInvoice, amountRaw, lowerPriceRaw), priceRaw: lowerPriceRaw }
 }

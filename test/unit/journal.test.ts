@@ -100,6 +100,8 @@ describe('the lines of a pass invoice', () => {
           expect(new Set(lines.map(({ _id }) => _id)).size).toBe(lines.length)
         },
       ),
+      // An invoice that lacked only dust, and gets some of it.
+      { examples: [[1, dustThreshold('xno'), 1n, [{ raw: 1n, dearer: 0n, lapses: false }]]] },
     )
   })
 })
