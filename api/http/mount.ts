@@ -132,7 +132,12 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
       body: object | undefined,
     ): Promise<void> => {
       const call = {
-        ...{ ctx, caller, body, query, params, peek: req.method === 'HEAD' },
+        ctx,
+        caller,
+        body,
+        query,
+        params,
+        peek: req.method === 'HEAD',
         prefers: (types: readonly string[]) => req.accepts([...types]) || undefined,
         releaseRoomWhile: <T>(wait: () => Promise<T>) => admission.releaseRoomWhile(kind, wait),
         inTurn: <T>(cost: number, work: () => Promise<T>) => inTurn(caller, cost > MAX_LIGHT_COST, work),

@@ -84,11 +84,21 @@ export async function startNetwork(report: (line: string) => void): Promise<Netw
     await Promise.all([coins.close(), witness.stop()])
   }
   const stack = await startStack({
-    ...{ members: 1, each: 1, coins, report, groups: queuesByPool(), mongoDiskSize: '1200m' },
+    members: 1,
+    each: 1,
+    coins,
+    report,
+    groups: queuesByPool(),
+    mongoDiskSize: '1200m',
     env: {
-      ...{ XNO_USD: '', RATE_SOURCES: sources.join(',') },
-      ...{ WITNESSES: witness.setting, WITNESS_QUORUM: '1', LEDGER_ORIGIN: ORIGIN },
-      ...{ MIN_FREE_DISK_GB: '0.02', ACCEPT_HOURS: '1', PAY_BY_MINUTES: '60' },
+      XNO_USD: '',
+      RATE_SOURCES: sources.join(','),
+      WITNESSES: witness.setting,
+      WITNESS_QUORUM: '1',
+      LEDGER_ORIGIN: ORIGIN,
+      MIN_FREE_DISK_GB: '0.02',
+      ACCEPT_HOURS: '1',
+      PAY_BY_MINUTES: '60',
     },
   }).catch(async (error: unknown) => {
     await closeStandIns()
@@ -107,7 +117,12 @@ export async function startNetwork(report: (line: string) => void): Promise<Netw
   const workers = new Map(stack.workers.map((part) => [part.name.replace(/-0$/, ''), part]))
   let started = 0
   const network: Network = {
-    ...{ stack, ctx, coins, witness, rates, env },
+    stack,
+    ctx,
+    coins,
+    witness,
+    rates,
+    env,
     worker(group) {
       const part = workers.get(group)
       if (part === undefined) throw new Error(`there is no process ${group}`)

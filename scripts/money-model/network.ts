@@ -47,7 +47,9 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
   try {
     mongod = await startDatabase()
     const redis = await startRedis({
-      ...{ ...options, binary: requireRedis(), backOff: QUICK_RESTART },
+      ...options,
+      binary: requireRedis(),
+      backOff: QUICK_RESTART,
       onStarted: (child) => void toStop.push(() => child.stop()),
     })
     ensureSealKey(path.join(folder, 'seal-key'))
@@ -61,7 +63,8 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
         DATA_DIR: folder,
         CHALLENGE_SECRET: 'c0'.repeat(32),
       },
-      ...{ SEAL_KEY_FILE: path.join(folder, 'seal-key'), SEAL_MEMORY_FILE: path.join(folder, 'seal-memory') },
+      SEAL_KEY_FILE: path.join(folder, 'seal-key'),
+      SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
       ...{
         FREE_UNTIL: 'none',
         REGISTER_BITS: '4',
@@ -69,7 +72,8 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
         OPERATOR_PORT: '0',
         PORT: String(port),
       },
-      ...{ ...settings, NANO_SEED_FILE: path.join(folder, 'nano-seed') },
+      ...settings,
+      NANO_SEED_FILE: path.join(folder, 'nano-seed'),
     })
     const start = (name: 'api' | 'workers', hasCoin = true): void => {
       const partEnv = env()
@@ -101,7 +105,11 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
     await whenServing()
     return {
       /** `env`: the settings of its processes now; `part`: a process by its name. */
-      ...{ url, folder, env, part, stop },
+      url,
+      folder,
+      env,
+      part,
+      stop,
       /** Copies the database, which is stopped meanwhile. */
       async backUp(): Promise<void> {
         await mongod?.child.stop()
