@@ -75,6 +75,7 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
       ...settings,
       NANO_SEED_FILE: path.join(folder, 'nano-seed'),
     })
+    /** Starts the process of a part. @param hasCoin false: without Nano's settings */
     const start = (name: 'api' | 'workers', hasCoin = true): void => {
       const partEnv = env()
       if (!hasCoin) for (const key of COIN_SETTINGS) delete partEnv[key]
@@ -90,7 +91,8 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
       if (found === undefined) throw new Error(`${name} has not been started`)
       return found
     }
-    const whenServing = async (): Promise<void> => {
+    /** Waits until API and workers are up. @throws Error with their last lines if they don't come up */
+    const waitUntilServing = async (): Promise<void> => {
       const look = async (): Promise<true | undefined> =>
         (await isServing(url)) && part('workers').upAtMs() !== undefined ? true : undefined
       await waitFor('the network', look, { limitMs: UP_LIMIT_MS, everyMs: 100 }).catch((error: unknown) => {
@@ -102,7 +104,7 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
     }
     const live = path.join(folder, 'mongo')
     const copy = path.join(folder, 'mongo-backup')
-    await whenServing()
+    await waitUntilServing()
     return {
       /** `env`: the settings of its processes now; `part`: a process by its name. */
       url,
@@ -130,13 +132,13 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
         mongod = await startDatabase()
         start('api')
         start('workers')
-        await whenServing()
+        await waitUntilServing()
       },
       /** Restarts the workers with the coin or without it. */
       async setCoin(isOn: boolean): Promise<void> {
         await part('workers').child.stop()
         start('workers', isOn)
-        await whenServing()
+        await waitUntilServing()
       },
     }
   } catch (error) {
