@@ -28,13 +28,13 @@ const network = await startNetwork(() => undefined)
 try {
   for (const mishap of chosen)
     try {
-      const one = await play(network, mishap)
-      played.push(one)
-      if (values.write) writeGameday((before) => describePlayed([one], names, before))
+      const result = await play(network, mishap)
+      played.push(result)
+      if (values.write) writeGameday((oldTable) => describePlayed([result], names, oldTable))
       say(
-        `${one.name}: named after ${one.namedSeconds.toFixed(1)} s, fine after ${one.fineSeconds.toFixed(1)} s`,
+        `${result.name}: named after ${result.namedSeconds.toFixed(1)} s, fine after ${result.fineSeconds.toFixed(1)} s`,
       )
-      if (one.lost.length > 0) failed.push(`${one.name}: ${one.lost.join('; ')}`)
+      if (result.lost.length > 0) failed.push(`${result.name}: ${result.lost.join('; ')}`)
     } catch (error) {
       failed.push(`${mishap.name}: ${error instanceof Error ? error.message : String(error)}`)
       say(failed.at(-1) ?? '')

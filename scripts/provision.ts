@@ -6,7 +6,7 @@ import { provisionMongo, writeAccessFiles } from './embedded/provision.ts'
 /*
  * Makes users for a MongoDB and a Redis that run separately, as under docker-compose.yml.
  *
- *   node scripts/provision.ts --make FOLDER       once: passwords, and the URL of each process, as files of mode 600
+ *   node scripts/provision.ts --make FOLDER       passwords, and the URL of each process, as files of mode 600; keeps the URLs that exist
  *   node scripts/provision.ts --apply FOLDER      at each start: makes the replica set, the roles and the users
  */
 const { values } = parseArgs({

@@ -168,7 +168,12 @@ class RequestUnderWay {
   async #respond(caller: Caller | undefined, fields: UrlFields, body: object | undefined): Promise<void> {
     const { ctx, admission } = this.#frame
     const call = {
-      ...{ ctx, caller, body, query: fields.query, params: fields.params, peek: this.#req.method === 'HEAD' },
+      ctx,
+      caller,
+      body,
+      query: fields.query,
+      params: fields.params,
+      peek: this.#req.method === 'HEAD',
       prefers: (types: readonly string[]) => this.#req.accepts([...types]) || undefined,
       releaseRoomWhile: <T>(wait: () => Promise<T>) => admission.releaseRoomWhile(this.#kind, wait),
       inTurn: <T>(cost: number, work: () => Promise<T>) => this.#inTurn(caller, cost > MAX_LIGHT_COST, work),

@@ -15,8 +15,9 @@ import {
   viewProfile,
   type AgentRecord,
 } from '../../shared/agents/agent.ts'
-import { agentCardView, applyBanHiding, readCard, requireAgent } from '../../shared/account/agent-card.ts'
+import { agentCardView, readCard, requireAgent } from '../../shared/account/agent-card.ts'
 import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
+import { applyBan } from '../../shared/agents/unbanned.ts'
 import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
@@ -143,7 +144,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       cost: POST_COST,
       async read(ctx, agent, before, limit) {
         const posts = await ctx.posts.listByAgent(agent._id, before, limit)
-        return applyBanHiding(agent, posts).map((post) => viewPost(post, shownHandle(agent)))
+        return posts.map((post) => viewPost(applyBan(agent, post), shownHandle(agent)))
       },
     }),
     agentListRoute({
@@ -154,7 +155,8 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       cost: CLAIM_COST,
       async read(ctx, agent, before, limit) {
         const claims = await ctx.claims.listByAgent(agent._id, before, limit)
-        return applyBanHiding(agent, claims).map((claim) => viewClaim(claim, unixSeconds(ctx.now())))
+        const nowSeconds = unixSeconds(ctx.now())
+        return claims.map((claim) => viewClaim(applyBan(agent, claim), nowSeconds))
       },
     }),
     agentListRoute({

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { shownHandle } from '../../shared/agents/agent.ts'
-import { applyAuthorBan } from '../../shared/agents/unbanned.ts'
+import { applyBan } from '../../shared/agents/unbanned.ts'
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { createFeed } from '../../shared/posts/feed.ts'
 import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
@@ -41,11 +41,9 @@ export function postRoutes(): Route[] {
       async handle({ ctx, params }) {
         const post = await ctx.posts.find(params.id)
         if (post === undefined) throw new Refusal('no_such_post', 'There is no post with this id.')
-        const [shown, author] = await Promise.all([
-          applyAuthorBan(ctx.agents, post),
-          ctx.agents.findAuthor(post.agent_id),
-        ])
-        return ok({ id: post._id, post: viewPost(shown, author === undefined ? null : shownHandle(author)) })
+        const author = await ctx.agents.findAuthor(post.agent_id)
+        const handle = author === undefined ? null : shownHandle(author)
+        return ok({ id: post._id, post: viewPost(applyBan(author, post), handle) })
       },
     }),
     defineRoute({

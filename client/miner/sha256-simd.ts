@@ -35,7 +35,7 @@ import {
   getLocal,
   i32,
   i32x4,
-  loopWhile,
+  doWhile,
   setLocal,
   type Code,
 } from '../../shared/crypto/wasm-module.ts'
@@ -123,7 +123,7 @@ export function generateSearchModule(): Uint8Array<ArrayBuffer> {
   const nextPass = setLocal(FIRST_PASS, i32.add(getLocal(FIRST_PASS), i32.const(1)))
   const body = [
     ...setLocal(HITS_END, i32.const(HITS)),
-    ...loopWhile([...pass, ...nextPass], i32.lessThan(getLocal(FIRST_PASS), getLocal(END_PASS))),
+    ...doWhile([...pass, ...nextPass], i32.lessThan(getLocal(FIRST_PASS), getLocal(END_PASS))),
     ...getLocal(HITS_END),
   ]
   return assembleModule(

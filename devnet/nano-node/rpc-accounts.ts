@@ -6,7 +6,7 @@ import type { NodeState } from './node-state.ts'
 import type { Command } from './rpc-arguments.ts'
 import {
   noLimit,
-  readAccount,
+  parseAccount,
   readCount,
   readHash,
   readOffset,
@@ -33,7 +33,7 @@ function showBalances(node: NodeState, publicKey: string, onlyConfirmed: boolean
 }
 
 const accountBalance: Command = (node, request) =>
-  showBalances(node, readAccount(request.text('account')), request.flag('include_only_confirmed', true))
+  showBalances(node, parseAccount(request.text('account')), request.flag('include_only_confirmed', true))
 
 /**
  * Answers for each of the request's accounts once.
@@ -50,7 +50,7 @@ function answerPerAccount(
   const errors = new Map<string, Tree>()
   for (const address of request.texts('accounts')) {
     try {
-      const [key, value] = answer(readAccount(address), address)
+      const [key, value] = answer(parseAccount(address), address)
       answers.set(key, value)
     } catch (error) {
       if (!(error instanceof RpcError)) throw error
@@ -85,7 +85,7 @@ const accountsRepresentatives: Command = (node, request) =>
   ])
 
 const accountInfo: Command = (node, request) => {
-  const publicKey = readAccount(request.text('account'))
+  const publicKey = parseAccount(request.text('account'))
   const account = requireOpened(node, publicKey)
   const ledger = node.ledger
   const withConfirmed = request.flag('include_confirmed', false)
@@ -190,7 +190,7 @@ function listReceivables(node: NodeState, publicKey: string, options: Receivable
 }
 
 const receivable: Command = (node, request) => {
-  const publicKey = readAccount(request.text('account'))
+  const publicKey = parseAccount(request.text('account'))
   const options = {
     ...readVisibility(request),
     count: readOptionalCount(request, noLimit),
@@ -216,7 +216,7 @@ const accountsReceivable: Command = (node, request) => {
     sorting: false,
   }
   const sorting = request.flag('sorting', false)
-  const accounts = request.texts('accounts').map((address) => readAccount(address))
+  const accounts = request.texts('accounts').map((address) => parseAccount(address))
   const blocks = new Pairs()
   for (const publicKey of accounts) {
     // The node takes the first `count`, then sorts those.
@@ -303,7 +303,7 @@ function toHistoryEntry(
 const accountHistory: Command = (node, request) => {
   const ledger = node.ledger
   const only = request.has('account_filter')
-    ? request.texts('account_filter').map((address) => readAccount(address))
+    ? request.texts('account_filter').map((address) => parseAccount(address))
     : []
   const reverse = request.flag('reverse', false)
   const raw = request.flag('raw', false)
@@ -317,7 +317,7 @@ const accountHistory: Command = (node, request) => {
     if (head === undefined) throw new RpcError('Block not found')
     publicKey = head.account
   } else {
-    publicKey = readAccount(request.text('account'))
+    publicKey = parseAccount(request.text('account'))
     hash = reverse ? (requireOpened(node, publicKey).chain[0] ?? zeroHash) : ledger.frontier(publicKey)
   }
   const history: Tree[] = []
@@ -346,16 +346,16 @@ const accountHistory: Command = (node, request) => {
 }
 
 const accountBlockCount: Command = (node, request) => ({
-  block_count: String(requireOpened(node, readAccount(request.text('account'))).chain.length),
+  block_count: String(requireOpened(node, parseAccount(request.text('account'))).chain.length),
 })
 
 const accountWeight: Command = (node, request) => ({
-  weight: node.ledger.weight(readAccount(request.text('account'))).toString(),
+  weight: node.ledger.weight(parseAccount(request.text('account'))).toString(),
 })
 
 /** Lists the accounts that a representative votes for, by public key, with their balances. */
 const delegators: Command = (node, request) => {
-  const representative = readAccount(request.text('account'))
+  const representative = parseAccount(request.text('account'))
   const count = readOptionalCount(request, 1024)
   const threshold = readThreshold(request)
   const accounts = [...node.ledger.accounts.values()]

@@ -13,21 +13,21 @@ export type Command = (node: NodeState, request: TreeReader) => Tree | Promise<T
 
 export const noLimit = Number.MAX_SAFE_INTEGER
 
-/** The public key of an address. @throws RpcError with `message` if it is invalid */
-export function readAccount(address: string, message = 'Bad account number'): string {
+/** Parses an address to its public key. @throws RpcError with `message` if it is invalid */
+export function parseAccount(address: string, message = 'Bad account number'): string {
   const publicKey = decodeAddress(address)
   if (publicKey === null) throw new RpcError(message)
   return publicKey
 }
 
-/** A field with a hash. @throws RpcError with `message` if it is invalid */
+/** Reads a field with a block's hash. @throws RpcError with `message` if it is invalid */
 export function readHash(request: TreeReader, name = 'hash', message = 'Invalid block hash'): string {
   const hash = parseHash(request.text(name))
   if (hash === null) throw new RpcError(message)
   return hash
 }
 
-/** A number of 0 or more; noLimit for a negative one. @throws RpcError with `message` for anything else */
+/** Parses a whole number; a negative one becomes noLimit. @throws RpcError with `message` for anything else */
 function parseCount(text: string, message: string): number {
   const match = /^\s*([+-]?)([0-9]+)$/.exec(text)
   if (match === null) throw new RpcError(message)
@@ -35,23 +35,26 @@ function parseCount(text: string, message: string): number {
   return match[1] === '-' && Number(match[2]) > 0 ? noLimit : Number(match[2])
 }
 
-/** The field `count`, which must be there and not 0. @throws RpcError if it isn't */
+/** Reads the field `count`, which must be there and not 0. @throws RpcError if it isn't */
 export function readCount(request: TreeReader): number {
   const count = parseCount(request.text('count'), 'Invalid count')
   if (count === 0) throw new RpcError('Invalid count')
   return count
 }
 
+/** Reads the field `count`, or returns `byDefault` if it is absent. @throws RpcError if it is invalid */
 export function readOptionalCount(request: TreeReader, byDefault: number): number {
   const text = request.optionalText('count')
   return text === undefined ? byDefault : parseCount(text, 'Invalid count')
 }
 
+/** Reads the field `offset`, 0 if it is absent. @throws RpcError if it is invalid */
 export function readOffset(request: TreeReader): number {
   const text = request.optionalText('offset')
   return text === undefined ? 0 : parseCount(text, 'Invalid offset')
 }
 
+/** Reads the field `threshold` in raw, 0 if it is absent. @throws RpcError if it is invalid */
 export function readThreshold(request: TreeReader): bigint {
   const text = request.optionalText('threshold')
   const threshold = text === undefined ? 0n : parseRaw(text)
@@ -59,6 +62,7 @@ export function readThreshold(request: TreeReader): bigint {
   return threshold
 }
 
+/** Reads the field `work`, up to 16 hex digits, 0 if it is absent. @throws RpcError if it is invalid */
 export function readOptionalWork(request: TreeReader): bigint {
   const text = request.optionalText('work')
   const work = text === undefined ? 0n : parseHex64(text)
@@ -66,7 +70,11 @@ export function readOptionalWork(request: TreeReader): bigint {
   return work
 }
 
-/** The block of a request: an object if `json_block` is set, else JSON in a text. */
+/**
+ * Reads the block of a request: an object if `json_block` is set, else JSON in a text.
+ *
+ * @throws UnreadableRequest if there is none; RpcError if it is invalid
+ */
 export function readBlock(request: TreeReader): StateBlock {
   let tree = request.child('block')
   if (tree === undefined) throw new UnreadableRequest('"block" is missing')

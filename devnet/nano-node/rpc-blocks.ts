@@ -9,7 +9,7 @@ import { epochOfLink } from './ledger.ts'
 import type { NodeState } from './node-state.ts'
 import type { Command } from './rpc-arguments.ts'
 import {
-  readAccount,
+  parseAccount,
   readBlock,
   readCount,
   readHash,
@@ -176,12 +176,12 @@ function readOptional<Value>(
 const blockCreate: Command = async (node, request) => {
   const type = request.text('type')
   const askedDifficulty = readDifficulty(node, request)
-  const account = request.has('account') ? readAccount(request.text('account')) : null
+  const account = request.has('account') ? parseAccount(request.text('account')) : null
   const representative = request.has('representative')
-    ? readAccount(request.text('representative'), 'Bad representative number')
+    ? parseAccount(request.text('representative'), 'Bad representative number')
     : zeroHash
   const destination = request.has('destination')
-    ? readAccount(request.text('destination'), 'Bad destination account')
+    ? parseAccount(request.text('destination'), 'Bad destination account')
     : zeroHash
   const source = readOptional(request, 'source', parseHash, zeroHash, 'Bad source')
   const givenWork = readOptionalWork(request)

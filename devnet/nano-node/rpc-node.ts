@@ -5,7 +5,7 @@ import { decodeAddress, encodeAddress, formatHex64, maxRaw, parseHash, parseRaw 
 import type { Tree } from './json-tree.ts'
 import { genesisPublicKey } from './node-state.ts'
 import type { Command } from './rpc-arguments.ts'
-import { readAccount, RpcError } from './rpc-arguments.ts'
+import { parseAccount, RpcError } from './rpc-arguments.ts'
 
 const rawPerNano = 10n ** 30n
 /** Online voting weight that the node assumes at least, in raw. */
@@ -59,7 +59,7 @@ const accountGet: Command = (_node, request) => {
   return { account: encodeAddress(key) }
 }
 
-const accountKey: Command = (_node, request) => ({ key: readAccount(request.text('account')) })
+const accountKey: Command = (_node, request) => ({ key: parseAccount(request.text('account')) })
 
 const validateAccountNumber: Command = (_node, request) => ({
   valid: decodeAddress(request.text('account')) === null ? '0' : '1',

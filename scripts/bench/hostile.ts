@@ -24,6 +24,7 @@ const SETTLE_MS = 2_000
 /** The API's limit of open files: the usual default, if the operator has set nothing. */
 const OPEN_FILES = 1_024
 const ENTRIES = 20_000
+const FILL_PAGE = 2_000
 const RECEIPT_ENTRIES = 500
 const DELIVERIES = 20_000
 const SHARE_BITS = 8
@@ -139,20 +140,21 @@ async function registerWithPass(stack: BenchStack, ctx: Context): Promise<Agent>
   return { id, token: String(json['token']) }
 }
 
-/**
- * Stores numbered entries, the first RECEIPT_ENTRIES of them of the given agent; the workers number on after
- * these.
- */
-async function fillLedger(ctx: Context, { id }: Agent): Promise<void> {
-  const first = (await ctx.entries.highestId()) + 10
+/** Stores `count` numbered entries, in whole pages; the first RECEIPT_ENTRIES are of the given agent. */
+export async function fillLedger(ctx: Context, { id }: { id: string }, count = ENTRIES): Promise<void> {
   const at = Math.floor(Date.now() / SECOND_MS)
-  const entry = (index: number): EntryRecord => {
-    const record = index < RECEIPT_ENTRIES ? id : newId('post')
+  const entry = (number: number, record: string): EntryRecord => {
     const data = { agent_id: id, post_id: record, content_hash: randomBytes(32).toString('hex') }
-    return { _id: first + index, source: `${record}/bench/${index}`, record, at, kind: 'post', data }
+    return { _id: number, source: `${record}/bench/${number}`, record, at, kind: 'post', data }
   }
-  for (let from = 0; from < ENTRIES; from += 2_000)
-    await ctx.entries.append(Array.from({ length: 2_000 }, (_, index) => entry(from + index)))
+  let stored = 0
+  while (stored < count) {
+    const first = (await ctx.entries.highestId()) + 1
+    const recordOf = (index: number) => (stored + index < RECEIPT_ENTRIES ? id : newId('post'))
+    const page = Array.from({ length: FILL_PAGE }, (_, index) => entry(first + index, recordOf(index)))
+    // The workers number entries too: a page of which they took a number begins again after theirs.
+    if (await ctx.entries.append(page)) stored += FILL_PAGE
+  }
 }
 
 /**

@@ -104,7 +104,10 @@ async function benchNativeSearch(): Promise<Figure[]> {
       9,
       { name: MINER, sample: sampleMiner() },
       {
-        ...{ name: 'the native search, one thread', unit: 'hashes/s', better: 'higher', goal: 4 },
+        name: 'the native search, one thread',
+        unit: 'hashes/s',
+        better: 'higher',
+        goal: 4,
         sample: sampleNative,
       },
     ),
@@ -131,7 +134,10 @@ export async function benchFindShares(): Promise<Figure[]> {
         }, TURN_MS),
     },
     {
-      ...{ name: 'findShares', unit: 'nonces/s', better: 'higher', goal: 4 },
+      name: 'findShares',
+      unit: 'nonces/s',
+      better: 'higher',
+      goal: 4,
       sample: () =>
         timeRate(() => {
           length += verifyShares(PREFIX, NONCES, SHARE_BITS, stored).length

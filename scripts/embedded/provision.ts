@@ -14,42 +14,66 @@ const REPLICA_SET = 'agents'
 /** The secret that members of the replica set show to each other; it also lets `--apply` in. */
 const KEY_FILE = 'mongo_keyfile'
 const PASSWORDS_FILE = 'mongo_passwords'
+const ACL_FILE = 'redis_acl'
 const READY_LIMIT_MS = 120_000
+
+const passwordsFile = z.object({ host: z.string(), users: z.record(z.enum(ACCESS_NAMES), z.string()) })
+/** The file may be of a version that had fewer users. */
+const hostInPasswordsFile = passwordsFile.pick({ host: true })
 
 /**
  * Writes the files that give users access: for each user one file with its URL of MongoDB and one with its
  * URL of Redis, so that a process can be given its own alone; and for the servers the key file, the passwords
- * of MongoDB's users and the ACL of Redis. A file that exists is kept.
+ * of MongoDB's users and the ACL of Redis. A key file or URL that exists is kept, with its password; the
+ * passwords and the ACL are changed to match the URLs, and keep their host and any other user.
  *
  * @param prefix begins the names of the queues
  * @param hosts the servers' addresses, `HOST:PORT`
+ * @throws Error if a URL that exists has no password
  */
 export function writeAccessFiles(
   folder: string,
   prefix: string,
   hosts = { mongo: 'mongo:27017', redis: 'redis:6379' },
 ): void {
-  const write = (name: string, text: string): void => {
+  const read = (name: string): string | undefined => {
     const file = path.join(folder, name)
-    if (!fs.existsSync(file)) replaceFile(file, `${text}\n`)
+    return fs.existsSync(file) ? fs.readFileSync(file, 'utf8').trim() : undefined
   }
-  write(KEY_FILE, makeSecret())
+  const write = (name: string, text: string): void => {
+    if (read(name) !== text) replaceFile(path.join(folder, name), `${text}\n`)
+  }
+  /** Writes a user's URL with a new password unless the file exists. @returns the password in the file */
+  const ensureUrl = (name: string, urlWith: (password: string) => string): string => {
+    const url = read(name) ?? urlWith(makeSecret())
+    const [, password] = /^[a-z+]+:\/\/[^:@/]+:([^@/]+)@/.exec(url) ?? []
+    if (password === undefined) throw new Error(`${path.join(folder, name)} has no password`)
+    write(name, url)
+    return decodeURIComponent(password)
+  }
+  write(KEY_FILE, read(KEY_FILE) ?? makeSecret())
   const mongoPasswords: Record<string, string> = {}
-  const aclLines = ['user default off']
-  for (const name of ACCESS_NAMES) {
-    const mongoPassword = makeSecret()
-    mongoPasswords[name] = mongoPassword
+  const aclLines: string[] = []
+  for (const user of ACCESS_NAMES) {
     const query = `replicaSet=${REPLICA_SET}&authSource=admin`
-    write(`mongodb_url_${name}`, `mongodb://${name}:${mongoPassword}@${hosts.mongo}/${DATABASE}?${query}`)
-    const redisPassword = makeSecret()
-    write(`redis_url_${name}`, `redis://${name}:${redisPassword}@${hosts.redis}`)
-    aclLines.push(`user ${name} on #${hash('sha256', redisPassword, 'hex')} ${redisRules(name, prefix)}`)
+    mongoPasswords[user] = ensureUrl(
+      `mongodb_url_${user}`,
+      (password) => `mongodb://${user}:${password}@${hosts.mongo}/${DATABASE}?${query}`,
+    )
+    const redisPassword = ensureUrl(
+      `redis_url_${user}`,
+      (password) => `redis://${user}:${password}@${hosts.redis}`,
+    )
+    aclLines.push(`user ${user} on #${hash('sha256', redisPassword, 'hex')} ${redisRules(user, prefix)}`)
   }
-  write(PASSWORDS_FILE, JSON.stringify({ host: hosts.mongo, users: mongoPasswords }))
-  write('redis_acl', aclLines.join('\n'))
+  const passwords = read(PASSWORDS_FILE)
+  const { host } =
+    passwords === undefined ? { host: hosts.mongo } : hostInPasswordsFile.parse(JSON.parse(passwords))
+  write(PASSWORDS_FILE, JSON.stringify({ host, users: mongoPasswords }))
+  const isOurs = (line: string): boolean => ACCESS_NAMES.some((user) => line.startsWith(`user ${user} `))
+  const otherLines = (read(ACL_FILE) ?? 'user default off').split('\n').filter((line) => !isOurs(line))
+  write(ACL_FILE, [...otherLines, ...aclLines].join('\n'))
 }
-
-const passwordsFile = z.object({ host: z.string(), users: z.record(z.enum(ACCESS_NAMES), z.string()) })
 
 /**
  * Waits until the MongoDB of these access files takes writes, and creates or updates every role and user.

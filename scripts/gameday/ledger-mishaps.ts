@@ -3,13 +3,14 @@ import os from 'node:os'
 import path from 'node:path'
 import { waitFor } from '../embedded/wait.ts'
 import type { Part } from '../torture/stack.ts'
-import { within, type Network } from './network.ts'
+import { fileIn, type Network } from './network.ts'
 import { queuesOf } from './process-mishaps.ts'
 import type { Mishap } from './play.ts'
 
 const BACKUP = path.join(os.tmpdir(), `agent-network-gameday-${process.pid}`)
 let copied: Part | undefined
 
+/** The settings of a process that runs on the copy. */
 const copyEnv = ({ stack }: Network): Record<string, string> => {
   const url = new URL(stack.env['MONGODB_URL'] ?? '')
   url.pathname = '/copy'
@@ -20,30 +21,30 @@ export const LEDGER_MISHAPS: readonly Mishap[] = [
   {
     name: 'the witness is gone',
     kinds: ['log_unwitnessed'],
-    async happens(network) {
+    async cause(network) {
       network.witness.setAway(true)
       await network.post()
     },
-    hand: {
-      does: ({ witness }) => witness.setAway(false),
+    remedy: {
+      act: ({ witness }) => witness.setAway(false),
       group: 'more',
       after: ({ witness }) => witness.setAway(false),
     },
-    tidy: (network) => network.kill('more'),
+    cleanUp: (network) => network.kill('more'),
   },
   {
     name: 'the last backup is too old',
     kinds: ['backup_old'],
-    happens: ({ ctx }) =>
+    cause: ({ ctx }) =>
       ctx.watch.noteBackup({ at: Math.floor(Date.now() / 1000) - 200_000, by: 'operator backup' }),
-    hand: { words: { DIR: BACKUP } },
-    tidy: () => fs.rmSync(BACKUP, { recursive: true }),
+    remedy: { placeholders: { DIR: BACKUP } },
+    cleanUp: () => fs.rmSync(BACKUP, { recursive: true }),
   },
   {
     name: 'a restored copy runs beside the network, with its keys',
     kinds: ['copy_not_promoted'],
-    async happens(network) {
-      const folder = within(network, 'copied')
+    async cause(network) {
+      const folder = fileIn(network, 'copied')
       fs.rmSync(folder, { recursive: true, force: true })
       const env = copyEnv(network)
       for (const argv of [
@@ -64,9 +65,9 @@ export const LEDGER_MISHAPS: readonly Mishap[] = [
         { limitMs: 60_000 },
       )
     },
-    looksWith: copyEnv,
-    hand: { isRefused: true },
-    async tidy(network) {
+    statusEnv: copyEnv,
+    remedy: { mustBeRefused: true },
+    async cleanUp(network) {
       await copied?.child.stop()
       await network.ctx.database.connection.getClient().db('copy').dropDatabase()
     },

@@ -4,14 +4,14 @@ import { encodeAddress } from '../../devnet/nano-node/encoding.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { signTreasuryBlock } from '../torture/coins.ts'
 import { queuesOf } from './process-mishaps.ts'
-import { within, type Network } from './network.ts'
+import { fileIn, type Network } from './network.ts'
 import type { Mishap } from './play.ts'
 
-/** Puts a block into the treasury's chain at the node that the database doesn't know of. */
+/** Publishes a block of the treasury that the database doesn't know, as another wallet with its seed would. */
 async function forkTreasury(network: Network): Promise<void> {
   const { coins, ctx } = network
   const { node } = coins
-  const seed = fs.readFileSync(within(network, 'nano-seed'), 'utf8').trim()
+  const seed = fs.readFileSync(fileIn(network, 'nano-seed'), 'utf8').trim()
   const account = publicKeyOf(deriveSecretKey(seed, 0))
   coins.pay(encodeAddress(account), 10n ** 30n)
   const previous = await waitFor(
@@ -28,7 +28,7 @@ async function forkTreasury(network: Network): Promise<void> {
   node.confirm(hashStateBlock(block))
 }
 
-/** Lets the node answer as one of the live network that lacks blocks which its peers have. */
+/** Makes the node answer as one of the live network that lacks blocks which its peers have. */
 function fallBehind({ coins: { node } }: Network): void {
   node.lie(({ action, answerText }) => {
     if (action === 'version') return answerText.replace(/"network":\s*"dev"/, '"network":"live"')
@@ -39,50 +39,51 @@ function fallBehind({ coins: { node } }: Network): void {
   })
 }
 
+/** Ends the false answers of fallBehind(). */
 const tellTheTruth = ({ coins: { node } }: Network): void => node.lie(null)
 
 export const MONEY_MISHAPS: readonly Mishap[] = [
   {
     name: 'a second wallet has another seed',
     kinds: ['key_refused'],
-    async happens(network) {
-      const seed = within(network, 'other-seed')
+    async cause(network) {
+      const seed = fileIn(network, 'other-seed')
       fs.writeFileSync(seed, `${'3c'.repeat(32)}\n`, { mode: 0o600 })
       await network.startWorkers('second', queuesOf('payments'), { NANO_SEED_FILE: seed })
     },
-    hand: { does: (network) => network.kill('second') },
+    remedy: { act: (network) => network.kill('second') },
   },
   {
     name: 'no exchange gives a rate',
     kinds: ['rate_stale'],
-    async happens({ ctx, rates }) {
+    async cause({ ctx, rates }) {
       rates.isBroken = true
       // As if a quarter of an hour had gone by.
       await ctx.coins.models.rates.updateMany({}, { $set: { at: Math.floor(Date.now() / 1000) - 1_000 } })
     },
-    hand: {
-      async does(network) {
+    remedy: {
+      async act(network) {
         await network.kill('payments')
         await network.startWorkers('payments', queuesOf('payments'), { XNO_USD: '1', RATE_SOURCES: '' })
       },
     },
-    tidy: ({ rates }) => void (rates.isBroken = false),
+    cleanUp: ({ rates }) => void (rates.isBroken = false),
   },
   {
     name: 'the node is gone',
     kinds: ['coin_away'],
-    happens: ({ coins }) => coins.node.setDown(true),
-    hand: { does: ({ coins }) => coins.node.setDown(false) },
+    cause: ({ coins }) => coins.node.setDown(true),
+    remedy: { act: ({ coins }) => coins.node.setDown(false) },
   },
   {
     name: 'the node stands still',
     kinds: ['coin_away'],
-    happens: fallBehind,
-    hand: { does: tellTheTruth },
+    cause: fallBehind,
+    remedy: { act: tellTheTruth },
   },
   {
     name: 'the node is on a fork',
     kinds: ['coin_halted'],
-    happens: forkTreasury,
+    cause: forkTreasury,
   },
 ]

@@ -18,17 +18,19 @@ import { startStack, type Part, type Stack } from '../torture/stack.ts'
 import { startWitness } from '../torture/witness.ts'
 
 const ORIGIN = 'gameday.example/log'
-/** A busy machine takes longer than the second that an operator waits. */
+/** How long `status` waits for each server: a busy machine needs more than its default of a second. */
 const STATUS_WAIT_SECONDS = '4'
 
-export interface Found {
+/** A finding as `status --json` shows it. */
+export interface ShownFinding {
   kind: string
   about?: string
   severity: string
   command: string
 }
 
-export interface Ran {
+/** How an operator's command ended, and what it printed with `--json`. */
+export interface CommandResult {
   exitCode: number
   json: Record<string, unknown> & { message?: string }
 }
@@ -39,29 +41,34 @@ export interface Network {
   readonly ctx: Context
   readonly coins: Coins
   readonly witness: Awaited<ReturnType<typeof startWitness>>
-  /** Where the exchanges of this network are asked; they answer 500 while it is broken. */
+  /** The exchanges that are asked for rates answer 500 while `isBroken`. */
   readonly rates: { isBroken: boolean }
+  /** The settings of the operator's commands; a mishap may change them. */
   readonly env: Record<string, string>
-  /** The process that serves a group of queues now. */
+  /** The process that now serves a group of queues. @throws Error if there is no such group */
   worker(group: string): Part
-  /** Ends it as if its machine had gone. */
+  /** Kills a group's process, and ends its supervision, as if its machine had gone. */
   kill(group: string): Promise<void>
-  /** A process of workers in the place of a group's, or beside it. */
-  startWorkers(group: string, queues: string, own?: Record<string, string>): Promise<Part>
-  operator(argv: readonly string[], env?: Record<string, string>): Promise<Ran>
-  findings(env?: Record<string, string>): Promise<Found[]>
-  /** An agent's post. @returns its id */
+  /** Starts a process of workers, which from now on is the group's, and waits until it is up. */
+  startWorkers(group: string, queues: string, settings?: Record<string, string>): Promise<Part>
+  /** Runs an operator's command. */
+  operator(argv: readonly string[], settings?: Record<string, string>): Promise<CommandResult>
+  /** What `status` finds now. */
+  findings(settings?: Record<string, string>): Promise<ShownFinding[]>
+  /** Publishes a post. @returns its id */
   post(): Promise<string>
-  isThere(postId: string): Promise<boolean>
+  hasPost(postId: string): Promise<boolean>
   stop(): Promise<void>
 }
 
-/** A file in the network's folder. */
-export const within = ({ stack }: Network, name: string): string => path.join(stack.folder, name)
+/** The path of a file in the network's folder. */
+export const fileIn = ({ stack }: Network, name: string): string => path.join(stack.folder, name)
 
-/** One process for each kind of work that a mishap can befall. */
-const groups = (): Record<string, QueueName[]> => Object.groupBy(QUEUE_NAMES, (name) => queueRow(name).pool)
+/** The queues by pool: each pool is a process of its own, which a mishap can befall. */
+const queuesByPool = (): Record<string, QueueName[]> =>
+  Object.groupBy(QUEUE_NAMES, (name) => queueRow(name).pool)
 
+/** Starts a network on which all is well: an agent with a pass, money in the treasury, a backup noted. */
 export async function startNetwork(report: (line: string) => void): Promise<Network> {
   const coins = await startCoins()
   const witness = await startWitness('gameday.example/w1')
@@ -72,19 +79,29 @@ export async function startNetwork(report: (line: string) => void): Promise<Netw
   await new Promise<void>((resolve) => exchange.listen(0, '127.0.0.1', resolve))
   const { port } = exchange.address() as net.AddressInfo
   const sources = ['127.0.0.1', 'localhost'].map((host) => `xno=http://${host}:${port}/#price`)
-  const serverStops = async (): Promise<void> => {
+  const closeStandIns = async (): Promise<void> => {
     exchange.close()
     await Promise.all([coins.close(), witness.stop()])
   }
   const stack = await startStack({
-    ...{ members: 1, each: 1, coins, report, groups: groups(), mongoDiskSize: '1200m' },
+    members: 1,
+    each: 1,
+    coins,
+    report,
+    groups: queuesByPool(),
+    mongoDiskSize: '1200m',
     env: {
-      ...{ XNO_USD: '', RATE_SOURCES: sources.join(',') },
-      ...{ WITNESSES: witness.setting, WITNESS_QUORUM: '1', LEDGER_ORIGIN: ORIGIN },
-      ...{ MIN_FREE_DISK_GB: '0.02', ACCEPT_HOURS: '1', PAY_BY_MINUTES: '60' },
+      XNO_USD: '',
+      RATE_SOURCES: sources.join(','),
+      WITNESSES: witness.setting,
+      WITNESS_QUORUM: '1',
+      LEDGER_ORIGIN: ORIGIN,
+      MIN_FREE_DISK_GB: '0.02',
+      ACCEPT_HOURS: '1',
+      PAY_BY_MINUTES: '60',
     },
   }).catch(async (error: unknown) => {
-    await serverStops()
+    await closeStandIns()
     throw error
   })
   const key = readSealKey(path.join(stack.folder, 'seal-key')) ?? new Uint8Array(32)
@@ -100,7 +117,12 @@ export async function startNetwork(report: (line: string) => void): Promise<Netw
   const workers = new Map(stack.workers.map((part) => [part.name.replace(/-0$/, ''), part]))
   let started = 0
   const network: Network = {
-    ...{ stack, ctx, coins, witness, rates, env },
+    stack,
+    ctx,
+    coins,
+    witness,
+    rates,
+    env,
     worker(group) {
       const part = workers.get(group)
       if (part === undefined) throw new Error(`there is no process ${group}`)
@@ -110,44 +132,45 @@ export async function startNetwork(report: (line: string) => void): Promise<Netw
       network.worker(group).child.kill()
       await network.worker(group).child.stop()
     },
-    async startWorkers(group, queues, own = {}) {
-      const part = stack.start(`${group}-${++started}`, 'workers/main.ts', ['--queues', queues], own)
+    async startWorkers(group, queues, settings = {}) {
+      const part = stack.start(`${group}-${++started}`, 'workers/main.ts', ['--queues', queues], settings)
       workers.set(group, part)
       await waitFor(`the start of ${part.name}`, () => part.upAtMs(), { limitMs: 60_000 })
       return part
     },
-    async operator(argv, own = {}) {
+    async operator(argv, settings = {}) {
       let stdout = ''
       const exitCode = await runOperator({
         argv: [...argv, '--json'],
-        env: { ...env, ...own },
+        env: { ...env, ...settings },
         stdout: { write: (text) => (stdout += text) },
         stderr: { write: () => true },
       })
-      return { exitCode, json: JSON.parse(stdout) as Ran['json'] }
+      return { exitCode, json: JSON.parse(stdout) as CommandResult['json'] }
     },
-    async findings(own = {}) {
-      const { json } = await network.operator(['status', '--wait', STATUS_WAIT_SECONDS], own)
-      return json['findings'] as Found[]
+    async findings(settings = {}) {
+      const { json } = await network.operator(['status', '--wait', STATUS_WAIT_SECONDS], settings)
+      return json['findings'] as ShownFinding[]
     },
     async post() {
       const { status, json } = await call(url, 'POST', '/post', { body: 'kept' }, token)
       if (status !== 201) throw new Error(`a post was answered ${status}: ${JSON.stringify(json)}`)
       return String(json['id'])
     },
-    isThere: async (postId) => (await call(url, 'GET', `/post/${postId}`)).status === 200,
+    hasPost: async (postId) => (await call(url, 'GET', `/post/${postId}`)).status === 200,
     async stop() {
       await ctx.close()
       await stack.stop()
-      await serverStops()
+      await closeStandIns()
     },
   }
   await buyPass(network, url, token)
-  // A network without a backup has nothing to find for a day; with one, all is as on a good day.
+  // Without a backup on record, `status` would find after a day that there is none.
   await network.operator(['backup', '--noted'])
   return network
 }
 
+/** Sends a request to the API, as the token's agent if there is one. @returns the status and the JSON */
 async function call(url: string, method: string, route: string, body?: unknown, token?: string) {
   const answer = await fetch(`${url}/api/v1${route}`, {
     method,
@@ -161,6 +184,7 @@ async function call(url: string, method: string, route: string, body?: unknown, 
   return { status: answer.status, json: (await answer.json()) as Record<string, unknown> }
 }
 
+/** Registers an agent. @returns its token */
 async function register(url: string): Promise<string> {
   const { json } = await call(url, 'GET', '/challenge')
   const { challenge_id, puzzle, pow } = json as {
@@ -177,7 +201,7 @@ async function register(url: string): Promise<string> {
   return String(registered['token'])
 }
 
-/** Pays for days with the coin, so that there are money, books and a treasury. */
+/** Buys 30 days with Nano for the token's agent, and waits until the money is in the treasury. */
 async function buyPass({ coins, ctx }: Network, url: string, token: string): Promise<void> {
   const { address, amount_raw: raw } = await waitFor(
     'an invoice',

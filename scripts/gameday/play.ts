@@ -1,47 +1,51 @@
 import { spawnSync } from 'node:child_process'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { parseAmount } from '../../shared/payments/coin.ts'
 import type { FindingKind } from '../../shared/operation/finding.ts'
 import { waitFor } from '../embedded/wait.ts'
-import type { Found, Network } from './network.ts'
+import type { Network, ShownFinding } from './network.ts'
 
-/** What an operator adds to the command that `status` prints; if it prints a sentence, what they do instead. */
-export interface Hand {
-  /** In place of a capital word of the command: `DIR`. */
-  words?: Readonly<Record<string, string>>
+/** What an operator adds to the command that `status` prints; if it prints a sentence, what it does instead. */
+export interface Remedy {
+  /** What stands for placeholders of the command, such as `DIR`. */
+  placeholders?: Readonly<Record<string, string>>
   /** Settings of the host on which the command runs. */
   env?: Readonly<Record<string, string>>
-  /** Which process a started worker replaces. */
+  /** The group whose process is replaced by the worker that the command starts; `more` if absent. */
   group?: string
-  /** What the sentence asks for that is no command. */
-  does?(network: Network): unknown
-  /** What is to be done beside the command: to stop what is in its way, to start what it changed. */
+  /** Does what the sentence asks for, if it is not a command. */
+  act?(network: Network): unknown
+  /** What the operator does before and after the command, such as to stop what is in its way. */
   before?(network: Network): unknown
   after?(network: Network): unknown
-  /** The command is to refuse, since going on would do harm. */
-  isRefused?: true
+  /** The command has to end with an error, since to go on would do harm. */
+  mustBeRefused?: true
 }
 
 export interface Mishap {
   name: string
-  /** As one of which `status` names it. */
+  /** The kinds of findings by which `status` may name it: one of them is enough. */
   kinds: readonly FindingKind[]
-  /** A part of the day that every run of the tests plays. */
+  /** Whether the fault tests play it; the command plays all. */
   isQuick?: true
-  happens(network: Network): unknown
-  /** Settings of the operator who looks, if he looks at another network than the one that runs. */
-  looksWith?(network: Network): Readonly<Record<string, string>>
-  hand?: Hand
-  /** Takes away what the mishap needed and no operator would have. */
-  tidy?(network: Network): unknown
+  cause(network: Network): unknown
+  /** Settings under which `status` and its command run, if they are about another network than this one. */
+  statusEnv?(network: Network): Readonly<Record<string, string>>
+  remedy?: Remedy
+  /** Removes what only the play needed, after the mishap was mended. */
+  cleanUp?(network: Network): unknown
 }
 
 export interface Played {
   name: string
+  /** The kind of the finding that named it. */
   kind: string
+  /** From the mishap's cause to its first appearance in `status`. */
   namedSeconds: number
   command: string
+  /** From the command's start to the first `status` without a finding. */
   fineSeconds: number
-  /** Sentences; empty if nothing is. */
+  /** A sentence for each thing that was lost, and for each fault that `check` found. */
   lost: string[]
 }
 
@@ -49,33 +53,46 @@ const NAMED_LIMIT_MS = 60 * SECOND_MS
 const FINE_LIMIT_MS = 120 * SECOND_MS
 const POLL_MS = 500
 
-/** @throws TimeoutError if it isn't named, or isn't mended by the command that was named */
+/**
+ * Causes a mishap, waits until `status` names it, runs the command that `status` gives, and waits until all is
+ * fine again.
+ *
+ * @throws Error if `status` doesn't name it within a minute, or finds anything two minutes after the command
+ */
 export async function play(network: Network, mishap: Mishap): Promise<Played> {
-  await untilFine(network, 'a good beginning')
+  await waitUntilFine(network, 'a good beginning')
   const posts = [await network.post(), await network.post()]
-  const looksWith = () => mishap.looksWith?.(network) ?? {}
-  await mishap.happens(network)
+  const statusEnv = () => mishap.statusEnv?.(network) ?? {}
+  await mishap.cause(network)
   const startedAt = performance.now()
-  const find = async (): Promise<Found | undefined> =>
-    (await network.findings(looksWith())).find(({ kind }) => mishap.kinds.some((one) => one === kind))
-  const { kind, command } = await waitFor(`status to name "${mishap.name}"`, find, {
+  const findMishap = async (): Promise<ShownFinding | undefined> =>
+    (await network.findings(statusEnv())).find(({ kind }) =>
+      mishap.kinds.some((expected) => expected === kind),
+    )
+  const { kind, command } = await waitFor(`status to name "${mishap.name}"`, findMishap, {
     limitMs: NAMED_LIMIT_MS,
     everyMs: POLL_MS,
   })
   const namedSeconds = secondsSince(startedAt)
-  const mendedAt = performance.now()
-  await runCommand(network, command, mishap.hand ?? {}, looksWith())
-  const fineMs = await untilFine(network, `"${mishap.name}" to be mended by ${command}`)
-  const fineSeconds = Math.max(0, (fineMs - mendedAt) / SECOND_MS)
-  await mishap.tidy?.(network)
+  const commandAt = performance.now()
+  await runCommand(network, command, mishap.remedy ?? {}, statusEnv())
+  const fineAt = await waitUntilFine(network, `"${mishap.name}" to be mended by ${command}`)
+  const fineSeconds = Math.max(0, (fineAt - commandAt) / SECOND_MS)
+  await mishap.cleanUp?.(network)
   return { name: mishap.name, kind, namedSeconds, command, fineSeconds, lost: await findLost(network, posts) }
 }
 
 const secondsSince = (at: number): number => (performance.now() - at) / SECOND_MS
 
-/** @returns when it was found so, by performance.now */
-async function untilFine(network: Network, what: string): Promise<number> {
-  let left: Found[] = []
+/**
+ * Waits until `status` has no finding.
+ *
+ * @param what is waited for, for the error
+ * @returns when that was seen, by performance.now()
+ * @throws Error with the findings that are left after two minutes
+ */
+async function waitUntilFine(network: Network, what: string): Promise<number> {
+  let left: ShownFinding[] = []
   const look = async (): Promise<number | undefined> => {
     left = await network.findings()
     return left.length === 0 ? performance.now() : undefined
@@ -85,10 +102,11 @@ async function untilFine(network: Network, what: string): Promise<number> {
   })
 }
 
+/** Looks for the posts, and runs `check` until it finds no fault. @returns a sentence for each loss or fault */
 async function findLost(network: Network, posts: readonly string[]): Promise<string[]> {
-  const gone: string[] = []
-  for (const id of posts) if (!(await network.isThere(id))) gone.push(`${id} is gone`)
-  // What is under way at the moment of the look is no fault, and is over at the next.
+  const lost: string[] = []
+  for (const id of posts) if (!(await network.hasPost(id))) lost.push(`${id} is gone`)
+  // What is under way while one check reads may look like a fault; the next check doesn't see it.
   let faults: string[] = []
   const look = async (): Promise<true | undefined> => {
     const { json } = await network.operator(['check'])
@@ -97,41 +115,42 @@ async function findLost(network: Network, posts: readonly string[]): Promise<str
     return json['checks'] !== undefined && faults.length === 0 ? true : undefined
   }
   await waitFor('a check without a fault', look, { limitMs: 30 * SECOND_MS, everyMs: SECOND_MS }).catch(() =>
-    gone.push(...(faults.length === 0 ? ['"check" did not end'] : faults)),
+    lost.push(...(faults.length === 0 ? ['"check" did not end'] : faults)),
   )
-  return gone
+  return lost
 }
 
-/** Runs what `status` printed, as it stands, with what only the operator can add. */
+/**
+ * Runs the command that `status` printed, or does what its sentence asks for, together with what the remedy
+ * adds.
+ *
+ * @throws Error if the command ends otherwise than expected, or if nobody knows what to do
+ */
 async function runCommand(
   network: Network,
   printed: string,
-  hand: Hand,
-  looksWith: Readonly<Record<string, string>>,
+  remedy: Remedy,
+  statusEnv: Readonly<Record<string, string>>,
 ): Promise<void> {
-  await hand.before?.(network)
-  const command = Object.entries(hand.words ?? {}).reduce(
-    (text, [word, value]) => text.replace(word, value),
-    printed.replace(/\s+# .*$/, ''),
-  )
+  await remedy.before?.(network)
+  let command = printed.replace(/\s+# .*$/, '')
+  for (const [placeholder, value] of Object.entries(remedy.placeholders ?? {}))
+    command = command.replace(placeholder, value)
   const [, verb] = /^npm run operator -- (.+)$/.exec(command) ?? []
   const [, queues] = /^npm run workers -- --queues (\S+)$/.exec(command) ?? []
   const [, amount, address] = /^send ([\d.]+) XNO to (nano_\w+)$/.exec(command) ?? []
   if (verb !== undefined) {
-    const { exitCode, json } = await network.operator(verb.split(' '), { ...looksWith, ...hand.env })
-    if ((exitCode !== 0) !== (hand.isRefused ?? false))
+    const { exitCode, json } = await network.operator(verb.split(' '), { ...statusEnv, ...remedy.env })
+    if ((exitCode !== 0) !== (remedy.mustBeRefused ?? false))
       throw new Error(`"${command}" ended with ${exitCode}: ${JSON.stringify(json)}`)
-  } else if (queues !== undefined) await network.startWorkers(hand.group ?? 'more', queues, { ...hand.env })
-  else if (amount !== undefined && address !== undefined) network.coins.pay(address, toRaw(amount))
+  } else if (queues !== undefined)
+    await network.startWorkers(remedy.group ?? 'more', queues, { ...remedy.env })
+  else if (amount !== undefined && address !== undefined)
+    network.coins.pay(address, parseAmount(amount, 'xno'))
   else if (/^(kill \d|chmod |\()/.test(command)) {
     const { status, stderr } = spawnSync('/bin/sh', ['-c', command], { encoding: 'utf8' })
     if (status !== 0) throw new Error(`"${command}" ended with ${status}: ${stderr}`)
-  } else if (hand.does === undefined) throw new Error(`nobody knows how to do "${command}"`)
-  else await hand.does(network)
-  await hand.after?.(network)
-}
-
-function toRaw(amount: string): bigint {
-  const [whole = '0', part = ''] = amount.split('.')
-  return BigInt(whole + part.padEnd(30, '0'))
+  } else if (remedy.act === undefined) throw new Error(`nobody knows how to do "${command}"`)
+  else await remedy.act(network)
+  await remedy.after?.(network)
 }

@@ -9,30 +9,31 @@ import { newStepId } from '../../shared/foundation/ids.ts'
 import { QUEUE_NAMES, queuePrefix, queueRow, type PoolName } from '../../shared/servers/queues.ts'
 import { reservePort } from '../embedded/ports.ts'
 import { waitFor } from '../embedded/wait.ts'
-import { within, type Network } from './network.ts'
+import { fileIn, type Network } from './network.ts'
 import type { Mishap } from './play.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
-/** What a checkout is made of, as far as its processes need it. */
+/** What the processes of a checkout need of it. */
 const PROGRAM = ['api', 'workers', 'shared', 'client', 'docs', 'package.json', 'README.md']
 
+/** The names of a pool's queues, as `--queues` takes them. */
 export const queuesOf = (pool: PoolName): string =>
   QUEUE_NAMES.filter((name) => queueRow(name).pool === pool).join(',')
-const lookAt = (network: Network, env: Record<string, string>): void => void Object.assign(network.env, env)
 
+/** The forgotten process of another version. */
 let stray: ChildProcess | undefined
 let proxy: tls.Server | undefined
 
-/** A certificate of its own signature, valid for so many days. */
+/** Makes a self-signed certificate that is valid for `days` days; at -1 it has expired. */
 function makeCertificate(network: Network, days: number): { key: string; cert: string } {
-  const [key, cert] = [within(network, 'tls-key'), within(network, 'tls-cert')]
-  const asked = within(network, 'tls-request')
+  const [key, cert] = [fileIn(network, 'tls-key'), fileIn(network, 'tls-cert')]
+  const asked = fileIn(network, 'tls-request')
   const openssl = (...args: string[]): void => {
     const made = spawnSync('openssl', args, { encoding: 'utf8' })
     if (made.status !== 0) throw new Error(made.stderr)
   }
   openssl('req', '-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', asked, '-subj', '/CN=localhost')
-  // `req -x509` makes none that has expired.
+  // `req -x509` refuses to make one that has expired.
   openssl('x509', '-req', '-in', asked, '-signkey', key, '-out', cert, '-days', String(days))
   return { key: fs.readFileSync(key, 'utf8'), cert: fs.readFileSync(cert, 'utf8') }
 }
@@ -41,47 +42,47 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
   {
     name: 'the signer is dead',
     kinds: ['queue_without_worker'],
-    happens: (network) => network.kill('signer'),
-    hand: { group: 'signer' },
+    cause: (network) => network.kill('signer'),
+    remedy: { group: 'signer' },
   },
   {
     name: 'the coins worker is dead',
     kinds: ['queue_without_worker', 'coin_unheard'],
-    happens: (network) => network.kill('payments'),
-    hand: { group: 'payments' },
+    cause: (network) => network.kill('payments'),
+    remedy: { group: 'payments' },
   },
   {
     name: 'the signer has another key',
     kinds: ['queue_without_worker', 'seals_unsigned'],
-    async happens(network) {
+    async cause(network) {
       await network.kill('signer')
-      const other = within(network, 'other-key')
+      const other = fileIn(network, 'other-key')
       ensureSealKey(other)
       // The witnesses are asked by another process.
       await network.startWorkers('cosigner', 'cosign', { SEAL_KEY_FILE: '', SEAL_MEMORY_FILE: '' })
       await network.startWorkers('signer', 'sign-seals,sign-announcement', { SEAL_KEY_FILE: other })
       await network.post()
     },
-    hand: { group: 'signer', before: (network) => network.kill('signer') },
+    remedy: { group: 'signer', before: (network) => network.kill('signer') },
   },
   {
     name: "the signer's key file is missing",
     kinds: ['queue_without_worker'],
-    async happens(network) {
+    async cause(network) {
       await network.kill('signer')
-      const env = { SEAL_KEY_FILE: within(network, 'no-such-key') }
+      const env = { SEAL_KEY_FILE: fileIn(network, 'no-such-key') }
       const part = network.stack.start('keyless', 'workers/main.ts', ['--queues', queuesOf('signer')], env)
       await waitFor('its refusal', () => part.lastLines().find((line) => line.includes('there is no file')), {
         limitMs: 30_000,
       })
       await part.child.stop()
     },
-    hand: { group: 'signer' },
+    remedy: { group: 'signer' },
   },
   {
     name: 'a worker is frozen, and a backlog grows',
     kinds: ['queue_behind'],
-    async happens(network) {
+    async cause(network) {
       process.kill(network.worker('shares').child.pid() ?? 0, 'SIGSTOP')
       const jobs = Array.from({ length: 2_000 }, () => ({
         name: 'verify-shares',
@@ -90,7 +91,7 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
       }))
       await network.ctx.queues.get('verify-shares').addBulk(jobs)
     },
-    async tidy(network) {
+    async cleanUp(network) {
       process.kill(network.worker('shares').child.pid() ?? 0, 'SIGCONT')
       await network.kill('more')
     },
@@ -98,7 +99,7 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
   {
     name: 'a job was given up',
     kinds: ['jobs_given_up'],
-    async happens(network) {
+    async cause(network) {
       await network.kill('payments')
       const { config, queues } = network.ctx
       const connection = new Redis(config.redisUrl ?? '', { maxRetriesPerRequest: null })
@@ -117,8 +118,8 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
   {
     name: 'a process of another version was forgotten',
     kinds: ['programs_mixed'],
-    happens(network) {
-      const old = within(network, 'old-program')
+    cause(network) {
+      const old = fileIn(network, 'old-program')
       for (const name of PROGRAM)
         fs.cpSync(path.join(ROOT, name), path.join(old, name), {
           recursive: true,
@@ -132,7 +133,7 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
         stdio: 'ignore',
       })
     },
-    tidy: () =>
+    cleanUp: () =>
       new Promise<void>((resolve) =>
         stray?.exitCode === null && stray.signalCode === null
           ? stray.once('exit', () => resolve())
@@ -142,28 +143,28 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
   {
     name: "a host's clock is off",
     kinds: ['clock_off'],
-    happens: (network) => network.worker('shares').shiftClock(120_000),
-    hand: { does: (network) => network.worker('shares').shiftClock(0) },
+    cause: (network) => network.worker('shares').shiftClock(120_000),
+    remedy: { act: (network) => network.worker('shares').shiftClock(0) },
   },
   {
     name: 'the token of the board has leaked',
     kinds: ['secret_readable'],
-    happens: (network) => fs.chmodSync(within(network, 'operator-token'), 0o644),
+    cause: (network) => fs.chmodSync(fileIn(network, 'operator-token'), 0o644),
   },
   {
     name: 'the certificate at the proxy has expired',
     kinds: ['certificate_ended'],
-    async happens(network) {
+    async cause(network) {
       const port = await reservePort()
       proxy = tls.createServer(makeCertificate(network, -1), (socket) =>
         socket.on('error', () => undefined).end(),
       )
       proxy.on('tlsClientError', () => undefined)
       await new Promise<void>((resolve) => proxy?.listen(port, '127.0.0.1', resolve))
-      lookAt(network, { BASE_URL: `https://localhost:${port}` })
+      network.env['BASE_URL'] = `https://localhost:${port}`
     },
-    hand: { does: (network) => proxy?.setSecureContext(makeCertificate(network, 90)) },
-    tidy(network) {
+    remedy: { act: (network) => proxy?.setSecureContext(makeCertificate(network, 90)) },
+    cleanUp(network) {
       delete network.env['BASE_URL']
       proxy?.close()
     },

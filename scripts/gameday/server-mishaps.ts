@@ -7,9 +7,11 @@ import type { Network } from './network.ts'
 const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
 const GB = 1e9
 
-/** Its supervisor, systemd or npm start, starts it again. */
-const startAgain = (child: (network: Network) => { pid(): number | undefined }) => (network: Network) => {
-  const pid = child(network).pid()
+type ChildOf = (network: Network) => { pid(): number | undefined }
+
+/** Kills a process, which its supervisor then starts again. */
+const killForRestart = (childOf: ChildOf) => (network: Network) => {
+  const pid = childOf(network).pid()
   if (pid !== undefined) process.kill(pid, 'SIGKILL')
 }
 const mongod = ({ stack }: Network) => {
@@ -18,14 +20,15 @@ const mongod = ({ stack }: Network) => {
   return member.child
 }
 const redis = ({ stack }: Network) => stack.redis.child
-const freeze = (child: (network: Network) => { pid(): number | undefined }) => (network: Network) =>
-  process.kill(child(network).pid() ?? 0, 'SIGSTOP')
+const freeze = (childOf: ChildOf) => (network: Network) =>
+  process.kill(childOf(network).pid() ?? 0, 'SIGSTOP')
 
+/** The file that takes the room on MongoDB's disk. */
 const filler = ({ stack }: Network): string => path.join(stack.mongoDisk ?? '', 'filler')
 const makeRoom = (network: Network): void => fs.rmSync(filler(network), { force: true })
 
-/** Leaves so many bytes. */
-function fill(network: Network, leftBytes: number): void {
+/** Fills MongoDB's disk until `leftBytes` are free. @throws Error if it has no disk of its own */
+function fillDisk(network: Network, leftBytes: number): void {
   if (network.stack.mongoDisk === undefined) throw new Error('this user may not mount a disk for MongoDB')
   const handle = fs.openSync(filler(network), 'w')
   for (;;) {
@@ -41,27 +44,27 @@ export const SERVER_MISHAPS: readonly Mishap[] = [
     name: 'MongoDB is frozen',
     kinds: ['mongodb_away'],
     isQuick: true,
-    happens: freeze(mongod),
-    hand: { does: startAgain(mongod) },
+    cause: freeze(mongod),
+    remedy: { act: killForRestart(mongod) },
   },
   {
     name: 'the way to MongoDB is cut',
     kinds: ['mongodb_away'],
-    happens: ({ stack }) => stack.mongo.members[0]?.gate.cut(),
-    hand: { does: ({ stack }) => stack.mongo.members[0]?.gate.heal() },
+    cause: ({ stack }) => stack.mongo.members[0]?.gate.cut(),
+    remedy: { act: ({ stack }) => stack.mongo.members[0]?.gate.heal() },
   },
   {
     name: 'Redis is frozen',
     kinds: ['redis_away'],
     isQuick: true,
-    happens: freeze(redis),
-    hand: { does: startAgain(redis) },
+    cause: freeze(redis),
+    remedy: { act: killForRestart(redis) },
   },
   {
     name: 'Redis has lost its data',
     kinds: ['redis_emptied'],
     isQuick: true,
-    async happens({ stack }) {
+    async cause({ stack }) {
       const client = new Redis(stack.redis.url)
       await client.flushall()
       client.disconnect()
@@ -70,30 +73,30 @@ export const SERVER_MISHAPS: readonly Mishap[] = [
   {
     name: "MongoDB's disk is full",
     kinds: ['disk_low'],
-    happens: (network) => fill(network, 8e6),
-    hand: { does: makeRoom },
+    cause: (network) => fillDisk(network, 8e6),
+    remedy: { act: makeRoom },
   },
   {
     name: "MongoDB's disk fills up",
     kinds: ['disk_filling'],
-    async happens(network) {
+    async cause(network) {
       const now = Math.floor(Date.now() / 1000)
       const free = (await network.ctx.database.freeDiskBytes()) ?? 0
       await network.ctx.watch.noteDisk({ at: now - 7_200, free })
-      fill(network, free - 0.02 * GB)
+      fillDisk(network, free - 0.02 * GB)
     },
-    hand: { does: makeRoom },
+    remedy: { act: makeRoom },
   },
   {
     name: 'a queue is paused on the board',
     kinds: ['queue_paused'],
     isQuick: true,
-    happens: ({ ctx }) => ctx.queues.get('sequence').pause(),
+    cause: ({ ctx }) => ctx.queues.get('sequence').pause(),
   },
   {
     name: 'a queue is limited on the board',
     kinds: ['queue_limited'],
     isQuick: true,
-    happens: ({ ctx }) => ctx.queues.get('make-seal').setGlobalRateLimit(1, 3_600_000),
+    cause: ({ ctx }) => ctx.queues.get('make-seal').setGlobalRateLimit(1, 3_600_000),
   },
 ]

@@ -21,7 +21,7 @@ import { readTreasury, treasurySends } from './watch.ts'
 import { check, count, DUST_RAW, type KnownInvoice, type Sale, type World } from './world.ts'
 
 const READ_AT_ONCE = 8
-/** How often sums are read, a second apart, until they are of now: the service keeps them for ten seconds. */
+/** How often sums are read at most, a second apart: the service may show sums that are ten seconds old. */
 const SOLVENCY_READINGS = 14
 /** How far the clocks of the model and the service may be apart, rounding to seconds included. */
 const SLACK_MS = 5_000
@@ -83,10 +83,12 @@ export function listLeftOver(world: World, { orders, invoices, payouts, arrivals
   const left: string[] = []
   for (const { order } of orders.map(({ book }) => book)) {
     const { order_id: id, status, pay_by: payBy, deliver_by: deliverBy, accept_by: acceptBy } = order
-    const deadline =
-      { awaiting_payment: payBy, paid: deliverBy, delivered: acceptBy }[status as 'paid'] ?? Infinity
+    let deadline: number | null = null
+    if (status === 'awaiting_payment') deadline = payBy
+    else if (status === 'paid') deadline = deliverBy
+    else if (status === 'delivered') deadline = acceptBy
     if (status === 'disputed' || status === 'released') left.push(`order ${id} is ${status}`)
-    if (deadline < now) left.push(`order ${id} is ${status} after its deadline`)
+    if (deadline !== null && deadline < now) left.push(`order ${id} is ${status} after its deadline`)
   }
   for (const { payout_id: id, state } of payouts.filter(
     (payout) => isOpen(payout) && payout.state !== 'owed',
@@ -116,7 +118,7 @@ export function listLeftOver(world: World, { orders, invoices, payouts, arrivals
   return left.sort()
 }
 
-/** Checks all accounts against each other; nothing may move any more. */
+/** Checks orders, passes, chain, ledger and totals against each other, at rest: no money may be moving. */
 export async function checkBooks(world: World, books: Books): Promise<void> {
   for (const what of listLeftOver(world, books)) check(world, false, `in the end ${what}`)
   for (const { book } of books.orders) checkOrder(world, book)
@@ -128,12 +130,10 @@ export async function checkBooks(world: World, books: Books): Promise<void> {
   checkTotals(world, books, orphaned)
 }
 
-/**
- * Checks that what an invoice counts is what the chain has at its address, each payment once and to the raw.
- */
+/** Checks that each payment that an invoice counts is at its address in the chain, counted once and to the raw. */
 function checkPayments(world: World, { invoices, arrivals }: Books): void {
   for (const { known, invoice } of invoices) {
-    const there = new Map((arrivals.get(known.address) ?? []).map((block) => [block.hash, block.amountRaw]))
+    const amountOf = new Map((arrivals.get(known.address) ?? []).map((block) => [block.hash, block.amountRaw]))
     const settled = invoice.payments.filter(({ state }) => state === 'settled')
     check(
       world,
@@ -141,15 +141,15 @@ function checkPayments(world: World, { invoices, arrivals }: Books): void {
       `invoice ${known.id} counts a payment twice`,
     )
     for (const { tx_hash: tx, amount_raw: raw } of settled) {
-      const what = `invoice ${known.id} counts ${raw} raw of ${tx}, and the chain has ${there.get(tx) ?? 'nothing'} there`
-      check(world, there.get(tx) === BigInt(raw), what)
+      const what = `invoice ${known.id} counts ${raw} raw of ${tx}, and the chain has ${amountOf.get(tx) ?? 'nothing'} there`
+      check(world, amountOf.get(tx) === BigInt(raw), what)
     }
   }
 }
 
 /**
- * Checks that every send out of the treasury is of payouts that name it, that each confirmed payout has its
- * send, and that invoices' money goes to the treasury only.
+ * Checks that every send out of the treasury is named by payouts whose sum it is, that each confirmed payout has
+ * its send, and that invoices' money goes to the treasury only.
  *
  * @returns how many raw were sent for payouts that a restore has taken away
  */
@@ -224,8 +224,8 @@ async function checkAgents(world: World, { orders, passes }: Books): Promise<voi
 }
 
 /**
- * Checks that the ledger has no gap, and says of each order and payout, and of all debts, what the orders
- * say.
+ * Checks that the ledger has no gap, that it agrees with the orders on what each received and took as a fee and
+ * on how far each payout is, and that the stated solvency is what the orders give.
  */
 async function checkLedger(world: World, { orders, payouts }: Books): Promise<void> {
   const ledger = await readLedger(world.network.url)
@@ -270,7 +270,7 @@ async function checkLedger(world: World, { orders, payouts }: Books): Promise<vo
   await checkSolvency(world, String(owed))
 }
 
-/** Checks that the venue states that it owes and holds `owed` raw, and what the treasury is. */
+/** Checks that the venue states that it owes and holds `owed` raw, and that its treasury is the same as before. */
 async function checkSolvency(world: World, owed: string): Promise<void> {
   let [statedOwed, statedHeld] = ['', '']
   for (let tries = 0; tries < SOLVENCY_READINGS; tries++) {

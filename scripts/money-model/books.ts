@@ -19,22 +19,22 @@ export function checkOrder(world: World, { order, invoice, toSeller, toBuyer }: 
   const [amount, fee, received] = [BigInt(order.amount_raw), BigInt(order.fee_raw), BigInt(invoice.paid_raw)]
   const [seller, buyer] = [owedOrPaid(toSeller), owedOrPaid(toBuyer)]
   const shares = `received ${received}, to its seller ${seller}, to its buyer ${buyer}, fee ${fee}, price ${amount}`
-  /** `what` says what is wrong if it does not hold. */
-  const must = (holds: boolean, what: string): void =>
+  /** Checks one rule. @param what what is wrong with the order if it does not hold */
+  const mustHold = (holds: boolean, what: string): void =>
     check(world, holds, `order ${id} is ${status} and ${what}: ${shares}`)
   if (status === 'disputed' && disputedBy === 'chain')
-    return must(paidOut(toSeller) + paidOut(toBuyer) <= received, 'has paid out more than it received')
+    return mustHold(paidOut(toSeller) + paidOut(toBuyer) <= received, 'has paid out more than it received')
   const isPaid = !['awaiting_payment', 'expired'].includes(status)
   // What is missing of the price below dust is the venue's loss.
   const lacks = amount > received ? amount - received : 0n
-  must(!isPaid || lacks < DUST_RAW, 'was not paid')
+  mustHold(!isPaid || lacks < DUST_RAW, 'was not paid')
   const isReleased = status === 'released' || status === 'paid_out'
-  must(seller === (isReleased ? amount - fee : 0n), 'owes its seller something else')
+  mustHold(seller === (isReleased ? amount - fee : 0n), 'owes its seller something else')
   let held = 0n
   if (status === 'awaiting_payment') held = received
   else if (['paid', 'delivered', 'disputed'].includes(status)) held = amount
   const total = seller + buyer + held + (isReleased ? fee : 0n)
-  must(total === received || (isPaid && total === received + lacks), `accounts for ${total}`)
+  mustHold(total === received || (isPaid && total === received + lacks), `accounts for ${total}`)
 }
 
 /**

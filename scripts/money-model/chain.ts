@@ -48,7 +48,7 @@ export async function startChain() {
     return JSON.stringify({ error: 'Too many requests' })
   }
 
-  /** A block as it stands in the ledger; none if it is not there. */
+  /** A list of the block as it stands in the ledger; empty if it is not there. */
   const view = (hash: string): Block[] => {
     const entry = ledger.blocks.get(hash)
     if (entry === undefined || entry.block.type !== 'state' || entry.kind === null) return []
@@ -67,13 +67,13 @@ export async function startChain() {
       },
     ]
   }
-  /** @throws Error if it is not an address */
+  /** Returns the public key of an address. @throws Error if it is not an address */
   const keyOf = (address: string): string => {
     const key = decodeAddress(address)
     if (key === null) throw new Error(`${address} is not an address`)
     return key
   }
-  /** Adds a block, its successors, the blocks that received one of them, and so on. */
+  /** Adds to `found` a block and all that depends on it: its successor, the block that received it, and so on. */
   const addDependents = (hash: string, found = new Set<string>()): Set<string> => {
     const entry = ledger.blocks.get(hash)
     if (entry === undefined || found.has(hash)) return found
@@ -94,9 +94,9 @@ export async function startChain() {
     return entries.flatMap(({ block }) => (block.type === 'state' ? [block] : []))
   }
   /**
-   * Puts a block in its place and confirms it; what was there goes.
+   * Puts a block into the ledger and confirms it; another block in its place goes, with its dependents.
    *
-   * @returns false if it cannot stand there yet
+   * @returns false if the node doesn't take it yet, since a block that it needs is missing
    */
   const put = (block: StateBlock): boolean => {
     const hash = hashStateBlock(block)
@@ -146,7 +146,7 @@ export async function startChain() {
       blocks.map((block) => hashStateBlock(block).toLowerCase()),
     /** Takes a confirmed block and all that depends on it out of the ledger, as if it had never been. */
     hide: (hash: string): StateBlock[] => removeWithDependents(hash.toUpperCase()),
-    /** Puts hidden blocks back and confirms them; what has taken their places goes. */
+    /** Puts hidden blocks back and confirms them; blocks that have taken their places go. */
     bringBack(hidden: readonly StateBlock[]): void {
       // A receive waits until the send that it takes is back.
       let left = [...hidden]
@@ -156,7 +156,7 @@ export async function startChain() {
     /**
      * Waits for an unconfirmed send of the treasury, and confirms another block in its place.
      *
-     * @returns the blocks that went; undefined if there was no such send within `waitMs`
+     * @returns the blocks that were removed for it; undefined if there was no such send within `waitMs`
      */
     async replaceUnconfirmed(
       seed: string,

@@ -15,7 +15,7 @@ import { count, isWanted, type World } from './world.ts'
  */
 type Inject = (world: World, lastsMs: number) => Promise<string | undefined>
 
-/** A fault of the node, which is healed when its time is over. */
+/** Makes a fault of the node, which is healed when its time is over. */
 const nodeFault =
   (breakIt: (chain: Chain) => void | Promise<void>) =>
   async ({ chain }: World, lastsMs: number): Promise<string> => {
@@ -32,11 +32,11 @@ export const FAULTS = {
   'node-hung': [2_000, 10_000, nodeFault((chain) => chain.hang())],
   'node-killed': [2_000, 10_000, nodeFault((chain) => chain.goDown())],
   'lost-answers': [2_000, 6_000, nodeFault((chain) => chain.misbehave('loses-answers'))],
-  /** A confirmed payout is gone from the node, and then back. */
+  /** The treasury's newest send, though confirmed, is gone from the node, and then back. */
   gone: [2_000, 8_000, (world, lastsMs) => hideNewestSend(world, lastsMs, true)],
   /** Gone for good, unless its sender publishes it again. */
   lost: [1_000, 2_000, (world, lastsMs) => hideNewestSend(world, lastsMs, false)],
-  /** Another block is confirmed in the place of a payout; then the truth is back. */
+  /** Another block is confirmed in the place of a payout, and later the payout again. */
   rival: [3_000, 8_000, replaceNewestSend],
   /** The node refuses valid blocks, and by the workers' clock it does so for a long time. */
   refused: [4_000, 6_000, refuseBlocks],
@@ -118,7 +118,10 @@ async function hideNewestSend(
   return `${block.hash} and what stands on it: ${hidden.length} blocks`
 }
 
-/** Confirms another block in the place of the treasury's newest send, and at the end undoes that. */
+/**
+ * Confirms another block in the place of the treasury's next unconfirmed send, lets the operator reconcile, and
+ * puts the send back at the end.
+ */
 async function replaceNewestSend(world: World, lastsMs: number): Promise<string | undefined> {
   const { chain, treasury, doubtedSends } = world
   const hidden =
@@ -127,7 +130,7 @@ async function replaceNewestSend(world: World, lastsMs: number): Promise<string 
       : await chain.replaceUnconfirmed(TREASURY_SEED, treasury, UNCONFIRMED_WAIT_MS)
   if (hidden === undefined) return undefined
   for (const hash of chain.hashesOf(hidden)) doubtedSends.add(hash)
-  // The operator, too, accepts what the node shows.
+  // The operator accepts what the node shows, which is wrong.
   await sleep(lastsMs / 2)
   await runOperator(world, 'reconcile', 'xno')
   await sleep(lastsMs / 2)
@@ -150,7 +153,7 @@ async function kill(world: World, name: 'api' | 'workers'): Promise<string | und
   return killed?.target
 }
 
-/** Has the node refuse all blocks, waits for the first one, and shifts the workers' clock. */
+/** Makes the node refuse all blocks, and once it has refused one, shifts the workers' clock by CLOCK_JUMP_MS. */
 async function refuseBlocks(world: World, lastsMs: number): Promise<string | undefined> {
   const { chain, network } = world
   const before = chain.refusals()

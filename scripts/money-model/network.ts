@@ -47,7 +47,9 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
   try {
     mongod = await startDatabase()
     const redis = await startRedis({
-      ...{ ...options, binary: requireRedis(), backOff: QUICK_RESTART },
+      ...options,
+      binary: requireRedis(),
+      backOff: QUICK_RESTART,
       onStarted: (child) => void toStop.push(() => child.stop()),
     })
     ensureSealKey(path.join(folder, 'seal-key'))
@@ -61,7 +63,8 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
         DATA_DIR: folder,
         CHALLENGE_SECRET: 'c0'.repeat(32),
       },
-      ...{ SEAL_KEY_FILE: path.join(folder, 'seal-key'), SEAL_MEMORY_FILE: path.join(folder, 'seal-memory') },
+      SEAL_KEY_FILE: path.join(folder, 'seal-key'),
+      SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
       ...{
         FREE_UNTIL: 'none',
         REGISTER_BITS: '4',
@@ -69,8 +72,10 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
         OPERATOR_PORT: '0',
         PORT: String(port),
       },
-      ...{ ...settings, NANO_SEED_FILE: path.join(folder, 'nano-seed') },
+      ...settings,
+      NANO_SEED_FILE: path.join(folder, 'nano-seed'),
     })
+    /** Starts the process of a part. @param hasCoin false: without Nano's settings */
     const start = (name: 'api' | 'workers', hasCoin = true): void => {
       const partEnv = env()
       if (!hasCoin) for (const key of COIN_SETTINGS) delete partEnv[key]
@@ -86,7 +91,8 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
       if (found === undefined) throw new Error(`${name} has not been started`)
       return found
     }
-    const whenServing = async (): Promise<void> => {
+    /** Waits until API and workers are up. @throws Error with their last lines if they don't come up */
+    const waitUntilServing = async (): Promise<void> => {
       const look = async (): Promise<true | undefined> =>
         (await isServing(url)) && part('workers').upAtMs() !== undefined ? true : undefined
       await waitFor('the network', look, { limitMs: UP_LIMIT_MS, everyMs: 100 }).catch((error: unknown) => {
@@ -98,10 +104,14 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
     }
     const live = path.join(folder, 'mongo')
     const copy = path.join(folder, 'mongo-backup')
-    await whenServing()
+    await waitUntilServing()
     return {
       /** `env`: the settings of its processes now; `part`: a process by its name. */
-      ...{ url, folder, env, part, stop },
+      url,
+      folder,
+      env,
+      part,
+      stop,
       /** Copies the database, which is stopped meanwhile. */
       async backUp(): Promise<void> {
         await mongod?.child.stop()
@@ -122,13 +132,13 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
         mongod = await startDatabase()
         start('api')
         start('workers')
-        await whenServing()
+        await waitUntilServing()
       },
       /** Restarts the workers with the coin or without it. */
       async setCoin(isOn: boolean): Promise<void> {
         await part('workers').child.stop()
         start('workers', isOn)
-        await whenServing()
+        await waitUntilServing()
       },
     }
   } catch (error) {

@@ -41,20 +41,21 @@ async function listPayouts(world: World): Promise<ListedPayout[]> {
 
 export type Operator = ReturnType<typeof createOperator>
 
-/** An operator who decides disputes, and reconciles and explains what a restore has taken away. */
+/** Makes the operator, who decides disputes, reconciles a halted coin, and explains sends that a restore orphaned. */
 export function createOperator(world: World) {
   /** Sends that reconciliations found and that are not explained yet, by transaction. */
   const found = new Map<string, FoundSend>()
-  /** Addresses to which a part of a payout was sent before the restore, and its rest is owed. */
+  /** Addresses of payouts of which only a part was sent before the restore. */
   const withRest = new Set<string>()
-  /** A reconciliation was asked for, and what it found has not been read completely. */
+  /** Whether a reconciliation was asked for whose results have not been read completely. */
   let isOutdated = false
 
+  /** Adds the sends in a reconciliation's answer to `found`. */
   function noteFoundSends(json: Record<string, unknown>): void {
     for (const send of (json['sends'] ?? []) as FoundSend[]) found.set(send.tx, send)
   }
 
-  /** Decides all disputed orders: for the side that has money already, else by the seed. */
+  /** Decides all disputed orders: for the side whose address has been paid already, else by the seed. */
   async function decideDisputes(): Promise<void> {
     const { exitCode, json } = await runOperator(world, 'disputes')
     if (exitCode !== 0) return
@@ -92,7 +93,7 @@ export function createOperator(world: World) {
     noteFoundSends(json)
   }
 
-  /** Reads again what sends a reconciliation would find, if one was asked for since. Changes nothing. */
+  /** Notes the sends that a reconciliation would find now, by a dry run, if the last answers are outdated. */
   async function refreshFoundSends(): Promise<void> {
     if (!isOutdated || !(await isReady())) return
     const { exitCode, json } = await runOperator(world, 'reconcile', 'xno', '--dry-run')
@@ -101,7 +102,8 @@ export function createOperator(world: World) {
   }
 
   /**
-   * Records the payouts that one found send paid: those whose sum is its amount, or a part of a larger one.
+   * Records, by commands, which payouts a found send paid: those whose sum is its amount, or a part of one that is
+   * larger.
    * Whatever is recorded is taken out of `held`.
    *
    * @param held payouts that are held, by id
@@ -134,7 +136,7 @@ export function createOperator(world: World) {
   }
 
   /**
-   * After a restore: records which payouts each found send paid, and has the rest of what is held paid.
+   * After a restore, records which payouts each found send paid, and releases the payouts that are still held.
    *
    * @param isEnd no more payouts will come, so a send that paid none of them is explained too
    */
@@ -167,7 +169,7 @@ export function createOperator(world: World) {
   return { decideDisputes, isReady, reconcileIfHalted, explainFoundSends }
 }
 
-/** Has the operator look every three seconds, but not during a fault, while agents are at work. */
+/** Lets the operator act on disputes and a halted coin every three seconds, except during a fault, until `isOver`. */
 export async function superviseNetwork(
   world: World,
   operator: Operator,

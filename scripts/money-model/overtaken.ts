@@ -10,7 +10,7 @@ import { check, DUST_RAW, recoveredAtMs, type Sale, type World } from './world.t
  * The service lists what is due anew at least this often; a payout that came later than that stands behind.
  */
 const LISTED_WITHIN_MS = 8_000
-/** How many have to be paid first: a round may be cut short, and drop what it had listed. */
+/** It takes this many to call a payout stuck: a round may be cut short, and drop what it had listed. */
 const OVERTAKERS = 3
 /** A payout takes too long if it takes so many times the median, and at least LEAST_MS. */
 const TIMES_AS_LONG = 8
@@ -25,16 +25,16 @@ export interface SeenPayout {
   readonly amountRaw: bigint
   /** When it was first looked at. */
   readonly firstMs: number
-  /** Since when it could be sent and the treasury had enough for it, at each look. */
-  freeMs?: number | undefined
+  /** Since when, at each look, it could be sent and the treasury had enough for it. */
+  sendableSinceMs?: number | undefined
   isPaid: boolean
-  /** How long it was free before it was paid. */
+  /** How long it could be sent before it was paid. */
   tookMs?: number
 }
 
 const ON_THE_WAY: readonly PayoutView['state'][] = ['signed', 'sent', 'confirmed']
 
-/** Whether nothing holds a payout back. */
+/** Whether a payout is owed and nothing holds it back. */
 const canBeSent = ({ state, frozen, address, ...payout }: PayoutView): boolean =>
   state === 'owed' && !frozen && address !== null && !payout.waits_for_chain && !payout.to_self
 
@@ -48,16 +48,16 @@ export function checkNotStuck(world: World, { sharesAddresses }: Sale, payouts: 
     const known: SeenPayout = seen.get(id) ?? { at, amountRaw: BigInt(raw), firstMs: nowMs, isPaid: false }
     seen.set(id, known)
     known.isPaid = ON_THE_WAY.includes(payout.state)
-    if (known.isPaid && known.freeMs !== undefined) known.tookMs = nowMs - known.freeMs
+    if (known.isPaid && known.sendableSinceMs !== undefined) known.tookMs = nowMs - known.sendableSinceMs
     const isAffordable = known.amountRaw >= DUST_RAW && treasuryRaw >= known.amountRaw
-    known.freeMs = canBeSent(payout) && isAffordable ? (known.freeMs ?? nowMs) : undefined
-    // With others to its address it waits until the treasury has enough for those before it.
-    if (known.freeMs === undefined || sharesAddresses || world.faultsUnderWay > 0) continue
-    const sinceMs = Math.max(known.freeMs, recoveredAtMs(world)) + LISTED_WITHIN_MS
+    known.sendableSinceMs = canBeSent(payout) && isAffordable ? (known.sendableSinceMs ?? nowMs) : undefined
+    // If orders share its address, it waits until the treasury has enough for those before it.
+    if (known.sendableSinceMs === undefined || sharesAddresses || world.faultsUnderWay > 0) continue
+    const sinceMs = Math.max(known.sendableSinceMs, recoveredAtMs(world)) + LISTED_WITHIN_MS
     const overtakers = [...seen.values()].filter(
       (other) => other.isPaid && other.firstMs > sinceMs && other.at > at + LISTED_WITHIN_MS / 1_000,
     )
-    const waitsMs = nowMs - known.freeMs
+    const waitsMs = nowMs - known.sendableSinceMs
     const what = `payout ${id} of ${raw} raw is owed for ${Math.round(waitsMs / 1_000)} s`
     check(
       world,

@@ -6,14 +6,14 @@ const WORK_MICROSECONDS = 4_000
 const SAMPLES = 30
 
 export interface Pace {
-  /** How many times as long as on an idle machine work takes now; at least 1. */
+  /** How many times as long work takes now as on an idle machine; at least 1, the mean of the last samples. */
   slowdown(): number
   close(): void
 }
 
 /**
- * Begins to measure, each second until it is closed. The services that this process has started have its
- * priority, so they are as slow as it is.
+ * Begins to measure, each second until close(). The services that this process has started have its priority,
+ * so they are as slow as it is.
  */
 export function measurePace(): Pace {
   const samples: number[] = []

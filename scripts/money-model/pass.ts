@@ -6,17 +6,15 @@ import { readInvoice } from './views.ts'
 import { count, addInvoice, pay, until, type World } from './world.ts'
 
 /**
- * Has an agent buy days of pass and pay for them, all as `numbers` choose, and checks the invoice at its end.
+ * Lets an agent buy days of pass and pay for them, all as `numbers` choose, and checks the invoice at its end.
  * Does nothing if the agent is buying already: it has one open invoice at a time.
  *
  * @param busy the names of the agents that are buying
  */
 export async function buyPass(world: World, busy: Set<string>, numbers: SeededNumbers): Promise<void> {
-  const [agent, days, payment] = [
-    numbers.pick(world.agents),
-    numbers.between(1, 7),
-    numbers.pick(PAYMENT_NAMES),
-  ]
+  const agent = numbers.pick(world.agents)
+  const days = numbers.between(1, 7)
+  const payment = numbers.pick(PAYMENT_NAMES)
   if (busy.has(agent.name)) return
   busy.add(agent.name)
   try {
@@ -30,9 +28,8 @@ export async function buyPass(world: World, busy: Set<string>, numbers: SeededNu
       `invoice ${invoice.id}, paid ${payment}, is neither settled nor expired`,
       async () => {
         const read = await readInvoice(world, invoice)
-        return read === undefined || read.status === 'settled' || read.status === 'expired'
-          ? (read ?? 'forgotten')
-          : undefined
+        if (read === undefined) return 'forgotten'
+        return read.status === 'settled' || read.status === 'expired' ? read : undefined
       },
     )
     if (view === undefined || view === 'forgotten') return

@@ -28,24 +28,26 @@ const SALES_AT_ONCE = 16
 const PASSES_AT_ONCE = 2
 /** Seven seconds. */
 const ACCEPT_HOURS = '0.002'
-/** Rest: nothing is left over and nothing has changed for so long. */
+/** All is at rest once nothing is left over and nothing has changed for this long. */
 const REST_MS = 5_000
-/** Something is left over and nothing has changed for so long: it is stuck. */
+/** What is left over after nothing has changed for this long is stuck. */
 const STUCK_MS = 45_000
+/** How long the end of a run may take altogether. */
 const MOST_MS = 300_000
 const LOOK_EVERY_MS = 2_000
 const TELL_EVERY_MS = 60_000
-/** Agents are at work for so long before a fault that comes alone, and then finish what they have begun. */
+/** How long agents work before a fault that comes alone; after it they finish what they have begun. */
 const BEFORE_SINGLE_MS = 12_000
+/** How often a fault that comes alone is tried if it has nothing to hit. */
 const SINGLE_TRIES = 3
 
 export interface ModelOptions extends Mode {
   agents?: number
   /** Orders under way at the same time. */
   salesAtOnce?: number
-  /** The run lasts longer than its time if there were fewer deliveries by then. */
+  /** The run goes on after its time until there were this many deliveries. */
   leastDeliveries?: number
-  /** Where the records go when something is found. */
+  /** Where requests, faults, chain and logs are written if something is found. */
   historyFile?: string
   say: (line: string) => void
 }
@@ -58,7 +60,10 @@ export interface ModelResult {
   findings: (Finding & { history: string })[]
 }
 
-/** Plays a market on a network of its own, breaks things, and accounts for every raw. */
+/**
+ * Starts a network, lets agents trade on it while faults are injected, and checks that every raw is accounted
+ * for. Stops the network at the end.
+ */
 export async function runModel({
   historyFile,
   say,
@@ -95,12 +100,13 @@ export async function runModel({
   }
 }
 
+/** A line for whoever watches the run. */
 function describeProgress({ history, counts, pace }: World): string {
   const slowdown = pace.slowdown().toFixed(1)
   return `at ${Math.round(history.nowMs() / 1_000)} s: ${counts.get('deliveries') ?? 0} deliveries, ${history.calls.length} requests; the machine takes ${slowdown} times as long as an idle one`
 }
 
-/** Every request and fault, the chain, and what the processes logged. */
+/** Writes every request and fault into `file`, and beside it the chain and the logs of the processes. */
 function writeRecords({ history, chain, network }: World, file: string): void {
   history.write(file)
   const blocks = chain
@@ -111,10 +117,14 @@ function writeRecords({ history, chain, network }: World, file: string): void {
     fs.copyFileSync(path.join(network.folder, `${name}.log`), `${file}.${name}.log`)
 }
 
-/** Ids, addresses and hashes, by which records are found. */
+/** The ids, addresses and hashes in a sentence, by which the requests about them are found. */
 const namesIn = (what: string): string[] =>
   what.match(/\b(?:[a-z]{2,4}_[0-9a-z]{26}|nano_[0-9a-z]{60}|[0-9a-f]{64})\b/g) ?? []
 
+/**
+ * Lets the market trade under faults until the time is over, waits until everything is done, and checks the
+ * books. Invariants are watched meanwhile.
+ */
 async function play(world: World, salesAtOnce: number, leastDeliveries: number): Promise<void> {
   const operator = createOperator(world)
   const endMs = world.history.nowMs() + world.mode.seconds * 1_000
@@ -145,7 +155,8 @@ async function play(world: World, salesAtOnce: number, leastDeliveries: number):
 type Market = ReturnType<typeof openMarket>
 
 /**
- * Agents that sell and buy, until they are told to begin nothing new; it resolves when they have finished.
+ * Makes a function that lets agents sell and buy until `isOver`, and resolves when they have finished what they
+ * began. Called again, it goes on with the next numbers of the seed.
  */
 function openMarket(world: World, salesAtOnce: number) {
   const busy = new Set<string>()
@@ -170,7 +181,10 @@ function openMarket(world: World, salesAtOnce: number) {
   }
 }
 
-/** Everything is done in good time after each of them, and nobody but `reconcile` has helped. */
+/**
+ * Causes each kind of fault alone, again and again until the time is over, and `restore` once at the end. After
+ * each, everything has to come to rest with no help but `reconcile`.
+ */
 async function injectEachAlone(
   world: World,
   operator: Operator,
@@ -178,13 +192,17 @@ async function injectEachAlone(
   isTimeOver: () => boolean,
 ): Promise<void> {
   const numbers = numbersFor(world.mode.seed, 'faults')
-  // What a restore has taken away is the operator's to say: it comes last.
+  // Only the operator can say what a restore has taken away, so it comes last.
   const kinds = FAULT_NAMES.filter((kind) => kind !== 'restore' && isWanted(world, kind))
   while (!isTimeOver())
     for (const kind of numbers.shuffle(kinds)) await injectAlone(world, operator, market, kind)
   if (isWanted(world, 'restore')) await injectAlone(world, operator, market, 'restore')
 }
 
+/**
+ * Lets agents work, causes one fault, and waits until everything is done. What is left over is a finding; the
+ * time that it took is noted.
+ */
 async function injectAlone(world: World, operator: Operator, market: Market, kind: Fault): Promise<void> {
   if (world.ended.signal.aborted) return
   let isBroken = false
@@ -205,7 +223,7 @@ async function injectAlone(world: World, operator: Operator, market: Market, kin
   world.say(`after ${kind} all was done within ${Math.round(tookMs / 1_000)} s`)
 }
 
-/** What goes wrong in the model itself, or is answered as it must not be, is a finding as well. */
+/** Waits for an agent's work; if it fails, that becomes a finding, unless the run has been ended. */
 async function recordFailure(world: World, work: Promise<void>): Promise<void> {
   await work.catch((error: unknown) => {
     if (!world.ended.signal.aborted) check(world, false, `an agent could not go on: ${String(error)}`)
@@ -213,9 +231,11 @@ async function recordFailure(world: World, work: Promise<void>): Promise<void> {
 }
 
 /**
- * Open orders are brought to their end, and nothing else is done but reconciling, until all is at rest.
+ * Brings open orders to their end, decides disputes and reconciles, until all is at rest or it is clear that
+ * something is stuck.
  *
- * @returns when the last thing changed, in milliseconds of the history; undefined if the run is ended
+ * @returns the books, and when the last thing changed, in milliseconds of the history; undefined if the run was
+ *   ended
  */
 async function settle(
   world: World,
@@ -250,9 +270,7 @@ async function settle(
   return undefined
 }
 
-/**
- * Sellers deliver what is paid and buyers accept what is delivered, as agents do that see it in their `/me`.
- */
+/** Lets sellers deliver what is paid and buyers accept what is delivered, as each sees it in its `/me`. */
 async function finishOrders(world: World): Promise<void> {
   for (const agent of world.agents) {
     const { status, json } = await world.ask(agent, 'me', 'GET', '/me')

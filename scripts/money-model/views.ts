@@ -50,7 +50,7 @@ export interface InvoiceView {
   }[]
 }
 
-/** Everything about an order, at one moment. */
+/** An order, its invoice and its payouts, as far as possible of one moment: see readBook(). */
 export interface OrderBook {
   order: OrderView
   invoice: InvoiceView
@@ -63,8 +63,9 @@ export const isOpen = ({ state }: PayoutView): boolean =>
   !['confirmed', 'manual', 'withdrawn'].includes(state)
 
 /**
- * The answer's body; undefined if the network has forgotten the order or invoice.
+ * Returns the answer's body; undefined if the network has forgotten the order or invoice.
  *
+ * @param what was asked for, for the error
  * @throws Error on any other refusal
  */
 function jsonOrForgotten(answered: Answered, what: string): Record<string, unknown> | undefined {

@@ -12,7 +12,8 @@ const EXPLAINED_WITHIN_MS = 6_000
 const MAKES_FORKS = ['gone', 'lost', 'rival', 'restore']
 
 /**
- * Reads the treasury's address as the venue states it, and checks that it stays the same.
+ * Reads the treasury's address as the venue states it; checks that it stays the same, and that the venue doesn't
+ * state to owe less than nothing.
  *
  * @returns undefined if the service did not answer, or states none
  */
@@ -31,13 +32,13 @@ export async function readTreasury(world: World): Promise<string | undefined> {
   return address
 }
 
-/** The confirmed sends that leave the treasury. */
+/** The treasury's confirmed sends, the oldest first. */
 export const treasurySends = ({ chain, treasury }: World): Block[] =>
   treasury === undefined
     ? []
     : chain.blocksOf(treasury).filter(({ kind, isConfirmed }) => kind === 'send' && isConfirmed)
 
-/** Reads the payouts that name a send, out of the orders that its recipient is a payee of. */
+/** Reads the payouts that name a send, from the orders that have its recipient's address. */
 async function readPayoutsNaming(world: World, { hash, to }: Block): Promise<PayoutView[]> {
   const payouts = new Map<string, PayoutView>()
   for (const { id, seller, buyer, payoutAddress, refundAddress } of world.sales) {
@@ -52,7 +53,8 @@ async function readPayoutsNaming(world: World, { hash, to }: Block): Promise<Pay
 }
 
 /**
- * Checks that every send out of the treasury is of payouts that name it, and pays them what they say.
+ * Checks that every send out of the treasury is named by payouts to its recipient, and is their sum. A send that
+ * no payout names yet is looked at again next time, up to EXPLAINED_WITHIN_MS.
  *
  * @param firstSeen when each send was first seen, in milliseconds of the history; added to
  * @param explained hashes of sends whose payouts were found; changed
@@ -108,7 +110,7 @@ function checkNotPaidTwice(world: World, sends: readonly Block[]): void {
   }
 }
 
-/** Checks again and again until `isOver` or the end of the run. */
+/** Checks, again and again until `isOver` or the end of the run, that no send is wrong and no block was signed twice. */
 export async function watchInvariants(world: World, isOver: () => boolean): Promise<void> {
   const firstSeen = new Map<string, number>()
   const explained = new Set<string>()

@@ -16,7 +16,7 @@ export const DUST_RAW = 10n ** 24n
  * what is due every 5 s, after a sweep of 2 s.
  */
 const PATIENCE_MS = 30_000
-/** How long something may take on this machine as busy as it is now that takes `idleMs` on an idle one. */
+/** How long something may take now that takes `idleMs` on an idle machine. */
 export const patienceMs = ({ pace }: World, idleMs: number): number => idleMs * pace.slowdown()
 const LOOK_EVERY_MS = 2_000
 /**
@@ -107,12 +107,14 @@ export interface World {
   faultsUnderWay: number
   /** When the last fault ended, in milliseconds of the history. */
   lastFaultEndMs: number
-  /** Requests wait for it: it is pending while the network is stopped for a restore. */
+  /** Pending while the network is stopped for a restore; requests wait for it. */
   whenServed: Promise<void>
   /**
    * Sends a request, and again until it is answered with something other than a 5xx, up to MOST_TRIES times.
    *
-   * @param agent absent: without a token
+   * @param agent undefined: without a token
+   * @param did names the request in the history
+   * @returns the last answer; its status is undefined if there was none
    */
   ask(
     agent: Agent | undefined,
@@ -123,7 +125,7 @@ export interface World {
   ): Promise<Answered>
 }
 
-/** Whether the run does not leave out a kind of fault or trick. */
+/** Whether the run has a kind of fault or trick. */
 export const isWanted = ({ mode }: World, kind: string): boolean => !mode.without.includes(kind)
 
 /** Adds to a figure of the run. */
@@ -151,31 +153,29 @@ export async function openWorld(
   const history = startHistory()
   const client = createClient([network.url], history)
   const world: World = {
-    ...{
-      mode,
-      network,
-      chain,
-      history,
-      agents: [],
-      invoices: [],
-      sales: [],
-      findings: [],
-      ended: new AbortController(),
-    },
-    ...{
-      counts: new Map(),
-      recoveries: new Map(),
-      orphanedSends: new Set(),
-      doubtedSends: new Set(),
-      seenPayouts: new Map(),
-      startedAtMs: Date.now(),
-      pace: measurePace(),
-      say,
-      treasury: undefined,
-      isDisputed: false,
-      mistakenInvoiceId: undefined,
-    },
-    ...{ faultsUnderWay: 0, lastFaultEndMs: 0, whenServed: Promise.resolve() },
+    mode,
+    network,
+    chain,
+    history,
+    agents: [],
+    invoices: [],
+    sales: [],
+    findings: [],
+    ended: new AbortController(),
+    counts: new Map(),
+    recoveries: new Map(),
+    orphanedSends: new Set(),
+    doubtedSends: new Set(),
+    seenPayouts: new Map(),
+    startedAtMs: Date.now(),
+    pace: measurePace(),
+    say,
+    treasury: undefined,
+    isDisputed: false,
+    mistakenInvoiceId: undefined,
+    faultsUnderWay: 0,
+    lastFaultEndMs: 0,
+    whenServed: Promise.resolve(),
     async ask(agent, did, method, path, body) {
       for (let tries = 1; ; tries++) {
         await world.whenServed
@@ -232,8 +232,8 @@ export const pay = ({ chain, history }: World, agent: Agent, address: string, am
   payOnRecord(chain, history, { who: agent.name, address, amountRaw, invoiceId: undefined })
 
 /**
- * Calls `look` until it gives something. If it gives nothing although there was no fault for long enough,
- * `what` is a finding.
+ * Calls `look` every two seconds until it returns something. If it returns nothing although there was no fault
+ * for long enough, `what` becomes a finding.
  *
  * @param what a sentence that says what did not happen
  * @returns what `look` gave; undefined after a finding or at the end of the run

@@ -65,7 +65,8 @@ export async function readMoney(url: string): Promise<StoredMoney> {
     const all = <T>(name: string): Promise<T[]> =>
       db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
     return {
-      ...{ invoices: await all<StoredInvoice>('invoices'), payments: await all<StoredPayment>('payments') },
+      invoices: await all<StoredInvoice>('invoices'),
+      payments: await all<StoredPayment>('payments'),
       ...{
         payouts: withTransferStates(
           await all<StoredPayout>('payouts'),

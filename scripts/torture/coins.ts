@@ -41,8 +41,14 @@ export async function startCoins(): Promise<Coins> {
   return {
     node,
     env: {
-      ...{ NANO_RPC_URL: node.rpcUrl, NANO_WS_URL: node.wsUrl, PAYMENT_POLL_SECONDS: '1', XNO_USD: '1' },
-      ...{ PAYOUTS: 'automatic', MIN_PAYOUT_XNO: '0.000001', ACCEPT_HOURS: '0.003', PAY_BY_MINUTES: '0.5' },
+      NANO_RPC_URL: node.rpcUrl,
+      NANO_WS_URL: node.wsUrl,
+      PAYMENT_POLL_SECONDS: '1',
+      XNO_USD: '1',
+      PAYOUTS: 'automatic',
+      MIN_PAYOUT_XNO: '0.000001',
+      ACCEPT_HOURS: '0.003',
+      PAY_BY_MINUTES: '0.5',
     },
     addressOf: (name) => encodeAddress(keyOfAgent(name)),
     pay: (address, amountRaw) => node.fund(address, amountRaw, { confirmed: true }).toLowerCase(),
@@ -60,7 +66,13 @@ export function payOnRecord(
 ): void {
   const { who, address, amountRaw, invoiceId } = payment
   history.record({
-    ...{ atMs: history.nowMs(), tookMs: 0, who, did: 'pay', method: 'nano', path: address, status: 200 },
+    atMs: history.nowMs(),
+    tookMs: 0,
+    who,
+    did: 'pay',
+    method: 'nano',
+    path: address,
+    status: 200,
     marker: network.pay(address, amountRaw),
     body: { amount_raw: String(amountRaw), ...(invoiceId !== undefined && { invoice_id: invoiceId }) },
   })

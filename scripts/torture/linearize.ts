@@ -41,10 +41,10 @@ interface Place<State> {
 }
 
 /**
- * Searches for an order of all answered operations, and of any of the unanswered ones, that the model allows
- * and in which each takes effect between its call and its answer.
+ * Searches, depth first, for an order of all answered operations, and of any of the unanswered ones, that the
+ * model allows and in which each takes effect between its call and its answer.
  *
- * @param mostSteps how many operations are tried before the search ends undecided
+ * @param mostSteps after how many steps, forward and back, the search ends undecided
  */
 export function linearize<State, Op extends Operation>(
   model: Model<State, Op>,
@@ -93,8 +93,8 @@ export function linearize<State, Op extends Operation>(
 }
 
 /**
- * Returns those of the operations that may come next that have to be tried, the first to be answered first. A
- * read that leaves the state as it is can come at once and is then the only one: every order of the others
+ * Of the operations that may come next, returns those that have to be tried, in the order of their answers. If
+ * a read among them fits the state, it alone is returned, since it changes nothing: every order of the others
  * that works with it later works with it now.
  */
 function chooseNext<State, Op extends Operation>(

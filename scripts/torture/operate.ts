@@ -35,8 +35,13 @@ export async function operate(
   const { exitCode, json } = await runOperatorJson(words, env)
   const refusal = { status: json['error'] === 'unavailable' ? 503 : 400, error: String(json['error']) }
   history.record({
-    ...{ atMs, tookMs: history.nowMs() - atMs, who: 'operator', did: words[0] ?? '' },
-    ...{ method: 'operator', path: words.join(' '), answer: json },
+    atMs,
+    tookMs: history.nowMs() - atMs,
+    who: 'operator',
+    did: words[0] ?? '',
+    method: 'operator',
+    path: words.join(' '),
+    answer: json,
     ...(exitCode === 0 ? { status: 200 } : refusal),
   })
   return { exitCode, json }

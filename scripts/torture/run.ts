@@ -342,7 +342,13 @@ function summarize(
     outcomes[name] = (outcomes[name] ?? 0) + 1
   }
   return {
-    ...{ seed, seconds, requests: history.calls.length, outcomes, recoveries, skipped, ...counts },
+    seed,
+    seconds,
+    requests: history.calls.length,
+    outcomes,
+    recoveries,
+    skipped,
+    ...counts,
     findings: findings.map((finding, index) => ({
       ...finding,
       history:

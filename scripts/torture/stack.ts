@@ -193,8 +193,20 @@ export async function startStack({
       throw new Error(`the network did not come up\n${lastErrors.join('\n')}`, { cause: error })
     })
     return {
-      ...{ env, folder, mongo, redis, redisGate, redisDisk, mongoDisk, coins, urls, apis, workers },
-      ...{ start, whenServing, stop },
+      env,
+      folder,
+      mongo,
+      redis,
+      redisGate,
+      redisDisk,
+      mongoDisk,
+      coins,
+      urls,
+      apis,
+      workers,
+      start,
+      whenServing,
+      stop,
       async stopParts() {
         const late: string[] = []
         await Promise.all(

@@ -2,9 +2,9 @@ import { z } from 'zod'
 import { claimView, type ClaimRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import { Refusal } from '../foundation/errors.ts'
-import type { Hideable } from '../ledger/hidden.ts'
 import { postView, type PostRecord } from '../posts/post.ts'
 import { hexOrEmpty } from '../foundation/schema.ts'
+import { applyBan } from '../agents/unbanned.ts'
 import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from '../agents/agent.ts'
 
 export const agentCardView = agentListing.extend({
@@ -49,15 +49,6 @@ export async function refuseUnknownAgent(
 }
 
 /**
- * Returns an agent's records as they are to be shown: with `hidden_at` set if the agent's ban hides
- * everything that it wrote, otherwise unchanged. Nothing is stored.
- */
-export function applyBanHiding<Stored extends Hideable>(agent: AgentRecord, records: Stored[]): Stored[] {
-  if (agent.ban_hides === undefined) return records
-  return records.map((record) => ({ ...record, hidden_at: agent.banned_at ?? 0 }))
-}
-
-/**
  * Reads an agent with its newest posts and claims, hidden ones marked as such, and the counts of its claims
  * and verdicts as of now.
  *
@@ -70,8 +61,8 @@ export async function readCard(ctx: Context, agentId: string): Promise<AgentCard
   return {
     agent,
     record: countAsOverdue(agent.record, overdue),
-    posts: applyBanHiding(agent, posts),
-    claims: applyBanHiding(agent, claims),
+    posts: posts.map((post) => applyBan(agent, post)),
+    claims: claims.map((claim) => applyBan(agent, claim)),
   }
 }
 

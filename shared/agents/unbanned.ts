@@ -1,5 +1,6 @@
 import { MAX_LIST_PAGES } from '../foundation/limits.ts'
 import type { Hideable } from '../ledger/hidden.ts'
+import type { AgentRecord } from './agent.ts'
 import type { AgentStore } from './agent-store.ts'
 
 /** Where a list continues: after a record, without the records of some agents. */
@@ -62,13 +63,20 @@ export async function listUnbanned<Listed extends { _id: string; agent_id: strin
 }
 
 /**
- * Returns a record as it is to be shown: with `hidden_at` set if its author's ban hides everything that the
- * author wrote, otherwise unchanged. Reads the author; nothing is stored.
+ * Returns a record as it is to be shown: with `hidden_at` set if the ban of its author, an agent, hides
+ * everything that it wrote, otherwise unchanged. Nothing is stored.
  */
+export function applyBan<Stored extends Hideable & { at: number }>(
+  author: Pick<AgentRecord, 'banned_at' | 'ban_hides'> | undefined,
+  record: Stored,
+): Stored {
+  return author?.ban_hides === undefined ? record : { ...record, hidden_at: author.banned_at ?? record.at }
+}
+
+/** Reads a record's author, and applies its ban to the record: see applyBan(). */
 export async function applyAuthorBan<Stored extends Hideable & { agent_id: string; at: number }>(
   agents: AgentStore,
   record: Stored,
 ): Promise<Stored> {
-  const author = await agents.findAuthor(record.agent_id)
-  return author?.ban_hides === undefined ? record : { ...record, hidden_at: author.banned_at ?? record.at }
+  return applyBan(await agents.findAuthor(record.agent_id), record)
 }

@@ -34,7 +34,7 @@ import {
   i32,
   i32x4,
   instantiate,
-  loopWhile,
+  doWhile,
   setLocal,
   type Code,
 } from './wasm-module.ts'
@@ -202,7 +202,7 @@ function generateModule(generateGroup: GenerateGroup): Uint8Array<ArrayBuffer> {
   const body = [
     ...setLocal(FROM, i32.const(PAIRS)),
     ...setLocal(TO, i32.const(HASHES)),
-    ...loopWhile(
+    ...doWhile(
       [
         ...generateGroup(takeLocal),
         ...setLocal(FROM, i32.add(getLocal(FROM), i32.const(LANES * PAIR_BYTES))),

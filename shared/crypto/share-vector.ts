@@ -33,7 +33,7 @@ import {
   i32,
   i32x4,
   instantiate,
-  loopWhile,
+  doWhile,
   setLocal,
   type Code,
 } from './wasm-module.ts'
@@ -180,7 +180,7 @@ function generateSearchModule(): Uint8Array<ArrayBuffer> {
   const body = [
     ...setLocal(HITS_END, i32.const(HITS)),
     ...setLocal(LANE, i32.const(TEXT)),
-    ...loopWhile(
+    ...doWhile(
       [
         ...[1, 2, 3].flatMap((lane) => nextLane(lane, getLocal(LANE + lane - 1))),
         ...generatePass(takeLocal),

@@ -141,7 +141,7 @@ export const i32x4 = {
 // §5.4.1 control
 
 /** Code that runs `body`, and again for as long as `condition` leaves something other than 0. */
-export const loopWhile = (body: Code, condition: Code): Code => [
+export const doWhile = (body: Code, condition: Code): Code => [
   0x03,
   EMPTY_BLOCK,
   ...body,

@@ -96,7 +96,7 @@ export function createSolvencyReader(ctx: Context): () => Promise<z.input<typeof
       const sealed = await readSealed(ctx)
       const nowMs = ctx.databaseNow()
       if (held === undefined || Math.abs(nowMs - held.atMs) >= HELD_FOR_MS)
-        held = { atMs: nowMs, sums: await sumHeld(ctx) }
+        held = { atMs: nowMs, sums: await sumMarketFlows(ctx) }
       const { atMs, sums } = held
       const [owed, accounts] = await Promise.all([countOwedNow(sealed), listAccounts(ctx)])
       return {
@@ -151,8 +151,8 @@ async function readSealed(ctx: Context) {
   return { upTo: last.to_id, owed, seal: { seq: last._id, at: last.at, entry_id: last.to_id } }
 }
 
-/** Sums what market orders brought and took, by the journal. */
-async function sumHeld(ctx: Context): Promise<Sums> {
+/** Sums, by the journal, what market orders received, what was paid out for them and what they took in fees. */
+async function sumMarketFlows(ctx: Context): Promise<Sums> {
   const sumCoin = async (coin: Coin): Promise<[Coin, Sums[Coin]]> => {
     const flows = await ctx.journal.flows(coin)
     const flowOf = (from: AccountKind, to: AccountKind): bigint =>

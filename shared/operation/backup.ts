@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import mongoose from 'mongoose'
 import { z } from 'zod'
-import { syncFolder } from '../foundation/durable-file.ts'
+import { readJsonFile, syncFolder } from '../foundation/durable-file.ts'
 import { StartError } from '../foundation/process.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { readBuild } from '../foundation/build.ts'
@@ -159,14 +159,18 @@ async function writeCollection(
  */
 export async function verifyBackup(folder: string): Promise<Manifest> {
   const file = path.join(folder, MANIFEST)
-  if (!fs.existsSync(file))
-    throw new StartError(`${folder} is no backup, or one that was not finished: it has no ${MANIFEST}.`)
-  const manifest = manifestForm.safeParse(JSON.parse(fs.readFileSync(file, 'utf8')))
-  if (!manifest.success) throw new StartError(`${file} is not what "operator backup" writes.`)
-  for (const { name, sha256 } of manifest.data.collections)
-    if ((await hashFile(path.join(folder, fileOf(name)))) !== sha256)
-      throw new StartError(`${fileOf(name)} in ${folder} is not as it was written: its SHA-256 differs.`)
-  return manifest.data
+  const broken = (cause: unknown) =>
+    new StartError(`${file} is not a manifest that "operator backup" wrote.`, { cause })
+  const manifest = readJsonFile(file, manifestForm, broken)
+  if (manifest === undefined)
+    throw new StartError(`${folder} is not a backup, or an unfinished one: it has no ${MANIFEST}.`)
+  for (const { name, sha256 } of manifest.collections) {
+    const found = await hashFile(path.join(folder, fileOf(name)))
+    if (found === undefined) throw new StartError(`${fileOf(name)} is missing in ${folder}.`)
+    if (found !== sha256)
+      throw new StartError(`${fileOf(name)} in ${folder} has changed since the backup: its SHA-256 differs.`)
+  }
+  return manifest
 }
 
 /** The SHA-256 of a file, as hex; undefined if there is no such file. */

@@ -93,7 +93,7 @@ function checkMoves(invoices: readonly InvoiceRecord[]): string[] {
 
 /** Checks that no two records have the same key. @param what what the key stands for, for the sentence */
 const checkUnique = <Stored>(what: string, records: readonly Stored[], keyOf: (record: Stored) => string) =>
-  new Set(records.map(keyOf)).size === records.length ? [] : [`one ${what} stands there twice`]
+  new Set(records.map(keyOf)).size === records.length ? [] : [`one ${what} is on record twice`]
 
 /** Checks rule 5: payments and credited days against the ledger. @param entries by their source */
 function checkEntries(
@@ -179,7 +179,7 @@ export function findBookFaults(read: BookRecords): string[] {
   return faults
 }
 
-/** Whether a line is of money that came in, or went back, without being a payment: no other record has it. */
+/** Whether a line is of money that came in or went back and is no payment: only the journal has that. */
 const isDeposit = ({ from, to }: JournalLine): boolean =>
   [from, to].includes('chain') && ['operator', 'unassigned'].includes(from === 'chain' ? to : from)
 
@@ -231,10 +231,11 @@ function expectedBalances({
 }
 
 /**
- * What is owed for market orders by the ledger's entries, which each seal states, is what the books hold for
- * orders and owe for them to payees.
+ * Checks that what is owed for market orders by the ledger's entries, which each seal states, equals what the
+ * books hold for orders and owe for them to payees.
  *
  * @param entries as in findMoneyFaults()
+ * @returns a sentence for each coin of which it doesn't, which begins with the coin
  */
 export function findOwedFaults(entries: readonly PendingEntry[], lines: readonly JournalLine[]): string[] {
   const ofOrders = entries.filter(({ data }) => data['order_id'] !== undefined)

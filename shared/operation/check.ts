@@ -64,7 +64,8 @@ const CHECKS: readonly Check[] = [
     async findFaults(ctx) {
       const { count, sentences } = await findContentFaults(ctx)
       const rest = count > sentences.length ? [`and ${count - sentences.length} more`] : []
-      return [...sentences, ...rest].map((what) => ({ what, command: showCommandFor(what) }))
+      const otherwise = `${OPERATOR} check --only seals`
+      return [...sentences, ...rest].map((what) => ({ what, command: showCommandFor(what, otherwise) }))
     },
   },
   { name: 'memory', title: 'the seal memory of this host fits the database', findFaults: checkMemory },
@@ -95,10 +96,10 @@ export async function runChecks(
   return results
 }
 
-/** The command that shows the record whose id a fault's sentence has, or checks the seals if it has none. */
-function showCommandFor(sentence: string): string {
+/** The command that shows the record whose id a fault's sentence has; `otherwise` if it has no id. */
+function showCommandFor(sentence: string, otherwise: string): string {
   const [id] = /\b[a-z]{3}_[0-9a-z]{26}\b/.exec(sentence) ?? []
-  return id === undefined ? `${OPERATOR} check --only seals` : `${OPERATOR} show ${id}`
+  return id === undefined ? otherwise : `${OPERATOR} show ${id}`
 }
 
 /**
@@ -218,6 +219,7 @@ async function checkMemory(ctx: Context): Promise<Fault[]> {
   ]
 }
 
+const SHOW_BOOKS = `${OPERATOR} books`
 const ENTRIES_OF_MONEY = ['payment', 'pass_credit', 'fee', 'payout', 'dispute_outcome']
 
 /** Checks that payments, invoices and ledger agree: see findMoneyFaults(). */
@@ -242,7 +244,7 @@ async function checkMoney(ctx: Context): Promise<Fault[]> {
     }
   })
   return [
-    ...findMoneyFaults(records).map((what) => ({ what, command: showCommandFor(what) })),
+    ...findMoneyFaults(records).map((what) => ({ what, command: showCommandFor(what, SHOW_BOOKS) })),
     ...findOwedFaults(records.entries, records.lines).map((what) => ({
       what,
       command: booksCommandFor(what),

@@ -1,6 +1,7 @@
 /**
  * Inside, money is a BigInt in the coin's smallest unit (raw, piconero); in MongoDB and on the wire it is
- * decimal text. The one rounding is priceInCoin(): up, at the decimals that are shown.
+ * decimal text. A price in USD is rounded when it becomes an amount, by priceInCoin(): up, at the decimals that
+ * are shown. Nothing else rounds an amount.
  */
 export const COINS = ['xno', 'xmr'] as const
 export type Coin = (typeof COINS)[number]

@@ -39,7 +39,7 @@ export async function recordPayment(ctx: Context, found: SeenPayment, by: Report
 
 /** Brings what is stored of a payment at the invoice's address up to what was found. */
 async function recordAt(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
-  const payment = await notePayment(ctx, invoice, found, by)
+  const payment = await findOrStorePayment(ctx, invoice, found, by)
   if (BigInt(payment.amount_raw) !== found.amountRaw && !(await correctAmount(ctx, payment, found.amountRaw)))
     return
   if (payment.state === 'gone' || payment.state === 'locked') {
@@ -65,8 +65,11 @@ const invoiceMark = (
   state: 'seen' | 'confirmed' | 'expired',
 ): EventMark => makeMark(agent_id, 'invoice', _id, { state, ...omitUndefined({ order_id }) })
 
-/** Stores a payment unless it is on record. @returns it as it is on record */
-async function notePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
+/**
+ * Returns the payment of this transaction to this address as it is on record, whatever was found now. If there
+ * is none it is stored first, as `seen` or `locked`, and marked `late` if it came after the invoice's time.
+ */
+async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
   const { coin, tx, addressIndex, amountRaw } = found
   const known = await ctx.invoices.findPayment(coin, tx, addressIndex)
   if (known !== undefined) return known
@@ -195,7 +198,13 @@ async function claimHolder(ctx: Context, { coin, tx, amount_raw: raw }: PaymentR
   return to === 'unassigned' || to === 'operator' ? to : undefined
 }
 
-/** Stores a purpose's outcome for an invoice. @throws if the invoice has changed since it was read */
+/**
+ * Stores what a payment's purpose decided: the invoice's fields, ledger entries and marks, and the journal's
+ * lines.
+ *
+ * @param invoice as it was read in this transaction
+ * @throws Error if the invoice has changed since then, which only a defect can bring about
+ */
 async function changeInvoice(
   ctx: Context,
   invoice: InvoiceRecord,

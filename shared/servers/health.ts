@@ -3,7 +3,7 @@ import type { Context } from '../context.ts'
 import { readBuild } from '../foundation/build.ts'
 import { withDeadline } from '../foundation/deadline.ts'
 import { closeNow, listen } from './listen.ts'
-import { countProcess } from './metrics.ts'
+import { collectProcessMetrics } from './metrics.ts'
 import { isOperator } from '../foundation/operator-token.ts'
 import { StartError } from '../foundation/process.ts'
 import { SECOND_MS } from '../foundation/time.ts'
@@ -75,7 +75,7 @@ export async function startMetricsServer(ctx: Context, health: Health): Promise<
       'OPERATOR_TOKEN is not set, and metrics must not be open without it; set it, or METRICS_PORT=0 for no metrics port',
     )
   }
-  countProcess(ctx.metrics)
+  collectProcessMetrics(ctx.metrics)
   const server = createServer({ requestTimeout: 10 * SECOND_MS }, (req, res) => {
     answer(ctx, health, operatorToken, req, res).catch((error: unknown) => {
       ctx.log.error({ err: error }, 'the metrics could not be told')

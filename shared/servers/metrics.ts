@@ -98,10 +98,10 @@ export function createMetrics(): Metrics {
 const withProcess = new WeakSet<Registry>()
 
 /**
- * Adds what Node and the system tell of this process: memory, CPU, event-loop lag, open files, garbage
- * collection. Does nothing the second time.
+ * Adds the metrics of this process to the registry: memory, CPU, event-loop lag, open files, garbage
+ * collection. Does nothing if they are there already.
  */
-export function countProcess({ registry }: Metrics): void {
+export function collectProcessMetrics({ registry }: Metrics): void {
   if (withProcess.has(registry)) return
   withProcess.add(registry)
   // The event loop's delay is sampled every 50 ms; the default, every 10 ms, costs 0.24 % of a core.

@@ -51,7 +51,7 @@ export interface BatchRecord {
   _id: string
   order_id: string
   at_ms: number
-  /** `judged` is the stored word for verified. */
+  /** `judged` is the stored word for what is called verified everywhere else. */
   state: 'waiting' | 'judged'
   /**
    * The order's id while the batch is waiting; a unique index makes it the order's only one. Absent in

@@ -196,7 +196,7 @@ describe('a backup', () => {
     fs.rmSync(path.join(altered, 'manifest.json'))
     expect(
       (await operator(production(), ['restore', altered, '--to', databaseBeside('altered')])).stderr,
-    ).toContain('was not finished')
+    ).toContain('an unfinished one')
   })
 
   it('names where it would be restored to, a set of several members too, and no password', async () => {

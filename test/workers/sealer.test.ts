@@ -1,6 +1,8 @@
 import fs from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { fillLedger } from '../../scripts/bench/hostile.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import type { Context } from '../../shared/context.ts'
 import { verifyNewSeals, findTailFault, verifyWholeChain } from '../../shared/ledger/chain-check.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
@@ -73,6 +75,16 @@ describe('the sealer', () => {
       data: { seal: 'seal_2', owed: { xno: '0', xmr: '0' } },
     })
     expect(await ctx.seals.readStatus()).toMatchObject({ seq: 2, open: [], intact: true })
+  })
+
+  it('seals the ledger that a benchmark fills beside what is already numbered', async () => {
+    ledger = await openLedger()
+    const { ctx } = ledger
+    await ledger.write(1)
+    await sequencePending(ctx)
+    await fillLedger(ctx, { id: newId('agent') }, 4_000)
+    await ledger.seal()
+    expect(await ctx.seals.last()).toMatchObject({ from_id: 1, to_id: 4_002 })
   })
 
   it('never lets the time of a seal go back', async () => {

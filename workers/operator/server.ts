@@ -5,7 +5,7 @@ import { readBuild } from '../../shared/foundation/build.ts'
 import { isHostAllowed } from '../../shared/foundation/hosts.ts'
 import type { Health } from '../../shared/servers/health.ts'
 import { closeNow, listen } from '../../shared/servers/listen.ts'
-import { countProcess } from '../../shared/servers/metrics.ts'
+import { collectProcessMetrics } from '../../shared/servers/metrics.ts'
 import { openNetworkMetrics } from './network-metrics.ts'
 import { isOperator, readAuthorization } from '../../shared/foundation/operator-token.ts'
 import { StartError } from '../../shared/foundation/process.ts'
@@ -58,7 +58,7 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
   app.use('/queues', recordActions(ctx), showQueues(ctx))
   app.get('/failed', showFailed(ctx))
   app.get('/show/:word', showStory(ctx))
-  countProcess(ctx.metrics)
+  collectProcessMetrics(ctx.metrics)
   const readNetwork = openNetworkMetrics(ctx)
   app.get('/metrics', async (_req, res) => {
     const { registry } = ctx.metrics

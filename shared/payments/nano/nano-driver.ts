@@ -48,12 +48,12 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
   }
 }
 
-/** The search for used addresses ends after so many in a row that the chain does not know. */
+/** The search for used addresses ends after this many in a row that the chain does not know. */
 const SEARCHED = 1_000
-/** Deriving one takes a millisecond: the worker's other jobs go on between so many. */
+/** Deriving one takes a millisecond: after this many, the worker's other jobs get their turn. */
 const DERIVED_AT_ONCE = 20
 
-/** Makes invoices' addresses: accounts of the seed after the treasury's. */
+/** The source of invoices' addresses: accounts of the seed after the treasury's. */
 function nanoAddresses(ctx: NanoContext): AddressSource {
   const { keys, indexFile, treasury } = ctx.nano.wallet()
   const derive = async (from: number, count: number): Promise<NanoAccount[]> => {
@@ -71,21 +71,22 @@ function nanoAddresses(ctx: NanoContext): AddressSource {
     firstIndex: TREASURY_INDEX + 1,
     session: keys,
     async skipUsed(from) {
-      // What was paid is in the treasury within seconds: without a treasury there is next to nothing to find.
-      const isSeen = (await findLastUsed(ctx, [treasury])) !== undefined
+      // What is paid goes on to the treasury within seconds, so if the chain does not know the treasury, hardly
+      // any address can be known to it.
+      const isTreasuryUsed = (await findLastUsed(ctx, [treasury])) !== undefined
       let first = from
       for (let last: string | undefined = ''; last !== undefined;) {
-        const accounts = await derive(first, isSeen ? SEARCHED : ADDRESS_POOL)
+        const accounts = await derive(first, isTreasuryUsed ? SEARCHED : ADDRESS_POOL)
         last = await findLastUsed(ctx, accounts)
         first = (accounts.find(({ address }) => address === last)?.index ?? first - 1) + 1
       }
-      return { from: first, isUsed: isSeen || first > from }
+      return { from: first, isUsed: isTreasuryUsed || first > from }
     },
     derive,
   }
 }
 
-/** Returns the last of the addresses that has a block, or money to receive. */
+/** Returns the address of the last of the accounts that has a block or money to receive, or undefined. */
 async function findLastUsed({ nano: { rpc } }: NanoContext, accounts: readonly NanoAccount[]) {
   const addresses = accounts.map(({ address }) => address)
   const frontiers = await rpc.frontiers(addresses)

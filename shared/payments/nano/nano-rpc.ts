@@ -161,7 +161,15 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     if (open.size > 0) throw misled(action, `fewer ${kind} than were asked for`)
   }
 
-  /** Reads how an account stands; undefined if it has no blocks. */
+  /**
+   * Reads an account's newest block ("frontier"), its balance, height and representative, confirmed or not,
+   * and its confirmed height and balance. Account, balance and height are compared with the frontier, which is
+   * read as well: whoever signs a send over a wrong balance sends another amount than intended. What is said
+   * of confirmation is the node's word.
+   *
+   * @returns undefined if the account has no blocks
+   * @throws NodeUnreachable also if the answer contradicts the frontier
+   */
   async function accountInfo(address: string): Promise<NanoAccountInfo | undefined> {
     assertAddress('address', address)
     let info: z.output<typeof answers.accountInfo>
@@ -172,8 +180,7 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
       if (error instanceof NodeRefused && error.reason === 'Account not found') return undefined
       throw error
     }
-    // Whoever signs a send over a wrong balance sends another amount than intended. The frontier itself names
-    // account and balance, and its hash and signature cover both.
+    // The frontier's hash, which blockInfo() has checked, and its signature cover account and balance.
     const frontier = await blockInfo(info.frontier)
     if (frontier === undefined) throw misled('account_info', 'a frontier that the node does not have')
     if (frontier.account !== address) throw misled('account_info', "another account's frontier")
@@ -183,7 +190,8 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     if (info.confirmedHeight > info.height)
       throw misled('account_info', 'more blocks confirmed than there are')
     const { block } = frontier
-    // A block of another kind proves no balance: what is signed on it is compared with what is stored.
+    // Nothing is proven by an epoch block, which the account doesn't sign, or by a block of an older kind,
+    // which comes without its fields: what is signed on it is compared with what is stored.
     if (block !== undefined && !isEpochBlock(block) && !isSignedByAccount(block))
       throw misled('account_info', 'a frontier that the account did not sign')
     return { address, ...info }
