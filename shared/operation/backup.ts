@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import mongoose from 'mongoose'
 import { z } from 'zod'
-import { syncFolder } from '../foundation/durable-file.ts'
+import { parseWithSum, syncFolder, textWithSum } from '../foundation/durable-file.ts'
 import { StartError } from '../foundation/process.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { readBuild } from '../foundation/build.ts'
@@ -103,6 +103,7 @@ async function tryBackup(
       .map(({ v: _v, ...index }) => BSON.EJSON.serialize(index) as Record<string, unknown>)
     collections.push({ name, ...written, indexes })
   }
+  syncFolder(path.join(folder, 'database'))
   const time = session.snapshotTime
   if (time === undefined) throw new Error('MongoDB has not said at which time it was read')
   const [seconds, increment] = [time.getHighBits() >>> 0, time.getLowBits() >>> 0]
@@ -116,9 +117,8 @@ async function tryBackup(
     collections,
     keys,
   }
-  const text = `${JSON.stringify(manifest, null, 2)}\n`
-  fs.writeFileSync(path.join(folder, MANIFEST), text, { mode: 0o600, flush: true })
-  syncFolder(folder)
+  fs.writeFileSync(path.join(folder, MANIFEST), textWithSum(manifest, 2), { mode: 0o600, flush: true })
+  for (const synced of [folder, path.dirname(folder)]) syncFolder(synced)
   return manifest
 }
 
@@ -160,13 +160,28 @@ async function writeCollection(
 export async function verifyBackup(folder: string): Promise<Manifest> {
   const file = path.join(folder, MANIFEST)
   if (!fs.existsSync(file))
-    throw new StartError(`${folder} is no backup, or one that was not finished: it has no ${MANIFEST}.`)
-  const manifest = manifestForm.safeParse(JSON.parse(fs.readFileSync(file, 'utf8')))
-  if (!manifest.success) throw new StartError(`${file} is not what "operator backup" writes.`)
-  for (const { name, sha256 } of manifest.data.collections)
+    throw new StartError(
+      `${folder} is no backup, or one that was not finished: it has no ${MANIFEST}. Take another one.`,
+    )
+  const manifest = readManifest(file)
+  for (const { name, sha256 } of manifest.collections)
     if ((await hashFile(path.join(folder, fileOf(name)))) !== sha256)
-      throw new StartError(`${fileOf(name)} in ${folder} is not as it was written: its SHA-256 differs.`)
-  return manifest.data
+      throw new StartError(
+        `${fileOf(name)} in ${folder} is not as it was written: its SHA-256 differs. Take another backup, or another copy of this one.`,
+      )
+  return manifest
+}
+
+/** @throws StartError if the file is not as writeBackup() wrote it */
+function readManifest(file: string): Manifest {
+  try {
+    return parseWithSum(fs.readFileSync(file, 'utf8'), manifestForm)
+  } catch (cause) {
+    throw new StartError(
+      `${file} is not what "operator backup" wrote there. Take another backup, or another copy of this one.`,
+      { cause },
+    )
+  }
 }
 
 /** The SHA-256 of a file, as hex; undefined if there is no such file. */
