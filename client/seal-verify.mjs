@@ -2507,7 +2507,7 @@ async function changeState(file, change) {
   try {
     const state = await readState(file)
     change(state)
-    await writeFile(fresh, JSON.stringify(state, null, 1) + '\n')
+    await writeFile(fresh, JSON.stringify(state, null, 1) + '\n', { flush: true })
     await rename(fresh, file)
   } catch (error) {
     throw error instanceof Unchecked

@@ -200,15 +200,17 @@ async function requireConsistent(
  *
  * @throws Error that names the file if it holds something else
  */
-function ensureState(witnessFile: string): WitnessState {
+export function ensureState(witnessFile: string): WitnessState {
   const state = readPrivateFile(witnessFile, (text) => {
     const value = parseJson(text) as Partial<WitnessState> | undefined
-    const isHex = (hex: unknown): boolean => typeof hex === 'string' && /^[0-9a-f]{64}$/.test(hex)
+    const isHex = (hex: unknown): hex is string => typeof hex === 'string' && /^[0-9a-f]{64}$/.test(hex)
     if (
       isHex(value?.secret_key) &&
-      isHex(value?.public_key) &&
-      isHex(value?.root) &&
-      Number.isSafeInteger(value?.size)
+      isHex(value.public_key) &&
+      isHex(value.root) &&
+      Number.isSafeInteger(value.size) &&
+      // A damaged key would be another witness, which remembers nothing.
+      keyToHex(ed25519PublicKey(keyFromHex(value.secret_key))) === value.public_key
     )
       return value as WitnessState
     throw new Error(

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RefusalError, TransportError, type Event, type EventPage } from '../client.ts'
-import { readPrivateFile, writePrivateFile } from '../private-file.ts'
+import { parseJson, readPrivateFile, writePrivateFile } from '../private-file.ts'
 import { CommandError } from './command-error.ts'
 import { formatCount, formatJson } from './format.ts'
 import type { Session } from './session.ts'
@@ -22,8 +22,7 @@ export const watchVerb: Verb = defineVerb({
   help: 'Print what concerns you as JSON lines, from where the last run ended',
   async run({ options, session }) {
     const cursorFile = session.tokenFile.replace(/\.json$/, '.events.json')
-    const known = readPrivateFile(cursorFile, (text) => JSON.parse(text) as { after?: unknown })
-    let after = typeof known?.after === 'string' ? known.after : undefined
+    let after = options['from-start'] ? undefined : readCursor(cursorFile)
     // A first run with --once begins with the oldest too, so that it has something to show.
     if (options['from-start'] || (options.once && after === undefined)) after = '0'
     const keep = (cursor: string): void => writePrivateFile(cursorFile, formatJson({ after: cursor }))
@@ -53,6 +52,19 @@ export const watchVerb: Verb = defineVerb({
     }
   },
 })
+
+/**
+ * The cursor of the last event that a run has handed on; undefined before the first.
+ *
+ * @throws Error that names the file if it holds something else: events would be passed over unseen
+ */
+export function readCursor(file: string): string | undefined {
+  return readPrivateFile(file, (text) => {
+    const { after } = (parseJson(text) ?? {}) as { after?: unknown }
+    if (typeof after === 'string' && /^[0-9]{1,16}$/.test(after)) return after
+    throw new Error(`${file} does not hold where the last run ended; "watch --from-start" begins anew.`)
+  })
+}
 
 /**
  * Fetches the next events. A service that doesn't answer is asked again until it does, unless `wait` is 0.

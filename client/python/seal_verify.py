@@ -2541,6 +2541,8 @@ def change_state(path, change):
         change(state)
         with open(f"{path}.new", "w", encoding="ascii") as file:
             file.write(json.dumps(state, indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(f"{path}.new", path)
     except OSError as error:
         raise CannotCheck("usage", f"the state file {path} cannot be written: {error}") from None

@@ -62,7 +62,7 @@ export function ensureFirstStart(dataDir: string, nowMs: number): FirstStart {
   )
   return {
     challengeSecret: ensureSecret(path.join(dataDir, 'challenge-secret')),
-    operatorToken: ensureFile(operatorTokenFile, makeSecret, /^\S{16,}$/),
+    operatorToken: ensureFile(operatorTokenFile, makeSecret, /^[\x21-\x7e]{16,}$/),
     operatorTokenFile,
     firstStartMs: Date.parse(firstStart),
   }

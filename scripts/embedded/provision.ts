@@ -4,7 +4,8 @@ import path from 'node:path'
 import mongoose from 'mongoose'
 import { z } from 'zod'
 import { ACCESS_NAMES, redisRules, type AccessName } from './access.ts'
-import { replaceFile } from '../../shared/foundation/durable-file.ts'
+import { readJsonFile, replaceFile } from '../../shared/foundation/durable-file.ts'
+import { StartError } from '../../shared/foundation/process.ts'
 import { makeSecret } from './data-dir.ts'
 import { DATABASE, ensureUsers, initiateReplicaSet, NOT_YET_INITIALIZED } from './mongo-users.ts'
 import type { UserPassword } from './server.ts'
@@ -75,6 +76,25 @@ export function writeAccessFiles(
   write(ACL_FILE, [...otherLines, ...aclLines].join('\n'))
 }
 
+/** Reads the passwords of MongoDB's users. @throws StartError if the file is missing, or holds something else */
+export function readPasswords(folder: string): z.output<typeof passwordsFile> {
+  const file = path.join(folder, PASSWORDS_FILE)
+  const broken = new StartError(
+    `${file} does not hold what "provision" wrote there: restore it, or remove all access files and have them made anew.`,
+  )
+  const passwords = readJsonFile(file, passwordsFile, () => broken)
+  if (passwords === undefined) throw broken
+  return passwords
+}
+
+/** Reads the secret of the replica set. @throws StartError if the file is missing, or holds something else */
+function readKey(folder: string): string {
+  const file = path.join(folder, KEY_FILE)
+  const text = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').trim() : ''
+  if (/^[0-9a-f]{64}$/.test(text)) return text
+  throw new StartError(`${file} does not hold a secret of 64 hex characters: restore it.`)
+}
+
 /**
  * Waits until the MongoDB of these access files takes writes, and creates or updates every role and user.
  * Makes its replica set if it has none yet.
@@ -82,10 +102,8 @@ export function writeAccessFiles(
  * @throws TimeoutError after two minutes
  */
 export async function provisionMongo(folder: string): Promise<void> {
-  const { host, users } = passwordsFile.parse(
-    JSON.parse(fs.readFileSync(path.join(folder, PASSWORDS_FILE), 'utf8')),
-  )
-  const password = fs.readFileSync(path.join(folder, KEY_FILE), 'utf8').trim()
+  const { host, users } = readPasswords(folder)
+  const password = readKey(folder)
   const logins = Object.entries(users).map(([name, own]): UserPassword => ({
     name: name as AccessName,
     password: own,

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { z } from 'zod'
 import type { VariableName } from '../../shared/foundation/config.ts'
-import { readJsonFile, replaceFile } from '../../shared/foundation/durable-file.ts'
+import { readJsonFile, replaceFile, textWithSum } from '../../shared/foundation/durable-file.ts'
 import { StartError } from '../../shared/foundation/process.ts'
 
 /**
@@ -55,7 +55,7 @@ export function noteRunning(
     const text = env[name]
     if (isSet(text)) settings[name] = text
   }
-  replaceFile(runningFileIn(dataDir), `${JSON.stringify({ ...servers, settings } satisfies Running)}\n`)
+  replaceFile(runningFileIn(dataDir), textWithSum({ ...servers, settings } satisfies Running))
 }
 
 /**
@@ -69,7 +69,11 @@ export function readRunning(dataDir: string): Running | undefined {
   return readJsonFile(
     file,
     runningFile,
-    (cause) => new StartError(`${file} does not hold what "npm start" writes there.`, { cause }),
+    (cause) =>
+      new StartError(
+        `${file} does not hold what "npm start" writes there; start the network again, or remove the file.`,
+        { cause },
+      ),
   )
 }
 

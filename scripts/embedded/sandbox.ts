@@ -74,17 +74,27 @@ export async function startSandbox(dataDir: string): Promise<Sandbox> {
  * Gives a node the blocks that a file holds, and from then on appends each block that it processes to the
  * file, before anybody is told of it. A block is one line of JSON.
  */
-function persistBlocks(node: NanoNode, file: string): void {
-  const lines = fs.existsSync(file) ? fs.readFileSync(file, 'utf8').split('\n') : []
-  // The last line may be empty, or cut off.
-  for (const line of lines.filter((text) => text.endsWith('}'))) {
-    const { balance, work, ...block } = JSON.parse(line) as Record<keyof StateBlock, string>
-    const { hash } = node.state.submit({
-      ...block,
-      balance: BigInt(balance),
-      work: BigInt(work),
-    } as StateBlock)
-    node.confirm(hash)
+export function persistBlocks(node: NanoNode, file: string): void {
+  const text = fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : ''
+  const lines = text.split('\n')
+  // Empty, or cut off by the end of a process: then the next block must not be written behind it.
+  const rest = lines.pop() ?? ''
+  if (rest !== '') fs.truncateSync(file, Buffer.byteLength(text) - Buffer.byteLength(rest))
+  for (const [place, line] of lines.entries()) {
+    try {
+      const { balance, work, ...block } = JSON.parse(line) as Record<keyof StateBlock, string>
+      const { hash } = node.state.submit({
+        ...block,
+        balance: BigInt(balance),
+        work: BigInt(work),
+      } as StateBlock)
+      node.confirm(hash)
+    } catch (cause) {
+      throw new DataDirError(
+        `${file} does not hold the blocks of this sandbox from line ${place + 1} on: restore it, or begin a new sandbox in another folder.`,
+        { cause },
+      )
+    }
   }
   const listener = node.state.events
   node.state.events = {

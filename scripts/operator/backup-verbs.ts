@@ -10,6 +10,7 @@ import { startMongod } from '../embedded/mongod.ts'
 import { requireMongod } from '../embedded/programs.ts'
 import type { Context } from '../../shared/context.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
+import { syncFolder } from '../../shared/foundation/durable-file.ts'
 import { readCopy } from '../../shared/servers/copy.ts'
 import { verifyBackup, restoreBackup, writeBackup, type Manifest } from '../../shared/operation/backup.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
@@ -150,14 +151,14 @@ function findKeys(env: NodeJS.ProcessEnv): { name: string; file: string }[] {
   return wanted.flatMap(([name, file]) => (file !== undefined && fs.existsSync(file) ? [{ name, file }] : []))
 }
 
-/** Copies files into a new folder, mode 600. */
+/** Copies files into a new folder, mode 600, and syncs them. */
 function copyKeys(keys: readonly { file: string }[], folder: string): void {
   fs.mkdirSync(folder, { mode: 0o700 })
   for (const { file } of keys) {
     const to = path.join(folder, path.basename(file))
-    fs.copyFileSync(file, to, fs.constants.COPYFILE_EXCL)
-    fs.chmodSync(to, 0o600)
+    fs.writeFileSync(to, fs.readFileSync(file), { flag: 'wx', mode: 0o600, flush: true })
   }
+  syncFolder(folder)
 }
 
 /** The hosts of a connection string, without user and password. (`URL` can't parse several hosts.) */

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -45,20 +46,21 @@ export async function writeDurably(
   await performStep(watch, name, () => renameFresh(file))
 }
 
-/** As {@link writeDurably}, but synchronous. */
-export function replaceFile(file: string, text: string): void {
-  writeFresh(file, text)
+/** As {@link writeDurably}, but synchronous; `mode` is that of a file which others may read. */
+export function replaceFile(file: string, content: string | Uint8Array, mode?: number): void {
+  writeFresh(file, content, mode)
   renameFresh(file)
 }
 
 /** Where a new text is written before it takes the file's name. */
 const freshOf = (file: string): string => `${file}.new`
 
-/** Writes and syncs the new text of a file beside it, with mode 600. */
-function writeFresh(file: string, text: string): void {
-  const handle = fs.openSync(freshOf(file), 'w', 0o600)
+/** Writes and syncs the new content of a file beside it. */
+function writeFresh(file: string, content: string | Uint8Array, mode = 0o600): void {
+  const handle = fs.openSync(freshOf(file), 'w', mode)
   try {
-    fs.writeFileSync(handle, text)
+    fs.fchmodSync(handle, mode) // one that was left over may have another
+    fs.writeFileSync(handle, content)
     fs.fsyncSync(handle)
   } finally {
     fs.closeSync(handle)
@@ -82,12 +84,42 @@ export function syncFolder(folder: string): void {
 }
 
 /**
+ * The text of a JSON file that says itself whether it is as it was written: its last field, `sum`, is the
+ * SHA-256 of the fields before it. A program that knows no sums reads the other fields as before.
+ *
+ * @param indent as JSON.stringify() takes it
+ */
+export function textWithSum(fields: Readonly<Record<string, unknown>>, indent?: number): string {
+  return `${JSON.stringify({ ...fields, sum: sumOf(Object.entries(fields)) }, undefined, indent)}\n`
+}
+
+const sumOf = (fields: readonly [string, unknown][]): string =>
+  hash('sha256', JSON.stringify(Object.fromEntries(fields)), 'hex')
+
+/**
+ * Parses a text of textWithSum(). One without a sum, as versions before it wrote, must have no field that the
+ * schema doesn't know, since a name may be damaged too; fields behind the sum are of such a version.
+ *
+ * @throws Error for another sum, SyntaxError and the schema's error for another text
+ */
+export function parseWithSum<T extends object>(text: string, schema: { parse(value: unknown): T }): T {
+  const fields = Object.entries(JSON.parse(text) as object)
+  const place = fields.findIndex(([name]) => name === 'sum')
+  if (place >= 0 && fields[place]?.[1] !== sumOf(fields.slice(0, place))) throw new Error('its sum differs')
+  const others = fields.filter(([name]) => name !== 'sum')
+  const value = schema.parse(Object.fromEntries(others))
+  const unknown = others.find(([name]) => !Object.hasOwn(value, name))
+  if (place < 0 && unknown !== undefined) throw new Error(`it has an unknown field ${unknown[0]}`)
+  return value
+}
+
+/**
  * Reads a JSON file and parses it by a schema; undefined if there is no such file.
  *
- * @param broken makes the error for a file that isn't JSON of this schema
+ * @param broken makes the error for a file that isn't JSON of this schema, or not as textWithSum() wrote it
  * @throws the error of `broken`; any other error of reading the file
  */
-export function readJsonFile<T>(
+export function readJsonFile<T extends object>(
   file: string,
   schema: { parse(value: unknown): T },
   broken: (cause: unknown) => Error,
@@ -100,7 +132,7 @@ export function readJsonFile<T>(
     throw error
   }
   try {
-    return schema.parse(JSON.parse(text))
+    return parseWithSum(text, schema)
   } catch (error) {
     throw broken(error)
   }

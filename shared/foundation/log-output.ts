@@ -17,10 +17,17 @@ export interface LogOutput {
 }
 
 /**
- * Writes lines to an open file in the background. If the file can't be written, lines are buffered, and
- * dropped once the buffer is full; their number is logged when the file can be written again.
+ * Writes lines to an open file soon, a pass of the event loop's at once. If the file can't be written, lines
+ * are buffered, and dropped once the buffer is full; their number is logged when the file can be written
+ * again.
+ *
+ * It is written on this thread if that never waits: so the order of lines holds to the end of the process.
+ * Else the thread pool writes it, and what the pool has not begun to write when the process ends comes after
+ * the last lines.
  */
-export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
+export function openLogOutput(output: number, keptLength = KEPT_LENGTH): LogOutput {
+  const prompt = openPrompt(output)
+  const fd = prompt ?? output
   let waiting: string[] = []
   let waitingLength = 0
   let dropped = 0
@@ -42,16 +49,29 @@ export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
       isScheduled = false
       return
     }
+    if (prompt !== undefined) {
+      try {
+        rest = rest.subarray(fs.writeSync(fd, rest))
+      } catch (error) {
+        tryAgainAfter(error as NodeJS.ErrnoException)
+        return
+      }
+      setImmediate(writeNext)
+      return
+    }
     isInFlight = true
     fs.write(fd, rest, (error, written) => {
       isInFlight = false
       if (error !== null) {
-        setTimeout(writeNext, isBehind(error) ? BEHIND_PAUSE_MS : BROKEN_PAUSE_MS).unref()
+        tryAgainAfter(error)
         return
       }
       rest = rest.subarray(written)
       writeNext()
     })
+  }
+  const tryAgainAfter = (error: NodeJS.ErrnoException): void => {
+    setTimeout(writeNext, isBehind(error) ? BEHIND_PAUSE_MS : BROKEN_PAUSE_MS).unref()
   }
   const add = (line: string): void => {
     waiting.push(line)
@@ -89,6 +109,29 @@ export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
         if (rest.length === 0) takeWaiting()
       }
     },
+  }
+}
+
+/**
+ * A descriptor of the same output whose writes never wait: of a pipe or a terminal a new one, so that other
+ * programs on it keep theirs; of a socket, which supervisors give, and which can't be opened anew, the same.
+ *
+ * @returns undefined if there is none, for instance without /proc or for a pipe of another user
+ */
+function openPrompt(fd: number): number | undefined {
+  const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = fs.constants
+  try {
+    const stat = fs.fstatSync(fd)
+    if (stat.isFile()) return fd
+    if (stat.isFIFO() || stat.isCharacterDevice())
+      return fs.openSync(`/proc/self/fd/${fd}`, O_WRONLY | O_NONBLOCK | O_NOCTTY)
+    // Node sets its stdout to this when that is first asked for.
+    if (fd === 1) void process.stdout
+    const [, flags = ''] =
+      /^flags:\s+0?(\d+)$/m.exec(fs.readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8')) ?? []
+    return (Number.parseInt(flags, 8) & O_NONBLOCK) === 0 ? undefined : fd
+  } catch {
+    return undefined
   }
 }
 

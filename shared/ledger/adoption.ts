@@ -3,7 +3,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import type { Config } from '../foundation/config.ts'
 import type { Context } from '../context.ts'
-import { readJsonFile, replaceFile, syncFolder } from '../foundation/durable-file.ts'
+import { readJsonFile, replaceFile, syncFolder, textWithSum } from '../foundation/durable-file.ts'
 import { newStepId } from '../foundation/ids.ts'
 import { hex } from '../foundation/schema.ts'
 import { SealError } from './seal.ts'
@@ -51,7 +51,7 @@ export async function writeAdoption(
   const remembered = memory === undefined ? null : { seq: memory.seq, payload_hash: memory.payload_hash }
   const adoption: Adoption = { id: newStepId(), seq, payload_hash: payloadHash, remembered }
   const file = adoptionFileOf(memoryFile)
-  replaceFile(file, `${JSON.stringify(adoption)}\n`)
+  replaceFile(file, textWithSum(adoption))
   return { file, remembered }
 }
 
@@ -100,7 +100,7 @@ export function readAdoption(memoryFile: string): Adoption | undefined {
   return readJsonFile(
     file,
     adoptionFile,
-    (cause) => new SealError(`${file} is not what operator seal --adopt writes`, { cause }),
+    (cause) => new SealError(`${file} is not what operator seal --adopt writes; run that again`, { cause }),
   )
 }
 

@@ -8,6 +8,8 @@ import { bundleEntries, readCheckpoint, formatCosignedNote } from './log-service
 
 /** Tiles read at once. */
 const GROUP = 64
+/** A web server of another user reads the files. */
+const READABLE = 0o644
 
 /**
  * Writes the log of the last checkpoint into a folder, as files that any web server can serve (C2SP
@@ -29,9 +31,8 @@ export async function exportLog(
   const writeFile = (relativePath: string, bytes: Buffer): void => {
     const file = path.join(folder, relativePath)
     fs.mkdirSync(path.dirname(file), { recursive: true })
-    // Renamed once it is whole: a kill can leave a cut-off file only under the other name.
-    fs.writeFileSync(`${file}.new`, bytes)
-    fs.renameSync(`${file}.new`, file)
+    // Synced before it has its name: what is there is whole, also after a power cut, and is not written again.
+    replaceFile(file, bytes, READABLE)
     files++
   }
   for (let start = 0; start < missing.length; start += GROUP) {
@@ -51,7 +52,6 @@ export async function exportLog(
     }
   }
   fs.mkdirSync(folder, { recursive: true })
-  replaceFile(path.join(folder, 'checkpoint'), await formatCosignedNote(ctx, checkpoint))
-  fs.chmodSync(path.join(folder, 'checkpoint'), 0o644)
+  replaceFile(path.join(folder, 'checkpoint'), await formatCosignedNote(ctx, checkpoint), READABLE)
   return { size: checkpoint.size, files: files + 1 }
 }

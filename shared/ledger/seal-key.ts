@@ -25,7 +25,9 @@ export function readSealKey(file: string): Uint8Array | undefined {
   try {
     return keyFromHex(text)
   } catch {
-    throw new SealError(`The seal key ${file} does not hold a key: expected 64 lower-case hex characters.`)
+    throw new SealError(
+      `The seal key ${file} does not hold a key: expected 64 lower-case hex characters. Restore it from where it was kept.`,
+    )
   }
 }
 

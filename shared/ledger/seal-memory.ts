@@ -2,7 +2,7 @@ import path from 'node:path'
 import { z } from 'zod'
 import type { Config } from '../foundation/config.ts'
 import { sealPayloadHash } from '../crypto/seal-payload.ts'
-import { lockFile, readJsonFile, writeDurably } from '../foundation/durable-file.ts'
+import { lockFile, readJsonFile, textWithSum, writeDurably } from '../foundation/durable-file.ts'
 import { hex } from '../foundation/schema.ts'
 import { sealFields, SealError, type SealRecord } from './seal.ts'
 import type { WatchStep } from '../foundation/step.ts'
@@ -37,7 +37,7 @@ const rememberedFile = z.object({
 export const NO_PAYLOAD_HASH = '0'.repeat(64)
 
 /** The text of a seal memory's file. */
-export const memoryText = (remembered: Remembered): string => `${JSON.stringify(remembered)}\n`
+export const memoryText = (remembered: Remembered): string => textWithSum(remembered)
 
 /**
  * The path of the seal memory: SEAL_MEMORY_FILE, else `seal-memory` in DATA_DIR, where `npm start` keeps it.

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { z } from 'zod'
-import { readJsonFile, writeDurably } from '../foundation/durable-file.ts'
+import { readJsonFile, textWithSum, writeDurably } from '../foundation/durable-file.ts'
 import { hex } from '../foundation/schema.ts'
 import { SealError } from './seal.ts'
 import type { WatchStep } from '../foundation/step.ts'
@@ -9,7 +9,7 @@ import type { WatchStep } from '../foundation/step.ts'
  * The announcements that the seal key has signed: the SHA-256 of each payload, as hex, by the announcement's
  * id. The file lies beside the seal memory and is written under its lock.
  */
-const statementsFile = z.record(z.string(), hex(64))
+const statementsFile = z.record(z.string().regex(/^ann_[0-9A-Za-z]+$/), hex(64))
 
 const statementsFileOf = (memoryFile: string): string => `${memoryFile}.announcements`
 
@@ -39,5 +39,5 @@ export async function rememberSignedAnnouncement(
   if (signedBefore === digest) return
   if (signedBefore !== undefined)
     throw new SealError(`${id} is not signed: another text was signed for it before`)
-  await writeDurably(file, `${JSON.stringify({ ...digests, [id]: digest })}\n`, 'statement', watch)
+  await writeDurably(file, textWithSum({ ...digests, [id]: digest }), 'statement', watch)
 }

@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import mongoose from 'mongoose'
 import { z } from 'zod'
-import { readJsonFile, syncFolder } from '../foundation/durable-file.ts'
+import { readJsonFile, syncFolder, textWithSum } from '../foundation/durable-file.ts'
 import { StartError } from '../foundation/process.ts'
 import { unixSeconds } from '../foundation/time.ts'
 import { readBuild } from '../foundation/build.ts'
@@ -103,6 +103,7 @@ async function tryBackup(
       .map(({ v: _v, ...index }) => BSON.EJSON.serialize(index) as Record<string, unknown>)
     collections.push({ name, ...written, indexes })
   }
+  syncFolder(path.join(folder, 'database'))
   const time = session.snapshotTime
   if (time === undefined) throw new Error('MongoDB has not said at which time it was read')
   const [seconds, increment] = [time.getHighBits() >>> 0, time.getLowBits() >>> 0]
@@ -116,9 +117,8 @@ async function tryBackup(
     collections,
     keys,
   }
-  const text = `${JSON.stringify(manifest, null, 2)}\n`
-  fs.writeFileSync(path.join(folder, MANIFEST), text, { mode: 0o600, flush: true })
-  syncFolder(folder)
+  fs.writeFileSync(path.join(folder, MANIFEST), textWithSum(manifest, 2), { mode: 0o600, flush: true })
+  for (const synced of [folder, path.dirname(folder)]) syncFolder(synced)
   return manifest
 }
 
@@ -160,15 +160,22 @@ async function writeCollection(
 export async function verifyBackup(folder: string): Promise<Manifest> {
   const file = path.join(folder, MANIFEST)
   const broken = (cause: unknown) =>
-    new StartError(`${file} is not a manifest that "operator backup" wrote.`, { cause })
+    new StartError(
+      `${file} is not what "operator backup" wrote there. Take another backup, or another copy of this one.`,
+      { cause },
+    )
   const manifest = readJsonFile(file, manifestForm, broken)
   if (manifest === undefined)
-    throw new StartError(`${folder} is not a backup, or an unfinished one: it has no ${MANIFEST}.`)
+    throw new StartError(
+      `${folder} is no backup, or one that was not finished: it has no ${MANIFEST}. Take another one.`,
+    )
   for (const { name, sha256 } of manifest.collections) {
     const found = await hashFile(path.join(folder, fileOf(name)))
-    if (found === undefined) throw new StartError(`${fileOf(name)} is missing in ${folder}.`)
-    if (found !== sha256)
-      throw new StartError(`${fileOf(name)} in ${folder} has changed since the backup: its SHA-256 differs.`)
+    if (found === sha256) continue
+    const why = found === undefined ? 'is missing' : 'has changed since the backup: its SHA-256 differs'
+    throw new StartError(
+      `${fileOf(name)} in ${folder} ${why}. Take another backup, or another copy of this one.`,
+    )
   }
   return manifest
 }

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { readJsonFile, writeDurably } from '../foundation/durable-file.ts'
+import { readJsonFile, textWithSum, writeDurably } from '../foundation/durable-file.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
 import { ADDRESS_POOL } from '../foundation/limits.ts'
 import { nowSeconds } from '../foundation/time.ts'
@@ -85,7 +85,7 @@ async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStoc
   const holders = holdersOfNewAddresses(await ctx.coins.countFree(coin), asker)
   const made = holders.length === 0 ? [] : await source.derive(from, holders.length)
   const next = { highest: made.at(-1)?.index ?? from - 1, at }
-  await writeDurably(source.indexFile, `${JSON.stringify(next)}\n`, 'index', watch)
+  await writeDurably(source.indexFile, textWithSum(next), 'index', watch)
   const added = made.map(({ index, address }, place): AddressRecord => {
     return { _id: `${coin}:${index}`, coin, index, address, state: 'free', holder: holders[place] ?? '' }
   })

@@ -100,6 +100,25 @@ describe.runIf(process.platform === 'linux')('an output of the log that takes no
     }
   })
 
+  it('keeps the order of lines to the end, however busy the threads are that write', () => {
+    const source = new URL('../../shared/foundation/log.ts', import.meta.url).href
+    // The one thread of the pool is at work from before the first line is handed over until after the last.
+    const script = `
+      import { pbkdf2 } from 'node:crypto'
+      import { createLog } from '${source}'
+      const log = createLog('test')
+      pbkdf2('a', 'b', 300_000, 64, 'sha512', () => {})
+      log.info('one')
+      setTimeout(() => { log.info('two'); process.exit(3) }, 50)`
+    const { stdout, status } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+      env: { ...process.env, UV_THREADPOOL_SIZE: '1' },
+      timeout: 60_000,
+      encoding: 'utf8',
+    })
+    expect(status).toBe(3)
+    expect(stdout).toMatch(/"msg":"one"}\n.*"msg":"two"}\n$/)
+  })
+
   it('does not hold up the end of the process where they cannot be written', () => {
     const source = new URL('../../shared/foundation/log.ts', import.meta.url).href
     const script = `import { createLog } from '${source}'; const log = createLog('test'); log.info('one'); setTimeout(() => { log.info('two'); process.exit(3) }, 50)`

@@ -18,7 +18,7 @@ it('names a manifest that is not JSON, or not one of ours', async () => {
     writeManifest(text)
     const refusal = verifyBackup(folder)
     await expect(refusal).rejects.toBeInstanceOf(StartError)
-    await expect(refusal).rejects.toThrow('is not a manifest that "operator backup" wrote')
+    await expect(refusal).rejects.toThrow('is not what "operator backup" wrote')
   }
 })
 

@@ -165,4 +165,6 @@ def _pin(pin_dir: str, agent_id: str, key: str) -> None:
     written = f"{path}.{os.urandom(6).hex()}.tmp"
     with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump([*(one for one in keys if one != key), key], file)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(written, path)

@@ -101,5 +101,7 @@ function readSeed(file: string): string {
     const why = `The Nano seed ${file} cannot be read (${code}); NANO_SEED_FILE has to name it.`
     throw new StartError(why, { cause: error })
   }
-  throw new StartError(`The Nano seed ${file} does not hold a seed: expected 64 hex characters.`)
+  throw new StartError(
+    `The Nano seed ${file} does not hold a seed: expected 64 hex characters. Restore it from where it was kept.`,
+  )
 }
