@@ -338,7 +338,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: `${MESSAGES}message-store.ts`,
     text: '(bytesLeft < 0 && !isFirstOfPage)',
     instead: 'false',
-    tests: ['api/messages', 'api/hostile-fields'],
+    tests: ['api/hostile-ends'],
   },
   {
     name: 'place-in-a-foreign-inbox',
@@ -370,7 +370,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: `${MESSAGES}message-service.ts`,
     text: 'if (isChanged && blocked)',
     instead: 'if (isChanged && !blocked)',
-    tests: ['api/messages', 'flows/messages'],
+    tests: ['api/shares'],
   },
   // Reports
   {
