@@ -108,7 +108,10 @@ function failsWithoutBug(file: string): boolean {
 
 /** The present commit, or `unknown`. */
 function readCommit(): string {
-  const { status, stdout } = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: ROOT, encoding: 'utf8' })
+  const { status, stdout } = spawnSync('git', ['rev-parse', '--short', 'HEAD'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  })
   return status === 0 ? stdout.trim() : 'unknown'
 }
 
