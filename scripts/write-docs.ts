@@ -14,7 +14,7 @@ export function errorTable(): string {
 }
 
 /** The file in docs/ of each generated table, between `<!-- name -->` and `<!-- /name -->`. */
-const FILE_OF = { errors: 'agents', bench: 'benchmarks', torture: 'torture', gameday: 'operators' } as const
+const FILE_OF = { errors: 'agents', bench: 'benchmarks', torture: 'torture', planted: 'planted', gameday: 'operators' } as const
 
 /**
  * The text with one of its tables replaced by what `change` gives for it.
@@ -44,6 +44,9 @@ export const writeBenchmarks = (change: (table: string) => string): void => writ
 
 /** Writes the tables of torture runs. */
 export const writeTorture = (tables: string): void => writeTable('torture', () => tables)
+
+/** Writes the table of planted bugs. */
+export const writePlanted = (table: string): void => writeTable('planted', () => table)
 
 /** Changes the table of the game day. */
 export const writeGameday = (change: (table: string) => string): void => writeTable('gameday', change)

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import path from 'node:path'
 import type { CodeChange } from '../planted/bugs.ts'
-import { withBuggyCopy } from '../planted/run.ts'
+import { withCopy } from '../planted/run.ts'
 
 const SECONDS = 45
 const PAY_BY_SECONDS = 8
@@ -56,7 +56,7 @@ export const BREAKS: readonly CodeChange[] = [
 export function tryBreaks(seed: number, say: (line: string) => void): boolean {
   let areAllFound = true
   for (const change of BREAKS) {
-    const finding = withBuggyCopy(change, (copy) => findByModel(copy, seed))
+    const finding = withCopy(change, (copy) => findByModel(copy, seed))
     say(`${change.file}: ${change.text} → ${change.instead}\n    ${finding ?? 'NOT FOUND'}`)
     areAllFound &&= finding !== undefined
   }

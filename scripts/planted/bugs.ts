@@ -289,7 +289,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: `${CLAIMS}claim-store.ts`,
     text: "    'standing.true': standing.true,\n    'standing.false': standing.false,\n    'standing.void': standing.void,\n",
     instead: '',
-    tests: ['api/hot-records', 'api/claims', 'api/group-commit'],
+    tests: ['api/claims'],
   },
   {
     name: 'proposal-accepted-twice',
@@ -313,7 +313,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: `${CLAIMS}claim-changes.ts`,
     text: 'return { claim: after, verdict: { ...verdict } }',
     instead: 'return { claim: after, verdict }',
-    tests: ['api/claims', 'api/group-commit', 'api/hot-records'],
+    tests: ['unit/claim-changes'],
   },
   // Messages
   {
@@ -322,7 +322,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: `${MESSAGES}message-service.ts`,
     text: '  const handOutNumber = await ctx.agents.countHandOut(inbox.to, session)\n',
     instead: '  const handOutNumber = 1\n',
-    tests: ['api/messages', 'flows/messages'],
+    tests: ['api/messages'],
   },
   {
     name: 'peek-marks-as-read',
@@ -338,7 +338,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: `${MESSAGES}message-store.ts`,
     text: '(bytesLeft < 0 && !isFirstOfPage)',
     instead: 'false',
-    tests: ['api/messages', 'api/hostile-fields'],
+    tests: ['api/hostile-ends'],
   },
   {
     name: 'place-in-a-foreign-inbox',
@@ -346,23 +346,23 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: `${MESSAGES}message-service.ts`,
     text: "if (after !== '0' && marker?.to !== inbox.to) {",
     instead: "if (after !== '0' && marker === undefined) {",
-    tests: ['api/messages', 'api/bad-input'],
+    tests: ['api/messages'],
   },
   {
     name: 'wake-forgotten',
     mistake: 'a recipient that waits is not woken',
-    file: `${MESSAGES}message-service.ts`,
-    text: '  sendHint(fields.to)\n',
-    instead: '  void sendHint\n',
-    tests: ['api/events', 'api/polling'],
+    file: 'shared/events/mark.ts',
+    text: '  sendHint(to)\n  return {',
+    instead: '  return {',
+    tests: ['unit/waits'],
   },
   {
     name: 'wake-before-the-commit',
-    mistake: 'a recipient is woken before its message is stored',
-    file: `${MESSAGES}message-service.ts`,
-    text: '  await ctx.messages.insert(message)\n  sendHint(fields.to)\n',
-    instead: '  sendHint(fields.to)\n  await ctx.messages.insert(message)\n',
-    tests: ['api/events', 'api/polling', 'api/messages'],
+    mistake: 'a recipient is woken once, before what it waits for is stored',
+    file: 'api/http/waits.ts',
+    text: 'const LOOKS_AFTER_MS = [20, 40, 150, 600, 2_000] as const',
+    instead: 'const LOOKS_AFTER_MS: readonly [number, ...number[]] = [20]',
+    tests: ['unit/waits'],
   },
   {
     name: 'blocked-sender-stays-unread',
@@ -370,7 +370,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     file: `${MESSAGES}message-service.ts`,
     text: 'if (isChanged && blocked)',
     instead: 'if (isChanged && !blocked)',
-    tests: ['api/messages', 'flows/messages'],
+    tests: ['api/shares'],
   },
   // Reports
   {

@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { omitUndefined } from '../../shared/foundation/omit-undefined.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import type { CodeChange, PlantedBug } from './bugs.ts'
 
@@ -16,11 +17,17 @@ const TORTURE_SEED = 11
 const LIMIT_MS = 1_500 * SECOND_MS
 const MAX_OUTPUT_BYTES = 64 * 2 ** 20
 
-/** What noticed a bug, and how long that took; `by` is absent if nothing did. */
-export interface Noticed {
+/** What noticed a bug; `by` is absent if nothing did. */
+export interface Outcome {
   name: string
+  mistake: string
   by?: string
+  /** Failures that don't count, each with the reason. */
+  doubts?: string[]
+  /** Until it was noticed, or until everything had passed. */
   seconds: number
+  /** Of the code that the bug was planted in. */
+  commit: string
 }
 
 /**
@@ -35,14 +42,14 @@ export function textWithBug({ file, text, instead }: CodeChange): string {
   return `${before}${instead}${after}`
 }
 
-/** Copies the project to a temporary folder with a bug in it, for the time of `work`. */
-export function withBuggyCopy<Result>(bug: CodeChange, work: (copy: string) => Result): Result {
+/** Copies the project to a temporary folder, with a bug in it if one is given, for the time of `work`. */
+export function withCopy<Result>(bug: CodeChange | undefined, work: (copy: string) => Result): Result {
   const copy = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-planted-'))
   try {
     for (const name of fs.readdirSync(ROOT).filter((entry) => !LEFT_OUT.includes(entry)))
       fs.cpSync(path.join(ROOT, name), path.join(copy, name), { recursive: true })
     fs.symlinkSync(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'))
-    fs.writeFileSync(path.join(copy, bug.file), textWithBug(bug))
+    if (bug !== undefined) fs.writeFileSync(path.join(copy, bug.file), textWithBug(bug))
     return work(copy)
   } finally {
     fs.rmSync(copy, { recursive: true, force: true })
@@ -51,18 +58,61 @@ export function withBuggyCopy<Result>(bug: CodeChange, work: (copy: string) => R
 
 /**
  * Plants a bug in a copy of the project and runs there, until one of them notices it: the tests that it
- * names, and then, if `thorough`, all tests and the torture.
+ * names, and then, if `thorough`, all tests and the torture. A test's failure counts if the test file fails
+ * again, and passes on the code without the bug.
  */
-export function tryBug(bug: PlantedBug, thorough: boolean): Noticed {
+export function tryBug(bug: PlantedBug, thorough: boolean): Outcome {
   const startedMs = performance.now()
-  const by = withBuggyCopy(bug, (copy) => {
+  const secondsSoFar = (): number => Math.round((performance.now() - startedMs) / SECOND_MS)
+  const doubts: string[] = []
+  const { by, seconds } = withCopy(bug, (copy) => {
     const named = bug.tests.map((name) => `test/${name}.test.ts`)
-    const failure = findFailure(copy, named)
-    if (failure !== undefined || !thorough) return failure
-    return findFailure(copy, []) ?? findByTorture(copy)
+    for (const files of thorough ? [named, ALL] : [named]) {
+      const leftOut = [TEXT_TEST]
+      for (;;) {
+        const failure = findFailure(copy, files, leftOut)
+        if (failure === undefined) break
+        const { file, what } = failure
+        const noticed = { by: file === undefined ? what : `${file}: ${what}`, seconds: secondsSoFar() }
+        const doubt = file === undefined ? undefined : findDoubt(copy, file)
+        if (file === undefined || doubt === undefined) return noticed
+        doubts.push(`${noticed.by} (${doubt})`)
+        leftOut.push(file)
+      }
+    }
+    return { by: thorough ? findByTorture(copy) : undefined, seconds: secondsSoFar() }
   })
-  const seconds = Math.round((performance.now() - startedMs) / SECOND_MS)
-  return { name: bug.name, ...(by === undefined ? {} : { by }), seconds }
+  const { name, mistake } = bug
+  return {
+    ...{ name, mistake, seconds, commit: readCommit() },
+    ...omitUndefined({ by, doubts: doubts.length === 0 ? undefined : doubts }),
+  }
+}
+
+/** Says why a test file's failure does not count; undefined if it does. */
+function findDoubt(copy: string, file: string): string | undefined {
+  if (findFailure(copy, [file]) === undefined) return 'it passed when it was run again'
+  return failsWithoutBug(file) ? 'it fails without the bug too' : undefined
+}
+
+/** By test file, whether it fails on the code as it is. */
+const failing = new Map<string, boolean>()
+
+function failsWithoutBug(file: string): boolean {
+  const known = failing.get(file)
+  if (known !== undefined) return known
+  const fails = withCopy(undefined, (copy) => findFailure(copy, [file])) !== undefined
+  failing.set(file, fails)
+  return fails
+}
+
+/** The present commit, or `unknown`. */
+function readCommit(): string {
+  const { status, stdout } = spawnSync('git', ['rev-parse', '--short', 'HEAD'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  })
+  return status === 0 ? stdout.trim() : 'unknown'
 }
 
 /** The part of vitest's report that is read here. */
@@ -74,36 +124,52 @@ interface Report {
   }[]
 }
 
+/** Stands for all test files. */
+const ALL: readonly string[] = []
+
+/** What failed, in which test file; `file` is absent if that is not known. */
+interface Failure {
+  file?: string
+  what: string
+}
+
 /**
  * Runs tests of the copy.
  *
  * @param files all if empty
+ * @param leftOut files that are not run
  * @returns the first test that fails, or that they did not end in time; undefined if all pass
  * @throws Error if vitest ends without a report
  */
-function findFailure(copy: string, files: readonly string[]): string | undefined {
+function findFailure(
+  copy: string,
+  files: readonly string[],
+  leftOut: readonly string[] = [],
+): Failure | undefined {
+  const chosen = files.filter((file) => !leftOut.includes(file))
+  if (files.length > 0 && chosen.length === 0) return undefined
   const output = path.join(copy, 'planted.json')
+  fs.rmSync(output, { force: true })
   const vitest = path.join(copy, 'node_modules/vitest/vitest.mjs')
-  const args = [
+  const excluded = leftOut.flatMap((file) => ['--exclude', file])
+  const { status, signal } = runIn(copy, vitest, [
     'run',
-    ...files,
-    '--exclude',
-    TEXT_TEST,
+    ...chosen,
+    ...excluded,
     '--bail=1',
     '--reporter=json',
     `--outputFile=${output}`,
-  ]
-  const { status, signal } = runIn(copy, vitest, args)
+  ])
   if (status === 0) return undefined
-  if (signal !== null) return `the tests did not end within ${LIMIT_MS / SECOND_MS} s`
+  if (signal !== null) return { what: `the tests did not end within ${LIMIT_MS / SECOND_MS} s` }
   if (!fs.existsSync(output)) throw new Error('vitest ended without a report')
   const { testResults } = JSON.parse(fs.readFileSync(output, 'utf8')) as Report
   for (const { name, message, assertionResults } of testResults) {
     const failed = assertionResults.find((one) => one.status === 'failed')
     if (failed !== undefined || message !== '')
-      return `${path.relative(copy, name)}: ${failed?.fullName ?? message.split('\n', 1)[0]}`
+      return { file: path.relative(copy, name), what: failed?.fullName ?? message.split('\n', 1)[0] ?? '' }
   }
-  return 'vitest, beside its tests'
+  return { what: 'vitest, beside its tests' }
 }
 
 /** Runs the torture of the copy. @returns the first thing that it found; undefined if nothing */

@@ -36,6 +36,7 @@ export async function sendMessage(
     tells: [makeMark(fields.to, 'message', id, { agent_id: from })],
   }
   await ctx.messages.insert(message)
+  // The mark has hinted already; now that the message can be seen, the next look comes sooner.
   sendHint(fields.to)
   return message
 }

@@ -210,6 +210,27 @@ describe('verdicts', () => {
     expect(await recordOf(judge(4))).toMatchObject({ claims: { open: 0, contested: 1 }, verdicts: standing })
   })
 
+  it('count when another process has stored one since the claim was read', async () => {
+    const other = await service.addApi()
+    const { id } = await claim({}, judge(1))
+    // So that the status stays `judged`.
+    await resolve(id, 'true', judge(2))
+    const { claims } = service.ctx
+    const { findJudged } = claims
+    claims.findJudged = async (onClaims) => {
+      claims.findJudged = findJudged
+      const found = await findJudged(onClaims)
+      const body = { claim_id: id, outcome: 'true' }
+      expect((await other.call('POST', '/claim/resolve', { token: judge(3).token, body })).status).toBe(200)
+      return found
+    }
+    const { claim: after } = await resolve(id, 'true', judge(4))
+    expect([after.standing, (await read(id)).standing]).toEqual([
+      { true: 3, false: 0, void: 0 },
+      { true: 3, false: 0, void: 0 },
+    ])
+  })
+
   it('count exactly when they come by three processes at once, each the next of one earlier', async () => {
     const apis = [service, await service.addApi(), await service.addApi()]
     const claimant = await service.register()

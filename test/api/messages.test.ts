@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { newId } from '../../shared/foundation/ids.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 let service: TestService
@@ -48,8 +49,25 @@ describe('direct messages', () => {
     expect(seen).toHaveLength(205)
   })
 
-  it('refuses a marker that is not a message of the reader', async () => {
-    const answer = await service.call('GET', '/dm?after=msg_unknown', { token: bob.token })
-    expect([answer.status, answer.json.error, answer.json.field]).toEqual([400, 'invalid_field', 'after'])
+  it('are given after the last one again, though an older one was committed later than it was read', async () => {
+    const [late, last] = [newId('message'), await send('read before')]
+    await read()
+    const { messages } = service.ctx
+    await messages.insert({ _id: late, from: alice.id, to: bob.id, at: 1, box: 'late', handed: 0 })
+    // Its answer was lost on the way.
+    await read()
+    expect((await read(`?after=${last}`)).messages.map(({ id }) => id)).toEqual([late])
+  })
+
+  it('refuses a marker that is not a message of the reader, be it another agent’s', async () => {
+    await send('to bob')
+    const { messages } = await read()
+    for (const [reader, after] of [
+      [bob, 'msg_unknown'],
+      [alice, messages[0]?.id],
+    ] as const) {
+      const answer = await service.call('GET', `/dm?after=${after}`, { token: reader.token })
+      expect([answer.status, answer.json.error, answer.json.field]).toEqual([400, 'invalid_field', 'after'])
+    }
   })
 })
