@@ -3,9 +3,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
+import type { WatchStep } from '../../shared/foundation/step.ts'
 import { requestPassInvoice } from '../../shared/account/pass-purchase.ts'
 import { newAddressGiver } from '../../shared/payments/coin-store.ts'
-import { fillStocks } from '../../shared/payments/address-pool.ts'
+import { fillStocks, readIndexFile } from '../../shared/payments/address-pool.ts'
 import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { HOUR_MS } from '../../shared/foundation/time.ts'
@@ -111,6 +112,18 @@ describe('no address is given twice', () => {
     await expect(giveSome(1, false)).rejects.toThrow('No address')
     await giveSome(3)
     expectNoneTwice()
+  })
+
+  it('by a worker that dies with them stored: the file beside the seed names them before that', async () => {
+    const dies: WatchStep = (write, phase) => {
+      if (write === 'addresses' && phase === 'after') throw new Error('it dies here')
+    }
+    const asker = (apis[0] as Context).coins.stock('xno')
+    const filling = fillStocks(venue.ctx, nanoDriver(venue.ctx), asker, dies)
+    await expect(filling).rejects.toThrow('it dies here')
+    const highest = await venue.ctx.coins.highestIndex('xno')
+    expect(highest).toBeGreaterThan(0)
+    expect(readIndexFile(indexFile()).highest).toBe(highest)
   })
 
   const steps = {

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
-import { OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
+import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import {
@@ -10,10 +11,11 @@ import {
   oweAgain,
   storeTransfers,
 } from '../../shared/payments/payout-service.ts'
-import { moveTransfer } from '../support/told-chain.ts'
+import { readSendable } from '../../shared/payments/due-payouts.ts'
+import { moveTransfer, recordPayment } from '../support/told-chain.ts'
 import { sweep } from '../../workers/jobs/sweep.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
-import { newTx, pay } from '../support/coins.ts'
+import { foundAt, newTx, pay } from '../support/coins.ts'
 import {
   ADDRESSES,
   checkMarket,
@@ -68,6 +70,20 @@ const withClockOff = async (ms: number, work: () => Promise<unknown>) => {
 }
 const percent = (order: PlacedOrder, part: number) => (order.amountRaw * BigInt(part)) / 100n
 
+describe('an order', () => {
+  it('is changed by nobody who has read an older version of it', async () => {
+    const order = await market.paidOrder()
+    const before = await stored(order)
+    const { orders, database } = market.ctx
+    const change = { step: 'payment', at: before.at } as const
+    expect(await orders.change(before, change)).toBe(true)
+    expect(await orders.change(before, change)).toBe(false)
+    const all = database.transaction((session) => orders.changeAll([{ before, change }], session))
+    expect(await all).toBe(false)
+    expect((await stored(order)).version).toBe(before.version + 1)
+  })
+})
+
 describe('a deadline', () => {
   it('is not acted on before its second, and in it is', async () => {
     const order = await market.delivered()
@@ -83,6 +99,22 @@ describe('a deadline', () => {
       closed_at: due,
       fee_taken: true,
     })
+  })
+
+  it('has a job of its own from the step on that sets it, in the second that it names', async () => {
+    const queue = market.ctx.queues.get('order-deadlines')
+    const delayOf = async (order: PlacedOrder) => {
+      const due = await dueAt(order)
+      const find = async () =>
+        (await queue.getDelayed()).find(({ data }) => (data as { due_at: number }).due_at === due)
+      const { delay } = await waitFor('the job', find, { limitMs: 20_000 })
+      return delay - (due * 1_000 - market.ctx.now())
+    }
+    const order = await market.paidOrder()
+    const delays = [await delayOf(order)]
+    expectStatus(await market.step('deliver', order), 200)
+    delays.push(await delayOf(order))
+    for (const late of delays) expect(Math.abs(late - DEADLINE_SLACK_MS)).toBeLessThan(60_000)
   })
 
   it('is acted on once, by ten workers at once, with one payout and one fee each', async () => {
@@ -432,6 +464,24 @@ describe('a payout', () => {
     expectStatus(await market.step('accept', order), 200)
     return order
   }
+
+  it('of money that the chain has not shown is not sent, though it became owed while payouts were listed', async () => {
+    const { ctx } = market
+    const order = await market.paidOrder()
+    const invoice = await ctx.invoices.find(order.invoiceId)
+    if (invoice === undefined) throw new Error('the order has no invoice')
+    const payouts = {
+      ...ctx.payouts,
+      async *walkSendable(coin: 'xno' | 'xmr') {
+        await recordPayment(ctx, foundAt(invoice, { amount: '1' }), 'operator')
+        yield* ctx.payouts.walkSendable(coin)
+      },
+    }
+    const { payouts: listed } = await readSendable({ ...ctx, payouts }, order.coin)
+    const [excess, ...others] = await payoutsOf(order)
+    expect([excess?.state, others]).toEqual(['owed', []])
+    expect(listed.map(({ _id }) => _id)).not.toContain(excess?._id)
+  })
 
   it('of the seller ends its order when it is confirmed, and one of the buyer does not', async () => {
     const order = await released()

@@ -147,6 +147,21 @@ describe('a round over the open addresses', () => {
     expect(await venue.read(invoice)).toMatchObject({ credited_days: 2 })
   })
 
+  it('looks at a lapsed address again in the next round if it could not record what it found there', async () => {
+    const invoice = await venue.invoice(1)
+    venue.advance(2 * HOUR_MS)
+    await watchNano(venue.ctx)
+    venue.pay(invoice, DAY_RAW)
+    venue.advance(HOUR_MS)
+    await setRate(venue.ctx, 'xno', '1')
+    const { ctx } = venue
+    const insertPayment = () => Promise.reject(new Error('not now'))
+    await watchNano({ ...ctx, invoices: { ...ctx.invoices, insertPayment } })
+    expect(await payments()).toEqual([])
+    await watchNano(ctx)
+    expect(await payments()).toHaveLength(1)
+  })
+
   it("by this machine's clock ends no watch and puts none off", async () => {
     const invoice = await venue.invoice(1)
     venue.advance(4 * HOUR_MS)

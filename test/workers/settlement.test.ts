@@ -5,7 +5,9 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import * as purchase from '../../shared/account/pass-purchase.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { MAX_CREDITED_DAYS } from '../../shared/foundation/limits.ts'
+import { watchCoin } from '../../shared/payments/coin-round.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
+import type { CoinDriver } from '../../shared/payments/driver.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
 import { FIXED_RATE_SOURCE } from '../../shared/payments/rate.ts'
 import { queuePrefix } from '../../shared/servers/queues.ts'
@@ -276,6 +278,22 @@ describe('an invoice whose time is over', () => {
     expect(await read(id)).not.toHaveProperty('open')
   })
 
+  it('in the middle of a round waits for the next one, which looks after that', async () => {
+    const { id } = await newInvoice()
+    const round = (lastsMs: number) => {
+      const look = () => {
+        service.advance(lastsMs)
+        return Promise.resolve({ troubles: [], seen: {} })
+      }
+      return watchCoin(ctx, { coin: 'xno', confirmations: 1, look } as unknown as CoinDriver)
+    }
+    await round(61 * MINUTE)
+    expect((await read(id)).lapsed).toBe(false)
+    await round(0)
+    expect((await read(id)).lapsed).toBe(true)
+    await makeCoinReady(ctx, 'xno', { addresses: 0 })
+  })
+
   it('buys whole days for what was paid in part, once, and keeps the rest', async () => {
     const { agent, id } = await newInvoice(3)
     await pay(ctx, id, { amount: '1.5' })
@@ -330,6 +348,23 @@ describe('an invoice whose time is over', () => {
       // Either it came first, and the invoice waits for it, or it came after, and is late.
       expect([(await read(id)).lapsed, second?.late]).toEqual([second?.late, second?.late])
     }
+    await makeCoinReady(ctx, 'xno', { addresses: 0 })
+  })
+
+  it('never lapses past its first payment, noted after the round had listed it', async () => {
+    const { id } = await newInvoice()
+    service.advance(61 * MINUTE)
+    const { invoices } = ctx
+    const listOverdue: typeof invoices.listOverdue = async (...asked) => {
+      const listed = await invoices.listOverdue(...asked)
+      if ((await read(id)).has_payments !== true) await pay(ctx, id, { amount: '1', confirmed: false })
+      return listed
+    }
+    await expireInvoices({ ...ctx, invoices: { ...invoices, listOverdue } }, 'xno', now())
+    expect([(await read(id)).lapsed, (await only(id)).late]).toEqual([false, false])
+    await recordLoss(ctx, await only(id))
+    await lapse()
+    expect((await read(id)).lapsed).toBe(true)
     await makeCoinReady(ctx, 'xno', { addresses: 0 })
   })
 
