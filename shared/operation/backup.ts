@@ -174,7 +174,7 @@ export async function verifyBackup(folder: string): Promise<Manifest> {
     if (found === sha256) continue
     const why = found === undefined ? 'is missing' : 'has changed since the backup: its SHA-256 differs'
     throw new StartError(
-      `${fileOf(name)} in ${folder} ${why}. Take another backup, or another copy of this one.`,
+      `In ${folder}, ${fileOf(name)} ${why}. Take another backup, or another copy of this one.`,
     )
   }
   return manifest
