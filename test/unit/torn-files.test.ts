@@ -73,21 +73,17 @@ const MANIFEST = {
   keys: [],
 }
 const ORDER = {
-  ...{
-    order_id: 'wrk_1',
-    currency: 'pow' as const,
-    days: 1,
-    shares_required: 3,
-    difficulty_bits: 6,
-    prefix: 'a1'.repeat(16),
-  },
-  ...{
-    preimage: 'prefix:nonce',
-    status: 'open',
-    shares_accepted: 0,
-    credited_days: 0,
-    expires_at: 1_700_000_000,
-  },
+  order_id: 'wrk_1',
+  currency: 'pow',
+  days: 1,
+  shares_required: 3,
+  difficulty_bits: 6,
+  prefix: 'a1'.repeat(16),
+  preimage: 'prefix:nonce',
+  status: 'open',
+  shares_accepted: 0,
+  credited_days: 0,
+  expires_at: 1_700_000_000,
 } as const
 
 /** The files of the service, of the operator's tools and of the agent's command, each as its program writes and reads it. */
