@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { isOutage } from '../servers/database.ts'
+import { isOutage, rolledBack } from '../servers/database.ts'
 import { pagesOf } from '../servers/records.ts'
 import { SECOND_MS, unixSeconds, nowSeconds } from '../foundation/time.ts'
 import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS } from './market-terms.ts'
@@ -163,7 +163,7 @@ export async function extendForOutage(ctx: Context, order: OrderRecord): Promise
       await enqueueDeadline(ctx, current)
     } else {
       const stored = await ctx.orders.find(current._id)
-      if (stored === undefined) throw new Error(`order ${current._id} was there and is gone`)
+      if (stored === undefined) throw rolledBack(`order ${current._id}`)
       current = stored
     }
   }

@@ -2,7 +2,7 @@ import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { sendHint, makeMark, type EventMark } from '../events/mark.ts'
-import { isDuplicateKey, requireChanged, unavailable, type Session } from '../servers/database.ts'
+import { isDuplicateKey, requireChanged, rolledBack, unavailable, type Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
@@ -80,7 +80,7 @@ async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: S
     const noted = await ctx.database.transaction(async (session): Promise<PaymentRecord> => {
       const tells = found.lockedUntil === undefined ? [invoiceMark(invoice, 'seen')] : []
       const current = await ctx.invoices.markPayment(invoice._id, session, tells)
-      if (current === undefined) throw new Error(`invoice ${invoice._id} was there and is gone`)
+      if (current === undefined) throw rolledBack(`invoice ${invoice._id}`)
       const at = nowSeconds(ctx)
       // A whole round after `expires_at` did not find it: only another payment under way keeps the invoice open.
       const isMissedByRound = by === 'chain' && Math.min(roundAt, at) > current.expires_at
@@ -155,7 +155,7 @@ async function settlePayment(ctx: Context, payment: PaymentRecord, confirmations
 function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: Reporter) {
   return ctx.database.transaction(async (session) => {
     const noted = await ctx.invoices.findPaymentById(paymentId, session)
-    if (noted === undefined) throw new Error(`payment ${paymentId} was there and is gone`)
+    if (noted === undefined) throw rolledBack(`payment ${paymentId}`)
     if (noted.state !== 'seen') return false
     const invoice = await ctx.invoices.find(noted.invoice_id, session)
     if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)

@@ -434,3 +434,12 @@ export function unavailable(cause?: unknown): Refusal {
     { cause, countedAs: 'database' },
   )
 }
+
+/**
+ * Makes the refusal `unavailable` for a record that was read a moment ago and is not there any more: an election
+ * has rolled back its write. The work has to begin again.
+ *
+ * @param what the record, in words
+ */
+export const rolledBack = (what: string): Refusal =>
+  unavailable(new Error(`${what} was there and is gone: an election has rolled it back`))

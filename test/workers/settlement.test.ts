@@ -233,6 +233,23 @@ describe('a payment', () => {
     expect(service.logged().slice(before)).toContain('a settled payment was found with another amount')
     expect(await daysLeft(agent)).toBeCloseTo(2, 2)
   })
+
+  it('whose record an election rolls back waits for the next look, as for a database out of reach', async () => {
+    const { id } = await newInvoice()
+    const tx = await pay(ctx, id, { amount: '1', confirmed: false })
+    const { invoices } = ctx
+    const findPayment: typeof invoices.findPayment = async (...asked) => {
+      const found = await invoices.findPayment(...asked)
+      const payments = ctx.database.connection.collection<{ _id: string }>('payments')
+      if (found !== undefined) await payments.deleteOne({ _id: found._id })
+      return found
+    }
+    const found = foundAt(await read(id), { amount: '1', tx })
+    const looking = recordPayment({ ...ctx, invoices: { ...invoices, findPayment } }, found)
+    await expect(looking).rejects.toMatchObject({ code: 'unavailable' })
+    await recordPayment(ctx, found)
+    expect([(await only(id)).state, (await read(id)).credited_days]).toEqual(['settled', 1])
+  })
 })
 
 describe('the first payment in a coin', () => {
