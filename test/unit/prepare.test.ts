@@ -16,6 +16,7 @@ import {
   type Server,
   type Source,
 } from '../../scripts/prepare.mjs'
+import { trimNode } from '../../scripts/trim-node.mjs'
 import {
   findChromium,
   findMonero,
