@@ -1,10 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process'
 import fs from 'node:fs'
-import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import mongoose from 'mongoose'
-import { findFreePort } from '../embedded/ports.ts'
+import { findFreePort, isPortAnswering } from '../embedded/ports.ts'
 import { requireMongod } from '../embedded/programs.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { compareInTurns, compareWith, median, type Figure } from './figure.ts'
@@ -69,7 +68,7 @@ async function timeMongod(dbPath: string): Promise<number> {
   )
   const gone = new Promise((resolve) => child.once('exit', resolve))
   try {
-    await waitFor('mongod', async () => ((await isListening(port)) ? true : undefined), {
+    await waitFor('mongod', async () => ((await isPortAnswering(port)) ? true : undefined), {
       limitMs: LIMIT_MS,
       everyMs: 10,
     })
@@ -83,17 +82,6 @@ async function timeMongod(dbPath: string): Promise<number> {
     child.kill('SIGTERM')
     await gone
   }
-}
-
-function isListening(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = net.connect({ port, host: '127.0.0.1' })
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
 }
 
 /**
