@@ -42,7 +42,7 @@ export function claimDataDir(dataDir: string, isSandbox: boolean): void {
 
 /** Starts the stand-in, with the blocks that it had before, and the faucet, both on the loopback address. */
 export async function startSandbox(dataDir: string): Promise<Sandbox> {
-  // Loaded for a sandbox alone: with its packages it takes as much memory as all the rest of a start.
+  // Loaded here, since only a sandbox needs the node and its packages.
   const { startNanoNode } = await import('../../devnet/nano-node/nano-node.ts')
   const node = await startNanoNode({ autoConfirmMs: CONFIRMED_AFTER_MS })
   persistBlocks(node, path.join(dataDir, 'sandbox-blocks'))
