@@ -4,8 +4,11 @@ FROM node:24.21.0-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY client/package.json client/
-# The image brings the runtime, so the package that fetches one has nothing to do; and what finds a MongoDB to download is optional.
-RUN npm ci --omit=dev --omit=optional --ignore-scripts && npm cache clean --force
+# The image brings the runtime, so the package that fetches one has nothing to do. Optional packages are those for Monero and for
+# traces: docker compose build --build-arg OMIT=optional leaves them out, some 90 MB. A library names TypeScript, and doesn't use it.
+ARG OMIT=dev
+RUN npm ci --omit=dev --omit=$OMIT --ignore-scripts && npm cache clean --force \
+  && rm -rf node_modules/typescript node_modules/@typescript node_modules/mongodb-memory-server-core
 
 FROM node:24.21.0-bookworm-slim
 ENV NODE_ENV=production

@@ -9,10 +9,12 @@ const { values, positionals } = parseArgs({
     record: { type: 'boolean', default: false },
     /** Writes the named benchmarks' figures into docs/benchmarks.md; a run of all of them always does. */
     write: { type: 'boolean', default: false },
-    /** How long `soak` lasts. */
-    minutes: { type: 'string', default: '1' },
+    /** How long `soak`, `day` or `idle` lasts; 1, 10 and 10 if absent. */
+    minutes: { type: 'string' },
   },
 })
+
+const length = values.minutes === undefined ? {} : { minutes: Number(values.minutes) }
 
 /** Each benchmark by its name; loaded when it is run. */
 const BENCHES: Record<string, () => Promise<Figure[]>> = {
@@ -23,12 +25,14 @@ const BENCHES: Record<string, () => Promise<Figure[]>> = {
   seal: async () => (await import('./bench/seal.ts')).benchSeal(),
   scale: async () => (await import('./bench/scale.ts')).benchScale(),
   growth: async () => (await import('./bench/growth.ts')).benchGrowth(),
-  soak: async () => (await import('./bench/soak.ts')).benchSoak({ minutes: Number(values.minutes) }),
+  soak: async () => (await import('./bench/soak.ts')).benchSoak(length),
+  day: async () => (await import('./bench/day.ts')).benchDay(length),
   entry: async () => (await import('./bench/entry.ts')).benchEntry(),
   market: async () => (await import('./bench/market.ts')).benchMarket(),
   hostile: async () => (await import('./bench/hostile.ts')).benchHostile(),
   wait: async () => (await import('./bench/wait.ts')).benchWait(),
-  idle: async () => (await import('./bench/idle.ts')).benchIdle(),
+  idle: async () => (await import('./bench/idle.ts')).benchIdle(length),
+  start: async () => (await import('./bench/start.ts')).benchStart(),
   disk: async () => (await import('./bench/disk.ts')).benchDisk(),
   watch: async () => (await import('./bench/watch.ts')).benchWatch(),
 }

@@ -105,18 +105,22 @@ export async function startNetwork(options: {
 
     // A URL given in the settings is used by all processes; on servers started here each process has its own
     // user.
-    const server = { dataDir, users: HOST_USERS, children, report, onStarted, signal }
+    const server = { dataDir, users: HOST_USERS, children, report, onStarted }
     const mongodbUrls = urlsForAll(config.mongodbUrl)
-    if (config.mongodbUrl === undefined) {
-      const mongod = await startMongod({ ...server, binary: requireMongod(env) })
-      Object.assign(mongodbUrls, mongod.urls)
-    }
     const redisUrls = urlsForAll(config.redisUrl)
-    if (config.redisUrl === undefined) {
-      const { queuePrefix } = config
-      const redis = await startRedis({ ...server, binary: requireRedis(env), queuePrefix })
-      Object.assign(redisUrls, redis.urls)
-    }
+    const { queuePrefix } = config
+    await allOrNone(signal, [
+      async (until) => {
+        if (config.mongodbUrl !== undefined) return
+        const mongod = await startMongod({ ...server, signal: until, binary: requireMongod(env) })
+        Object.assign(mongodbUrls, mongod.urls)
+      },
+      async (until) => {
+        if (config.redisUrl !== undefined) return
+        const redis = await startRedis({ ...server, signal: until, binary: requireRedis(env), queuePrefix })
+        Object.assign(redisUrls, redis.urls)
+      },
+    ])
     const sealKeyFile = path.join(dataDir, 'seal-key')
     const sealMemoryFile = findSealMemory(config)
     if (config.secrets.sealKeyFile === undefined) ensureSealKey(sealKeyFile, sealMemoryFile)
@@ -153,6 +157,24 @@ export async function startNetwork(options: {
     await network.stop()
     throw error
   }
+}
+
+/**
+ * Does pieces of work at once. If one fails, the others are told by their signal, and waited for.
+ *
+ * @param signal ends all of them
+ * @throws what the first one that failed threw
+ */
+async function allOrNone(
+  signal: AbortSignal | undefined,
+  pieces: readonly ((until: AbortSignal) => Promise<void>)[],
+): Promise<void> {
+  const failed = new AbortController()
+  const until = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal])
+  await Promise.allSettled(
+    pieces.map((piece) => piece(until).catch((error: unknown) => failed.abort(error))),
+  )
+  failed.signal.throwIfAborted()
 }
 
 /** @throws PortError if PORT is 0, or the operator's port is the same */

@@ -29,7 +29,8 @@ export const HANDLERS: {
   'verify-shares': (ctx, { batch_id: batchId }) => verifyBatch(ctx, batchId),
 
   async sequence(ctx) {
-    await sequencePending(ctx)
+    // One question, for which an idle network needn't look into each collection.
+    if (await ctx.entries.hasPending()) await sequencePending(ctx)
     await enqueueDueSealing(ctx)
   },
   async 'make-seal'(ctx) {

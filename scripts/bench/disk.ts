@@ -4,20 +4,28 @@ import { newId } from '../../shared/foundation/ids.ts'
 import { openContext } from '../../shared/context.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { createLog } from '../../shared/foundation/log.ts'
-import { numberEntry } from '../../shared/ledger/entry.ts'
+import { numberEntry, viewEntry } from '../../shared/ledger/entry.ts'
+import { newSalt } from '../../shared/ledger/pending.ts'
 import { postEntry } from '../../shared/posts/post-service.ts'
+import { viewPostWithoutHandle } from '../../shared/posts/post.ts'
 import { startServers } from '../embedded/temporary.ts'
 import { compareWith, type Figure } from './figure.ts'
 import { makeAgent, makeClaim, makeMessage, makePost } from './records.ts'
 
+const POSTS = 1_000_000
+const AUTHORS = 10_000
 const RECORDS = 20_000
 const BATCH = 5_000
 const POST_BODY = 'A post of a usual length. '.repeat(12)
 
+type Db = mongoose.mongo.Db
+
 /**
- * Measures how many bytes on disk a record of each kind takes, with its indexes, beside its document's BSON.
+ * Measures how many bytes on disk posts and their entries take beside their lines of JSON, and a record of
+ * each kind beside its document's BSON, all with their indexes. `DISK_POSTS` makes it fewer posts.
  */
 export async function benchDisk(): Promise<Figure[]> {
+  const posts = Number(process.env['DISK_POSTS'] ?? POSTS)
   const servers = await startServers(() => undefined)
   const env = { MONGODB_URL: servers.mongod.url, REDIS_URL: servers.redis.url }
   const ctx = openContext(
@@ -70,13 +78,7 @@ export async function benchDisk(): Promise<Figure[]> {
         for (const document of documents) bytes += mongoose.mongo.BSON.calculateObjectSize(document)
         await collection.insertMany(documents, { ordered: false })
       }
-      // A checkpoint, after which the sizes on disk are of now.
-      await db.admin().command({ fsync: 1 })
-      const { storageSize, totalIndexSize } = (await db.command({ collStats: name })) as Record<
-        string,
-        number
-      >
-      const value = ((storageSize ?? 0) + (totalIndexSize ?? 0)) / count
+      const value = (await bytesOnDisk(db, [name])) / count
       figures.push(
         compareWith(
           { name: 'its document, not compressed', value: bytes / count },
@@ -84,9 +86,74 @@ export async function benchDisk(): Promise<Figure[]> {
         ),
       )
     }
-    return figures
+    // Their place in the files is used again.
+    for (const name of ['posts', 'entries']) await db.collection(name).deleteMany({})
+    return [await benchPosts(db, posts), ...figures]
   } finally {
     await ctx.close()
     await servers.stop()
   }
+}
+
+/**
+ * Stores posts as the service does: each with its pending entry, which is then numbered and taken out. Their
+ * reference is the lines of JSON in which the API gives posts and entries.
+ */
+async function benchPosts(db: Db, count: number): Promise<Figure> {
+  const authors = Array.from({ length: AUTHORS }, () => newId('agent'))
+  const [posts, entries] = [db.collection<{ _id: string }>('posts'), db.collection<{ _id: number }>('entries')]
+  let jsonBytes = 0
+  for (let from = 0; from < count; from += BATCH) {
+    const made = Array.from({ length: Math.min(BATCH, count - from) }, (_, place) => ({
+      ...makePost(authors[Math.floor(Math.random() * AUTHORS)] ?? '', makeText(from + place)),
+      salt: newSalt(),
+    }))
+    const pending = made.map(postEntry)
+    const numbered = pending.map((entry, place) => numberEntry(entry, from + place + 1))
+    await posts.insertMany(
+      made.map((post, place) => ({ ...post, pending: [pending[place]] })),
+      { ordered: false },
+    )
+    await entries.insertMany(numbered, { ordered: false })
+    await posts.updateMany({ _id: { $in: made.map(({ _id }) => _id) } }, { $unset: { pending: 1 } })
+    for (const line of [...made.map(viewPostWithoutHandle), ...numbered.map(viewEntry)])
+      jsonBytes += Buffer.byteLength(JSON.stringify(line)) + 1
+  }
+  return compareWith(
+    { name: 'their lines of JSON, as the API gives them', value: jsonBytes / 2 ** 20 },
+    {
+      name: `disk: ${count} posts and their entries, with their indexes`,
+      value: (await bytesOnDisk(db, ['posts', 'entries'])) / 2 ** 20,
+      unit: 'MiB',
+      better: 'lower',
+      goal: 2.5,
+    },
+  )
+}
+
+/** The files of these collections and of their indexes, as of now. */
+async function bytesOnDisk(db: Db, names: readonly string[]): Promise<number> {
+  await db.admin().command({ fsync: 1 }) // a checkpoint
+  let bytes = 0
+  for (const name of names) {
+    const { storageSize, totalIndexSize } = (await db.command({ collStats: name })) as Record<string, number>
+    bytes += (storageSize ?? 0) + (totalIndexSize ?? 0)
+  }
+  return bytes
+}
+
+const WORDS =
+  'agent answer ask block bond buy chain claim coin day deliver find fee feed give hash hour key leaf ledger list market message mine month name node number offer open order page pass pay post price proof proposal puzzle read root seal sell send share sign sum text time token translate trust verdict vote wait week work write year'.split(
+    ' ',
+  )
+
+/** A text of 50 to 400 characters of words and numbers, another one for each index. */
+function makeText(index: number): string {
+  const length = 50 + ((index * 7_919) % 350)
+  let text = `${index}`
+  while (text.length < length) {
+    const word = WORDS[Math.floor(Math.random() * WORDS.length)]
+    text += Math.random() < 0.1 ? ` ${Math.floor(Math.random() * 1e6)}` : ` ${word}`
+  }
+  return text
 }

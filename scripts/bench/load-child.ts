@@ -38,6 +38,8 @@ async function runJob(job: LoadJob): Promise<LoadResult> {
   const idle: Connection[] = []
   let sent = 0
   let underWay = 0
+  /** Whether `count` requests are sent, or the list is at its end. */
+  let isAtEnd = false
   let finish: () => void = () => {}
   const finished = new Promise<void>((resolve) => (finish = resolve))
 
@@ -74,9 +76,31 @@ async function runJob(job: LoadJob): Promise<LoadResult> {
       failed++
       firstFailure ??= connection.failure
     }
-    if (ratePerSecond !== undefined) idle.push(connection)
-    else if (nowMs < endMs) send(connection, nowMs)
-    if (underWay === 0 && (nowMs >= endMs || ratePerSecond === undefined)) finish()
+    if (ratePerSecond !== undefined) {
+      idle.push(connection)
+      sendDue()
+    } else if (nowMs < endMs) send(connection, nowMs)
+    if (underWay === 0 && (ratePerSecond === undefined || isAllSent())) finish()
+  }
+
+  /** When the next request of a job with a rate is due (performance.now()). */
+  const nextDueMs = (): number => startedMs + (sent * 1_000) / (ratePerSecond ?? Number.NaN)
+
+  /** Whether all requests of a job with a rate are sent. */
+  const isAllSent = (): boolean => isAtEnd || nextDueMs() >= endMs
+
+  /**
+   * Sends what is due, as far as connections are free. A request that was due before the end is sent even
+   * after it: a stalled service must not be spared the requests that queue for it.
+   */
+  function sendDue(): void {
+    const nowMs = performance.now()
+    while (!isAllSent() && nextDueMs() <= nowMs) {
+      const connection = idle.shift()
+      if (connection === undefined) return
+      if (send(connection, nextDueMs())) continue
+      isAtEnd = true
+    }
   }
 
   /** Takes in bytes of the answer under way. */
@@ -111,17 +135,10 @@ async function runJob(job: LoadJob): Promise<LoadResult> {
     // Latencies count from when a request was due, so that a stalled service can't hide its queue.
     idle.push(...connections)
     const timer = setInterval(() => {
-      const nowMs = performance.now()
-      for (;;) {
-        const dueMs = startedMs + (sent * 1_000) / ratePerSecond
-        if (dueMs > nowMs || dueMs >= endMs || idle.length === 0) break
-        const connection = idle.shift()
-        if (connection === undefined || !send(connection, dueMs)) break
-      }
-      if (nowMs >= endMs) {
-        clearInterval(timer)
-        if (underWay === 0) finish()
-      }
+      sendDue()
+      if (!isAllSent()) return
+      clearInterval(timer)
+      if (underWay === 0) finish()
     }, 1)
   }
   await finished

@@ -6,6 +6,7 @@ const TICK_MS = 10
 
 /** What Linux says of a process at one moment. */
 export interface ProcessUsage {
+  pid: number
   /** The program's file name, such as `node`. */
   program: string
   parentId: number
@@ -25,6 +26,7 @@ export function readUsage(pid: number): ProcessUsage {
   const command = fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0', 1)[0] ?? ''
   const kib = /^VmRSS:\s+(\d+)/m.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
   return {
+    pid,
     program: path.basename(command),
     parentId: Number(fields[1]),
     cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
@@ -46,4 +48,15 @@ export function readTreeUsage(rootPid: number): ProcessUsage[] {
     return pid === rootPid || (parentId !== undefined && isInTree(parentId))
   }
   return [...usages].filter(([pid]) => isInTree(pid)).map(([, usage]) => usage)
+}
+
+/** The processor time that all processes of the machine have used since it began. */
+export function readMachineMs(): number {
+  const [, user = 0, nice = 0, system = 0, , , irq = 0, softIrq = 0] = fs
+    .readFileSync('/proc/stat', 'utf8')
+    .split('\n', 1)
+    .join()
+    .split(/\s+/)
+    .map(Number)
+  return (user + nice + system + irq + softIrq) * TICK_MS
 }

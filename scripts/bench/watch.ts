@@ -93,7 +93,7 @@ export async function benchWatch(): Promise<Figure[]> {
 
 type Payment = { address: string; amountRaw: string }
 
-interface BenchNode {
+export interface BenchNode {
   rpcUrl: string
   wsUrl: string
   /** Makes confirmed payments. @returns when the last was confirmed (Date.now() of the node's process) */
@@ -101,9 +101,9 @@ interface BenchNode {
   stop(): void
 }
 
-/** Starts nano-node-child.ts, the stand-in node in a process of its own. */
-async function startNode(): Promise<BenchNode> {
-  const child = fork(path.join(import.meta.dirname, 'nano-node-child.ts'))
+/** Starts nano-node-child.ts, the stand-in node in a process of its own, with its arguments. */
+export async function startNode(...args: string[]): Promise<BenchNode> {
+  const child = fork(path.join(import.meta.dirname, 'nano-node-child.ts'), args)
   const { rpcUrl, wsUrl } = await nextMessage<{ rpcUrl: string; wsUrl: string }>(child)
   return {
     rpcUrl,

@@ -15,7 +15,7 @@ import {
   initiateReplicaSet,
   NOT_YET_INITIALIZED,
 } from './mongo-users.ts'
-import { findFreePort } from './ports.ts'
+import { findFreePort, isPortAnswering } from './ports.ts'
 import { StartError } from '../../shared/foundation/process.ts'
 import { HOUR_MS } from '../../shared/foundation/time.ts'
 import { ensurePasswords, HOST, superviseServer, type EmbeddedServer, type ServerOptions } from './server.ts'
@@ -26,6 +26,8 @@ const STOP_LIMIT_MS = 30_000
 /** A server that has answered may be slow on a busy machine; one that starts is tried again and again. */
 const CONNECT_LIMIT_MS = 10_000
 const TRY_LIMIT_MS = 500
+/** How often it is looked whether a server that starts is up. */
+const LOOK_EVERY_MS = 20
 
 // Codes of the server's error_codes.yml.
 const INVALID_REPLICA_SET_CONFIG = 93
@@ -130,6 +132,7 @@ async function runMongod(
     options,
     'MongoDB',
     () => becomePrimary(port, adminPassword),
+    LOOK_EVERY_MS,
   )
   return withLogRotation(child, logFile, options.rotateLog)
 }
@@ -182,6 +185,8 @@ async function withClient<T>(
  * @throws StartError if it refuses the password
  */
 async function becomePrimary(port: number, adminPassword: string | undefined): Promise<true | undefined> {
+  // A client would wait half a second before it tries a closed port again.
+  if (!(await isPortAnswering(port, HOST))) return undefined
   const host = `${HOST}:${port}`
   const checkAndConfigure = async (client: mongoose.mongo.MongoClient): Promise<true | undefined> => {
     const hello = await client.db('admin').command({ hello: 1 })

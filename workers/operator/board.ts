@@ -1,24 +1,22 @@
-import { createBullBoard } from '@bull-board/api'
-import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
-import { ExpressAdapter } from '@bull-board/express'
 import type { Queue } from 'bullmq'
 import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
 import { readAuthorization } from '../../shared/foundation/operator-token.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { readStory } from '../../shared/operation/story.ts'
-import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
+import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 
 /**
  * Answers with Bull Board over all queues; without BOARD_WRITES it has no buttons. Answers 503 before Redis
- * was reached. The board is made anew when a queue's connection was replaced after an outage.
+ * was reached. The board is made anew when a queue's connection was replaced after an outage, and loaded when
+ * somebody looks at it first: most processes never show it.
  */
 export function showQueues(ctx: Context): RequestHandler {
   let isReached = false
   void ctx.queues.whenReady().then(() => (isReached = true))
   let shown: readonly Queue[] = []
   let board: RequestHandler | undefined
-  return (req, res, next) => {
+  return async (req, res, next) => {
     if (!isReached) {
       res.status(503).setHeader('Retry-After', '2')
       res.json({
@@ -30,45 +28,12 @@ export function showQueues(ctx: Context): RequestHandler {
     }
     const queues = QUEUE_NAMES.map((name) => ctx.queues.get(name))
     if (board === undefined || queues.some((queue, index) => queue !== shown[index])) {
+      const { createBoard } = await import('./bull-board.ts')
       shown = queues
-      board = createBoard(queues, !ctx.config.boardWrites)
+      board = createBoard(queues, !ctx.config.boardWrites, subjectOf)
     }
-    board(req, res, next)
+    await board(req, res, next)
   }
-}
-
-/** Bull Board over these queues, as an Express router below /queues. */
-function createBoard(queues: readonly Queue[], readOnlyMode: boolean): RequestHandler {
-  const adapter = new ExpressAdapter()
-  adapter.setBasePath('/queues')
-  const externalJobUrl = ({ id, data }: { id?: unknown; data: unknown }) => ({
-    href: `/show/${encodeURIComponent(subjectOf(data) ?? String(id))}`,
-    displayText: 'operator show',
-  })
-  createBullBoard({
-    queues: queues.map(
-      (queue) =>
-        new BullMQAdapter(queue, { readOnlyMode, externalJobUrl, description: describeQueue(queue.name) }),
-    ),
-    serverAdapter: adapter,
-    options: {
-      uiConfig: {
-        boardTitle: 'Agent network',
-        hideDocsLink: true,
-        miscLinks: [{ text: 'Failed jobs by kind', url: '/failed' }],
-      },
-    },
-  })
-  return adapter.getRouter() as RequestHandler
-}
-
-/**
- * What a queue does, and what its workers need, so that nobody looks for the workers of a coin that this
- * network doesn't have.
- */
-function describeQueue(name: string): string {
-  const { does, needs } = queueRow(name as QueueName)
-  return `${does[0]?.toUpperCase()}${does.slice(1)}${needs === undefined ? '' : `; served by workers with a ${needs}`}`
 }
 
 /** The id of the record that a job is about: the first in its payload; undefined if it has none. */

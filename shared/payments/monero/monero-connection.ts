@@ -1,8 +1,10 @@
 import http from 'node:http'
 import https from 'node:https'
+import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
 import type { MoneroRpcConnection } from 'monero-ts'
 import { decodeUrlPart } from '../../foundation/http.ts'
+import { StartError } from '../../foundation/process.ts'
 import { createSerializer } from '../../foundation/serializer.ts'
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 
@@ -96,6 +98,23 @@ function readFailure(asked: string, error: unknown): NodeRefused | NodeUnreachab
   const cause = typeof message === 'string' ? /due to underlying error:\n(.*)/.exec(message)?.[1] : undefined
   const what = cause === undefined ? 'was answered with something that is not JSON-RPC' : `failed: ${cause}`
   return new NodeUnreachable(`${asked} ${what}`)
+}
+
+/**
+ * Checks that monero-ts is installed, which is an optional package.
+ *
+ * @param from the file whose packages are meant
+ * @throws StartError if it isn't
+ */
+export function requireMoneroLibrary(from = import.meta.filename): void {
+  try {
+    createRequire(from).resolve('monero-ts')
+  } catch (error) {
+    throw new StartError(
+      'MONERO_WALLET_RPC_URL is set, and the optional package monero-ts, which speaks with the wallet, is not installed: run "npm ci" without --omit=optional, or leave the setting out.',
+      { cause: error },
+    )
+  }
 }
 
 let library: Promise<typeof import('monero-ts')> | undefined

@@ -1,0 +1,1 @@
+export function trimNode(root: string): void
