@@ -15,7 +15,7 @@ import {
   RpcError,
 } from './rpc-arguments.ts'
 
-/** @throws RpcError if the account has no block */
+/** Returns an account of the ledger. @throws RpcError if it has no block */
 function requireOpened(node: NodeState, publicKey: string): LedgerAccount {
   const account = node.ledger.accounts.get(publicKey)
   if (account === undefined) throw new RpcError('Account not found')

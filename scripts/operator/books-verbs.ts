@@ -57,7 +57,11 @@ async function showBooks(
   }
 }
 
-/** @param limit of moves */
+/**
+ * Reads a coin's book: whole with an empty `filter`, else the filter's balances and moves.
+ *
+ * @param limit of moves
+ */
 async function readBook(ctx: Context, coin: Coin, filter: LineFilter, limit: number): Promise<Book> {
   const isWhole = Object.keys(filter).length === 0
   const [balances, lines, record, openings] = await Promise.all([

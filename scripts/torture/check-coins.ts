@@ -171,7 +171,9 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   ]
 }
 
-/** Each payment on the chain is stored once, for the invoice with its address, and counts there. */
+/**
+ * Checks that each payment on the chain is stored once, for the invoice with its address, and counts there.
+ */
 function checkPaymentsIn(world: World, { invoices, payments }: StoredMoney): Finding[] {
   const { findings, addFinding } = collectFindings()
   const byTx = Map.groupBy(payments, ({ tx }) => tx)
@@ -199,7 +201,7 @@ function checkPaymentsIn(world: World, { invoices, payments }: StoredMoney): Fin
   return findings
 }
 
-/** Each settled payment has one entry in the ledger, and no other payment has one. */
+/** Checks that each settled payment has one entry in the ledger, and no other payment has one. */
 function checkPaymentEntries({ payments }: StoredMoney, ledger: readonly LedgerEntry[]): Finding[] {
   const { findings, addFinding } = collectFindings()
   const entriesOf = Map.groupBy(
@@ -214,7 +216,9 @@ function checkPaymentEntries({ payments }: StoredMoney, ledger: readonly LedgerE
   return findings
 }
 
-/** Each agent's address received exactly the sum of its payouts that were sent, and nothing is owed twice. */
+/**
+ * Checks that each agent's address received the sum of its payouts that were sent, and nothing is owed twice.
+ */
 function checkPayouts(world: World, coins: Coins, { payouts }: StoredMoney): Finding[] {
   const { findings, addFinding } = collectFindings()
   for (const { name } of world.agents) {
@@ -246,7 +250,7 @@ function heldRaw({ payments, payouts }: StoredMoney, order: StoredMarketOrder): 
   return received - BigInt(order.written_off_raw) - given - fee
 }
 
-/** No order has given more than it received, and a closed one holds nothing. */
+/** Checks that no order has given more than it received, and that a closed one holds nothing. */
 function checkOrders(money: StoredMoney): Finding[] {
   const { findings, addFinding } = collectFindings()
   for (const order of money.orders) {
@@ -258,7 +262,10 @@ function checkOrders(money: StoredMoney): Finding[] {
   return findings
 }
 
-/** The debts are the same by the ledger's entries, by its last statement of solvency, and by the records. */
+/**
+ * Checks that debts are the same by the ledger's entries, by its last statement of solvency, and by the
+ * records.
+ */
 function checkDebts(money: StoredMoney, ledger: readonly LedgerEntry[]): Finding[] {
   const { findings, addFinding } = collectFindings()
   let owed = NOTHING_OWED
@@ -284,8 +291,8 @@ const STEP_NAMES: Readonly<Record<string, string>> = {
 }
 
 /**
- * Each step of an order is in the ledger once (also each extension of a deadline after an outage), and no
- * acknowledged step, order or invoice is missing.
+ * Checks that each step of an order is in the ledger once (also each extension of a deadline after an
+ * outage), and no acknowledged step, order or invoice is missing.
  */
 function checkSteps(
   world: World,

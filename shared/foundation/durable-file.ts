@@ -45,7 +45,10 @@ export async function writeDurably(
   await performStep(watch, name, () => renameFresh(file))
 }
 
-/** As {@link writeDurably}, but synchronous. */
+/**
+ * Replaces a file's text, with mode 600, and syncs the file and its name before it returns; after a crash
+ * before that the file has the old or the new text.
+ */
 export function replaceFile(file: string, text: string): void {
   writeFresh(file, text)
   renameFresh(file)

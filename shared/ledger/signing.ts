@@ -101,7 +101,7 @@ interface Signer {
   watch: WatchStep | undefined
 }
 
-/** After so many signatures of one run they are verified once more, and the chain's status is stored. */
+/** After this many signatures of one run they are verified once more, and the chain's status is stored. */
 const STATUS_EVERY = 100
 
 /** Ends the message of a refusal: what the operator can do. */

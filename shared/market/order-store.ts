@@ -124,7 +124,11 @@ export function createOrderStore(connection: Connection) {
       const { filter, update } = changeOf(before, change)
       return orders.change(filter, update, session)
     },
-    /** As change(), of many orders. @returns false if not all were changed: the caller must abort */
+    /**
+     * Stores changes of many orders, like change().
+     *
+     * @returns false if not all were stored: the caller must abort
+     */
     async changeAll(changes: readonly { before: OrderRecord; change: OrderChange }[], session: Session) {
       const operations = changes.map(({ before, change }) => ({ updateOne: changeOf(before, change) }))
       return (await raw().bulkWrite(operations, { session })).matchedCount === changes.length

@@ -90,7 +90,7 @@ function checkCoin(coin: CoinRecord, now: number): Finding[] {
   return findings
 }
 
-/** @returns undefined if there is a fresh rate of the coin */
+/** Checks whether there is a fresh rate of the coin. @returns undefined if there is */
 async function checkRate(ctx: Context, coin: Coin): Promise<Finding | undefined> {
   const rate = await ctx.coins.findRate(coin)
   if (rate !== undefined && isFresh(rate, ctx.databaseNow())) return undefined

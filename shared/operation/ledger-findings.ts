@@ -31,7 +31,7 @@ export const ledgerFindings: FindingReader = {
   },
 }
 
-/** @returns undefined if the chain of seals holds, as the last check of it says */
+/** Reads whether the last check of the chain of seals found a fault. @returns undefined if it found none */
 async function findBrokenChain(ctx: Context): Promise<Finding | undefined> {
   const { intact, fault } = await ctx.seals.readStatus()
   if (intact) return undefined

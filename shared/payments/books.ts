@@ -14,7 +14,7 @@ const COMPARE_EVERY_SECONDS = 30
 /** A comparison is repeated while money moves during it, at most so often. */
 const MAX_TRIES = 6
 const PAUSE_MS = SECOND_MS / 2
-/** A gap that is gone after so long was money under way: a node tells of that in two answers. */
+/** A gap that is gone after this long was money under way, of which a node tells in two answers. */
 const SURE_MS = 2 * SECOND_MS
 
 /**

@@ -213,7 +213,9 @@ export function createInvoiceStore(connection: Connection) {
     findPayment: (coin: Coin, tx: string, addressIndex: number, session?: Session) =>
       payments.one({ tx, address_index: addressIndex, coin }, { session }),
     findPaymentById: (paymentId: string, session?: Session) => payments.one({ _id: paymentId }, { session }),
-    /** The newest ones, in the order of their ids, without those that the operator took back. */
+    /**
+     * The invoice's newest payments, in the order of their ids, without those that the operator took back.
+     */
     async listPayments(invoiceId: string, limit = MAX_PAYMENTS_SHOWN): Promise<PaymentRecord[]> {
       const standing = { invoice_id: invoiceId, undone_at: none }
       return (await payments.all(standing, { fields: { pending: 0 }, sort: { _id: -1 }, limit })).reverse()
@@ -261,12 +263,12 @@ export function createInvoiceStore(connection: Connection) {
       const states = ['seen', 'locked'] as const
       return (await Promise.all(states.map((state) => payments.all({ coin, state, height: some })))).flat()
     },
-    /** Settled ones in blocks numbered `height` or more that the chain has not taken back. */
+    /** Settled payments in blocks numbered `height` or more that the chain has not taken back. */
     listSettledSince: (coin: Coin, height: number) =>
       payments.all({ coin, state: 'settled', height: { $gte: height }, reversed_at: none }),
     /** Settled payments whose money is still at its address, the oldest first. */
     listUnswept: (coin: Coin, after: string, limit: number) => listUnsweptOf({ coin }, after, limit),
-    /** The sum of those that the chain has shown. */
+    /** The sum of settled payments still at their addresses, without those that the operator recorded. */
     async sumUnswept(coin: Coin): Promise<bigint> {
       const unswept = { coin, state: 'settled', swept_at: null, by: 'chain' }
       return (await sumByCoin(payments.model, unswept, 'amount_raw'))[coin]
@@ -283,10 +285,10 @@ export function createInvoiceStore(connection: Connection) {
     /** Stores a payment's confirmations and block, in any state. */
     noteConfirmations: (paymentId: string, confirmations: number, height: number | undefined) =>
       payments.change({ _id: paymentId }, { $set: { confirmations, ...omitUndefined({ height }) } }),
-    /** @returns false if it is not in the state `from` */
+    /** Changes an unsettled payment's state. @returns false if it is not in the state `from` */
     movePayment: (paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session) =>
       payments.change({ _id: paymentId, state: from }, { $set: { state: to }, ...WAITS_NO_MORE }, session),
-    /** @returns false if it is not `seen`, so it settles once */
+    /** Settles a payment, once. @returns false if it is not `seen` */
     settlePayment: (paymentId: string, settled: SettledFields, entries: PendingEntry[], session: Session) =>
       payments.change(
         { _id: paymentId, state: 'seen' },

@@ -124,7 +124,12 @@ async function insertTransfers(ctx: Context, transfers: readonly TransferRecord[
   return stored
 }
 
-/** As storeTransfers(). @returns false, with nothing stored, if that throws because something has changed */
+/**
+ * Stores signed transfers with their payouts' steps, like storeTransfers().
+ *
+ * @returns false, with nothing stored, if something has changed meanwhile: then the transactions are dropped
+ * @throws what storeTransfers() throws in an outage, without the lease, or for transfers without payouts
+ */
 export async function storeOrDrop(...[ctx, transfers, listed]: Parameters<typeof storeTransfers>) {
   try {
     await storeTransfers(ctx, transfers, listed)
@@ -176,7 +181,7 @@ export async function moveTransfers(
   return moved.length
 }
 
-/** As moveTransfers(), of one transfer. @returns false if it is in none of the states `from` */
+/** Moves a transfer, with its payouts' steps. @returns false if it is in none of the states `from` */
 export const moveTransfer = async (
   ctx: Context,
   transfer: TransferRecord,

@@ -25,7 +25,7 @@ export type ProcessRecord = RecordOf<typeof processFields>
 const processSchema = schemaOf<ProcessRecord>('processes', processFields)
 processSchema.index({ seen_at: 1 }, { expireAfterSeconds: 3_600 })
 
-/** A process that has said nothing for so long is gone, or frozen. */
+/** A process that has said nothing for this long is gone, or frozen. */
 const GONE_MS = 75_000
 
 export function createProcessStore(connection: Connection) {

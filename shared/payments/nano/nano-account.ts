@@ -74,7 +74,12 @@ interface ChainBlock {
   readonly record: TransferRecord | undefined
 }
 
-/** Reads an account's blocks after the last that is on record as confirmed, and the balance before them. */
+/**
+ * Reads an account's blocks after the last one that is on record as confirmed.
+ *
+ * @returns the blocks, the oldest first, and the balance before them
+ * @throws NodeUnreachable if the node lacks one of them, or has one of another account in its place
+ */
 async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string) {
   const tail: ChainBlock[] = []
   for (let hash = frontier; hash !== ZERO_HASH;) {

@@ -255,12 +255,17 @@ async function leaveOutKnown(ctx: Context, listed: readonly ClaimedSend[]): Prom
   return listed.filter(({ hash, amountRaw }) => !counted.has(`${hash.toLowerCase()}:${amountRaw}`))
 }
 
+/** Whether a payment is settled and was not taken back, or waits for a rate. */
 const needsNoLook = ({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean =>
   (state === 'settled' && reversedAt === undefined) || waits === true
 
-/** Looks at one invoice's address. @throws NodeUnreachable as lookAtRound() */
+/**
+ * Looks for payments at one invoice's address, and records what it finds.
+ *
+ * @throws NodeUnreachable if the node doesn't answer or is behind its peers, so that there may be more
+ */
 export async function lookAtOne(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
-  // What a node that is catching up shows is recorded; that it shows nothing says nothing.
+  // Payments that a node shows while it catches up are recorded too.
   await lookAtAddresses(ctx, [address])
   const { trouble } = await readNode(ctx)
   if (trouble !== undefined) throw trouble

@@ -61,10 +61,10 @@ export function receiveStep(
 /** Blocks of one run, at most: the network is waited for once for all of them. */
 export const MAX_RUN = 8
 
-/** A block is confirmed within a second; a round waits for it so long and then leaves it to the next. */
+/** A block is confirmed within a second; a round waits for it this long and then leaves it to the next. */
 const CONFIRM_WAIT_MS = 5 * SECOND_MS
 const CONFIRM_POLL_MS = 200
-/** After so long no more work is looked for in a run. */
+/** How long after its beginning a run stops looking for more work. */
 const RUN_WORK_MS = 5 * SECOND_MS
 
 /**

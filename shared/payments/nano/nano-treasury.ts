@@ -8,7 +8,7 @@ import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './na
 import { logDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
 
 const ROUND_MS = 20 * SECOND_MS
-/** So many of the largest are looked at for the next run, and as many again while too few are proven. */
+/** This many sends are looked at for the next run, and as many again while too few of them are proven. */
 const TREASURY_CANDIDATES = 2 * MAX_RUN
 const MAX_LOOKS = 8
 
@@ -20,6 +20,7 @@ const MAX_LOOKS = 8
  */
 export async function runTreasury(ctx: NanoContext, next: NextDue, { isReceiving = false } = {}) {
   const { treasury } = ctx.nano.wallet()
+  /** Chooses the blocks that follow on `state`: payouts, or else receives. */
   const nextRun = async (state: NanoAccountState): Promise<SenderStep[]> => {
     const { account: address, balanceRaw } = state
     const onItsWay = () => sumOnItsWay(ctx, address)
