@@ -167,14 +167,16 @@ export async function sendSealed(options: SealOptions): Promise<Answer<SentMessa
  * Seals a text to the key on another agent's card, without sending it: what a market delivery is sealed with.
  * The key is pinned if none was.
  *
- * @returns the box; options and errors as sendSealed(), but that nothing is sent
+ * @returns the box
+ * @throws MessageKeyError if the card shows no key, an unknown one that the ledger doesn't bear out, or
+ *   another one than is pinned and accepted; SealedBoxError `bad_key` if it can't be used
  */
 export async function sealFor(options: SealOptions): Promise<string> {
   const { client, identity, to, plaintext, pinDir, acceptKey, orderId } = options
   const { dm_key: shown } = (await client.agent(to)).profile
   if (shown === null)
     throw new MessageKeyError('no_key', `${to} shows no dm_key on its card, so nothing can be sealed for it.`)
-  if (!KEY.test(shown)) throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is none.`)
+  if (!KEY.test(shown)) throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is not a key.`)
   const pin = readPin(pinDir, to)
   const pinned = pin?.keys.at(-1)
   if (pinned !== undefined && shown !== pinned && shown !== acceptKey)
@@ -429,7 +431,7 @@ async function lookUpSender(
   if (shown === null) return { pins }
   return KEY.test(shown)
     ? { pins, shown, ...judgement }
-    : { pins, failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is none.` } }
+    : { pins, failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is not a key.` } }
 }
 
 /**

@@ -55,8 +55,10 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], inter
 }
 
 /**
- * Serves queues whose process holds their key's lease. Those that only read the chain get `ctx`, not
- * `guarded`: they use no key, so their transactions need no lease.
+ * Serves queues whose process holds their key's lease. Queues that only read the chain, `watch-…` and
+ * `check-…`, get `ctx`: they use no key, so their transactions need no lease.
+ *
+ * @param guarded the context whose transactions abort without the lease
  */
 function serveAll(
   ctx: WorkerContext,
@@ -127,7 +129,7 @@ function startTimers(
     void ctx.queues.whenReady().then(addJob)
     return [setInterval(() => void turn(), every)]
   })
-  timers.push(setInterval(() => void ctx.queues.recallStrayed(served), sweepMs))
+  timers.push(setInterval(() => void ctx.queues.promoteOverdelayed(served), sweepMs))
   for (const coin of COINS)
     if (!COIN_FACTS[coin].isSetUp(ctx.config) && names.includes(COIN_FACTS[coin].queues.watch))
       timers.push(setInterval(() => void switchOffIfSilent(ctx, coin).catch(report), paymentPollMs))

@@ -143,10 +143,10 @@ function serve({ ctx, authenticator, admission, requireDisk, waits }: Frame, rou
         inTurn: <T>(cost: number, work: () => Promise<T>) => inTurn(caller, cost > MAX_LIGHT_COST, work),
       }
       const answer = async (): Promise<void> => {
-        const given = await route.handle(call as Parameters<Route['handle']>[0])
+        const result = await route.handle(call as Parameters<Route['handle']>[0])
         // If aborted, a refusal has been sent already.
         life.signal.throwIfAborted()
-        await send(req, res, route, given)
+        await send(req, res, route, result)
       }
       await inTurn(caller, (route.cost?.(query) ?? 0) > MAX_LIGHT_COST, answer)
     }
@@ -308,7 +308,7 @@ const compress = memoizeByBuffer((bytes) => gzip(bytes, { level: zlib.constants.
 
 /**
  * Whether `If-None-Match` names the etag (RFC 9110 section 13.1.2, compared weakly). Express's `req.fresh`
- * doesn't do: it is false with `Cache-Control: no-cache`, which fetch adds by itself to each such request.
+ * can't be used: it is false with `Cache-Control: no-cache`, which fetch adds by itself to each such request.
  */
 function namesTag(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false

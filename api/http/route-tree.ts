@@ -71,7 +71,9 @@ export function createRouteTree(): RouteTree {
   }
 }
 
-/** Handlers one after the other as one, which costs the router's work for a layer once. */
+/**
+ * Makes one handler of several that run one after the other, which costs the router's work for a layer once.
+ */
 export function inOneLayer(...handlers: readonly RequestHandler[]): RequestHandler {
   const [first, ...rest] = handlers
   if (first === undefined) return (_req, _res, next) => next()

@@ -122,7 +122,10 @@ interface MiningState {
   text: string
 }
 
-/** Buys pass days in the background: proof of work takes longer than a client waits for an answer. */
+/**
+ * Creates what buys pass days in the background, one purchase at a time: proof of work takes longer than a
+ * client waits for an answer.
+ */
 function createMining(world: VerbWorld) {
   const stop = new AbortController()
   let current: MiningState | undefined
@@ -142,10 +145,10 @@ function createMining(world: VerbWorld) {
 
   return {
     /**
-     * Begins to buy `days` days, unless some are being bought, and waits up to 20 s for the end; undefined
-     * only looks.
+     * Begins to buy days, unless some are being bought, and waits up to 20 s for the end.
      *
-     * @returns how far it is; undefined if nothing was bought yet
+     * @param days undefined: begins nothing and doesn't wait
+     * @returns how far the last purchase is; undefined if there was none
      */
     async startOrLook(days: unknown): Promise<MiningState | undefined> {
       if (typeof days === 'number' && current?.state !== 'running') start(days)

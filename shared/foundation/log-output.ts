@@ -17,8 +17,9 @@ export interface LogOutput {
 }
 
 /**
- * Writes lines to an open file in the background. If the file can't be written, lines are buffered, and
- * dropped once the buffer is full; their number is logged when the file can be written again.
+ * Creates an output that writes lines to an open file in the background. If the file can't be written, lines
+ * are buffered, and dropped once the buffer is full; their number is logged when the file can be written
+ * again.
  */
 export function openLogOutput(fd: number, keptLength = KEPT_LENGTH): LogOutput {
   let waiting: string[] = []

@@ -100,7 +100,10 @@ function majorityWithin(session: Session | undefined) {
   return session.inTransaction() ? { session } : { ...MAJORITY, session }
 }
 
-/** Seals, their tiles, the chain's status and adoptions. All reads see what a majority has. */
+/**
+ * Creates the store of seals, their tiles, the chain's status and adoptions. All reads see what a majority
+ * has.
+ */
 export function createSealStore(connection: Connection) {
   const seals = connection.model<SealRecord>('Seal', sealSchema)
   const tiles = connection.model<TileRecord>('SealTile', tileSchema)

@@ -561,8 +561,9 @@ interface Difference {
 }
 
 /**
- * Collects computed tiles and compares them with the stored ones, {@link TILE_GROUP} at a time. `differing`
- * gets the first difference of each tile. The last call of `add` has to say that it is the last.
+ * Creates a comparer that collects computed tiles and compares them with the stored ones, {@link TILE_GROUP}
+ * at a time. `differing` gets the first difference of each tile. The last call of `add` has to say that it is
+ * the last.
  *
  * @param find reads the stored tiles, in the given order
  */

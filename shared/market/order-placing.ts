@@ -82,8 +82,8 @@ export async function placeOrder(
 /**
  * Chooses the coin to pay in: `wanted`, or else the first of the offer's coins that is ready.
  *
- * @throws Refusal `invalid_field` if the offer does not take `wanted`; as requireReady() if that isn't ready;
- *   `currency_not_configured` if none is
+ * @throws Refusal `invalid_field` if the offer does not take `wanted`; `currency_not_configured` if that
+ *   isn't ready, or if none is
  */
 async function chooseCoin(ctx: Context, offer: OfferRecord, wanted: Coin | undefined): Promise<Coin> {
   const accepted = coinsOf(offer)

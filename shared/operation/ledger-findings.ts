@@ -110,10 +110,10 @@ async function findUnnumbered(ctx: Context): Promise<Finding | undefined> {
 }
 
 /**
- * Finds that fewer than WITNESS_QUORUM of WITNESSES have cosigned the newest checkpoint, and the newest that
- * they had time for. It holds up nothing.
+ * Checks whether WITNESS_QUORUM of WITNESSES have cosigned the newest checkpoint, or the newest one that they
+ * have had time for. Nothing waits for cosignatures.
  *
- * @returns undefined if enough have cosigned one of the two
+ * @returns undefined if they have, if the quorum is 0, or if there is no checkpoint yet
  */
 async function findUnwitnessed(ctx: Context): Promise<Finding | undefined> {
   const { witnesses, witnessQuorum: quorum } = ctx.config

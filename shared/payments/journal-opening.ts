@@ -55,8 +55,12 @@ type Stored = { _id: string }
 type Lines = Promise<JournalLine[]> | JournalLine[]
 type LinesOf = (records: Stored[], connection: Connection, session: Session) => Lines
 
-/** Writes the lines of the next records after an id. @returns undefined if there are none, or all is done */
-async function openBatch(connection: Connection, name: string, after: string, linesOf: LinesOf) {
+/**
+ * Writes the lines of the next records after the id `after`.
+ *
+ * @returns the last record's id, and how many lines were written; undefined if there are none, or another process has finished
+ */
+async function writeBatch(connection: Connection, name: string, after: string, linesOf: LinesOf) {
   return connection.getClient().withSession((session) =>
     session.withTransaction(async () => {
       const filter = { _id: 'journal' as const, done: false }

@@ -172,7 +172,7 @@ async function askAbout(ctx: NanoContext, addresses: readonly string[], options?
 
 /** Records listed sends that blocks prove. @returns a sentence about each untrue or unrecorded one */
 async function recordListed(ctx: NanoContext, listed: readonly ClaimedSend[]): Promise<string[]> {
-  const fresh = await leaveOutKnown(ctx, listed)
+  const fresh = await withoutKnown(ctx, listed)
   if (fresh.length === 0) return []
   const { proven, doubtful } = await proveSends(ctx.nano.rpc, fresh)
   const troubles: string[] = []
@@ -217,7 +217,7 @@ const MOST_OVERDUE = 50_000
 async function lookAtUnconfirmed(ctx: NanoContext, startedAt: number): Promise<string[]> {
   const overdue = await ctx.invoices.listOverdue('xno', startedAt, MOST_OVERDUE)
   const listed = await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
-  const fresh = await leaveOutKnown(ctx, listed)
+  const fresh = await withoutKnown(ctx, listed)
   const { proven } = await proveSends(ctx.nano.rpc, fresh, { unconfirmed: true })
   const seen = await toSeen(ctx, proven)
   const unconfirmed = seen.map((payment) => ({ ...payment, confirmations: 0, isConfirmed: false }))
@@ -244,15 +244,15 @@ async function toSeen(ctx: Context, sends: readonly ClaimedSend[]): Promise<Seen
 
 const KNOWN_BATCH = 1_000
 
-/** Returns the sends that aren't settled and don't wait for a rate; a block's hash identifies its payment. */
-async function leaveOutKnown(ctx: Context, listed: readonly ClaimedSend[]): Promise<ClaimedSend[]> {
-  const counted = new Set<string>()
+/** Returns the sends without those that are on record, with this amount, as payments that need no look. */
+async function withoutKnown(ctx: Context, listed: readonly ClaimedSend[]): Promise<ClaimedSend[]> {
+  const known = new Set<string>()
   for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
     const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
     for (const payment of await ctx.invoices.listPaymentProgress('xno', txs))
-      if (needsNoLook(payment)) counted.add(`${payment.tx}:${payment.amount_raw}`)
+      if (needsNoLook(payment)) known.add(`${payment.tx}:${payment.amount_raw}`)
   }
-  return listed.filter(({ hash, amountRaw }) => !counted.has(`${hash.toLowerCase()}:${amountRaw}`))
+  return listed.filter(({ hash, amountRaw }) => !known.has(`${hash.toLowerCase()}:${amountRaw}`))
 }
 
 /** Whether a payment is settled and was not taken back, or waits for a rate. */
