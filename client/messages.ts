@@ -176,7 +176,8 @@ export async function sealFor(options: SealOptions): Promise<string> {
   const { dm_key: shown } = (await client.agent(to)).profile
   if (shown === null)
     throw new MessageKeyError('no_key', `${to} shows no dm_key on its card, so nothing can be sealed for it.`)
-  if (!KEY.test(shown)) throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is not a key.`)
+  if (!KEY.test(shown))
+    throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is not a key.`)
   const pin = readPin(pinDir, to)
   const pinned = pin?.keys.at(-1)
   if (pinned !== undefined && shown !== pinned && shown !== acceptKey)
@@ -431,7 +432,10 @@ async function lookUpSender(
   if (shown === null) return { pins }
   return KEY.test(shown)
     ? { pins, shown, ...judgement }
-    : { pins, failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is not a key.` } }
+    : {
+        pins,
+        failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is not a key.` },
+      }
 }
 
 /**

@@ -220,14 +220,17 @@ const accountsReceivable: Command = (node, request) => {
   const blocks = new Pairs()
   for (const publicKey of accounts) {
     // The node takes the first `count`, then sorts those.
-    const page = sorting ? sortFirst(node, publicKey, options) : listReceivables(node, publicKey, options)
+    const page = sorting ? listCutThenSorted(node, publicKey, options) : listReceivables(node, publicKey, options)
     if ((page instanceof Pairs ? page.entries : page).length > 0) blocks.add(encodeAddress(publicKey), page)
   }
   return { blocks }
 }
 
-/** The receivables that the options take, sorted by amount afterwards: not the largest of all. */
-function sortFirst(node: NodeState, publicKey: string, options: ReceivableOptions): Pairs {
+/**
+ * Cuts an account's receivables to `count` by their hashes and sorts what is left, as the node does: so the
+ * largest may be missing.
+ */
+function listCutThenSorted(node: NodeState, publicKey: string, options: ReceivableOptions): Pairs {
   const amounts = new Map(node.ledger.receivablesOf(publicKey).map((entry) => [entry.hash, entry.amount]))
   const amountOf = (hash: string): bigint => amounts.get(hash) ?? 0n
   // A threshold of 1 raw selects the form with amounts and leaves out nothing, since nobody can send 0.

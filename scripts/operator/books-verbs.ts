@@ -73,7 +73,7 @@ async function readBook(ctx: Context, coin: Coin, filter: LineFilter, limit: num
   return { coin, balances, lines, record, openings }
 }
 
-/** A book as `--json` shows it, with at most `limit` moves. */
+/** A book as `--json` shows it, with at most `limit` moves. @param isWhole false: of one agent or order */
 const viewBook = ({ coin, balances, lines, record, openings }: Book, limit: number, isWhole: boolean) => ({
   currency: coin,
   balances: [...balances].map(([account, raw]) => ({

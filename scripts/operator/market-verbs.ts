@@ -205,8 +205,9 @@ interface Sent {
  * the chain can be asked, pays the payout's address.
  *
  * @param address the payout's; undefined if its payee has named none
- * @returns undefined if the chain can't be asked, or doesn't know
- * @throws Refusal `wrong_state`
+ * @returns what it sent to the address, and what the payouts recorded for it need; undefined if there is no
+ *   address, or if the chain can't be asked or doesn't know
+ * @throws Refusal `wrong_state` if it can't have paid the payout
  */
 async function checkTransaction(
   ctx: Context,

@@ -184,6 +184,7 @@ export async function setRefundAddress(
 /**
  * Stores the refund address in the order and in the buyer's payouts that are still owed.
  *
+ * @param text the address as it was sent
  * @returns the changed order; undefined, with nothing written, if it has changed since `before` was read
  * @throws Refusal `wrong_state` if an address is set; `invalid_field` if no payout can be sent to this one
  */

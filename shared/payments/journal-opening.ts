@@ -44,7 +44,7 @@ export async function openJournal(connection: Connection, log: Log): Promise<voi
   await renameStates(connection)
   let lines = 0
   for (const [name, linesOf] of Object.entries(LINES_OF)) {
-    const next = (after: string) => openBatch(connection, name, after, linesOf)
+    const next = (after: string) => writeBatch(connection, name, after, linesOf)
     for (let batch = await next(''); batch !== undefined; batch = await next(batch.last)) lines += batch.lines
   }
   await openings.updateOne({ _id: 'journal' }, { $set: { done: true } })
@@ -58,7 +58,8 @@ type LinesOf = (records: Stored[], connection: Connection, session: Session) => 
 /**
  * Writes the lines of the next records after the id `after`.
  *
- * @returns the last record's id, and how many lines were written; undefined if there are none, or another process has finished
+ * @returns the last record's id, and how many lines were written; undefined if there are none, or another
+ *   process has finished
  */
 async function writeBatch(connection: Connection, name: string, after: string, linesOf: LinesOf) {
   return connection.getClient().withSession((session) =>

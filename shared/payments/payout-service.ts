@@ -360,7 +360,11 @@ function movePayout(ctx: Context, payoutId: string, step: PayoutStep): Promise<b
   })
 }
 
-/** Changes a payout, with entry, journal line and what its order notes. @returns false as movePayout() */
+/**
+ * Changes a payout, with its ledger entry and journal line, and what its order notes of it.
+ *
+ * @returns false, with nothing written, if the payout is not as `from` says
+ */
 async function takeStep(
   ctx: Context,
   payout: StoredPayout,
