@@ -521,7 +521,11 @@ interface Pin {
   version?: number
 }
 
-/** The keys of an agent that were accepted, the one in use last. @throws Error as readPin() */
+/**
+ * The keys of an agent that were accepted, the one in use last.
+ *
+ * @throws Error that names a file that holds something else
+ */
 export const readPins = (pinDir: string, agentId: string): readonly string[] =>
   readPin(pinDir, agentId)?.keys ?? []
 
@@ -536,7 +540,11 @@ function readPin(pinDir: string, agentId: string): Pin | undefined {
   return isKeys(pin) ? { keys: pin } : pin
 }
 
-/** Reads the accepted keys of every agent in the folder, by the agent's id. @throws Error as readPin() */
+/**
+ * Reads the accepted keys of every agent in the folder, by the agent's id.
+ *
+ * @throws Error that names a file that holds something else
+ */
 function readAllPins(pinDir: string): Map<string, readonly string[]> {
   const agents = [
     ...Object.keys(readOldPins(pinDir)),

@@ -178,7 +178,6 @@ export function createSealStore(connection: Connection) {
         .limit(limit)
         .toArray(),
     /**
-     *
      * @returns false, and nothing is stored, if there is a seal of this seq or one that ends at the same
      *   entry
      */

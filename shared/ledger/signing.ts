@@ -674,7 +674,6 @@ async function applyAdoption(ctx: SigningContext, signer: Signer, adoption: Adop
 }
 
 /**
- *
  * @throws SealError if the memory isn't what it was when the operator decided; one that is gone is accepted
  */
 function requireMemoryUnchanged(

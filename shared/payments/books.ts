@@ -40,7 +40,11 @@ export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<vo
 
 type Measured = Holdings & { gapRaw: bigint }
 
-/** Measures a second time if the gap is not the known one. @returns undefined if no gap is sure */
+/**
+ * Measures the gap between chain and books; if it is not the known one, a second time after SURE_MS.
+ *
+ * @returns undefined if it could not be measured, or the second measurement gave another gap
+ */
 async function measureSurely(ctx: Context, { gap_raw: knownRaw = '0' }: CoinRecord, driver: CoinDriver) {
   const first = await measure(ctx, driver)
   if (first === undefined || String(first.gapRaw) === knownRaw) return first

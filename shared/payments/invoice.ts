@@ -139,7 +139,7 @@ export const remainderRaw = (invoice: Pick<InvoiceRecord, 'unspent' | 'days'>): 
 
 type Price = Pick<InvoiceRecord, 'coin' | 'amount_raw' | 'received_raw' | 'carried_raw'>
 
-/** What is still to be paid for the full price, as missingRaw(). */
+/** What is still to be paid for the full price; 0 if that is less than dust, which would never be counted. */
 export const remainingRaw = ({ coin, amount_raw, received_raw, carried_raw }: Price): bigint =>
   missingRaw(coin, BigInt(amount_raw), BigInt(received_raw) + BigInt(carried_raw))
 

@@ -314,7 +314,6 @@ async function refuseEmptyDefault(connection: Connection): Promise<void> {
 const readHello = (connection: Connection) => connection.getClient().db().admin().command({ hello: 1 })
 
 /**
- *
  * @throws StartError if the server is of no replica set, and no router of a cluster: it has no transactions
  */
 async function assertReplicaSet(connection: Connection): Promise<void> {

@@ -187,7 +187,9 @@ async function recordListed(ctx: NanoContext, listed: readonly ClaimedSend[]): P
 
 /**
  * Looks at the chains of accounts whose last block isn't on record: what another wallet with the seed has
- * received is on no list. Halts the coin as settleOrStop(). @returns sentences about what must be waited for
+ * received is on no list. Halts the coin if a chain doesn't agree with our records.
+ *
+ * @returns sentences about what must be waited for
  */
 async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Promise<string[]> {
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
