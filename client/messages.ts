@@ -251,6 +251,7 @@ async function findLogFork(
 const purposeOf = (orderId: string | undefined): Purpose =>
   orderId === undefined ? { kind: 'message' } : { kind: 'delivery', orderId }
 
+/** Makes the error for an agent that shows another key than the one seen before. */
 function keyChangedError(change: KeyChange): MessageKeyError {
   const { agent_id: to, pinned, shown } = change
   return new MessageKeyError(

@@ -340,6 +340,7 @@ interface Notifier {
   wait(signal: AbortSignal): Promise<void>
 }
 
+/** Creates a notifier on which nobody waits yet. */
 function createNotifier(): Notifier {
   let waiting: (() => void)[] = []
   return {

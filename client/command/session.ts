@@ -208,6 +208,7 @@ function spellingsOf(baseUrl: string): string[] {
   return LOOPBACK.includes(host) ? LOOPBACK.map((name) => scheme + name + rest) : [baseUrl]
 }
 
+/** Whether two URLs reach the same service, as far as their spelling tells. */
 export const isSameService = (a: string, b: string): boolean => spellingsOf(a).includes(b)
 
 /**

@@ -126,6 +126,7 @@ interface Visibility {
   readonly onlyConfirmed: boolean
 }
 
+/** Reads the request's options: without active elections, and confirmed sends alone, by default. */
 function readVisibility(request: TreeReader): Visibility {
   return {
     includeActive: request.flag('include_active', false),

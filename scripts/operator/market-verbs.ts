@@ -287,7 +287,7 @@ async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promis
   )
 }
 
-/** A context for use cases that start a transaction of their own: what they do becomes a part of this one. */
+/** Makes a context in which a use case that would start a transaction takes part in the session's instead. */
 const inTransaction = (ctx: Context, session: Session): Context => ({
   ...ctx,
   database: { ...ctx.database, transaction: (work) => work(session) },

@@ -57,6 +57,7 @@ export interface World {
   readonly wrongAnswers: { what: string; words: string[] }[]
 }
 
+/** Makes an agent that has done nothing yet, not even registered. */
 export function newAgent(name: string, numbers: SeededNumbers): Agent {
   return {
     name,

@@ -60,6 +60,7 @@ export interface StoredMoney {
   halted: string[]
 }
 
+/** Reads all invoices, payments, payouts and market orders, and which coins are halted. */
 export async function readMoney(url: string): Promise<StoredMoney> {
   return withDatabase(url, async (db) => {
     const all = <T>(name: string): Promise<T[]> =>
@@ -67,16 +68,14 @@ export async function readMoney(url: string): Promise<StoredMoney> {
     return {
       invoices: await all<StoredInvoice>('invoices'),
       payments: await all<StoredPayment>('payments'),
-      ...{
-        payouts: withTransferStates(
-          await all<StoredPayout>('payouts'),
-          await all<{ _id: string; state: string }>('transfers'),
-        ),
-        orders: await all<StoredMarketOrder>('orders'),
-        halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(
-          ({ _id, halted }) => (halted === undefined ? [] : [`${_id}: ${halted.reason}`]),
-        ),
-      },
+      payouts: withTransferStates(
+        await all<StoredPayout>('payouts'),
+        await all<{ _id: string; state: string }>('transfers'),
+      ),
+      orders: await all<StoredMarketOrder>('orders'),
+      halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(
+        ({ _id, halted }) => (halted === undefined ? [] : [`${_id}: ${halted.reason}`]),
+      ),
     }
   })
 }

@@ -57,6 +57,7 @@ interface OrderMoney {
   payouts: Record<Side, SidePayouts>
 }
 
+/** Reads what was received for an order, and what its two sides are owed or were paid. */
 async function readMoney(ctx: Context, order: OrderRecord, session: Session): Promise<OrderMoney> {
   const invoice = await ctx.invoices.find(order.invoice_id, session)
   if (invoice === undefined) throw new Error(`order ${order._id} has no invoice`)

@@ -34,6 +34,7 @@ export const WAITING = {
 
 export type OrderStore = ReturnType<typeof createOrderStore>
 
+/** Creates the store of market orders. */
 export function createOrderStore(connection: Connection) {
   const orders = recordsOf(connection.model<OrderRecord>('Order', orderSchema))
   // Mongoose does not check what is written by this: only changeOf() may make it.

@@ -72,6 +72,7 @@ export type WatchedAddress = Pick<InvoiceRecord, '_id' | 'address' | 'address_in
 
 export type InvoiceStore = ReturnType<typeof createInvoiceStore>
 
+/** Creates the store of invoices and their payments. */
 export function createInvoiceStore(connection: Connection) {
   const invoices = recordsOf(connection.model<InvoiceRecord>('Invoice', invoiceSchema))
   const payments = recordsOf(connection.model<PaymentRecord>('Payment', paymentSchema))

@@ -23,6 +23,7 @@ const BATCH = 200
 const readMark = (connection: Connection) =>
   connection.collection<Opening>('openings').findOne({ _id: 'journal' })
 
+/** Whether the books were opened from the records of an older version. */
 export const isOpenedFromRecords = async (connection: Connection): Promise<boolean> =>
   (await readMark(connection))?.from_records === true
 
@@ -113,6 +114,7 @@ const LINES_OF: Readonly<Record<string, LinesOf>> = {
     linesOfTransfers(records as TransferRecord[], connection, session),
 }
 
+/** The lines of a settled payment, and of its loss if the chain took it back; none of others. */
 function linesOfPayment(payment: PaymentRecord): JournalLine[] {
   const { state, settled_at: at = payment.first_seen_at, reversed_at: lostAt } = payment
   if (state !== 'settled') return []
@@ -129,6 +131,7 @@ interface Order {
   written_off_raw: string
 }
 
+/** The lines of the fee that was taken from an order and of what was written off. */
 function linesOfOrder({ _id, coin, at, fee_raw, fee_taken, written_off_raw }: Order): JournalLine[] {
   const about = { coin, at, ids: { order_id: _id } }
   const feeRaw = fee_taken === true ? BigInt(fee_raw) : 0n

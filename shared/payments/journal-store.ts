@@ -28,6 +28,7 @@ export interface Flow {
   sum: bigint
 }
 
+/** Creates the store of the journal, the lines that move money between accounts. */
 export function createJournalStore(connection: Connection) {
   connection.model<Opening>('Opening', openingSchema)
   const journal = recordsOf(connection.model<JournalLine>('JournalLine', journalSchema))

@@ -26,6 +26,7 @@ const hosts = new Map<string, Host>()
 // monero-ts keeps one queue of requests for each host, so this does too.
 const serialize = createSerializer()
 
+/** Returns the host of this name, made if it is new. */
 function hostAt(name: string): Host {
   const host = hosts.get(name) ?? { sockets: new Set() }
   hosts.set(name, host)

@@ -12,6 +12,7 @@ import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
 import { leaveToOtherWallets, listOpen, listRecent, seeToTransfers } from './monero-recovery.ts'
 import { countPayments, shareLook } from './monero-watch.ts'
 
+/** The driver of Monero, over the wallet of this process. */
 export function moneroDriver(ctx: MoneroContext): CoinDriver {
   return {
     coin: 'xmr',

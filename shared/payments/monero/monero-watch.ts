@@ -25,7 +25,11 @@ import type { MoneroIncoming } from './monero-wallet.ts'
 const LOST_AFTER_BLOCKS = 5
 const UNLOCKED_AT_ONCE = 500
 
-/** Looks at the whole wallet; whoever asks before it begins shares it. @throws NodeUnreachable, NodeRefused */
+/**
+ * Looks at the whole wallet; whoever asks before it begins shares it.
+ *
+ * @throws NodeUnreachable, NodeRefused
+ */
 export const shareLook = (ctx: MoneroContext): Promise<Look> =>
   ctx.monero.shareLook('', () => lookAtWallet(ctx))
 
@@ -96,6 +100,7 @@ async function readFound(ctx: MoneroContext, incoming: readonly MoneroIncoming[]
   })
 }
 
+/** Returns what the wallet shows of a payment as the coin's watcher reports it. */
 function toSeen(
   ctx: MoneroContext,
   payment: MoneroIncoming,

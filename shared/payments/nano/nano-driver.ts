@@ -16,6 +16,7 @@ import { runTreasury } from './nano-treasury.ts'
 /** Payouts that one block pays; the others of the same payee are in the next. */
 const MAX_PAYOUTS_IN_BLOCK = 100
 
+/** The driver of Nano, over the node and the seed of this process. */
 export function nanoDriver(ctx: NanoContext): CoinDriver {
   return {
     coin: 'xno',

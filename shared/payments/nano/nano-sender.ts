@@ -50,6 +50,7 @@ export function buildRun<Item>(
   return { run, after }
 }
 
+/** Makes the step that receives a send. @param paymentIds the payments that it brings into the treasury */
 export function receiveStep(
   state: NanoAccountState,
   send: NanoReceivable,
