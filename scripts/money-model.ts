@@ -68,14 +68,12 @@ if (values.broken === true) {
 }
 const [seconds, seed] = [readWhole('SECONDS', positionals[0]), readWhole('SEED', positionals[1])]
 const result = await runModel({
-  ...{
-    seconds,
-    seed,
-    payBySeconds: readWhole('--pay-by', values['pay-by'] ?? '30'),
-    without,
-    allowsOwnAddresses: values['allow-own-addresses'] === true,
-    oneFaultAtATime: values.singly === true,
-  },
+  seconds,
+  seed,
+  payBySeconds: readWhole('--pay-by', values['pay-by'] ?? '30'),
+  without,
+  allowsOwnAddresses: values['allow-own-addresses'] === true,
+  oneFaultAtATime: values.singly === true,
   keepsGoing: values['keep-going'] === true,
   ...(values.deliveries === undefined
     ? {}

@@ -138,10 +138,10 @@ export function createInvoiceStore(connection: Connection) {
       return page
     },
     /**
-     * Puts the next look at expired invoices off until `lookAfter`, or until their owners ask if they expired
-     * before `endedBefore`; both in Unix seconds.
+     * Puts the next look at expired invoices off until `lookAfter`. Those that expired before `endedBefore`
+     * are looked at again only if their owners ask. Both are Unix seconds.
      */
-    async lookLater(ids: readonly string[], lookAfter: number, endedBefore: number): Promise<void> {
+    async postponeLook(ids: readonly string[], lookAfter: number, endedBefore: number): Promise<void> {
       const looked = { ...idIn(ids), lapsed: true }
       const [young, old] = [{ $gte: endedBefore }, { $lt: endedBefore }]
       await invoices.changeAll({ ...looked, expires_at: young }, { $set: { look_after: lookAfter } })
@@ -305,7 +305,12 @@ export function createInvoiceStore(connection: Connection) {
       }
       return payments.change({ _id, ...UNSHOWN, state: 'settled' }, update, session)
     },
-    /** Notes when the chain took it back; undefined: it has it again. @returns false if that was known */
+    /**
+     * Notes when the chain took a settled payment back.
+     *
+     * @param at Unix seconds; undefined if the chain has it again
+     * @returns false if that was on record before
+     */
     setReversed: (paymentId: string, at: number | undefined, session?: Session) =>
       payments.change(
         { _id: paymentId, state: 'settled', reversed_at: { $exists: at === undefined } },

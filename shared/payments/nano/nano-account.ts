@@ -156,7 +156,10 @@ async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, 
   }
 }
 
-/** Puts a confirmed block on record that is not; what it received for an invoice is counted as a payment. */
+/**
+ * Records a confirmed block of an account that is not on record, as a transfer. What it received at an
+ * invoice's account is counted as a payment.
+ */
 async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter) {
   const { index } = account
   const isSweep =

@@ -104,7 +104,7 @@ async function lookAtExpired(ctx: NanoContext, now: number): Promise<string[]> {
       const ids = page.map(({ _id }) => _id)
       // What could not be recorded is looked at in the next round.
       if (troubles.length === 0)
-        await ctx.invoices.lookLater(ids, later, unixSeconds(nowMs - LAPSED_WATCH_MS))
+        await ctx.invoices.postponeLook(ids, later, unixSeconds(nowMs - LAPSED_WATCH_MS))
       return troubles
     },
   )
