@@ -97,10 +97,10 @@ export function createOrderStore(connection: Connection) {
       orders.all({ due_at: dueAt, _id: { $gt: after } }, { fields: UNLISTED, sort: { _id: 1 }, limit }),
     /** How many orders are overdue or disputed, and for how many seconds the oldest overdue one has been. */
     async readBacklog(nowSeconds: number) {
-      const overdueSince = { due_at: { $lte: nowSeconds - DEADLINE_OVERDUE_SECONDS } }
+      const overdue = { due_at: { $lte: nowSeconds - DEADLINE_OVERDUE_SECONDS } }
       const [overdue, oldest, disputed] = await Promise.all([
-        orders.model.countDocuments(overdueSince),
-        orders.one(overdueSince, { fields: { due_at: 1 }, sort: { due_at: 1 } }),
+        orders.model.countDocuments(overdue),
+        orders.one(overdue, { fields: { due_at: 1 }, sort: { due_at: 1 } }),
         orders.model.countDocuments({ status: 'disputed' }),
       ])
       const oldestSeconds = oldest?.due_at === undefined ? 0 : nowSeconds - oldest.due_at
@@ -157,10 +157,10 @@ function changeOf(before: OrderRecord, { step, at, set = {}, unset = [], entries
   if (rule !== undefined && !rule.from.includes(before.status))
     throw new Error(`an order that is ${before.status} cannot take the step ${step}`)
   const deadline = rule?.deadline
-  const dueAt = deadline?.side === 'before' ? { $gt: at } : { $lte: at }
+  const timeCondition = deadline?.side === 'before' ? { $gt: at } : { $lte: at }
   const filter = { _id: before._id, status: before.status, version: before.version }
   return {
-    filter: deadline === undefined ? filter : { ...filter, [deadline.name]: dueAt },
+    filter: deadline === undefined ? filter : { ...filter, [deadline.name]: timeCondition },
     update: {
       $set: set,
       $inc: { version: 1 },

@@ -169,7 +169,9 @@ export function createInvoiceStore(connection: Connection) {
     /** Undoes askForLook(), because no worker could be asked. */
     forgetLook: (invoiceId: string, askedMs: number) =>
       invoices.change({ _id: invoiceId, check_asked_ms: askedMs }, { $unset: { check_asked_ms: 1 } }),
-    /** Expires those at whose addresses nothing was ever seen, and that pay no order. */
+    /**
+     * Expires those of the invoices that have no payments and nothing carried into them, and pay no order.
+     */
     async expireUntouched(ids: readonly string[], lookAfter: number, nowMs: number): Promise<void> {
       const fields = { state: 'expired' }
       const expired: EventMark = { to: '$agent_id', at_ms: nowMs, kind: 'invoice', id: '$_id', fields }
@@ -186,8 +188,12 @@ export function createInvoiceStore(connection: Connection) {
         { $unset: 'open' },
       ])
     },
-    /** Marks that a payment was seen; conflicts with the invoice's expiry. @returns the invoice as it was */
-    markPayment(invoiceId: string, session: Session, tells: readonly EventMark[] = []) {
+    /**
+     * Marks that an invoice has payments, so that a transaction that expires it meanwhile conflicts.
+     *
+     * @returns the invoice as it was before; undefined if there is none
+     */
+    markHasPayments(invoiceId: string, session: Session, tells: readonly EventMark[] = []) {
       const update = { $set: { has_payments: true as const }, $inc: { version: 1 }, ...pushing({ tells }) }
       return invoices.swap({ _id: invoiceId }, update, session)
     },

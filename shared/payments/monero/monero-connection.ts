@@ -113,7 +113,7 @@ function loadLibrary(): Promise<typeof import('monero-ts')> {
   return library
 }
 
-/** Has an agent count what its sockets receive, and end the call that is under way if that is too much. */
+/** Makes an agent count what its sockets receive, and end the call under way if that is too much. */
 function boundSockets(agent: http.Agent): http.Agent {
   const create = agent.createConnection.bind(agent)
   agent.createConnection = (options, callback) => {

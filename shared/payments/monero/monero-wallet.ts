@@ -350,7 +350,7 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       await store().catch(noteLost)
     },
 
-    /** Has the wallet ask its daemon what is spent. @returns false if it doesn't trust its daemon */
+    /** Makes the wallet ask its daemon what is spent. @returns false if it doesn't trust its daemon */
     async rescanSpent(): Promise<boolean> {
       try {
         await order(answers.nothing, 'rescan_spent')

@@ -158,7 +158,7 @@ async function forEachPage<Page>(
 /**
  * Looks at addresses of ours, and records the payments found.
  *
- * @returns a sentence about each that could not be recorded, which is logged and holds nothing else up
+ * @returns a sentence about each that could not be recorded
  * @throws NodeUnreachable, NodeRefused
  */
 export const lookAtAddresses = async (ctx: NanoContext, addresses: readonly string[]): Promise<string[]> =>

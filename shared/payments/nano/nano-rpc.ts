@@ -263,7 +263,7 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     return knownThresholds
   }
 
-  /** Has work made for a root (workRootOf()). @returns 16 lower-case hex characters, checked */
+  /** Asks for work for a root (workRootOf()). @returns 16 lower-case hex characters, checked */
   async function generateWork(root: string, threshold: bigint, limitMs = workTimeoutMs): Promise<string> {
     assertHash('root', root)
     if (threshold < 0n || threshold > LIVE_WORK_THRESHOLDS.send)

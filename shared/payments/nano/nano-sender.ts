@@ -301,7 +301,7 @@ function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {
 }
 
 /**
- * Has the work for a run's steps made, in their order, for about 5 s: what stands first must not wait for
+ * Asks for the work of a run's steps, in their order, for about 5 s: what stands first must not wait for
  * minutes for the rest. @throws NodeUnreachable, NodeRefused if even the first step gets none
  */
 async function findWorks(ctx: NanoContext, run: readonly SenderStep[]) {
@@ -329,7 +329,7 @@ let searches = 0
 const waitingForWork = { urgent: [] as (() => void)[], others: [] as (() => void)[] }
 
 /**
- * Has work made for a root, two searches at once in this process, the urgent first: each may take a minute.
+ * Asks for work for a root, two searches at once in this process, the urgent first: each may take a minute.
  * A failure is stored as a problem of the coin, which is not ready then: nothing could be paid out.
  */
 async function generateWork(
@@ -359,8 +359,9 @@ const TRIAL_LIMIT_MS = 10 * SECOND_MS
 
 const tried = new WeakSet<NanoKeys>()
 
-/** Tries whether work can be made: once for this wallet, so that not the first payout finds out, and again
- * while that has failed.
+/**
+ * Tries whether work can be generated, so that a failure is known before the first payout: once for this
+ * wallet in this process, and again as long as a problem with work is on record.
  */
 export async function tryWork(ctx: NanoContext): Promise<void> {
   const { keys, treasury } = ctx.nano.wallet()
