@@ -170,9 +170,9 @@ export function promoteToken({ next_token: nextToken, ...identity }: Identity, t
 }
 
 /**
- * Asks the service whether it knows the client's token.
+ * Whether the service knows the client's token: it is asked.
  *
- * @throws what the client throws, but for that refusal
+ * @throws what the client throws, except a refusal of the token
  */
 async function isTokenValid(client: Client): Promise<boolean> {
   try {

@@ -460,7 +460,7 @@ export async function markPartPaid(ctx: Context, payoutId: string, tx: string, p
   })
 }
 
-/** A payout recorded as paid by hand is owed again. @returns false if it was not recorded so */
+/** Makes a payout owed again that was recorded as paid by hand. @returns false if it was not recorded so */
 export function undoPaidByHand(ctx: Context, payoutId: string): Promise<boolean> {
   const change = { state: 'owed', tx: null, named_address: null } as const
   const details = { attempt: newStepId(), line: 'unpaid', undoes: 'manual' } as const

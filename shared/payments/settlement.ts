@@ -144,7 +144,7 @@ async function makeSeen(ctx: Context, payment: PaymentRecord, from: 'gone' | 'lo
   })
 }
 
-/** Settles a confirmed payment, or marks that it waits. */
+/** Settles a confirmed payment; if it has to wait, marks that it waits for a rate. */
 async function settlePayment(ctx: Context, payment: PaymentRecord, confirmations: number, by: Reporter) {
   const { _id: paymentId, agent_id: agentId } = payment
   const settle = () => transactSettlement(ctx, paymentId, confirmations, by)
@@ -287,7 +287,10 @@ const EXPIRE_BATCH = 500
 const EXPIRE_BATCHES = 100
 
 /**
- * Expires unpayable invoices, and overdue ones after a complete round that began at `roundAt` (Unix seconds).
+ * Expires unpayable invoices, and those that were overdue when a complete round began, except those with a payment
+ * in time that is under way.
+ *
+ * @param roundAt when the round began, in Unix seconds
  *
  * @throws AggregateError at the end, of those that failed
  */

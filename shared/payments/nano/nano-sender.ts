@@ -87,7 +87,7 @@ export function runSender(
   return ctx.serialize(`nano account ${account.index}`, async () => {
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
-      if (!(await isSeedKnown(ctx))) return 'stopped'
+      if (!(await checkSeed(ctx))) return 'stopped'
       const settled = await settleOrStop(ctx, account)
       if (settled === 'stopped') return settled
       const { info, due } = settled
@@ -115,11 +115,13 @@ export function runSender(
 }
 
 /**
- * Checks that Nano isn't halted, and that the seed's treasury is the one that the database knows: with
- * another seed nothing is signed before `reconcile --take-over`. Ends a halt that was made for another
- * seed alone.
+ * Checks that Nano isn't halted, and that the seed's treasury is the one that the database knows: with another seed
+ * nothing is signed before `reconcile --take-over`. If the seed is the known one, ends a halt that was made for
+ * another seed alone.
+ *
+ * @returns whether blocks may be signed
  */
-export async function isSeedKnown(ctx: NanoContext): Promise<boolean> {
+export async function checkSeed(ctx: NanoContext): Promise<boolean> {
   const coin = await ctx.coins.findCoin('xno')
   const { address } = ctx.nano.wallet().treasury
   const known = coin?.treasury_address

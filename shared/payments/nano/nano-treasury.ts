@@ -25,7 +25,7 @@ export async function runTreasury(ctx: NanoContext, next: NextDue, { isReceiving
     const { account: address, balanceRaw } = state
     const onItsWay = () => sumOnItsWay(ctx, address)
     const groups = await next({ address, totalRaw: balanceRaw, spendableRaw: balanceRaw, onItsWay })
-    if (groups.length > 0) return payEach(state, groups)
+    if (groups.length > 0) return buildPayouts(state, groups)
     return isReceiving ? nextReceives(ctx, state) : []
   }
   await runSender(ctx, treasury, nextRun, performance.now() + ROUND_MS)
@@ -37,8 +37,8 @@ async function sumOnItsWay(ctx: NanoContext, treasury: string): Promise<bigint> 
   return waiting.reduce((sum, { amountRaw }) => sum + amountRaw, await ctx.invoices.sumUnswept('xno'))
 }
 
-/** Makes a send for each group. */
-function payEach(state: NanoAccountState, groups: readonly DueGroup[]): SenderStep[] {
+/** Builds a send for each group, one on the other, on the account's state. */
+function buildPayouts(state: NanoAccountState, groups: readonly DueGroup[]): SenderStep[] {
   const pay = (before: NanoAccountState, group: DueGroup): SenderStep => {
     const { address: destination, sumRaw: amountRaw, payouts } = group
     return { block: buildSend(before, { destination, amountRaw }), kind: 'payout', amountRaw, payouts }
