@@ -67,7 +67,7 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
       if (call.ended === 'late') throw new NodeUnreachable(`${asked} was not answered within ${timeoutMs} ms`)
       if (call.ended === 'long')
         throw new AnswerTooLong(`${asked} was answered with more than ${maxAnswerBytes} bytes`)
-      throw readFailure(asked, error)
+      throw toNodeError(asked, error)
     } finally {
       clearTimeout(limit)
       delete host.call
@@ -86,7 +86,7 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
 }
 
 /** Makes our error of one of the library's, without its text: that carries the request, with its secrets. */
-function readFailure(asked: string, error: unknown): NodeRefused | NodeUnreachable {
+function toNodeError(asked: string, error: unknown): NodeRefused | NodeUnreachable {
   const { message, code } = error as { message?: unknown; code?: unknown }
   // JSON-RPC's numbers are 0 or below with monero-wallet-rpc, HTTP's are above.
   if (typeof code === 'number' && Number.isSafeInteger(code) && code <= 0 && typeof message === 'string')
