@@ -286,7 +286,7 @@ export function createClient(options: ClientOptions): Client {
 }
 
 /**
- * The same methods, but they reject with a TransportError `bad_answer` if the answer doesn't have the form in
+ * Wraps the methods so that they reject with a TransportError `bad_answer` if the answer doesn't have the form in
  * answer-shapes.ts.
  */
 function checkAnswers<Methods extends object>(calls: Methods): Methods {

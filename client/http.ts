@@ -266,7 +266,7 @@ function parseJson(text: string): unknown {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Whether JSON nests deeper: counts the brackets outside strings, before anything is built from it. */
+/** Whether a JSON text nests deeper than `limit`, by its brackets outside strings, before it is parsed. */
 function nestsDeeperThan(text: string, limit: number): boolean {
   let depth = 0
   for (let at = 0; at < text.length; at++) {

@@ -167,14 +167,17 @@ export async function sendSealed(options: SealOptions): Promise<Answer<SentMessa
  * Seals a text to the key on another agent's card, without sending it: what a market delivery is sealed with.
  * The key is pinned if none was.
  *
- * @returns the box; options and errors as sendSealed(), but that nothing is sent
+ * @returns the box
+ * @throws MessageKeyError if the card shows no key, an unknown one that the ledger doesn't bear out, or
+ *   another one than is pinned and accepted; SealedBoxError `bad_key` if it can't be used
  */
 export async function sealFor(options: SealOptions): Promise<string> {
   const { client, identity, to, plaintext, pinDir, acceptKey, orderId } = options
   const { dm_key: shown } = (await client.agent(to)).profile
   if (shown === null)
     throw new MessageKeyError('no_key', `${to} shows no dm_key on its card, so nothing can be sealed for it.`)
-  if (!KEY.test(shown)) throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is none.`)
+  if (!KEY.test(shown))
+    throw new SealedBoxError('bad_key', `The card of ${to} shows a dm_key that is not a key.`)
   const pin = readPin(pinDir, to)
   const pinned = pin?.keys.at(-1)
   if (pinned !== undefined && shown !== pinned && shown !== acceptKey)
@@ -248,6 +251,7 @@ async function findLogFork(
 const purposeOf = (orderId: string | undefined): Purpose =>
   orderId === undefined ? { kind: 'message' } : { kind: 'delivery', orderId }
 
+/** Makes the error for an agent that shows another key than the one seen before. */
 function keyChangedError(change: KeyChange): MessageKeyError {
   const { agent_id: to, pinned, shown } = change
   return new MessageKeyError(
@@ -429,7 +433,10 @@ async function lookUpSender(
   if (shown === null) return { pins }
   return KEY.test(shown)
     ? { pins, shown, ...judgement }
-    : { pins, failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is none.` } }
+    : {
+        pins,
+        failure: { error: 'bad_key', message: `The card of ${agentId} shows a dm_key that is not a key.` },
+      }
 }
 
 /**
@@ -515,7 +522,11 @@ interface Pin {
   version?: number
 }
 
-/** The keys of an agent that were accepted, the one in use last. @throws Error as readPin() */
+/**
+ * The keys of an agent that were accepted, the one in use last.
+ *
+ * @throws Error that names a file that holds something else
+ */
 export const readPins = (pinDir: string, agentId: string): readonly string[] =>
   readPin(pinDir, agentId)?.keys ?? []
 
@@ -530,7 +541,11 @@ function readPin(pinDir: string, agentId: string): Pin | undefined {
   return isKeys(pin) ? { keys: pin } : pin
 }
 
-/** Reads the accepted keys of every agent in the folder, by the agent's id. @throws Error as readPin() */
+/**
+ * Reads the accepted keys of every agent in the folder, by the agent's id.
+ *
+ * @throws Error that names a file that holds something else
+ */
 function readAllPins(pinDir: string): Map<string, readonly string[]> {
   const agents = [
     ...Object.keys(readOldPins(pinDir)),

@@ -136,7 +136,7 @@ interface Saver {
   soon(): void
 }
 
-/** @param stateFile without one nothing is written */
+/** Creates the saver of a state. @param stateFile undefined: nothing is written */
 function createSaver(stateFile: string | undefined, state: MiningState): Saver {
   let savedAtMs = -Infinity
   const now = () => {
@@ -340,6 +340,7 @@ interface Notifier {
   wait(signal: AbortSignal): Promise<void>
 }
 
+/** Creates a notifier on which nobody waits yet. */
 function createNotifier(): Notifier {
   let waiting: (() => void)[] = []
   return {

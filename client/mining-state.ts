@@ -45,7 +45,7 @@ function isMiningState(value: unknown): value is MiningState {
   return isWorkOrder(order) && isListOf(unsent, NONCE) && isListOf(positions, POSITION)
 }
 
-/** The fields of an order that mining rests on. */
+/** Whether a value has the fields of a work order that mining rests on. */
 function isWorkOrder(value: unknown): value is WorkOrder {
   if (typeof value !== 'object' || value === null) return false
   const order = value as Partial<Record<keyof WorkOrder, unknown>>

@@ -33,7 +33,11 @@ export function writePrivateFile(filePath: string, text: string): void {
   writeBeside(filePath, text, (fresh) => renameSync(fresh, filePath))
 }
 
-/** As writePrivateFile(), for a file that must not exist yet. @throws the platform's EEXIST if it does */
+/**
+ * Creates a file that only its owner can read, written whole or not at all, as writePrivateFile() does.
+ *
+ * @throws the platform's EEXIST if the file exists
+ */
 export function createPrivateFile(filePath: string, text: string): void {
   writeBeside(filePath, text, (fresh) => {
     linkSync(fresh, filePath) // unlike a rename it never replaces

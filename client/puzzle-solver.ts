@@ -180,7 +180,10 @@ function daysBetween(question: string): string {
   return String(last - first)
 }
 
-/** The date so many days after or before the one in the question, with its weekday: `2030-01-31 thursday`. */
+/**
+ * The date that the question asks for, some days after or before the one in it, with its weekday: `2030-01-31
+ * thursday`.
+ */
 function dateAfter(question: string): string {
   const [start] = readDates(question)
   const [, span, direction] = find(question, /is (\d+) days (after|before)/)

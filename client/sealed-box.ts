@@ -187,10 +187,11 @@ export function openBox(options: Parameters<typeof openBoxWithNote>[0]): Uint8Ar
 }
 
 /**
- * As openBox(), but gives also the checkpoint that the sender put into the box, if one is in it. Whoever uses
- * it must verify its signature.
+ * Opens a box, as openBox() does.
  *
- * @throws as openBox()
+ * @returns the message, and as `note` the checkpoint that the sender put into the box, if one is in it;
+ *   whoever uses that must verify its signature
+ * @throws the errors of openBox()
  */
 export function openBoxWithNote({
   box,
@@ -447,7 +448,7 @@ function readPublicKey(name: string, key: DmKey): Uint8Array {
   return bytes
 }
 
-/** Calls `random` for so many bytes, and copies them. @throws Error if it gives something else */
+/** Calls `random` for `length` bytes, and copies them. @throws Error if it gives something else */
 function readRandom(random: (length: number) => Uint8Array, length: number): Uint8Array {
   const bytes = random(length)
   if (!(bytes instanceof Uint8Array) || bytes.length !== length)

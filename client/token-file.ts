@@ -85,7 +85,11 @@ export function writeTokenFile(filePath: string, identity: Identity): void {
   writePrivateFile(filePath, formatIdentity(identity))
 }
 
-/** As writeTokenFile(), for a file that must not exist yet. @throws the platform's EEXIST if it does */
+/**
+ * Creates a token file, atomically.
+ *
+ * @throws Error for an identity that readTokenFile() would refuse; the platform's EEXIST if the file exists
+ */
 export function createTokenFile(filePath: string, identity: Identity): void {
   createPrivateFile(filePath, formatIdentity(identity))
 }

@@ -30,7 +30,7 @@ interface WorkAsked {
 /**
  * Checks work before it is begun.
  *
- * @throws WorkTooHardError if no machine with so many cores does it in time
+ * @throws WorkTooHardError if no machine with that many cores does it in time
  */
 export function assertPossible({ difficultyBits, count, endsAt, threads = countCores() }: WorkAsked): void {
   refuseBeyond(endsAt, (count * expectedHashes(difficultyBits)) / (threads * MAX_HASHES_PER_CORE_SECOND))

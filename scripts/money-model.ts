@@ -2,11 +2,11 @@
  * `npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…]`: runs a market on a network of
  * its own, with exact, wrong, late and double payments, under faults. Afterwards every raw of the coin is
  * accounted for, by the chain and the service's answers alone. Invariants are checked while it runs. With
- * `--deliveries N` a slow machine goes on beyond SECONDS until there were so many. The first finding ends the
- * run, unless `--keep-going` is given; `--singly` causes one fault at a time and waits
- * until all work is done before the next. `--broken` instead breaks one line of the payout code after the
- * other, and shows whether the model finds it. Exits with 1 if something was found. The seed determines what
- * is chosen, not when it happens.
+ * `--deliveries N` a slow machine goes on beyond SECONDS until there were N deliveries. The first finding
+ * ends the run, unless `--keep-going` is given; `--singly` causes one fault at a time and waits until all
+ * work is done before the next. `--broken` instead breaks one line of the payout code after the other, and
+ * shows whether the model finds it. Exits with 1 if something was found. The seed determines what is chosen,
+ * not when it happens.
  */
 import { parseArgs } from 'node:util'
 import { tryBreaks } from './money-model/broken.ts'
@@ -68,14 +68,12 @@ if (values.broken === true) {
 }
 const [seconds, seed] = [readWhole('SECONDS', positionals[0]), readWhole('SEED', positionals[1])]
 const result = await runModel({
-  ...{
-    seconds,
-    seed,
-    payBySeconds: readWhole('--pay-by', values['pay-by'] ?? '30'),
-    without,
-    allowsOwnAddresses: values['allow-own-addresses'] === true,
-    oneFaultAtATime: values.singly === true,
-  },
+  seconds,
+  seed,
+  payBySeconds: readWhole('--pay-by', values['pay-by'] ?? '30'),
+  without,
+  allowsOwnAddresses: values['allow-own-addresses'] === true,
+  oneFaultAtATime: values.singly === true,
   keepsGoing: values['keep-going'] === true,
   ...(values.deliveries === undefined
     ? {}

@@ -44,7 +44,7 @@ await runUntilStopped('workers', async (stopping) => {
   await tracer?.close()
 })
 
-/** What the jobs of these queues need, each once. */
+/** Lists what the jobs of these queues need, each once. */
 function needsOf(names: readonly QueueName[]): string[] {
   return [...new Set(names.flatMap((name) => queueRow(name).needs ?? []))]
 }

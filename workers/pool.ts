@@ -37,12 +37,12 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], inter
   for (const [key, keyed] of byKey)
     if (key !== undefined)
       workers.push(serveWithKey(ctx, key, (guarded) => serveAll(ctx, guarded, keyed, connection)))
-  const stopSchedule = keepScheduled(ctx, names, served, intervals)
+  const stopTimers = startTimers(ctx, names, served, intervals)
   const nanoListener = startNanoListener(ctx, served)
   return {
     async close() {
       nanoListener?.close()
-      stopSchedule()
+      stopTimers()
       const closing = Promise.all(workers.map((worker) => worker.close()))
       // Without Redis a worker can't close properly; BullMQ hands its jobs on to others anyway.
       await Promise.race([
@@ -55,8 +55,10 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], inter
 }
 
 /**
- * Serves queues whose process holds their key's lease. Those that only read the chain get `ctx`, not
- * `guarded`: they use no key, so their transactions need no lease.
+ * Serves queues whose process holds their key's lease. Queues that only read the chain, `watch-…` and
+ * `check-…`, get `ctx`: they use no key, so their transactions need no lease.
+ *
+ * @param guarded the context whose transactions abort without the lease
  */
 function serveAll(
   ctx: WorkerContext,
@@ -74,17 +76,15 @@ function serveAll(
 const IDLE: Partial<Record<QueueName, (ctx: WorkerContext) => Promise<boolean>>> = {
   sequence: async ({ entries }) => !(await entries.hasPending()),
 }
-/**
- * Of idle turns, one in so many adds its job nevertheless, since the job also does other work that is due.
- */
+/** One in this many idle turns adds its job nevertheless, since the job also does other work that is due. */
 const IDLE_TURNS = 5
 
 /**
- * Returns a function that runs `turn` unless there is nothing to do, and at least every {@link IDLE_TURNS}
- * turns.
+ * Returns a function, to be called every `everyMs`, that runs `addJob` unless there is nothing to do, and in
+ * any case each time that {@link IDLE_TURNS} turns have passed without it.
  */
 function skipIdleTurns(
-  turn: () => Promise<void>,
+  addJob: () => Promise<void>,
   isIdle: () => Promise<boolean>,
   everyMs: number,
 ): () => Promise<void> {
@@ -94,17 +94,21 @@ function skipIdleTurns(
     // If the check fails, the job is added.
     if (nowMs - lastMs < (IDLE_TURNS - 0.5) * everyMs && (await isIdle().catch(() => false))) return
     lastMs = nowMs
-    await turn()
+    await addJob()
   }
 }
 
 /**
- * Adds the regular jobs to their queues. Redis may be emptied and clocks may jump, so the schedule depends on
- * neither: each process that serves a queue has a timer, and in each interval the first of them adds the job.
+ * Starts this process's timers: they add the regular jobs of the served queues, let jobs run that a clock
+ * which was ahead has delayed too far, and end the open invoices of coins that are switched off. Redis may be
+ * emptied and clocks may jump, so the schedule depends on neither: each process that serves a queue has a
+ * timer, and in each interval the first of them adds the job.
  *
+ * @param names the queues that the process was told to serve
+ * @param served those of them that its settings allow
  * @returns a function that stops the timers
  */
-function keepScheduled(
+function startTimers(
   ctx: WorkerContext,
   names: readonly QueueName[],
   served: readonly QueueName[],
@@ -119,13 +123,13 @@ function keepScheduled(
   const timers = served.flatMap((name) => {
     const every = intervals[name] ?? queueRow(name).every?.(ctx.config)
     if (every === undefined) return []
-    const turn = (): Promise<void> => ctx.queues.enqueueRegular(name, every)
+    const addJob = (): Promise<void> => ctx.queues.enqueueRegular(name, every)
     const isIdle = IDLE[name]
-    const add = isIdle === undefined ? turn : skipIdleTurns(turn, () => isIdle(ctx), every)
-    void ctx.queues.whenReady().then(turn)
-    return [setInterval(() => void add(), every)]
+    const turn = isIdle === undefined ? addJob : skipIdleTurns(addJob, () => isIdle(ctx), every)
+    void ctx.queues.whenReady().then(addJob)
+    return [setInterval(() => void turn(), every)]
   })
-  timers.push(setInterval(() => void ctx.queues.recallStrayed(served), sweepMs))
+  timers.push(setInterval(() => void ctx.queues.promoteOverdelayed(served), sweepMs))
   for (const coin of COINS)
     if (!COIN_FACTS[coin].isSetUp(ctx.config) && names.includes(COIN_FACTS[coin].queues.watch))
       timers.push(setInterval(() => void switchOffIfSilent(ctx, coin).catch(report), paymentPollMs))

@@ -55,19 +55,23 @@ export function startQueueWorker(
   let worker = startWorker(ctx, name, connection, load)
   let isClosed = false
   let signsBefore = 0
-  let idleChecks = 0
-  /** Whether jobs wait although the worker has room, and it gave no sign of life since the last call. */
-  const isIdle = async (): Promise<boolean> => {
+  /** How many checks in a row found it stuck. */
+  let stuckChecks = 0
+  /**
+   * Checks whether jobs wait although the worker has room, and it gave no sign of life since the last call,
+   * which it remembers.
+   */
+  const checkIfStuck = async (): Promise<boolean> => {
     const previousSigns = signsBefore
     signsBefore = load.signs
     if (connection.status !== 'ready' || load.signs !== previousSigns) return false
     if (load.running === QUEUES[name].concurrency) return false
     return (await ctx.queues.hasWaiting(name)) && load.signs === previousSigns
   }
-  const replaceIfHanging = async (): Promise<void> => {
-    idleChecks = (await isIdle()) ? idleChecks + 1 : 0
-    if (isClosed || idleChecks < watch.checks) return
-    idleChecks = 0
+  const replaceIfStuck = async (): Promise<void> => {
+    stuckChecks = (await checkIfStuck()) ? stuckChecks + 1 : 0
+    if (isClosed || stuckChecks < watch.checks) return
+    stuckChecks = 0
     ctx.log.error(
       { queue: name, running: load.running },
       'a worker takes no jobs although some wait; it is replaced by a new one',
@@ -82,7 +86,7 @@ export function startQueueWorker(
   }
   let checking = Promise.resolve()
   const timer = setInterval(() => {
-    checking = checking.then(replaceIfHanging)
+    checking = checking.then(replaceIfStuck)
   }, watch.everyMs)
   return {
     async close() {

@@ -318,7 +318,7 @@ const CHUNK_COST = 256
  * large ones that don't end, and no agent gets more than a share of the memory.
  *
  * @param agentId whose token the body came with; undefined for a body that needs none
- * @returns `add`, which reserves so many more bytes and returns false if there is no room for them; and
+ * @returns `add`, which reserves `more` bytes and returns false if there is no room for them; and
  *   `release`, which gives back all of them
  */
 export function takeBodyRoom(agentId: string | undefined): { add(length: number): boolean; release(): void } {
@@ -356,12 +356,12 @@ const unread = new Map<ServerResponse, { bytes: number; sentAtMs: number }>()
 /** The same by connection: an answer that waits behind another one has no event but the connection's end. */
 const unreadByConnection = new WeakMap<Socket, Set<ServerResponse>>()
 let unreadBytes = 0
-/** An answer isn't cut off earlier: usual connections deliver it in this time. */
+/** An answer is cut off only after this time, in which usual connections deliver it. */
 const GRACE_MS = 2_000
 
 /**
- * Counts an answer's bytes as unread until its client has read them. If clients leave more than `maxBytes`
- * unread, the connections of the oldest such answers are cut.
+ * Counts an answer's bytes as unread until its client has read them. If all clients together would leave more
+ * than `maxBytes` unread, cuts the connections of the oldest unread answers that are older than GRACE_MS.
  */
 export function trackUnread(res: ServerResponse, length: number, maxBytes = MAX_UNREAD_ANSWER_BYTES): void {
   const { socket } = res.req

@@ -63,7 +63,8 @@ export function parseBody(req: IncomingMessage, bytes: Buffer): object {
 /**
  * Reads a body to its end.
  *
- * @param takeRoom reserves memory for so many more bytes; returns false if that much is not left
+ * @param takeRoom reserves memory for the given number of further bytes; returns false if that much is not
+ *   left
  * @throws LateRequest if the body comes too slowly; Refusal `body_too_large`; `unavailable` if there is no
  *   room; `invalid_json` if it ends early
  */

@@ -22,9 +22,11 @@ const isPlain = (path: string): boolean => path.startsWith('/') && !path.include
 
 const newNode = (): Node => ({ literals: new Map(), routes: new Map() })
 
+/** Creates an empty tree. */
 export function createRouteTree(): RouteTree {
   const root = newNode()
 
+  /** Returns the node of a route's path, with `{name}` for a parameter; makes the nodes that it lacks. */
   function nodeAt(path: string): Node {
     let node = root
     for (const segment of path.slice(1).split('/')) {
@@ -38,7 +40,9 @@ export function createRouteTree(): RouteTree {
     return node
   }
 
-  /** The node of a path as it was sent, and the values of its parameters. */
+  /**
+   * Finds the node of a path as it was sent, and the values of its parameters; undefined if there is none.
+   */
   function find(path: string): { node: Node; values: string[] } | undefined {
     const values: string[] = []
     let node = root
@@ -71,7 +75,9 @@ export function createRouteTree(): RouteTree {
   }
 }
 
-/** Handlers one after the other as one, which costs the router's work for a layer once. */
+/**
+ * Makes one handler of several that run one after the other, which costs the router's work for a layer once.
+ */
 export function inOneLayer(...handlers: readonly RequestHandler[]): RequestHandler {
   const [first, ...rest] = handlers
   if (first === undefined) return (_req, _res, next) => next()

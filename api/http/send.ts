@@ -85,7 +85,7 @@ const compress = memoizeByBuffer((bytes) => gzip(bytes, { level: zlib.constants.
 
 /**
  * Whether `If-None-Match` names the etag (RFC 9110 section 13.1.2, compared weakly). Express's `req.fresh`
- * doesn't do: it is false with `Cache-Control: no-cache`, which fetch adds by itself to each such request.
+ * can't be used: it is false with `Cache-Control: no-cache`, which fetch adds by itself to each such request.
  */
 function namesTag(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false

@@ -180,10 +180,10 @@ class RequestUnderWay {
     }
     const isHeavy = (this.#route.cost?.(fields.query) ?? 0) > MAX_LIGHT_COST
     await this.#inTurn(caller, isHeavy, async () => {
-      const given = await this.#route.handle(call as Parameters<Route['handle']>[0])
+      const result = await this.#route.handle(call as Parameters<Route['handle']>[0])
       // If aborted, a refusal has been sent already.
       this.#life.signal.throwIfAborted()
-      await send(this.#req, this.#res, this.#route, given)
+      await send(this.#req, this.#res, this.#route, result)
     })
   }
 

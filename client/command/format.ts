@@ -52,6 +52,7 @@ export function formatRate(hashesPerSecond: number): string {
   return `${(hashesPerSecond / divisor).toFixed(1)} ${unit}`
 }
 
+/** A duration in seconds, minutes or hours; `unknown time` if it is not finite. */
 export function formatDuration(seconds: number): string {
   if (!Number.isFinite(seconds)) return 'unknown time'
   if (seconds < 90) return `${Math.ceil(seconds)} s`

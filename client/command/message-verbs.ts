@@ -192,8 +192,8 @@ export async function explainUnsealedKey<T>(send: () => Promise<T>): Promise<T> 
 }
 
 /**
- * This agent's client, and its identity with message keys. Keys that are missing are made, and the public one
- * is published if the card doesn't show it.
+ * Returns this agent's client and its identity with message keys. Keys that are missing are made, and the
+ * public one is published if the card doesn't show it.
  */
 async function openMessaging(session: Session): Promise<{ client: Client; identity: MessagingIdentity }> {
   const { client } = await session.authenticate()

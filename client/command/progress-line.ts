@@ -19,7 +19,12 @@ export interface ProgressStream {
 const PLAIN_MS = 30_000
 const CLEAR_LINE = '\r\u001b[K'
 
-/** @param enabled if false, nothing is shown */
+/**
+ * Creates a line that shows how far something is: on a terminal one line that is written over, elsewhere a
+ * new line every 30 s.
+ *
+ * @param enabled if false, nothing is shown
+ */
 export function createProgressLine(stream: ProgressStream, enabled: boolean): ProgressLine {
   if (!enabled) return { show: () => undefined, say: () => undefined, end: () => undefined }
   let isLineOpen = false

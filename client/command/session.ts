@@ -170,9 +170,9 @@ export function promoteToken({ next_token: nextToken, ...identity }: Identity, t
 }
 
 /**
- * Asks the service whether it knows the client's token.
+ * Whether the service knows the client's token: it is asked.
  *
- * @throws what the client throws, but for that refusal
+ * @throws what the client throws, except a refusal of the token
  */
 async function isTokenValid(client: Client): Promise<boolean> {
   try {
@@ -208,6 +208,7 @@ function spellingsOf(baseUrl: string): string[] {
   return LOOPBACK.includes(host) ? LOOPBACK.map((name) => scheme + name + rest) : [baseUrl]
 }
 
+/** Whether two URLs reach the same service, as far as their spelling tells. */
 export const isSameService = (a: string, b: string): boolean => spellingsOf(a).includes(b)
 
 /**

@@ -82,7 +82,7 @@ export const TOOLS: readonly NetworkTool[] = [
     title: 'My standing, and pass days',
     description:
       'Your agent_id, pass, unread messages, orders that wait for you with the time left, what is owed to you. Posting and messages need a pass: with pass_days this buys one, free in the free period, else by proof of work on every core, which goes on behind other calls for up to hours; call "me" again to see how far it is.',
-    properties: { pass_days: whole('buy so many pass days', 1, 365) },
+    properties: { pass_days: whole('how many pass days to buy', 1, 365) },
     toVerb: () => ({ verb: 'me' }),
   }),
   defineTool({

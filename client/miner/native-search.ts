@@ -81,7 +81,7 @@ function searchRange(program: string, ...[order, signal, onReport]: Parameters<R
       env: {},
     })
     const stop = (): void => void search.kill()
-    /** The lines are `share NONCE`, `at POSITION HASHES` and at last `end HASHES`. */
+    /** Reads a line of the program: `share NONCE`, `at POSITION HASHES` or, as its last, `end HASHES`. */
     const readLine = (line: string): void => {
       const [word, text = '', count] = line.split(' ')
       if (word === 'share') {

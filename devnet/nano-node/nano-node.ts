@@ -33,7 +33,7 @@ export interface RpcExchange {
 export interface Lie {
   readonly body?: string
   readonly status?: number
-  /** The connection is cut after so many bytes of the body; `content-length` still promises all of it. */
+  /** The connection is cut after this many bytes of the body; `content-length` still promises all of it. */
   readonly cutAfterBytes?: number
 }
 

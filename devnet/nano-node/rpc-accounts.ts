@@ -15,7 +15,7 @@ import {
   RpcError,
 } from './rpc-arguments.ts'
 
-/** @throws RpcError if the account has no block */
+/** Returns an account of the ledger. @throws RpcError if it has no block */
 function requireOpened(node: NodeState, publicKey: string): LedgerAccount {
   const account = node.ledger.accounts.get(publicKey)
   if (account === undefined) throw new RpcError('Account not found')
@@ -126,6 +126,7 @@ interface Visibility {
   readonly onlyConfirmed: boolean
 }
 
+/** Reads the request's options: without active elections, and confirmed sends alone, by default. */
 function readVisibility(request: TreeReader): Visibility {
   return {
     includeActive: request.flag('include_active', false),
@@ -220,14 +221,17 @@ const accountsReceivable: Command = (node, request) => {
   const blocks = new Pairs()
   for (const publicKey of accounts) {
     // The node takes the first `count`, then sorts those.
-    const page = sorting ? sortFirst(node, publicKey, options) : listReceivables(node, publicKey, options)
+    const page = sorting ? listCutThenSorted(node, publicKey, options) : listReceivables(node, publicKey, options)
     if ((page instanceof Pairs ? page.entries : page).length > 0) blocks.add(encodeAddress(publicKey), page)
   }
   return { blocks }
 }
 
-/** The receivables that the options take, sorted by amount afterwards: not the largest of all. */
-function sortFirst(node: NodeState, publicKey: string, options: ReceivableOptions): Pairs {
+/**
+ * Cuts an account's receivables to `count` by their hashes and sorts what is left, as the node does: so the
+ * largest may be missing.
+ */
+function listCutThenSorted(node: NodeState, publicKey: string, options: ReceivableOptions): Pairs {
   const amounts = new Map(node.ledger.receivablesOf(publicKey).map((entry) => [entry.hash, entry.amount]))
   const amountOf = (hash: string): bigint => amounts.get(hash) ?? 0n
   // A threshold of 1 raw selects the form with amounts and leaves out nothing, since nobody can send 0.

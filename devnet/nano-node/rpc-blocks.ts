@@ -20,7 +20,7 @@ import {
 import { generateWork, readDifficulty } from './rpc-work.ts'
 import { entryThreshold, workDifficulty } from './work.ts'
 
-/** @throws RpcError if the ledger has no such block */
+/** Returns the ledger's block with this hash. @throws RpcError if there is none */
 function requireBlock(node: NodeState, hash: string): LedgerBlock {
   const entry = node.ledger.blocks.get(hash)
   if (entry === undefined) throw new RpcError('Block not found')
@@ -50,7 +50,10 @@ function describeBlock(entry: LedgerBlock, jsonBlock: boolean): { [name: string]
 const blockInfo: Command = (node, request) =>
   describeBlock(requireBlock(node, readHash(request)), request.flag('json_block', false))
 
-/** As `block_info`, of several blocks; with `include_not_found`, unknown ones are listed and not an error. */
+/**
+ * Shows several blocks as `block_info` does. An unknown one is an error; with `include_not_found` it is
+ * listed.
+ */
 const blocksInfo: Command = (node, request) => {
   const jsonBlock = request.flag('json_block', false)
   const withReceivable = request.flag('receivable', request.flag('pending', false))

@@ -50,6 +50,7 @@ export async function generateWork(
   }
 }
 
+/** Ends every search for work that is under way at the node. */
 export function cancelAllWork(node: NodeState): void {
   for (const ofRoot of searchesFor(node).values()) for (const controller of ofRoot) controller.abort()
 }

@@ -174,6 +174,7 @@ function sampleLoop(hashText: (text: string) => string): () => number {
 
 const runProgram = promisify(execFile)
 
+/** Whether this machine has a program that runs with this argument. */
 async function hasProgram(program: string, argument: string): Promise<boolean> {
   try {
     await runProgram(program, [argument])

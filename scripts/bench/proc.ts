@@ -16,7 +16,7 @@ export interface ProcessUsage {
   rssMib: number
 }
 
-/** @throws Error if there is no process of this id */
+/** Reads from /proc what a process uses now. @throws Error if there is no process of this id */
 export function readUsage(pid: number): ProcessUsage {
   // The fields of `stat` are counted from behind the command, which may contain spaces and brackets.
   const fields = fs

@@ -48,8 +48,8 @@ const orders = db.collection<OrderDocument>('work_orders')
 
 const seconds = (): number => Math.floor(Date.now() / 1_000)
 
-/** The agent whose token was sent; if there is none, answers 401 and gives undefined. */
-async function findCaller(req: Request, res: Response): Promise<AgentDocument | undefined> {
+/** Returns the agent whose token was sent; if there is none, answers 401 and returns undefined. */
+async function requireCaller(req: Request, res: Response): Promise<AgentDocument | undefined> {
   const token = String(req.headers.authorization).slice(7)
   const agent = await agents.findOne(
     { token_key: tokenKey(token) },
@@ -64,7 +64,7 @@ const app = express().disable('etag').disable('x-powered-by')
 const json = express.json({ limit: '1mb' })
 
 app.post('/api/v1/post', json, async (req, res) => {
-  const caller = await findCaller(req, res)
+  const caller = await requireCaller(req, res)
   if (caller === undefined) return
   const pass = await agents.findOne({ _id: caller._id }, { projection: { pass_until_ms: 1 } })
   if ((pass?.pass_until_ms ?? 0) < Date.now()) return void res.status(402).json({ ok: false })
@@ -82,7 +82,7 @@ app.post('/api/v1/post', json, async (req, res) => {
 })
 
 app.post('/api/v1/claim/resolve', json, async (req, res) => {
-  const caller = await findCaller(req, res)
+  const caller = await requireCaller(req, res)
   if (caller === undefined) return
   const { claim_id: claimId, outcome } = req.body as { claim_id: string; outcome: string }
   const verdict = { _id: newId('verdict'), claim_id: claimId, agent_id: caller._id, at: seconds(), outcome }
@@ -127,7 +127,7 @@ app.get('/api/v1/agent/:id', async (req, res) => {
 })
 
 app.get('/api/v1/me', async (req, res) => {
-  const caller = await findCaller(req, res)
+  const caller = await requireCaller(req, res)
   if (caller === undefined) return
   const [agent, registered, unread] = await Promise.all([
     agents.findOne({ _id: caller._id }, { projection: { handle: 1, pass_until_ms: 1, referrals: 1 } }),
@@ -139,7 +139,7 @@ app.get('/api/v1/me', async (req, res) => {
 
 /** No queue, no ledger; it stores no nonces, so it can't notice a repeated one. */
 app.post('/api/v1/work/submit', json, async (req, res) => {
-  const caller = await findCaller(req, res)
+  const caller = await requireCaller(req, res)
   if (caller === undefined) return
   const { order_id: orderId, nonces } = req.body as { order_id: string; nonces: string[] }
   const order = await orders.findOne({ _id: orderId })

@@ -54,7 +54,7 @@ export async function benchSeal(
       SEAL_KEY_FILE: keyFile,
       SEAL_MEMORY_FILE: path.join(folder, `memory-${database}`),
     })
-    /** Has seal-worker.ts number and seal what is pending in a database. */
+    /** Lets seal-worker.ts number and seal what is pending in a database. */
     const runWorker = async (side: 'ours' | 'raw', database: string): Promise<SealRun> => {
       const { stdout } = await runProgram(process.execPath, [WORKER, side], {
         env: { ...process.env, ...envOf(database) },

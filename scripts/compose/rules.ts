@@ -225,7 +225,7 @@ function findQueueNameProblems(service: ComposeService): string[] {
     .map((name) => `--queues names ${name}, and shared/servers/queues.ts has no such queue`)
 }
 
-/** Checks that some service serves each queue. */
+/** Finds queues that no service serves. */
 function findQueueProblems(file: ComposeFile): string[] {
   const served = new Set(Object.values(file.services).flatMap(queuesOf))
   return QUEUE_NAMES.filter((name) => !served.has(name)).map(

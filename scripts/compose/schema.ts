@@ -93,7 +93,7 @@ export const composeFile = z
 export type ComposeFile = z.output<typeof composeFile>
 export type ComposeService = ComposeFile['services'][string]
 
-/** `1h2m3s` in seconds. */
+/** `1h2m3s` in seconds; 0 for text of another form. */
 export function readSeconds(text: string): number {
   const [, hours = '0', minutes = '0', seconds = '0'] = /^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/.exec(text) ?? []
   return Number(hours) * 3_600 + Number(minutes) * 60 + Number(seconds)

@@ -71,6 +71,7 @@ export async function reservePort(wished?: number): Promise<number> {
   }
 }
 
+/** Finds `count` free ports, each given only once in this process. */
 export const reservePorts = (count: number): Promise<number[]> =>
   Promise.all(Array.from({ length: count }, () => reservePort()))
 

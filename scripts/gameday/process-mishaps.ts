@@ -1,4 +1,5 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import fs from 'node:fs'
 import path from 'node:path'
 import tls from 'node:tls'
@@ -133,12 +134,9 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
         stdio: 'ignore',
       })
     },
-    cleanUp: () =>
-      new Promise<void>((resolve) =>
-        stray?.exitCode === null && stray.signalCode === null
-          ? stray.once('exit', () => resolve())
-          : resolve(),
-      ),
+    async cleanUp() {
+      if (stray?.exitCode === null && stray.signalCode === null) await once(stray, 'exit')
+    },
   },
   {
     name: "a host's clock is off",

@@ -130,10 +130,15 @@ export async function checkBooks(world: World, books: Books): Promise<void> {
   checkTotals(world, books, orphaned)
 }
 
-/** Checks that each payment that an invoice counts is at its address in the chain, counted once and to the raw. */
+/**
+ * Checks that each payment that an invoice counts is at its address in the chain, counted once and to the
+ * raw.
+ */
 function checkPayments(world: World, { invoices, arrivals }: Books): void {
   for (const { known, invoice } of invoices) {
-    const amountOf = new Map((arrivals.get(known.address) ?? []).map((block) => [block.hash, block.amountRaw]))
+    const amountOf = new Map(
+      (arrivals.get(known.address) ?? []).map((block) => [block.hash, block.amountRaw]),
+    )
     const settled = invoice.payments.filter(({ state }) => state === 'settled')
     check(
       world,
@@ -148,8 +153,8 @@ function checkPayments(world: World, { invoices, arrivals }: Books): void {
 }
 
 /**
- * Checks that every send out of the treasury is named by payouts whose sum it is, that each confirmed payout has
- * its send, and that invoices' money goes to the treasury only.
+ * Checks that every send out of the treasury is named by payouts whose sum it is, that each confirmed payout
+ * has its send, and that invoices' money goes to the treasury only.
  *
  * @returns how many raw were sent for payouts that a restore has taken away
  */
@@ -224,8 +229,8 @@ async function checkAgents(world: World, { orders, passes }: Books): Promise<voi
 }
 
 /**
- * Checks that the ledger has no gap, that it agrees with the orders on what each received and took as a fee and
- * on how far each payout is, and that the stated solvency is what the orders give.
+ * Checks that the ledger has no gap, that it agrees with the orders on what each received and took as a fee
+ * and on how far each payout is, and that the stated solvency is what the orders give.
  */
 async function checkLedger(world: World, { orders, payouts }: Books): Promise<void> {
   const ledger = await readLedger(world.network.url)
@@ -270,7 +275,10 @@ async function checkLedger(world: World, { orders, payouts }: Books): Promise<vo
   await checkSolvency(world, String(owed))
 }
 
-/** Checks that the venue states that it owes and holds `owed` raw, and that its treasury is the same as before. */
+/**
+ * Checks that the venue states that it owes and holds `owed` raw, and that its treasury is the same as
+ * before.
+ */
 async function checkSolvency(world: World, owed: string): Promise<void> {
   let [statedOwed, statedHeld] = ['', '']
   for (let tries = 0; tries < SOLVENCY_READINGS; tries++) {

@@ -57,21 +57,17 @@ export async function startNetwork(settings: Readonly<Record<string, string>>) {
     const port = await reservePort()
     const url = `http://127.0.0.1:${port}`
     const env = (): Record<string, string> => ({
-      ...{
-        MONGODB_URL: mongod?.url ?? '',
-        REDIS_URL: redis.url,
-        DATA_DIR: folder,
-        CHALLENGE_SECRET: 'c0'.repeat(32),
-      },
+      MONGODB_URL: mongod?.url ?? '',
+      REDIS_URL: redis.url,
+      DATA_DIR: folder,
+      CHALLENGE_SECRET: 'c0'.repeat(32),
       SEAL_KEY_FILE: path.join(folder, 'seal-key'),
       SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
-      ...{
-        FREE_UNTIL: 'none',
-        REGISTER_BITS: '4',
-        SWEEP_SECONDS: '2',
-        OPERATOR_PORT: '0',
-        PORT: String(port),
-      },
+      FREE_UNTIL: 'none',
+      REGISTER_BITS: '4',
+      SWEEP_SECONDS: '2',
+      OPERATOR_PORT: '0',
+      PORT: String(port),
       ...settings,
       NANO_SEED_FILE: path.join(folder, 'nano-seed'),
     })

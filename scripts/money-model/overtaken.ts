@@ -12,7 +12,7 @@ import { check, DUST_RAW, recoveredAtMs, type Sale, type World } from './world.t
 const LISTED_WITHIN_MS = 8_000
 /** It takes this many to call a payout stuck: a round may be cut short, and drop what it had listed. */
 const OVERTAKERS = 3
-/** A payout takes too long if it takes so many times the median, and at least LEAST_MS. */
+/** A payout takes too long if it takes this many times the median, and at least LEAST_MS. */
 const TIMES_AS_LONG = 8
 const LEAST_MS = 15_000
 /** The fewest payouts that give a median. */

@@ -87,7 +87,7 @@ export async function readOrder(world: World, agent: Agent, id: string): Promise
   return order
 }
 
-/** Has the service look for payments, and reads the invoice; undefined if the network has forgotten it. */
+/** Makes the service look for payments, and reads the invoice; undefined if the network has forgotten it. */
 export async function readInvoice(
   world: World,
   { id, agent }: KnownInvoice,

@@ -12,8 +12,8 @@ const EXPLAINED_WITHIN_MS = 6_000
 const MAKES_FORKS = ['gone', 'lost', 'rival', 'restore']
 
 /**
- * Reads the treasury's address as the venue states it; checks that it stays the same, and that the venue doesn't
- * state to owe less than nothing.
+ * Reads the treasury's address as the venue states it; checks that it stays the same, and that the stated
+ * debt is not below 0.
  *
  * @returns undefined if the service did not answer, or states none
  */
@@ -53,8 +53,8 @@ async function readPayoutsNaming(world: World, { hash, to }: Block): Promise<Pay
 }
 
 /**
- * Checks that every send out of the treasury is named by payouts to its recipient, and is their sum. A send that
- * no payout names yet is looked at again next time, up to EXPLAINED_WITHIN_MS.
+ * Checks that every send out of the treasury is named by payouts to its recipient, and is their sum. A send
+ * that no payout names yet is looked at again next time, up to EXPLAINED_WITHIN_MS.
  *
  * @param firstSeen when each send was first seen, in milliseconds of the history; added to
  * @param explained hashes of sends whose payouts were found; changed
@@ -110,7 +110,10 @@ function checkNotPaidTwice(world: World, sends: readonly Block[]): void {
   }
 }
 
-/** Checks, again and again until `isOver` or the end of the run, that no send is wrong and no block was signed twice. */
+/**
+ * Checks, again and again until `isOver` or the end of the run, that no send is wrong and no block was signed
+ * twice.
+ */
 export async function watchInvariants(world: World, isOver: () => boolean): Promise<void> {
   const firstSeen = new Map<string, number>()
   const explained = new Set<string>()

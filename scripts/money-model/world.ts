@@ -142,7 +142,7 @@ export function check(world: World, holds: boolean, what: string): void {
   if (!world.mode.keepsGoing) world.ended.abort()
 }
 
-/** Registers `agentCount` agents on the network. @throws Error if one cannot register */
+/** Makes the world of a run, with `agentCount` registered agents. @throws Error if one cannot register */
 export async function openWorld(
   mode: Mode,
   network: Network,

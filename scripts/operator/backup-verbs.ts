@@ -42,8 +42,9 @@ export const backupVerbs: readonly OperatorVerb[] = [
     changes: true,
     limitMs: HALF_A_DAY_MS,
     async run({ ctx, env, words: [name], options, dryRun }) {
-      if (options.noted === (name !== undefined)) throw usageError('"backup" takes a folder, or --noted.')
-      if (name === undefined) return noteBackup(ctx, dryRun)
+      const hasFolder = name !== undefined
+      if (options.noted === hasFolder) throw usageError('"backup" takes either a folder or --noted.')
+      if (!hasFolder) return noteBackup(ctx, dryRun)
       return backUp(ctx, env, path.resolve(name), options['with-keys'], dryRun)
     },
   }),

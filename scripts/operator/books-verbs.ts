@@ -57,7 +57,11 @@ async function showBooks(
   }
 }
 
-/** @param limit of moves */
+/**
+ * Reads a coin's book: whole with an empty `filter`, else the filter's balances and moves.
+ *
+ * @param limit of moves
+ */
 async function readBook(ctx: Context, coin: Coin, filter: LineFilter, limit: number): Promise<Book> {
   const isWhole = Object.keys(filter).length === 0
   const [balances, lines, record, openings] = await Promise.all([
@@ -69,7 +73,7 @@ async function readBook(ctx: Context, coin: Coin, filter: LineFilter, limit: num
   return { coin, balances, lines, record, openings }
 }
 
-/** A book as `--json` shows it, with at most `limit` moves. */
+/** A book as `--json` shows it, with at most `limit` moves. @param isWhole false: of one agent or order */
 const viewBook = ({ coin, balances, lines, record, openings }: Book, limit: number, isWhole: boolean) => ({
   currency: coin,
   balances: [...balances].map(([account, raw]) => ({

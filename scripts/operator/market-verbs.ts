@@ -108,8 +108,8 @@ export const marketVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
-/** @throws Refusal `no_such_record` */
-async function findPayout(ctx: Context, payoutId: string): Promise<PayoutRecord> {
+/** Reads a payout. @throws Refusal `no_such_record` */
+async function requirePayout(ctx: Context, payoutId: string): Promise<PayoutRecord> {
   const payout = await ctx.payouts.find(payoutId)
   if (payout === undefined)
     throw new Refusal('no_such_record', 'There is no payout with this id; "payouts" lists them.')
@@ -131,7 +131,7 @@ async function recordPaid(
   dryRun: boolean,
 ): Promise<VerbOutput> {
   requireTxHash(tx)
-  const payout = await findPayout(ctx, payoutId)
+  const payout = await requirePayout(ctx, payoutId)
   const sent = await checkTransaction(ctx, payout, tx, address ?? payout.address)
   if (sent !== undefined && sent.sentRaw < sent.neededRaw) throw tooLittle(sent, payout.coin)
   const target = rehearseIf(dryRun, ctx)
@@ -163,7 +163,7 @@ async function recordPaid(
  */
 async function recordPart(ctx: Context, payoutId: string, tx: string, dryRun: boolean): Promise<VerbOutput> {
   requireTxHash(tx)
-  const payout = await findPayout(ctx, payoutId)
+  const payout = await requirePayout(ctx, payoutId)
   const { coin, order_id: orderId, agent_id: agentId } = payout
   const order = orderId === undefined ? undefined : await ctx.orders.find(orderId)
   if (order?.buyer_id !== agentId) throw wrongState('Only what a buyer is owed can have been paid in part.')
@@ -205,8 +205,9 @@ interface Sent {
  * the chain can be asked, pays the payout's address.
  *
  * @param address the payout's; undefined if its payee has named none
- * @returns undefined if the chain can't be asked, or doesn't know
- * @throws Refusal `wrong_state`
+ * @returns what it sent to the address, and what the payouts recorded for it need; undefined if there is no
+ *   address, or if the chain can't be asked or doesn't know
+ * @throws Refusal `wrong_state` if it can't have paid the payout
  */
 async function checkTransaction(
   ctx: Context,
@@ -261,7 +262,7 @@ const tooLittle = ({ sentRaw, neededRaw }: Sent, coin: Coin): Refusal =>
  * @throws Refusal `wrong_state` if it was not recorded so
  */
 async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promise<VerbOutput> {
-  const payout = await findPayout(ctx, payoutId)
+  const payout = await requirePayout(ctx, payoutId)
   const { coin, order_id: orderId, named_address: wasNamedWithIt } = payout
   const target = rehearseIf(dryRun, ctx)
   const isAddressForgotten = await target.database.transaction(async (session) => {
@@ -286,7 +287,7 @@ async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promis
   )
 }
 
-/** A context for use cases that start a transaction of their own: what they do becomes a part of this one. */
+/** Makes a context in which a use case that would start a transaction takes part in the session's instead. */
 const inTransaction = (ctx: Context, session: Session): Context => ({
   ...ctx,
   database: { ...ctx.database, transaction: (work) => work(session) },

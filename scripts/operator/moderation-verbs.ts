@@ -130,7 +130,7 @@ async function setBan(
 /**
  * Hides a record, or shows it again.
  *
- * @param named the rule that it breaks; if absent, the one that it was last reported for
+ * @param named the rule that it breaks, for hiding; if absent, the one that it was last reported for
  * @throws CommandError if there is no such rule, Refusal if there is no such record
  */
 async function setHiding(

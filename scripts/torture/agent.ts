@@ -57,6 +57,7 @@ export interface World {
   readonly wrongAnswers: { what: string; words: string[] }[]
 }
 
+/** Makes an agent that has done nothing yet, not even registered. */
 export function newAgent(name: string, numbers: SeededNumbers): Agent {
   return {
     name,
@@ -154,12 +155,12 @@ export function findShares(prefix: string, bits: number, count: number): string[
   return shares
 }
 
-/** Whether a nonce's hash with the prefix begins with so many zero bits, without the code under test. */
+/** Whether a nonce's hash with the prefix begins with `bits` zero bits, without the code under test. */
 export function isShare(prefix: string, nonce: string, bits: number): boolean {
   return BigInt(`0x${hash('sha256', `${prefix}:${nonce}`, 'hex')}`) >> BigInt(256 - bits) === 0n
 }
 
-/** Asks for a work order of so many days; if it is given, notes it with all its shares. */
+/** Asks for a work order of `days` days; if it is given, notes it with all its shares. */
 export async function orderWork(world: World, agent: Agent, days: number): Promise<void> {
   const { status, json } = await ask(world, agent, 'order-work', 'POST', '/invoice', {
     body: { currency: 'pow', days },

@@ -7,8 +7,8 @@ const PAUSE_MS = 150
 const GOOD_WITHIN_MS = 2_500
 
 /**
- * Has an agent post through each API process again and again, so that the history shows when the service took
- * writes. Ends after `isOver`, with the next post that is acknowledged.
+ * Lets an agent post through each API process again and again, so that the history shows when the service
+ * took writes. Ends after `isOver`, with the next post that is acknowledged.
  */
 export async function runCanary(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
   await Promise.all(

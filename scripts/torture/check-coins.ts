@@ -60,6 +60,7 @@ export interface StoredMoney {
   halted: string[]
 }
 
+/** Reads all invoices, payments, payouts and market orders, and which coins are halted. */
 export async function readMoney(url: string): Promise<StoredMoney> {
   return withDatabase(url, async (db) => {
     const all = <T>(name: string): Promise<T[]> =>
@@ -67,16 +68,14 @@ export async function readMoney(url: string): Promise<StoredMoney> {
     return {
       invoices: await all<StoredInvoice>('invoices'),
       payments: await all<StoredPayment>('payments'),
-      ...{
-        payouts: withTransferStates(
-          await all<StoredPayout>('payouts'),
-          await all<{ _id: string; state: string }>('transfers'),
-        ),
-        orders: await all<StoredMarketOrder>('orders'),
-        halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(
-          ({ _id, halted }) => (halted === undefined ? [] : [`${_id}: ${halted.reason}`]),
-        ),
-      },
+      payouts: withTransferStates(
+        await all<StoredPayout>('payouts'),
+        await all<{ _id: string; state: string }>('transfers'),
+      ),
+      orders: await all<StoredMarketOrder>('orders'),
+      halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(
+        ({ _id, halted }) => (halted === undefined ? [] : [`${_id}: ${halted.reason}`]),
+      ),
     }
   })
 }
@@ -171,7 +170,9 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
   ]
 }
 
-/** Each payment on the chain is stored once, for the invoice with its address, and counts there. */
+/**
+ * Checks that each payment on the chain is stored once, for the invoice with its address, and counts there.
+ */
 function checkPaymentsIn(world: World, { invoices, payments }: StoredMoney): Finding[] {
   const { findings, addFinding } = collectFindings()
   const byTx = Map.groupBy(payments, ({ tx }) => tx)
@@ -199,7 +200,7 @@ function checkPaymentsIn(world: World, { invoices, payments }: StoredMoney): Fin
   return findings
 }
 
-/** Each settled payment has one entry in the ledger, and no other payment has one. */
+/** Checks that each settled payment has one entry in the ledger, and no other payment has one. */
 function checkPaymentEntries({ payments }: StoredMoney, ledger: readonly LedgerEntry[]): Finding[] {
   const { findings, addFinding } = collectFindings()
   const entriesOf = Map.groupBy(
@@ -214,7 +215,9 @@ function checkPaymentEntries({ payments }: StoredMoney, ledger: readonly LedgerE
   return findings
 }
 
-/** Each agent's address received exactly the sum of its payouts that were sent, and nothing is owed twice. */
+/**
+ * Checks that each agent's address received the sum of its payouts that were sent, and nothing is owed twice.
+ */
 function checkPayouts(world: World, coins: Coins, { payouts }: StoredMoney): Finding[] {
   const { findings, addFinding } = collectFindings()
   for (const { name } of world.agents) {
@@ -246,7 +249,7 @@ function heldRaw({ payments, payouts }: StoredMoney, order: StoredMarketOrder): 
   return received - BigInt(order.written_off_raw) - given - fee
 }
 
-/** No order has given more than it received, and a closed one holds nothing. */
+/** Checks that no order has given more than it received, and that a closed one holds nothing. */
 function checkOrders(money: StoredMoney): Finding[] {
   const { findings, addFinding } = collectFindings()
   for (const order of money.orders) {
@@ -258,7 +261,10 @@ function checkOrders(money: StoredMoney): Finding[] {
   return findings
 }
 
-/** The debts are the same by the ledger's entries, by its last statement of solvency, and by the records. */
+/**
+ * Checks that debts are the same by the ledger's entries, by its last statement of solvency, and by the
+ * records.
+ */
 function checkDebts(money: StoredMoney, ledger: readonly LedgerEntry[]): Finding[] {
   const { findings, addFinding } = collectFindings()
   let owed = NOTHING_OWED
@@ -284,8 +290,8 @@ const STEP_NAMES: Readonly<Record<string, string>> = {
 }
 
 /**
- * Each step of an order is in the ledger once (also each extension of a deadline after an outage), and no
- * acknowledged step, order or invoice is missing.
+ * Checks that each step of an order is in the ledger once (also each extension of a deadline after an
+ * outage), and no acknowledged step, order or invoice is missing.
  */
 function checkSteps(
   world: World,

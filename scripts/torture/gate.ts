@@ -71,7 +71,7 @@ interface Pair {
   onGone(listener: () => void): void
 }
 
-/** @param delayMs asked for each chunk */
+/** Passes a client's connection on to a new one to the server. @param delayMs asked for each chunk */
 function connectPair(inward: net.Socket, targetPort: number, delayMs: () => number): Pair {
   const outward = net.connect(targetPort, '127.0.0.1')
   const sockets = [inward, outward] as const
@@ -90,7 +90,7 @@ function connectPair(inward: net.Socket, targetPort: number, delayMs: () => numb
     from.on('close', reset)
     let lastArrival = Promise.resolve()
     let underWay = 0
-    // What was sent first arrives first, even if the delay has just become shorter.
+    /** Acts after the present delay, but never before what came earlier has been acted on. */
     const deliver = (act: () => void): void => {
       const lateMs = delayMs()
       if (underWay === 0 && lateMs === 0) return act()

@@ -363,7 +363,7 @@ function describeCostOfIdentity({ registerBits }: Config): string {
   return `an identity costs about ${hashes.toExponential(1)} hashes and nothing else: on one core ${costs.join(', ')}; ${GPU.name} makes about ${Math.round(GPU.hashesPerSecond / hashes)} a second`
 }
 
-/** As duration(), but below 10 s with two significant digits. */
+/** A duration in words: below 10 s in seconds with two significant digits, else as duration() gives it. */
 const shortDuration = (seconds: number): string =>
   seconds < 10 ? `${Number(seconds.toPrecision(2))} s` : duration(seconds)
 

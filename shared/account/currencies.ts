@@ -83,7 +83,8 @@ type Menu = z.input<typeof currencyMenuView>
 /**
  * Returns the answer of `GET /currencies`: what pass days cost, and in which currencies.
  *
- * @param agentId the caller, if it sent a valid token: prices are its own; otherwise they are the base price
+ * @param agentId the caller, if it sent a valid token: then the prices in coins are its own, otherwise the
+ *   base price
  * @param coins the coins that can be paid with now, with their rates
  * @throws Refusal `unavailable` if the database's time is unknown
  */

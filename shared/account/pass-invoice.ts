@@ -60,9 +60,11 @@ export function computeMoneyChange(
 }
 
 /**
- * As computeMoneyChange(), but an invoice that lacks less than the dust threshold counts as paid: its money
- * buys all of its days, at a price that is as much lower. `priceRaw` of the result is the price at which it
- * bought.
+ * Computes what an invoice's money buys, like computeMoneyChange(), but counts an invoice that lacks less
+ * than the dust threshold as paid: its money then buys all days that are left, at the lower price that it
+ * suffices for. Late money whose price is above the invoice's amount is not forgiven anything.
+ *
+ * @returns the change, with `priceRaw`, the price at which it bought
  */
 export function computeMoneyChangeForgivingDust(
   invoice: Money & Pick<InvoiceRecord, 'coin'>,

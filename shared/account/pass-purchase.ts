@@ -47,7 +47,9 @@ interface RequestedInvoice {
  * have existed before.
  *
  * @param days whole days
- * @throws Refusal as creditFreeDays(), orderWork() and requestPassInvoice()
+ * @throws Refusal `no_such_agent`; `wrong_state` if there are too many open work orders, today's allowance is
+ *   used up, or an invoice for another number of days is open; `currency_not_configured`; `rate_unavailable`;
+ *   `unavailable`
  */
 export async function buyDays(
   ctx: Context,
@@ -67,8 +69,8 @@ export async function buyDays(
  * which the remainders of earlier invoices are moved. One agent's requests are serialized within this
  * process; across processes the unique index decides.
  *
- * @throws Refusal as prepareInvoice(); `no_such_agent`; `wrong_state` if an invoice for another number of
- *   days is open
+ * @throws Refusal `no_such_agent`; `wrong_state` if an invoice for another number of days is open;
+ *   `currency_not_configured`; `rate_unavailable`; `unavailable` if no address could be had
  */
 export function requestPassInvoice(
   ctx: Context,

@@ -78,9 +78,9 @@ type Fields = { readonly [field: string]: JsonValue | undefined }
  * Verifies the signature that an agent sends with a record, by the author key that its profile has now.
  *
  * @param fields the fields of the body, as they are put on record
- * @returns the verified signature, with its key; undefined if the request has no signature
- * @throws Refusal `invalid_field` if the signature isn't that of the agent's author key over exactly these
- *   fields, or the agent has no author key
+ * @returns the verified signature, with its key; undefined if neither `signature` nor `seen` was sent
+ * @throws Refusal `invalid_field` if only one of the two was sent, the agent has no author key, or the
+ *   signature isn't that of this key over exactly these fields
  */
 export async function readAuthorship(
   ctx: Pick<Context, 'agents'>,
@@ -94,8 +94,11 @@ export async function readAuthorship(
 }
 
 /**
- * As readAuthorship(), for a caller that has read the agent's author key (undefined if it has none) and knows
- * that `signature` or `seen` was sent; one without the other is refused.
+ * Verifies the signature that an agent sends with a record, by its author key, which the caller has read.
+ *
+ * @param authorKey undefined if the agent has none
+ * @returns the verified signature, with its key
+ * @throws Refusal `invalid_field` as readAuthorship(), also if neither `signature` nor `seen` was sent
  */
 export function verifyAuthorship(
   agentId: string,

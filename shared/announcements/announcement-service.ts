@@ -51,7 +51,7 @@ export function checkAnnouncement(fields: AnnouncementFields): AnnouncementField
  * the seal key. It is listed once it is signed. If the job is lost, the sweep enqueues it again.
  *
  * @returns the announcement, without a signature
- * @throws Refusal as checkAnnouncement()
+ * @throws Refusal `invalid_field`, naming the field at fault
  */
 export async function announce(ctx: Context, fields: AnnouncementFields): Promise<AnnouncementRecord> {
   const id = newId('announcement')
@@ -101,8 +101,8 @@ async function enqueueAnnouncement(ctx: Context, id: string): Promise<void> {
  *
  * @returns true if it was signed; false if this process has no key, if there is nothing to sign, or if the
  *   announcement must not be signed, which is logged and counted as an anomaly
- * @param@param watch for tests: called before and after each write
- * @throws Error if its entry still has no number after RECEIPT_WAIT_MS; as openSigner()
+ * @param watch for tests: called before and after each write
+ * @throws Error if its entry still has no number after RECEIPT_WAIT_MS; what openSigner() throws
  */
 export async function signAnnouncement(ctx: Context, id: string, watch?: WatchStep): Promise<boolean> {
   const announcement = await ctx.announcements.find(id)

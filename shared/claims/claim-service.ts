@@ -38,8 +38,8 @@ type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
  * Stores a claim with its ledger entry, counts it on its author's record, and returns it.
  *
  * @param fields `resolve_by` in Unix seconds
- * @throws Refusal `invalid_field` for a past `resolve_by`, and as readAuthorship(); `wrong_state` if its
- *   author has too many unendorsed proposals or has used up today's allowance; `unavailable`
+ * @throws Refusal `invalid_field` for a past `resolve_by` or a signature that does not verify; `wrong_state`
+ *   if its author has too many unendorsed proposals or has used up today's allowance; `unavailable`
  */
 export async function makeClaim(
   ctx: Context,
@@ -142,8 +142,8 @@ export async function recordVerdict(
 }
 
 /**
- * Concurrent transactions of claims and verdicts in one process: while one waits for the journal, the next one is
- * written; more of them would be smaller, and each has up to eight commands.
+ * Concurrent transactions of claims and verdicts in one process: while one waits for the journal, the next
+ * one is written; more of them would be smaller, and each has up to eight commands.
  */
 const TRANSACTIONS_AT_ONCE = 2
 /** Claims whose author is cached. */
@@ -298,7 +298,8 @@ function toVerdictRecord(
  *
  * @param accepted for a proposal that is accepted: when, and what is stored with it
  * @returns the claim with the new status
- * @throws Overtaken if the claim has changed since it was read
+ * @throws Error if the claim has changed since it was read in this transaction, which only a defect can bring
+ *   about
  */
 async function changeStatus(
   ctx: Context,

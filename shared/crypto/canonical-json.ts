@@ -63,6 +63,11 @@ function write(value: unknown, ancestors: object[]): string {
   }
 }
 
+/**
+ * The canonical text of an array or object.
+ *
+ * @throws Refusal if it contains itself, or a value without a text; TypeError if nested too deeply
+ */
 function writeContainer(value: object, ancestors: object[]): string {
   if (ancestors.includes(value)) throw new Refusal('the value contains itself')
   if (ancestors.length === MAX_JSON_DEPTH)
@@ -73,6 +78,7 @@ function writeContainer(value: object, ancestors: object[]): string {
   return text
 }
 
+/** The canonical text of an array. A Refusal of an element gets the element's index as its first key. */
 function writeArray(value: readonly unknown[], ancestors: object[]): string {
   let text = '['
   let index = 0
@@ -85,6 +91,7 @@ function writeArray(value: readonly unknown[], ancestors: object[]): string {
   return text + ']'
 }
 
+/** The canonical text of a plain object. A Refusal of a value gets the value's name as its first key. */
 function writeObject(value: object, ancestors: object[]): string {
   if (!isPlainObject(value))
     throw new Refusal(`an instance of ${value.constructor?.name || 'a class'} is not a plain object`)

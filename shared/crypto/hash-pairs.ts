@@ -109,7 +109,7 @@ export const hashPairs: HashPairs = /* @__PURE__ */ chooseHashPairs(hashPairsPla
 export const hashNodes: HashPairs = /* @__PURE__ */ chooseHashPairs(hashNodesPlainly, createSimdHashNodes)
 
 /**
- * Compiles the vector code of hashPairs and compares it with node:crypto.
+ * Makes hashPairs of vector code, which is compiled and compared with node:crypto.
  *
  * @throws Error if the two differ, or without WebAssembly
  */
@@ -117,7 +117,11 @@ export function createSimdHashPairs(): HashPairs {
   return compile(generateModule(generateBareGroup), hashPairsPlainly)
 }
 
-/** Compiles the vector code of hashNodes, like createSimdHashPairs(). */
+/**
+ * Makes hashNodes of vector code, as createSimdHashPairs() makes hashPairs.
+ *
+ * @throws Error in the same cases
+ */
 export function createSimdHashNodes(): HashPairs {
   return compile(generateModule(generateNodeGroup), hashNodesPlainly)
 }

@@ -96,7 +96,7 @@ function parseThreshold(word: string, members: number): number {
 }
 
 /**
- * Writes a policy that trusts one log, if so many of the witnesses have cosigned.
+ * Writes a policy that trusts one log if at least `quorum` of the witnesses have cosigned.
  *
  * @param quorum how many of the witnesses must cosign; 0 for none
  */

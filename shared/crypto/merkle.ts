@@ -101,8 +101,10 @@ export function buildTree(leaves: Uint8Array, count: number = leaves.length / HA
 }
 
 /**
- * Computes the root (32 bytes) over `count` leaves without keeping the levels; arguments and errors as for
- * buildTree().
+ * Computes the root (32 bytes) over `count` leaves, without keeping the levels as buildTree() does.
+ *
+ * @param leaves hashes side by side, 32 bytes each; what follows the first `count` is ignored
+ * @throws TypeError for no leaves, or a buffer too short or of a broken length
  */
 export function merkleRoot(leaves: Uint8Array, count: number = leaves.length / HASH_BYTES): Buffer {
   let level = Buffer.from(hashesAsBuffer(leaves, count)) // a copy: it is overwritten level by level

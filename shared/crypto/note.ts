@@ -288,7 +288,6 @@ function fromBase64(text: string): Buffer | undefined {
 }
 
 /**
- *
  * @throws TypeError unless `text` can be that of a note: lines without control characters, each with a line
  *   feed
  */

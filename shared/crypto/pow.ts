@@ -61,7 +61,7 @@ export function isShare(prefix: string, nonce: string, difficultyBits: number): 
  * Returns those of `nonces` that are shares, in the order given, repetitions included: the same as a filter
  * by isShare(), but faster.
  *
- * @throws Error as isShare() does
+ * @throws Error for a malformed `prefix` or `difficultyBits`
  */
 export function findShares(prefix: string, nonces: readonly string[], difficultyBits: number): string[] {
   assertPrefix(prefix)

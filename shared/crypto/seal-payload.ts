@@ -81,7 +81,7 @@ export function sealPayload(seal: SealFields): string {
  * The SHA-256 of a seal's payload, 64 lower-case hex characters, by which the signer's seal memory and a
  * verifier's state remember a seal.
  *
- * @throws TypeError as sealPayload() does
+ * @throws TypeError for what sealPayload() refuses
  */
 export function sealPayloadHash(seal: SealFields): string {
   return hash('sha256', sealPayload(seal), 'hex')

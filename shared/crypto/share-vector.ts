@@ -84,7 +84,7 @@ export type SearchNonces = (
 ) => number[]
 
 /**
- * Compiles the vector code and compares it with node:crypto.
+ * Makes the search of vector code, which is compiled and compared with node:crypto.
  *
  * @throws Error if the two differ, or without WebAssembly
  */

@@ -23,7 +23,7 @@ let searchNonces: SearchNonces | null | undefined
  *
  * @param text the nonces as one text with a character between two of them, if the caller has it: to make it
  *   takes a fifth of the time
- * @throws Error as isShare() does
+ * @throws Error for a malformed `prefix` or `difficultyBits`
  */
 export function verifyShares(
   prefix: string,

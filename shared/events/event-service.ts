@@ -14,7 +14,7 @@ export interface Reader {
 
 /** The most transactions in which one call numbers marks: what one request has time for. */
 const MAX_BATCHES = 8
-/** After each so many events of an agent, those beyond the kept number are removed. */
+/** Each time an agent has had this many more events, those beyond the kept number are removed. */
 const FORGET_EVERY = 500
 
 /**

@@ -46,7 +46,12 @@ export async function writeDurably(
   await performStep(watch, name, () => renameFresh(file))
 }
 
-/** As {@link writeDurably}, but synchronous; `mode` is that of a file which others may read. */
+/**
+ * Replaces a file's content and syncs the file and its name before it returns; after a crash before that the
+ * file has the old or the new content.
+ *
+ * @param mode that of a file which others may read; 600 if absent
+ */
 export function replaceFile(file: string, content: string | Uint8Array, mode?: number): void {
   writeFresh(file, content, mode)
   renameFresh(file)

@@ -17,13 +17,13 @@ export interface LogOutput {
 }
 
 /**
- * Writes lines to an open file soon, a pass of the event loop's at once. If the file can't be written, lines
- * are buffered, and dropped once the buffer is full; their number is logged when the file can be written
- * again.
+ * Creates an output that writes lines to an open file, all of one pass of the event loop at once. If the file
+ * can't be written, lines are buffered, and dropped once the buffer is full; their number is logged when the
+ * file can be written again.
  *
- * It is written on this thread if that never waits: so the order of lines holds to the end of the process.
- * Else the thread pool writes it, and what the pool has not begun to write when the process ends comes after
- * the last lines.
+ * The file is written on this thread if that never waits, which keeps the order of lines to the end of the
+ * process. Else the thread pool writes it, and what the pool has not begun to write when the process ends
+ * comes after the last lines.
  */
 export function openLogOutput(output: number, keptLength = KEPT_LENGTH): LogOutput {
   const prompt = openPrompt(output)

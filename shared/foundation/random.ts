@@ -6,9 +6,13 @@ const DRAWN_BYTES = 4_096
 const drawn = Buffer.alloc(DRAWN_BYTES)
 let next = DRAWN_BYTES
 
-/** @returns where the next `count` bytes stand in `drawn` */
+/**
+ * Reserves the next `count` bytes of `drawn`, which is filled anew if it has fewer left.
+ *
+ * @returns where they begin in `drawn`
+ * @throws RangeError if `count` is above DRAWN_BYTES
+ */
 function draw(count: number): number {
-  // More would come out short, without a word.
   if (count > DRAWN_BYTES) throw new RangeError(`"count" expected at most ${DRAWN_BYTES}, got ${count}`)
   if (next + count > DRAWN_BYTES) {
     randomFillSync(drawn)
@@ -30,7 +34,7 @@ export function takeRandomBytes(count: number): Buffer {
   return taken
 }
 
-/** As takeRandomBytes(), a fraction of 256 steps: at least 0, below 1. */
+/** A random number from 0 to below 1, in steps of 1/256. */
 export function takeRandomFraction(): number {
   const from = draw(1)
   const byte = drawn.readUInt8(from)

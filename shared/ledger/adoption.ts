@@ -56,7 +56,6 @@ export async function writeAdoption(
 }
 
 /**
- *
  * @throws SealError unless the database's last signed seal has this seq and payload hash; seq 0 if it has
  *   none
  */

@@ -25,6 +25,7 @@ const cosignatureSchema = new Schema<CosignatureRecord>(
 )
 cosignatureSchema.index({ size: 1, rank: 1, at: 1 })
 
+/** Creates the store of cosignatures of checkpoints, by witnesses and agents. */
 export function createCosignatureStore(connection: Connection) {
   const cosignatures = connection.model<CosignatureRecord>('Cosignature', cosignatureSchema)
   return {

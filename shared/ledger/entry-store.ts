@@ -51,7 +51,8 @@ export interface PendingCollection {
 const PAGE_ENTRIES = 2_000
 
 /**
- * The ledger: numbered entries, and the pending ones in every collection. All reads see what a majority has.
+ * Creates the store of the ledger: numbered entries, and the pending ones in every collection. All reads see
+ * what a majority has.
  */
 export function createEntryStore(connection: Connection) {
   const entries = connection.model<EntryDocument>('Entry', entrySchema)

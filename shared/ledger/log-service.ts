@@ -81,7 +81,6 @@ export function bundleEntries(entries: readonly EntryRecord[]): Buffer {
 }
 
 /**
- *
  * @throws Refusal `no_such_seal`; `no_such_index` if the last checkpoint's log has fewer hashes in this tile
  */
 async function requireTile(

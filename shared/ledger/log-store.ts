@@ -25,7 +25,7 @@ const tileSchema = new Schema<LogTileRecord>(
 
 const DUPLICATE_KEY = 11_000
 
-/** The tiles of the log's tree. */
+/** Creates the store of the tiles of the log's tree. */
 export function createLogStore(connection: Connection) {
   const tiles = connection.model<LogTileRecord>('LogTile', tileSchema)
   const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<LogTileRecord>

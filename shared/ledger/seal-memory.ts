@@ -79,7 +79,11 @@ export function readMemory(file: string): Remembered | undefined {
   return readJsonFile(file, rememberedFile, (cause) => new SealError(broken, { cause }))
 }
 
-/** As readMemory(), but also undefined for a damaged file: an adoption replaces that. */
+/**
+ * Reads a seal memory.
+ *
+ * @returns undefined if there is no file, or it is damaged: an adoption replaces either
+ */
 export function readMemoryUnlessDamaged(file: string): Remembered | undefined {
   try {
     return readMemory(file)

@@ -100,7 +100,10 @@ function majorityWithin(session: Session | undefined) {
   return session.inTransaction() ? { session } : { ...MAJORITY, session }
 }
 
-/** Seals, their tiles, the chain's status and adoptions. All reads see what a majority has. */
+/**
+ * Creates the store of seals, their tiles, the chain's status and adoptions. All reads see what a majority
+ * has.
+ */
 export function createSealStore(connection: Connection) {
   const seals = connection.model<SealRecord>('Seal', sealSchema)
   const tiles = connection.model<TileRecord>('SealTile', tileSchema)
@@ -175,7 +178,6 @@ export function createSealStore(connection: Connection) {
         .limit(limit)
         .toArray(),
     /**
-     *
      * @returns false, and nothing is stored, if there is a seal of this seq or one that ends at the same
      *   entry
      */

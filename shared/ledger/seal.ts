@@ -86,9 +86,9 @@ export const sealRecordId = (seq: number): string => `seal_${seq}`
 export const closingSource = (seq: number): string => `${sealRecordId(seq)}/solvency`
 
 /**
- * When the next seal is due: one interval after the last seal. If there is none, or it lies ahead of the
- * clock, one interval after the first waiting entry, or from now on if nothing waits. Never before now. All
- * times are Unix seconds.
+ * Returns when the next seal is due, in Unix seconds, never before now: one interval after the last seal. If
+ * there is no seal, or it lies ahead of the clock, one interval after the first waiting entry, at once if
+ * that lies ahead too, or one interval after now if no entry waits. All times are Unix seconds.
  *
  * @param lastAt `at` of the last seal
  * @param waitingAt `at` of the first entry that is under no seal yet

@@ -167,8 +167,8 @@ async function sealEntries(
 const TILE_GROUP = 64
 
 /**
- * Collects tiles and stores them with `put`, a group at a time, while the next ones are being computed. If a
- * write fails, the call after it rejects.
+ * Creates a writer that collects tiles and stores them with `put`, a group at a time, while the next ones are
+ * being computed. If a write fails, the call after it rejects.
  */
 function createTileWriter(put: (tiles: readonly Tile[]) => Promise<void>) {
   let waiting: Tile[] = []

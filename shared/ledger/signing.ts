@@ -101,7 +101,7 @@ interface Signer {
   watch: WatchStep | undefined
 }
 
-/** After so many signatures of one run they are verified once more, and the chain's status is stored. */
+/** After this many signatures of one run they are verified once more, and the chain's status is stored. */
 const STATUS_EVERY = 100
 
 /** Ends the message of a refusal: what the operator can do. */
@@ -561,8 +561,9 @@ interface Difference {
 }
 
 /**
- * Collects computed tiles and compares them with the stored ones, {@link TILE_GROUP} at a time. `differing`
- * gets the first difference of each tile. The last call of `add` has to say that it is the last.
+ * Creates a comparer that collects computed tiles and compares them with the stored ones, {@link TILE_GROUP}
+ * at a time. `differing` gets the first difference of each tile. The last call of `add` has to say that it is
+ * the last.
  *
  * @param find reads the stored tiles, in the given order
  */
@@ -673,7 +674,6 @@ async function applyAdoption(ctx: SigningContext, signer: Signer, adoption: Adop
 }
 
 /**
- *
  * @throws SealError if the memory isn't what it was when the operator decided; one that is gone is accepted
  */
 function requireMemoryUnchanged(

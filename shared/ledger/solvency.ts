@@ -60,10 +60,11 @@ function changeOfOwed({ _id, kind, data }: Pick<EntryRecord, '_id' | 'kind' | 'd
 }
 
 /**
- * As addToOwed(), but an entry that can't be read, or has no readable amount or coin, changes nothing instead
- * of throwing, and `anomaly` says what is wrong with it. Every verifier of the sums follows this rule.
+ * Adds an entry to the sums owed. An entry that can't be read, or has no readable amount or coin, changes
+ * nothing; every verifier of the sums follows this rule.
  *
  * @param canRead whether the entry has valid content; computed if absent
+ * @returns the new sums, and as `anomaly` what is wrong with an entry that changed nothing for that
  */
 export function tryAddToOwed(
   owed: Owed,

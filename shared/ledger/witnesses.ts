@@ -75,8 +75,8 @@ export async function requireNoWitnessConflict(
 }
 
 /**
- * Submits a checkpoint to a witness, as submitCheckpoint(), and never throws: a failure is logged and counted
- * as an anomaly, and so is a conflict.
+ * Submits a checkpoint to a witness, and stores its cosignature. Never throws: a failure is logged and
+ * counted as an anomaly, and so is a conflict.
  *
  * @returns the conflict, if the witness remembers another log; undefined if it has cosigned, or on a failure
  */

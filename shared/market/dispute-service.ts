@@ -44,7 +44,7 @@ export async function decideDispute(
     if (order.status !== 'disputed')
       throw new Refusal('wrong_state', `The order is ${order.status}, not disputed.`)
     const money = await readMoney(ctx, order, session)
-    const decision = outcome === 'release' ? release(order, money) : refund(order, money)
+    const decision = outcome === 'release' ? decideRelease(order, money) : decideRefund(order, money)
     return storeDecision(ctx, order, outcome, decision, money.payouts, session)
   })
 }
@@ -57,6 +57,7 @@ interface OrderMoney {
   payouts: Record<Side, SidePayouts>
 }
 
+/** Reads what was received for an order, and what its two sides are owed or were paid. */
 async function readMoney(ctx: Context, order: OrderRecord, session: Session): Promise<OrderMoney> {
   const invoice = await ctx.invoices.find(order.invoice_id, session)
   if (invoice === undefined) throw new Error(`order ${order._id} has no invoice`)
@@ -73,7 +74,7 @@ const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
  *
  * @throws Refusal `wrong_state` if the price was never paid, or the buyer has been sent a part of it
  */
-function release(disputed: OrderRecord, { receivedRaw, lostRaw, payouts }: OrderMoney): Decision {
+function decideRelease(disputed: OrderRecord, { receivedRaw, lostRaw, payouts }: OrderMoney): Decision {
   const order = forgiveDust(disputed, receivedRaw)
   if (order === undefined)
     throw new Refusal(
@@ -96,7 +97,7 @@ function release(disputed: OrderRecord, { receivedRaw, lostRaw, payouts }: Order
  *
  * @throws Refusal `wrong_state` if the seller has been sent something
  */
-function refund(order: OrderRecord, { receivedRaw, lostRaw, payouts }: OrderMoney): Decision {
+function decideRefund(order: OrderRecord, { receivedRaw, lostRaw, payouts }: OrderMoney): Decision {
   if (payouts.seller.sentRaw > 0n)
     throw new Refusal(
       'wrong_state',

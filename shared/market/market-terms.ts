@@ -29,7 +29,7 @@ export const SERVING_BEAT_MS = SECOND_MS
 export const OUTAGE_GAP_MS = 15 * SECOND_MS
 /** How long after a deadline its job runs: by then a later note is there. */
 export const DEADLINE_SLACK_MS = SERVING_BEAT_MS + SECOND_MS / 2
-/** The sweep takes a deadline that has been over for so long, in case its own job was lost. */
+/** The sweep takes a deadline that has been over for this long, in case its own job was lost. */
 export const DEADLINE_OVERDUE_SECONDS = 5
 
 export const MAX_ORDERS_SHOWN = 50

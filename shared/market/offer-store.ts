@@ -28,6 +28,7 @@ offerSchema.index(...PENDING_INDEX)
 
 export type OfferStore = ReturnType<typeof createOfferStore>
 
+/** Creates the store of offers. */
 export function createOfferStore(connection: Connection) {
   const offers = recordsOf(connection.model<OfferRecord>('Offer', offerSchema))
   const shareReads = createSharedReads<OfferRecord[]>()

@@ -89,7 +89,11 @@ async function waitUntilServed(ctx: Context, dueAt: number): Promise<boolean> {
 /** Ends the transaction of many orders of which one has changed since it was read. */
 class SomeChanged extends Error {}
 
-/** Acts on orders with one deadline, in one transaction, or each alone if that fails. @throws as tryEach() */
+/**
+ * Acts on orders with one deadline, in one transaction, or each alone if that fails.
+ *
+ * @throws the last failure, after all orders were tried; an outage of MongoDB at once
+ */
 async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void> {
   const nowMs = ctx.databaseNow()
   const updates = due.map((before) => ({ before, payouts: [], ...deadlineUpdate(before, nowMs) }))

@@ -25,8 +25,8 @@ type OrderInvoice = InvoiceRecord & { order_id: string }
  * Orders from an offer: stores the order with its invoice, in one transaction.
  *
  * @throws Refusal `no_such_offer`; `own_offer`; `wrong_state` if the offer is closed or hidden, or the buyer
- *   has too many unpaid orders; `invalid_field` for a coin or an address that cannot be used; as
- *   readAuthorship(), chooseCoin() and prepareInvoice()
+ *   has too many unpaid orders; `invalid_field` for a coin, an address or a signature that cannot be used;
+ *   `currency_not_configured`; `rate_unavailable`; `unavailable` if no address could be had
  */
 export async function placeOrder(
   ctx: Context,
@@ -82,8 +82,8 @@ export async function placeOrder(
 /**
  * Chooses the coin to pay in: `wanted`, or else the first of the offer's coins that is ready.
  *
- * @throws Refusal `invalid_field` if the offer does not take `wanted`; as requireReady() if that isn't ready;
- *   `currency_not_configured` if none is
+ * @throws Refusal `invalid_field` if the offer does not take `wanted`; `currency_not_configured` if that
+ *   isn't ready, or if none is
  */
 async function chooseCoin(ctx: Context, offer: OfferRecord, wanted: Coin | undefined): Promise<Coin> {
   const accepted = coinsOf(offer)

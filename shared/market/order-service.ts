@@ -23,7 +23,12 @@ interface StepFields {
   seen?: SeenLog | undefined
 }
 
-/** Stores the seller's delivery. @throws Refusal as takeStep() and readAuthorship() */
+/**
+ * Stores the seller's delivery.
+ *
+ * @throws Refusal `no_such_order`; `not_yours`; `wrong_state`; `invalid_field` for a signature
+ *   that does not verify
+ */
 export async function deliverOrder(
   ctx: Context,
   sellerId: string,
@@ -43,7 +48,12 @@ export async function deliverOrder(
   return order
 }
 
-/** Releases the order, which its buyer accepts. @throws Refusal as takeStep() and readAuthorship() */
+/**
+ * Releases the order, which its buyer accepts.
+ *
+ * @throws Refusal `no_such_order`; `not_yours`; `wrong_state`; `invalid_field` for a signature
+ *   that does not verify
+ */
 export async function acceptDelivery(ctx: Context, buyerId: string, fields: StepFields) {
   const { order_id } = fields
   const author = await readAuthorship(ctx, buyerId, 'order accepted', { order_id }, fields)
@@ -52,7 +62,12 @@ export async function acceptDelivery(ctx: Context, buyerId: string, fields: Step
   )
 }
 
-/** Stores the buyer's dispute of a delivery. @throws Refusal as takeStep() and readAuthorship() */
+/**
+ * Stores the buyer's dispute of a delivery.
+ *
+ * @throws Refusal `no_such_order`; `not_yours`; `wrong_state`; `invalid_field` for a signature
+ *   that does not verify
+ */
 export async function disputeOrder(ctx: Context, buyerId: string, fields: StepFields & { reason: string }) {
   const { order_id, reason } = fields
   const author = await readAuthorship(ctx, buyerId, 'dispute disputed', { order_id, reason }, fields)
@@ -120,7 +135,10 @@ export async function refreshOrder(ctx: Context, agentId: string, orderId: strin
   return extendIfOverdue(ctx, order)
 }
 
-/** Lists an agent's orders as orders.listByAgent(); deadlines are extended as by refreshOrder(). */
+/**
+ * Lists an agent's orders on either side, newest first, with ids below `before`. A deadline that passed
+ * during an outage of the API is extended first.
+ */
 export async function listOrders(
   ctx: Context,
   agentId: string,
@@ -139,7 +157,13 @@ async function extendIfOverdue(ctx: Context, order: OrderRecord): Promise<OrderR
   return extendForOutage(ctx, order)
 }
 
-/** Sets the buyer's address, once. @throws Refusal as refreshOrder(), readAuthorship() and storing it */
+/**
+ * Sets the refund address of an order that has none, and of the buyer's payouts that are still owed.
+ *
+ * @returns the changed order
+ * @throws Refusal `no_such_order`; `not_yours`; `wrong_state` if an address is set; `invalid_field` if no
+ *   payout can be sent to this one, or for a signature that does not verify
+ */
 export async function setRefundAddress(
   ctx: Context,
   buyerId: string,
@@ -160,6 +184,7 @@ export async function setRefundAddress(
 /**
  * Stores the refund address in the order and in the buyer's payouts that are still owed.
  *
+ * @param text the address as it was sent
  * @returns the changed order; undefined, with nothing written, if it has changed since `before` was read
  * @throws Refusal `wrong_state` if an address is set; `invalid_field` if no payout can be sent to this one
  */

@@ -34,6 +34,7 @@ export const WAITING = {
 
 export type OrderStore = ReturnType<typeof createOrderStore>
 
+/** Creates the store of market orders. */
 export function createOrderStore(connection: Connection) {
   const orders = recordsOf(connection.model<OrderRecord>('Order', orderSchema))
   // Mongoose does not check what is written by this: only changeOf() may make it.
@@ -74,32 +75,32 @@ export function createOrderStore(connection: Connection) {
       addresses: readonly string[] | undefined,
       orderIds?: readonly string[],
     ): Promise<OrderRecord[]> {
-      const isOpen: QueryFilter<OrderRecord>[] = [
+      const openStates: QueryFilter<OrderRecord>[] = [
         { status: { $in: ['paid', 'delivered'] } },
         { status: 'awaiting_payment', payment_seen_at: some },
       ]
-      const isChosen: QueryFilter<OrderRecord> =
-        orderIds === undefined ? { $or: isOpen } : { _id: { $in: [...orderIds] } }
-      if (addresses === undefined) return orders.all({ coin, ...isChosen }, { fields: UNLISTED })
+      const chosen: QueryFilter<OrderRecord> =
+        orderIds === undefined ? { $or: openStates } : { _id: { $in: [...orderIds] } }
+      if (addresses === undefined) return orders.all({ coin, ...chosen }, { fields: UNLISTED })
       const among = { $in: [...addresses] }
       const sides = ['payout_address', 'refund_address'] as const
       const named = await Promise.all(
         sides.map((side) => raw().distinct(side, { coin, [side]: among } as object)),
       )
       const known = new Set(named.flat())
-      const hasAddress: QueryFilter<OrderRecord>[] = sides.map((side) => ({ [side]: among }))
-      if (!addresses.every((address) => known.has(address))) hasAddress.push({ refund_address: none })
-      return orders.all({ coin, $and: [isChosen, { $or: hasAddress }] }, { fields: UNLISTED })
+      const withAddress: QueryFilter<OrderRecord>[] = sides.map((side) => ({ [side]: among }))
+      if (!addresses.every((address) => known.has(address))) withAddress.push({ refund_address: none })
+      return orders.all({ coin, $and: [chosen, { $or: withAddress }] }, { fields: UNLISTED })
     },
     /** Orders with this deadline and an id above `after`, by ascending ids; without `delivery`. */
     listDue: (dueAt: number, after: string, limit: number) =>
       orders.all({ due_at: dueAt, _id: { $gt: after } }, { fields: UNLISTED, sort: { _id: 1 }, limit }),
     /** How many orders are overdue or disputed, and for how many seconds the oldest overdue one has been. */
     async readBacklog(nowSeconds: number) {
-      const isOverdue = { due_at: { $lte: nowSeconds - DEADLINE_OVERDUE_SECONDS } }
+      const overdue = { due_at: { $lte: nowSeconds - DEADLINE_OVERDUE_SECONDS } }
       const [overdue, oldest, disputed] = await Promise.all([
-        orders.model.countDocuments(isOverdue),
-        orders.one(isOverdue, { fields: { due_at: 1 }, sort: { due_at: 1 } }),
+        orders.model.countDocuments(overdue),
+        orders.one(overdue, { fields: { due_at: 1 }, sort: { due_at: 1 } }),
         orders.model.countDocuments({ status: 'disputed' }),
       ])
       const oldestSeconds = oldest?.due_at === undefined ? 0 : nowSeconds - oldest.due_at
@@ -124,7 +125,11 @@ export function createOrderStore(connection: Connection) {
       const { filter, update } = changeOf(before, change)
       return orders.change(filter, update, session)
     },
-    /** As change(), of many orders. @returns false if not all were changed: the caller must abort */
+    /**
+     * Stores changes of many orders, like change().
+     *
+     * @returns false if not all were stored: the caller must abort
+     */
     async changeAll(changes: readonly { before: OrderRecord; change: OrderChange }[], session: Session) {
       const operations = changes.map(({ before, change }) => ({ updateOne: changeOf(before, change) }))
       return (await raw().bulkWrite(operations, { session })).matchedCount === changes.length
@@ -152,10 +157,10 @@ function changeOf(before: OrderRecord, { step, at, set = {}, unset = [], entries
   if (rule !== undefined && !rule.from.includes(before.status))
     throw new Error(`an order that is ${before.status} cannot take the step ${step}`)
   const deadline = rule?.deadline
-  const isInTime = deadline?.side === 'before' ? { $gt: at } : { $lte: at }
+  const timeCondition = deadline?.side === 'before' ? { $gt: at } : { $lte: at }
   const filter = { _id: before._id, status: before.status, version: before.version }
   return {
-    filter: deadline === undefined ? filter : { ...filter, [deadline.name]: isInTime },
+    filter: deadline === undefined ? filter : { ...filter, [deadline.name]: timeCondition },
     update: {
       $set: set,
       $inc: { version: 1 },

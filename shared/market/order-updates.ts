@@ -47,7 +47,11 @@ export function payoutFor(
   })
 }
 
-/** Writes the order, its payouts and the journal. @returns false, with nothing written, as orders.change() */
+/**
+ * Writes the order, its payouts and the journal.
+ *
+ * @returns false, with nothing written, if `before` is outdated, or it is the wrong side of the deadline
+ */
 export async function storeUpdate(
   ctx: Context,
   before: OrderRecord,
@@ -60,7 +64,11 @@ export async function storeUpdate(
   return true
 }
 
-/** As storeUpdate(), in the transaction that read the order. @throws Error if the order has changed */
+/**
+ * Writes the order, its payouts and the journal, in the transaction that has read the order.
+ *
+ * @throws Error if nothing could be written, since the order has changed
+ */
 export async function storeOwnUpdate(
   ctx: Context,
   order: OrderRecord,

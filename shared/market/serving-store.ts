@@ -27,6 +27,7 @@ const outageSchema = schemaOf<OutageRecord>('outages', outageFields)
 
 export type ServingStore = ReturnType<typeof createServingStore>
 
+/** Creates the store of when the API served last, and of its outages. */
 export function createServingStore(connection: Connection) {
   const marks = recordsOf(connection.model<MarkRecord>('ServingMark', markSchema))
   const outages = recordsOf(connection.model<OutageRecord>('Outage', outageSchema))

@@ -24,6 +24,7 @@ export type ActRecord = RecordOf<typeof actFields> & Ledgered
 const actSchema = schemaOf<ActRecord>('operator_acts', { ...actFields, ...pendingField })
 actSchema.index(...PENDING_INDEX)
 
+/** Creates the store of the operator's acts on the board. */
 export function createActStore(connection: Connection) {
   const acts = recordsOf(connection.model<ActRecord>('OperatorAct', actSchema))
   return {

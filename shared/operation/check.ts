@@ -262,7 +262,7 @@ async function checkBooks(ctx: Context): Promise<Fault[]> {
   }))
 }
 
-/** For a fault that begins with its coin. */
+/** The command that shows the books of the coin with which a fault's sentence begins. */
 const booksCommandFor = (what: string): string => `${OPERATOR} books --coin ${what.slice(0, 3)}`
 
 /** Checks that each work order counts as many shares as its pages hold nonces. */

@@ -90,7 +90,7 @@ function checkCoin(coin: CoinRecord, now: number): Finding[] {
   return findings
 }
 
-/** @returns undefined if there is a fresh rate of the coin */
+/** Checks whether there is a fresh rate of the coin. @returns undefined if there is */
 async function checkRate(ctx: Context, coin: Coin): Promise<Finding | undefined> {
   const rate = await ctx.coins.findRate(coin)
   if (rate !== undefined && isFresh(rate, ctx.databaseNow())) return undefined
@@ -105,9 +105,10 @@ async function checkRate(ctx: Context, coin: Coin): Promise<Finding | undefined>
 }
 
 /**
- * Checks whether the treasury, the account that payouts are sent from, holds what is due and what is owed.
+ * Checks whether the treasury, the account that payouts are sent from, lacks money for payouts that are due,
+ * by the last round, or holds less than all that is owed.
  *
- * @returns undefined if it does, or if it is not known what it holds
+ * @returns undefined if it lacks none, and holds what is owed or it is not known what it holds
  */
 async function checkTreasury(ctx: Context, record: CoinRecord): Promise<Finding | undefined> {
   const { _id: coin, treasury_raw: heldRaw, treasury_short_raw: shortRaw = '0' } = record

@@ -31,7 +31,7 @@ export const ledgerFindings: FindingReader = {
   },
 }
 
-/** @returns undefined if the chain of seals holds, as the last check of it says */
+/** Reads whether the last check of the chain of seals found a fault. @returns undefined if it found none */
 async function findBrokenChain(ctx: Context): Promise<Finding | undefined> {
   const { intact, fault } = await ctx.seals.readStatus()
   if (intact) return undefined
@@ -110,10 +110,10 @@ async function findUnnumbered(ctx: Context): Promise<Finding | undefined> {
 }
 
 /**
- * Finds that fewer than WITNESS_QUORUM of WITNESSES have cosigned the newest checkpoint, and the newest that
- * they had time for. It holds up nothing.
+ * Checks whether WITNESS_QUORUM of WITNESSES have cosigned the newest checkpoint, or the newest one that they
+ * have had time for. Nothing waits for cosignatures.
  *
- * @returns undefined if enough have cosigned one of the two
+ * @returns undefined if they have, if the quorum is 0, or if there is no checkpoint yet
  */
 async function findUnwitnessed(ctx: Context): Promise<Finding | undefined> {
   const { witnesses, witnessQuorum: quorum } = ctx.config

@@ -75,9 +75,9 @@ export async function findLostEntries(connection: Connection, session: ClientSes
         .toArray()
     for await (const page of pagesOf(readPage)) {
       const ids = page.map(({ _id }) => _id)
-      const isOfPage =
+      const entriesOfPage =
         step === undefined ? { record: { $in: ids } } : { source: { $in: ids.map((id) => `${id}/${step}`) } }
-      const numbered = new Set(await entries.distinct('record', isOfPage, { session }))
+      const numbered = new Set(await entries.distinct('record', entriesOfPage, { session }))
       for (const { _id: id, pending = [] } of page) {
         const source = `${id}/${step ?? '…'}`
         const isPending = pending.some((entry) => step === undefined || entry.source === source)

@@ -21,6 +21,7 @@ export type NoteRecord = RecordOf<typeof noteFields>
 const noteSchema = schemaOf<NoteRecord>('operator_notes', noteFields)
 noteSchema.index({ about: 1 })
 
+/** Creates the store of the operator's notes about records. */
 export function createNoteStore(connection: Connection) {
   const notes = recordsOf(connection.model<NoteRecord>('OperatorNote', noteSchema))
   return {

@@ -46,6 +46,9 @@ const watchSchema = new Schema(
 /** How many are kept: a day of them, half an hour apart. */
 const DISK_SAMPLES = 48
 
+/**
+ * Creates the store of what `operator status` compares with: disk samples, the last backup, what Redis had.
+ */
 export function createWatchStore(connection: Connection) {
   const watch = connection.model('Watch', watchSchema)
   const raw = watch.collection as unknown as mongoose.mongo.Collection<WatchRecord>

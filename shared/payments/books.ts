@@ -14,7 +14,7 @@ const COMPARE_EVERY_SECONDS = 30
 /** A comparison is repeated while money moves during it, at most so often. */
 const MAX_TRIES = 6
 const PAUSE_MS = SECOND_MS / 2
-/** A gap that is gone after so long was money under way: a node tells of that in two answers. */
+/** A gap that is gone after this long was money under way, of which a node tells in two answers. */
 const SURE_MS = 2 * SECOND_MS
 
 /**
@@ -40,7 +40,11 @@ export async function compareBooks(ctx: Context, driver: CoinDriver): Promise<vo
 
 type Measured = Holdings & { gapRaw: bigint }
 
-/** Measures a second time if the gap is not the known one. @returns undefined if no gap is sure */
+/**
+ * Measures the gap between chain and books; if it is not the known one, a second time after SURE_MS.
+ *
+ * @returns undefined if it could not be measured, or the second measurement gave another gap
+ */
 async function measureSurely(ctx: Context, { gap_raw: knownRaw = '0' }: CoinRecord, driver: CoinDriver) {
   const first = await measure(ctx, driver)
   if (first === undefined || String(first.gapRaw) === knownRaw) return first

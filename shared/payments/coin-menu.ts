@@ -18,8 +18,8 @@ interface Reading {
 }
 
 /**
- * @returns a function that reads the menu from the database, once a second at most. While MongoDB doesn't
- *   answer it goes on with the last reading, until the times in that are too old
+ * Creates a function that reads the menu from the database, once a second at most. While MongoDB doesn't
+ * answer it goes on with the last reading, until the times in that are too old.
  */
 export function createCoinMenu(ctx: Context): () => Promise<CoinMenu> {
   let last: Reading | undefined

@@ -74,7 +74,12 @@ export async function checkInvoiceAddress(ctx: Context, driver: CoinDriver, invo
   }
 }
 
-/** Stores what keeps a coin from being ready, or with undefined that nothing does; logs a change. */
+/**
+ * Stores a problem that keeps a coin from being ready, and logs it if it is new.
+ *
+ * @param about the kind of problem; a coin can have one of each
+ * @param sentence undefined: there is no such problem, or it is over
+ */
 export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, sentence?: string) {
   if (!(await ctx.coins.noteProblem(coin, about, sentence))) return
   if (sentence === undefined) ctx.log.info({ coin, about }, 'a problem of a coin is over')

@@ -124,6 +124,7 @@ export interface AddressGiver {
   readonly given: Map<string, { indexes: Set<number>; highest: number }>
 }
 
+/** Makes a giver that has given out nothing. */
 export const newAddressGiver = (): AddressGiver => ({ id: randomUUID(), given: new Map() })
 
 /** It outlives every store: a process must not forget what it gave out when it connects anew. */
@@ -132,6 +133,7 @@ export const thisProcess = newAddressGiver()
 /** Of a coin that nobody has reported on yet. */
 const UNKNOWN = { configured: true, reachable: false, alive_at: 0, required_confirmations: 1 }
 
+/** Creates the store of coins, their rates and addresses, and of what workers are asked to look up. */
 export function createCoinStore(connection: Connection, giver: AddressGiver = thisProcess) {
   const holder = giver.id
   const givenOf = (coin: Coin) => {

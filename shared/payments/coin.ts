@@ -1,7 +1,7 @@
 /**
  * Inside, money is a BigInt in the coin's smallest unit (raw, piconero); in MongoDB and on the wire it is
- * decimal text. A price in USD is rounded when it becomes an amount, by priceInCoin(): up, at the decimals that
- * are shown. Nothing else rounds an amount.
+ * decimal text. A price in USD is rounded when it becomes an amount, by priceInCoin(): up, at the decimals
+ * that are shown. Nothing else rounds an amount.
  */
 export const COINS = ['xno', 'xmr'] as const
 export type Coin = (typeof COINS)[number]
@@ -50,6 +50,11 @@ export function parseAmount(text: string, coin: Coin): bigint {
 /** Digits before the point and after it; bounded, so that no text becomes an endless number. */
 const DECIMAL = /^(\d{1,20})(?:\.(\d{1,30}))?$/
 
+/**
+ * Parses decimal text to units of 10^-decimals.
+ *
+ * @param what was expected, for the TypeError for other text
+ */
 function parseDecimal(text: string, decimals: number, what: string): bigint {
   const [, whole, fraction = ''] = DECIMAL.exec(text) ?? []
   if (whole === undefined || fraction.length > decimals)

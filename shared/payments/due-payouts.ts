@@ -89,6 +89,7 @@ export function splitDue(group: DueGroup, mostRaw: bigint, leastRaw: bigint): Du
 const oldestId = ({ payouts }: DueGroup): string =>
   payouts.reduce((first, { _id }) => (_id < first ? _id : first), payouts[0]?._id ?? '')
 
+/** The sum of what is due to these groups, in the smallest unit. */
 export const sumDue = (groups: readonly DueGroup[]): bigint =>
   groups.reduce((sum, { sumRaw }) => sum + sumRaw, 0n)
 

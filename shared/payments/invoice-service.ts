@@ -33,7 +33,7 @@ export function isCoinReady(ctx: Context, coin: CoinRecord | undefined): boolean
   return !hasProblem && isAlive(ctx, coin.pool_at ?? 0)
 }
 
-/** @throws Refusal `currency_not_configured` unless the coin is ready, and the database no copy */
+/** @throws Refusal `currency_not_configured` unless the coin is ready and the database is not a copy */
 export async function requireReady(ctx: Context, coin: Coin): Promise<void> {
   const record = await ctx.coins.findCoin(coin)
   if (isCoinReady(ctx, record) && !(await isCopy(ctx.database.connection))) return
@@ -162,7 +162,11 @@ async function askForLook(ctx: Context, invoice: InvoiceRecord, nowMs: number): 
   return asked
 }
 
-/** Stores that a look is asked for, and asks a worker. @returns false, with nothing stored, if Redis is away */
+/**
+ * Stores that a look is asked for, and asks a worker.
+ *
+ * @returns false, with nothing stored, if Redis is away
+ */
 async function enqueueLook(ctx: Context, { _id, coin }: InvoiceRecord, nowMs: number): Promise<boolean> {
   if (!(await ctx.invoices.askForLook(_id, nowMs, CHECK_EVERY_MS))) return true
   const { check } = COIN_FACTS[coin].queues

@@ -72,6 +72,7 @@ export type WatchedAddress = Pick<InvoiceRecord, '_id' | 'address' | 'address_in
 
 export type InvoiceStore = ReturnType<typeof createInvoiceStore>
 
+/** Creates the store of invoices and their payments. */
 export function createInvoiceStore(connection: Connection) {
   const invoices = recordsOf(connection.model<InvoiceRecord>('Invoice', invoiceSchema))
   const payments = recordsOf(connection.model<PaymentRecord>('Payment', paymentSchema))
@@ -137,10 +138,10 @@ export function createInvoiceStore(connection: Connection) {
       return page
     },
     /**
-     * Puts the next look at expired invoices off until `lookAfter`, or until their owners ask if they expired
-     * before `endedBefore`; both in Unix seconds.
+     * Puts the next look at expired invoices off until `lookAfter`. Those that expired before `endedBefore`
+     * are looked at again only if their owners ask. Both are Unix seconds.
      */
-    async lookLater(ids: readonly string[], lookAfter: number, endedBefore: number): Promise<void> {
+    async postponeLook(ids: readonly string[], lookAfter: number, endedBefore: number): Promise<void> {
       const looked = { ...idIn(ids), lapsed: true }
       const [young, old] = [{ $gte: endedBefore }, { $lt: endedBefore }]
       await invoices.changeAll({ ...looked, expires_at: young }, { $set: { look_after: lookAfter } })
@@ -168,7 +169,9 @@ export function createInvoiceStore(connection: Connection) {
     /** Undoes askForLook(), because no worker could be asked. */
     forgetLook: (invoiceId: string, askedMs: number) =>
       invoices.change({ _id: invoiceId, check_asked_ms: askedMs }, { $unset: { check_asked_ms: 1 } }),
-    /** Expires those at whose addresses nothing was ever seen, and that pay no order. */
+    /**
+     * Expires those of the invoices that have no payments and nothing carried into them, and pay no order.
+     */
     async expireUntouched(ids: readonly string[], lookAfter: number, nowMs: number): Promise<void> {
       const fields = { state: 'expired' }
       const expired: EventMark = { to: '$agent_id', at_ms: nowMs, kind: 'invoice', id: '$_id', fields }
@@ -185,8 +188,12 @@ export function createInvoiceStore(connection: Connection) {
         { $unset: 'open' },
       ])
     },
-    /** Marks that a payment was seen; conflicts with the invoice's expiry. @returns the invoice as it was */
-    markPayment(invoiceId: string, session: Session, tells: readonly EventMark[] = []) {
+    /**
+     * Marks that an invoice has payments, so that a transaction that expires it meanwhile conflicts.
+     *
+     * @returns the invoice as it was before; undefined if there is none
+     */
+    markHasPayments(invoiceId: string, session: Session, tells: readonly EventMark[] = []) {
       const update = { $set: { has_payments: true as const }, $inc: { version: 1 }, ...pushing({ tells }) }
       return invoices.swap({ _id: invoiceId }, update, session)
     },
@@ -213,7 +220,9 @@ export function createInvoiceStore(connection: Connection) {
     findPayment: (coin: Coin, tx: string, addressIndex: number, session?: Session) =>
       payments.one({ tx, address_index: addressIndex, coin }, { session }),
     findPaymentById: (paymentId: string, session?: Session) => payments.one({ _id: paymentId }, { session }),
-    /** The newest ones, in the order of their ids, without those that the operator took back. */
+    /**
+     * The invoice's newest payments, in the order of their ids, without those that the operator took back.
+     */
     async listPayments(invoiceId: string, limit = MAX_PAYMENTS_SHOWN): Promise<PaymentRecord[]> {
       const standing = { invoice_id: invoiceId, undone_at: none }
       return (await payments.all(standing, { fields: { pending: 0 }, sort: { _id: -1 }, limit })).reverse()
@@ -261,12 +270,12 @@ export function createInvoiceStore(connection: Connection) {
       const states = ['seen', 'locked'] as const
       return (await Promise.all(states.map((state) => payments.all({ coin, state, height: some })))).flat()
     },
-    /** Settled ones in blocks numbered `height` or more that the chain has not taken back. */
+    /** Settled payments in blocks numbered `height` or more that the chain has not taken back. */
     listSettledSince: (coin: Coin, height: number) =>
       payments.all({ coin, state: 'settled', height: { $gte: height }, reversed_at: none }),
     /** Settled payments whose money is still at its address, the oldest first. */
     listUnswept: (coin: Coin, after: string, limit: number) => listUnsweptOf({ coin }, after, limit),
-    /** The sum of those that the chain has shown. */
+    /** The sum of settled payments still at their addresses, without those that the operator recorded. */
     async sumUnswept(coin: Coin): Promise<bigint> {
       const unswept = { coin, state: 'settled', swept_at: null, by: 'chain' }
       return (await sumByCoin(payments.model, unswept, 'amount_raw'))[coin]
@@ -283,10 +292,10 @@ export function createInvoiceStore(connection: Connection) {
     /** Stores a payment's confirmations and block, in any state. */
     noteConfirmations: (paymentId: string, confirmations: number, height: number | undefined) =>
       payments.change({ _id: paymentId }, { $set: { confirmations, ...omitUndefined({ height }) } }),
-    /** @returns false if it is not in the state `from` */
+    /** Changes an unsettled payment's state. @returns false if it is not in the state `from` */
     movePayment: (paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session) =>
       payments.change({ _id: paymentId, state: from }, { $set: { state: to }, ...WAITS_NO_MORE }, session),
-    /** @returns false if it is not `seen`, so it settles once */
+    /** Settles a payment, once. @returns false if it is not `seen` */
     settlePayment: (paymentId: string, settled: SettledFields, entries: PendingEntry[], session: Session) =>
       payments.change(
         { _id: paymentId, state: 'seen' },
@@ -302,7 +311,12 @@ export function createInvoiceStore(connection: Connection) {
       }
       return payments.change({ _id, ...UNSHOWN, state: 'settled' }, update, session)
     },
-    /** Notes when the chain took it back; undefined: it has it again. @returns false if that was known */
+    /**
+     * Notes when the chain took a settled payment back.
+     *
+     * @param at Unix seconds; undefined if the chain has it again
+     * @returns false if that was on record before
+     */
     setReversed: (paymentId: string, at: number | undefined, session?: Session) =>
       payments.change(
         { _id: paymentId, state: 'settled', reversed_at: { $exists: at === undefined } },

@@ -139,10 +139,11 @@ export const remainderRaw = (invoice: Pick<InvoiceRecord, 'unspent' | 'days'>): 
 
 type Price = Pick<InvoiceRecord, 'coin' | 'amount_raw' | 'received_raw' | 'carried_raw'>
 
-/** What is still to be paid for the full price, as missingRaw(). */
+/** What is still to be paid for the full price; 0 if that is less than dust, which would never be counted. */
 export const remainingRaw = ({ coin, amount_raw, received_raw, carried_raw }: Price): bigint =>
   missingRaw(coin, BigInt(amount_raw), BigInt(received_raw) + BigInt(carried_raw))
 
+/** Whether an invoice has its full price, or lacks less than dust. */
 export const isPaid = (invoice: Price): boolean => remainingRaw(invoice) === 0n
 
 /** @param isUnderWay whether a payment of it is `seen` */
@@ -270,6 +271,7 @@ export interface CheckedInvoice {
   passUntilMs: number | undefined
 }
 
+/** Returns an invoice and its payments as `POST /invoice/check` shows them. */
 export function viewCheckedInvoice(checked: CheckedInvoice): z.input<typeof checkedInvoiceView> {
   const { invoice, payments } = checked
   const { coin } = invoice

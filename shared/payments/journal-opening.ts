@@ -23,6 +23,7 @@ const BATCH = 200
 const readMark = (connection: Connection) =>
   connection.collection<Opening>('openings').findOne({ _id: 'journal' })
 
+/** Whether the books were opened from the records of an older version. */
 export const isOpenedFromRecords = async (connection: Connection): Promise<boolean> =>
   (await readMark(connection))?.from_records === true
 
@@ -44,7 +45,7 @@ export async function openJournal(connection: Connection, log: Log): Promise<voi
   await renameStates(connection)
   let lines = 0
   for (const [name, linesOf] of Object.entries(LINES_OF)) {
-    const next = (after: string) => openBatch(connection, name, after, linesOf)
+    const next = (after: string) => writeBatch(connection, name, after, linesOf)
     for (let batch = await next(''); batch !== undefined; batch = await next(batch.last)) lines += batch.lines
   }
   await openings.updateOne({ _id: 'journal' }, { $set: { done: true } })
@@ -55,8 +56,13 @@ type Stored = { _id: string }
 type Lines = Promise<JournalLine[]> | JournalLine[]
 type LinesOf = (records: Stored[], connection: Connection, session: Session) => Lines
 
-/** Writes the lines of the next records after an id. @returns undefined if there are none, or all is done */
-async function openBatch(connection: Connection, name: string, after: string, linesOf: LinesOf) {
+/**
+ * Writes the lines of the next records after the id `after`.
+ *
+ * @returns the last record's id, and how many lines were written; undefined if there are none, or another
+ *   process has finished
+ */
+async function writeBatch(connection: Connection, name: string, after: string, linesOf: LinesOf) {
   return connection.getClient().withSession((session) =>
     session.withTransaction(async () => {
       const filter = { _id: 'journal' as const, done: false }
@@ -108,6 +114,7 @@ const LINES_OF: Readonly<Record<string, LinesOf>> = {
     linesOfTransfers(records as TransferRecord[], connection, session),
 }
 
+/** The lines of a settled payment, and of its loss if the chain took it back; none of others. */
 function linesOfPayment(payment: PaymentRecord): JournalLine[] {
   const { state, settled_at: at = payment.first_seen_at, reversed_at: lostAt } = payment
   if (state !== 'settled') return []
@@ -124,6 +131,7 @@ interface Order {
   written_off_raw: string
 }
 
+/** The lines of the fee that was taken from an order and of what was written off. */
 function linesOfOrder({ _id, coin, at, fee_raw, fee_taken, written_off_raw }: Order): JournalLine[] {
   const about = { coin, at, ids: { order_id: _id } }
   const feeRaw = fee_taken === true ? BigInt(fee_raw) : 0n

@@ -28,10 +28,11 @@ export interface Flow {
   sum: bigint
 }
 
+/** Creates the store of the journal, the lines that move money between accounts. */
 export function createJournalStore(connection: Connection) {
   connection.model<Opening>('Opening', openingSchema)
   const journal = recordsOf(connection.model<JournalLine>('JournalLine', journalSchema))
-  /** The balances of accounts over the lines that `matchOf` gives for each side of an account. */
+  /** Sums, for each account, the lines to it less those from it; `matchOf` chooses the lines of each side. */
   const sumUp = async (coin: Coin, matchOf: (side: 'from' | 'to') => object, session?: Session) => {
     const sums = new Map<Account, bigint>()
     for (const side of ['from', 'to'] as const) {
@@ -43,7 +44,11 @@ export function createJournalStore(connection: Connection) {
   }
   return {
     models: { journal: journal.model },
-    /** In the transaction of the moves. @throws a duplicate-key error for a move made before */
+    /**
+     * Writes moves, in the transaction that makes them.
+     *
+     * @throws a duplicate-key error for one written before
+     */
     write: (lines: readonly JournalLine[], session: Session) => journal.insert(lines, session),
     list: ({ account, ...filter }: LineFilter, limit: number, session?: Session) =>
       journal.all(
@@ -59,7 +64,7 @@ export function createJournalStore(connection: Connection) {
       const found = await sumBy<Omit<Flow, 'sum'>, JournalLine>(journal.model, { coin }, 'amount_raw', key)
       return found.map(({ key: way, sum }) => ({ ...way, sum }))
     },
-    /** The line that booked a transaction's money which is no payment of an invoice. */
+    /** The line that booked a transaction's money, if that was not a payment of an invoice. */
     findDeposit: (coin: Coin, tx: string, session: Session) =>
       journal.one({ _id: { $regex: `^${coin}/${tx}/` } }, { session }),
     /** What each wallet held before the books saw it: see books.ts. */

@@ -102,8 +102,9 @@ export function payoutLine(payout: Owed, step: string, at: number): JournalLine[
 }
 
 /**
- * Makes the lines of a transfer in the chain. What it sends beyond its payouts, and its fee, is the
- * operator's.
+ * Makes the lines of a transfer in the chain: those of its payouts, what a payout's transfer sends beyond
+ * them, the money that it brings in, if any, and its fee. What is sent beyond the payouts, and the fee, is
+ * the operator's.
  *
  * @param step is appended to the lines' names, if they were written and reversed before
  */

@@ -124,7 +124,12 @@ async function insertTransfers(ctx: Context, transfers: readonly TransferRecord[
   return stored
 }
 
-/** As storeTransfers(). @returns false, with nothing stored, if that throws because something has changed */
+/**
+ * Stores signed transfers with their payouts' steps, like storeTransfers().
+ *
+ * @returns false, with nothing stored, if something has changed meanwhile: then the transactions are dropped
+ * @throws what storeTransfers() throws in an outage, without the lease, or for transfers without payouts
+ */
 export async function storeOrDrop(...[ctx, transfers, listed]: Parameters<typeof storeTransfers>) {
   try {
     await storeTransfers(ctx, transfers, listed)
@@ -176,7 +181,7 @@ export async function moveTransfers(
   return moved.length
 }
 
-/** As moveTransfers(), of one transfer. @returns false if it is in none of the states `from` */
+/** Moves a transfer, with its payouts' steps. @returns false if it is in none of the states `from` */
 export const moveTransfer = async (
   ctx: Context,
   transfer: TransferRecord,
@@ -355,7 +360,11 @@ function movePayout(ctx: Context, payoutId: string, step: PayoutStep): Promise<b
   })
 }
 
-/** Changes a payout, with entry, journal line and what its order notes. @returns false as movePayout() */
+/**
+ * Changes a payout, with its ledger entry and journal line, and what its order notes of it.
+ *
+ * @returns false, with nothing written, if the payout is not as `from` says
+ */
 async function takeStep(
   ctx: Context,
   payout: StoredPayout,
@@ -451,7 +460,7 @@ export async function markPartPaid(ctx: Context, payoutId: string, tx: string, p
   })
 }
 
-/** A payout recorded as paid by hand is owed again. @returns false if it was not recorded so */
+/** Makes a payout owed again that was recorded as paid by hand. @returns false if it was not recorded so */
 export function undoPaidByHand(ctx: Context, payoutId: string): Promise<boolean> {
   const change = { state: 'owed', tx: null, named_address: null } as const
   const details = { attempt: newStepId(), line: 'unpaid', undoes: 'manual' } as const

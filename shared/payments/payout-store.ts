@@ -84,6 +84,7 @@ export const payoutMark = ({ _id, agent_id: payee, order_id }: Payee, { data }: 
 
 export type PayoutStore = ReturnType<typeof createPayoutStore>
 
+/** Creates the store of payouts and of the transfers that pay them. */
 export function createPayoutStore(connection: Connection) {
   const idIn = (ids: readonly string[]) => ({ _id: { $in: [...ids] } })
   const owedTo = (orderId: string, agentId: string) =>

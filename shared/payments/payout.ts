@@ -121,7 +121,7 @@ export const ANYWHERE = '*'
 /** States of a transfer that is not known to be in the chain and may yet get there. */
 export const OPEN_TRANSFERS = ['signed', 'sent', 'held'] as const satisfies readonly TransferState[]
 
-/** A transfer is held when the node has refused it for so long. */
+/** A transfer is held when the node has refused it for this long. */
 const HOLD_AFTER_SECONDS = 600
 /** Between two offers; each pause is twice the one before. */
 const FIRST_PAUSE_SECONDS = 5

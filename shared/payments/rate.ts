@@ -44,15 +44,18 @@ export const FIXED_RATE_SOURCE = 'fixed by the operator'
 
 /** Stores the rate that the sources agree on, if they do. @returns whether there is a new rate */
 export async function refreshRate(ctx: Context, coin: Coin): Promise<boolean> {
-  const agreed = await findRateNow(ctx, coin)
+  const agreed = await askRate(ctx, coin)
   if (agreed === undefined) return false
   const { usd, sources } = agreed
   await ctx.coins.saveRate({ _id: coin, usd, source: sources.join(', '), at: nowSeconds(ctx) })
   return true
 }
 
-/** Returns the operator's fixed rate, or asks the sources; logs, and returns undefined, if they disagree. */
-async function findRateNow(ctx: Context, coin: Coin): Promise<AgreedRate | undefined> {
+/**
+ * Returns the operator's fixed rate, or asks the sources; undefined, which is logged, if no two of them
+ * agree.
+ */
+async function askRate(ctx: Context, coin: Coin): Promise<AgreedRate | undefined> {
   const fixed = ctx.config.fixedRates[coin]
   if (fixed !== undefined) return { usd: normalizeRate(fixed), sources: [FIXED_RATE_SOURCE] }
   const asked = await Promise.allSettled(listRateSources(ctx.config.rateSources, coin).map(fetchQuote))

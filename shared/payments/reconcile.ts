@@ -111,7 +111,12 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?:
 
 const MARKED_AT_ONCE = 100
 
-/** Marks the unexpired invoices whose address is not of this wallet, and no others. @returns how many */
+/**
+ * Marks as foreign the unexpired invoices whose address is not of this wallet, and unmarks the other
+ * unexpired ones.
+ *
+ * @returns how many are foreign now
+ */
 async function markForeign(ctx: Context, driver: CoinDriver): Promise<number> {
   let count = 0
   const readPage = (after: string) => ctx.invoices.listUnexpired(driver.coin, after, MARKED_AT_ONCE)

@@ -42,6 +42,7 @@ const reconciliationSchema = schemaOf<ReconciliationRecord>('reconciliations', s
 reconciliationSchema.index({ coin: 1, _id: -1 })
 reconciliationSchema.index(...PENDING_INDEX)
 
+/** Creates the store of reconciliations and what each found. */
 export function createReconciliationStore(connection: Connection) {
   const records = recordsOf(connection.model<ReconciliationRecord>('Reconciliation', reconciliationSchema))
   return {

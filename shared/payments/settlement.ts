@@ -66,8 +66,9 @@ const invoiceMark = (
 ): EventMark => makeMark(agent_id, 'invoice', _id, { state, ...omitUndefined({ order_id }) })
 
 /**
- * Returns the payment of this transaction to this address as it is on record, whatever was found now. If there
- * is none it is stored first, as `seen` or `locked`, and marked `late` if it came after the invoice's time.
+ * Returns the payment of this transaction to this address as it is on record, whatever was found now. If
+ * there is none it is stored first, as `seen` or `locked`, and marked `late` if it came after the invoice's
+ * time.
  */
 async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: SeenPayment, by: Reporter) {
   const { coin, tx, addressIndex, amountRaw } = found
@@ -79,7 +80,7 @@ async function findOrStorePayment(ctx: Context, invoice: InvoiceRecord, found: S
   try {
     const noted = await ctx.database.transaction(async (session): Promise<PaymentRecord> => {
       const tells = found.lockedUntil === undefined ? [invoiceMark(invoice, 'seen')] : []
-      const current = await ctx.invoices.markPayment(invoice._id, session, tells)
+      const current = await ctx.invoices.markHasPayments(invoice._id, session, tells)
       if (current === undefined) throw rolledBack(`invoice ${invoice._id}`)
       const at = nowSeconds(ctx)
       // A whole round after `expires_at` did not find it: only another payment under way keeps the invoice open.
@@ -138,12 +139,12 @@ async function makeSeen(ctx: Context, payment: PaymentRecord, from: 'gone' | 'lo
   await ctx.database.transaction(async (session) => {
     if (!(await ctx.invoices.movePayment(payment._id, from, 'seen', session))) return
     const marks = from === 'locked' ? [invoiceMark({ ...payment, _id: payment.invoice_id }, 'seen')] : []
-    await ctx.invoices.markPayment(payment.invoice_id, session, marks)
+    await ctx.invoices.markHasPayments(payment.invoice_id, session, marks)
     if (!payment.late) await purposeOf(ctx, payment).noted?.(ctx, { ...payment, state: 'seen' }, session)
   })
 }
 
-/** Settles a confirmed payment, or marks that it waits. */
+/** Settles a confirmed payment; if it has to wait, marks that it waits for a rate. */
 async function settlePayment(ctx: Context, payment: PaymentRecord, confirmations: number, by: Reporter) {
   const { _id: paymentId, agent_id: agentId } = payment
   const settle = () => transactSettlement(ctx, paymentId, confirmations, by)
@@ -286,7 +287,10 @@ const EXPIRE_BATCH = 500
 const EXPIRE_BATCHES = 100
 
 /**
- * Expires unpayable invoices, and overdue ones after a complete round that began at `roundAt` (Unix seconds).
+ * Expires unpayable invoices, and those that were overdue when a complete round began, except those with a payment
+ * in time that is under way.
+ *
+ * @param roundAt when the round began, in Unix seconds
  *
  * @throws AggregateError at the end, of those that failed
  */

@@ -7,6 +7,7 @@ const LIMB_DIGITS = 15
 const LIMBS = 3
 const PAD = '0'.repeat(LIMB_DIGITS * LIMBS)
 
+/** Makes an object with a value for each coin. */
 export const eachCoin = <T>(valueOf: (coin: Coin) => T): Record<Coin, T> =>
   Object.fromEntries(COINS.map((coin) => [coin, valueOf(coin)])) as Record<Coin, T>
 

@@ -58,7 +58,7 @@ export function createFeed(): Feed {
     async read(ctx, topic, limit, perAgent) {
       const expected = authors
       const handles = new Map<string, string | null>()
-      /** Notes their handles too, which costs no other command. */
+      /** Finds which of these agents are banned; notes all their handles, which costs no other command. */
       const findBanned = async (agentIds: readonly string[]): Promise<string[]> => {
         const found = await ctx.agents.findAuthors(agentIds)
         for (const author of found) handles.set(author._id, shownHandle(author))

@@ -12,7 +12,8 @@ import { postContent, type PostRecord } from './post.ts'
  * Stores a post with its ledger entry in one insert, and returns it. The caller has checked that the agent
  * has a pass.
  *
- * @throws Refusal as spendAllowance() and readAuthorship(); `unavailable`
+ * @throws Refusal `wrong_state` if the post exceeds what is left of today's allowance; `invalid_field` for a
+ *   signature that does not verify; `unavailable`
  */
 export async function publishPost(
   ctx: Context,

@@ -58,7 +58,8 @@ export async function findHideable(
  * @param hidden true to hide, false to show again
  * @param rule id of the rule that the record breaks, used only for hiding; null in the entries if absent
  * @returns false if the record was in that state already
- * @throws Refusal as findHideable()
+ * @throws Refusal `no_such_record` for an id of a kind that can't be hidden; `no_such_post`, `no_such_claim`,
+ *   `no_such_offer` or `no_such_agent` if there is no such record
  */
 export async function setHidden(ctx: Context, id: string, hidden: boolean, rule?: string): Promise<boolean> {
   const { idField, agentId, record } = await findHideable(ctx, id)

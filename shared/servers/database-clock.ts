@@ -2,8 +2,8 @@ import { Refusal } from '../foundation/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../foundation/time.ts'
 
 /**
- * How often a process asks the primary for the time: for so long one that came into office with another clock
- * is not noticed.
+ * How often a process asks the primary for the time: for that long one that came into office with another
+ * clock is not noticed.
  */
 export const CLOCK_SAMPLE_EVERY_MS = 5 * SECOND_MS
 /**

@@ -143,7 +143,8 @@ export function openDatabase(options: DatabaseOptions): Database {
         await connection.openUri(url, {
           ...(namesDatabase(url) ? {} : { dbName: DEFAULT_DATABASE }),
           // Set on the connection, mongoose takes no notice of them: it makes all that it has a model of.
-          ...{ autoIndex: false, autoCreate: false },
+          autoIndex: false,
+          autoCreate: false,
           serverSelectionTimeoutMS: timeoutMs,
           connectTimeoutMS: Math.min(timeoutMs, CONNECT_TIMEOUT_MS),
           waitQueueTimeoutMS: timeoutMs,
@@ -154,7 +155,7 @@ export function openDatabase(options: DatabaseOptions): Database {
           appName: 'agent-network',
         })
         await assertReplicaSet(connection)
-        if (!namesDatabase(url)) await assertNotAnother(connection)
+        if (!namesDatabase(url)) await refuseEmptyDefault(connection)
         await options.prepare(connection)
         while (!(await sampleClock()));
         if (closed) return
@@ -289,12 +290,12 @@ function namesDatabase(url: string): boolean {
 const USUAL_DATABASE = 'agent_network'
 
 /**
- * Checks, if MONGODB_URL names no database, that the default one isn't empty while the usual one on the same
- * server holds a network: then the wrong one would be started empty.
+ * Refuses the default database, which is used if MONGODB_URL names none, if it is empty while the usual one
+ * on the same server holds a network: then the wrong one would be started.
  *
- * @throws StartError if it does
+ * @throws StartError in that case
  */
-async function assertNotAnother(connection: Connection): Promise<void> {
+async function refuseEmptyDefault(connection: Connection): Promise<void> {
   const usual = connection.getClient().db(USUAL_DATABASE)
   const [collections, agent] = await Promise.all([
     connection.listCollections(),
@@ -313,7 +314,6 @@ async function assertNotAnother(connection: Connection): Promise<void> {
 const readHello = (connection: Connection) => connection.getClient().db().admin().command({ hello: 1 })
 
 /**
- *
  * @throws StartError if the server is of no replica set, and no router of a cluster: it has no transactions
  */
 async function assertReplicaSet(connection: Connection): Promise<void> {

@@ -18,7 +18,7 @@ import { inSpan } from '../foundation/tracing.ts'
  *     away) leaves open what was stored, for each of them, as it does for one.
  *
  * A database that takes a group and falls silent doesn't hold up the next one for longer than a request may
- * take. What waited so long, or whose request is over, is not begun any more: its caller has been told that
+ * take. What waited that long, or whose request is over, is not begun any more: its caller has been told that
  * the service is unavailable.
  */
 

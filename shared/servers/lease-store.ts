@@ -98,7 +98,7 @@ const KEPT_WAITING = new Set<unknown>([50, 112])
 const fingerprintOf = (publicName: string): string =>
   createHash('sha256').update(`agent-network key ${publicName}`).digest('hex')
 
-/** Leases that only save work, by take(), and leases of keys, by claim(). */
+/** Creates the store of leases: take() gives those that only save work, claim() those of keys. */
 export function createLeaseStore(connection: Connection) {
   const leases = connection.model('Lease', leaseSchema)
   const raw = leases.collection as unknown as mongoose.mongo.Collection<LeaseRecord>

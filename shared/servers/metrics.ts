@@ -9,7 +9,9 @@ export interface Metrics {
   /** A request that was answered 5xx. `error` is a code of the table. */
   countFailure(error: string): void
   countJob(queue: string, outcome: JobOutcome, seconds: number): void
-  /** Has the counters of a queue that this process serves begin at 0: the first increase would be lost. */
+  /**
+   * Lets the counters of a queue that this process serves begin at 0: else the first increase would be lost.
+   */
   beginQueue(queue: string): void
   /** A job whose worker fell silent and that another one will take. */
   countStalled(queue: string): void

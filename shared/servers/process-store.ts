@@ -25,9 +25,10 @@ export type ProcessRecord = RecordOf<typeof processFields>
 const processSchema = schemaOf<ProcessRecord>('processes', processFields)
 processSchema.index({ seen_at: 1 }, { expireAfterSeconds: 3_600 })
 
-/** A process that has said nothing for so long is gone, or frozen. */
+/** A process that has said nothing for this long is gone, or frozen. */
 const GONE_MS = 75_000
 
+/** Creates the store in which each process says that it is alive. */
 export function createProcessStore(connection: Connection) {
   const processes = connection.model('Process', processSchema)
   const raw = processes.collection as unknown as mongoose.mongo.Collection<ProcessRecord>

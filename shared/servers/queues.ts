@@ -211,10 +211,10 @@ export interface Queues {
    */
   enqueueRegular(name: QueueName, everyMs: number): Promise<void>
   /**
-   * Lets jobs run now that are delayed for longer than any pause before another try: a worker whose clock was
-   * ahead has put them off, and nobody would do their work until then. Never throws for a Redis that is away.
+   * Makes jobs run now that are delayed for longer than any pause before another try, up to 100 of each
+   * queue: a worker whose clock was ahead has put them off. Does nothing if Redis is away.
    */
-  recallStrayed(names: readonly QueueName[]): Promise<void>
+  promoteOverdelayed(names: readonly QueueName[]): Promise<void>
   /**
    * Whether jobs wait that a worker could take now; false also if the queue is paused or limited, or if Redis
    * does not say so within its deadline.
@@ -341,9 +341,9 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
         await get(name).add(name, {}, { jobId: newStepId(), deduplication })
       })
     },
-    async recallStrayed(names) {
+    async promoteOverdelayed(names) {
       if (connection.status !== 'ready') return
-      await logFailure('jobs that strayed', async () => {
+      await logFailure('jobs that were delayed too far', async () => {
         for (const name of names.filter((queueName) => !queueRow(queueName).mayWaitLong)) {
           const queue = get(name)
           const from = (Date.now() + LONGEST_PAUSE_MS) * DELAYED_SCORE

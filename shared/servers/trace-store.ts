@@ -24,7 +24,10 @@ const traceSchema = schemaOf<TraceRecord>('traces', traceFields)
 traceSchema.index({ at: 1 }, { expireAfterSeconds: KEPT_SECONDS })
 traceSchema.index({ entry: 1 }, only({ entry: some }))
 
-/** Empty unless traces are on. Nothing depends on a trace, so the primary alone acknowledges these writes. */
+/**
+ * Creates the store of traces, which is empty unless traces are on. Nothing depends on a trace, so the
+ * primary alone acknowledges these writes.
+ */
 export function createTraceStore(connection: Connection) {
   const traces = connection.model('Trace', traceSchema)
   const raw = () => traces.collection as unknown as mongoose.mongo.Collection<TraceRecord>

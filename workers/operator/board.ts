@@ -7,9 +7,9 @@ import { readStory } from '../../shared/operation/story.ts'
 import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 
 /**
- * Answers with Bull Board over all queues; without BOARD_WRITES it has no buttons. Answers 503 before Redis
- * was reached. The board is made anew when a queue's connection was replaced after an outage, and loaded when
- * somebody looks at it first: most processes never show it.
+ * Makes a handler that shows Bull Board over all queues, without buttons unless BOARD_WRITES is set. It
+ * answers 503 until Redis was reached. The board is made anew when a queue's connection was replaced after an
+ * outage, and loaded when somebody looks at it first: most processes never show it.
  */
 export function showQueues(ctx: Context): RequestHandler {
   let isReached = false
@@ -54,8 +54,8 @@ const ACTS = [
 const LONGEST_USER = 80
 
 /**
- * Records each request that presses a button of the board, as an operator's act in the ledger, before it
- * takes effect. If that fails, it is refused with 503.
+ * Makes a handler that records each request that presses a button of the board, as an operator's act in the
+ * ledger, before it takes effect. If that fails, the request is refused with 503.
  */
 export function recordActions(ctx: Context): RequestHandler {
   return async (req, res, next) => {
@@ -89,7 +89,9 @@ function userOf(authorization: string | undefined): string {
   return text.slice(0, Math.max(0, text.indexOf(':'))).slice(0, LONGEST_USER) || 'nobody'
 }
 
-/** Answers with what `operator show` prints about the word in the path: an id, an address and so on. */
+/**
+ * Makes a handler that answers what `operator show` prints about the word in the path: an id, an address, …
+ */
 export function showStory(ctx: Context): RequestHandler<{ word: string }> {
   return async (req, res) => {
     const story = await readStory(ctx, req.params.word)
@@ -105,7 +107,7 @@ export function showStory(ctx: Context): RequestHandler<{ word: string }> {
 
 const FAILED_OF_A_QUEUE = 500
 
-/** Answers with the failed jobs that are kept, grouped by queue and kind of error. */
+/** Makes a handler that answers with the failed jobs that are kept, grouped by queue and kind of error. */
 export function showFailed(ctx: Context): RequestHandler {
   return async (_req, res) => {
     const failed = await Promise.all(

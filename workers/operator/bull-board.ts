@@ -6,7 +6,7 @@ import type { RequestHandler } from 'express'
 import { queueRow, type QueueName } from '../../shared/servers/queues.ts'
 
 /**
- * Bull Board over these queues, as an Express router below /queues.
+ * Makes Bull Board over these queues, as an Express router below /queues.
  *
  * @param subjectOf gives the id of the record that a job's data is about
  */

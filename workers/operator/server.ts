@@ -22,7 +22,7 @@ export interface OperatorServer {
  * the whole network, and `/readyz`, all behind the token. Only `/healthz` answers without it. Also starts
  * watchFindings().
  *
- * @returns@returns the port, and a function that closes both
+ * @returns the port, and a function that closes both
  * @throws StartError without OPERATOR_TOKEN, or if the port can't be opened
  */
 export async function startOperatorServer(ctx: Context, health: Health): Promise<OperatorServer> {
@@ -109,9 +109,9 @@ const secureHeaders: RequestHandler = (_req, res, next) => {
 }
 
 /**
- * Refuses requests whose `Host` is another name, unless they send Bearer. This is against DNS rebinding: a
- * page under a foreign name that resolves to this server would count as our own origin. No browser sends
- * Bearer by itself, so a program may use any name.
+ * Makes a handler that refuses requests whose `Host` is not among `allowed`, unless they send Bearer. This is
+ * against DNS rebinding: a page under a foreign name that resolves to this server would count as our own
+ * origin. No browser sends Bearer by itself, so a program may use any name.
  */
 function refuseOtherHosts(allowed: readonly string[]): RequestHandler {
   return (req, res, next) => {
@@ -126,7 +126,7 @@ function refuseOtherHosts(allowed: readonly string[]): RequestHandler {
   }
 }
 
-/** Answers 401 to requests without the operator's token. */
+/** Makes a handler that answers 401 to requests without the operator's token. */
 function requireToken(token: string): RequestHandler {
   return (req, res, next) => {
     if (isOperator(req.headers.authorization, token)) return next()

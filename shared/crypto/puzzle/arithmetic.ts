@@ -21,7 +21,10 @@ function spellNumber(value: number): string {
   return `${TENS[Math.floor(value / 10)]}${unit === 0 ? '' : `-${UNITS[unit]}`}`
 }
 
-/** A calculation with four spelled-out numbers and one multiplication. Results lie between 105 and 15,090. */
+/**
+ * Makes a calculation with four spelled-out numbers and one multiplication. Results lie between 105 and
+ * 15,090.
+ */
 export function makeArithmetic(numbers: SeededNumbers): Task {
   const a = numbers.between(100, 799)
   const b = numbers.between(21, 99)

@@ -25,7 +25,7 @@ function writeLongDate(day: number): string {
   return `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`
 }
 
-/** Two dates of which to count the days between. */
+/** Makes the task to count the days between two dates. */
 export function makeDaysBetween(numbers: SeededNumbers): Task {
   const from = drawDay(numbers)
   const span = numbers.between(200, 2999)
@@ -42,7 +42,7 @@ export function makeDaysBetween(numbers: SeededNumbers): Task {
   }
 }
 
-/** The date and the weekday a number of days after or before a date. */
+/** Makes the task to find the date and weekday some days after or before a date. */
 export function makeDateAfter(numbers: SeededNumbers): Task {
   const from = drawDay(numbers)
   const span = numbers.between(100, 1999)

@@ -6,12 +6,12 @@ import { WORDS } from './word-list.ts'
 const DECODED_TEXT =
   'the decoded text exactly: lower-case words and a number joined by hyphens, such as amber-birch-207'
 
-/** The text to decode: two words and a number joined by hyphens. */
+/** Draws the text to decode: two words and a number joined by hyphens. */
 function drawText(numbers: SeededNumbers): string {
   return `${numbers.take(WORDS, 2).join('-')}-${numbers.between(100, 999)}`
 }
 
-/** A text in hexadecimal to decode. */
+/** Makes the task to decode a text in hexadecimal. */
 export function makeDecodeHex(numbers: SeededNumbers): Task {
   const text = drawText(numbers)
   const hex = bytesToHex(utf8ToBytes(text))
@@ -23,7 +23,7 @@ export function makeDecodeHex(numbers: SeededNumbers): Task {
   return { question: `${question}: ${written}`, answer_format: DECODED_TEXT, answer: text }
 }
 
-/** A text in Base64 to decode. */
+/** Makes the task to decode a text in Base64. */
 export function makeDecodeBase64(numbers: SeededNumbers): Task {
   const text = drawText(numbers)
   const question = numbers.pick([

@@ -10,8 +10,8 @@ const SCALES = [
 ] as const
 
 /**
- * Seven things to put in order from eight comparisons: the six of neighbours, which determine the order, and
- * two that follow from them.
+ * Makes the task to put seven things in order from eight comparisons: the six of neighbours, which determine
+ * the order, and two that follow from them.
  */
 export function makeOrdering(numbers: SeededNumbers): Task {
   const scale = numbers.pick(SCALES)
@@ -40,9 +40,9 @@ export function makeOrdering(numbers: SeededNumbers): Task {
 }
 
 /**
- * Twelve robots, each of which always lies or always tells the truth. One's nature is given, and that of the
- * others follows from eleven statements that robots make about each other. All 4,096 cases are equally
- * likely.
+ * Makes the task to tell which of twelve robots tell the truth: each always lies or always tells the truth.
+ * One's nature is given, and that of the others follows from eleven statements that robots make about each
+ * other. All 4,096 cases are equally likely.
  */
 export function makeTruthTellers(numbers: SeededNumbers): Task {
   const names = [...'ABCDEFGHIJKL']

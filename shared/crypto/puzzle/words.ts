@@ -5,7 +5,7 @@ import { listWords, WORDS } from './word-list.ts'
 const HYPHENATED_WORDS = 'lower-case words joined by hyphens, such as amber-birch-copper'
 const HYPHENATED_NUMBERS = 'decimal integers joined by hyphens, such as 4-1-7'
 
-/** Seven words to sort: alphabetically, in reverse, or by length. */
+/** Makes the task to sort seven words: alphabetically, in reverse, or by length. */
 export function makeSortWords(numbers: SeededNumbers): Task {
   const words = numbers.take(WORDS, 7)
   const sorted = [...words].sort()
@@ -28,8 +28,8 @@ export function makeSortWords(numbers: SeededNumbers): Task {
 }
 
 /**
- * Four words to count in a list. Each count is drawn evenly from 1 to 7, so the 2,401 answers are equally
- * likely.
+ * Makes the task to count four words in a list. Each count is drawn evenly from 1 to 7, so the 2,401 answers
+ * are equally likely.
  */
 export function makeTallyWords(numbers: SeededNumbers): Task {
   const counted = numbers.take(WORDS, 4)
@@ -47,7 +47,7 @@ export function makeTallyWords(numbers: SeededNumbers): Task {
   }
 }
 
-/** Eight words of which to count the letters. */
+/** Makes the task to count the letters of eight words. */
 export function makeCountLetters(numbers: SeededNumbers): Task {
   const words = numbers.take(WORDS, 8)
   const question = numbers.pick([
@@ -61,7 +61,7 @@ export function makeCountLetters(numbers: SeededNumbers): Task {
   }
 }
 
-/** Five words to pick from a list of twelve by their places. */
+/** Makes the task to pick five words from a list of twelve by their places. */
 export function makePickWords(numbers: SeededNumbers): Task {
   const ordinals = 'first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'.split(
     ' ',
@@ -83,7 +83,7 @@ export function makePickWords(numbers: SeededNumbers): Task {
   }
 }
 
-/** Four words to spell backwards, in their order or the opposite one. */
+/** Makes the task to spell four words backwards, in their order or the opposite one. */
 export function makeReverseWords(numbers: SeededNumbers): Task {
   const words = numbers.take(WORDS, 4)
   const spelledBackwards = words.map((word) => [...word].reverse().join(''))

@@ -38,7 +38,7 @@ const INTEGRATED_BYTES = PLAIN_BYTES + PAYMENT_ID_BYTES
 const DIGITS = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 const FULL_BLOCK_BYTES = 8
 const FULL_BLOCK_DIGITS = 11
-/** How many bytes a block of so many digits holds; absent if no block has that length. */
+/** How many bytes a block holds, by its number of digits; absent if no block has that length. */
 const BYTES_OF_DIGITS: ReadonlyMap<number, number> = new Map(
   [2, 3, 5, 6, 7, 9, 10, FULL_BLOCK_DIGITS].map((digits, index) => [digits, index + 1]),
 )

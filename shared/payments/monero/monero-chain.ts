@@ -15,7 +15,7 @@ import type { MoneroOutgoing } from './monero-wallet.ts'
 
 /** A deeper reorganisation isn't noticed; a wallet that lacks more blocks than this is catching up. */
 export const REORG_BLOCKS = 60
-/** Transactions that were confirmed so long ago are in the chain for good. */
+/** Transactions that were confirmed this long ago are in the chain for good. */
 export const FINAL_AFTER_MS = DAY_MS
 const BLOCK_MS = 2 * MINUTE_MS
 

@@ -28,6 +28,7 @@ const hosts = new Map<string, Host>()
 // monero-ts keeps one queue of requests for each host, so this does too.
 const serialize = createSerializer()
 
+/** Returns the host of this name, made if it is new. */
 function hostAt(name: string): Host {
   const host = hosts.get(name) ?? { sockets: new Set() }
   hosts.set(name, host)
@@ -68,7 +69,7 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
       if (call.ended === 'late') throw new NodeUnreachable(`${asked} was not answered within ${timeoutMs} ms`)
       if (call.ended === 'long')
         throw new AnswerTooLong(`${asked} was answered with more than ${maxAnswerBytes} bytes`)
-      throw readFailure(asked, error)
+      throw toNodeError(asked, error)
     } finally {
       clearTimeout(limit)
       delete host.call
@@ -87,7 +88,7 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
 }
 
 /** Makes our error of one of the library's, without its text: that carries the request, with its secrets. */
-function readFailure(asked: string, error: unknown): NodeRefused | NodeUnreachable {
+function toNodeError(asked: string, error: unknown): NodeRefused | NodeUnreachable {
   const { message, code } = error as { message?: unknown; code?: unknown }
   // JSON-RPC's numbers are 0 or below with monero-wallet-rpc, HTTP's are above.
   if (typeof code === 'number' && Number.isSafeInteger(code) && code <= 0 && typeof message === 'string')
@@ -131,7 +132,7 @@ function loadLibrary(): Promise<typeof import('monero-ts')> {
   return library
 }
 
-/** Has an agent count what its sockets receive, and end the call that is under way if that is too much. */
+/** Makes an agent count what its sockets receive, and end the call under way if that is too much. */
 function boundSockets(agent: http.Agent): http.Agent {
   const create = agent.createConnection.bind(agent)
   agent.createConnection = (options, callback) => {

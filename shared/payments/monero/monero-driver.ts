@@ -12,6 +12,7 @@ import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
 import { leaveToOtherWallets, listOpen, listRecent, seeToTransfers } from './monero-recovery.ts'
 import { countPayments, shareLook } from './monero-watch.ts'
 
+/** The driver of Monero, over the wallet of this process. */
 export function moneroDriver(ctx: MoneroContext): CoinDriver {
   return {
     coin: 'xmr',
@@ -50,6 +51,7 @@ async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string
 /** (0, 0) is the wallet's primary address, where the operator fills it up. */
 const FIRST_MINOR = 1
 
+/** The source of invoices' addresses: subaddresses of the wallet's first account. */
 function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): AddressSource {
   return {
     coin: 'xmr',
@@ -86,7 +88,7 @@ async function haltIfAddressesLack(ctx: MoneroContext): Promise<boolean> {
   return true
 }
 
-/** Has the wallet make the addresses that were given out once and that it lacks. */
+/** Makes the wallet make the addresses that were given out once and that it lacks. */
 async function makeLackingAddresses(ctx: MoneroContext): Promise<void> {
   const { wallet, indexFile } = ctx.monero
   const wanted = Math.max(await ctx.coins.highestIndex('xmr'), readIndexFile(indexFile).highest) + 1

@@ -27,7 +27,11 @@ export interface MoneroContext extends Context {
 /** Signing takes seconds with many inputs; a wallet far behind its daemon is out of reach meanwhile. */
 const LIMIT_MS = 30 * SECOND_MS
 
-/** @returns undefined if no wallet is configured */
+/**
+ * Opens what reaches the wallet, and what this process remembers of it.
+ *
+ * @returns undefined without a wallet's URL
+ */
 export function openMoneroGateway(config: Config, log: Log, timeoutMs = LIMIT_MS): MoneroGateway | undefined {
   const { walletRpcUrl: url } = config.monero
   if (url === undefined) return undefined

@@ -4,7 +4,13 @@ import { firstCompared, isByHand, isDeep, readHeight, readSent, REORG_BLOCKS } f
 import type { MoneroContext } from './monero-gateway.ts'
 import type { MoneroIncoming } from './monero-wallet.ts'
 
-/** Reads what the wallet holds, less uncounted payments. @returns undefined if a block came meanwhile */
+/**
+ * Reads what the wallet holds as the books count it: its balance in blocks, in which our own transactions are
+ * moved as far as they are on record, without payments that are not settled, and without other money that a
+ * reorganisation may still take back. Lists the other money as deposits once it is deep enough.
+ *
+ * @returns undefined if a block came meanwhile
+ */
 export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | undefined> {
   const { wallet } = ctx.monero
   const coin = await ctx.coins.findCoin('xmr')
@@ -12,6 +18,7 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
   const sinceHeight = Math.max(0, Math.min(coin?.books_height ?? height, height) - REORG_BLOCKS)
   const incoming = await wallet.listIncoming({ sinceHeight, withoutPool: true })
   let heldRaw = await wallet.heldInBlocks()
+  // Our transactions count by their state on record, not by that in the chain.
   const { outgoing, stored, unknown } = await readSent(ctx, firstCompared(coin, height))
   const states = new Map(stored.map(({ tx, state }) => [tx, state]))
   for (const sent of unknown) if (await isByHand(ctx, sent)) states.set(sent.txHash, 'sent')
@@ -20,6 +27,7 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
     if (state === 'confirmed' && known !== undefined && known !== 'confirmed') heldRaw += amountPico + feePico
     if (state === 'pool' && known === 'confirmed') heldRaw -= amountPico + feePico
   }
+  // Payments count once they are settled.
   const txs = incoming.map(({ txHash }) => txHash)
   const payments = await ctx.invoices.listPaymentsByTx('xmr', txs)
   const onRecord = new Map(payments.map((payment) => [`${payment.tx}/${payment.address_index}`, payment]))
@@ -29,6 +37,7 @@ export async function moneroHoldings(ctx: MoneroContext): Promise<Holdings | und
   const earlier = waiting.filter(({ height: block = height }) => block < sinceHeight)
   const uncounted = [...earlier, ...arrived.filter(({ state }) => state !== 'settled')]
   for (const { amount_raw: raw } of uncounted) heldRaw -= BigInt(raw)
+  // Other money counts once it is deep; what the operator recorded by hand is in the books already.
   const recorded = payments.filter(isByHandAlone)
   const isRecorded = ({ txHash, amountPico }: MoneroIncoming): boolean =>
     recorded.some(({ tx, amount_raw: raw }) => tx === txHash && raw === String(amountPico))

@@ -69,8 +69,9 @@ const { notEnoughMoney, notEnoughUnlockedMoney } = MONERO_ERROR
 const LACKS_MONEY = new Set<number | undefined>([notEnoughMoney, notEnoughUnlockedMoney])
 
 /**
- * Has a transaction signed that pays the groups; if the money doesn't suffice or the wallet refuses, without
- * the last ones. A group that is refused alone stays owed: a bad payee must not stop the others.
+ * Makes the wallet sign a transaction that pays the groups; if the money doesn't suffice or the wallet
+ * refuses, without the last ones. A group that is refused alone stays owed: a bad payee must not stop the
+ * others.
  *
  * @returns the groups paid; without `prepared` one for which alone the money doesn't suffice
  */

@@ -26,6 +26,7 @@ export async function seeToTransfers(ctx: MoneroContext, { outgoing, stored }: S
   }
 }
 
+/** Lists the transfers that are not final: up to 1,000. */
 export const listOpen = (ctx: MoneroContext): Promise<TransferRecord[]> =>
   ctx.payouts.listTransfers('xmr', OPEN_TRANSFERS, 1_000)
 
@@ -97,6 +98,7 @@ const signedMonero = z.object({
 })
 export type SignedMonero = z.output<typeof signedMonero>
 
+/** Reads the signed transaction of a transfer. @throws Error if it holds something else */
 function readSigned({ _id, signed }: Pick<TransferRecord, '_id' | 'signed'>): SignedMonero {
   const parsed = signedMonero.safeParse(JSON.parse(signed))
   if (!parsed.success)

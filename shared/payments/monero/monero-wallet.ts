@@ -87,7 +87,7 @@ interface Options {
   maxAnswerBytes?: number
 }
 
-/** Asks nothing yet. @throws TypeError for a bad URL */
+/** Makes the wallet's interface; asks nothing yet. @throws TypeError for a bad URL */
 export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_ANSWER_BYTES }: Options) {
   const connection = openMoneroConnection(url, { timeoutMs, maxAnswerBytes })
 
@@ -106,7 +106,7 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
   const unreadable = (method: string, why: string) =>
     new NodeUnreachable(`${method} at ${connection.origin} was answered in another form (${why})`)
 
-  /** A wallet that refuses a question has told nothing. */
+  /** Turns a refusal into NodeUnreachable: a wallet that refuses a question has told nothing. */
   const refusedQuestion = (error: unknown): unknown =>
     error instanceof NodeRefused ? new NodeUnreachable(error.message) : error
 
@@ -119,7 +119,13 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
     }
   }
 
-  /** As query(). @returns undefined if it is refused with this code: what was asked for is not there */
+  /**
+   * Asks for something that may not be there.
+   *
+   * @param code the error by which the wallet says that it isn't
+   * @returns undefined for that error
+   * @throws NodeUnreachable, also for any other refusal
+   */
   async function find<Schema extends z.ZodType>(
     code: number,
     schema: Schema,
@@ -156,7 +162,10 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
     return found !== undefined
   }
 
-  /** Reads what the wallet knows of one transaction; nothing is no proof that there is none. */
+  /**
+   * Reads what the wallet knows of one transaction: its payments to us, and the transaction itself if we sent
+   * it. If both are absent, the transaction may exist all the same.
+   */
   async function findTransaction(txHash: string) {
     await refresh()
     const params = { txid: txHash, account_index: ACCOUNT }
@@ -189,8 +198,8 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
   const store = () => query(answers.nothing, 'store')
 
   /**
-   * Reads how far a transaction of ours is. `unknown` proves nothing: a wallet killed before it wrote its
-   * file forgets what it sent until that is in a block.
+   * Reads how far a transaction of ours is. One that is `unknown` may exist: a wallet that was killed before
+   * it wrote its file doesn't know what it sent until that is in a block.
    */
   async function findOutgoing(txHash: string) {
     const { state, confirmations } = (await findTransaction(txHash)).outgoing ?? NOT_KNOWN
@@ -341,7 +350,7 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       await store().catch(noteLost)
     },
 
-    /** Has the wallet ask its daemon what is spent. @returns false if it doesn't trust its daemon */
+    /** Makes the wallet ask its daemon what is spent. @returns false if it doesn't trust its daemon */
     async rescanSpent(): Promise<boolean> {
       try {
         await order(answers.nothing, 'rescan_spent')

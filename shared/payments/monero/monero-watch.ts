@@ -25,7 +25,11 @@ import type { MoneroIncoming } from './monero-wallet.ts'
 const LOST_AFTER_BLOCKS = 5
 const UNLOCKED_AT_ONCE = 500
 
-/** Looks at the whole wallet; whoever asks before it begins shares it. @throws NodeUnreachable, NodeRefused */
+/**
+ * Looks at the whole wallet; whoever asks before it begins shares it.
+ *
+ * @throws NodeUnreachable, NodeRefused
+ */
 export const shareLook = (ctx: MoneroContext): Promise<Look> =>
   ctx.monero.shareLook('', () => lookAtWallet(ctx))
 
@@ -40,7 +44,7 @@ async function lookAtWallet(ctx: MoneroContext): Promise<Look> {
   const { incoming, troubles } = await listIncoming(ctx, sinceHeight, blocks)
   const isPoolRead = troubles.length === 0
   const found = await readFound(ctx, incoming, height)
-  troubles.push(...(await recordPayments(ctx, await leaveOutKnown(ctx, found))))
+  troubles.push(...(await recordPayments(ctx, await withoutKnown(ctx, found))))
   // A wallet that does not agree may have been restored, and not have found everything again yet.
   const settled = isAgreed ? await ctx.invoices.listSettledSince('xmr', sinceHeight) : []
   if (isPoolRead) await recordLosses(ctx, [...underWay, ...settled], found, height)
@@ -96,6 +100,7 @@ async function readFound(ctx: MoneroContext, incoming: readonly MoneroIncoming[]
   })
 }
 
+/** Returns what the wallet shows of a payment as the coin's watcher reports it. */
 function toSeen(
   ctx: MoneroContext,
   payment: MoneroIncoming,
@@ -119,14 +124,17 @@ function toSeen(
 
 const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER)
 
-/** As is_tx_spendtime_unlocked in Monero's wallet2.cpp, without its two minutes of grace. */
+/**
+ * Whether money with this unlock time is still locked: by the rule of is_tx_spendtime_unlocked in Monero's
+ * wallet2.cpp, without its two minutes of grace.
+ */
 const isLockedAt = (unlockTime: bigint, height: number, nowSeconds: number): boolean =>
   unlockTime > BigInt(unlockTime < BigInt(FIRST_UNLOCK_SECONDS) ? height : nowSeconds)
 
 const KNOWN_BATCH = 1_000
 
 /** Returns the payments that aren't on record, or say something new. */
-async function leaveOutKnown(ctx: MoneroContext, found: readonly SeenPayment[]): Promise<SeenPayment[]> {
+async function withoutKnown(ctx: MoneroContext, found: readonly SeenPayment[]): Promise<SeenPayment[]> {
   const known = new Map<string, PaymentRecord>()
   const txs = [...new Set(found.map(({ tx }) => tx))]
   for (let start = 0; start < txs.length; start += KNOWN_BATCH)
@@ -152,7 +160,7 @@ function isNews(found: SeenPayment, record: PaymentRecord): boolean {
   return true
 }
 
-/** Recorded by the operator, and not shown by the chain. */
+/** Whether a payment was recorded by the operator and the chain has not shown it. */
 const isOnWordAlone = ({ by, shown_at }: PaymentRecord) => by === 'operator' && shown_at === undefined
 
 /**

@@ -74,7 +74,12 @@ interface ChainBlock {
   readonly record: TransferRecord | undefined
 }
 
-/** Reads an account's blocks after the last that is on record as confirmed, and the balance before them. */
+/**
+ * Reads an account's blocks after the last one that is on record as confirmed.
+ *
+ * @returns the blocks, the oldest first, and the balance before them
+ * @throws NodeUnreachable if the node lacks one of them, or has one of another account in its place
+ */
 async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string) {
   const tail: ChainBlock[] = []
   for (let hash = frontier; hash !== ZERO_HASH;) {
@@ -151,7 +156,10 @@ async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, 
   }
 }
 
-/** Puts a confirmed block on record that is not; what it received for an invoice is counted as a payment. */
+/**
+ * Records a confirmed block of an account that is not on record, as a transfer. What it received at an
+ * invoice's account is counted as a payment.
+ */
 async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter) {
   const { index } = account
   const isSweep =

@@ -8,7 +8,7 @@ import { reconcileAccounts } from './nano-accounts.ts'
 import { nanoHoldings } from './nano-holdings.ts'
 import type { NanoContext } from './nano-gateway.ts'
 import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
-import { isSeedKnown, MAX_RUN, settleOrStop, tryWork } from './nano-sender.ts'
+import { checkSeed, MAX_RUN, settleOrStop, tryWork } from './nano-sender.ts'
 import { lookAtOne, lookAtRound } from './nano-look.ts'
 import { findSend } from './nano-proof.ts'
 import { runTreasury } from './nano-treasury.ts'
@@ -16,6 +16,7 @@ import { runTreasury } from './nano-treasury.ts'
 /** Payouts that one block pays; the others of the same payee are in the next. */
 const MAX_PAYOUTS_IN_BLOCK = 100
 
+/** The driver of Nano, over the node and the seed of this process. */
 export function nanoDriver(ctx: NanoContext): CoinDriver {
   return {
     coin: 'xno',
@@ -33,7 +34,7 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
     async checkAgreement() {
       const { treasury } = ctx.nano.wallet()
       await noteProblem(ctx, 'xno', 'wallet', undefined)
-      if (!(await isSeedKnown(ctx)) || (await settleOrStop(ctx, treasury)) === 'stopped') return false
+      if (!(await checkSeed(ctx)) || (await settleOrStop(ctx, treasury)) === 'stopped') return false
       await tryWork(ctx)
       return true
     },

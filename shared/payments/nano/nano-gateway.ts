@@ -27,7 +27,11 @@ export interface NanoContext extends Context {
 /** A node answers a batch of 1,000 accounts in well under a second; this is for one that is busy. */
 const RPC_TIMEOUT_MS = 10 * SECOND_MS
 
-/** @returns undefined if no node is configured */
+/**
+ * Opens what reaches the node, and the wallet when it is first asked for.
+ *
+ * @returns undefined without a node's URL
+ */
 export function openNanoGateway(settings: Config['nano'], log: Log, timeoutMs = RPC_TIMEOUT_MS) {
   const { rpcUrl, workUrl, seedFile, representative } = settings
   if (rpcUrl === undefined) return undefined

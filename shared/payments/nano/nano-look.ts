@@ -104,7 +104,7 @@ async function lookAtExpired(ctx: NanoContext, now: number): Promise<string[]> {
       const ids = page.map(({ _id }) => _id)
       // What could not be recorded is looked at in the next round.
       if (troubles.length === 0)
-        await ctx.invoices.lookLater(ids, later, unixSeconds(nowMs - LAPSED_WATCH_MS))
+        await ctx.invoices.postponeLook(ids, later, unixSeconds(nowMs - LAPSED_WATCH_MS))
       return troubles
     },
   )
@@ -158,7 +158,7 @@ async function forEachPage<Page>(
 /**
  * Looks at addresses of ours, and records the payments found.
  *
- * @returns a sentence about each that could not be recorded, which is logged and holds nothing else up
+ * @returns a sentence about each that could not be recorded
  * @throws NodeUnreachable, NodeRefused
  */
 export const lookAtAddresses = async (ctx: NanoContext, addresses: readonly string[]): Promise<string[]> =>
@@ -172,7 +172,7 @@ async function askAbout(ctx: NanoContext, addresses: readonly string[], options?
 
 /** Records listed sends that blocks prove. @returns a sentence about each untrue or unrecorded one */
 async function recordListed(ctx: NanoContext, listed: readonly ClaimedSend[]): Promise<string[]> {
-  const fresh = await leaveOutKnown(ctx, listed)
+  const fresh = await withoutKnown(ctx, listed)
   if (fresh.length === 0) return []
   const { proven, doubtful } = await proveSends(ctx.nano.rpc, fresh)
   const troubles: string[] = []
@@ -187,7 +187,9 @@ async function recordListed(ctx: NanoContext, listed: readonly ClaimedSend[]): P
 
 /**
  * Looks at the chains of accounts whose last block isn't on record: what another wallet with the seed has
- * received is on no list. Halts the coin as settleOrStop(). @returns sentences about what must be waited for
+ * received is on no list. Halts the coin if a chain doesn't agree with our records.
+ *
+ * @returns sentences about what must be waited for
  */
 async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Promise<string[]> {
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
@@ -217,7 +219,7 @@ const MOST_OVERDUE = 50_000
 async function lookAtUnconfirmed(ctx: NanoContext, startedAt: number): Promise<string[]> {
   const overdue = await ctx.invoices.listOverdue('xno', startedAt, MOST_OVERDUE)
   const listed = await askAbout(ctx, overdue.map(addressOf), { unconfirmed: true })
-  const fresh = await leaveOutKnown(ctx, listed)
+  const fresh = await withoutKnown(ctx, listed)
   const { proven } = await proveSends(ctx.nano.rpc, fresh, { unconfirmed: true })
   const seen = await toSeen(ctx, proven)
   const unconfirmed = seen.map((payment) => ({ ...payment, confirmations: 0, isConfirmed: false }))
@@ -244,23 +246,28 @@ async function toSeen(ctx: Context, sends: readonly ClaimedSend[]): Promise<Seen
 
 const KNOWN_BATCH = 1_000
 
-/** Returns the sends that aren't settled and don't wait for a rate; a block's hash identifies its payment. */
-async function leaveOutKnown(ctx: Context, listed: readonly ClaimedSend[]): Promise<ClaimedSend[]> {
-  const counted = new Set<string>()
+/** Returns the sends without those that are on record, with this amount, as payments that need no look. */
+async function withoutKnown(ctx: Context, listed: readonly ClaimedSend[]): Promise<ClaimedSend[]> {
+  const known = new Set<string>()
   for (let start = 0; start < listed.length; start += KNOWN_BATCH) {
     const txs = listed.slice(start, start + KNOWN_BATCH).map(({ hash }) => hash.toLowerCase())
     for (const payment of await ctx.invoices.listPaymentProgress('xno', txs))
-      if (needsNoLook(payment)) counted.add(`${payment.tx}:${payment.amount_raw}`)
+      if (needsNoLook(payment)) known.add(`${payment.tx}:${payment.amount_raw}`)
   }
-  return listed.filter(({ hash, amountRaw }) => !counted.has(`${hash.toLowerCase()}:${amountRaw}`))
+  return listed.filter(({ hash, amountRaw }) => !known.has(`${hash.toLowerCase()}:${amountRaw}`))
 }
 
+/** Whether a payment is settled and was not taken back, or waits for a rate. */
 const needsNoLook = ({ state, waits_for_rate: waits, reversed_at: reversedAt }: PaymentProgress): boolean =>
   (state === 'settled' && reversedAt === undefined) || waits === true
 
-/** Looks at one invoice's address. @throws NodeUnreachable as lookAtRound() */
+/**
+ * Looks for payments at one invoice's address, and records what it finds.
+ *
+ * @throws NodeUnreachable if the node doesn't answer or is behind its peers, so that there may be more
+ */
 export async function lookAtOne(ctx: NanoContext, { address }: InvoiceRecord): Promise<void> {
-  // What a node that is catching up shows is recorded; that it shows nothing says nothing.
+  // Payments that a node shows while it catches up are recorded too.
   await lookAtAddresses(ctx, [address])
   const { trouble } = await readNode(ctx)
   if (trouble !== undefined) throw trouble

@@ -107,6 +107,7 @@ export async function findSend({ nano: { rpc } }: NanoContext, tx: string): Prom
 const doubted = new Set<string>()
 const MOST_DOUBTED = 100_000
 
+/** Whether logDoubt() has logged a doubt about this send in this process. */
 export const wasDoubted = ({ hash }: ClaimedSend): boolean => doubted.has(hash)
 
 /** Logs what speaks against a send, once in this process, however often the node lists it. */

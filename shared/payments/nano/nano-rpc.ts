@@ -46,6 +46,7 @@ interface RpcOptions {
   workTimeoutMs?: number
 }
 
+/** Makes the interface of a Nano node; asks nothing yet. @throws TypeError for a bad URL */
 export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WORK_TIMEOUT_MS }: RpcOptions) {
   const node = readNodeUrl(url, 'http')
   const workServer = workUrl === undefined ? node : readNodeUrl(workUrl, 'http')
@@ -163,9 +164,9 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
 
   /**
    * Reads an account's newest block ("frontier"), its balance, height and representative, confirmed or not,
-   * and its confirmed height and balance. Account, balance and height are compared with the frontier, which is
-   * read as well: whoever signs a send over a wrong balance sends another amount than intended. What is said
-   * of confirmation is the node's word.
+   * and its confirmed height and balance. Account, balance and height are compared with the frontier, which
+   * is read as well: whoever signs a send over a wrong balance sends another amount than intended. What is
+   * said of confirmation is the node's word.
    *
    * @returns undefined if the account has no blocks
    * @throws NodeUnreachable also if the answer contradicts the frontier
@@ -262,7 +263,7 @@ export function createNanoRpc({ url, workUrl, log, timeoutMs, workTimeoutMs = WO
     return knownThresholds
   }
 
-  /** Has work made for a root (workRootOf()). @returns 16 lower-case hex characters, checked */
+  /** Asks for work for a root (workRootOf()). @returns 16 lower-case hex characters, checked */
   async function generateWork(root: string, threshold: bigint, limitMs = workTimeoutMs): Promise<string> {
     assertHash('root', root)
     if (threshold < 0n || threshold > LIVE_WORK_THRESHOLDS.send)

@@ -50,6 +50,7 @@ export function buildRun<Item>(
   return { run, after }
 }
 
+/** Makes the step that receives a send. @param paymentIds the payments that it brings into the treasury */
 export function receiveStep(
   state: NanoAccountState,
   send: NanoReceivable,
@@ -61,10 +62,10 @@ export function receiveStep(
 /** Blocks of one run, at most: the network is waited for once for all of them. */
 export const MAX_RUN = 8
 
-/** A block is confirmed within a second; a round waits for it so long and then leaves it to the next. */
+/** A block is confirmed within a second; a round waits for it this long and then leaves it to the next. */
 const CONFIRM_WAIT_MS = 5 * SECOND_MS
 const CONFIRM_POLL_MS = 200
-/** After so long no more work is looked for in a run. */
+/** How long after its beginning a run stops looking for more work. */
 const RUN_WORK_MS = 5 * SECOND_MS
 
 /**
@@ -86,7 +87,7 @@ export function runSender(
   return ctx.serialize(`nano account ${account.index}`, async () => {
     let stuck: { at: string | undefined; sinceMs: number } | undefined
     while (performance.now() < untilMs) {
-      if (!(await isSeedKnown(ctx))) return 'stopped'
+      if (!(await checkSeed(ctx))) return 'stopped'
       const settled = await settleOrStop(ctx, account)
       if (settled === 'stopped') return settled
       const { info, due } = settled
@@ -114,11 +115,13 @@ export function runSender(
 }
 
 /**
- * Checks that Nano isn't halted, and that the seed's treasury is the one that the database knows: with
- * another seed nothing is signed before `reconcile --take-over`. Ends a halt that was made for another
- * seed alone.
+ * Checks that Nano isn't halted, and that the seed's treasury is the one that the database knows: with another seed
+ * nothing is signed before `reconcile --take-over`. If the seed is the known one, ends a halt that was made for
+ * another seed alone.
+ *
+ * @returns whether blocks may be signed
  */
-export async function isSeedKnown(ctx: NanoContext): Promise<boolean> {
+export async function checkSeed(ctx: NanoContext): Promise<boolean> {
   const coin = await ctx.coins.findCoin('xno')
   const { address } = ctx.nano.wallet().treasury
   const known = coin?.treasury_address
@@ -300,7 +303,7 @@ function readSigned({ _id, signed, tx }: TransferRecord): NanoBlock {
 }
 
 /**
- * Has the work for a run's steps made, in their order, for about 5 s: what stands first must not wait for
+ * Asks for the work of a run's steps, in their order, for about 5 s: what stands first must not wait for
  * minutes for the rest. @throws NodeUnreachable, NodeRefused if even the first step gets none
  */
 async function findWorks(ctx: NanoContext, run: readonly SenderStep[]) {
@@ -328,7 +331,7 @@ let searches = 0
 const waitingForWork = { urgent: [] as (() => void)[], others: [] as (() => void)[] }
 
 /**
- * Has work made for a root, two searches at once in this process, the urgent first: each may take a minute.
+ * Asks for work for a root, two searches at once in this process, the urgent first: each may take a minute.
  * A failure is stored as a problem of the coin, which is not ready then: nothing could be paid out.
  */
 async function generateWork(
@@ -358,8 +361,9 @@ const TRIAL_LIMIT_MS = 10 * SECOND_MS
 
 const tried = new WeakSet<NanoKeys>()
 
-/** Tries whether work can be made: once for this wallet, so that not the first payout finds out, and again
- * while that has failed.
+/**
+ * Tries whether work can be generated, so that a failure is known before the first payout: once for this
+ * wallet in this process, and again as long as a problem with work is on record.
  */
 export async function tryWork(ctx: NanoContext): Promise<void> {
   const { keys, treasury } = ctx.nano.wallet()

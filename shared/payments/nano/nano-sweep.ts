@@ -19,7 +19,7 @@ import { runTreasury } from './nano-treasury.ts'
 
 /* Settled money is received at its invoice's account, sent to the treasury in one block, received there. */
 
-/** The invoices' part of a round ends after so long; the next round goes on. */
+/** The invoices' part of a round ends after this long; the next round goes on. */
 const ROUND_MS = 20 * SECOND_MS
 const TREASURY_EVERY_MS = 500
 const ACCOUNTS_AT_ONCE = 8

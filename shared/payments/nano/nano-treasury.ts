@@ -8,7 +8,7 @@ import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './na
 import { logDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
 
 const ROUND_MS = 20 * SECOND_MS
-/** So many of the largest are looked at for the next run, and as many again while too few are proven. */
+/** This many sends are looked at for the next run, and as many again while too few of them are proven. */
 const TREASURY_CANDIDATES = 2 * MAX_RUN
 const MAX_LOOKS = 8
 
@@ -20,11 +20,12 @@ const MAX_LOOKS = 8
  */
 export async function runTreasury(ctx: NanoContext, next: NextDue, { isReceiving = false } = {}) {
   const { treasury } = ctx.nano.wallet()
+  /** Chooses the blocks that follow on `state`: payouts, or else receives. */
   const nextRun = async (state: NanoAccountState): Promise<SenderStep[]> => {
     const { account: address, balanceRaw } = state
     const onItsWay = () => sumOnItsWay(ctx, address)
     const groups = await next({ address, totalRaw: balanceRaw, spendableRaw: balanceRaw, onItsWay })
-    if (groups.length > 0) return payEach(state, groups)
+    if (groups.length > 0) return buildPayouts(state, groups)
     return isReceiving ? nextReceives(ctx, state) : []
   }
   await runSender(ctx, treasury, nextRun, performance.now() + ROUND_MS)
@@ -36,8 +37,8 @@ async function sumOnItsWay(ctx: NanoContext, treasury: string): Promise<bigint> 
   return waiting.reduce((sum, { amountRaw }) => sum + amountRaw, await ctx.invoices.sumUnswept('xno'))
 }
 
-/** Makes a send for each group. */
-function payEach(state: NanoAccountState, groups: readonly DueGroup[]): SenderStep[] {
+/** Builds a send for each group, one on the other, on the account's state. */
+function buildPayouts(state: NanoAccountState, groups: readonly DueGroup[]): SenderStep[] {
   const pay = (before: NanoAccountState, group: DueGroup): SenderStep => {
     const { address: destination, sumRaw: amountRaw, payouts } = group
     return { block: buildSend(before, { destination, amountRaw }), kind: 'payout', amountRaw, payouts }

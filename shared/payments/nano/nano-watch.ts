@@ -24,7 +24,7 @@ export function createNanoHints(ctx: NanoContext): (destination: string) => Prom
   )
 }
 
-/** Looks at those of the addresses that are invoices' own. */
+/** Looks for payments at those of the addresses that are invoices', and records them. */
 async function lookAtHinted(ctx: NanoContext, destinations: readonly string[]): Promise<void> {
   const ours = await ctx.coins.findAddresses('xno', destinations)
   if (ours.length === 0) return
