@@ -233,6 +233,13 @@ describe('the books and the chain', () => {
     expect(await gap()).toBe(String(-XNO))
   })
 
+  it('differ at their first comparison too if the chain holds less: no line of theirs makes that right', async () => {
+    const invoice = await venue.invoice(1)
+    await recordPayment(venue.ctx, { ...foundAt(invoice, { amount: '1' }), tx: newTx() }, 'operator')
+    expect(await gap()).toBe(String(-XNO))
+    expect(await venue.ctx.journal.listOpenings('xno')).toEqual([])
+  })
+
   it('agree whether a payout by hand came from the treasury or from elsewhere, and after it is undone', async () => {
     venue.node.fund(venue.wallet.treasury.address, 5n * XNO, { confirmed: true })
     await round()

@@ -9,6 +9,7 @@ import {
   holdPayouts,
   markPaidByHand,
   oweAgain,
+  storeOrDrop,
   storeTransfers,
 } from '../../shared/payments/payout-service.ts'
 import { readSendable } from '../../shared/payments/due-payouts.ts'
@@ -501,6 +502,18 @@ describe('a payout', () => {
       expect(await statusOf(order)).toBe(status)
     }
     await checkMarket(market.ctx)
+  })
+
+  it('goes into one of two blocks that were signed for one place in a chain; the other is not stored', async () => {
+    const { ctx } = market
+    const [one, other] = [await released(), await released()]
+    const first = transfer(await payoutsOf(one))
+    const second = { ...transfer(await payoutsOf(other)), previous: first.previous ?? '' }
+    expect([await storeOrDrop(ctx, [first]), await storeOrDrop(ctx, [second])]).toEqual([true, false])
+    expect(await payoutsOf(other)).toMatchObject([{ state: 'owed' }])
+    expect(await ctx.payouts.findTransfer(second._id)).toBeUndefined()
+    await moveTransfer(ctx, first, ['signed'], 'sent')
+    await moveTransfer(ctx, first, ['sent'], 'confirmed')
   })
 
   it('by hand is refused while it is frozen or under way', async () => {

@@ -121,6 +121,19 @@ describe('a round over the open addresses', () => {
     expect((await payments())[0]).toMatchObject({ late: false, state: 'settled', credited_days: 1 })
   })
 
+  it('waits for what is under way when the time is over, and counts it once the network has confirmed it', async () => {
+    const invoice = await venue.invoice(1)
+    venue.node.setAutoConfirm(null)
+    const send = venue.node.fund(invoice.address, DAY_RAW)
+    venue.advance(2 * HOUR_MS)
+    await watchNano(venue.ctx)
+    expect(await payments()).toMatchObject([{ state: 'seen', confirmations: 0 }])
+    expect(await venue.read(invoice)).toMatchObject({ credited_days: 0, lapsed: false })
+    venue.node.confirm(send)
+    await watchNano(venue.ctx)
+    expect(await payments()).toMatchObject([{ state: 'settled', late: false, credited_days: 1 }])
+  })
+
   it('looks at lapsed addresses hourly for 30 days, and then when asked', async () => {
     const invoice = await venue.invoice(1)
     venue.advance(2 * HOUR_MS)
