@@ -1,3 +1,5 @@
+import { NETWORK_BUGS } from './network-bugs.ts'
+
 /** A text of one file, and what is put in its place. */
 export interface CodeChange {
   readonly file: string
@@ -84,7 +86,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     mistake: "one agent's batches are verified before all others'",
     file: `${WORK}work-service.ts`,
     text: '...(otherBatches > 0 ? { priority: otherBatches } : {})',
-    instead: '...(ahead > 1e9 ? { priority: ahead } : {})',
+    instead: '...(otherBatches > 1e9 ? { priority: otherBatches } : {})',
     tests: ['workers/work', 'api/shares'],
   },
   {
@@ -381,4 +383,5 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     instead: 'reportSchema.index({ post_id: 1, agent_id: 1, rule: 1 })',
     tests: ['api/reports'],
   },
+  ...NETWORK_BUGS,
 ]
