@@ -1,4 +1,5 @@
 import { MONEY_BUGS } from './money-bugs.ts'
+import { NETWORK_BUGS } from './network-bugs.ts'
 
 /** A text of one file, and what is put in its place. */
 export interface CodeChange {
@@ -86,7 +87,7 @@ const EXISTING: readonly PlantedBug[] = [
     mistake: "one agent's batches are verified before all others'",
     file: `${WORK}work-service.ts`,
     text: '...(otherBatches > 0 ? { priority: otherBatches } : {})',
-    instead: '...(ahead > 1e9 ? { priority: ahead } : {})',
+    instead: '...(otherBatches > 1e9 ? { priority: otherBatches } : {})',
     tests: ['workers/work', 'api/shares'],
   },
   {
@@ -385,4 +386,4 @@ const EXISTING: readonly PlantedBug[] = [
   },
 ]
 
-export const PLANTED_BUGS: readonly PlantedBug[] = [...EXISTING, ...MONEY_BUGS]
+export const PLANTED_BUGS: readonly PlantedBug[] = [...EXISTING, ...MONEY_BUGS, ...NETWORK_BUGS]

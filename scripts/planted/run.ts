@@ -58,8 +58,8 @@ export function withCopy<Result>(bug: CodeChange | undefined, work: (copy: strin
 
 /**
  * Plants a bug in a copy of the project and runs there, until one of them notices it: the tests that it
- * names, and then, if `thorough`, all tests and the torture. A test's failure counts if the test file fails
- * again, and passes on the code without the bug.
+ * names, and then, if `thorough`, all tests and the torture. A test's failure counts if it comes again, and not
+ * on the code without the bug.
  */
 export function tryBug(bug: PlantedBug, thorough: boolean): Outcome {
   const startedMs = performance.now()
@@ -70,11 +70,13 @@ export function tryBug(bug: PlantedBug, thorough: boolean): Outcome {
     for (const files of thorough ? [named, ALL] : [named]) {
       const leftOut = [TEXT_TEST]
       for (;;) {
-        const failure = findFailure(copy, files, leftOut)
+        const chosen = files.filter((file) => !leftOut.includes(file))
+        if (files.length > 0 && chosen.length === 0) break
+        const [failure] = runTests(copy, chosen, leftOut, ['--bail=1'])
         if (failure === undefined) break
         const { file, what } = failure
         const noticed = { by: file === undefined ? what : `${file}: ${what}`, seconds: secondsSoFar() }
-        const doubt = file === undefined ? undefined : findDoubt(copy, file)
+        const doubt = findDoubt(copy, failure)
         if (file === undefined || doubt === undefined) return noticed
         doubts.push(`${noticed.by} (${doubt})`)
         leftOut.push(file)
@@ -89,21 +91,24 @@ export function tryBug(bug: PlantedBug, thorough: boolean): Outcome {
   }
 }
 
-/** Says why a test file's failure does not count; undefined if it does. */
-function findDoubt(copy: string, file: string): string | undefined {
-  if (findFailure(copy, [file]) === undefined) return 'it passed when it was run again'
-  return failsWithoutBug(file) ? 'it fails without the bug too' : undefined
+/** Says why a failure does not count, though it did with the bug in `copy`; undefined if it does. */
+function findDoubt(copy: string, { file, what }: Failure): string | undefined {
+  if (file === undefined) return undefined
+  const isAmong = (failures: readonly Failure[]): boolean => failures.some((failure) => failure.what === what)
+  if (!isAmong(runTests(copy, [file]))) return 'it passed when it was run again'
+  return isAmong(failuresWithoutBug(file)) ? 'it fails without the bug too' : undefined
 }
 
-/** By test file, whether it fails on the code as it is. */
-const failing = new Map<string, boolean>()
+/** By test file, what fails of it on the code as it is. */
+const failingWithoutBug = new Map<string, readonly Failure[]>()
 
-function failsWithoutBug(file: string): boolean {
-  const known = failing.get(file)
+/** Runs a test file on the code as it is, the first time that it is asked for. */
+function failuresWithoutBug(file: string): readonly Failure[] {
+  const known = failingWithoutBug.get(file)
   if (known !== undefined) return known
-  const fails = withCopy(undefined, (copy) => findFailure(copy, [file])) !== undefined
-  failing.set(file, fails)
-  return fails
+  const failures = withCopy(undefined, (copy) => runTests(copy, [file]))
+  failingWithoutBug.set(file, failures)
+  return failures
 }
 
 /** The present commit, or `unknown`. */
@@ -138,38 +143,32 @@ interface Failure {
  *
  * @param files all if empty
  * @param leftOut files that are not run
- * @returns the first test that fails, or that they did not end in time; undefined if all pass
+ * @returns what fails, or that the tests did not end in time; empty if all pass
  * @throws Error if vitest ends without a report
  */
-function findFailure(
+function runTests(
   copy: string,
   files: readonly string[],
   leftOut: readonly string[] = [],
-): Failure | undefined {
-  const chosen = files.filter((file) => !leftOut.includes(file))
-  if (files.length > 0 && chosen.length === 0) return undefined
+  more: readonly string[] = [],
+): Failure[] {
   const output = path.join(copy, 'planted.json')
   fs.rmSync(output, { force: true })
   const vitest = path.join(copy, 'node_modules/vitest/vitest.mjs')
   const excluded = leftOut.flatMap((file) => ['--exclude', file])
-  const { status, signal } = runIn(copy, vitest, [
-    'run',
-    ...chosen,
-    ...excluded,
-    '--bail=1',
-    '--reporter=json',
-    `--outputFile=${output}`,
-  ])
-  if (status === 0) return undefined
-  if (signal !== null) return { what: `the tests did not end within ${LIMIT_MS / SECOND_MS} s` }
+  const report = ['--reporter=json', `--outputFile=${output}`]
+  const { status, signal } = runIn(copy, vitest, ['run', ...files, ...excluded, ...more, ...report])
+  if (status === 0) return []
+  if (signal !== null) return [{ what: `the tests did not end within ${LIMIT_MS / SECOND_MS} s` }]
   if (!fs.existsSync(output)) throw new Error('vitest ended without a report')
   const { testResults } = JSON.parse(fs.readFileSync(output, 'utf8')) as Report
-  for (const { name, message, assertionResults } of testResults) {
-    const failed = assertionResults.find((one) => one.status === 'failed')
-    if (failed !== undefined || message !== '')
-      return { file: path.relative(copy, name), what: failed?.fullName ?? message.split('\n', 1)[0] ?? '' }
-  }
-  return { what: 'vitest, beside its tests' }
+  const failures = testResults.flatMap(({ name, message, assertionResults }) => {
+    const failed = assertionResults.filter((one) => one.status === 'failed')
+    const names = failed.map(({ fullName }) => fullName)
+    if (names.length === 0 && message !== '') names.push(message.split('\n', 1)[0] ?? '')
+    return names.map((what) => ({ file: path.relative(copy, name), what }))
+  })
+  return failures.length > 0 ? failures : [{ what: 'vitest, beside its tests' }]
 }
 
 /** Runs the torture of the copy. @returns the first thing that it found; undefined if nothing */

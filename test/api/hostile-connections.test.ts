@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { pathsOf } from '../../api/http/mount.ts'
@@ -60,6 +61,8 @@ function expectRefused({ received }: RawConnection, status: number, error: strin
 describe('a connection', () => {
   it('that sends its headers or its body too slowly is told 408 and soon destroyed, though its client keeps it', async () => {
     const headers = await connectRaw(service.url)
+    const startedAt = performance.now()
+    const headersToldMs = once(headers.socket, 'data').then(() => performance.now() - startedAt)
     headers.socket.write('GET /api/v1/feed HTTP/1.1\r\nX: ')
     const body = await connectRaw(service.url)
     body.socket.write(post('{', ['Host: a', 'Content-Length: 1000']))
@@ -76,7 +79,17 @@ describe('a connection', () => {
       expectRefused(connection, 408, 'unavailable')
     }
     clearInterval(trickle)
+    // Their deadline is 10 s, and that of the whole request 30 s.
+    expect(await headersToldMs).toBeLessThan(25_000)
     expect(service.logged()).toContain('"slow_request"')
+  })
+
+  it('that does not say how long its body is is refused once that is too long', async () => {
+    const chunk = 'a'.repeat(MAX_BODY_BYTES + 1)
+    const body = `${chunk.length.toString(16)}\r\n${chunk}\r\n0\r\n\r\n`
+    const { received, socket } = await ask(post(body, ['Host: a', 'Transfer-Encoding: chunked']))
+    expect([statusesOf(received()), received()]).toEqual([[413], expect.stringContaining('body_too_large')])
+    socket.destroy()
   })
 
   it('is destroyed after a refusal even if its client never closes its side', async () => {

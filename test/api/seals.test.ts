@@ -196,6 +196,9 @@ describe('the ledger over the API', () => {
     const { json: ofSeal } = await get<Receipt>(`/receipt/seal_${seq}`)
     fs.writeFileSync(file, JSON.stringify(ofSeal))
     expect(await reportToKnower(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
+    await setHidden(service.ctx, id, true)
+    const { json: inPart } = await get<Receipt>(`/receipt/${id}`)
+    expect(inPart).toMatchObject({ sealed: false, entries: [{ sealed: true }, { sealed: false }] })
   })
 
   it('opens claims and verdicts, and not a hidden post', async () => {
@@ -320,6 +323,10 @@ describe('the seals over the API', () => {
     expect(page.headers.get('cache-control')).toContain('immutable')
     const open = await get('/ledger?limit=10000')
     expect(open.headers.get('cache-control')).toBe('public, no-cache')
+    // A full page of what no seal covers yet.
+    const { json: waiting } = await get<Receipt>(`/receipt/${await publish('waits for its seal')}`)
+    const unsealed = await get(`/ledger?from_id=${waiting.entries[0]?.entry.id}&limit=1`)
+    expect(unsealed.headers.get('cache-control')).toBe('public, no-cache')
     const list = await get('/seal')
     expect(list.headers.get('cache-control')).toBe('public, no-cache')
     for (const [route, { headers }] of [

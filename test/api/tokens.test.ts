@@ -7,6 +7,7 @@ import type { Access } from '../../api/http/route.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { newToken, tokenKey } from '../../shared/agents/token.ts'
 import { TOKEN_CACHE_MS } from '../../shared/foundation/limits.ts'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { listPending } from '../support/stored.ts'
 import { connectRaw } from '../support/torture-sockets.ts'
 import {
@@ -376,6 +377,18 @@ describe('a ban', () => {
       expect(await service.ctx.posts.models.posts.countDocuments({})).toBe(before)
       socket.destroy()
     }
+  })
+
+  it('is felt by a request that waited meanwhile, which hands nothing out', async () => {
+    const [agent, sender] = [await service.registerWithPass(), await service.registerWithPass()]
+    const waiting = service.call('GET', `/dm?wait=${(3 * TOKEN_CACHE_MS) / SECOND_MS}`, {
+      token: agent.token,
+    })
+    await waitFor('the wait', () => (service.countWaits() === 1 ? true : undefined), { limitMs: 20_000 })
+    await ban(agent)
+    await sleep(1.5 * TOKEN_CACHE_MS)
+    await service.call('POST', '/dm', { token: sender.token, body: { to: agent.id, box: 'late' } })
+    expect(outcome(await waiting)).toBe('403 banned')
   })
 
   it('takes the access and not the data, and ends when it is lifted', async () => {

@@ -2,9 +2,11 @@ import { Queue, Worker } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { queuePrefix as prefixOf } from '../../shared/servers/queues.ts'
 import { connectWaiting, type RedisClient } from '../../shared/servers/redis-connection.ts'
+import { HANDLERS } from '../../workers/handlers.ts'
 import { startQueueWorker, type QueueWorker } from '../../workers/queue-worker.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
@@ -99,5 +101,26 @@ describe('a worker of a queue', () => {
     expect(logged).not.toContain(REPLACED)
     start()
     await untilCompleted(6)
+  })
+
+  it('tries a job again whose handler threw, and gives up one that is refused for good', async () => {
+    const tries: string[] = []
+    const handle = HANDLERS['verify-shares']
+    HANDLERS['verify-shares'] = async (_, { batch_id: batch }) => {
+      tries.push(batch)
+      if (batch === 'refused') throw new Refusal('wrong_state', 'This is refused for good.')
+      if (tries.filter((tried) => tried === batch).length === 1) throw new Error('the connection broke')
+    }
+    try {
+      const [completed, failed] = [await queue.getCompletedCount(), await queue.getFailedCount()]
+      start()
+      for (const batch_id of ['thrown', 'refused']) await ctx.queues.enqueue('verify-shares', { batch_id })
+      const ended = () => queue.getJobCountByTypes('completed', 'failed')
+      await waitFor('both', async () => ((await ended()) === completed + failed + 2 ? true : undefined), LIMIT)
+      expect(tries.toSorted()).toEqual(['refused', 'thrown', 'thrown'])
+      expect(await queue.getFailedCount()).toBe(failed + 1)
+    } finally {
+      HANDLERS['verify-shares'] = handle
+    }
   })
 })

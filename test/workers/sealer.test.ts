@@ -87,6 +87,29 @@ describe('the sealer', () => {
     expect(await ctx.seals.last()).toMatchObject({ from_id: 1, to_id: 4_002 })
   })
 
+  it('writes each thing after what it vouches for: marks, seals and signatures come last', async () => {
+    ledger = await openLedger()
+    const { ctx } = ledger
+    await ledger.write(3)
+    const steps: string[] = []
+    const watch = (write: string, phase: string) => void steps.push(`${phase} ${write}`)
+    await sequencePending(ctx, { watch })
+    await makeSeal(ctx, { watch })
+    await signSeals(ctx, { watch })
+    for (const [first, then] of [
+      ['entries', 'marks'],
+      ['closing', 'seal'],
+      ['tiles', 'seal'],
+      ['log-tiles', 'seal'],
+      ['read-again', 'memory-file'],
+      ['memory', 'sign'],
+      ['verify', 'signature'],
+    ]) {
+      const [end, begin] = [steps.lastIndexOf(`after ${first}`), steps.indexOf(`before ${then}`)]
+      expect([first, then, end >= 0 && end < begin]).toEqual([first, then, true])
+    }
+  })
+
   it('never lets the time of a seal go back', async () => {
     ledger = await openLedger()
     const written = await ledger.write(1)

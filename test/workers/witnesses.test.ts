@@ -107,6 +107,27 @@ describe('witnesses from outside', () => {
     expect(await restarted.seals.listUnsigned(5)).toEqual([2])
   })
 
+  it('are not believed without a cosignature by their own key', async () => {
+    const [named, another] = [
+      await startWitness('witness.example/w1'),
+      await startWitness('witness.example/w1'),
+    ]
+    // At the one's address answers another of the same name.
+    const [vkey] = named.setting.split('@http')
+    const [, address] = another.setting.split('@http')
+    const ledger = await openLedger({ env: { WITNESSES: `${vkey}@http${address}`, LEDGER_ORIGIN: ORIGIN } })
+    closing.push(named.stop, another.stop, ledger.stop)
+    const publicKey = ed25519PublicKey(readSealKey(ledger.keyFile) ?? new Uint8Array(32))
+    another.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey })
+    await ledger.write(3)
+    await ledger.seal()
+    await requestCosignatures(ledger.ctx)
+    const { checkpoint } = await readCheckpoint(ledger.ctx)
+    expect(another.seenSize()).toBe(checkpoint.size)
+    expect(parseNote(await formatCosignedNote(ledger.ctx, checkpoint)).signatures).toHaveLength(1)
+    expect(await anomalies(ledger)).toBe('1')
+  })
+
   it('delay nothing while they are away, and are counted', async () => {
     const { ledger, witness } = await openWitnessed()
     await witness.stop()
