@@ -69,7 +69,11 @@ export function readRunning(dataDir: string): Running | undefined {
   return readJsonFile(
     file,
     runningFile,
-    (cause) => new StartError(`${file} does not hold what "npm start" writes there; start the network again, or remove the file.`, { cause }),
+    (cause) =>
+      new StartError(
+        `${file} does not hold what "npm start" writes there; start the network again, or remove the file.`,
+        { cause },
+      ),
   )
 }
 

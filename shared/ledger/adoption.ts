@@ -100,8 +100,7 @@ export function readAdoption(memoryFile: string): Adoption | undefined {
   return readJsonFile(
     file,
     adoptionFile,
-    (cause) =>
-      new SealError(`${file} is not what operator seal --adopt writes; run that again`, { cause }),
+    (cause) => new SealError(`${file} is not what operator seal --adopt writes; run that again`, { cause }),
   )
 }
 

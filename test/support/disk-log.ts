@@ -18,7 +18,15 @@ type Call =
   | { kind: 'rename' | 'link'; from: string; to: string }
   | { kind: 'remove'; file: string }
 
-const WATCHED = ['openSync', 'writeFileSync', 'writeSync', 'fsyncSync', 'renameSync', 'linkSync', 'rmSync'] as const
+const WATCHED = [
+  'openSync',
+  'writeFileSync',
+  'writeSync',
+  'fsyncSync',
+  'renameSync',
+  'linkSync',
+  'rmSync',
+] as const
 
 /** Runs a synchronous program, and records its calls that change files by their handles and names. */
 export function recordCalls(run: () => void): Call[] {
@@ -88,7 +96,8 @@ export function statesAfter(before: DiskState, calls: readonly Call[], count: nu
   let pending: NameChange[] = []
   const all = new Set(now.values())
   const change = (file: string, names: NameChange['names']): void => {
-    for (const [name, data] of names) if (data === undefined) now.delete(name)
+    for (const [name, data] of names)
+      if (data === undefined) now.delete(name)
       else now.set(name, data)
     pending.push({ folder: path.dirname(file), names })
   }

@@ -17,7 +17,9 @@ afterEach(() => fs.rmSync(folder, { recursive: true, force: true }))
 
 /** Runs a program on a real folder with these files, and gives all states after a power cut at any of its calls. */
 function cutEverywhere(files: Record<string, string>, run: () => void) {
-  const before: DiskState = new Map(Object.entries(files).map(([name, text]) => [path.join(folder, name), text]))
+  const before: DiskState = new Map(
+    Object.entries(files).map(([name, text]) => [path.join(folder, name), text]),
+  )
   for (const [file, text] of before) fs.writeFileSync(file, text, { mode: 0o600 })
   const calls = recordCalls(run)
   const during = calls.flatMap((_, count) => statesAfter(before, calls, count))

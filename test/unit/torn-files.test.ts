@@ -60,13 +60,34 @@ const INDEX = { highest: 1_234, at: 1_700_000_000 }
 const DIGEST = createHash('sha256').update('payload').digest('hex')
 const ANNOUNCEMENT = 'ann_01arz3ndektsv4rrffq69g5fav'
 const MANIFEST = {
-  ...{ format: 1, version: '1.0.0', commit: 'abc', schema: 3, at: 1, cluster_time: '1.2', database: 'agents' },
+  ...{
+    format: 1,
+    version: '1.0.0',
+    commit: 'abc',
+    schema: 3,
+    at: 1,
+    cluster_time: '1.2',
+    database: 'agents',
+  },
   collections: [] as unknown[],
   keys: [],
 }
 const ORDER = {
-  ...{ order_id: 'wrk_1', currency: 'pow', days: 1, shares_required: 3, difficulty_bits: 6, prefix: 'a1'.repeat(16) },
-  ...{ preimage: 'prefix:nonce', status: 'open', shares_accepted: 0, credited_days: 0, expires_at: 1_700_000_000 },
+  ...{
+    order_id: 'wrk_1',
+    currency: 'pow',
+    days: 1,
+    shares_required: 3,
+    difficulty_bits: 6,
+    prefix: 'a1'.repeat(16),
+  },
+  ...{
+    preimage: 'prefix:nonce',
+    status: 'open',
+    shares_accepted: 0,
+    credited_days: 0,
+    expires_at: 1_700_000_000,
+  },
 } as const
 
 /** The files of the service, of the operator's tools and of the agent's command, each as its program writes and reads it. */
@@ -159,7 +180,8 @@ const kept = (): Kept[] => [
   {
     name: 'where the servers listen',
     file: at('running.json'),
-    write: () => noteRunning(folder, { mongodbUrl: 'mongodb://h:1/x', redisUrl: 'redis://h:2' }, { XNO_USD: '1.5' }),
+    write: () =>
+      noteRunning(folder, { mongodbUrl: 'mongodb://h:1/x', redisUrl: 'redis://h:2' }, { XNO_USD: '1.5' }),
     read: () => readRunning(folder),
     missing: undefined,
     older: `${JSON.stringify({ mongodbUrl: 'mongodb://h:1/x', redisUrl: 'redis://h:2', settings: { XNO_USD: '1.5' } })}\n`,
@@ -177,7 +199,11 @@ const kept = (): Kept[] => [
     name: "a token's file",
     file: at('token.json'),
     write: () =>
-      createTokenFile(at('token.json'), { url: 'https://example.org', agent_id: 'agt_1', token: `sk_${'01'.repeat(24)}` }),
+      createTokenFile(at('token.json'), {
+        url: 'https://example.org',
+        agent_id: 'agt_1',
+        token: `sk_${'01'.repeat(24)}`,
+      }),
     read: () => readTokenFile(at('token.json')),
     missing: undefined,
     harmless: 'a service refuses a token that it did not give',
@@ -185,7 +211,11 @@ const kept = (): Kept[] => [
   {
     name: "a witness's file",
     file: at('witness.json'),
-    write: () => writePrivateFile(at('witness.json'), `${JSON.stringify({ ...ensureState(at('w')), ...ROOTED }, null, 2)}\n`),
+    write: () =>
+      writePrivateFile(
+        at('witness.json'),
+        `${JSON.stringify({ ...ensureState(at('w')), ...ROOTED }, null, 2)}\n`,
+      ),
     read: () => ensureState(at('witness.json')),
     missing: 'anew', // with another key: nothing that the old one signed can be contradicted
     harmless: 'another size or root is refused by the next proof of consistency',
@@ -193,7 +223,12 @@ const kept = (): Kept[] => [
   {
     name: 'the state of a miner',
     file: at('work.json'),
-    write: () => writeMiningState(at('work.json'), { order: ORDER, unsent: ['ab1'], positions: [`${'0'.repeat(9)}${'1'.repeat(6)}`] }),
+    write: () =>
+      writeMiningState(at('work.json'), {
+        order: ORDER,
+        unsent: ['ab1'],
+        positions: [`${'0'.repeat(9)}${'1'.repeat(6)}`],
+      }),
     read: () => readMiningState(at('work.json')),
     missing: undefined,
     harmless: 'the service checks each share again',
@@ -231,21 +266,25 @@ async function goOn({ file, read }: Kept, content: Buffer): Promise<unknown> {
     return 'refuses'
   }
 }
-const ADVICE = /restore|give it back|move it away|take another|begins? anew|made anew|remove|run that again|put it right|put right/i
+const ADVICE =
+  /restore|give it back|move it away|take another|begins? anew|made anew|remove|run that again|put it right|put right/i
 
 describe('a damaged file', () => {
-  it.each(NAMES)('of %s is refused with what to do, or read as it was, wherever it is cut off', async (name) => {
-    const one = find(name)
-    const [whole, value] = await writeWhole(one)
-    for (let length = 0; length < whole.length; length++) {
-      const zeros = Buffer.alloc(whole.length)
-      whole.copy(zeros, 0, 0, length)
-      for (const content of [whole.subarray(0, length), zeros]) {
-        const found = await goOn(one, content)
-        if (found !== 'refuses' && !one.isAnyText) expect(found, `cut off at ${length}`).toEqual(value)
+  it.each(NAMES)(
+    'of %s is refused with what to do, or read as it was, wherever it is cut off',
+    async (name) => {
+      const one = find(name)
+      const [whole, value] = await writeWhole(one)
+      for (let length = 0; length < whole.length; length++) {
+        const zeros = Buffer.alloc(whole.length)
+        whole.copy(zeros, 0, 0, length)
+        for (const content of [whole.subarray(0, length), zeros]) {
+          const found = await goOn(one, content)
+          if (found !== 'refuses' && !one.isAnyText) expect(found, `cut off at ${length}`).toEqual(value)
+        }
       }
-    }
-  })
+    },
+  )
 
   it.each(NAMES)('of %s is refused, or read as it was, whichever bit of it is wrong', async (name) => {
     const one = find(name)
@@ -272,21 +311,28 @@ describe('a damaged file', () => {
     }
   })
 
-  it.each(NAMES)('of %s is what its program says if it is missing, and a leftover beside it changes nothing', async (name) => {
-    const one = find(name)
-    const [whole, value] = await writeWhole(one)
-    fs.writeFileSync(`${one.file}.new`, whole.subarray(0, whole.length >> 1))
-    expect(await goOn(one, whole)).toEqual(value)
-    if (one.older !== undefined) expect(await goOn(one, Buffer.from(one.older)), 'without a sum').toEqual(value)
-    fs.rmSync(one.file)
-    const found = await Promise.resolve().then(one.read).catch(() => 'refuses')
-    if (one.missing === 'anew') expect(found).toBeDefined()
-    else expect(found).toEqual(one.missing)
-  })
+  it.each(NAMES)(
+    'of %s is what its program says if it is missing, and a leftover beside it changes nothing',
+    async (name) => {
+      const one = find(name)
+      const [whole, value] = await writeWhole(one)
+      fs.writeFileSync(`${one.file}.new`, whole.subarray(0, whole.length >> 1))
+      expect(await goOn(one, whole)).toEqual(value)
+      if (one.older !== undefined)
+        expect(await goOn(one, Buffer.from(one.older)), 'without a sum').toEqual(value)
+      fs.rmSync(one.file)
+      const found = await Promise.resolve()
+        .then(one.read)
+        .catch(() => 'refuses')
+      if (one.missing === 'anew') expect(found).toBeDefined()
+      else expect(found).toEqual(one.missing)
+    },
+  )
 })
 
 /** Whether two files have the same form, so that one may stand for the other: a secret is a secret. */
-const isAlike = (...names: string[]): boolean => names.every((name) => ALIKE.some((alike) => name.includes(alike)))
+const isAlike = (...names: string[]): boolean =>
+  names.every((name) => ALIKE.some((alike) => name.includes(alike)))
 const ALIKE = ['seal key', 'Nano seed', 'operator-token', 'challenge-secret']
 
 function find(name: string): Kept {
