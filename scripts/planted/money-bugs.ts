@@ -18,8 +18,7 @@ const STORE_ADDRESSES = `  await performStep(watch, 'addresses', () =>
   )
 `
 
-const WALK =
-  '  for await (const payout of ctx.payouts.walkSendable(coin, isAsked)) walked.push(payout)\n'
+const WALK = '  for await (const payout of ctx.payouts.walkSendable(coin, isAsked)) walked.push(payout)\n'
 const READ_UNSHOWN = '  const unshown = new Set(await ctx.invoices.listUnshownOrders(coin))\n'
 
 export const MONEY_BUGS: readonly PlantedBug[] = [
@@ -221,7 +220,8 @@ export const MONEY_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'sent-before-it-is-shown',
-    mistake: 'a payout of money on the word of the operator alone is sent if it becomes owed while payouts are listed',
+    mistake:
+      'a payout of money on the word of the operator alone is sent if it becomes owed while payouts are listed',
     file: `${PAYMENTS}due-payouts.ts`,
     text: `  const walked: PayoutRecord[] = []\n${WALK}  // Read after them: the payment behind a payout is on record no later than the payout is.\n${READ_UNSHOWN}`,
     instead: `  const walked: PayoutRecord[] = []\n${READ_UNSHOWN}${WALK}`,
@@ -237,7 +237,8 @@ export const MONEY_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'refused-transfer-signed-anew',
-    mistake: 'what is refused for long is owed again and paid by another block, while the first one may yet be taken',
+    mistake:
+      'what is refused for long is owed again and paid by another block, while the first one may yet be taken',
     file: `${PAYMENTS}payout-service.ts`,
     text: "moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held',",
     instead: "moveTransfers(ctx, [transfer], ['signed', 'sent'], 'replaced',",

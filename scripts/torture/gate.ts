@@ -12,8 +12,23 @@ export interface Gate {
   delay(delayMs: number): void
   /** Ends any of these. */
   heal(): void
+  /**
+   * Lets nothing through of the connections that some of the clients have, or make meanwhile; `answers` alone
+   * if only what the server sends is to be lost. Besides whatever else is wrong.
+   *
+   * @param listPorts the ports of these clients' ends, asked at the beginning and for each new connection
+   * @returns ends it: the connections go on, or are reset
+   */
+  divide(listPorts: () => ReadonlySet<number>, what: Held): (end: 'go-on' | 'reset') => void
   /** Resets all connections and stops listening. */
   close(): Promise<void>
+}
+
+/** What is not read of a connection: what either side sends, or what the server does. */
+export type Held = 'both' | 'answers'
+interface Division {
+  listPorts(): ReadonlySet<number>
+  what: Held
 }
 
 type State = { kind: 'open'; delayMs: number } | { kind: 'cut' } | { kind: 'hung' }
@@ -22,12 +37,24 @@ type State = { kind: 'open'; delayMs: number } | { kind: 'cut' } | { kind: 'hung
 export async function openGate(targetPort: number): Promise<Gate> {
   let state: State = { kind: 'open', delayMs: 0 }
   const pairs = new Set<Pair>()
+  /** With the connections that each holds. */
+  const divisions = new Map<Division, Set<Pair>>()
+  /** Holds of a connection what the gate's state and the divisions say. */
+  const update = (pair: Pair): void => {
+    const held = [...divisions].flatMap(([{ what }, divided]) => (divided.has(pair) ? what : []))
+    if (state.kind === 'hung') held.push('both')
+    pair.hold(held.includes('both') ? 'both' : held[0])
+  }
   const server = net.createServer((inward) => {
     if (state.kind === 'cut') return void inward.resetAndDestroy()
     const pair = connectPair(inward, targetPort, () => (state.kind === 'open' ? state.delayMs : 0))
     pairs.add(pair)
-    pair.onGone(() => pairs.delete(pair))
-    if (state.kind === 'hung') pair.hold()
+    for (const [{ listPorts }, divided] of divisions) if (listPorts().has(pair.clientPort)) divided.add(pair)
+    pair.onGone(() => {
+      pairs.delete(pair)
+      for (const divided of divisions.values()) divided.delete(pair)
+    })
+    update(pair)
   })
   const port = await new Promise<number>((resolve, reject) => {
     server.once('error', reject)
@@ -44,14 +71,27 @@ export async function openGate(targetPort: number): Promise<Gate> {
     },
     hang() {
       state = { kind: 'hung' }
-      for (const pair of pairs) pair.hold()
+      for (const pair of pairs) update(pair)
     },
     delay(delayMs) {
       state = { kind: 'open', delayMs }
     },
     heal() {
       state = { kind: 'open', delayMs: 0 }
-      for (const pair of pairs) pair.release()
+      for (const pair of pairs) update(pair)
+    },
+    divide(listPorts, what) {
+      const division: Division = { listPorts, what }
+      const ports = listPorts()
+      divisions.set(division, new Set([...pairs].filter(({ clientPort }) => ports.has(clientPort))))
+      for (const pair of pairs) update(pair)
+      return (end) => {
+        const divided = divisions.get(division) ?? []
+        divisions.delete(division)
+        for (const pair of divided)
+          if (end === 'reset') pair.reset()
+          else update(pair)
+      }
     },
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
@@ -63,9 +103,10 @@ export async function openGate(targetPort: number): Promise<Gate> {
 
 /** A client's connection and the one to the server that it is passed on to. */
 interface Pair {
-  /** Reads no more from either, until release(). */
-  hold(): void
-  release(): void
+  /** Of the client's end. */
+  readonly clientPort: number
+  /** Reads no more of this, and goes on with the rest; with all if it is undefined. */
+  hold(what: Held | undefined): void
   /** Resets both connections. */
   reset(): void
   onGone(listener: () => void): void
@@ -75,7 +116,7 @@ interface Pair {
 function connectPair(inward: net.Socket, targetPort: number, delayMs: () => number): Pair {
   const outward = net.connect(targetPort, '127.0.0.1')
   const sockets = [inward, outward] as const
-  let isHeld = false
+  const held = new Set<net.Socket>()
   let isGone = false
   const listeners: (() => void)[] = []
   const reset = (): void => {
@@ -107,7 +148,7 @@ function connectPair(inward: net.Socket, targetPort: number, delayMs: () => numb
         if (isGone || to.write(chunk)) return
         from.pause()
         to.once('drain', () => {
-          if (!isHeld) from.resume()
+          if (!held.has(from)) from.resume()
         })
       }),
     )
@@ -118,13 +159,16 @@ function connectPair(inward: net.Socket, targetPort: number, delayMs: () => numb
     )
   }
   return {
-    hold() {
-      isHeld = true
-      for (const socket of sockets) socket.pause()
-    },
-    release() {
-      isHeld = false
-      for (const socket of sockets) socket.resume()
+    clientPort: inward.remotePort ?? 0,
+    hold(what) {
+      for (const socket of sockets) {
+        const isHeld = what === 'both' || (what === 'answers' && socket === outward)
+        if (isHeld === held.has(socket)) continue
+        if (isHeld) held.add(socket)
+        else held.delete(socket)
+        if (isHeld) socket.pause()
+        else socket.resume()
+      }
     },
     reset,
     onGone: (listener) => void listeners.push(listener),
