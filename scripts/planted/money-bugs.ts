@@ -5,7 +5,7 @@ const PAYMENTS = 'shared/payments/'
 const NANO = 'shared/payments/nano/'
 const MONERO = 'shared/payments/monero/'
 
-const WRITE_INDEX = "await writeDurably(source.indexFile, `${JSON.stringify(next)}\\n`, 'index', watch)\n"
+const WRITE_INDEX = "await writeDurably(source.indexFile, textWithSum(next), 'index', watch)\n"
 const MAKE_RECORDS = `  const added = made.map(({ index, address }, place): AddressRecord => {
     return { _id: \`\${coin}:\${index}\`, coin, index, address, state: 'free', holder: holders[place] ?? '' }
   })
@@ -165,8 +165,8 @@ export const MONEY_BUGS: readonly PlantedBug[] = [
     name: 'unrecorded-look-put-off',
     mistake: 'late money that could not be recorded is looked for an hour later, or never again',
     file: `${NANO}nano-look.ts`,
-    text: '      if (troubles.length === 0)\n        await ctx.invoices.lookLater(',
-    instead: '      await ctx.invoices.lookLater(',
+    text: '      if (troubles.length === 0)\n        await ctx.invoices.postponeLook(',
+    instead: '      await ctx.invoices.postponeLook(',
     tests: ['workers/nano-watch'],
   },
   {

@@ -184,17 +184,17 @@ export const NETWORK_BUGS: readonly PlantedBug[] = [
   {
     name: 'body-by-an-old-token',
     mistake: 'a write whose body was on its way when its agent was banned is made all the same',
-    file: `${HTTP}mount.ts`,
-    text: 'isWhole ? early : await authenticate()',
-    instead: 'isWhole || early !== undefined ? early : await authenticate()',
+    file: `${HTTP}serve.ts`,
+    text: 'bodyCameAtOnce ? caller : await this.#authenticate()',
+    instead: 'bodyCameAtOnce || caller !== undefined ? caller : await this.#authenticate()',
     tests: ['api/tokens'],
   },
   {
     name: 'answer-after-a-ban',
     mistake: 'a wait that began before a ban is answered with messages after it',
-    file: `${HTTP}mount.ts`,
-    text: '      early = await timed(authenticate)\n',
-    instead: '',
+    file: `${HTTP}serve.ts`,
+    text: 'caller: await this.#timed(() => this.#authenticate()),',
+    instead: 'caller,',
     tests: ['api/tokens'],
   },
   {
