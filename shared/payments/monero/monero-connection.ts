@@ -41,7 +41,12 @@ function end({ sockets }: Host, call: Call, how: 'late' | 'long'): void {
   for (const socket of sockets) socket.destroy(new Error(how))
 }
 
-/** Connects with the first call; user and password in the URL are for the digest login. @throws TypeError */
+/**
+ * Makes a connection to monero-wallet-rpc, which connects with its first call. User and password in the URL
+ * are for the digest login.
+ *
+ * @throws TypeError for a URL that can't be used
+ */
 export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }: CallLimits) {
   const parsed = URL.parse(url)
   if (parsed === null || !['http:', 'https:'].includes(parsed.protocol))
@@ -87,7 +92,10 @@ export function openMoneroConnection(url: string, { timeoutMs, maxAnswerBytes }:
   }
 }
 
-/** Makes our error of one of the library's, without its text: that carries the request, with its secrets. */
+/**
+ * Makes our error of one of the library's. Of its text only the wallet's own reason or the underlying error
+ * is kept: the rest carries the request, with its secrets.
+ */
 function toNodeError(asked: string, error: unknown): NodeRefused | NodeUnreachable {
   const { message, code } = error as { message?: unknown; code?: unknown }
   // JSON-RPC's numbers are 0 or below with monero-wallet-rpc, HTTP's are above.
