@@ -79,7 +79,8 @@ export async function* pagesOf<Stored extends { _id: string }>(
   read: (after: string) => Promise<Stored[]>,
   size = 1,
 ) {
-  for (let after: string | undefined = ''; after !== undefined; ) {
+  let after: string | undefined = ''
+  while (after !== undefined) {
     const page: Stored[] = await read(after)
     if (page.length > 0) yield page
     after = page.length < size ? undefined : page.at(-1)?._id
