@@ -171,24 +171,28 @@ async function benchRound(
 ): Promise<Figure> {
   await watchCoin(ctx, nanoDriver(ctx)) // settles what is paid already
   const count = invoices.length
-  const bodies = Array.from({ length: Math.ceil(count / RECEIVABLE_BATCH) }, (_, page) =>
-    JSON.stringify({
-      action: 'accounts_receivable',
-      accounts: invoices
-        .slice(page * RECEIVABLE_BATCH, (page + 1) * RECEIVABLE_BATCH)
-        .map(({ address }) => address),
-      count: '16',
-      threshold: String(dustThreshold('xno')),
-      include_only_confirmed: 'true',
-      include_active: 'false',
-      sorting: 'true',
-    }),
-  )
+  const pages = Array.from({ length: Math.ceil(count / RECEIVABLE_BATCH) }, (_, page) => {
+    const accounts = invoices
+      .slice(page * RECEIVABLE_BATCH, (page + 1) * RECEIVABLE_BATCH)
+      .map(({ address }) => address)
+    return [
+      JSON.stringify({ action: 'accounts_frontiers', accounts }),
+      JSON.stringify({
+        action: 'accounts_receivable',
+        accounts,
+        count: '16',
+        threshold: String(dustThreshold('xno')),
+        include_only_confirmed: 'true',
+        include_active: 'false',
+        sorting: 'true',
+      }),
+    ]
+  })
   const askAll = async (): Promise<void> => {
-    const left = [...bodies]
+    const left = [...pages]
     const askInTurn = async (): Promise<void> => {
-      for (let body = left.shift(); body !== undefined; body = left.shift())
-        await (await fetch(rpcUrl, { method: 'POST', body })).text()
+      for (let page = left.shift(); page !== undefined; page = left.shift())
+        for (const body of page) await (await fetch(rpcUrl, { method: 'POST', body })).text()
     }
     await Promise.all(Array.from({ length: AT_ONCE }, askInTurn))
   }

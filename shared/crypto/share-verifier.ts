@@ -37,20 +37,24 @@ export function verifyShares(
   const search = searchNonces
   if (nonces.length < MIN_VECTOR_NONCES || search === null) return findShares(prefix, nonces, difficultyBits)
   // The vector code takes nonces of one length, and checks neither their characters nor more than 32 bits.
-  const findPlaces = (sameLength: readonly string[], joined = sameLength.join(' ')): number[] =>
-    search(prefix, joined, sameLength[0]?.length ?? 0, difficultyBits).filter((place) => {
-      const nonce = sameLength[place] ?? ''
-      return difficultyBits > VECTOR_BITS ? isShare(prefix, nonce, difficultyBits) : NONCE_FORM.test(nonce)
-    })
+  const isFound = (nonce: string): boolean =>
+    difficultyBits > VECTOR_BITS ? isShare(prefix, nonce, difficultyBits) : NONCE_FORM.test(nonce)
   const { length } = nonces[0] ?? ''
-  if (isNonceLength(length) && nonces.every((nonce) => nonce.length === length))
-    return findPlaces(nonces, text).map((place) => nonces[place] ?? '')
+  if (isNonceLength(length) && nonces.every((nonce) => nonce.length === length)) {
+    const shares: string[] = []
+    for (const place of search(prefix, text ?? nonces.join(' '), length, difficultyBits)) {
+      const nonce = nonces[place] ?? ''
+      if (isFound(nonce)) shares.push(nonce)
+    }
+    return shares
+  }
   const placesByLength = Map.groupBy(nonces.keys(), (place) => nonces[place]?.length ?? 0)
   const sharePlaces: number[] = []
   for (const [nonceLength, places] of placesByLength) {
     if (!isNonceLength(nonceLength)) continue
     const sameLength = places.map((place) => nonces[place] ?? '')
-    for (const index of findPlaces(sameLength)) sharePlaces.push(places[index] ?? 0)
+    for (const index of search(prefix, sameLength.join(' '), nonceLength, difficultyBits))
+      if (isFound(sameLength[index] ?? '')) sharePlaces.push(places[index] ?? 0)
   }
   return sharePlaces.sort((a, b) => a - b).map((place) => nonces[place] ?? '')
 }

@@ -11,7 +11,7 @@ import { applyChange, journalLinesOf, orderEntry, stepChange } from './order.ts'
 import type { OrderChange, OrderRecord } from './order.ts'
 import type { OutageRecord } from './serving-store.ts'
 
-const BATCH_ORDERS = 100
+const BATCH_ORDERS = 200
 const POLL_MS = 100
 /** How many overdue times one sweep enqueues. */
 const SWEEP_TIMES = 1_000
@@ -46,7 +46,7 @@ export async function enqueueOverdueDeadlines(ctx: Context): Promise<void> {
 export async function actOnDeadline(ctx: Context, dueAt: number): Promise<void> {
   if (nowSeconds(ctx) < dueAt || !(await waitUntilServed(ctx, dueAt))) return
   const isInOutage = (await ctx.serving.findOutage(dueAt * SECOND_MS)) !== undefined
-  const pages = pagesOf((after) => ctx.orders.listDue(dueAt, after, BATCH_ORDERS))
+  const pages = pagesOf((after) => ctx.orders.listDue(dueAt, after, BATCH_ORDERS), BATCH_ORDERS)
   await tryEach(pages, async (due) => {
     if (isInOutage) for (const order of due) await extendForOutage(ctx, order)
     else await actOnAll(ctx, due)

@@ -15,7 +15,8 @@ export function recordsOf<Stored>(model: Model<Stored>) {
   const read = <Found>(query: unknown, { sort, limit, isLasting = false }: Reading): Promise<Found> => {
     const wanted = query as Query<Found, Stored>
     if (sort !== undefined) wanted.sort(sort)
-    if (limit !== undefined) wanted.limit(limit)
+    // In one answer: without the size of it, the server sends 101 records and is asked for the others.
+    if (limit !== undefined) wanted.limit(limit).batchSize(limit)
     if (isLasting) wanted.read('primary').readConcern('majority')
     return wanted.exec()
   }
@@ -69,10 +70,19 @@ export function recordsOf<Stored>(model: Model<Stored>) {
 }
 
 /**
- * Yields page after page of records, by ascending ids, until one is empty.
+ * Yields page after page of records, by ascending ids, until one is empty, or has fewer records than `size`.
  *
  * @param read reads the next page after an id; '' for the first page
+ * @param size of a full page; if absent, only an empty page is known to be the last
  */
-export async function* pagesOf<Stored extends { _id: string }>(read: (after: string) => Promise<Stored[]>) {
-  for (let page = await read(''); page.length > 0; page = await read(page.at(-1)?._id ?? '')) yield page
+export async function* pagesOf<Stored extends { _id: string }>(
+  read: (after: string) => Promise<Stored[]>,
+  size = 1,
+) {
+  let after: string | undefined = ''
+  while (after !== undefined) {
+    const page: Stored[] = await read(after)
+    if (page.length > 0) yield page
+    after = page.length < size ? undefined : page.at(-1)?._id
+  }
 }

@@ -1,7 +1,7 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
 import type { Session } from '../servers/database.ts'
-import { createGroups, createIdLookUp, insertEach } from '../servers/group-commit.ts'
+import { createGroups, createIdLookUp, createLookUp, insertEach } from '../servers/group-commit.ts'
 import { MAX_BATCH_NONCES } from '../foundation/limits.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { BatchRecord, SharePage, WorkOrderRecord } from './work.ts'
@@ -133,6 +133,19 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         .find({ _id: { $in: [...batchIds] }, state }, { batchSize: batchIds.length + 1 })
         .toArray()
     ).map(toBatchRecord)
+  const findCount = createLookUp(
+    (agentIds: string[]) =>
+      rawBatches()
+        .aggregate<{ _id: string; waiting: number }>(
+          [
+            { $match: { agent_id: { $in: agentIds }, state: 'waiting' } },
+            { $group: { _id: '$agent_id', waiting: { $sum: 1 } } },
+          ],
+          { hint: 'waiting_of_agent', batchSize: agentIds.length + 1 },
+        )
+        .toArray(),
+    ({ _id }) => _id,
+  )
   return {
     models: { orders, batches, pages, counts },
     /** @throws a duplicate-key error on `agent_id` if another order of the agent has its `open_slot` */
@@ -198,9 +211,8 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
       )
       return before === null ? undefined : { batchId: before._id, from: before.count ?? 0 }
     },
-    /** Counts the agent's waiting batches. */
-    countWaiting: (agentId: string): Promise<number> =>
-      rawBatches().countDocuments({ agent_id: agentId, state: 'waiting' }, { hint: 'waiting_of_agent' }),
+    /** Counts the agent's waiting batches, together with those of other agents that are asked for. */
+    countWaiting: async (agentId: string): Promise<number> => (await findCount(agentId))?.waiting ?? 0,
     /** Reads those of the given batches that are waiting. */
     findWaiting: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'waiting'),
     /** Reads those of the given batches that are verified. */

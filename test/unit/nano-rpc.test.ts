@@ -755,6 +755,15 @@ describe('a node that lies', () => {
     expect((await errorOf(rpc.receivable([alice], dust))).message).toContain('the same page for every offset')
   })
 
+  it('by errors about accounts that are not texts by the accounts', async () => {
+    for (const errors of [7, null, true, 'Account not found', ['Account not found'], { [alice]: 7 }]) {
+      node.lie(() => JSON.stringify({ errors }))
+      expect((await errorOf(rpc.frontiers([alice]))).message).toContain('in another form: errors')
+    }
+    node.lie(() => JSON.stringify({ errors: { [alice]: 'Account not found' } }))
+    expect(await rpc.frontiers([alice])).toEqual(new Map())
+  })
+
   it('in any one place: the outcome is an answer or one of the two errors', async () => {
     const open = await openAlice(xno)
     node.fund(alice, xno, { confirmed: true })
