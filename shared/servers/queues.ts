@@ -382,12 +382,11 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       if (connection.status !== 'ready') return false
       try {
         const queue = get(name)
-        const [counts, { paused, max, concurrency }] = await inTime(
-          Promise.all([queue.getJobCounts('waiting', 'prioritized'), queue.getMeta()]),
-        )
+        const counts = await inTime(queue.getJobCounts('waiting', 'prioritized'))
+        if ((counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) === 0) return false
         // What an operator has paused or limited waits as it should.
-        const isHeldBack = paused === true || max !== undefined || concurrency !== undefined
-        return (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) > 0 && !isHeldBack
+        const { paused, max, concurrency } = await inTime(queue.getMeta())
+        return paused !== true && max === undefined && concurrency === undefined
       } catch {
         return false // the connection's own listener says that Redis is away
       }
