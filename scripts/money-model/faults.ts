@@ -119,8 +119,8 @@ async function hideNewestSend(
 }
 
 /**
- * Confirms another block in the place of the treasury's next unconfirmed send, lets the operator reconcile, and
- * puts the send back at the end.
+ * Confirms another block in the place of the treasury's next unconfirmed send, lets the operator reconcile,
+ * and puts the send back at the end.
  */
 async function replaceNewestSend(world: World, lastsMs: number): Promise<string | undefined> {
   const { chain, treasury, doubtedSends } = world
@@ -153,7 +153,10 @@ async function kill(world: World, name: 'api' | 'workers'): Promise<string | und
   return killed?.target
 }
 
-/** Makes the node refuse all blocks, and once it has refused one, shifts the workers' clock by CLOCK_JUMP_MS. */
+/**
+ * Makes the node refuse all blocks; after the first refusal, or 10 s, shifts the workers' clock by
+ * CLOCK_JUMP_MS.
+ */
 async function refuseBlocks(world: World, lastsMs: number): Promise<string | undefined> {
   const { chain, network } = world
   const before = chain.refusals()

@@ -172,8 +172,9 @@ export async function answerLookUp(ctx: Context, driver: CoinDriver, tx: string)
 const HELD_SECONDS = DAY_MS / SECOND_MS
 
 /**
- * Stores that a coin is switched off once no worker reports on it: then what isn't paid in time expires
- * although nobody looks at the chain. Money that comes meanwhile is found when the coin is back.
+ * If no worker reports on a coin any more, stores that it is switched off, gives up unconfirmed payments that
+ * were first seen more than HELD_SECONDS ago, and expires what isn't paid in time, although nobody looks at
+ * the chain. Money that comes meanwhile is found when the coin is back.
  */
 export async function switchOffIfSilent(ctx: Context, coin: Coin): Promise<void> {
   const record = await ctx.coins.findCoin(coin)

@@ -25,7 +25,7 @@ export const address = z.string().transform((text, context) => {
 })
 const shortText = z.string().max(200)
 
-/** An object, as a map; empty text is an empty one. */
+/** A schema that reads an object as a map; empty text, as the node writes an empty object, as an empty one. */
 function entriesOf<Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(key: Key, value: Value) {
   return z.union([
     z.literal('').transform(() => new Map<never, never>()),
