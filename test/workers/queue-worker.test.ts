@@ -116,7 +116,11 @@ describe('a worker of a queue', () => {
       start()
       for (const batch_id of ['thrown', 'refused']) await ctx.queues.enqueue('verify-shares', { batch_id })
       const ended = () => queue.getJobCountByTypes('completed', 'failed')
-      await waitFor('both', async () => ((await ended()) === completed + failed + 2 ? true : undefined), LIMIT)
+      await waitFor(
+        'both',
+        async () => ((await ended()) === completed + failed + 2 ? true : undefined),
+        LIMIT,
+      )
       expect(tries.toSorted()).toEqual(['refused', 'thrown', 'thrown'])
       expect(await queue.getFailedCount()).toBe(failed + 1)
     } finally {
