@@ -14,7 +14,13 @@ export function errorTable(): string {
 }
 
 /** The file in docs/ of each generated table, between `<!-- name -->` and `<!-- /name -->`. */
-const FILE_OF = { errors: 'agents', bench: 'benchmarks', torture: 'torture', planted: 'planted', gameday: 'operators' } as const
+const FILE_OF = {
+  errors: 'agents',
+  bench: 'benchmarks',
+  torture: 'torture',
+  planted: 'planted',
+  gameday: 'operators',
+} as const
 
 /**
  * The text with one of its tables replaced by what `change` gives for it.
