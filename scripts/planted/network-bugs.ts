@@ -301,7 +301,7 @@ export const NETWORK_BUGS: readonly PlantedBug[] = [
     file: 'client/verify-receipt.ts',
     text: 'const isOther = receipt.id !== recordId',
     instead: 'const isOther = receipt.ok && receipt.id === undefined && recordId !== undefined',
-    tests: ['flows/first-contact', 'interop/package'],
+    tests: ['unit/verify-receipt'],
   },
   {
     name: 'rewritten-log-cosigned',
