@@ -75,15 +75,15 @@ const MANIFEST = {
 const ORDER = {
   ...{
     order_id: 'wrk_1',
-    currency: 'pow',
+    currency: 'pow' as const,
     days: 1,
     shares_required: 3,
     difficulty_bits: 6,
     prefix: 'a1'.repeat(16),
   },
   ...{
-    preimage: 'prefix:nonce',
-    status: 'open',
+    preimage: 'prefix:nonce' as const,
+    status: 'open' as const,
     shares_accepted: 0,
     credited_days: 0,
     expires_at: 1_700_000_000,
