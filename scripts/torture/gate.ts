@@ -49,8 +49,7 @@ export async function openGate(targetPort: number): Promise<Gate> {
     if (state.kind === 'cut') return void inward.resetAndDestroy()
     const pair = connectPair(inward, targetPort, () => (state.kind === 'open' ? state.delayMs : 0))
     pairs.add(pair)
-    for (const [{ listPorts }, divided] of divisions)
-      if (listPorts().has(pair.clientPort)) divided.add(pair)
+    for (const [{ listPorts }, divided] of divisions) if (listPorts().has(pair.clientPort)) divided.add(pair)
     pair.onGone(() => {
       pairs.delete(pair)
       for (const divided of divisions.values()) divided.delete(pair)
