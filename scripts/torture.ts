@@ -16,7 +16,7 @@ import { runTorture } from './torture/run.ts'
 import { describeRuns, recordOf, type RecordedRun } from './torture/table.ts'
 import { writeTorture } from './write-docs.ts'
 
-const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--only KIND,…] [--history FILE] [--out FILE] [--json]
+const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--only KIND,…] [--overload] [--history FILE] [--out FILE] [--json]
        npm run torture -- --table FILE
 kinds of faults: ${FAULT_KINDS.join(', ')}`
 
@@ -52,6 +52,8 @@ const { values } = parseArgs({
     agents: text,
     members: text,
     only: text,
+    kinds: text,
+    overload: { type: 'boolean' },
     history: text,
     json: { type: 'boolean' },
   },
@@ -68,12 +70,15 @@ const seconds =
     ? readWholeNumber('seconds', values.seconds ?? '60')
     : 60 * readWholeNumber('minutes', values.minutes)
 const seed = values.seed === undefined ? randomInt(1, 2 ** 31) : readWholeNumber('seed', values.seed)
+/** `--kinds` is another name of `--only`. */
+const kinds = values.only ?? values.kinds
 const result = await runTorture({
   seed,
   seconds,
   agents: readWholeNumber('agents', values.agents ?? '12'),
   members: readWholeNumber('members', values.members ?? '3'),
-  ...(values.only === undefined ? {} : { kinds: readKinds(values.only) }),
+  ...(kinds === undefined ? {} : { kinds: readKinds(kinds) }),
+  isOverload: values.overload === true,
   historyFile: values.history ?? `torture-${seed}.jsonl`,
   say: (line) => void process.stderr.write(`torture: ${line}\n`),
 })

@@ -238,6 +238,18 @@ export const ACTIONS: readonly Action[] = [
 
 const ALL_ACTIONS = [...ACTIONS, ...COIN_ACTIONS]
 
+const readPublic: Action = {
+  name: 'read-public',
+  weight: 0,
+  async run(world, agent) {
+    await ask(world, agent, 'read', 'GET', agent.numbers.pick(PUBLIC_PATHS))
+  },
+}
+
+/** Does one of the actions that an agent may do many times at once. */
+export const push = (world: World, agent: Agent): Promise<void> =>
+  agent.numbers.pick([post, message, readMessages, readPublic]).run(world, agent)
+
 /** Does one action of an agent, chosen by its weight. The seed determines which, but not its outcome. */
 export async function act(world: World, agent: Agent): Promise<void> {
   const actions = world.coins === undefined ? ACTIONS : ALL_ACTIONS

@@ -4,7 +4,11 @@ import path from 'node:path'
 import { Redis } from 'ioredis'
 import type { SupervisedChild } from '../embedded/supervise.ts'
 import { TimeoutError, waitFor } from '../embedded/wait.ts'
+import { findClientPorts, type Process } from './clients.ts'
+import type { Coins } from './coins.ts'
+import type { Gate, Held } from './gate.ts'
 import type { FaultKind, PlannedFault } from './plan.ts'
+import type { ServerClock } from './server-clock.ts'
 import type { Part, Stack } from './stack.ts'
 
 /** A fault under way. */
@@ -21,6 +25,11 @@ export interface Injected {
 
 /** How far a clock jumps, forwards or back. */
 const JUMPS_MS = [30_000, 600_000, 7_200_000]
+/**
+ * Of a server's clock: by MongoDB's all is decided, and what is dated more than 5 minutes ahead of it is not
+ * signed until then.
+ */
+const SERVER_JUMPS_SECONDS = [5, 30, 120]
 const RESTART_LIMIT_MS = 60_000
 const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
 
@@ -134,12 +143,150 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
       // The block is published, but the answer is lost, as in a time-out after a broadcast.
       coins.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))
       return { target: 'the node', heal: () => coins.node.lie(null) }
+    case 'coin-lies-once':
+      return coins === undefined ? undefined : lieOnce(coins)
+    case 'partition-pair':
+    case 'partition-oneway':
+      return divideParties(stack, dice, kind === 'partition-pair' ? 'both' : 'answers')
+    case 'mongo-clock': {
+      const member = pick(mongo.members)
+      return setServerClock(member?.child.name, member?.clock, dice)
+    }
+    case 'redis-clock':
+      return setServerClock('redis', stack.redisClock, dice)
+    case 'other-version':
+      return runOtherVersion(pick([...apis, ...workers]), stack.otherVersion)
+  }
+}
+
+/** A gate, and the process whose connections through it are to be divided from the server behind. */
+interface Way {
+  gate: Gate
+  from: Process
+}
+
+/**
+ * Divides two parties: a process of the service and a server or MongoDB member that it talks to, or two
+ * members. With `answers` only what the one at the far end sends is lost.
+ */
+function divideParties(stack: Stack, dice: number, what: Held): Injected | undefined {
+  const { mongo, redisGate, coinGate, apis, workers } = stack
+  const at = Math.floor(dice / PAIRS)
+  const pick = <T>(items: readonly T[], place = at): T | undefined => items[place % items.length]
+  const [api, worker] = [pick(apis)?.child, pick(workers)?.child]
+  const wallet = pick(workers.filter(({ name }) => name.startsWith('coins-')))?.child
+  const member = pick(mongo.members, at >> 4)
+  const other = pick(
+    mongo.members.filter((one) => one !== member),
+    at >> 8,
+  )
+  const ways: [string, Gate | undefined, Process | undefined][] = [
+    [member?.child.name ?? '', member?.gate, api],
+    [member?.child.name ?? '', member?.gate, worker],
+    [member?.child.name ?? '', member?.gate, other?.child],
+    ['redis', redisGate, api],
+    ['redis', redisGate, worker],
+    ['the node', coinGate, wallet],
+  ]
+  const way = ways[dice % PAIRS]
+  if (way === undefined) return undefined
+  const [to, gate, from] = way
+  if (gate === undefined || from === undefined) return undefined
+  const all: Way[] = [{ gate, from }]
+  // Two members connect to each other.
+  if (from === other?.child && member !== undefined && what === 'both')
+    all.push({ gate: other.gate, from: member.child })
+  const ends = all.map((one) => one.gate.divide(() => findClientPorts(one.gate.port, [one.from]), what))
+  return {
+    target: `${from.name} and ${to}`,
+    heal() {
+      // A network that was away may give what it held after all, or have lost it.
+      for (const end of ends) end(dice & (2 ** 19) ? 'reset' : 'go-on')
+    },
+  }
+}
+/** How many kinds of pairs there are. */
+const PAIRS = 6
+
+/** Sets a server's clock wrong: it jumps, or goes too fast or too slowly. */
+function setServerClock(
+  name: string | undefined,
+  clock: ServerClock | undefined,
+  dice: number,
+): Injected | undefined {
+  if (name === undefined || clock === undefined) return undefined
+  const jumpSeconds = (SERVER_JUMPS_SECONDS[dice % SERVER_JUMPS_SECONDS.length] ?? 0) * (dice & 8 ? 1 : -1)
+  if (dice & 16) {
+    clock.shift(jumpSeconds)
+    return { target: `${name} by ${jumpSeconds} s`, heal: () => clock.shift(0) }
+  }
+  const rate = dice & 32 ? 1.2 : 0.8
+  const startedAt = performance.now()
+  const drifting = setInterval(
+    () => clock.shift(((rate - 1) * (performance.now() - startedAt)) / 1_000),
+    DRIFT_EVERY_MS,
+  )
+  return {
+    target: `${name}, ${rate} times as fast`,
+    heal() {
+      clearInterval(drifting)
+      clock.shift(0)
+    },
+  }
+}
+const DRIFT_EVERY_MS = 50
+
+/** Has the node tell another amount and another confirmation, in one answer. */
+function lieOnce({ node }: Coins): Injected {
+  let hasLied = false
+  node.lie(({ answerText }) => {
+    if (hasLied) return undefined
+    const lie = answerText
+      .replace(/("(?:amount|balance|pending|receivable)":\s*"[1-9]\d*)"/g, '$10"')
+      .replace(/("confirmed":\s*)"false"/g, '$1"true"')
+    if (lie === answerText) return undefined
+    hasLied = true
+    return lie
+  })
+  return { target: 'the node', heal: () => node.lie(null) }
+}
+
+/**
+ * Stops a process in order and starts it with the code of another version; `heal` does the same with the
+ * present code, and waits until that is up.
+ */
+function runOtherVersion(part: Part | undefined, root: string | undefined): Injected | undefined {
+  if (part === undefined || root === undefined) return undefined
+  const replace = async (code: string | undefined): Promise<void> => {
+    const upAtMs = part.upAtMs()
+    part.useCode(code)
+    const pid = part.child.pid()
+    if (pid !== undefined) sendSignal(pid, 'SIGTERM')
+    await waitFor(
+      `${part.name} with ${code === undefined ? 'the present' : 'the other'} code`,
+      () => (part.upAtMs() === upAtMs ? undefined : true),
+      { limitMs: RESTART_LIMIT_MS, everyMs: 20 },
+    )
+  }
+  const started = replace(root)
+  started.catch(() => undefined) // told when it is healed
+  return {
+    target: part.name,
+    async heal() {
+      try {
+        await started
+      } finally {
+        await replace(undefined)
+      }
+    },
   }
 }
 
 /** The likely reason why inject() could not cause a kind of fault, in words for the report. */
 export function reasonNotCaused(kind: FaultKind): string {
   if (kind === 'redis-disk-full') return 'this user may not mount a disk of its own for Redis'
+  if (kind.endsWith('-clock') && kind !== 'jump-clock') return 'there is no libfaketime here'
+  if (kind === 'other-version') return 'this is no checkout with the commit before'
   if (kind.startsWith('coin-')) return 'no coin is configured'
   if (kind === 'redis-flush') return 'its disk was full'
   if (kind === 'mongo-disk-full') return 'there is no prlimit here, or there was no primary'

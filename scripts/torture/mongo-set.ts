@@ -6,6 +6,7 @@ import { reservePort } from '../embedded/ports.ts'
 import { supervise, type SupervisedChild } from '../embedded/supervise.ts'
 import { waitFor } from '../embedded/wait.ts'
 import { openGate, type Gate } from './gate.ts'
+import { makeServerClock, type ServerClock } from './server-clock.ts'
 
 const SET_NAME = 'torture'
 const HOST = '127.0.0.1'
@@ -19,6 +20,8 @@ export interface MongoMember {
   readonly gate: Gate
   /** The member itself, past its gate. */
   readonly port: number
+  /** Its clock, if it can be set. */
+  readonly clock: ServerClock | undefined
 }
 
 export interface MongoSet {
@@ -40,6 +43,8 @@ export interface MongoSetOptions {
   binary: string
   folder: string
   size: number
+  /** Whether the members' clocks can be set, if this machine has what that takes. */
+  hasClocks?: boolean
   children: ChildTracker
   report: (line: string) => void
   /** Called with each member's process before the set is ready, so that it can be stopped in the meantime. */
@@ -54,6 +59,7 @@ export async function startMongoSet({
   binary,
   folder,
   size,
+  hasClocks = false,
   children,
   report,
   onStarted,
@@ -63,10 +69,11 @@ export async function startMongoSet({
     const port = await reservePort()
     const dbPath = path.join(folder, `mongo-${index}`)
     fs.mkdirSync(dbPath, { recursive: true })
+    const clock = hasClocks ? makeServerClock(folder, `mongod-${index}`, binary) : undefined
     const child = supervise(
       {
         name: `mongod-${index}`,
-        command: binary,
+        command: clock?.binary ?? binary,
         args: [
           ...[
             '--dbpath',
@@ -110,7 +117,7 @@ export async function startMongoSet({
       children,
     )
     onStarted?.(child)
-    members.push({ child, port, gate: await openGate(port) })
+    members.push({ child, port, clock, gate: await openGate(port) })
   }
   const directUrl = (index: number): string =>
     `mongodb://${HOST}:${members[index]?.port}/?directConnection=true`

@@ -28,6 +28,12 @@ export const FAULTS = {
   'coin-down': [1_000, 6_000],
   'coin-hang': [1_000, 6_000],
   'coin-lost-answers': [1_000, 4_000],
+  'coin-lies-once': [1_000, 4_000],
+  'partition-pair': [1_000, 5_000],
+  'partition-oneway': [1_000, 5_000],
+  'mongo-clock': [2_000, 6_000],
+  'redis-clock': [2_000, 6_000],
+  'other-version': [4_000, 9_000],
 } as const satisfies Record<string, readonly [number, number]>
 
 export type FaultKind = keyof typeof FAULTS

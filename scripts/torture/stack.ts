@@ -16,6 +16,8 @@ import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queu
 import type { Coins } from './coins.ts'
 import { openGate, type Gate } from './gate.ts'
 import { QUICK_RESTART, startMongoSet, type MongoSet } from './mongo-set.ts'
+import { checkOutOther } from './other-version.ts'
+import { makeServerClock, type ServerClock } from './server-clock.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const CLOCK = fileURLToPath(new URL('shifted-clock.ts', import.meta.url))
@@ -38,6 +40,8 @@ export interface Part {
   readonly child: SupervisedChild
   /** Sets by how much its clock is wrong, in this life and those after a restart. */
   shiftClock(shiftMs: number): void
+  /** From its next start on it runs the code in this folder, or the present one again. */
+  useCode(root: string | undefined): void
   /** Lines that it logged as an error or worse, and output that isn't a log line. */
   readonly errors: readonly string[]
   /**
@@ -57,10 +61,16 @@ export interface Stack {
   readonly mongo: MongoSet
   readonly redis: EmbeddedServer
   readonly redisGate: Gate
+  /** Before the coin node's RPC, if there is a coin. */
+  readonly coinGate: Gate | undefined
   /** Redis's folder, if it is a small file system of its own that can be filled. */
   readonly redisDisk: string | undefined
   /** The first mongod's folder, if it is a small file system of its own. */
   readonly mongoDisk: string | undefined
+  /** Redis's clock, if it can be set. */
+  readonly redisClock: ServerClock | undefined
+  /** The folder with the code of another version, if there is one. */
+  readonly otherVersion: string | undefined
   readonly coins: Coins | undefined
   /** Base URLs of the API processes. */
   readonly urls: readonly string[]
@@ -92,6 +102,10 @@ export interface StackOptions {
   env?: Readonly<Record<string, string>>
   /** Which queues each group of workers serves, by its name; by GROUP_OF_POOL if absent. */
   groups?: Readonly<Record<string, readonly QueueName[]>>
+  /** Whether Redis's clock can be set, and another version is at hand: what takes longer to start. */
+  isFull?: boolean
+  /** Whether the clocks of MongoDB's members can be set. */
+  hasMongoClocks?: boolean
   /** Gives the first mongod a file system of this size, in mount's notation such as `64m`. */
   mongoDiskSize?: string
   coins?: Coins | undefined
@@ -110,6 +124,8 @@ export async function startStack({
   env: extra = {},
   groups = workerGroups(),
   mongoDiskSize,
+  isFull = false,
+  hasMongoClocks = false,
   coins,
   report,
 }: StackOptions): Promise<Stack> {
@@ -129,10 +145,21 @@ export async function startStack({
   }
   try {
     const onStarted = (child: SupervisedChild): void => void toStop.push(() => child.stop())
+    const redisClock = isFull ? makeServerClock(folder, 'redis', requireRedis()) : undefined
+    const otherVersion = isFull ? checkOutOther(folder) : undefined
+    const binary = requireMongod()
     const [mongo, redis] = await Promise.all([
-      startMongoSet({ binary: requireMongod(), folder, size: members, children, report, onStarted }),
+      startMongoSet({
+        binary,
+        folder,
+        size: members,
+        hasClocks: hasMongoClocks,
+        children,
+        report,
+        onStarted,
+      }),
       startRedis({
-        binary: requireRedis(),
+        binary: redisClock?.binary ?? requireRedis(),
         dataDir: redisHome,
         children,
         report,
@@ -143,6 +170,8 @@ export async function startStack({
     toStop.push(() => mongo.closeGates())
     const redisGate = await openGate(redis.port)
     toStop.push(() => redisGate.close())
+    const coinGate = coins === undefined ? undefined : await openGate(Number(new URL(coins.node.rpcUrl).port))
+    if (coinGate !== undefined) toStop.push(() => coinGate.close())
     const redisUrl = new URL(redis.url)
     redisUrl.port = String(redisGate.port)
     ensureSealKey(path.join(folder, 'seal-key'))
@@ -163,6 +192,7 @@ export async function startStack({
       SEAL_INTERVAL_SECONDS: '3',
       OPERATOR_PORT: '0',
       ...(coins === undefined ? {} : { ...coins.env, NANO_SEED_FILE: seedFile }),
+      ...(coinGate === undefined ? {} : { NANO_RPC_URL: `http://127.0.0.1:${coinGate.port}` }),
       ...extra,
     }
     const parts: Part[] = []
@@ -198,8 +228,11 @@ export async function startStack({
       mongo,
       redis,
       redisGate,
+      coinGate,
       redisDisk,
       mongoDisk,
+      redisClock,
+      otherVersion,
       coins,
       urls,
       apis,
@@ -272,11 +305,13 @@ export function startPart(options: {
     if (line.includes('"msg":"the API listens"') || line.includes('"msg":"the workers work"'))
       upAtMs = performance.now()
   }
+  const scriptIn = (root = ROOT): string => path.join(root, script)
+  const words = ['--import', CLOCK, scriptIn(), ...args]
   const child = supervise(
     {
       name,
       command: process.execPath,
-      args: ['--import', CLOCK, path.join(ROOT, script), ...args],
+      args: words,
       env: {
         PATH: process.env.PATH,
         HOME: process.env.HOME,
@@ -298,6 +333,7 @@ export function startPart(options: {
     errors,
     upAtMs: () => upAtMs,
     lastLines: () => lastLines,
+    useCode: (root) => void words.splice(2, 1, scriptIn(root)),
     shiftClock(shiftMs) {
       fs.writeFileSync(clockFile, String(shiftMs))
       const pid = child.pid()

@@ -18,7 +18,10 @@ export interface PackageSource {
   fetch(programs: TestProgram[], env: NodeJS.ProcessEnv, screen: Screen): Promise<void>
 }
 
-export const TEST_PROGRAMS: Record<'monerod' | 'walletRpc' | 'chromium' | 'haproxy' | 'caddy', TestProgram>
+export const TEST_PROGRAMS: Record<
+  'monerod' | 'walletRpc' | 'chromium' | 'haproxy' | 'caddy' | 'faketime',
+  TestProgram
+>
 export const PACKAGE_SOURCES: PackageSource[]
 export function prepareTestPrograms(
   programs: TestProgram[],

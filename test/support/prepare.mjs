@@ -67,6 +67,16 @@ export const TEST_PROGRAMS = {
     missing:
       'There is no Caddy: install Caddy 2.6 or newer so that it is on the PATH (apt-get install caddy).',
   },
+  // With its library the torture sets the clocks of MongoDB and Redis; without it, it leaves that out.
+  faketime: {
+    title: 'faketime',
+    names: ['faketime'],
+    cachedName: 'faketime',
+    package: 'faketime',
+    member: 'usr/bin/faketime',
+    missing:
+      'There is no faketime: install it (apt-get install faketime), or the clocks of MongoDB and Redis are left as they are.',
+  },
 }
 
 /** The ways to a Debian package, in the order they are tried. */
