@@ -218,6 +218,37 @@ describe('the OpenAPI document', () => {
     expect(named.size).toBeGreaterThan(15)
   })
 
+  it('writes times, amounts and dollars in each answer as /contract says', () => {
+    const forms: [name: RegExp, isRight: (schema: JsonSchema) => boolean][] = [
+      [/^(?:at|[a-z_]+_at)$/, ({ type }) => [type].flat().includes('integer')],
+      [
+        /^(?:until|[a-z_]+_until)$/,
+        ({ type, format }) => [type].flat().includes('string') && format === 'date-time',
+      ],
+      [/^amount(?:_raw)?$/, ({ type }) => [type].flat().includes('string')],
+      [/^(?:[a-z_]+_usd|[a-z_]*usd_per_day)$/, ({ type }) => [type].flat().includes('number')],
+    ]
+    const found = new Map<string, number>()
+    const roots = [
+      ...operations.flatMap(({ operation }) =>
+        Object.values(operation.responses).flatMap(({ content }) =>
+          Object.values(content).flatMap(({ schema }) => (schema === undefined ? [] : [schema])),
+        ),
+      ),
+      ...Object.values(document.components.schemas),
+    ]
+    for (const schema of roots.flatMap((root) => [...walk(root)]))
+      for (const [name, field] of Object.entries(
+        (schema['properties'] as Record<string, JsonSchema> | undefined) ?? {},
+      ))
+        for (const [pattern, isRight] of forms.filter(([names]) => names.test(name))) {
+          const parts = ((field['anyOf'] ?? field['oneOf']) as JsonSchema[] | undefined) ?? [field]
+          expect([name, field, parts.some(isRight)]).toEqual([name, field, true])
+          found.set(String(pattern), (found.get(String(pattern)) ?? 0) + 1)
+        }
+    expect(found.size).toBe(forms.length)
+  })
+
   it('has no reference that leads nowhere and no schema that says nothing', () => {
     const { JsonValue: _anything, ...named } = document.components.schemas
     const schemas = [...Object.values(named), ...operations.flatMap(schemasOf)]
