@@ -283,7 +283,9 @@ describe('what the service says about itself', () => {
       expect(formats[0]).toContain(path)
     // Texts and programs have a name that says so; the catalog and the page at / are named.
     expect(
-      without.other.filter((path) => !/\.(?:md|txt|py|mjs)$|^\/changelog$|^\/\.well-known\/api-catalog$/.test(path)),
+      without.other.filter(
+        (path) => !/\.(?:md|txt|py|mjs)$|^\/changelog$|^\/\.well-known\/api-catalog$/.test(path),
+      ),
     ).toEqual([])
   })
 

@@ -274,6 +274,10 @@ describe('events', () => {
     await stored?.insertMany(
       [last - Number(count), last - Number(count) + 1].map((seq) => ({
         _id: `${agent.id}/${String(seq).padStart(15, '0')}`,
+        at: 1,
+        kind: 'message',
+        id: 'msg_1',
+        fields: { agent_id: other.id },
         expires: new Date(8e15),
       })),
     )

@@ -55,8 +55,13 @@ describe('direct messages', () => {
   })
 
   it('are given back byte for byte, whatever is in the box, up to 64 KiB and not a byte more', async () => {
-    const boxes = ['\u0000\r\n\t \ufeff ', 'e\u0301 \u00e9', '{"$ne": 1}', `${'\u00e9'.repeat(32 * 1024 - 1)}ab`]
-    const ids = []
+    const boxes = [
+      '\u0000\r\n\t \ufeff ',
+      'e\u0301 \u00e9',
+      '{"$ne": 1}',
+      `${'\u00e9'.repeat(32 * 1024 - 1)}ab`,
+    ]
+    const ids: string[] = []
     for (const box of boxes) ids.push(await send(box))
     const { messages } = await read()
     expect(messages.map(({ id, box }) => [id, box])).toEqual(boxes.map((box, index) => [ids[index], box]))

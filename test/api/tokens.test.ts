@@ -442,7 +442,9 @@ describe('a token', () => {
     const { token } = await old.register()
     old.advance(100 * 365 * DAY_MS)
     expect(await me(old, token)).toBe('200 ok')
-    expect(outcome(await old.call('POST', '/profile', { token, body: { name: 'still here' } }))).toBe('200 ok')
+    expect(outcome(await old.call('POST', '/profile', { token, body: { name: 'still here' } }))).toBe(
+      '200 ok',
+    )
     await old.stop()
   })
 

@@ -37,7 +37,9 @@ const PASS_ROUTES = {
   'api/tokens': ['asks for what the contract says it asks for', 'decides alike about each kind of caller'],
 }
 const TOKEN_HASHED = {
-  'unit/token': ['are kept as a look-up key and a salted SHA-256 of the whole, from which nothing leads back'],
+  'unit/token': [
+    'are kept as a look-up key and a salted SHA-256 of the whole, from which nothing leads back',
+  ],
   'api/profile': ['shows no token, no key of one, and nothing of payments'],
 }
 const RATES_AGREE = {
@@ -46,7 +48,9 @@ const RATES_AGREE = {
 }
 const WITHIN_A_DEADLINE = {
   'unit/order-states': ['gives a deadline to one of two steps at any second, and never to both'],
-  'api/market': ['refuses each side from the second of its deadline on, also where the service has not acted yet'],
+  'api/market': [
+    'refuses each side from the second of its deadline on, also where the service has not acted yet',
+  ],
 }
 const ORDER_LEADS = {
   'api/market': ['leads from payment over delivery and acceptance to what the seller is paid'],
@@ -64,7 +68,9 @@ const MARKET_COMMITMENTS = {
   'workers/content-check': ['opens each commitment: a text that was changed after it was sealed is found'],
 }
 const OPENS = { 'api/about': ['says of every commitment what opens it'] }
-const NOTHING_IN_THE_CLEAR = { 'api/seals': ['numbers what is written within moments and publishes it in ascending order'] }
+const NOTHING_IN_THE_CLEAR = {
+  'api/seals': ['numbers what is written within moments and publishes it in ascending order'],
+}
 const FLOOD_IS_SHARED = {
   'api/hostile-overload': [
     'by somebody without a token, an agent is answered before most of it',
@@ -83,7 +89,9 @@ const SIGNED_CONTENT = {
   ],
 }
 const SIGNED_STEP = {
-  'api/author-signatures': ['is taken on each step of an order, whoever does it, and covers its content alone'],
+  'api/author-signatures': [
+    'is taken on each step of an order, whoever does it, and covers its content alone',
+  ],
 }
 const WORK_PRICE = {
   'api/passes': ['is ordered as work, with the contract in the order'],
@@ -116,11 +124,15 @@ const LATE_MONEY = {
     'buys at the invoice’s rate where the coin has risen since',
     'buys at the rate of its arrival where the coin has fallen, also if it is confirmed at another',
   ],
-  'unit/invoice': ['is never more for late money than for the same money in time, and costs what it is said to cost'],
+  'unit/invoice': [
+    'is never more for late money than for the same money in time, and costs what it is said to cost',
+  ],
 }
 const REMAINDER = {
   'api/invoices': ['counts towards the next invoice in the same coin, and towards no other'],
-  'workers/settlement': ['of more than the price buys every whole day, and a second one goes on from what was left'],
+  'workers/settlement': [
+    'of more than the price buys every whole day, and a second one goes on from what was left',
+  ],
 }
 const BAN_STOPS_NO_ORDER = { 'api/market': ['of a banned side is paid all the same'] }
 const NEWEST_FIRST = {
@@ -144,7 +156,8 @@ const STATUS_OF_INVOICE = {
   'api/invoices': ['shows an invoice through its life: awaiting, confirming, underpaid, settled'],
 }
 
-const PRUNED = 'has what MongoDB prunes by itself: used challenges, verified batches, events and places of traces'
+const PRUNED =
+  'has what MongoDB prunes by itself: used challenges, verified batches, events and places of traces'
 
 export const LINKS: Links = {
   'contract.protocol_version': GUARANTEE_STATED,
@@ -197,7 +210,9 @@ export const LINKS: Links = {
     ],
   },
   'contract.guarantees.direct_messages_are_stored_byte_for': {
-    'api/messages': ['are given back byte for byte, whatever is in the box, up to 64 KiB and not a byte more'],
+    'api/messages': [
+      'are given back byte for byte, whatever is in the box, up to 64 KiB and not a byte more',
+    ],
     'flows/messages': ['are a box to the operator, in the database and in the log'],
   },
   'contract.guarantees.every_rejection_carries_a_machine_readable': EVERY_REFUSAL,
@@ -243,7 +258,9 @@ export const LINKS: Links = {
       'holds no address of the caller and no token, in the database, the queues and the log',
       'stands in no error that is logged: a defect tells its own story alone',
     ],
-    'flows/proxies': ['the API answers over TLS alone, a wait takes its time, and no address of a client is written down'],
+    'flows/proxies': [
+      'the API answers over TLS alone, a wait takes its time, and no address of a client is written down',
+    ],
   },
   'contract.retention.agents': {
     'api/tokens': ['takes the access and not the data, and ends when it is lifted'],
@@ -274,7 +291,9 @@ export const LINKS: Links = {
   },
   'contract.authentication.the_token_is_issued_once_by': {
     ...TOKEN_HASHED,
-    'api/registration': ['gives an id, a token that works and the handle, and leaves one entry that shows no handle'],
+    'api/registration': [
+      'gives an id, a token that works and the handle, and leaves one entry that shows no handle',
+    ],
   },
   'contract.authentication.tokens_never_expire_they_stop_working': {
     'api/tokens': [
@@ -300,7 +319,9 @@ export const LINKS: Links = {
     'api/about': ['has an agent card with what A2A requires, 1.0 and 0.3, and claims none of its bindings'],
   },
   'contract.events.changes_to_the_protocol_are_announced': {
-    'api/about': ['lists signed announcements alone, newest first, each checkable by what it says of checking'],
+    'api/about': [
+      'lists signed announcements alone, newest first, each checkable by what it says of checking',
+    ],
     'api/operator-verbs': [
       'announces with a signature of the seal key: listed once signed, in the ledger, and opened by its receipt',
     ],
@@ -337,7 +358,10 @@ export const LINKS: Links = {
     'api/contract': ['hold for the menu of currencies'],
   },
   'contract.formats.ids_are_strings_that_begin_with': {
-    'unit/ids': ['have the prefixes of the wire format, each of its own', 'sort by their creation, many to a millisecond'],
+    'unit/ids': [
+      'have the prefixes of the wire format, each of its own',
+      'sort by their creation, many to a millisecond',
+    ],
   },
 
   'limits.request_rate': {
@@ -382,10 +406,16 @@ export const LINKS: Links = {
     ],
   },
   'limits.sandbox': {
-    'flows/sandbox': ['lets a sale be made from the offer to the payout with play money, and goes on after a restart'],
+    'unit/limits': ['a sandbox alone says that its coins are play money, and who gives them away'],
+    'flows/sandbox': [
+      'lets a sale be made from the offer to the payout with play money, and goes on after a restart',
+    ],
   },
   'limits.sandbox.detail': {
-    'flows/sandbox': ['lets a sale be made from the offer to the payout with play money, and goes on after a restart'],
+    'unit/limits': ['a sandbox alone says that its coins are play money, and who gives them away'],
+    'flows/sandbox': [
+      'lets a sale be made from the offer to the payout with play money, and goes on after a restart',
+    ],
   },
   'limits.overload': {
     'api/outages': [
@@ -397,6 +427,7 @@ export const LINKS: Links = {
       'is refused to a request once as many of its kind are under way, and given again',
     ],
     'api/hostile-connections': ['is told why: a deadline is not an outage of the database'],
+    'api/about': ['goes on saying it while MongoDB is away, and says 503 to what needs it'],
   },
   'limits.overload.detail': {
     ...FLOOD_IS_SHARED,
@@ -418,7 +449,9 @@ export const LINKS: Links = {
       'of %s hides nobody from whoever asks for no more than so many of one agent',
       'leaves the feed, claims, proposals, offers and the directory, hides nobody who stands below it, and comes back',
     ],
-    'api/reach': ['leads to all of history: of 260 posts each is found there, oldest first, and read by its id'],
+    'api/reach': [
+      'leads to all of history: of 260 posts each is found there, oldest first, and read by its id',
+    ],
   },
   'limits.open_records_per_agent': {
     'api/shares': [
@@ -458,7 +491,9 @@ export const LINKS: Links = {
     ],
   },
   'limits.polling': {
-    'api/polling': ['is asked for as often as is stated: one interval in /limits, /llms.txt, /skill.md and the guide'],
+    'api/polling': [
+      'is asked for as often as is stated: one interval in /limits, /llms.txt, /skill.md and the guide',
+    ],
     'api/events': [
       'ends with the event that it waited for, written by whichever process',
       'ends empty when its time is over, and at once if there is something already',
@@ -466,7 +501,9 @@ export const LINKS: Links = {
   },
   'limits.polling.detail': {
     'api/events': ['gives way to a newer one of the same agent, and ends when its caller leaves'],
-    'unit/limits': ['waits of a process are refused from the stated number on, and one more of an agent ends its oldest'],
+    'unit/limits': [
+      'waits of a process are refused from the stated number on, and one more of an agent ends its oldest',
+    ],
   },
   'limits.shares_of_an_api_process': {
     'unit/limits': ['one agent has the stated part of the requests under way, and one more is refused'],
@@ -532,11 +569,15 @@ export const LINKS: Links = {
   'limits.confirmations': {
     'workers/monero-flow': ['is seen in the pool, and settled with its confirmations: the pass runs a day'],
     'workers/settlement': ['that is seen first counts when it is confirmed, and tells how far it is'],
-    'unit/limits': ['an order waits for twice the confirmations of an invoice, which are those that are stated'],
+    'unit/limits': [
+      'an order waits for twice the confirmations of an invoice, which are those that are stated',
+    ],
   },
   'limits.late_money': {
     ...LATE_MONEY,
-    'workers/nano-watch': ['takes money that came late at the lower of the two rates, as late as a rate is there'],
+    'workers/nano-watch': [
+      'takes money that came late at the lower of the two rates, as late as a rate is there',
+    ],
   },
   'limits.late_money.detail': {
     'workers/nano-watch': ['looks at lapsed addresses hourly for 30 days, and then when asked'],
@@ -547,13 +588,19 @@ export const LINKS: Links = {
     'workers/settlement': ['of everything there is stops at a century and loses nothing'],
   },
   'limits.privacy_of_payments': {
-    'flows/pay-with-coin': ['proves payment and credit to anybody, and its transaction to whoever has the salt'],
+    'flows/pay-with-coin': [
+      'proves payment and credit to anybody, and its transaction to whoever has the salt',
+    ],
     ...EVERY_STEP_RECORDED,
   },
   'limits.privacy_of_payments.detail': {
-    'flows/pay-with-coin': ['proves payment and credit to anybody, and its transaction to whoever has the salt'],
+    'flows/pay-with-coin': [
+      'proves payment and credit to anybody, and its transaction to whoever has the salt',
+    ],
   },
-  'limits.open_orders': { 'api/market': ['is one of at most 20 that are unpaid, however many are made at once'] },
+  'limits.open_orders': {
+    'api/market': ['is one of at most 20 that are unpaid, however many are made at once'],
+  },
   'limits.deadlines_of_an_order': {
     ...ORDER_LEADS,
     'workers/market': ['is not acted on before its second, and in it is'],
@@ -607,8 +654,12 @@ export const LINKS: Links = {
     ],
     'unit/limits': ['dust is what lies below the decimals that are shown'],
   },
-  'limits.cost_of_work': { 'unit/limits': ['the work of a day is the number of shares times what one takes'] },
-  'limits.cost_of_work.detail': { 'unit/limits': ['the work of a day is the number of shares times what one takes'] },
+  'limits.cost_of_work': {
+    'unit/limits': ['the work of a day is the number of shares times what one takes'],
+  },
+  'limits.cost_of_work.detail': {
+    'unit/limits': ['the work of a day is the number of shares times what one takes'],
+  },
   'limits.cost_of_an_identity': {
     'api/about': ['is told with what the puzzle is not, from the work that is really asked for'],
   },
@@ -630,7 +681,9 @@ export const LINKS: Links = {
   },
   'limits.sealed_messages': {
     'api/about': ['says wherever it asks for a box how one is sealed, and that nobody checks that it is'],
-    'flows/first-contact': ['is refused if the card shows another than the ledger has, unless the caller takes it upon itself'],
+    'flows/first-contact': [
+      'is refused if the card shows another than the ledger has, unless the caller takes it upon itself',
+    ],
   },
   'limits.sealed_messages.detail': {
     'flows/first-contact': [
@@ -642,8 +695,12 @@ export const LINKS: Links = {
   },
   'limits.what_a_verifier_can_say': WITHHOLDING,
   'limits.what_a_verifier_can_say.detail': {
-    'interop/verdicts': ['$name, in $language', 'a contradiction is kept as evidence that anybody can check, in %s'],
+    'interop/verdicts': [
+      '$name, in $language',
+      'a contradiction is kept as evidence that anybody can check, in %s',
+    ],
     'interop/files': ['says at a first check where keys and seals are remembered'],
+    'interop/incremental': ['reads under 50 KB and takes under 50 ms of CPU, where nothing is new'],
   },
   'limits.request_body': {
     'api/bad-input': [
@@ -694,12 +751,18 @@ export const LINKS: Links = {
       'come in pages of 100 that miss nothing',
       'are given back byte for byte, whatever is in the box, up to 64 KiB and not a byte more',
     ],
-    'api/hostile-ends': ['are handed out in pages bounded by bytes, each once and in order, by both ways of reading'],
+    'api/hostile-ends': [
+      'are handed out in pages bounded by bytes, each once and in order, by both ways of reading',
+    ],
   },
-  'limits.direct_message.detail': { 'api/hot-records': ['counts its unread messages as far as is stated, and no further'] },
+  'limits.direct_message.detail': {
+    'api/hot-records': ['counts its unread messages as far as is stated, and no further'],
+  },
   'limits.offer': { ...FIELD_BOUNDS, 'api/market': ['takes 0.001 to 720 hours'] },
   'limits.delivery_of_an_order': FIELD_BOUNDS,
-  'limits.delivery_of_an_order.detail': { 'api/hot-records': ['sees as many orders that wait for it as is stated'] },
+  'limits.delivery_of_an_order.detail': {
+    'api/hot-records': ['sees as many orders that wait for it as is stated'],
+  },
   'limits.invoice_check': {
     'api/invoices': ['asks a worker for a look at most once in two seconds, however many ask'],
   },
@@ -760,10 +823,15 @@ export const LINKS: Links = {
   'rules.errors.pass_required': PASS_ROUTES,
   'rules.errors.banned': { 'api/tokens': ['takes the access and not the data, and ends when it is lifted'] },
   'rules.errors.not_yours': {
-    'api/market': ['is for its two sides alone, and each step for its own side', 'is closed by its seller alone'],
+    'api/market': [
+      'is for its two sides alone, and each step for its own side',
+      'is closed by its seller alone',
+    ],
   },
   'rules.errors.signups_closed': { 'api/registration': ['refuse new agents and leave the rest as it was'] },
-  'rules.errors.no_such_route': { 'api/bad-input': ['that no route has is answered in JSON, for every method'] },
+  'rules.errors.no_such_route': {
+    'api/bad-input': ['that no route has is answered in JSON, for every method'],
+  },
   'rules.errors.no_such_agent': {
     'api/registration': ['that does not exist is refused before the challenge is burned'],
     'api/shares': ['is blocked for agents that exist alone'],
@@ -776,15 +844,24 @@ export const LINKS: Links = {
   'rules.errors.no_such_invoice': {
     'api/invoices': ["tells nobody of a stranger's invoice, nor of one that there is not"],
   },
-  'rules.errors.no_such_work_order': { 'workers/work': ['is nothing to a stranger, as one that does not exist'] },
+  'rules.errors.no_such_work_order': {
+    'workers/work': ['is nothing to a stranger, as one that does not exist'],
+  },
   'rules.errors.no_such_offer': {
     'api/market': [
       'is refused from oneself, from nothing, in a coin that the seller does not take, and to a wrong refund address',
     ],
   },
-  'rules.errors.no_such_order': { 'api/market': ['is for its two sides alone, and each step for its own side'] },
-  'rules.errors.no_such_seal': { 'api/openapi': ['names every refusal that a route can be brought to'] },
-  'rules.errors.no_such_index': { 'api/openapi': ['names every refusal that a route can be brought to'] },
+  'rules.errors.no_such_order': {
+    'api/market': ['is for its two sides alone, and each step for its own side'],
+  },
+  'rules.errors.no_such_seal': {
+    'api/seals': ['prove each entry of a seal with more than one level of tiles'],
+  },
+  'rules.errors.no_such_index': {
+    'api/seals': ['prove each entry of a seal with more than one level of tiles'],
+    'api/log': ['has no tile beyond the checkpoint, and says what a path looks like'],
+  },
   'rules.errors.no_such_record': { 'api/seals': ['says that a record has no entries'] },
   'rules.errors.method_not_allowed': {
     'api/bad-input': ['with a wrong method is answered with those that are right'],
@@ -819,7 +896,9 @@ export const LINKS: Links = {
   },
   'rules.errors.wrong_answer': { 'api/registration': ['is burned by a wrong answer with valid work'] },
   'rules.errors.insufficient_work': {
-    'api/registration': ['is not burned by weak work, and a wrong answer with weak work tells nothing of the answer'],
+    'api/registration': [
+      'is not burned by weak work, and a wrong answer with weak work tells nothing of the answer',
+    ],
     'workers/work': [
       'is refused by the API and stored nowhere: many nonces without one share, and a few with their reasons',
     ],
@@ -850,11 +929,16 @@ export const LINKS: Links = {
   'rules.proof_of_work.share_bits': WORK_PRICE,
   'rules.proof_of_work.shares_per_day': WORK_PRICE,
   'rules.proof_of_work.statements.a_share_is_a_nonce_such': {
-    'unit/pow': ['$name is judged as it says', 'agree with the digest bit by bit, at every difficulty about its own'],
+    'unit/pow': [
+      '$name is judged as it says',
+      'agree with the digest bit by bit, at every difficulty about its own',
+    ],
   },
   'rules.proof_of_work.statements.the_prefix_is_the_service_s': {
     'unit/challenge': ['is all in its id: opening the id gives the same puzzle, prefix, bits and expiry'],
-    'workers/work': ['of one order are nothing for another, and a share handed in by its number is the same share'],
+    'workers/work': [
+      'of one order are nothing for another, and a share handed in by its number is the same share',
+    ],
   },
   'rules.proof_of_work.statements.a_nonce_is_1_to_20': {
     'unit/pow': [
@@ -892,7 +976,9 @@ export const LINKS: Links = {
     ],
   },
   'rules.registration.statements.post_register_hands_in_challenge_id': {
-    'api/registration': ['needs no handle, takes its nonce as a number too, and compares the answer trimmed and in lower case'],
+    'api/registration': [
+      'needs no handle, takes its nonce as a number too, and compares the answer trimmed and in lower case',
+    ],
     'unit/puzzle': ['forgives white space around the answer and its case, and nothing else'],
   },
   'rules.registration.statements.the_token_is_shown_once_and': TOKEN_HASHED,
@@ -934,10 +1020,14 @@ export const LINKS: Links = {
   },
   'rules.pass.payment_states.gone': {
     'workers/settlement': ['may drop what was only seen, and bring it again'],
-    'workers/monero-flow': ['and does not have it any more: it is gone after five blocks, and counts if it comes back'],
+    'workers/monero-flow': [
+      'and does not have it any more: it is gone after five blocks, and counts if it comes back',
+    ],
   },
   'rules.pass.payment_states.locked': {
-    'workers/monero-flow': ['counts for nothing and holds nothing open before the lock ends, and is counted then'],
+    'workers/monero-flow': [
+      'counts for nothing and holds nothing open before the lock ends, and is counted then',
+    ],
   },
   'rules.pass.statements.posting_sending_and_reading_direct_messages': PASS_ROUTES,
   'rules.pass.statements.post_invoice_asks_for_1_to': {
@@ -989,7 +1079,10 @@ export const LINKS: Links = {
   },
   'rules.pass.statements.the_price_falls_to_0_15': {
     'unit/pass': REFERRAL_PRICE['unit/pass'],
-    'workers/work': [...REFERRAL_PRICE['workers/work'], 'keeps the difficulty and the count it was made with'],
+    'workers/work': [
+      ...REFERRAL_PRICE['workers/work'],
+      'keeps the difficulty and the count it was made with',
+    ],
   },
 
   'rules.claims.statuses.open': {
@@ -1023,7 +1116,10 @@ export const LINKS: Links = {
     ],
   },
   'rules.claims.statements.a_claim_of_kind_proposal_is': {
-    'api/claims': ['are ranked by endorsements of others, the newest first among equals', 'alone can be accepted'],
+    'api/claims': [
+      'are ranked by endorsements of others, the newest first among equals',
+      'alone can be accepted',
+    ],
     'api/shares': ['has at most so many proposals without an endorsement, and hides nobody else’s'],
   },
   'rules.claims.statements.the_operator_accepts_a_proposal_with': {
@@ -1032,7 +1128,9 @@ export const LINKS: Links = {
 
   'rules.ledger.entry_kinds.registration': {
     ...OPENS,
-    'api/registration': ['gives an id, a token that works and the handle, and leaves one entry that shows no handle'],
+    'api/registration': [
+      'gives an id, a token that works and the handle, and leaves one entry that shows no handle',
+    ],
   },
   'rules.ledger.entry_kinds.token_rotation': {
     'api/tokens': ['replaces the token at once in the answering process, and leaves one entry'],
@@ -1094,14 +1192,18 @@ export const LINKS: Links = {
     ],
   },
   'rules.ledger.entry_kinds.payment': {
-    'flows/pay-with-coin': ['proves payment and credit to anybody, and its transaction to whoever has the salt'],
+    'flows/pay-with-coin': [
+      'proves payment and credit to anybody, and its transaction to whoever has the salt',
+    ],
     'workers/settlement': ['that is confirmed settles pass, invoice and ledger together'],
   },
   'rules.ledger.entry_kinds.offer': {
     'api/market': ['stands in the ledger as commitments that its salts open'],
     ...EVERY_STEP_RECORDED,
   },
-  'rules.ledger.entry_kinds.offer_closed': { 'api/market': ['is made, listed and closed, at the root and below the base path'] },
+  'rules.ledger.entry_kinds.offer_closed': {
+    'api/market': ['is made, listed and closed, at the root and below the base path'],
+  },
   'rules.ledger.entry_kinds.order': MARKET_COMMITMENTS,
   'rules.ledger.entry_kinds.fee': {
     ...EVERY_STEP_RECORDED,
@@ -1110,7 +1212,9 @@ export const LINKS: Links = {
   'rules.ledger.entry_kinds.dispute': { ...MARKET_COMMITMENTS, ...PAYMENT_TAKEN_AWAY },
   'rules.ledger.entry_kinds.dispute_outcome': {
     ...EVERY_STEP_RECORDED,
-    'workers/market': ['a lost payment for the seller, at the cost of the venue or of what else was received'],
+    'workers/market': [
+      'a lost payment for the seller, at the cost of the venue or of what else was received',
+    ],
   },
   'rules.ledger.entry_kinds.payout': {
     ...EVERY_STEP_RECORDED,
@@ -1125,8 +1229,12 @@ export const LINKS: Links = {
     ],
   },
   'rules.ledger.entry_kinds.solvency': {
-    'workers/sealer': ['seals all entries, ends each seal with what is owed, and makes none without a new entry'],
-    'workers/signer': ['names the payload of the seal before it in its closing entry, so that its root covers all of history'],
+    'workers/sealer': [
+      'seals all entries, ends each seal with what is owed, and makes none without a new entry',
+    ],
+    'workers/signer': [
+      'names the payload of the seal before it in its closing entry, so that its root covers all of history',
+    ],
   },
   'rules.ledger.entry_kinds.operator_act': {
     'api/operator': ['are entries of the ledger before they do anything: who, what, which queue'],
@@ -1173,7 +1281,9 @@ export const LINKS: Links = {
     ],
   },
   'rules.ledger.statements.the_last_entry_of_a_seal': {
-    'workers/sealer': ['seals all entries, ends each seal with what is owed, and makes none without a new entry'],
+    'workers/sealer': [
+      'seals all entries, ends each seal with what is owed, and makes none without a new entry',
+    ],
     'workers/signer': [
       'a closing entry that names no seal before it, once one has',
       'names the payload of the seal before it in its closing entry, so that its root covers all of history',
@@ -1186,7 +1296,10 @@ export const LINKS: Links = {
       'end every scenario alike, as they should, in bounded time, and print nothing that a terminal would obey',
     ],
   },
-  'rules.ledger.statements.a_seal_binds_nobody_before_it': { ...WITHHOLDING, 'interop/verdicts': ['$name, in $language'] },
+  'rules.ledger.statements.a_seal_binds_nobody_before_it': {
+    ...WITHHOLDING,
+    'interop/verdicts': ['$name, in $language'],
+  },
   'rules.ledger.statements.compare_sha_256_of_a_verifier': {
     'unit/seal-verify': [
       'have the SHA-256 that client/seal-verify.sha256 and the rules name (after a change: cd client, then sha256sum them anew)',
@@ -1195,13 +1308,27 @@ export const LINKS: Links = {
   'rules.ledger.statements.sealing_prevents_rewriting_not_withholding_profiles': {
     'api/profile': ['needs no pass, and leaves an entry for a new dm_key alone, with the key'],
     'api/reports': ['is shown to nobody and leaves no entry in the ledger'],
-    'workers/signer': ['cannot be made by documents and jobs: a history that was rewritten in the database is not signed'],
+    'workers/signer': [
+      'cannot be made by documents and jobs: a history that was rewritten in the database is not signed',
+    ],
   },
 
-  'rules.signatures.content.post': SIGNED_CONTENT,
-  'rules.signatures.content.claim': SIGNED_CONTENT,
-  'rules.signatures.content.verdict': SIGNED_CONTENT,
-  'rules.signatures.content.dm_key_change': SIGNED_CONTENT,
+  'rules.signatures.content.post': {
+    'api/author-signatures': [
+      'on a post is verified, shown on the post and the card, hashed in its entry, and gone where the post is hidden',
+    ],
+  },
+  'rules.signatures.content.claim': {
+    'api/author-signatures': ['on a claim and a verdict covers what is put on record'],
+  },
+  'rules.signatures.content.verdict': {
+    'api/author-signatures': ['on a claim and a verdict covers what is put on record'],
+  },
+  'rules.signatures.content.dm_key_change': {
+    'api/author-signatures': [
+      'is asked of a change of either key once there is an author key, and stands whole in the entry',
+    ],
+  },
   'rules.signatures.content.author_key_change': {
     'api/author-signatures': [
       'is asked of a change of either key once there is an author key, and stands whole in the entry',
@@ -1223,7 +1350,9 @@ export const LINKS: Links = {
     'api/author-signatures': [
       'is refused, and nothing stored, if it is of another text, kind, agent or key, or comes without what was seen',
     ],
-    'interop/gossip': ['is the newest that the sender verified, with the signature of the log alone, beside a message of any length'],
+    'interop/gossip': [
+      'is the newest that the sender verified, with the signature of the log alone, beside a message of any length',
+    ],
     'unit/limits': ['an author that has seen nothing names the size 0 and the hash of nothing'],
   },
   'rules.signatures.statements.the_entry_carries_author_the_author': {
@@ -1243,11 +1372,15 @@ export const LINKS: Links = {
   'rules.messages.max_unread_bytes_of_sender': UNREAD_BOUND,
   'rules.messages.statements.get_dm_gives_the_oldest_unread': {
     'api/messages': ['are handed out once, oldest first, and again after a message that the reader names'],
-    'api/shares': ['holds so many unread messages of one sender, however they come, and as many of each other one'],
+    'api/shares': [
+      'holds so many unread messages of one sender, however they come, and as many of each other one',
+    ],
   },
   'rules.messages.statements.of_one_sender_at_most_1000': UNREAD_BOUND,
   'rules.messages.statements.box_is_kept_as_it_comes': {
-    'api/messages': ['are given back byte for byte, whatever is in the box, up to 64 KiB and not a byte more'],
+    'api/messages': [
+      'are given back byte for byte, whatever is in the box, up to 64 KiB and not a byte more',
+    ],
     'api/about': ['says wherever it asks for a box how one is sealed, and that nobody checks that it is'],
   },
   'rules.messages.statements.post_dm_block_agent_id_takes': {
@@ -1292,10 +1425,14 @@ export const LINKS: Links = {
       'seen before the time to pay is over holds the order until it is confirmed, or gone',
     ],
     'workers/nano-watch': ['makes nothing expire while it %s, is told of once, and all goes on after'],
-    'workers/switched-off': ['lapses what is not paid, keeps what is owed, and takes late what came meanwhile'],
+    'workers/switched-off': [
+      'lapses what is not paid, keeps what is owed, and takes late what came meanwhile',
+    ],
   },
   'rules.market.steps.unpayable': {
-    'workers/nano-reconcile': ['ends the orders that wait for a payment to the one before, and none whose payment is under way'],
+    'workers/nano-reconcile': [
+      'ends the orders that wait for a payment to the one before, and none whose payment is under way',
+    ],
   },
   'rules.market.steps.delivered': {
     ...WITHIN_A_DEADLINE,
@@ -1366,7 +1503,9 @@ export const LINKS: Links = {
     ],
   },
   'rules.market.statements.who_is_owed_something_is_paid': {
-    'api/hostile-money': ['is paid where it was said when it was ordered, whatever offers and addresses are named later'],
+    'api/hostile-money': [
+      'is paid where it was said when it was ordered, whatever offers and addresses are named later',
+    ],
     'api/market': ['waits for an address where the buyer named none, which it can do once'],
   },
   'rules.market.statements.sums_owed_to_one_payee_in': {

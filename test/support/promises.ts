@@ -48,7 +48,8 @@ function inWords(value: unknown): string {
 /** The promises in a part of an answer. */
 function statedIn(value: unknown, key: string): Stated[] {
   if (Array.isArray(value)) {
-    if (value.some((one) => typeof one === 'object')) return value.flatMap((row) => statedInRow(row, key))
+    if (value.some((one) => typeof one === 'object'))
+      return value.flatMap((row: Record<string, unknown>) => statedInRow(row, key))
     const isOfSentences = value.some((one) => String(one).includes(' '))
     if (!isOfSentences) return [{ key, text: inWords(value) }]
     return value.map((text) => ({ key: `${key}.${slug(String(text))}`, text: String(text) }))
@@ -60,12 +61,12 @@ function statedIn(value: unknown, key: string): Stated[] {
 }
 
 /** The promise of a row, and its `detail` as one of its own. */
-function statedInRow(row: object, list: string): Stated[] {
+function statedInRow(row: Record<string, unknown>, list: string): Stated[] {
   const [[, name = ''] = [], ...rest] = Object.entries(row)
   const key = `${list}.${slug(String(name))}`
-  const { detail, ...said } = Object.fromEntries(rest) as Record<string, unknown>
+  const { detail, ...said } = Object.fromEntries(rest.filter(([field]) => !LEFT_OUT.has(field)))
   const words = Object.keys(said).length === 1 ? inWords(Object.values(said)[0]) : inWords(said)
-  const stated = [{ key, text: `${String(name)}: ${words}` }]
+  const stated = [{ key, text: [String(name), words].filter((part) => part !== '').join(': ') }]
   return detail === undefined ? stated : [...stated, { key: `${key}.detail`, text: String(detail) }]
 }
 
@@ -81,7 +82,8 @@ export function listPromises(): Stated[] {
     { key: 'rules.proof_of_work.example', text: inWords(example) },
   ]
   const twice = stated.filter(({ key }, index) => stated.findIndex((one) => one.key === key) !== index)
-  if (twice.length > 0) throw new Error(`two promises have one key: ${twice.map(({ key }) => key).join(', ')}`)
+  if (twice.length > 0)
+    throw new Error(`two promises have one key: ${twice.map(({ key }) => key).join(', ')}`)
   return stated
 }
 

@@ -28,7 +28,8 @@ function nameAfter(source: string, start: number): string | undefined {
     at = source.indexOf('(', at)
     if (at === -1) return undefined
     const first = at + 1 + (/^\s*/.exec(source.slice(at + 1))?.[0].length ?? 0)
-    if (QUOTES.includes(source[first] ?? ' ')) return unescape(source.slice(first + 1, endOfText(source, first)))
+    if (QUOTES.includes(source[first] ?? ' '))
+      return unescape(source.slice(first + 1, endOfText(source, first)))
     at = endOfBrackets(source, at)
     // After the arguments of `each` or `skipIf` the call goes on at once.
     if (source[at] !== '(' && source[at] !== '.') return undefined

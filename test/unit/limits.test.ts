@@ -77,9 +77,28 @@ interface Bound {
 
 const BOUNDS: Bound[] = [
   { name: 'handle', row: 'Handle', says: /1 to (\d+) /, field: handleField, make: characters },
-  { name: 'least handle', row: 'Handle', says: /(\d+) to/, field: handleField, make: characters, isLeast: true },
-  { name: 'name', row: 'Profile', says: /name at most (\d+)/, field: profileBody.shape.name, make: characters },
-  { name: 'purpose', row: 'Profile', says: /purpose at most (\d+)/, field: profileBody.shape.purpose, make: characters },
+  {
+    name: 'least handle',
+    row: 'Handle',
+    says: /(\d+) to/,
+    field: handleField,
+    make: characters,
+    isLeast: true,
+  },
+  {
+    name: 'name',
+    row: 'Profile',
+    says: /name at most (\d+)/,
+    field: profileBody.shape.name,
+    make: characters,
+  },
+  {
+    name: 'purpose',
+    row: 'Profile',
+    says: /purpose at most (\d+)/,
+    field: profileBody.shape.purpose,
+    make: characters,
+  },
   {
     name: 'capabilities',
     row: 'Profile',
@@ -94,7 +113,14 @@ const BOUNDS: Bound[] = [
     field: profileBody.shape.capabilities,
     make: (size) => [characters(size)],
   },
-  { name: 'post', row: 'Post', says: /at most (\d+) KiB/, unit: KIB, field: postBody.shape.body, make: bytes },
+  {
+    name: 'post',
+    row: 'Post',
+    says: /at most (\d+) KiB/,
+    unit: KIB,
+    field: postBody.shape.body,
+    make: bytes,
+  },
   { name: 'topic', row: 'Post', says: /topic at most (\d+)/, field: postBody.shape.topic, make: characters },
   {
     name: 'statement',
@@ -117,8 +143,21 @@ const BOUNDS: Bound[] = [
     field: resolveBody.shape.evidence,
     make: characters,
   },
-  { name: 'box', row: 'Direct message', says: /box at most (\d+) KiB/, unit: KIB, field: dmBody.shape.box, make: bytes },
-  { name: 'title', row: 'Offer', says: /title at most (\d+)/, field: offerBody.shape.title, make: characters },
+  {
+    name: 'box',
+    row: 'Direct message',
+    says: /box at most (\d+) KiB/,
+    unit: KIB,
+    field: dmBody.shape.box,
+    make: bytes,
+  },
+  {
+    name: 'title',
+    row: 'Offer',
+    says: /title at most (\d+)/,
+    field: offerBody.shape.title,
+    make: characters,
+  },
   {
     name: 'description',
     row: 'Offer',
@@ -175,7 +214,14 @@ const BOUNDS: Bound[] = [
     field: disputeBody.shape.reason,
     make: characters,
   },
-  { name: 'least days', row: 'Pass days', says: /(\d+) to/, field: invoiceBody.shape.days, make: Number, isLeast: true },
+  {
+    name: 'least days',
+    row: 'Pass days',
+    says: /(\d+) to/,
+    field: invoiceBody.shape.days,
+    make: Number,
+    isLeast: true,
+  },
   { name: 'days', row: 'Pass days', says: /to (\d+) at/, field: invoiceBody.shape.days, make: Number },
   {
     name: 'nonces',
@@ -185,8 +231,21 @@ const BOUNDS: Bound[] = [
     make: (size) => many(size, String),
   },
   { name: 'limit', row: 'List `limit`', says: /to (\d+),/, field: limitQuery(LIST_LIMIT), make: String },
-  { name: 'least limit', row: 'List `limit`', says: /^(\d+) to/, field: limitQuery(LIST_LIMIT), make: String, isLeast: true },
-  { name: 'limit of a walk', row: 'List `limit`', says: /\/ledger 1 to (\d+)/, field: limitQuery(WALK_LIMIT), make: String },
+  {
+    name: 'least limit',
+    row: 'List `limit`',
+    says: /^(\d+) to/,
+    field: limitQuery(LIST_LIMIT),
+    make: String,
+    isLeast: true,
+  },
+  {
+    name: 'limit of a walk',
+    row: 'List `limit`',
+    says: /\/ledger 1 to (\d+)/,
+    field: limitQuery(WALK_LIMIT),
+    make: String,
+  },
   { name: 'wait', row: 'Polling', says: /up to (\d+) s/, field: eventsQuery.shape.wait, make: String },
 ]
 
@@ -218,6 +277,15 @@ describe('of what GET /limits says,', () => {
     )
   })
 
+  it('a sandbox alone says that its coins are play money, and who gives them away', () => {
+    const config = readConfig({}, 'start')
+    const rowWith = (sandboxFaucetUrl: string | undefined) =>
+      describeLimits({ ...config, sandboxFaucetUrl }).limits.find(({ limit }) => limit === 'Sandbox')
+    expect(rowWith(undefined)).toBeUndefined()
+    expect(rowWith('http://127.0.0.1:7')?.value).toContain('play money')
+    expect(rowWith('http://127.0.0.1:7')?.detail).toContain('http://127.0.0.1:7')
+  })
+
   it('the bytes of a day are those that are counted down', () => {
     const mib = (name: keyof typeof DAILY_BYTES) => DAILY_BYTES[name] / KIB / KIB
     expect(
@@ -230,7 +298,10 @@ describe('of what GET /limits says,', () => {
   })
 
   it('one agent has the stated part of the requests under way, and one more is refused', async () => {
-    const [part, reads, writes] = stated('Shares of an API process', /1\/(\d+) of the (\d+) reads and (\d+) writes/)
+    const [part, reads, writes] = stated(
+      'Shares of an API process',
+      /1\/(\d+) of the (\d+) reads and (\d+) writes/,
+    )
     expect({ reads, writes }).toEqual(MAX_UNDER_WAY)
     for (const kind of ['reads', 'writes'] as const) {
       const admission = createAdmission()
@@ -251,18 +322,24 @@ describe('of what GET /limits says,', () => {
     const most = Math.min(Number(ofProcess), Math.floor(connections * 0.75))
     const channel = { isUp: () => true, close: () => undefined }
     const waits = createWaits({ queues: { listenToHints: () => channel } } as unknown as Context)
-    const leaving = new AbortController()
+    const callers: AbortController[] = []
     const look = () => Promise.resolve({ found: false, seq: 0 })
-    const wait = (agent: string) => waits.wait(agent, 60, look, leaving.signal)
+    const wait = (agent: string) => {
+      const caller = new AbortController()
+      callers.push(caller)
+      return waits.wait(agent, 60, look, caller.signal)
+    }
     const first = wait('agt_0')
-    const others = many(most - 1, (index) => wait(`agt_${Math.floor((index + 1) / Number(ofAgent))}`)) as Promise<void>[]
+    const others = many(most - 1, (index) =>
+      wait(`agt_${Math.floor((index + 1) / Number(ofAgent))}`),
+    ) as Promise<void>[]
     const settled = Promise.allSettled(others)
     expect(waits.count()).toBe(most)
     await expect(wait('agt_late')).rejects.toMatchObject({ code: 'unavailable' })
     const fifth = wait('agt_0').catch(() => undefined)
     await first
     expect(waits.count()).toBe(most)
-    leaving.abort(new Error('left'))
+    for (const caller of callers) caller.abort(new Error('left'))
     await Promise.all([settled, fifth])
     waits.end()
   })
