@@ -102,8 +102,8 @@ const EXISTING: readonly PlantedBug[] = [
     name: 'share-off-by-one-bit',
     mistake: 'a nonce counts with one zero bit too few',
     file: 'shared/crypto/share-verifier.ts',
-    text: 'search(prefix, joined, sameLength[0]?.length ?? 0, difficultyBits).filter(',
-    instead: 'search(prefix, joined, sameLength[0]?.length ?? 0, difficultyBits - 1).filter(',
+    text: "search(prefix, text ?? nonces.join(' '), length, difficultyBits)",
+    instead: "search(prefix, text ?? nonces.join(' '), length, difficultyBits - 1)",
     tests: ['unit/pow', 'unit/work'],
   },
   {

@@ -481,7 +481,7 @@ const MARKET = [
   `A deliver_by or accept_by that fell into an outage of the API is put off to ${OUTAGE_GRACE_MS / HOUR_MS} hour after the first request that was served again; extensions of the order says so. pay_by is met on the chain and not put off.`,
   `The fee is floor(amount × ${MARKET_FEE_PERCENT} / 100) of the order's amount in its coin, and the seller is owed the rest of it. Everything else that was received is owed to the buyer: over the price, a second time, in part before the order expired, or late.`,
   'Who is owed something is paid at the address named: the seller at the one that its offer had when the order was made, the buyer at its refund address, which it can name as long as there is none. Money is never sent back to the account it came from by guess.',
-  'Sums owed to one payee in one coin go out together once they are above the smallest payout (GET /limits); until then they stay visibly owed. The venue pays network fees.',
+  'Sums owed to one payee in one coin go out together once they add up to the smallest payout (GET /limits); until then they stay visibly owed. The venue pays network fees.',
   'A ban stops no order: what is owed is paid.',
   "The venue holds the buyer's money between payment and payout, and no code forces the payout.",
 ]

@@ -262,6 +262,33 @@ describe('what the service says about itself', () => {
     ).toEqual([])
   })
 
+  it('says ok in each JSON answer, but in the documents that /contract names', async () => {
+    const paths = service.routes
+      .filter(({ method, access, params }) => method === 'GET' && access === 'open' && params === undefined)
+      .flatMap(pathsOf)
+    const without = { json: [] as string[], other: [] as string[] }
+    for (const path of paths) {
+      const answer = await fetch(`${service.url}${path}`)
+      const isJson = answer.headers.get('content-type')?.startsWith('application/json') === true
+      if (!isJson) without.other.push(path)
+      else if (typeof ((await answer.json()) as { ok?: boolean }).ok !== 'boolean') without.json.push(path)
+    }
+    expect(without.json.toSorted()).toEqual([
+      '/.well-known/agent-card.json',
+      '/api/v1/openapi.json',
+      '/openapi.json',
+    ])
+    const { formats } = (await get('/contract')) as unknown as { formats: string[] }
+    for (const path of ['/api/v1/openapi.json', '/.well-known/agent-card.json', '/.well-known/api-catalog'])
+      expect(formats[0]).toContain(path)
+    // Texts and programs have a name that says so; the catalog and the page at / are named.
+    expect(
+      without.other.filter(
+        (path) => !/\.(?:md|txt|py|mjs)$|^\/changelog$|^\/\.well-known\/api-catalog$/.test(path),
+      ),
+    ).toEqual([])
+  })
+
   it('answers HEAD like GET, and a wrong method with Allow, on documents too', async () => {
     for (const path of DOCUMENTS) {
       const [whole, head, wrong] = await Promise.all(

@@ -231,6 +231,37 @@ const PRICING = [
   'your_price',
 ]
 
+/** The sentences of "Versioning", "Authentication", "Events" and "Errors" that the answer repeats. */
+const POLICY: Readonly<Record<string, readonly string[]>> = {
+  change_policy: [
+    'Changes to GET responses are additive: fields may be added, and existing fields are not renamed or removed without a `protocol_version` bump.',
+    'Unknown POST fields are ignored so older clients keep working.',
+    'Anything that removes a route or changes a response shape bumps `protocol_version`, is announced through `GET /api/v1/verify`, and the route table at `GET /api/v1` is updated in the same deploy.',
+    'Behaviour changes are not silent: a guarantee that stops holding is listed in the limits route first.',
+  ],
+  authentication: [
+    'Registration requires a correct puzzle answer and a proof of work instead of a token.',
+    'Seals are signed with a single Ed25519 key whose public half is published in each seal.',
+  ],
+  events: [
+    'Changes to the protocol are announced through the signed announcements at `GET /api/v1/verify`.',
+    'Unread direct messages are fetched by polling `GET /api/v1/dm`.',
+  ],
+}
+
+/** Each disclaimer of the table of limits and of "Events" and "Authentication", in words that have to be said. */
+const NOT_PROMISED: readonly RegExp[] = [
+  /^No uptime figure and no SLA\.$/,
+  /^No delivery guarantee for anything, and no notifications: clients poll\.$/,
+  /^No durability promise beyond the platform storage; no backup system\.$/,
+  /^No refunds, no appeals beyond the operator's judgement, no support channel\.$/,
+  /^No code forces a payout: the venue holds the buyer's money between payment and payout, and payouts are sent from the operator's machine and depend on the operator\.$/,
+  /^Sealing prevents rewriting, not withholding\.$/,
+  /^No rate limit is enforced; one may be added later and will be listed in the limits route before it is enforced\.$/,
+  /^A lost token cannot be recovered\.$/,
+  /^Nothing that an agent declares is checked\.$/,
+]
+
 let service: TestService
 let agent: TestAgent
 /** An answer of each row that exists, by its route. */
@@ -520,5 +551,21 @@ describe('the tables of limits and promises', () => {
     ])
     expect(contract.guarantees).toEqual(GUARANTEES.map((text) => text.replaceAll('`', '')))
     expect(contract.retention.map(({ data, rule }) => [data, rule])).toEqual(RETENTION)
+  })
+
+  it('stand in /contract: what is not promised, in words', () => {
+    const { non_guarantees: said } = json('GET /api/v1/contract') as { non_guarantees: string[] }
+    expect(NOT_PROMISED.filter((words) => !said.some((text) => words.test(text)))).toEqual([])
+    expect(said).toHaveLength(NOT_PROMISED.length)
+  })
+
+  it('stand in /contract: how it changes, who may call, what is told and refused', () => {
+    const contract = json('GET /api/v1/contract') as Record<string, string[]>
+    for (const [part, sentences] of Object.entries(POLICY))
+      expect([part, contract[part]]).toEqual([
+        part,
+        expect.arrayContaining(sentences.map((text) => text.replaceAll('`', ''))),
+      ])
+    expect(contract['events']).toContain('The service pushes no notifications; clients poll.')
   })
 })

@@ -247,6 +247,46 @@ describe('events', () => {
     expect((await read(agent, '?after=2')).truncated).toBe(false)
   })
 
+  it('are kept to the stated number, for the stated days', async () => {
+    const { limits } = (await market.call('GET', '/limits')).json as unknown as {
+      limits: { limit: string; value: string }[]
+    }
+    const { value = '' } = limits.find(({ limit }) => limit === 'Events') ?? {}
+    const [, count, days] = /last (\d+) are kept, for (\d+) days/.exec(value)?.map(Number) ?? []
+    const [agent, other] = [await market.register(), await market.registerWithPass()]
+    const { events: stored, event_heads: heads } = Object.fromEntries(
+      ['events', 'event_heads'].map((name) => [
+        name,
+        market.ctx.database.connection.collection<{ _id: string; expires?: Date; seq?: number }>(name),
+      ]),
+    )
+    const expiries = async () =>
+      (await stored?.find({ _id: { $regex: `^${agent.id}/` } }, { sort: { _id: 1 } }).toArray())?.map(
+        ({ _id, expires }) => [Number(_id.split('/')[1]), Number(expires)],
+      ) ?? []
+    for (let nth = 0; nth < 2; nth++) await send(other, agent)
+    await read(agent, '?after=0')
+    for (const [, expires = 0] of await expiries())
+      expect(Math.abs(expires - market.ctx.databaseNow() - Number(days) * DAY_MS)).toBeLessThan(MINUTE_MS)
+    // What is too many is looked for after each 500 events.
+    const last = Number(count) + 500
+    await heads?.updateOne({ _id: agent.id }, { $set: { seq: last - 1 } })
+    await stored?.insertMany(
+      [last - Number(count), last - Number(count) + 1].map((seq) => ({
+        _id: `${agent.id}/${String(seq).padStart(15, '0')}`,
+        at: 1,
+        kind: 'message',
+        id: 'msg_1',
+        fields: { agent_id: other.id },
+        expires: new Date(8e15),
+      })),
+    )
+    await send(other, agent)
+    await read(agent, '?after=0')
+    const kept = (await expiries()).filter(([, expires = 0]) => expires > Date.now()).map(([seq]) => seq)
+    expect(kept).toEqual([last - Number(count) + 1, last])
+  })
+
   it('are the same to readers that ask at once while they are written, with no number left out', async () => {
     const agent = await market.register()
     const senders = await Promise.all(Array.from({ length: 4 }, () => market.registerWithPass()))

@@ -32,6 +32,15 @@ const countPosts =
     return service.call(method, path, options)
   }
 
+/** A number that GET /limits states, in the value or the detail of a row. */
+async function statedIn(name: string, says: RegExp): Promise<number> {
+  const { limits } = (await service.call('GET', '/limits')).json as unknown as {
+    limits: { limit: string; value: string; detail?: string }[]
+  }
+  const row = limits.find(({ limit }) => limit === name)
+  return Number(says.exec(`${row?.value}; ${row?.detail}`)?.[1])
+}
+
 describe('a crowd around one record', () => {
   let crowd: TestAgent[]
 
@@ -74,6 +83,48 @@ describe('a crowd around one record', () => {
       ...Array.from({ length: CROWD - 2 }, () => 0),
     ])
     await service.ctx.messages.models.messages.deleteMany({})
+  })
+
+  it('counts its unread messages as far as is stated, and no further', async () => {
+    const most = await statedIn('Direct message', /counts unread messages up to (\d+)/)
+    const [hoarder] = crowd as [TestAgent]
+    const unread = Array.from({ length: most + 1 }, () => ({
+      _id: newId('message'),
+      from: author.id,
+      to: hoarder.id,
+      at: 1,
+      box: '',
+      handed: 0,
+    }))
+    const { messages } = service.ctx.messages.models
+    const ask = () => whenServed(() => service.call('GET', '/me', { token: hoarder.token }))
+    await messages.insertMany(unread.slice(2), { lean: true })
+    expect((await ask()).json['unread_messages']).toBe(most - 1)
+    await messages.insertMany(unread.slice(0, 2), { lean: true })
+    expect((await ask()).json['unread_messages']).toBe(most)
+    await messages.deleteMany({})
+  })
+
+  it('sees as many orders that wait for it as is stated', async () => {
+    const most = await statedIn('Delivery of an order', /shows up to (\d+) orders to deliver, and as many/)
+    const [trader] = crowd as [TestAgent]
+    const orders = service.ctx.database.connection.collection<{ _id: string }>('orders')
+    const waiting = (side: object) =>
+      Array.from({ length: most + 1 }, (_, nth) => ({
+        _id: newId('order'),
+        ...side,
+        due_at: 4_000_000_000 + nth,
+        deliver_by: 4_000_000_000 + nth,
+        accept_by: 4_000_000_000 + nth,
+      }))
+    await orders.insertMany([
+      ...waiting({ seller_id: trader.id, buyer_id: author.id, status: 'paid' }),
+      ...waiting({ seller_id: author.id, buyer_id: trader.id, status: 'delivered' }),
+    ])
+    const { json } = await whenServed(() => service.call('GET', '/me', { token: trader.token }))
+    for (const list of ['orders_to_deliver', 'deliveries_to_accept'])
+      expect([list, (json[list] as unknown[]).length]).toEqual([list, most])
+    await orders.deleteMany({})
   })
 
   it('endorses one proposal at once, and every verdict is answered and counts', async () => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { setBanned } from '../../shared/agents/agent-service.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -69,5 +70,30 @@ describe('direct messages', () => {
       const answer = await service.call('GET', `/dm?after=${after}`, { token: reader.token })
       expect([answer.status, answer.json.error, answer.json.field]).toEqual([400, 'invalid_field', 'after'])
     }
+  })
+
+  it('are given back byte for byte, whatever is in the box, up to 64 KiB and not a byte more', async () => {
+    const boxes = [
+      '\u0000\r\n\t \ufeff ',
+      'e\u0301 \u00e9',
+      '{"$ne": 1}',
+      `${'\u00e9'.repeat(32 * 1024 - 1)}ab`,
+    ]
+    const ids: string[] = []
+    for (const box of boxes) ids.push(await send(box))
+    const { messages } = await read()
+    expect(messages.map(({ id, box }) => [id, box])).toEqual(boxes.map((box, index) => [ids[index], box]))
+    const { status, json } = await service.call('POST', '/dm', {
+      token: alice.token,
+      body: { to: bob.id, box: `${'\u00e9'.repeat(32 * 1024)}a` },
+    })
+    expect([status, json.error, json.field]).toEqual([400, 'invalid_field', 'box'])
+  })
+
+  it('of an agent that was banned since are handed out all the same', async () => {
+    const id = await send('before the ban')
+    await setBanned(service.ctx, alice.id, true)
+    expect((await read()).messages.map((message) => message.id)).toEqual([id])
+    await setBanned(service.ctx, alice.id, false)
   })
 })

@@ -218,6 +218,40 @@ describe('the OpenAPI document', () => {
     expect(named.size).toBeGreaterThan(15)
   })
 
+  it('writes times, amounts and dollars in each answer as /contract says', () => {
+    const forms: [name: RegExp, isRight: (schema: JsonSchema) => boolean][] = [
+      [/^(?:at|[a-z_]+_at)$/, ({ type }) => [type].flat().includes('integer')],
+      [
+        /^(?:until|[a-z_]+_until)$/,
+        ({ type, format }) => [type].flat().includes('string') && format === 'date-time',
+      ],
+      [/^amount(?:_raw)?$/, ({ type }) => [type].flat().includes('string')],
+      [/^(?:[a-z_]+_usd|[a-z_]*usd_per_day)$/, ({ type }) => [type].flat().includes('number')],
+    ]
+    const roots = [
+      ...operations.flatMap(({ operation }) =>
+        Object.values(operation.responses).flatMap(({ content }) =>
+          Object.values(content).flatMap(({ schema }) => (schema === undefined ? [] : [schema])),
+        ),
+      ),
+      ...Object.values(document.components.schemas),
+    ]
+    const [met, exceptions] = [new Set<RegExp>(), new Set<string>()]
+    for (const schema of roots.flatMap((root) => [...walk(root)])) {
+      const fields = (schema['properties'] ?? {}) as Record<string, JsonSchema>
+      for (const [name, field] of Object.entries(fields))
+        for (const [names, isRight] of forms) {
+          if (!names.test(name)) continue
+          met.add(names)
+          const parts = ((field['anyOf'] ?? field['oneOf']) as JsonSchema[] | undefined) ?? [field]
+          if (!parts.some(isRight)) exceptions.add('outage_from' in fields ? `${name} in extensions` : name)
+        }
+    }
+    expect(met.size).toBe(forms.length)
+    // Those that /contract names.
+    expect([...exceptions].sort()).toEqual(['also_at', 'until in extensions'])
+  })
+
   it('has no reference that leads nowhere and no schema that says nothing', () => {
     const { JsonValue: _anything, ...named } = document.components.schemas
     const schemas = [...Object.values(named), ...operations.flatMap(schemasOf)]

@@ -205,6 +205,40 @@ describe('a challenge', () => {
     await patient.stop()
   })
 
+  it('is checked in the order that GET /rules states', async () => {
+    const told = (await service.call('GET', '/rules')).json['registration'] as {
+      order_of_checks: { check: string; refusal: string }[]
+    }
+    const clock = await startService({ queues: [] })
+    const ask = async (body: Record<string, unknown>) =>
+      String((await clock.call('POST', '/register', { body })).json.error ?? 'ok')
+    const past = await solveChallenge(clock.call)
+    clock.advance(600_000)
+    const challenge = (await clock.call('GET', '/challenge')).json as unknown as ChallengeAnswer
+    const { prefix, difficulty_bits: bits } = challenge.pow
+    let weak = 0
+    while (isShare(prefix, String(weak), bits)) weak++
+    // Everything is wrong at first, and then one thing after the other is right.
+    const wrong = { challenge_id: 'forged', answer: 'wrong', pow: 'no nonce', ref: 'agt_none' }
+    const steps: Record<string, unknown>[] = [
+      wrong,
+      { ...wrong, challenge_id: past.challenge_id },
+      { ...wrong, challenge_id: challenge.challenge_id },
+      { ...wrong, challenge_id: challenge.challenge_id, pow: weak },
+      { ...wrong, challenge_id: challenge.challenge_id, pow: findNonce(prefix, bits) },
+    ]
+    const { ref: _ref, ...noRef } = steps.at(-1) ?? {}
+    const closed = await startService({ queues: [], env: { SIGNUPS: 'closed' } })
+    const refusals = [String((await closed.call('POST', '/register', { body: wrong })).json.error)]
+    for (const body of steps) refusals.push(await ask(body))
+    const used = await solveChallenge(clock.call)
+    expect(await ask(used)).toBe('ok')
+    refusals.push(await ask({ ...used, answer: 'wrong' }), await ask(noRef))
+    expect(refusals).toEqual(told.order_of_checks.map(({ refusal }) => refusal))
+    await closed.stop()
+    await clock.stop()
+  })
+
   it('is refused when it was changed anywhere, and burns nothing', async () => {
     const before = await countStored(service.ctx.database.connection)
     const solved = await solve()

@@ -7,11 +7,12 @@ import type { Access } from '../../api/http/route.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { newToken, tokenKey } from '../../shared/agents/token.ts'
 import { TOKEN_CACHE_MS } from '../../shared/foundation/limits.ts'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { DAY_MS, SECOND_MS } from '../../shared/foundation/time.ts'
 import { listPending } from '../support/stored.ts'
 import { connectRaw } from '../support/torture-sockets.ts'
 import {
   startService,
+  whenServed,
   WITHOUT_LEDGER,
   type Answer,
   type TestAgent,
@@ -444,5 +445,35 @@ describe('a pass', () => {
     timed.advance(60_000)
     expect(await post()).toBe('402 pass_required')
     await timed.stop()
+  })
+})
+
+describe('a token', () => {
+  it('is good after a hundred years: a token has no end of its own', async () => {
+    const old = await startService({ queues: [] })
+    const { token } = await old.register()
+    old.advance(100 * 365 * DAY_MS)
+    expect(await me(old, token)).toBe('200 ok')
+    expect(outcome(await old.call('POST', '/profile', { token, body: { name: 'still here' } }))).toBe(
+      '200 ok',
+    )
+    await old.stop()
+  })
+
+  it('may be used as often as its agent likes: a thousand requests are all answered', async () => {
+    const { token } = await service.registerWithPass()
+    const statuses = new Set<number>()
+    for (let sent = 0; sent < 1_000; sent += 20)
+      for (const { status } of await Promise.all(
+        Array.from({ length: 20 }, (_, nth) =>
+          whenServed(() =>
+            nth === 0
+              ? service.call('POST', '/post', { token, body: { body: `post ${sent}` } })
+              : service.call('GET', '/me', { token }),
+          ),
+        ),
+      ))
+        statuses.add(status)
+    expect([...statuses].sort()).toEqual([200, 201])
   })
 })

@@ -117,13 +117,17 @@ it('has what MongoDB prunes by itself: used challenges, verified batches, events
       if (expireAfterSeconds !== undefined) pruned.push([name, Object.keys(key).join()])
   const names = pruned.map(([name]) => name)
   for (const name of ['used_challenges', 'work_batches', 'events', 'traces']) expect(names).toContain(name)
-  // Nothing that a receipt, a dispute or a proof needs.
+  // Nothing that /contract says is kept, and nothing that a receipt, a dispute or a proof needs.
   for (const name of [
     'entries',
     'seals',
     'log_tiles',
+    'agents',
     'posts',
+    'messages',
     'claims',
+    'verdicts',
+    'invoices',
     'orders',
     'payments',
     'payouts',
