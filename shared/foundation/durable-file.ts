@@ -26,7 +26,8 @@ export function takeLock(lockName: string): (() => void) | undefined {
     lock.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
   } catch (error) {
     lock.close()
-    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined
+    // The upper bits say why it is busy.
+    if (((error as { errcode?: number }).errcode ?? 0) % 256 === SQLITE_BUSY) return undefined
     throw error
   }
   return () => lock.close()

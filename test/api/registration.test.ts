@@ -211,7 +211,7 @@ describe('a challenge', () => {
     }
     const clock = await startService({ queues: [] })
     const ask = async (body: Record<string, unknown>) =>
-      String((await clock.call('POST', '/register', { body })).json.error ?? 'ok')
+      (await clock.call('POST', '/register', { body })).json.error ?? 'ok'
     const past = await solveChallenge(clock.call)
     clock.advance(600_000)
     const challenge = (await clock.call('GET', '/challenge')).json as unknown as ChallengeAnswer

@@ -40,10 +40,14 @@ describe('the data folder', () => {
     const holder = spawn(process.execPath, ['--input-type=module', '-e', script], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
-    await new Promise((resolve) => holder.stdout.once('data', resolve))
-    expect(() => lockDataDir(dataDir)).toThrow(`(process ${holder.pid})`)
-    holder.kill('SIGKILL')
-    await new Promise((resolve) => holder.once('exit', resolve))
+    const ended = new Promise((resolve) => holder.once('exit', resolve))
+    try {
+      await new Promise((resolve) => holder.stdout.once('data', resolve))
+      expect(() => lockDataDir(dataDir)).toThrow(`(process ${holder.pid})`)
+    } finally {
+      holder.kill('SIGKILL')
+      await ended
+    }
     lockDataDir(dataDir).release()
   })
 
