@@ -377,7 +377,10 @@ async function preparePackages(env, screen, forTests) {
   try {
     npm = await run(
       'npm',
-      ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(forTests ? ['--include=dev', '--include=optional'] : [])],
+      [
+        ...['ci', '--no-audit', '--no-fund', '--loglevel=error'],
+        ...(forTests ? ['--include=dev', '--include=optional'] : []),
+      ],
       {
         cwd: ROOT,
         env: { ...env, PATH: searchPath.join(path.delimiter) },

@@ -171,9 +171,7 @@ async function allOrNone(
 ): Promise<void> {
   const failed = new AbortController()
   const until = signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal])
-  await Promise.allSettled(
-    pieces.map((piece) => piece(until).catch((error: unknown) => failed.abort(error))),
-  )
+  await Promise.allSettled(pieces.map((piece) => piece(until).catch((error: unknown) => failed.abort(error))))
   failed.signal.throwIfAborted()
 }
 

@@ -239,7 +239,11 @@ async function makeOffers(loop: OpenLoop, agents: readonly Agent[]): Promise<str
 }
 
 /** Waits until an order can be placed: the workers have found the node and made addresses. */
-async function firstOrder(loop: OpenLoop, agents: readonly Agent[], offers: readonly string[]): Promise<void> {
+async function firstOrder(
+  loop: OpenLoop,
+  agents: readonly Agent[],
+  offers: readonly string[],
+): Promise<void> {
   const text = placeOrder(agents[SELLERS], offers[0])
   await waitFor(
     'the first order',
@@ -288,8 +292,7 @@ function makeActions(of: World & { offers: string[]; loop: OpenLoop; node: Bench
     'messages read': (dueMs) => only(get('messages read', '/dm', dueMs, next().token)),
     directory: (dueMs) => only(get('directory', `/directory?capability=skill-${turn++ % 500}`, dueMs)),
     post: (dueMs) => only(post('post', '/post', dueMs, { body: POST_BODY }, next().token)),
-    message: (dueMs) =>
-      only(post('message', '/dm', dueMs, { to: other().id, box: BOX }, next().token)),
+    message: (dueMs) => only(post('message', '/dm', dueMs, { to: other().id, box: BOX }, next().token)),
     work(dueMs) {
       const agent = next()
       const body = { order_id: agent.orderId, nonces: batches[agent.batches++ % batches.length] }
@@ -329,8 +332,9 @@ function makeActions(of: World & { offers: string[]; loop: OpenLoop; node: Bench
       await node.pay([{ address: invoice.address, amountRaw: invoice.amount_raw }])
       const paidMs = performance.now()
       await sleep(STEP_MS)
-      const seller = agents[place]
-      await post('delivery', '/market/deliver', paidMs + STEP_MS, { order_id, delivery: DELIVERY }, seller?.token)
+      const deliveredMs = paidMs + STEP_MS
+      const delivery = { order_id, delivery: DELIVERY }
+      await post('delivery', '/market/deliver', deliveredMs, delivery, agents[place]?.token)
       await sleep(Math.max(0, paidMs + 2 * STEP_MS - performance.now()))
       await post('acceptance', '/market/accept', paidMs + 2 * STEP_MS, { order_id }, buyer?.token)
     },
@@ -420,12 +424,14 @@ function summarize(
     limited('failed', (failed / sent) * 10_000, LIMITS.failedOf10000, 'of 10,000 requests'),
     ...(Object.entries(busiest) as [keyof Cores, number][]).map(([name, value]) =>
       compareWith(
-        { name: name === 'mongod' ? 'the machine' : 'its one thread', value: name === 'mongod' ? machine : 1 },
+        hasOneThread(name) ? { name: 'its one thread', value: 1 } : { name: 'the machine', value: machine },
         { name: `day: ${name} in the busiest twentieth`, value, unit: 'cores', better: 'lower' },
       ),
     ),
   ]
 }
+
+const hasOneThread = (name: keyof Cores): boolean => name !== 'mongod' && name !== 'others'
 
 /** Says which process or the machine is nearest to what it can have. */
 function describeLoad(busiest: Cores): string {
@@ -435,6 +441,7 @@ function describeLoad(busiest: Cores): string {
     ...busiest,
     'the machine': sum / machine,
     mongod: busiest.mongod / machine,
+    others: busiest.others / machine,
   }).toSorted(([, one], [, two]) => two - one)
   const [first] = parts
   const list = Object.entries(busiest).map(([name, cores]) => `${name} ${cores.toFixed(2)}`)

@@ -22,7 +22,11 @@ export async function benchIdle({
   const place = await makePlace()
   // Makes the data, and compiles what the next one finds compiled.
   const first = runNpmStart(place)
-  await first.firstAnswerMs.finally(() => first.stop())
+  try {
+    await first.firstAnswerMs
+  } finally {
+    await first.stop()
+  }
   const bare = await startServers(() => undefined)
   const network = runNpmStart(place)
   const nodes = Array.from({ length: 3 }, () =>

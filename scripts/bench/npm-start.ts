@@ -50,7 +50,13 @@ export function runNpmStart(
   const startedAt = performance.now()
   const npm = spawn('npm', ['start'], {
     cwd: folder,
-    env: { ...process.env, ...env, DATA_DIR: dataDir, PORT: String(port), OPERATOR_PORT: String(operatorPort) },
+    env: {
+      ...process.env,
+      ...env,
+      DATA_DIR: dataDir,
+      PORT: String(port),
+      OPERATOR_PORT: String(operatorPort),
+    },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   let ended: string | undefined

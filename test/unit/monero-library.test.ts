@@ -12,7 +12,9 @@ it('a start with Monero, and without the package for it, ends with a sentence', 
   try {
     const elsewhere = path.join(folder, 'monero-connection.ts')
     expect(() => requireMoneroLibrary(elsewhere)).toThrow(StartError)
-    expect(() => requireMoneroLibrary(elsewhere)).toThrow(/monero-ts.* is not installed: run "npm ci" without/)
+    expect(() => requireMoneroLibrary(elsewhere)).toThrow(
+      /monero-ts.* is not installed: run "npm ci" without/,
+    )
   } finally {
     fs.rmSync(folder, { recursive: true, force: true })
   }
