@@ -378,10 +378,7 @@ async function preparePackages(env, screen, forTests) {
     npm = await run(
       'npm',
       [
-        'ci',
-        '--no-audit',
-        '--no-fund',
-        '--loglevel=error',
+        ...['ci', '--no-audit', '--no-fund', '--loglevel=error'],
         ...(forTests ? ['--include=dev', '--include=optional'] : []),
       ],
       {

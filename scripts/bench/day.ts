@@ -332,14 +332,9 @@ function makeActions(of: World & { offers: string[]; loop: OpenLoop; node: Bench
       await node.pay([{ address: invoice.address, amountRaw: invoice.amount_raw }])
       const paidMs = performance.now()
       await sleep(STEP_MS)
-      const seller = agents[place]
-      await post(
-        'delivery',
-        '/market/deliver',
-        paidMs + STEP_MS,
-        { order_id, delivery: DELIVERY },
-        seller?.token,
-      )
+      const deliveredMs = paidMs + STEP_MS
+      const delivery = { order_id, delivery: DELIVERY }
+      await post('delivery', '/market/deliver', deliveredMs, delivery, agents[place]?.token)
       await sleep(Math.max(0, paidMs + 2 * STEP_MS - performance.now()))
       await post('acceptance', '/market/accept', paidMs + 2 * STEP_MS, { order_id }, buyer?.token)
     },
@@ -429,15 +424,14 @@ function summarize(
     limited('failed', (failed / sent) * 10_000, LIMITS.failedOf10000, 'of 10,000 requests'),
     ...(Object.entries(busiest) as [keyof Cores, number][]).map(([name, value]) =>
       compareWith(
-        {
-          name: name === 'mongod' ? 'the machine' : 'its one thread',
-          value: name === 'mongod' ? machine : 1,
-        },
+        hasOneThread(name) ? { name: 'its one thread', value: 1 } : { name: 'the machine', value: machine },
         { name: `day: ${name} in the busiest twentieth`, value, unit: 'cores', better: 'lower' },
       ),
     ),
   ]
 }
+
+const hasOneThread = (name: keyof Cores): boolean => name !== 'mongod' && name !== 'others'
 
 /** Says which process or the machine is nearest to what it can have. */
 function describeLoad(busiest: Cores): string {
@@ -447,6 +441,7 @@ function describeLoad(busiest: Cores): string {
     ...busiest,
     'the machine': sum / machine,
     mongod: busiest.mongod / machine,
+    others: busiest.others / machine,
   }).toSorted(([, one], [, two]) => two - one)
   const [first] = parts
   const list = Object.entries(busiest).map(([name, cores]) => `${name} ${cores.toFixed(2)}`)

@@ -101,10 +101,8 @@ export async function benchDisk(): Promise<Figure[]> {
  */
 async function benchPosts(db: Db, count: number): Promise<Figure> {
   const authors = Array.from({ length: AUTHORS }, () => newId('agent'))
-  const [posts, entries] = [
-    db.collection<{ _id: string }>('posts'),
-    db.collection<{ _id: number }>('entries'),
-  ]
+  const posts = db.collection<{ _id: string }>('posts')
+  const entries = db.collection<{ _id: number }>('entries')
   let jsonBytes = 0
   for (let from = 0; from < count; from += BATCH) {
     const made = Array.from({ length: Math.min(BATCH, count - from) }, (_, place) => ({
