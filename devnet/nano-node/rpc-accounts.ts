@@ -221,7 +221,9 @@ const accountsReceivable: Command = (node, request) => {
   const blocks = new Pairs()
   for (const publicKey of accounts) {
     // The node takes the first `count`, then sorts those.
-    const page = sorting ? listCutThenSorted(node, publicKey, options) : listReceivables(node, publicKey, options)
+    const page = sorting
+      ? listCutThenSorted(node, publicKey, options)
+      : listReceivables(node, publicKey, options)
     if ((page instanceof Pairs ? page.entries : page).length > 0) blocks.add(encodeAddress(publicKey), page)
   }
   return { blocks }

@@ -73,8 +73,8 @@ export async function readMoney(url: string): Promise<StoredMoney> {
         await all<{ _id: string; state: string }>('transfers'),
       ),
       orders: await all<StoredMarketOrder>('orders'),
-      halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(
-        ({ _id, halted }) => (halted === undefined ? [] : [`${_id}: ${halted.reason}`]),
+      halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(({ _id, halted }) =>
+        halted === undefined ? [] : [`${_id}: ${halted.reason}`],
       ),
     }
   })

@@ -97,10 +97,10 @@ export function createOrderStore(connection: Connection) {
       orders.all({ due_at: dueAt, _id: { $gt: after } }, { fields: UNLISTED, sort: { _id: 1 }, limit }),
     /** How many orders are overdue or disputed, and for how many seconds the oldest overdue one has been. */
     async readBacklog(nowSeconds: number) {
-      const overdue = { due_at: { $lte: nowSeconds - DEADLINE_OVERDUE_SECONDS } }
+      const overdueFilter = { due_at: { $lte: nowSeconds - DEADLINE_OVERDUE_SECONDS } }
       const [overdue, oldest, disputed] = await Promise.all([
-        orders.model.countDocuments(overdue),
-        orders.one(overdue, { fields: { due_at: 1 }, sort: { due_at: 1 } }),
+        orders.model.countDocuments(overdueFilter),
+        orders.one(overdueFilter, { fields: { due_at: 1 }, sort: { due_at: 1 } }),
         orders.model.countDocuments({ status: 'disputed' }),
       ])
       const oldestSeconds = oldest?.due_at === undefined ? 0 : nowSeconds - oldest.due_at
