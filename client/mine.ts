@@ -295,7 +295,8 @@ function assertCounted({ rejected }: Submission): void {
 
 /**
  * Makes the answer that was lost, from the order and `GET /me`, if the service takes no more shares for an
- * order because it is credited: its time is not over, and what was sent completes it.
+ * order because it is credited: its time is not over, and what was sent completes it. Sets the state to
+ * credited, too.
  *
  * @param sent how many shares were in the batch that was refused
  * @throws the refusal if the order is not credited
