@@ -18,8 +18,7 @@ const STORE_ADDRESSES = `  await performStep(watch, 'addresses', () =>
   )
 `
 
-const WALK =
-  '  for await (const payout of ctx.payouts.walkSendable(coin, isAsked)) walked.push(payout)\n'
+const WALK = '  for await (const payout of ctx.payouts.walkSendable(coin, isAsked)) walked.push(payout)\n'
 const READ_UNSHOWN = '  const unshown = new Set(await ctx.invoices.listUnshownOrders(coin))\n'
 
 export const MONEY_BUGS: readonly PlantedBug[] = [
@@ -221,23 +220,25 @@ export const MONEY_BUGS: readonly PlantedBug[] = [
   },
   {
     name: 'sent-before-it-is-shown',
-    mistake: 'a payout of money on the word of the operator alone is sent if it becomes owed while payouts are listed',
+    mistake:
+      'a payout of money on the word of the operator alone is sent if it becomes owed while payouts are listed',
     file: `${PAYMENTS}due-payouts.ts`,
     text: `  const walked: PayoutRecord[] = []\n${WALK}  // Read after them: the payment behind a payout is on record no later than the payout is.\n${READ_UNSHOWN}`,
     instead: `  const walked: PayoutRecord[] = []\n${READ_UNSHOWN}${WALK}`,
     tests: ['workers/market'],
   },
   {
-    name: 'newest-payout-first',
-    mistake: 'a payee with more than the treasury holds is paid the small sums, and never the large one',
+    name: 'split-out-of-order',
+    mistake: 'a block to a payee of more than there is sends another sum than that of the payouts in it',
     file: `${PAYMENTS}due-payouts.ts`,
     text: 'if (sumRaw + BigInt(raw) > mostRaw) break',
     instead: 'if (sumRaw + BigInt(raw) > mostRaw) continue',
-    tests: ['workers/nano-send'],
+    tests: ['unit/payout'],
   },
   {
     name: 'refused-transfer-signed-anew',
-    mistake: 'what is refused for long is owed again and paid by another block, while the first one may yet be taken',
+    mistake:
+      'what is refused for long is owed again and paid by another block, while the first one may yet be taken',
     file: `${PAYMENTS}payout-service.ts`,
     text: "moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held',",
     instead: "moveTransfers(ctx, [transfer], ['signed', 'sent'], 'replaced',",
@@ -257,14 +258,6 @@ export const MONEY_BUGS: readonly PlantedBug[] = [
     file: `${NANO}nano-account.ts`,
     text: '    await ctx.invoices.setSwept(rival.payment_ids, undefined)\n',
     instead: '',
-    tests: ['workers/nano-sweep'],
-  },
-  {
-    name: 'gives-way-to-an-unconfirmed-block',
-    mistake: 'a block of ours is given up for another one that the network may yet drop',
-    file: `${NANO}nano-account.ts`,
-    text: 'if (found?.confirmed !== true || found.account',
-    instead: 'if (found === undefined || found.account',
     tests: ['workers/nano-recovery'],
   },
   {
