@@ -228,12 +228,12 @@ export const MONEY_BUGS: readonly PlantedBug[] = [
     tests: ['workers/market'],
   },
   {
-    name: 'newest-payout-first',
-    mistake: 'a payee with more than the treasury holds is paid the small sums, and never the large one',
+    name: 'split-out-of-order',
+    mistake: 'a block to a payee of more than there is sends another sum than that of the payouts in it',
     file: `${PAYMENTS}due-payouts.ts`,
     text: 'if (sumRaw + BigInt(raw) > mostRaw) break',
     instead: 'if (sumRaw + BigInt(raw) > mostRaw) continue',
-    tests: ['workers/nano-send'],
+    tests: ['unit/payout'],
   },
   {
     name: 'refused-transfer-signed-anew',
@@ -258,14 +258,6 @@ export const MONEY_BUGS: readonly PlantedBug[] = [
     file: `${NANO}nano-account.ts`,
     text: '    await ctx.invoices.setSwept(rival.payment_ids, undefined)\n',
     instead: '',
-    tests: ['workers/nano-sweep'],
-  },
-  {
-    name: 'gives-way-to-an-unconfirmed-block',
-    mistake: 'a block of ours is given up for another one that the network may yet drop',
-    file: `${NANO}nano-account.ts`,
-    text: 'if (found?.confirmed !== true || found.account',
-    instead: 'if (found === undefined || found.account',
     tests: ['workers/nano-recovery'],
   },
   {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { splitDue, type DueGroup } from '../../shared/payments/due-payouts.ts'
 import { isRefusedForLong, isToBeOffered, countRefusal, showPayout } from '../../shared/payments/payout.ts'
 import type { StoredPayout, TransferRecord } from '../../shared/payments/payout.ts'
 
@@ -42,6 +43,37 @@ describe('a payout', () => {
   it('that is owed is held while an unexplained transfer may have paid it', () => {
     expect(showPayout(payout({}), undefined).state).toBe('owed')
     expect(showPayout(payout({ held_by: 'trf_9' }), undefined).state).toBe('held')
+  })
+})
+
+describe('payouts to one payee that come to more than there is', () => {
+  const group = () => {
+    const payouts = ['3', '4', '2'].map((raw) => ({ ...payout({ amount_raw: raw }), state: 'owed' as const }))
+    return { address: 'nano_1', payouts, sumRaw: 9n }
+  }
+  const sumsOf = ({ payouts, sumRaw }: DueGroup) => [payouts.map(({ amount_raw: raw }) => raw), sumRaw]
+
+  it('are paid in their order as far as it goes, and the block sends what they are', () => {
+    for (const [mostRaw, paid, left] of [
+      [3n, [['3'], 3n], [['4', '2'], 6n]],
+      [6n, [['3'], 3n], [['4', '2'], 6n]],
+      [7n, [['3', '4'], 7n], [['2'], 2n]],
+    ] as const) {
+      const due = group()
+      const part = splitDue(due, mostRaw, 3n)
+      expect([part && sumsOf(part), sumsOf(due)]).toEqual([paid, left])
+    }
+  })
+
+  it('wait, all of them, if what there is pays none or less than the least sum', () => {
+    for (const [mostRaw, leastRaw] of [
+      [2n, 1n],
+      [6n, 4n],
+    ] as const) {
+      const due = group()
+      expect(splitDue(due, mostRaw, leastRaw)).toBeUndefined()
+      expect(sumsOf(due)).toEqual([['3', '4', '2'], 9n])
+    }
   })
 })
 

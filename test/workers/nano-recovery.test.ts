@@ -12,6 +12,7 @@ import {
   DAY_RAW,
   nanoChain,
   openNanoVenue,
+  raiseVersion,
   signAndPublish,
   strangerAddress,
   XNO,
@@ -253,6 +254,37 @@ describe('the recovery rule', () => {
       balanceRaw: 2n * XNO + DAY_RAW,
       receivableRaw: 0n,
     })
+  })
+
+  it('a sweep that is replaced after it was called confirmed leaves its money to another one', async () => {
+    const usual = venue
+    // Where the network can still put a block of its own into an account.
+    venue = await openNanoVenue({ node: { genesisEpoch: 1 } })
+    try {
+      const { treasury } = venue.wallet
+      const invoice = await venue.invoice(1)
+      venue.pay(invoice, DAY_RAW)
+      await watchNano(venue.ctx)
+      venue.node.setAutoConfirm(null)
+      venue.node.lie((call) =>
+        call.action === 'accounts_receivable' && call.requestText.includes(treasury.address)
+          ? '{"blocks": ""}'
+          : confirmAll(call),
+      )
+      for (let round = 0; round < 2; round++) await sweepNano(venue.ctx)
+      const [receive, sweep, ...others] = (await transfers()) as [TransferRecord, TransferRecord]
+      expect([sweep.kind, sweep.state, others]).toEqual(['sweep', 'confirmed', []])
+      expect(await venue.ctx.invoices.sumUnswept('xno')).toBe(0n)
+      venue.node.rollback(hashOf(sweep))
+      tellTheTruth()
+      venue.node.confirm(hashOf(receive))
+      raiseVersion(venue.node, invoice.address)
+      for (let round = 0; round < 2; round++) await work()
+      expect(venue.holds(treasury.address)).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+    } finally {
+      await venue.stop()
+      venue = usual
+    }
   })
 
   it.each(['by the next round', 'by a reconciliation'])(
