@@ -235,7 +235,7 @@ export const NETWORK_BUGS: readonly PlantedBug[] = [
     file: `${HTTP}admission.ts`,
     text: 'if (underWay[kind] >= maxUnderWay[kind] ||',
     instead: 'if (underWay[kind] > maxUnderWay[kind] ||',
-    tests: ['api/hostile-overload'],
+    tests: ['unit/admission'],
   },
   // Servers and workers
   {

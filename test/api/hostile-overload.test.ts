@@ -1,10 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { trackUnread, readUnreadBytes, createAdmission } from '../../api/http/admission.ts'
+import { trackUnread, readUnreadBytes } from '../../api/http/admission.ts'
 import { createLimitedServer, limitConnections } from '../../api/http/server.ts'
 import { listen } from '../../shared/servers/listen.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
 import { MAX_HELD_BODY_BYTES, MAX_UNDER_WAY } from '../../shared/foundation/limits.ts'
 import { startApiProcess, whenAnswering, type RunningProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
@@ -207,40 +206,6 @@ describe('beside a flood of light writes', () => {
 })
 
 describe('the room of an API process', () => {
-  it('is refused to a request once as many of its kind are under way, and given again', async () => {
-    const admission = createAdmission({ reads: 2, writes: 1 })
-    let finish = (): void => undefined
-    const lasting = () => new Promise<void>((resolve) => (finish = resolve))
-    const first = admission.run('writes', lasting)
-    await expect(admission.run('writes', () => Promise.resolve())).rejects.toThrow(Refusal)
-    // A flood of writes leaves reads served.
-    await expect(admission.run('reads', () => Promise.resolve('read'))).resolves.toBe('read')
-    finish()
-    await first
-    await expect(admission.run('writes', () => Promise.resolve('written'))).resolves.toBe('written')
-    await expect(admission.run('writes', () => Promise.reject(new Error('a defect')))).rejects.toThrow(
-      'a defect',
-    )
-    await expect(admission.run('writes', () => Promise.resolve('written'))).resolves.toBe('written')
-  })
-
-  it('is not kept by a request that waits for a worker; where too many wait, the next does not', async () => {
-    const admission = createAdmission({ reads: 1, writes: 1 }, 1)
-    let finish = (verdict: string): void => void verdict
-    const first = admission.run('writes', () =>
-      admission.releaseRoomWhile('writes', () => new Promise<string>((resolve) => (finish = resolve))),
-    )
-    await expect(admission.run('writes', () => Promise.resolve('written'))).resolves.toBe('written')
-    await expect(
-      admission.run('writes', () => admission.releaseRoomWhile('writes', () => Promise.resolve('waited'))),
-    ).resolves.toBe(undefined)
-    finish('waited')
-    await expect(first).resolves.toBe('waited')
-    await expect(
-      admission.run('writes', () => admission.releaseRoomWhile('writes', () => Promise.resolve('waited'))),
-    ).resolves.toBe('waited')
-  })
-
   it('for connections is taken from the client that has kept it waiting the longest, never from one that is being answered', async () => {
     const answers: (() => void)[] = []
     const server = createLimitedServer((_req, res) => void answers.push(() => res.end('answered')))
