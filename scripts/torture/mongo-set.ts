@@ -69,7 +69,7 @@ export async function startMongoSet({
     const port = await reservePort()
     const dbPath = path.join(folder, `mongo-${index}`)
     fs.mkdirSync(dbPath, { recursive: true })
-    const clock = hasClocks ? makeServerClock(folder, `mongod-${index}`, binary) : undefined
+    const clock = hasClocks ? makeServerClock(folder, `mongod-${index}`, binary, false) : undefined
     const child = supervise(
       {
         name: `mongod-${index}`,
@@ -110,7 +110,7 @@ export async function startMongoSet({
           ],
         ],
         env: { PATH: process.env.PATH, HOME: process.env.HOME },
-        // With libfaketime a stop in order may never end.
+        // With a clock that was shifted a stop in order may never end.
         stopLimitMs: hasClocks ? 3_000 : 20_000,
         backOff: QUICK_RESTART,
       },
@@ -164,7 +164,6 @@ export async function startMongoSet({
     // Faster than the 10 s of the default, so that a short run sees many elections.
     settings: { electionTimeoutMillis: 2_000, heartbeatIntervalMillis: 500 },
   }
-  // With libfaketime it takes up to 10 s.
   await command(0, { replSetInitiate: config }, READY_LIMIT_MS)
   await whenWritable()
   return {

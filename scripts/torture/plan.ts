@@ -38,7 +38,7 @@ export const FAULTS = {
 
 export type FaultKind = keyof typeof FAULTS
 export const FAULT_KINDS = Object.keys(FAULTS) as FaultKind[]
-/** Those of a run that is told no others: `mongo-clock` takes members that start and stop more slowly. */
+/** Those of a run that is told no others: `mongo-clock` shifts the members' monotonic clocks too. */
 export const USUAL_KINDS = FAULT_KINDS.filter((kind) => kind !== 'mongo-clock')
 
 export interface PlannedFault {
