@@ -69,7 +69,7 @@ export async function startMongoSet({
     const port = await reservePort()
     const dbPath = path.join(folder, `mongo-${index}`)
     fs.mkdirSync(dbPath, { recursive: true })
-    const clock = hasClocks ? makeServerClock(folder, `mongod-${index}`, binary) : undefined
+    const clock = hasClocks ? makeServerClock(folder, `mongod-${index}`, binary, false) : undefined
     const child = supervise(
       {
         name: `mongod-${index}`,
@@ -110,7 +110,8 @@ export async function startMongoSet({
           ],
         ],
         env: { PATH: process.env.PATH, HOME: process.env.HOME },
-        stopLimitMs: 20_000,
+        // With a clock that was shifted a stop in order may never end.
+        stopLimitMs: hasClocks ? 3_000 : 20_000,
         backOff: QUICK_RESTART,
       },
       report,
@@ -124,11 +125,12 @@ export async function startMongoSet({
   const command = async (
     index: number,
     document: mongoose.mongo.Document,
+    socketTimeoutMS = 3_000,
   ): Promise<mongoose.mongo.Document> => {
     const client = new mongoose.mongo.MongoClient(directUrl(index), {
       serverSelectionTimeoutMS: 1_000,
       connectTimeoutMS: 1_000,
-      socketTimeoutMS: 3_000,
+      socketTimeoutMS,
     })
     try {
       return await client.db('admin').command(document)
@@ -156,14 +158,13 @@ export async function startMongoSet({
         (await command(index, { hello: 1 }).catch(() => undefined)) === undefined ? undefined : true,
       { limitMs: READY_LIMIT_MS },
     )
-  await command(0, {
-    replSetInitiate: {
-      _id: SET_NAME,
-      members: members.map(({ gate }, _id) => ({ _id, host: `${HOST}:${gate.port}` })),
-      // Faster than the 10 s of the default, so that a short run sees many elections.
-      settings: { electionTimeoutMillis: 2_000, heartbeatIntervalMillis: 500 },
-    },
-  })
+  const config = {
+    _id: SET_NAME,
+    members: members.map(({ gate }, _id) => ({ _id, host: `${HOST}:${gate.port}` })),
+    // Faster than the 10 s of the default, so that a short run sees many elections.
+    settings: { electionTimeoutMillis: 2_000, heartbeatIntervalMillis: 500 },
+  }
+  await command(0, { replSetInitiate: config }, READY_LIMIT_MS)
   await whenWritable()
   return {
     url: `mongodb://${members.map(({ gate }) => `${HOST}:${gate.port}`).join(',')}/torture?replicaSet=${SET_NAME}`,

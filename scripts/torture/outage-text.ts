@@ -37,6 +37,8 @@ const OUTAGE = new RegExp(
       'node is recovering',
       'NotPrimary',
       'NoSuchTransaction',
+      // Its message: the reason of a failed job has no code.
+      'does not match any in-progress transactions',
       'has been aborted',
       'WriteConflict',
       'TransientTransactionError',

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { cacheDir } from '../prepare.mjs'
 
-/** The clock of a server that isn't ours, which libfaketime shifts. The monotonic clock stays. */
+/** The clock of a server that isn't ours, which libfaketime shifts. */
 export interface ServerClock {
   /** The program, started with this clock. */
   readonly binary: string
@@ -15,9 +15,16 @@ const LIBRARY = 'faketime/libfaketimeMT.so.1'
 /**
  * Makes a start script for a server in a folder, so that the server's clock can be set.
  *
+ * @param keepsMonotonic whether the monotonic clock stays, as with a real one; mongod waits by both, and with
+ *   one of them alone shifted takes ten times as long for all and doesn't stop
  * @returns undefined where there is no libfaketime (Debian's package `faketime`)
  */
-export function makeServerClock(folder: string, name: string, binary: string): ServerClock | undefined {
+export function makeServerClock(
+  folder: string,
+  name: string,
+  binary: string,
+  keepsMonotonic: boolean,
+): ServerClock | undefined {
   const library = findLibrary()
   if (library === undefined) return undefined
   const clockFile = path.join(folder, `${name}.faketime`)
@@ -31,7 +38,7 @@ export function makeServerClock(folder: string, name: string, binary: string): S
     `LD_PRELOAD=${quote(library)}`,
     `FAKETIME_TIMESTAMP_FILE=${quote(clockFile)}`,
     'FAKETIME_NO_CACHE=1',
-    'FAKETIME_DONT_FAKE_MONOTONIC=1',
+    ...(keepsMonotonic ? ['FAKETIME_DONT_FAKE_MONOTONIC=1'] : []),
   ]
   fs.writeFileSync(script, `#!/bin/sh\n${settings.join(' ')} exec ${quote(binary)} "$@"\n`, { mode: 0o700 })
   return { binary: script, shift }

@@ -145,7 +145,7 @@ export async function startStack({
   }
   try {
     const onStarted = (child: SupervisedChild): void => void toStop.push(() => child.stop())
-    const redisClock = isFull ? makeServerClock(folder, 'redis', requireRedis()) : undefined
+    const redisClock = isFull ? makeServerClock(folder, 'redis', requireRedis(), true) : undefined
     const otherVersion = isFull ? checkOutOther(folder) : undefined
     const binary = requireMongod()
     const [mongo, redis] = await Promise.all([
