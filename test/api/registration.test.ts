@@ -211,7 +211,7 @@ describe('a challenge', () => {
     }
     const clock = await startService({ queues: [] })
     const ask = async (body: Record<string, unknown>) =>
-      String((await clock.call('POST', '/register', { body })).json.error ?? 'ok')
+      (await clock.call('POST', '/register', { body })).json.error ?? 'ok'
     const past = await solveChallenge(clock.call)
     clock.advance(600_000)
     const challenge = (await clock.call('GET', '/challenge')).json as unknown as ChallengeAnswer
@@ -346,6 +346,21 @@ describe('closed signups', () => {
     expect((await closed.call('GET', '/feed')).status).toBe(200)
     expect(await countStored(closed.ctx.database.connection)).toMatchObject({ agents: 0, used_challenges: 0 })
     await closed.stop()
+  })
+})
+
+describe('signups that are closed later', () => {
+  it('honour the passes that were bought before, and sell more days', async () => {
+    const closing = await startService({ queues: [] })
+    const { token } = await closing.registerWithPass()
+    Object.assign(closing.ctx.config, { signupsOpen: false })
+    expect(
+      outcome(await closing.call('POST', '/register', { body: await solveChallenge(closing.call) })),
+    ).toEqual([403, 'signups_closed'])
+    const send = async (path: string, body: object) => (await closing.call('POST', path, { token, body })).status
+    expect(await send('/post', { body: 'still here' })).toBe(201)
+    expect(await send('/invoice', { currency: 'pow' })).toBe(201)
+    await closing.stop()
   })
 })
 
