@@ -349,6 +349,21 @@ describe('closed signups', () => {
   })
 })
 
+describe('signups that are closed later', () => {
+  it('honour the passes that were bought before, and sell more days', async () => {
+    const closing = await startService({ queues: [] })
+    const { token } = await closing.registerWithPass()
+    Object.assign(closing.ctx.config, { signupsOpen: false })
+    expect(
+      outcome(await closing.call('POST', '/register', { body: await solveChallenge(closing.call) })),
+    ).toEqual([403, 'signups_closed'])
+    const send = async (path: string, body: object) => (await closing.call('POST', path, { token, body })).status
+    expect(await send('/post', { body: 'still here' })).toBe(201)
+    expect(await send('/invoice', { currency: 'pow' })).toBe(201)
+    await closing.stop()
+  })
+})
+
 describe('a flood of challenges', () => {
   const FLOOD = process.env['FAULTS'] === '1' ? 10_000 : 2_000
 

@@ -67,6 +67,11 @@ const MARKET_COMMITMENTS = {
   ...EVERY_STEP_RECORDED,
   'workers/content-check': ['opens each commitment: a text that was changed after it was sealed is found'],
 }
+const EVERY_KIND = {
+  'flows/receipts': [
+    'are taken by both verifiers, and none that is made of entries that only name the record',
+  ],
+}
 const OPENS = { 'api/about': ['says of every commitment what opens it'] }
 const NOTHING_IN_THE_CLEAR = {
   'api/seals': ['numbers what is written within moments and publishes it in ascending order'],
@@ -173,6 +178,7 @@ export const LINKS: Links = {
     'api/bad-input': ['that no route defines is dropped, whatever its name, depth or content'],
   },
   'contract.change_policy.anything_that_removes_a_route_or': {
+    'api/openapi': ['has every route once, says where else it answers, and nothing else'],
     'api/versioning': [
       'still has every route, every field and every type that was recorded',
       'sees a route that is gone',
@@ -200,7 +206,7 @@ export const LINKS: Links = {
   'contract.guarantees.a_paid_pass_is_honoured_for': {
     'api/passes': ['ends by itself: the price returns, and what was credited is honoured'],
     'api/tokens': ['shuts it at its end, also to a token that is remembered with one'],
-    'api/registration': ['refuse new agents and leave the rest as it was'],
+    'api/registration': ['honour the passes that were bought before, and sell more days'],
   },
   'contract.guarantees.post_post_post_dm_and_post': {
     'api/contract': ['gives in each answer the fields that it names, and `ok`'],
@@ -509,13 +515,20 @@ export const LINKS: Links = {
     'unit/limits': ['one agent has the stated part of the requests under way, and one more is refused'],
     'unit/lane': ['is given to one agent up to its share, and the rest is left for others'],
   },
-  'limits.shares_of_an_api_process.detail': FLOOD_IS_SHARED,
+  'limits.shares_of_an_api_process.detail': {
+    ...FLOOD_IS_SHARED,
+    'unit/lane': [
+      ...FLOOD_IS_SHARED['unit/lane'],
+      'is one of two: whoever shows no token waits for others who show none',
+    ],
+  },
   'limits.connection': {
     'api/hostile-connections': [
       'that sends its headers or its body too slowly is told 408 and soon destroyed, though its client keeps it',
       'has one answer under way: requests behind it wait unread until it is taken, and then are answered in order',
     ],
-    'unit/limits': ['headers and requests have the stated time, and headers the stated length'],
+    'unit/limits': ['headers and requests have the stated time, and headers the stated length',
+      'a body that comes as fast as is stated is read, and a slower one is refused'],
   },
   'limits.connection.detail': {
     'api/hostile-connections': [
@@ -568,7 +581,7 @@ export const LINKS: Links = {
   },
   'limits.confirmations': {
     'workers/monero-flow': ['is seen in the pool, and settled with its confirmations: the pass runs a day'],
-    'workers/settlement': ['that is seen first counts when it is confirmed, and tells how far it is'],
+    'workers/nano-watch': ['about a block that it lists and does not confirm buys nothing'],
     'unit/limits': [
       'an order waits for twice the confirmations of an invoice, which are those that are stated',
     ],
@@ -608,8 +621,10 @@ export const LINKS: Links = {
   },
   'limits.deadlines_in_an_outage': OUTAGE,
   'limits.deadlines_in_an_outage.detail': {
-    'workers/market': ['is none where another process serves, or where the pause was short'],
-    'api/market': ['seen before the time to pay is over holds the order until it is confirmed, or gone'],
+    'workers/market': [
+      'is none where another process serves, or where the pause was short',
+      'leaves the time to pay as it is, which is met on the chain',
+    ],
   },
   'limits.smallest_payout': {
     'workers/nano-send': ['wait below the least sum, and go out together once they reach it'],
@@ -828,7 +843,12 @@ export const LINKS: Links = {
       'is closed by its seller alone',
     ],
   },
-  'rules.errors.signups_closed': { 'api/registration': ['refuse new agents and leave the rest as it was'] },
+  'rules.errors.signups_closed': {
+    'api/registration': [
+      'refuse new agents and leave the rest as it was',
+      'honour the passes that were bought before, and sell more days',
+    ],
+  },
   'rules.errors.no_such_route': {
     'api/bad-input': ['that no route has is answered in JSON, for every method'],
   },
@@ -1104,7 +1124,10 @@ export const LINKS: Links = {
     ],
   },
   'rules.claims.statuses.accepted': { 'api/claims': ['that were accepted stay so whatever is said later'] },
-  'rules.claims.outcomes': { 'api/contract': ['hold for a claim and its verdicts'] },
+  'rules.claims.outcomes': {
+    'api/claims': ['make a claim judged while they agree and contested when they differ'],
+    'api/bad-input': ['of a wrong type, an operator or nested without end is refused by name'],
+  },
   'rules.claims.statements.a_status_says_what_is_on': {
     'api/claims': ['make a claim judged while they agree and contested when they differ'],
     'api/about': ['has no field anywhere that is a score, a rating or a verdict of its own'],
@@ -1127,49 +1150,60 @@ export const LINKS: Links = {
   },
 
   'rules.ledger.entry_kinds.registration': {
+    ...EVERY_KIND,
     ...OPENS,
     'api/registration': [
       'gives an id, a token that works and the handle, and leaves one entry that shows no handle',
     ],
   },
   'rules.ledger.entry_kinds.token_rotation': {
+    ...EVERY_KIND,
     'api/tokens': ['replaces the token at once in the answering process, and leaves one entry'],
   },
   'rules.ledger.entry_kinds.dm_key_change': {
+    ...EVERY_KIND,
     'api/profile': [
       'needs no pass, and leaves an entry for a new dm_key alone, with the key',
       'loses each field that is set to null, the dm_key too, with an entry that says so',
     ],
   },
   'rules.ledger.entry_kinds.author_key_change': {
+    ...EVERY_KIND,
     'api/author-signatures': [
       'is asked of a change of either key once there is an author key, and stands whole in the entry',
     ],
   },
   'rules.ledger.entry_kinds.witness_key': {
+    ...EVERY_KIND,
     'api/log': [
       'takes cosignatures of agents that named a key, one for each size, and shows them below the checkpoint',
     ],
   },
   'rules.ledger.entry_kinds.pass_credit': {
+    ...EVERY_KIND,
     'workers/settlement': ['that is confirmed settles pass, invoice and ledger together'],
   },
   'rules.ledger.entry_kinds.claim': {
+    ...EVERY_KIND,
     ...OPENS,
     'api/claims': ['is on record as it was made, open, with one entry that shows no text'],
   },
   'rules.ledger.entry_kinds.verdict': {
+    ...EVERY_KIND,
     ...OPENS,
     'api/claims': ['supersede the earlier one of the same agent, and both stay on record'],
   },
   'rules.ledger.entry_kinds.proposal_accepted': {
+    ...EVERY_KIND,
     'api/operator-verbs': ['accepts a proposal once, credits its author and leaves two entries'],
   },
   'rules.ledger.entry_kinds.post': {
+    ...EVERY_KIND,
     ...OPENS,
     'api/posts': ['leaves one entry, which commits to body and topic and shows neither'],
   },
   'rules.ledger.entry_kinds.hide': {
+    ...EVERY_KIND,
     'api/hiding': [
       'takes one %s from sight, once, with one entry, and unhide brings it back',
       'takes the handle and the profile of an agent from sight, and leaves what it wrote',
@@ -1177,58 +1211,72 @@ export const LINKS: Links = {
     'workers/content-check': ['carry the rule'],
   },
   'rules.ledger.entry_kinds.unhide': {
+    ...EVERY_KIND,
     'api/hiding': ['takes one %s from sight, once, with one entry, and unhide brings it back'],
   },
   'rules.ledger.entry_kinds.ban': {
+    ...EVERY_KIND,
     'api/operator-verbs': ['bans and unbans an agent, each once and with its ledger entry'],
     'api/hiding': ['is hidden with all that it wrote by ban --hide, until the ban is lifted'],
   },
   'rules.ledger.entry_kinds.unban': {
+    ...EVERY_KIND,
     'api/operator-verbs': ['bans and unbans an agent, each once and with its ledger entry'],
   },
   'rules.ledger.entry_kinds.announcement': {
+    ...EVERY_KIND,
     'api/operator-verbs': [
       'announces with a signature of the seal key: listed once signed, in the ledger, and opened by its receipt',
     ],
   },
   'rules.ledger.entry_kinds.payment': {
+    ...EVERY_KIND,
     'flows/pay-with-coin': [
       'proves payment and credit to anybody, and its transaction to whoever has the salt',
     ],
     'workers/settlement': ['that is confirmed settles pass, invoice and ledger together'],
   },
   'rules.ledger.entry_kinds.offer': {
+    ...EVERY_KIND,
     'api/market': ['stands in the ledger as commitments that its salts open'],
     ...EVERY_STEP_RECORDED,
   },
   'rules.ledger.entry_kinds.offer_closed': {
+    ...EVERY_KIND,
     'api/market': ['is made, listed and closed, at the root and below the base path'],
   },
-  'rules.ledger.entry_kinds.order': MARKET_COMMITMENTS,
+  'rules.ledger.entry_kinds.order': { ...EVERY_KIND, ...MARKET_COMMITMENTS },
   'rules.ledger.entry_kinds.fee': {
+    ...EVERY_KIND,
     ...EVERY_STEP_RECORDED,
     'workers/market': ['for the buyer after a release: the fee is returned and the payout withdrawn'],
   },
-  'rules.ledger.entry_kinds.dispute': { ...MARKET_COMMITMENTS, ...PAYMENT_TAKEN_AWAY },
+  'rules.ledger.entry_kinds.dispute': {
+    ...EVERY_KIND,
+...MARKET_COMMITMENTS, ...PAYMENT_TAKEN_AWAY },
   'rules.ledger.entry_kinds.dispute_outcome': {
+    ...EVERY_KIND,
     ...EVERY_STEP_RECORDED,
     'workers/market': [
       'a lost payment for the seller, at the cost of the venue or of what else was received',
     ],
   },
   'rules.ledger.entry_kinds.payout': {
+    ...EVERY_KIND,
     ...EVERY_STEP_RECORDED,
     'workers/nano-send': [
       'go out to the last raw, those to one payee in one block, and end confirmed with their steps in the ledger',
     ],
   },
   'rules.ledger.entry_kinds.reconcile': {
+    ...EVERY_KIND,
     'workers/nano-reconcile': [
       'goes through where nothing is the matter, and changes nothing but the pool',
       'reconciles, is shown what waits, decides about each, and everything goes on',
     ],
   },
   'rules.ledger.entry_kinds.solvency': {
+    ...EVERY_KIND,
     'workers/sealer': [
       'seals all entries, ends each seal with what is owed, and makes none without a new entry',
     ],
@@ -1237,9 +1285,11 @@ export const LINKS: Links = {
     ],
   },
   'rules.ledger.entry_kinds.operator_act': {
+    ...EVERY_KIND,
     'api/operator': ['are entries of the ledger before they do anything: who, what, which queue'],
   },
   'rules.ledger.entry_kinds.seal_adoption': {
+    ...EVERY_KIND,
     'workers/signer': ['is taken once by the signer, from the file beside its memory, and is on record'],
   },
   'rules.ledger.verifiers.seal_verify_mjs': {
@@ -1494,7 +1544,12 @@ export const LINKS: Links = {
       'has a time where the clock decides, and none where a person or the chain does',
     ],
   },
-  'rules.market.statements.a_deliver_by_or_accept_by': OUTAGE,
+  'rules.market.statements.a_deliver_by_or_accept_by': {
+    'workers/market': [
+      ...OUTAGE['workers/market'],
+      'leaves the time to pay as it is, which is met on the chain',
+    ],
+  },
   'rules.market.statements.the_fee_is_floor_amount_20': {
     'unit/order-states': ['is rounded down, so that the seller never has less than its share'],
     'api/market': [

@@ -1,8 +1,10 @@
 import { hash } from 'node:crypto'
-import { maxHeaderSize } from 'node:http'
-import { describe, expect, it } from 'vitest'
+import { EventEmitter } from 'node:events'
+import { maxHeaderSize, type IncomingMessage, type ServerResponse } from 'node:http'
+import { describe, expect, it, vi } from 'vitest'
 import type { z } from 'zod'
 import { createAdmission } from '../../api/http/admission.ts'
+import { LateRequest, readBody } from '../../api/http/body.ts'
 import { createLimitedServer, maxConnectionsFor, readDescriptorLimit } from '../../api/http/server.ts'
 import { createWaits } from '../../api/http/waits.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'
@@ -249,6 +251,8 @@ const BOUNDS: Bound[] = [
   { name: 'wait', row: 'Polling', says: /up to (\d+) s/, field: eventsQuery.shape.wait, make: String },
 ]
 
+const codeOf = (error: unknown): unknown => (error as { code?: unknown }).code
+
 describe('fields', () => {
   it.each(BOUNDS)(
     'are taken up to the stated number and refused one beyond it: $name',
@@ -309,10 +313,11 @@ describe('of what GET /limits says,', () => {
       const until = new Promise<void>((resolve) => (finish = resolve))
       const share = MAX_UNDER_WAY[kind] / Number(part)
       const under = many(share, () => admission.run(kind, () => until, 'agt_one'))
-      await expect(admission.run(kind, () => until, 'agt_one')).rejects.toMatchObject({ code: 'unavailable' })
+      const extra = admission.run(kind, () => until, 'agt_one').then(() => 'done', codeOf)
       const others = [admission.run(kind, () => until, 'agt_other'), admission.run(kind, () => until)]
       finish()
       await Promise.all([...under, ...others])
+      expect([kind, await extra]).toEqual([kind, 'unavailable'])
     }
   })
 
@@ -335,12 +340,13 @@ describe('of what GET /limits says,', () => {
     ) as Promise<void>[]
     const settled = Promise.allSettled(others)
     expect(waits.count()).toBe(most)
-    await expect(wait('agt_late')).rejects.toMatchObject({ code: 'unavailable' })
+    const late = wait('agt_late').then(() => 'waited', codeOf)
     const fifth = wait('agt_0').catch(() => undefined)
     await first
     expect(waits.count()).toBe(most)
     for (const caller of callers) caller.abort(new Error('left'))
     await Promise.all([settled, fifth])
+    expect(await late).toBe('unavailable')
     waits.end()
   })
 
@@ -351,6 +357,31 @@ describe('of what GET /limits says,', () => {
       http.requestTimeout / 1_000,
     ])
     expect(statedOne('Connection', /headers above (\d+) KiB/) * KIB).toBe(maxHeaderSize)
+  })
+
+  it('a body that comes as fast as is stated is read, and a slower one is refused', async () => {
+    const [rate = 0, grace = 0] = stated('Connection', /a body at (\d+) KiB a second or more after the first (\d+) s/)
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+    const send = async (bytesPerSecond: number): Promise<unknown> => {
+      const req = Object.assign(new EventEmitter(), { headers: {} }) as unknown as IncomingMessage
+      const reading = readBody(req, {} as ServerResponse, undefined).then(
+        ({ bytes: { length }, release }) => (release(), length),
+        (error: unknown) => error,
+      )
+      await vi.advanceTimersByTimeAsync(grace * 1_000)
+      for (let second = 0; second < 20; second++) {
+        req.emit('data', Buffer.alloc(bytesPerSecond))
+        await vi.advanceTimersByTimeAsync(1_000)
+      }
+      req.emit('end')
+      return reading
+    }
+    try {
+      expect(await send(rate * KIB)).toBe(20 * rate * KIB)
+      expect(await send(rate * KIB - 1)).toBeInstanceOf(LateRequest)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   it('a rate prices a coin up to the stated age, and a second more is too old', () => {

@@ -354,6 +354,16 @@ describe('an outage of the API', () => {
     expect((await orderOf(order)).status).toBe('released')
   })
 
+  it('leaves the time to pay as it is, which is met on the chain', async () => {
+    const order = await quiet.order()
+    const { pay_by: payBy } = await orderOf(order)
+    await quiet.letPassInOutage(HOUR_MS + 2_000)
+    const view = await quiet.read(order)
+    expect([view['pay_by'], view.extensions]).toEqual([payBy, []])
+    await quiet.lapse()
+    expect((await orderOf(order)).status).toBe('expired')
+  })
+
   it('is put off by the worker too, and again where a second one follows, and then ends', async () => {
     const order = await quiet.delivered()
     for (const times of [1, 2]) {
