@@ -11,6 +11,8 @@ export interface Break {
 }
 
 const SEQUENCER = 'shared/ledger/sequencer.ts'
+const PAYOUT_STORE = 'shared/payments/payout-store.ts'
+const EVENT_STORE = 'shared/events/event-store.ts'
 const ENTRY_STORE = 'shared/ledger/entry-store.ts'
 
 export const BREAKS: readonly Break[] = [
@@ -69,6 +71,83 @@ export const BREAKS: readonly Break[] = [
     file: 'shared/ledger/sealer.ts',
     text: 'await Promise.all([sealTiles.finish(tiles), logTiles.finish(log.edge())])',
     instead: 'void Promise.all([sealTiles.finish(tiles), logTiles.finish(log.edge())]).catch(() => {})',
+  },
+  {
+    scenario: 'events',
+    name: 'marks are taken off outside of the transaction',
+    file: EVENT_STORE,
+    text: '{ $pull: { tells: { to: agentId } } },\n          { session },',
+    instead: '{ $pull: { tells: { to: agentId } } },',
+  },
+  {
+    scenario: 'events',
+    name: 'the highest number is written outside of the transaction',
+    file: EVENT_STORE,
+    text: 'updateOne(asRead, { $set: set }, { session })',
+    instead: 'updateOne(asRead, { $set: set })',
+  },
+  {
+    scenario: 'events',
+    name: 'marks are taken off records that were not read',
+    file: EVENT_STORE,
+    text: '{ _id: { $in: records.map(({ _id }) => _id) } },',
+    instead: "{ 'tells.to': agentId },",
+  },
+  {
+    scenario: 'events',
+    name: 'events are read that an election may take back',
+    file: EVENT_STORE,
+    text: '{ ...MAJORITY, sort: { _id: 1 }, limit, batchSize: limit }',
+    instead: '{ sort: { _id: 1 }, limit, batchSize: limit }',
+  },
+  {
+    scenario: 'events',
+    name: 'a page ends at the last number, not at its last event',
+    file: 'shared/events/event-service.ts',
+    text: 'const next = last === undefined ? seq : seqOf(last)',
+    instead: 'const next = seq',
+  },
+  {
+    scenario: 'events',
+    name: 'events are stored without the condition that the number is as it was read',
+    file: EVENT_STORE,
+    text: 'const head = (await rawHeads().findOne({ _id: agentId }, { session })) ?? undefined',
+    instead: 'const head = (await rawHeads().findOne({ _id: agentId })) ?? undefined',
+  },
+  {
+    scenario: 'money',
+    name: 'an order changes although it is not as it was read',
+    file: 'shared/market/order-store.ts',
+    text: '{ _id: before._id, status: before.status, version: before.version }',
+    instead: '{ _id: before._id }',
+  },
+  {
+    scenario: 'money',
+    name: 'a payment may be on record twice',
+    file: 'shared/payments/invoice-store.ts',
+    text: 'paymentSchema.index({ tx: 1, address_index: 1, coin: 1 }, { unique: true })',
+    instead: 'paymentSchema.index({ tx: 1, address_index: 1, coin: 1 })',
+  },
+  {
+    scenario: 'money',
+    name: 'two blocks may have one place',
+    file: PAYOUT_STORE,
+    text: 'only({ account_index: some }, undefined, true)',
+    instead: 'only({ account_index: some })',
+  },
+  {
+    scenario: 'money',
+    name: 'a payout goes into a transfer in whatever state it is',
+    file: PAYOUT_STORE,
+    text: '{ _id: payout._id, ...filterOf(from) }',
+    instead: '{ _id: payout._id }',
+  },
+  {
+    scenario: 'money',
+    name: 'a transfer is replaced as the worker has read it',
+    file: 'shared/payments/payout-service.ts',
+    text: "await followTransfer(ctx, before, 'replaced', session)",
+    instead: "await followTransfer(ctx, transfer, 'replaced', session)",
   },
 ]
 

@@ -129,15 +129,16 @@ export function createModelCollection(
   }
 
   /** Performs writes one after the other; in a transaction the first refusal ends it. */
-  function* each(
+  function* each<T>(
     view: View,
-    writes: readonly ((view: View) => Steps<unknown>)[],
+    writes: readonly ((view: View) => Steps<T>)[],
     { ordered = true, session }: Options,
-  ) {
+  ): Steps<T[]> {
+    const done: T[] = []
     const failed: { index: number; error: Error }[] = []
     for (const [index, write] of writes.entries()) {
       try {
-        yield* write(view)
+        done.push(yield* write(view))
       } catch (error) {
         if (!isRefusal(error) || (session?.isInTransaction === true && error.code !== 11_000)) throw error
         failed.push({ index, error })
@@ -146,6 +147,7 @@ export function createModelCollection(
       yield undefined
     }
     if (failed.length > 0) throw bulkError(failed)
+    return done
   }
 
   const cursor = (read: (options: Options) => Promise<Doc[]>, options: Options) => ({
@@ -240,19 +242,25 @@ export function createModelCollection(
       }),
     bulkWrite: (writes: readonly BulkWrite[], options: Options = {}) =>
       perform('bulkWrite', options, true, function* (view) {
-        const steps = writes.map((write) => (one: View): Steps<unknown> => {
-          const [[kind, given] = ['', undefined], ...more] = Object.entries(write) as [
-            string,
-            BulkWrite[string],
-          ][]
-          if (given === undefined || more.length > 0) throw new NotModelled('a write of several kinds')
-          const how = { upsert: given.upsert ?? false }
-          if (kind === 'updateOne') return updateFirst(one, given.filter, given.update ?? {}, how)
-          if (kind === 'replaceOne') return replace(one, given.filter, given.replacement ?? {}, how)
-          throw new NotModelled(`a bulk ${kind}`)
-        })
-        yield* each(view, steps, options)
-        return { acknowledged: true }
+        const steps = writes.map(
+          (write) =>
+            function* (one: View): Steps<typeof NOTHING_CHANGED> {
+              const [[kind, given] = ['', undefined], ...more] = Object.entries(write)
+              if (given === undefined || more.length > 0) throw new NotModelled('a write of several kinds')
+              const { filter, update = {}, replacement = {}, upsert = false } = given
+              if (kind === 'updateOne') return (yield* updateFirst(one, filter, update, { upsert })).result
+              if (kind === 'replaceOne') return yield* replace(one, filter, replacement, { upsert })
+              throw new NotModelled(`a bulk ${kind}`)
+            },
+        )
+        const results = yield* each(view, steps, options)
+        const sum = (count: 'matchedCount' | 'modifiedCount' | 'upsertedCount') =>
+          results.reduce((total, result) => total + result[count], 0)
+        return {
+          matchedCount: sum('matchedCount'),
+          modifiedCount: sum('modifiedCount'),
+          upsertedCount: sum('upsertedCount'),
+        }
       }),
   }
 }

@@ -100,8 +100,13 @@ export function copy<T>(value: T): T {
 const isOperators = (condition: unknown): condition is Doc =>
   typeOf(condition) === 'object' && Object.keys(condition as object).some((name) => name.startsWith('$'))
 
-const order = (holds: (compared: number) => boolean) => (values: unknown[], than: unknown) =>
-  values.some((value) => typeOf(value) === typeOf(than) && holds(compareValues(value, than)))
+/** Values of another type are neither below nor above; null stands for a missing value too. */
+const order =
+  (holds: (compared: number) => boolean) =>
+  (values: unknown[], than: unknown): boolean =>
+    values
+      .map((value) => (than === null ? (value ?? null) : value))
+      .some((value) => typeOf(value) === typeOf(than) && holds(compareValues(value, than)))
 
 /** null stands for a missing value too. */
 const equals = (values: unknown[], wanted: unknown): boolean =>
@@ -160,7 +165,7 @@ export function bySort(sort: Readonly<Record<string, number>>) {
 
 function sortValue(doc: Doc, path: string, way: number): unknown {
   const values = valuesAt(doc, path).filter((value) => !Array.isArray(value))
-  return values.reduce((best, value) => (compareValues(value, best) * way < 0 ? value : best), values[0])
+  return values.reduce((best, value) => (compareValues(value, best) * way < 0 ? value : best), values[0]) ?? null
 }
 
 /** What a projection leaves of a document. */

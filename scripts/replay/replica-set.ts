@@ -123,6 +123,12 @@ export class ReplicaSet {
     ...(this.#states[this.committed]?.get(collection) ?? NO_ROWS).values(),
   ]
 
+  /** Stores what is there from the beginning. */
+  begin(collection: string, doc: Doc): void {
+    const write = { key: keyOf(doc['_id']), doc }
+    this.#states[0] = new Map(this.#states[0]).set(collection, withWrites(this.#states[0]?.get(collection), [write]))
+  }
+
   /** Sends an operation of the present process. @returns what it answers */
   perform<T>(operation: Operation<T>): Promise<T> {
     const { what, session } = operation
@@ -165,7 +171,8 @@ export class ReplicaSet {
             throw networkError(`the primary stepped down under ${what}`, ...label)
           const { done, value } = run.next()
           if (done !== true) return add(value === 'wait')
-          answer(value as T, operation.isWrite && session?.isInTransaction !== true ? this.#last : 0)
+          const mustLast = operation.isWrite || operation.concern === 'linearizable'
+          answer(value as T, mustLast && session?.isInTransaction !== true ? this.#last : 0)
         } catch (error) {
           if (session?.transaction !== undefined && session.isInTransaction) this.#abort(session.transaction)
           // A refused write may have come after others of the same command, which are waited for.

@@ -19,7 +19,8 @@ export interface World {
   spawn(name: string, work: () => Promise<void>, restarts?: number): void
   /** Tries `work`; what an outage, or a refusal because of one, ends is left as it is. */
   attempt(work: () => Promise<unknown>): Promise<void>
-  pause(): Promise<void>
+  /** Waits for up to so long; 200 ms if absent. */
+  pause(maxMs?: number): Promise<void>
   fail(what: string): void
 }
 
@@ -151,7 +152,6 @@ function createWorld(
     if (restarts > 0) killable.push(life)
     void schedule.run(process, work).then(leave)
   }
-  // The clocks of processes differ by a few seconds.
   return {
     schedule,
     set,
@@ -166,7 +166,7 @@ function createWorld(
         if (!isOutage(error) && !(error instanceof Refusal && error.code === 'unavailable')) throw error
       }
     },
-    pause: () => new Promise((resolve) => void setTimeout(resolve, schedule.random.below(200))),
+    pause: (maxMs = 200) => new Promise((resolve) => void setTimeout(resolve, schedule.random.below(maxMs))),
     fail: (what) => void schedule.failures.push(what),
   }
 }
