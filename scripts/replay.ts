@@ -77,7 +77,9 @@ function playBroken(): boolean {
       encoding: 'utf8',
     })
     if (status === 0) hidden++
-    process.stdout.write(`${scenario}: ${name}\n    ${status === 0 ? 'HIDDEN\n    ' : ''}${stdout.trim().replaceAll('\n', '\n    ')}\n`)
+    process.stdout.write(
+      `${scenario}: ${name}\n    ${status === 0 ? 'HIDDEN\n    ' : ''}${stdout.trim().replaceAll('\n', '\n    ')}\n`,
+    )
   }
   return hidden === 0
 }

@@ -97,14 +97,14 @@ export const BREAKS: readonly Break[] = [
     scenario: 'events',
     name: 'events are read that an election may take back',
     file: EVENT_STORE,
-    text: '{ ...MAJORITY, sort: { _id: 1 }, limit, batchSize: limit }',
-    instead: '{ sort: { _id: 1 }, limit, batchSize: limit }',
+    text: '{ ...MAJORITY, ...within(session), sort: { _id: 1 }, limit, batchSize: limit }',
+    instead: '{ ...within(session), sort: { _id: 1 }, limit, batchSize: limit }',
   },
   {
     scenario: 'events',
     name: 'a page ends at the last number, not at its last event',
     file: 'shared/events/event-service.ts',
-    text: 'const next = last === undefined ? seq : seqOf(last)',
+    text: 'const next = last === undefined ? Math.max(upTo, after) : seqOf(last)',
     instead: 'const next = seq',
   },
   {
@@ -113,6 +113,20 @@ export const BREAKS: readonly Break[] = [
     file: EVENT_STORE,
     text: 'const head = (await rawHeads().findOne({ _id: agentId }, { session })) ?? undefined',
     instead: 'const head = (await rawHeads().findOne({ _id: agentId })) ?? undefined',
+  },
+  {
+    scenario: 'events',
+    name: 'what a new primary does not know counts as expired',
+    file: 'shared/events/event-service.ts',
+    text: 'if (events.length >= Math.min(limit, seq - after)) return { events, upTo: seq }',
+    instead: 'if (events.length >= 0) return { events, upTo: seq }',
+  },
+  {
+    scenario: 'events',
+    name: 'a cursor that a new primary does not know is refused',
+    file: 'shared/events/event-service.ts',
+    text: 'after > knownSeq ? await ctx.events.readSeqSurely(reader._id) : knownSeq',
+    instead: 'knownSeq',
   },
   {
     scenario: 'money',

@@ -72,14 +72,15 @@ export function createModelCollection(
     view: View,
     filter: Doc,
     makeAfter: (doc: Doc) => Doc | undefined,
-    sort?: Options['sort'],
+    isReplaced = false,
   ): Steps<{ before: Doc; after: Doc | undefined; isModified: boolean } | undefined> {
     for (;;) {
-      const [before] = select(view, filter, { limit: 1, ...(sort && { sort }) })
+      const [before] = select(view, filter, { limit: 1 })
       if (before === undefined) return undefined
       const key = keyOf(before['_id'])
       const after = makeAfter(before)
-      const isModified = JSON.stringify(after) !== JSON.stringify(before)
+      // A replacement is written even if nothing in it is new.
+      const isModified = isReplaced || JSON.stringify(after) !== JSON.stringify(before)
       if (view.isLocked(name, key, after)) yield 'wait'
       else {
         if (isModified) view.write(name, key, after)
@@ -96,8 +97,8 @@ export function createModelCollection(
     view.write(name, key, copy(doc))
   }
 
-  function* updateFirst(view: View, filter: Doc, update: Update, { upsert = false, sort }: Options) {
-    const changed = yield* change(view, filter, (doc) => applyUpdate(doc, update, nowMs()), sort)
+  function* updateFirst(view: View, filter: Doc, update: Update, { upsert = false }: Options) {
+    const changed = yield* change(view, filter, (doc) => applyUpdate(doc, update, nowMs()))
     if (changed !== undefined)
       return {
         ...changed,
@@ -120,7 +121,7 @@ export function createModelCollection(
   }
 
   function* replace(view: View, filter: Doc, replacement: Doc, { upsert = false }: Options) {
-    const changed = yield* change(view, filter, ({ _id }) => ({ _id, ...copy(replacement) }))
+    const changed = yield* change(view, filter, ({ _id }) => ({ _id, ...copy(replacement) }), true)
     if (changed !== undefined)
       return { ...NOTHING_CHANGED, matchedCount: 1, modifiedCount: changed.isModified ? 1 : 0 }
     if (!upsert) return { ...NOTHING_CHANGED }

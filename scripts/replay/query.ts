@@ -165,7 +165,9 @@ export function bySort(sort: Readonly<Record<string, number>>) {
 
 function sortValue(doc: Doc, path: string, way: number): unknown {
   const values = valuesAt(doc, path).filter((value) => !Array.isArray(value))
-  return values.reduce((best, value) => (compareValues(value, best) * way < 0 ? value : best), values[0]) ?? null
+  return (
+    values.reduce((best, value) => (compareValues(value, best) * way < 0 ? value : best), values[0]) ?? null
+  )
 }
 
 /** What a projection leaves of a document. */

@@ -28,6 +28,8 @@ export interface UniqueIndex {
 
 export interface Transaction {
   snapshot: State
+  /** The number of the snapshot's state. */
+  readAt: number
   writes: Map<string, { collection: string; key: string; doc: Doc | undefined }>
   term: number
   isOnOldPrimary: boolean
@@ -92,6 +94,8 @@ export class ReplicaSet {
   #term = 0
   #old: { local: State; majority: State; known: number } | undefined
   #open = new Set<Transaction>()
+  /** The number of the state that last wrote a document, be it gone since. */
+  #writtenAt = new Map<string, number>()
   #committedAt = new Map<Transaction, number>()
   /** Counts writes, elections and ends of transactions. */
   version = 0
@@ -126,7 +130,10 @@ export class ReplicaSet {
   /** Stores what is there from the beginning. */
   begin(collection: string, doc: Doc): void {
     const write = { key: keyOf(doc['_id']), doc }
-    this.#states[0] = new Map(this.#states[0]).set(collection, withWrites(this.#states[0]?.get(collection), [write]))
+    this.#states[0] = new Map(this.#states[0]).set(
+      collection,
+      withWrites(this.#states[0]?.get(collection), [write]),
+    )
   }
 
   /** Sends an operation of the present process. @returns what it answers */
@@ -246,7 +253,7 @@ export class ReplicaSet {
       write: (collection, key, doc) => {
         this.#requireUnique(collection, key, doc, rows(collection))
         if (!transaction.isOnOldPrimary) {
-          const isChanged = this.#rows(collection).get(key) !== snapshot.get(collection)?.get(key)
+          const isChanged = (this.#writtenAt.get(`${collection} ${key}`) ?? 0) > transaction.readAt
           if (isChanged || this.#isTaken(collection, key, doc, transaction)) throw writeConflict()
           if (
             this.#findTwin(collection, key, doc, this.#rows(collection)) !== undefined &&
@@ -270,6 +277,7 @@ export class ReplicaSet {
     const isOnOldPrimary = old !== undefined
     const begun: Transaction = {
       snapshot,
+      readAt: this.#last,
       writes: new Map(),
       term: this.#term,
       isOnOldPrimary,
@@ -357,6 +365,7 @@ export class ReplicaSet {
     for (const { collection, key, doc } of writes)
       state.set(collection, withWrites(state.get(collection), [{ key, doc }]))
     this.#states.push(state)
+    for (const { collection, key } of writes) this.#writtenAt.set(`${collection} ${key}`, this.#last)
     this.version++
   }
 
@@ -408,6 +417,7 @@ export class ReplicaSet {
     this.#known = Math.max(0, this.committed - random.below(3))
     this.#term++
     for (const transaction of this.#open) this.#abort(transaction)
+    for (const [place, index] of this.#writtenAt) this.#writtenAt.set(place, Math.min(index, this.#last))
     for (const [transaction, index] of this.#committedAt)
       if (index > this.#last) this.#committedAt.delete(transaction)
     this.version++

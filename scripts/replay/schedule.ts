@@ -91,6 +91,7 @@ export class Schedule {
     const { current } = this
     const late = this.random.chance(this.#lateRate) ? 0.02 : 1
     const owner = owned ? current : undefined
+    if (owner?.isAlive === false) return
     const weight = late * (current?.pace ?? 1)
     const inContext = AsyncLocalStorage.snapshot()
     const task = { what: `${current?.name ?? ''} ${what}`, owner, weight, run: () => inContext(run) }
@@ -102,7 +103,7 @@ export class Schedule {
     const inContext = AsyncLocalStorage.snapshot()
     const atMs = this.nowMs + Math.max(delayMs, 0)
     const timer = { atMs, owner: this.current, run: () => inContext(run) }
-    this.#timers.push(timer)
+    if (timer.owner?.isAlive !== false) this.#timers.push(timer)
     return timer
   }
 

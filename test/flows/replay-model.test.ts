@@ -3,11 +3,11 @@ import mongoose, { type Connection } from 'mongoose'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createModelCollection } from '../../scripts/replay/collection.ts'
 import { createRandom, type Random } from '../../scripts/replay/random.ts'
-import { keyOf, ModelSession, ReplicaSet } from '../../scripts/replay/replica-set.ts'
+import { ModelSession, ReplicaSet } from '../../scripts/replay/replica-set.ts'
 import { Schedule } from '../../scripts/replay/schedule.ts'
 import { isolate } from '../support/servers.ts'
 
-const SEQUENCES = Number(process.env['MODEL_SEQUENCES'] ?? 40)
+const SEQUENCES = Number(process.env['MODEL_SEQUENCES'] ?? 12)
 const STEPS = 30
 const UNIQUE = { key: { k: 1 }, unique: true, partialFilterExpression: { k: { $exists: true } } } as const
 const IDS = ['a', 'b', 'c', 'd', 'e']
@@ -49,7 +49,11 @@ function openModel(seed: number): Side {
     while (await schedule.step());
     return outcome as Promise<T>
   }
-  const made = createModelCollection('things', () => ({ schedule, set }), () => ({ k: 1 }))
+  const made = createModelCollection(
+    'things',
+    () => ({ schedule, set }),
+    () => ({ k: 1 }),
+  )
   const collection = new Proxy(made, {
     get: (target, name: keyof typeof made) => {
       const method = target[name] as (...given: unknown[]) => { toArray?: () => Promise<unknown> }
@@ -79,12 +83,14 @@ async function openMongo(): Promise<Side> {
   await things?.deleteMany({})
   return {
     collection: new Proxy(things as object, {
-      get: (target, name: string) => async (...given: unknown[]) => {
-        const answer = await ((target as Collection)[name] as Collection[string]).apply(target, given)
-        return typeof (answer as { toArray?: unknown } | null)?.toArray === 'function'
-          ? (answer as { toArray(): Promise<unknown> }).toArray()
-          : answer
-      },
+      get:
+        (target, name: string) =>
+        async (...given: unknown[]) => {
+          const answer = await ((target as Collection)[name] as Collection[string]).apply(target, given)
+          return typeof (answer as { toArray?: unknown } | null)?.toArray === 'function'
+            ? (answer as { toArray(): Promise<unknown> }).toArray()
+            : answer
+        },
     }) as Collection,
     begin() {
       const session = connection.getClient().startSession()
@@ -134,32 +140,75 @@ function createCalls(random: Random) {
       () => ({ $unset: { [pick(['n', 'list', 'k'])]: 1 } }),
       () => ({ $push: { list: element() }, $set: { s: 's' } }),
       () => ({ $push: { list: { $each: [element(), element()] } } }),
-      () => ({ $pull: { list: pick<object>([{ to: 'x' }, { to: { $in: ['x', 'y'] } }, { n: { $gt: 1 } }]) } }),
+      () => ({
+        $pull: { list: pick<object>([{ to: 'x' }, { to: { $in: ['x', 'y'] } }, { n: { $gt: 1 } }]) },
+      }),
       () => ({ $addToSet: { tags: pick(['p', 'q', 'r']) } }),
       () => ({ $set: { s: 't' }, $setOnInsert: { n: 1 } }),
-      () => [{ $set: { m: { $cond: [{ $eq: ['$k', 1] }, { $ifNull: ['$n', 'none'] }, '$k'] } } }, { $unset: 'n' }],
+      () => [
+        { $set: { m: { $cond: [{ $eq: ['$k', 1] }, { $ifNull: ['$n', 'none'] }, '$k'] } } },
+        { $unset: 'n' },
+      ],
       () => [{ $set: { tags: { $concatArrays: [{ $ifNull: ['$tags', []] }, ['w']] } } }],
       () => [{ $set: { isOld: { $and: [{ $lt: ['$at', '$$NOW'] }, { $not: [{ $eq: ['$k', 2] }] }] } } }],
     ])()
-  const named = () => ({ _id: pick(IDS), ...maybe(condition()) })
+  const named = () => ({ ...maybe(condition()), _id: pick(IDS) })
   const reads: (() => Call)[] = [
-    () => ['find', condition(), { sort: { _id: pick([1, -1]) }, ...maybe({ limit: 2 }), ...maybe({ projection: { n: 1 } }) }],
+    () => [
+      'find',
+      condition(),
+      { sort: { _id: pick([1, -1]) }, ...maybe({ limit: 2 }), ...maybe({ projection: { n: 1 } }) },
+    ],
     () => ['find', {}, { sort: { n: pick([1, -1]), _id: 1 }, projection: { list: 0 } }],
     () => ['findOne', named(), {}],
     () => ['countDocuments', condition(), {}],
-    () => ['aggregate', [{ $match: condition() }, { $sort: { _id: 1 } }, { $limit: 3 }, { $project: { to: '$list.to', which: { $literal: 'w' } } }], {}],
-    () => ['aggregate', [{ $match: { k: { $gt: 0 } } }, { $group: { _id: '$n', sum: { $sum: '$k' }, count: { $sum: 1 } } }, { $sort: { _id: 1 } }], {}],
+    () => [
+      'aggregate',
+      [
+        { $match: condition() },
+        { $sort: { _id: 1 } },
+        { $limit: 3 },
+        { $project: { to: '$list.to', which: { $literal: 'w' } } },
+      ],
+      {},
+    ],
+    () => [
+      'aggregate',
+      [
+        { $match: { k: { $gt: 0 } } },
+        { $group: { _id: '$n', sum: { $sum: '$k' }, count: { $sum: 1 } } },
+        { $sort: { _id: 1 } },
+      ],
+      {},
+    ],
   ]
   const writes: (() => Call)[] = [
     () => ['insertOne', doc(), {}],
     () => ['insertMany', [doc(), doc(), doc()], { ordered: chance(0.5) }],
     () => ['updateOne', named(), update(), {}],
-    () => ['updateOne', { _id: pick(IDS), k: { $lt: below(4) } }, { $set: { k: 4, s: 'up' } }, { upsert: true }],
-    () => ['updateMany', condition(), pick([{ $set: { s: 'all' } }, { $pull: { list: { to: 'y' } } }, { $unset: { k: 1 } }]), {}],
+    () => [
+      'updateOne',
+      { _id: pick(IDS), k: { $lt: below(4) } },
+      { $set: { k: 4, s: 'up' } },
+      { upsert: true },
+    ],
+    () => [
+      'updateMany',
+      condition(),
+      pick([{ $set: { s: 'all' } }, { $pull: { list: { to: 'y' } } }, { $unset: { k: 1 } }]),
+      {},
+    ],
     () => ['replaceOne', { _id: pick(IDS) }, { n: below(3), k: below(5) }, { upsert: chance(0.5) }],
     () => ['deleteOne', { _id: pick(IDS) }, {}],
     () => ['findOneAndUpdate', named(), update(), { returnDocument: pick(['before', 'after']) }],
-    () => ['bulkWrite', [{ updateOne: { filter: named(), update: { $inc: { k: 1 } } } }, { replaceOne: { filter: { _id: 'b' }, replacement: { n: 1 }, upsert: true } }], { ordered: chance(0.5) }],
+    () => [
+      'bulkWrite',
+      [
+        { updateOne: { filter: named(), update: { $inc: { k: 1 } } } },
+        { replaceOne: { filter: { _id: 'b' }, replacement: { n: 1 }, upsert: true } },
+      ],
+      { ordered: chance(0.5) },
+    ],
   ]
   return {
     read: () => pick(reads)(),
@@ -191,7 +240,9 @@ function plain(value: unknown): unknown {
   if (value instanceof mongoose.mongo.Binary) return Buffer.from(value.buffer).toString('hex')
   if (typeof value !== 'object' || value === null) return value
   const fields = Object.entries(value).filter(([name]) => !NOT_COMPARED.has(name))
-  return Object.fromEntries(fields.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, field]) => [name, plain(field)]))
+  return Object.fromEntries(
+    fields.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, field]) => [name, plain(field)]),
+  )
 }
 
 /** Plays one random sequence on both sides, comparing after each call. */
@@ -212,7 +263,10 @@ async function compare(seed: number): Promise<void> {
   }
   const perform = ([method, ...given]: Call, sessions?: readonly object[]) =>
     both({ in: sessions === undefined ? 'none' : 'transaction', method, given }, (side, place) => {
-      const options = { ...(given.at(-1) as object), ...(sessions === undefined ? {} : { session: sessions[place] }) }
+      const options = {
+        ...(given.at(-1) as object),
+        ...(sessions === undefined ? {} : { session: sessions[place] }),
+      }
       // Each side gets values of its own.
       return side.collection[method]?.(...copies(given.slice(0, -1)), options)
     })
@@ -221,28 +275,43 @@ async function compare(seed: number): Promise<void> {
     open.splice(open.indexOf(one), 1)
     await both(how, (_, place) => one.sessions[place]?.[how]().then(() => 'done'))
   }
-  for (let step = 0; step < STEPS; step++) {
-    const one = open.length > 0 && random.chance(0.7) ? random.pick(open) : undefined
-    if (one !== undefined && random.chance(0.2)) await end(one, random.chance(0.8) ? 'commit' : 'abort')
-    else if (one !== undefined) {
-      const outcome = await perform(random.chance(0.6) ? calls.write() : calls.read(), one.sessions.map(({ session }) => session))
-      if (typeof (outcome as { code?: unknown } | null)?.code === 'number') await end(one, 'abort')
-    } else if (open.length < 2 && random.chance(0.3)) {
-      const sessions = sides.map((side) => side.begin())
-      open.push({ sessions })
-      // Now, and not with its first write, its snapshot is taken.
-      await perform(['find', {}, { sort: { _id: 1 } }], sessions.map(({ session }) => session))
-    } else await perform(random.chance(0.5) || open.length > 0 ? calls.read() : calls.write())
+  const playSteps = async (): Promise<void> => {
+    for (let step = 0; step < STEPS; step++) {
+      const one = open.length > 0 && random.chance(0.7) ? random.pick(open) : undefined
+      if (one !== undefined && random.chance(0.2)) await end(one, random.chance(0.8) ? 'commit' : 'abort')
+      else if (one !== undefined) {
+        const outcome = await perform(
+          random.chance(0.6) ? calls.write() : calls.read(),
+          one.sessions.map(({ session }) => session),
+        )
+        if (typeof (outcome as { code?: unknown } | null)?.code === 'number') await end(one, 'abort')
+      } else if (open.length < 2 && random.chance(0.3)) {
+        const sessions = sides.map((side) => side.begin())
+        open.push({ sessions })
+        // Now, and not with its first write, its snapshot is taken.
+        await perform(
+          ['find', {}, { sort: { _id: 1 } }],
+          sessions.map(({ session }) => session),
+        )
+      } else await perform(random.chance(0.5) || open.length > 0 ? calls.read() : calls.write())
+    }
+    for (const one of [...open]) await end(one, 'commit')
+    await perform(['find', {}, { sort: { _id: 1 } }])
   }
-  for (const one of [...open]) await end(one, 'commit')
-  await perform(['find', {}, { sort: { _id: 1 } }])
+  try {
+    await playSteps()
+  } finally {
+    // What is left open would be in the way of the next sequence.
+    for (const { sessions } of open) await sessions[0]?.abort()
+  }
 }
 
 const copies = (given: readonly unknown[]): unknown[] => given.map((one) => structuredCopy(one))
 
 function structuredCopy(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(structuredCopy)
-  if (value instanceof Date || value instanceof Uint8Array || typeof value !== 'object' || value === null) return value
+  if (value instanceof Date || value instanceof Uint8Array || typeof value !== 'object' || value === null)
+    return value
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, structuredCopy(field)]))
 }
 

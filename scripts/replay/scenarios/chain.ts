@@ -25,7 +25,13 @@ export function createChain({ schedule, set }: World, due: readonly (readonly [n
     Array.from({ length: 1 + random.below(3) }, () => {
       const shownAtMs = schedule.nowMs + random.below(SPREAD_MS)
       const amountRaw = (price / 10n) * BigInt(random.pick([4, 6, 10]))
-      return { tx: newTx(), addressIndex, amountRaw, shownAtMs, confirmedAtMs: shownAtMs + random.below(5_000) }
+      return {
+        tx: newTx(),
+        addressIndex,
+        amountRaw,
+        shownAtMs,
+        confirmedAtMs: shownAtMs + random.below(5_000),
+      }
     }),
   )
   /** By the block before. */

@@ -14,7 +14,12 @@ import { createInvoiceStore } from '../../../shared/payments/invoice-store.ts'
 import type { InvoiceRecord, PaymentRecord, SeenPayment } from '../../../shared/payments/invoice.ts'
 import { createJournalStore } from '../../../shared/payments/journal-store.ts'
 import type { JournalLine } from '../../../shared/payments/journal.ts'
-import { moveTransfer, newTransfer, replaceTransfer, storeOrDrop } from '../../../shared/payments/payout-service.ts'
+import {
+  moveTransfer,
+  newTransfer,
+  replaceTransfer,
+  storeOrDrop,
+} from '../../../shared/payments/payout-service.ts'
 import { createPayoutStore } from '../../../shared/payments/payout-store.ts'
 import { OPEN_TRANSFERS, type StoredPayout, type TransferRecord } from '../../../shared/payments/payout.ts'
 import { expireInvoices, recordPayment } from '../../../shared/payments/settlement.ts'
@@ -40,9 +45,17 @@ export const moneyScenario: Scenario = {
   play(world) {
     const { random } = world.schedule
     const open = () => openContext(world)
-    const chain = createChain(world, ORDERS.map((_, index) => [index, PRICE] as const))
+    const chain = createChain(
+      world,
+      ORDERS.map((_, index) => [index, PRICE] as const),
+    )
     storeOrders(world)
-    const rounds = (name: string, count: number, work: (ctx: Context) => Promise<unknown>, restarts = 0): void =>
+    const rounds = (
+      name: string,
+      count: number,
+      work: (ctx: Context) => Promise<unknown>,
+      restarts = 0,
+    ): void =>
       world.spawn(
         name,
         async () => {
@@ -68,7 +81,7 @@ export const moneyScenario: Scenario = {
       async finish() {
         const ctx = open()
         await world.pause(ALL_OVER_MS)
-        for (let round = 0; round < 2; round++) {
+        for (let round = 0; round < 4; round++) {
           await watchPayments(ctx, chain, true)
           await expireInvoices(ctx, 'xno', nowSeconds(ctx))
           await actOnDeadlines(ctx, world)
@@ -85,7 +98,9 @@ export const moneyScenario: Scenario = {
           rowsOf<PaymentRecord>(world, 'payments').every(({ state }) => state === 'settled'),
           'a payment is not settled in the end',
         )
-        const transfers = new Map(rowsOf<TransferRecord>(world, 'transfers').map((one) => [one._id, one.state]))
+        const transfers = new Map(
+          rowsOf<TransferRecord>(world, 'transfers').map((one) => [one._id, one.state]),
+        )
         for (const { _id, transfer_id: id = '' } of rowsOf<StoredPayout>(world, 'payouts'))
           requireThat(transfers.get(id) === 'confirmed', `payout ${_id} is not paid in the end`)
       },
@@ -105,7 +120,11 @@ function openStores(connection: Connection) {
 
 function openContext(world: World): Context {
   const database = world.openDatabase()
-  const servedNow = { readServedUntil: async () => Date.now(), findOutage: async () => undefined, recordRequest: async () => {} }
+  const servedNow = {
+    readServedUntil: async () => Date.now(),
+    findOutage: async () => undefined,
+    recordRequest: async () => {},
+  }
   return {
     ...openStores(world.connection),
     ...stubs(world),
@@ -139,14 +158,48 @@ function storeOrders({ set, schedule }: World): void {
   for (const [index, _id] of ORDERS.entries()) {
     const invoiceId = `inv_${index}`
     const order = {
-      ...{ _id, offer_id: 'ofr_1', buyer_id: BUYER, seller_id: SELLER, title: 't', fee_raw: String(FEE), invoice_id: invoiceId },
-      ...{ delivery_seconds: 20, accept_seconds: 20, payout_address: 'nano_seller', refund_address: 'nano_buyer' },
-      ...{ payout_salt: 's', status: 'awaiting_payment', unpaid_slot: index, pay_by: at + 30, written_off_raw: '0' },
+      ...{
+        _id,
+        offer_id: 'ofr_1',
+        buyer_id: BUYER,
+        seller_id: SELLER,
+        title: 't',
+        fee_raw: String(FEE),
+        invoice_id: invoiceId,
+      },
+      ...{
+        delivery_seconds: 20,
+        accept_seconds: 20,
+        payout_address: 'nano_seller',
+        refund_address: 'nano_buyer',
+      },
+      ...{
+        payout_salt: 's',
+        status: 'awaiting_payment',
+        unpaid_slot: index,
+        pay_by: at + 30,
+        written_off_raw: '0',
+      },
     }
     set.begin('orders', { ...common, ...order })
     const invoice = {
-      ...{ _id: invoiceId, agent_id: BUYER, order_id: _id, rate: '1', rate_source: 's', rate_at: at, address: `nano_${index}` },
-      ...{ address_index: index, expires_at: at + 30, lapsed: false, received_raw: '0', carried_raw: '0', moved_raw: '0' },
+      ...{
+        _id: invoiceId,
+        agent_id: BUYER,
+        order_id: _id,
+        rate: '1',
+        rate_source: 's',
+        rate_at: at,
+        address: `nano_${index}`,
+      },
+      ...{
+        address_index: index,
+        expires_at: at + 30,
+        lapsed: false,
+        received_raw: '0',
+        carried_raw: '0',
+        moved_raw: '0',
+      },
       ...{ unspent: '0', credited_days: 0 },
     }
     set.begin('invoices', { ...common, ...invoice })
@@ -185,7 +238,10 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
   if (!isLast && random.chance(0.2)) chain.putRival()
   for (const transfer of await ctx.payouts.listConfirmedSince('xno', 0))
     if (!chain.has(transfer)) await replaceTransfer(ctx, transfer, 'a rival has its place')
-  const owed = await ctx.payouts.models.payouts.find({ state: 'owed' }).sort({ _id: 1 }).lean<StoredPayout[]>()
+  const owed = await ctx.payouts.models.payouts
+    .find({ state: 'owed' })
+    .sort({ _id: 1 })
+    .lean<StoredPayout[]>()
   const chosen = owed.slice(0, 1 + random.below(2))
   if (chosen.length === 0) return open.length > 0
   const transfer = newTransfer(ctx, {
@@ -222,7 +278,10 @@ function checkMoney(world: World, chain: Chain): void {
   for (const { _id, invoice_id: invoiceId, ...order } of rowsOf<OrderRecord>(world, 'orders')) {
     const received = sum(payments.filter(({ order_id: id }) => id === _id))
     const of = (agentId: string) =>
-      payouts.filter(({ order_id: id, agent_id: agent, state }) => id === _id && agent === agentId && state !== 'withdrawn')
+      payouts.filter(
+        ({ order_id: id, agent_id: agent, state }) =>
+          id === _id && agent === agentId && state !== 'withdrawn',
+      )
     const [buyer, seller] = [of(BUYER), of(SELLER)]
     const fee = order.fee_taken === true ? BigInt(order.fee_raw) : 0n
     same(`what invoice ${invoiceId} received`, BigInt(invoices.get(invoiceId)?.received_raw ?? '0'), received)
@@ -238,13 +297,24 @@ function checkMoney(world: World, chain: Chain): void {
   const isUnpaid = ({ state, transfer_id: id = '' }: StoredPayout) =>
     state === 'owed' || (state === 'in_transfer' && !confirmed.has(id))
   for (const agentId of [BUYER, SELLER])
-    same(`what ${agentId} is owed`, balance(`owed:${agentId}`), sum(payouts.filter((one) => one.agent_id === agentId && isUnpaid(one))))
+    same(
+      `what ${agentId} is owed`,
+      balance(`owed:${agentId}`),
+      sum(payouts.filter((one) => one.agent_id === agentId && isUnpaid(one))),
+    )
   const entries = ['orders', 'invoices', 'payments', 'payouts'].flatMap((name) =>
     rowsOf<{ pending?: PendingEntry[] }>(world, name).flatMap(({ pending = [] }) => pending),
   )
-  const stated = entries.reduce((owed, { kind, data }) => addToOwed(owed, { _id: 0, kind, data }), NOTHING_OWED)
+  const stated = entries.reduce(
+    (owed, { kind, data }) => addToOwed(owed, { _id: 0, kind, data }),
+    NOTHING_OWED,
+  )
   const held = [...balances].filter(([account]) => /^(order|owed):/.test(account))
-  same('the sum owed by the entries', stated.xno, held.reduce((total, [, raw]) => total + raw, 0n))
+  same(
+    'the sum owed by the entries',
+    stated.xno,
+    held.reduce((total, [, raw]) => total + raw, 0n),
+  )
 
   const standing = transfers.filter(({ state }) => state !== 'replaced')
   const places = standing.map(({ account_index: index, previous }) => `${index} ${previous}`)
