@@ -20,6 +20,12 @@ export type Rows = ReadonlyMap<string, Doc>
 type State = ReadonlyMap<string, Rows>
 const NO_ROWS: Rows = new Map()
 
+interface Write {
+  collection: string
+  key: string
+  doc: Doc | undefined
+}
+
 /** A unique index: its paths, and which documents are in it. */
 export interface UniqueIndex {
   paths: readonly string[]
@@ -30,7 +36,9 @@ export interface Transaction {
   snapshot: State
   /** The number of the snapshot's state. */
   readAt: number
-  writes: Map<string, { collection: string; key: string; doc: Doc | undefined }>
+  writes: Map<string, Write>
+  /** Every place that it has written, whatever is left of that. */
+  places: Set<string>
   term: number
   isOnOldPrimary: boolean
   state: 'open' | 'committed' | 'aborted'
@@ -94,7 +102,7 @@ export class ReplicaSet {
   #term = 0
   #old: { local: State; majority: State; known: number } | undefined
   #open = new Set<Transaction>()
-  /** The number of the state that last wrote a document, be it gone since. */
+  /** The number of the state that last wrote a place, be it empty since. */
   #writtenAt = new Map<string, number>()
   #committedAt = new Map<Transaction, number>()
   /** Counts writes, elections and ends of transactions. */
@@ -226,12 +234,14 @@ export class ReplicaSet {
 
   /** A write outside of transactions. */
   #directView(): View {
+    const placesOf = (write: Write) => this.#placesOf(write, this.#rows(write.collection))
     return {
       rows: (collection) => this.#rows(collection),
-      isLocked: (collection, key, doc) => this.#isTaken(collection, key, doc, undefined),
+      isLocked: (collection, key, doc) => this.#isTaken(placesOf({ collection, key, doc }), undefined),
       write: (collection, key, doc) => {
-        this.#requireUnique(collection, key, doc, this.#rows(collection))
-        this.#store([{ collection, key, doc }])
+        const write = { collection, key, doc }
+        this.#requireUnique(write, this.#rows(collection))
+        this.#store([write], placesOf(write))
       },
     }
   }
@@ -251,25 +261,16 @@ export class ReplicaSet {
       rows,
       isLocked: () => false,
       write: (collection, key, doc) => {
-        this.#requireUnique(collection, key, doc, rows(collection))
-        if (!transaction.isOnOldPrimary) {
-          const isChanged = (this.#writtenAt.get(`${collection} ${key}`) ?? 0) > transaction.readAt
-          if (isChanged || this.#isTaken(collection, key, doc, transaction)) throw writeConflict()
-          if (
-            this.#findTwin(collection, key, doc, this.#rows(collection)) !== undefined &&
-            !this.#isOwn(transaction, collection, key, doc)
-          )
-            throw writeConflict()
-        }
-        writes.set(`${collection} ${key}`, { collection, key, doc })
+        const write = { collection, key, doc }
+        this.#requireUnique(write, rows(collection))
+        const places = this.#placesOf(write, rows(collection))
+        const isNewer = places.some((place) => (this.#writtenAt.get(place) ?? 0) > transaction.readAt)
+        if (!transaction.isOnOldPrimary && (isNewer || this.#isTaken(places, transaction)))
+          throw writeConflict()
+        for (const place of places) transaction.places.add(place)
+        writes.set(`${collection} ${key}`, write)
       },
     }
-  }
-
-  /** Whether what stands in the way in the latest state is what the transaction itself removes or changes. */
-  #isOwn({ writes }: Transaction, collection: string, key: string, doc: Doc | undefined): boolean {
-    const twin = this.#findTwin(collection, key, doc, this.#rows(collection))
-    return twin !== undefined && writes.has(`${collection} ${keyOf(twin.doc['_id'])}`)
   }
 
   #begin(old: State | undefined): Transaction {
@@ -279,6 +280,7 @@ export class ReplicaSet {
       snapshot,
       readAt: this.#last,
       writes: new Map(),
+      places: new Set(),
       term: this.#term,
       isOnOldPrimary,
       state: 'open',
@@ -315,7 +317,7 @@ export class ReplicaSet {
           if (isOver && !this.#committedAt.has(transaction)) return fail(noSuchTransaction())
           if (transaction.state === 'open') {
             this.#end(transaction, 'committed')
-            if (writes.size > 0) this.#store([...writes.values()])
+            if (writes.size > 0) this.#store([...writes.values()], transaction.places)
             this.#committedAt.set(transaction, this.#last)
           }
           const index = this.#committedAt.get(transaction) ?? 0
@@ -360,44 +362,44 @@ export class ReplicaSet {
     return this.#states.at(-1)?.get(collection) ?? NO_ROWS
   }
 
-  #store(writes: readonly { collection: string; key: string; doc: Doc | undefined }[]): void {
+  #store(writes: readonly Write[], places: Iterable<string>): void {
     const state = new Map(this.#states.at(-1))
     for (const { collection, key, doc } of writes)
       state.set(collection, withWrites(state.get(collection), [{ key, doc }]))
     this.#states.push(state)
-    for (const { collection, key } of writes) this.#writtenAt.set(`${collection} ${key}`, this.#last)
+    for (const place of places) this.#writtenAt.set(place, this.#last)
     this.version++
   }
 
-  /** Whether an open transaction, other than `own`, has written this document or one of the same unique key. */
-  #isTaken(collection: string, key: string, doc: Doc | undefined, own: Transaction | undefined): boolean {
-    for (const { writes } of [...this.#open].filter((one) => one !== own)) {
-      if (writes.has(`${collection} ${key}`)) return true
-      for (const write of writes.values())
-        if (write.collection === collection && write.doc !== undefined)
-          if (this.#findTwin(collection, key, doc, new Map([[write.key, write.doc]])) !== undefined)
-            return true
-    }
-    return false
+  /** Whether an open transaction, other than `own`, has written one of these places. */
+  #isTaken(places: readonly string[], own: Transaction | undefined): boolean {
+    return [...this.#open].some((one) => one !== own && places.some((place) => one.places.has(place)))
   }
 
-  #requireUnique(collection: string, key: string, doc: Doc | undefined, rows: Rows): void {
-    const twin = this.#findTwin(collection, key, doc, rows)
-    if (twin !== undefined) throw duplicateKey(collection, twin.key)
+  /** What a write occupies: the document, and the keys that it adds to unique indexes. */
+  #placesOf({ collection, key, doc }: Write, rows: Rows): string[] {
+    const before = rows.get(key)
+    const keysOf = (one: Doc | undefined): string[] =>
+      this.#indexes(collection)
+        .filter(({ filter }) => one !== undefined && matches(one, filter))
+        .map(({ paths }) => `${collection} ${paths.join()} ${JSON.stringify(keyValues(one as Doc, paths))}`)
+    const known = new Set(keysOf(before))
+    return [`${collection} ${key}`, ...keysOf(doc).filter((place) => !known.has(place))]
   }
 
-  /** Finds another document with the same key in a unique index. */
-  #findTwin(collection: string, key: string, doc: Doc | undefined, rows: Rows) {
-    if (doc === undefined) return undefined
+  /** @throws a duplicate key if another document has the same key in a unique index */
+  #requireUnique({ collection, key, doc }: Write, rows: Rows): void {
+    if (doc === undefined) return
     for (const { paths, filter } of this.#indexes(collection)) {
       if (!matches(doc, filter)) continue
-      const valuesOf = (one: Doc) => paths.map((path) => singleValue(one, path))
-      const values = valuesOf(doc)
+      const values = keyValues(doc, paths)
       for (const [otherKey, other] of rows)
-        if (otherKey !== key && matches(other, filter) && isEqual(valuesOf(other), values))
-          return { doc: other, key: Object.fromEntries(paths.map((path, place) => [path, values[place]])) }
+        if (otherKey !== key && matches(other, filter) && isEqual(keyValues(other, paths), values))
+          throw duplicateKey(
+            collection,
+            Object.fromEntries(paths.map((path, place) => [path, values[place]])),
+          )
     }
-    return undefined
   }
 
   #replicate(): void {
@@ -443,8 +445,11 @@ function withWrites(rows: Rows | undefined, writes: readonly { key: string; doc:
   return after
 }
 
-function singleValue(doc: Doc, path: string): unknown {
-  const values = valuesAt(doc, path)
-  if (values.length > 1) throw new NotModelled(`a unique index of arrays: ${path}`)
-  return values[0] ?? null
+/** A document's key in an index. */
+function keyValues(doc: Doc, paths: readonly string[]): unknown[] {
+  return paths.map((path) => {
+    const values = valuesAt(doc, path)
+    if (values.length > 1) throw new NotModelled(`a unique index of arrays: ${path}`)
+    return values[0] ?? null
+  })
 }

@@ -255,7 +255,7 @@ async function compare(seed: number): Promise<void> {
     steps.push(what)
     const stored = await outcomeOf(call(sides[0], 0))
     const modelled = await outcomeOf(call(sides[1], 1))
-    if (!isDeepStrictEqual(modelled, stored))
+    if (!isDeepStrictEqual(modelled, stored) && !isEitherOf(what, stored, modelled))
       throw new Error(
         `seed ${seed}, step ${steps.length}: ${JSON.stringify(what)}\n  MongoDB ${JSON.stringify(stored)}\n  model   ${JSON.stringify(modelled)}`,
       )
@@ -305,6 +305,11 @@ async function compare(seed: number): Promise<void> {
     for (const { sessions } of open) await sessions[0]?.abort()
   }
 }
+
+/** In a transaction that an insert of several ends, a duplicate or a conflict may be named if there are both. */
+const isEitherOf = (what: unknown, ...outcomes: unknown[]): boolean =>
+  JSON.stringify(what).startsWith('{"in":"transaction","method":"insertMany"') &&
+  outcomes.every((outcome) => [112, 11_000].includes((outcome as { code: number }).code))
 
 const copies = (given: readonly unknown[]): unknown[] => given.map((one) => structuredCopy(one))
 
