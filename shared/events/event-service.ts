@@ -87,19 +87,42 @@ export async function readEvents(
   limit: number,
   peek = false,
 ): Promise<EventPage> {
-  const { seq, more } = peek
+  const { seq: knownSeq, more } = peek
     ? { seq: (await ctx.events.readProgress(reader._id)).seq, more: false }
     : await numberEvents(ctx, reader)
-  if (after === undefined) return { events: [], next: seq, more, truncated: false }
+  if (after === undefined) return { events: [], next: knownSeq, more, truncated: false }
+  // A new primary may know less at first than the one that gave out the cursor.
+  const seq = after > knownSeq ? await ctx.events.readSeqSurely(reader._id) : knownSeq
   if (after > seq)
     throw new Refusal(
       'invalid_field',
       `after is ahead of your last event, ${seq}: the service has not given it to you, or has been set back to an earlier copy; go on after ${seq}.`,
       { field: 'after' },
     )
-  const events = await ctx.events.list(reader._id, after, limit)
+  const { events, upTo } = await listEvents(ctx, reader._id, { after, seq }, limit)
   const [first, last] = [events.at(0), events.at(-1)]
-  const next = last === undefined ? seq : seqOf(last)
-  const truncated = first === undefined ? seq > after : seqOf(first) > after + 1
+  const next = last === undefined ? Math.max(upTo, after) : seqOf(last)
+  const truncated = first === undefined ? upTo > after : seqOf(first) > after + 1
   return { events, next, more: more || next < seq, truncated }
+}
+
+/**
+ * Lists an agent's events between two numbers, or some more. If there are fewer than numbers, events have
+ * expired, or this primary knows less than the one that answered before: they are read again with the number
+ * up to which this one knows them.
+ *
+ * @returns `upTo`: what is missing up to here has expired
+ */
+async function listEvents(
+  ctx: Context,
+  agentId: string,
+  { after, seq }: { after: number; seq: number },
+  limit: number,
+): Promise<{ events: EventRecord[]; upTo: number }> {
+  const events = await ctx.events.list(agentId, after, limit)
+  if (events.length >= Math.min(limit, seq - after)) return { events, upTo: seq }
+  return ctx.database.inOrder(async (session) => {
+    const upTo = await ctx.events.readSeq(agentId, session)
+    return { events: await ctx.events.list(agentId, after, limit, session), upTo }
+  })
 }

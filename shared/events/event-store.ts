@@ -1,6 +1,6 @@
 import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
-import { MAJORITY, Overtaken, type Session } from '../servers/database.ts'
+import { MAJORITY, Overtaken, within, type Session } from '../servers/database.ts'
 import { schemaOf } from '../servers/fields.ts'
 import { createGroups } from '../servers/group-commit.ts'
 import { EVENTS_KEPT } from '../foundation/limits.ts'
@@ -29,6 +29,8 @@ export interface EventProgress {
 const MANY_RECORDS = 2_000
 /** Records whose marks are numbered in one transaction. */
 const BATCH_RECORDS = 300
+/** Less than a request may take; only after an election is there anything to wait for. */
+const SURELY_WITHIN_MS = 5_000
 /** Records read by one part of a round over all marks. */
 const ROUND_RECORDS = 500
 
@@ -258,13 +260,22 @@ export function createEventStore(connection: Connection) {
       return { agentIds: [...agentIds], next: { collectionIndex: collectionIndex + 1, afterAgent: '' } }
     },
     /** Reads an agent's events after a number, in order, as a majority of the database has them. */
-    list: (agentId: string, after: number, limit: number): Promise<EventRecord[]> =>
+    list: (agentId: string, after: number, limit: number, session?: Session): Promise<EventRecord[]> =>
       raw()
         .find(
           { _id: { $gt: eventId(agentId, after), $lt: `${agentId}/~` } },
-          { ...MAJORITY, sort: { _id: 1 }, limit, batchSize: limit },
+          { ...MAJORITY, ...within(session), sort: { _id: 1 }, limit, batchSize: limit },
         )
         .toArray(),
+    /** The number of the agent's last event that a majority has, as the primary knows it. */
+    async readSeq(agentId: string, session: Session): Promise<number> {
+      return (await rawHeads().findOne({ _id: agentId }, { ...MAJORITY, ...within(session) }))?.seq ?? 0
+    },
+    /** The same from a primary that isn't cut off and knows all. @throws an outage if that cannot be had */
+    async readSeqSurely(agentId: string): Promise<number> {
+      const surely = { readConcern: { level: 'linearizable' }, maxTimeMS: SURELY_WITHIN_MS } as const
+      return (await rawHeads().findOne({ _id: agentId }, surely))?.seq ?? 0
+    },
     /**
      * Marks all but the agent's last EVENTS_KEPT.count events as expired, so that MongoDB removes them.
      *

@@ -1,0 +1,6 @@
+import { eventsScenario } from './scenarios/events.ts'
+import { logScenario } from './scenarios/log.ts'
+import { moneyScenario } from './scenarios/money.ts'
+import type { Scenario } from './world.ts'
+
+export const SCENARIOS: readonly Scenario[] = [logScenario, eventsScenario, moneyScenario]
