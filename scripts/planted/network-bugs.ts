@@ -144,8 +144,9 @@ export const NETWORK_BUGS: readonly PlantedBug[] = [
     name: 'events-lost-at-a-page-end',
     mistake: 'who reads on after a full page of events misses the others',
     file: `${EVENTS}event-service.ts`,
-    text: 'const next = last === undefined ? seq : seqOf(last)',
-    instead: 'const next = last === undefined || events.length === limit ? seq : seqOf(last)',
+    text: 'const next = last === undefined ? Math.max(upTo, after) : seqOf(last)',
+    instead:
+      'const next = last === undefined || events.length === limit ? Math.max(upTo, after) : seqOf(last)',
     tests: ['api/events'],
   },
   {
