@@ -357,7 +357,8 @@ describe('signups that are closed later', () => {
     expect(
       outcome(await closing.call('POST', '/register', { body: await solveChallenge(closing.call) })),
     ).toEqual([403, 'signups_closed'])
-    const send = async (path: string, body: object) => (await closing.call('POST', path, { token, body })).status
+    const send = async (path: string, body: object) =>
+      (await closing.call('POST', path, { token, body })).status
     expect(await send('/post', { body: 'still here' })).toBe(201)
     expect(await send('/invoice', { currency: 'pow' })).toBe(201)
     await closing.stop()

@@ -527,8 +527,10 @@ export const LINKS: Links = {
       'that sends its headers or its body too slowly is told 408 and soon destroyed, though its client keeps it',
       'has one answer under way: requests behind it wait unread until it is taken, and then are answered in order',
     ],
-    'unit/limits': ['headers and requests have the stated time, and headers the stated length',
-      'a body that comes as fast as is stated is read, and a slower one is refused'],
+    'unit/limits': [
+      'headers and requests have the stated time, and headers the stated length',
+      'a body that comes as fast as is stated is read, and a slower one is refused',
+    ],
   },
   'limits.connection.detail': {
     'api/hostile-connections': [
@@ -1253,7 +1255,9 @@ export const LINKS: Links = {
   },
   'rules.ledger.entry_kinds.dispute': {
     ...EVERY_KIND,
-...MARKET_COMMITMENTS, ...PAYMENT_TAKEN_AWAY },
+    ...MARKET_COMMITMENTS,
+    ...PAYMENT_TAKEN_AWAY,
+  },
   'rules.ledger.entry_kinds.dispute_outcome': {
     ...EVERY_KIND,
     ...EVERY_STEP_RECORDED,

@@ -360,7 +360,10 @@ describe('of what GET /limits says,', () => {
   })
 
   it('a body that comes as fast as is stated is read, and a slower one is refused', async () => {
-    const [rate = 0, grace = 0] = stated('Connection', /a body at (\d+) KiB a second or more after the first (\d+) s/)
+    const [rate = 0, grace = 0] = stated(
+      'Connection',
+      /a body at (\d+) KiB a second or more after the first (\d+) s/,
+    )
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
     const send = async (bytesPerSecond: number): Promise<unknown> => {
       const req = Object.assign(new EventEmitter(), { headers: {} }) as unknown as IncomingMessage
