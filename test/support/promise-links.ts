@@ -430,8 +430,8 @@ export const LINKS: Links = {
     ],
     'api/hostile-overload': [
       'answers every request of a flood, by its result or by 503 with Retry-After, and serves again when it is over',
-      'is refused to a request once as many of its kind are under way, and given again',
     ],
+    'unit/admission': ['is refused to a request once as many of its kind are under way, and given again'],
     'api/hostile-connections': ['is told why: a deadline is not an outage of the database'],
     'api/about': ['goes on saying it while MongoDB is away, and says 503 to what needs it'],
   },
