@@ -63,14 +63,14 @@ export async function benchApi(): Promise<Figure[]> {
     const rateOf = (list: string[]) => async (port: number) => (await load.run(jobFor(port, list))).perSecond
 
     await compare(
-      { name: 'api: POST /post', reference: `${BY_HAND}: token, pass, insertOne majority`, goal: 3 },
+      { name: 'api: POST /post', reference: `${BY_HAND}: token, pass, insertOne majority`, goal: 8 },
       rateOf(requests.post),
     )
     await compare(
       {
         name: 'api: POST /claim/resolve',
         reference: `${BY_HAND}: token, one insert, one update, majority`,
-        goal: 2,
+        goal: 4,
       },
       rateOf(requests.resolve),
     )
@@ -83,7 +83,7 @@ export async function benchApi(): Promise<Figure[]> {
       (port) => rateBesideWriter(load, writer, jobFor(port, requests.feed), requests.post),
     )
     await compare(
-      { name: `api: GET /agent/<id> over ${AGENTS} agents`, reference: `${BY_HAND}: three finds`, goal: 1.5 },
+      { name: `api: GET /agent/<id> over ${AGENTS} agents`, reference: `${BY_HAND}: three finds`, goal: 4 },
       rateOf(requests.card),
     )
     await compare(

@@ -16,7 +16,7 @@ const MINUTE_SECONDS = 60
 /** Time to store the orders before the first one is due. */
 const LEAD_SECONDS = 10
 const LIMIT_MS = 5 * 60_000
-const GOAL = 0.4
+const GOAL = 0.8
 const BATCH = 100
 /** Deadlines that the reference acts on at once, as one worker process does. */
 const LANES = 4

@@ -103,7 +103,7 @@ export async function benchSeal(
     const figures = [
       compareWith(
         { name: 'the raw driver, same reads, inserts and clearing, no tree', value: rate(raw, whole) },
-        { ...sealed, goal: 0.8 },
+        { ...sealed, goal: 0.9 },
       ),
       compareWith(
         { name: 'the raw driver, inserts and clearing, nothing read again', value: rate(raw, numbering) },

@@ -207,7 +207,7 @@ async function benchRound(
       sample: () => rateOf(count, () => watchCoin(ctx, nanoDriver(ctx))),
       unit: 'addresses/s',
       better: 'higher',
-      goal: 0.5,
+      goal: 0.75,
     },
   )
   const record = await ctx.coins.findCoin('xno')
