@@ -17,7 +17,7 @@ const MINUTE_SECONDS = 60
 const LEAD_SECONDS = 10
 const LIMIT_MS = 5 * 60_000
 const GOAL = 0.8
-const BATCH = 100
+const BATCH = 200
 /** Deadlines that the reference acts on at once, as one worker process does. */
 const LANES = 4
 const WRITE_CONCERN = { w: 'majority', journal: true } as const
