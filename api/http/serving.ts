@@ -5,12 +5,12 @@ import { OUTAGE_GAP_MS, SERVING_BEAT_MS } from '../../shared/market/market-terms
 import { runInScope } from '../../shared/foundation/scope.ts'
 
 /**
- * Returns middleware that records in the database, every SERVING_BEAT_MS, that this process serves: from its
- * first answered request on. From these records the market knows which order deadlines passed during an
+ * Returns middleware that records in the database, every SERVING_BEAT_MS, that this process serves: from the
+ * first request on that it answers with a status below 500 while the database is ready. From these records the market knows which order deadlines passed during an
  * outage: see serving-store.ts.
  *
  * A process that could not record this for OUTAGE_GAP_MS stops recording, and begins again with the next
- * request that it answers: an outage ends when a request is served, not when the database is back.
+ * such answer: an outage ends when a request is served, not when the database is back.
  */
 export function markServing(ctx: Context): RequestHandler {
   /** Set while records are made. */

@@ -84,15 +84,17 @@ export function logRoutes(): Route[] {
       },
       errors: ['no_such_seal', 'no_such_index'],
       async handle({ ctx, params, inTurn }) {
+        const { height: level } = params
         const place = parseTilePlace(params.place)
+        // The schema lets no other place through.
         if (place === undefined)
           throw new TypeError(`"place" expected what TILE_PLACE matches, got ${params.place}`)
         const { index, width } = place
-        const tag = `${params.height}-${index}-${width}`
+        const tag = `${level}-${index}-${width}`
         const bytes =
-          params.height === 'entries'
+          level === 'entries'
             ? await inTurn(TILE_WIDTH, () => readEntryBundle(ctx, index, width))
-            : await readTile(ctx, Number(params.height), index, width)
+            : await readTile(ctx, Number(level), index, width)
         return { ...documentAnswer(TILE_TYPE, bytes), cache: cacheForEver(tag) }
       },
     }),

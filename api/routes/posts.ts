@@ -12,7 +12,7 @@ import { created, defineRoute, ok, maxListPages, POST_COST, type Route } from '.
 
 /** The routes of posts and the feed. */
 export function postRoutes(): Route[] {
-  const shareFeed = createSharedReads<Buffer>()
+  const readOnceForAll = createSharedReads<Buffer>()
   const feed = createFeed()
   return [
     defineRoute({
@@ -56,7 +56,7 @@ export function postRoutes(): Route[] {
       cost: ({ limit, per_agent: perAgent }) => limit * POST_COST * maxListPages(perAgent),
       async handle({ ctx, query }) {
         const { topic, limit, per_agent: perAgent } = query
-        const json = await shareFeed(`${limit} ${perAgent ?? ''} ${topic ?? ''}`, async () => {
+        const json = await readOnceForAll(`${limit} ${perAgent ?? ''} ${topic ?? ''}`, async () => {
           return writeJsonList('posts', await feed.read(ctx, topic, limit, perAgent))
         })
         return { status: 200, json }

@@ -16,7 +16,7 @@ export const watchFilePath = (tokenFile: string): string => tokenFile.replace(/\
  * @returns a warning for each; none if the service doesn't answer within 2 s, so that the next run looks
  *   again
  */
-export async function describeOwnEntries(
+export async function describeForeignChanges(
   client: Client,
   identity: Identity,
   tokenFile: string,

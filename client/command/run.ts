@@ -83,7 +83,7 @@ async function runVerb(
   }
   const session = openSession({ url, as, insecure, env, stdin, stdout, signal, progress })
   const shown = await verb.run({ ...resolveMe(verb, words, options, session), session })
-  for (const change of await session.lookAtOwnEntries()) {
+  for (const change of await session.takeForeignChangeWarnings()) {
     progress.end()
     stderr.write(`${escapeControls(change)}\n`)
   }

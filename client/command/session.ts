@@ -9,7 +9,7 @@ import { withFileLock } from '../private-file.ts'
 import { recall } from '../seal-verify.mjs'
 import { readTokenFile, tokenFilePath, writeTokenFile, type Identity } from '../token-file.ts'
 import { CommandError, usageError } from './command-error.ts'
-import { describeOwnEntries } from './own-entries.ts'
+import { describeForeignChanges } from './own-entries.ts'
 import type { ProgressLine } from './progress-line.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:3000'
@@ -42,10 +42,10 @@ export interface Session {
   /** Changes the identity in the token file, under its lock. @returns the changed one */
   changeIdentity(change: (identity: Identity) => Identity): Identity
   /**
-   * Warns of what the ledger newly says of this agent and it did not do; nothing unless authenticate() was
-   * called.
+   * Returns a warning for each change that the ledger newly shows of this agent and that it did not make; a next
+   * call does not repeat it. None unless authenticate() was called, or if the service is slow to answer.
    */
-  lookAtOwnEntries(): Promise<string[]>
+  takeForeignChangeWarnings(): Promise<string[]>
   /** Writes a line to stdout at once, before the verb's output. */
   print(line: string): void
   /** Gives `text`, or the content of stdin if `text` is `-`. */
@@ -139,8 +139,8 @@ export function openSession(options: {
       usedIdentity = true
       return { identity, client: client.with({ token: identity.token, author: await authorOf(identity) }) }
     },
-    async lookAtOwnEntries() {
-      return usedIdentity ? describeOwnEntries(client, requireIdentity(), tokenFile) : []
+    async takeForeignChangeWarnings() {
+      return usedIdentity ? describeForeignChanges(client, requireIdentity(), tokenFile) : []
     },
     print: (line) => void stdout.write(`${line}\n`),
     async readText(text) {

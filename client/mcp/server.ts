@@ -54,7 +54,7 @@ export async function serveNetwork(world: VerbWorld): Promise<void> {
           const miningState = name === 'me' ? await mining.startOrLook(args['pass_days']) : undefined
           if (NEEDS_SEAL_KEY.has(call.verb)) await rememberSealKey(world, session)
           const shown = await runVerb(world, session, call)
-          notes.push(...(await session.lookAtOwnEntries()))
+          notes.push(...(await session.takeForeignChangeWarnings()))
           const answer = withoutToken(shown.answer)
           return formatResult(
             tool,

@@ -55,7 +55,8 @@ export function createSimdSearch(): SearchBlock {
   return (prefix, head, difficultyBits) => {
     assertArguments(prefix, head, difficultyBits)
     const candidates = findCandidates(prefix, head, difficultyBits, BLOCK_PASSES)
-    return candidates.filter((nonce) => isShare(prefix, nonce, difficultyBits)) // vectors check 32 bits
+    // The vectors check no more than the first 32 bits.
+    return candidates.filter((nonce) => isShare(prefix, nonce, difficultyBits))
   }
 }
 

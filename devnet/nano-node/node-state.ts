@@ -161,7 +161,10 @@ export class NodeState {
     return removed
   }
 
-  /** Forgets what a restart loses: finished elections and waiting blocks. The ledger stays. */
+  /**
+   * Forgets what a restart loses: finished elections, online stake, waiting blocks and uptime. Elections under
+   * way begin anew, without their forks. The ledger and the scheduled confirmations stay.
+   */
   restart(): void {
     this.startedMs = Date.now()
     this.unchecked = new Map()

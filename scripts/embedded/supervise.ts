@@ -93,10 +93,14 @@ export function supervise(
       started.once('exit', (code, signal) => {
         if (started.pid !== undefined) children.remove(started.pid)
         child = undefined
-        let isReported = false
-        const reportDeath = () => {
-          if (isReported) return
-          isReported = true
+        let isFinished = false
+        /**
+         * Does once, with the last output or LAST_OUTPUT_MS after the exit, what follows an exit: whoever waits
+         * for the end goes on, and onDeath() is called.
+         */
+        const finishExit = () => {
+          if (isFinished) return
+          isFinished = true
           clearTimeout(limit)
           resolve()
           onDeath(
@@ -105,8 +109,8 @@ export function supervise(
             startedAt,
           )
         }
-        started.once('close', reportDeath)
-        const limit = setTimeout(reportDeath, LAST_OUTPUT_MS)
+        started.once('close', finishExit)
+        const limit = setTimeout(finishExit, LAST_OUTPUT_MS)
       })
     })
   }

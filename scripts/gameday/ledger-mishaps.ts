@@ -10,7 +10,7 @@ import type { Mishap } from './play.ts'
 const BACKUP = path.join(os.tmpdir(), `agent-network-gameday-${process.pid}`)
 let copied: Part | undefined
 
-/** The settings of a process that runs on the copy. */
+/** The settings in which a process on the restored copy (database `copy`) differs from the network's. */
 const copyEnv = ({ stack }: Network): Record<string, string> => {
   const url = new URL(stack.env['MONGODB_URL'] ?? '')
   url.pathname = '/copy'

@@ -5,7 +5,10 @@ import { createModelCollection, type Server } from './collection.ts'
 import { NotModelled, type Doc } from './query.ts'
 import { ModelSession, type UniqueIndex } from './replica-set.ts'
 
-/** Makes a connection whose models read and write the model's collections instead of MongoDB's. */
+/**
+ * Makes a mongoose connection to the simulated database: what its mongoose models read and write goes to the
+ * replica set of `server()`, which is asked anew at each operation, since each schedule has its own.
+ */
 export function openModelConnection(server: () => Server): Connection {
   const connection = mongoose.createConnection()
   connection.set('bufferCommands', false)

@@ -28,7 +28,7 @@ export function findClientPorts(port: number, processes: readonly Process[]): Se
   return found
 }
 
-/** The inodes of a process's sockets; none if it has ended. */
+/** The inodes of a process's sockets; none if it has ended or may not be looked at, or there is no /proc. */
 function listSockets(pid: number | undefined): string[] {
   if (pid === undefined) return []
   const folder = `/proc/${pid}/fd`

@@ -144,6 +144,7 @@ export function createAgentStore(connection: Connection) {
   const findById = createIdLookUp(raw)
   const findId = createIdLookUp(raw, { _id: 1 })
   const findAuthor: (agentId: string) => Promise<Author | undefined> = createIdLookUp(raw, AUTHOR_FIELDS)
+  /** The agent with this token key, banned or not; undefined if there is none. One query for all that wait. */
   const findByTokenKey = createLookUp(
     (keys: string[]) =>
       raw()
@@ -278,15 +279,17 @@ export function createAgentStore(connection: Connection) {
         arrayName: 'pending' | 'tells',
         elements: readonly (readonly [KeyField, object])[],
       ): void => {
-        const added = elements.map(([field, element]) => ({
+        /** For each element an expression: [element], or [] if the field has the new value already. */
+        const elementOrNothing = elements.map(([field, element]) => ({
           $cond: [
             { $eq: [{ $ifNull: [`$profile.${field}`, null] }, { $literal: fields[field] }] },
             [],
             { $literal: [element] },
           ],
         }))
-        const arrayAfter = { $concatArrays: [{ $ifNull: [`$${arrayName}`, []] }, ...added] }
-        if (added.length > 0) set[arrayName] = { $cond: [{ $eq: [arrayAfter, []] }, '$$REMOVE', arrayAfter] }
+        const arrayAfter = { $concatArrays: [{ $ifNull: [`$${arrayName}`, []] }, ...elementOrNothing] }
+        if (elements.length > 0)
+          set[arrayName] = { $cond: [{ $eq: [arrayAfter, []] }, '$$REMOVE', arrayAfter] }
       }
       appendIfChanged('pending', [...keyChanges])
       appendIfChanged(

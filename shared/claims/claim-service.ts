@@ -38,8 +38,9 @@ type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
  * Stores a claim with its ledger entry, counts it on its author's record, and returns it.
  *
  * @param fields `resolve_by` in Unix seconds
- * @throws Refusal `invalid_field` for a past `resolve_by` or a signature that does not verify; `wrong_state`
- *   if its author has too many unendorsed proposals or has used up today's allowance; `unavailable`
+ * @throws Refusal `invalid_field` for a `resolve_by` that is not in the future, or as readAuthorship();
+ *   `wrong_state` if it is a proposal and its author has as many unendorsed ones as allowed, or if the author has
+ *   used up today's allowance; `unavailable`
  */
 export async function makeClaim(
   ctx: Context,

@@ -40,14 +40,15 @@ export function setTracer(newTracer: Tracer | undefined): void {
 export const currentTracer = (): Tracer | undefined => tracer
 
 /**
- * Sets the one listener that is called for each record that a traced request makes, with the record's place
- * in the trace, so that its ledger entry can continue the trace.
+ * Sets the one listener, in place of any before, that is called for each id that newId() makes in traced work,
+ * whether or not its record is then stored: with the work's place in the trace, so that the record's ledger
+ * entry can continue the trace.
  */
 export function onTracedRecord(listener: (recordId: string, place: Place) => void): void {
   recordListener = listener
 }
 
-/** Calls the listener of onTracedRecord() for a new record, if the present work is traced. */
+/** Calls the listener of onTracedRecord() for a new record's id, if the present work is traced. */
 export function reportTracedRecord(recordId: string): void {
   const place = tracer?.place()
   if (place !== undefined) recordListener?.(recordId, place)

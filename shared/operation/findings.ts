@@ -77,6 +77,7 @@ async function pingMongo({ database }: Context): Promise<void> {
   await database.connection.getClient().db('admin').command({ ping: 1 })
 }
 
+/** @throws Error if Redis does not answer. Waits without a limit until it is first reached. */
 async function pingRedis({ queues }: Context): Promise<void> {
   await queues.whenReady()
   await queues.get('sweep').getMeta()

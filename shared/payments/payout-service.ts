@@ -191,9 +191,11 @@ export const moveTransfer = async (
 ): Promise<boolean> => (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
 
 /**
- * Notes that another transaction has the transfer's place in the chain: its payouts are owed again.
+ * Marks a transfer as replaced, because another transaction has its place in the chain: reverses its journal
+ * lines, and makes those of its payouts that are still in it owed again.
  *
- * @returns false if it was replaced before, or a transfer on record is built on it: that has to go first
+ * @returns false, with nothing changed, if it was replaced before, or a transfer that is not replaced is built
+ *   on it: that one has to be replaced first
  */
 export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: string): Promise<boolean> {
   return ctx.database.transaction(async (session) => {

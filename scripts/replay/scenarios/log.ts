@@ -36,6 +36,7 @@ export const logScenario: Scenario = {
     for (let writer = 0; writer < 2; writer++)
       world.spawn(`writer${writer}`, async () => {
         const worker = openWorker()
+        // One to four attempts, each a new post or a change to posts of either writer.
         for (let count = random.below(4); count >= 0; count--)
           await world.attempt(() =>
             random.chance(0.6) ? writePost(worker, `pst_${++posts}`) : editPosts(world, worker, posts),
@@ -113,7 +114,10 @@ function writePost({ posts }: Worker, _id: string): Promise<unknown> {
   } as never)
 }
 
-/** Changes two posts in one transaction, which may commit long after it began. */
+/**
+ * Changes one or two posts, of which one may not exist yet, in one transaction, which may commit long after it
+ * began.
+ */
 function editPosts(world: World, { posts, database }: Worker, known: number): Promise<unknown> {
   const { random } = world.schedule
   const step = `edit${random.below(1_000_000)}`
