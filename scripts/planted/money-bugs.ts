@@ -191,7 +191,7 @@ export const MONEY_BUGS: readonly PlantedBug[] = [
     file: `${PAYMENTS}settlement.ts`,
     text: "  if (payment.by === 'operator' && payment.shown_at === undefined) return\n",
     instead: '',
-    tests: ['api/hostile-money'],
+    tests: ['workers/settlement'],
   },
   {
     name: 'half-the-confirmations',

@@ -536,6 +536,14 @@ describe('a chain that turns back', () => {
     expect(await read(id)).toMatchObject({ received_raw: raw('2'), credited_days: 2 })
   })
 
+  it('says nothing of a payment that stands on the word of the operator alone', async () => {
+    const { id } = await newInvoice()
+    await recordPayment(ctx, foundAt(await read(id), { amount: '1' }), 'operator')
+    await settlement.recordLoss(ctx, await only(id))
+    expect(await only(id)).toMatchObject({ state: 'settled', by: 'operator', credited_days: 1 })
+    expect(await only(id)).not.toHaveProperty('reversed_at')
+  })
+
   it('may drop what was only seen, and bring it again', async () => {
     const { agent, id } = await newInvoice()
     const tx = await pay(ctx, id, { amount: '1', confirmed: false })
