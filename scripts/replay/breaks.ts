@@ -109,13 +109,6 @@ export const BREAKS: readonly Break[] = [
   },
   {
     scenario: 'events',
-    name: 'events are stored without the condition that the number is as it was read',
-    file: EVENT_STORE,
-    text: 'const head = (await rawHeads().findOne({ _id: agentId }, { session })) ?? undefined',
-    instead: 'const head = (await rawHeads().findOne({ _id: agentId })) ?? undefined',
-  },
-  {
-    scenario: 'events',
     name: 'what a new primary does not know counts as expired',
     file: 'shared/events/event-service.ts',
     text: 'if (events.length >= Math.min(limit, seq - after)) return { events, upTo: seq }',
