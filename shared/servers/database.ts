@@ -344,6 +344,8 @@ const OUTAGE_ERRORS = new Set([
   'MongoNotConnectedError',
   'MongoTopologyClosedError',
   'MongoClientClosedError',
+  // A closed client ends the sessions of what it still tries again.
+  'MongoExpiredSessionError',
   'MongoWaitQueueTimeoutError',
   'MongooseServerSelectionError',
   'MongooseNotConnectedError',

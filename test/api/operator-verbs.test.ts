@@ -890,6 +890,7 @@ describe('npm run operator', () => {
       mongodbUrl,
       redisUrl,
       settings: { QUEUE_PREFIX: queuePrefix, MIN_PAYOUT_XNO: '900000' },
+      sum: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
     })
     const isDue = async (env: Record<string, string>) => {
       const { exitCode, stdout } = await runCommand({ DATA_DIR: dataDir, ...env }, ['payouts', '--json'])

@@ -17,6 +17,7 @@ describe('isOutage', () => {
     outages.push(
       ...([
         'MongoServerSelectionError',
+        'MongoExpiredSessionError',
         'MongoPoolClearedError',
         'PoolClearedOnNetworkError',
         'MongoWaitQueueTimeoutError',
