@@ -1,3 +1,4 @@
+/* oxlint-disable require-yield -- a read is a single step */
 import { duplicateKey, bulkError } from './errors.ts'
 import { aggregate } from './expression.ts'
 import { bySort, compareValues, copy, matches, NotModelled, project, valuesAt, type Doc } from './query.ts'

@@ -153,7 +153,7 @@ export function isPulled(element: unknown, condition: unknown): boolean {
 
 /** Compares two documents by a sort; of an array, its lowest element ascending and its highest descending. */
 export function bySort(sort: Readonly<Record<string, number>>) {
-  const keys = Object.entries(sort).map(([path, way]) => ({ path, way: Number(way) }))
+  const keys = Object.entries(sort).map(([path, way]) => ({ path, way }))
   return (a: Doc, b: Doc): number => {
     for (const { path, way } of keys) {
       const compared = compareValues(sortValue(a, path, way), sortValue(b, path, way))

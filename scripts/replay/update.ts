@@ -5,7 +5,7 @@ type Fields = Record<string, unknown>
 
 /** MongoDB's updates, as far as the modelled stores use them: a document, and what an update makes of it. */
 export function applyUpdate(doc: Doc, update: Doc | readonly Doc[], nowMs: number, isInsert = false): Doc {
-  const after = copy(doc) as Fields
+  const after: Fields = copy(doc)
   if (Array.isArray(update)) {
     let before: Doc = doc
     for (const stage of update as Doc[]) {

@@ -16,7 +16,7 @@ const current = (): Schedule => schedule as Schedule
 /** For good: this process does nothing else. The modules of the service see it through their own imports. */
 function replaceGlobals(): void {
   const setVirtual = (run: (...given: unknown[]) => void, delayMs = 0, ...given: unknown[]) => {
-    const timer = current().addTimer(Number(delayMs), () => run(...given))
+    const timer = current().addTimer(delayMs, () => run(...given))
     const handle = { timer, ref: () => handle, unref: () => handle, hasRef: () => false }
     return handle
   }

@@ -95,7 +95,7 @@ async function openMongo(): Promise<Side> {
     begin() {
       const session = connection.getClient().startSession()
       session.startTransaction({ readConcern: { level: 'snapshot' }, writeConcern: { w: 'majority' } })
-      const end = (work: Promise<unknown>) => work.finally(() => session.endSession())
+      const end = (work: Promise<unknown>) => work.finally(() => void session.endSession())
       return {
         session,
         commit: () => end(session.commitTransaction()),

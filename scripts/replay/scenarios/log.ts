@@ -218,7 +218,7 @@ function watchLog({ set }: World) {
       hashes.every((tile) => tile !== undefined),
       `seal ${_id} lacks tiles`,
     )
-    const root = createLogTree(size, hashes as Buffer[])
+    const root = createLogTree(size, hashes)
       .root()
       .toString('hex')
     requireThat(root === log.root().toString('hex'), `the tiles of seal ${_id} are of another log`)
