@@ -167,7 +167,7 @@ export async function verifyBackup(folder: string): Promise<Manifest> {
   const manifest = readJsonFile(file, manifestForm, broken)
   if (manifest === undefined)
     throw new StartError(
-      `${folder} is no backup, or one that was not finished: it has no ${MANIFEST}. Take another one.`,
+      `${folder} is not a backup, or an unfinished one: it has no ${MANIFEST}. Take another one.`,
     )
   for (const { name, sha256 } of manifest.collections) {
     const found = await hashFile(path.join(folder, fileOf(name)))
