@@ -346,7 +346,10 @@ function wrapStream(
 /** A stream that puts a JSON document into an answer. */
 const wrapJson = () => wrapStream(['{"ok":true,"document":', '}'], (part = new Uint8Array()) => part)
 
-/** A stream that puts a text into an answer, as a JSON string. */
+/**
+ * A stream of UTF-8 text that gives `{"ok":true,"document":"…"}` with the text as a JSON string. A character may
+ * be split between parts; the last call, with undefined, decodes what is left of one.
+ */
 function wrapText() {
   const [decoder, encoder] = [new TextDecoder(), new TextEncoder()]
   return wrapStream(['{"ok":true,"document":"', '"}'], (part) =>

@@ -130,7 +130,7 @@ export function serveWithKey(
         // An outage of MongoDB is logged elsewhere.
         ctx.log[isOutage(error) ? 'debug' : 'error'](
           { err: error, lease: key.lease },
-          'a lease could not be read; this process tries again',
+          'a lease could not be claimed or renewed; this process tries again',
         ),
       )
       const pauseMs = serving === undefined ? CLAIM_EVERY_MS : RENEW_EVERY_MS

@@ -141,9 +141,12 @@ interface Failure {
 /**
  * Runs tests of the copy.
  *
+ * @param copy its folder
  * @param files all if empty
  * @param leftOut files that are not run
- * @returns what fails, or that the tests did not end in time; empty if all pass
+ * @param more further options for vitest
+ * @returns the tests that fail; that they did not end in time; or, if vitest failed and no test did, that; empty
+ *   if all pass
  * @throws Error if vitest ends without a report
  */
 function runTests(

@@ -68,7 +68,10 @@ export function createModelCollection(
     return found.map((doc) => copy(project(doc, projection)))
   }
 
-  /** Changes the first document that matches as soon as no transaction holds it. */
+  /**
+   * Replaces the first document that matches by what `makeAfter` gives, or deletes it if that is undefined, as
+   * soon as no transaction holds it. @returns undefined if none matches
+   */
   function* change(
     view: View,
     filter: Doc,
@@ -244,6 +247,7 @@ export function createModelCollection(
       }),
     bulkWrite: (writes: readonly BulkWrite[], options: Options = {}) =>
       perform('bulkWrite', options, true, function* (view) {
+        /** For each write, what performs it on a view and gives its counts. */
         const steps = writes.map(
           (write) =>
             function* (one: View): Steps<typeof NOTHING_CHANGED> {

@@ -165,9 +165,9 @@ export async function findContentFaults(ctx: CheckContext): Promise<ContentFault
   const report = (sentence: string): void => {
     if (faults.count++ < MAX_DESCRIBED) faults.sentences.push(sentence)
   }
-  const checkSums = createSumCheck(ctx, report)
+  const checkClosing = createClosingCheck(ctx, report)
   for await (const page of ctx.entries.pages(1)) {
-    for (const entry of page) await checkSums(entry)
+    for (const entry of page) await checkClosing(entry)
     for (const opener of OPENERS) {
       const hasField = ({ data }: EntryRecord) => (data[opener.field] ?? null) !== null
       const committing = page.filter(
@@ -217,12 +217,13 @@ async function checkRecords(
 }
 
 /**
- * Creates the check of closing entries: whether their sums, the seal before, and the roots of log and keys
- * follow from the entries below.
+ * Creates the check of closing entries: whether the sums follow from the entries before, and the seal that is
+ * named, the log and the keys are those at the end of the seal before; and whether each seal was signed with
+ * the log that its entries give. Entries that can't be added to the sums are reported too.
  *
  * @returns a function to call with each entry of the ledger, in order from the first; it reports faults
  */
-function createSumCheck({ seals }: CheckContext, report: (sentence: string) => void) {
+function createClosingCheck({ seals }: CheckContext, report: (sentence: string) => void) {
   let seq = 1
   let owed: Owed = NOTHING_OWED
   let previous: SealRecord | undefined
@@ -231,19 +232,8 @@ function createSumCheck({ seals }: CheckContext, report: (sentence: string) => v
   let keys = createKeyTree()
   // As they were at the end of the seal before.
   let before = { log: logState(log), keys: keyState(keys) }
-  return async (entry: EntryRecord): Promise<void> => {
-    seal ??= await seals.find(seq)
-    const { leaves, unreadable } = computeLeaves([entry])
-    log.append(leaves)
-    keys = applyKeyChange(keys, entry)
-    if (seal?.to_id !== entry._id) {
-      const sums = tryAddToOwed(owed, entry, !unreadable.has(entry))
-      if (sums.anomaly !== undefined) report(sums.anomaly)
-      owed = sums.owed
-      return
-    }
-    if (!closesSeal(entry, seq))
-      return report(`entry ${entry._id} is the last of seal ${seq} and does not close it`)
+  /** Compares what a closing entry states with what follows from the entries before. */
+  const checkStated = (entry: EntryRecord): void => {
     const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
     const { data: expected } = closingEntry(seq, entry.at, owed, { prevSeal, ...before })
     if (canonicalJson(entry.data['owed']) !== canonicalJson(expected['owed']))
@@ -255,7 +245,22 @@ function createSumCheck({ seals }: CheckContext, report: (sentence: string) => v
       if (stated !== undefined && canonicalJson(stated) !== canonicalJson(expected[field]))
         report(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
     }
-    owed = parseOwed(entry)
+  }
+  return async (entry: EntryRecord): Promise<void> => {
+    seal ??= await seals.find(seq)
+    const { leaves, unreadable } = computeLeaves([entry])
+    log.append(leaves)
+    keys = applyKeyChange(keys, entry)
+    if (seal?.to_id !== entry._id) {
+      const sums = tryAddToOwed(owed, entry, !unreadable.has(entry))
+      if (sums.anomaly !== undefined) report(sums.anomaly)
+      owed = sums.owed
+      return
+    }
+    if (closesSeal(entry, seq)) {
+      checkStated(entry)
+      owed = parseOwed(entry)
+    } else report(`entry ${entry._id} is the last of seal ${seq} and does not close it`)
     previous = seal
     before = { log: logState(log), keys: keyState(keys) }
     if (seal.log_root !== undefined && seal.log_root !== before.log.root)

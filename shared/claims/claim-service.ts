@@ -223,7 +223,7 @@ async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<
   const untilMs = performance.now() + ctx.config.databaseMs
   do {
     const [claims, standing, unendorsed] = await Promise.all([
-      newVerdicts.length === 0 ? [] : ctx.claims.findJudged(newVerdicts),
+      newVerdicts.length === 0 ? [] : ctx.claims.findByVerdicts(newVerdicts),
       newVerdicts.length === 0 ? [] : ctx.claims.findStandingVerdicts(newVerdicts),
       ctx.claims.countUnendorsed(proposers),
     ])

@@ -120,12 +120,15 @@ export function createClaimStore(connection: Connection) {
       if (session === undefined) return findById(claimId)
       return (await claims.findOne({ _id: claimId }, null, { session }).lean<ClaimRecord>()) ?? undefined
     },
-    /** Reads the claims that these verdicts are on, without their entries; one that doesn't exist is left out. */
-    findJudged: (onClaims: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]> =>
+    /**
+     * Reads the claims that these verdicts are on, of any status, without `pending` and `tells`; one that doesn't
+     * exist is left out.
+     */
+    findByVerdicts: (newVerdicts: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]> =>
       raw()
         .find(
-          { _id: { $in: [...new Set(onClaims.map(({ claim_id: id }) => id))] } },
-          { ...SHOWN, batchSize: onClaims.length + 1 },
+          { _id: { $in: [...new Set(newVerdicts.map(({ claim_id: id }) => id))] } },
+          { ...SHOWN, batchSize: newVerdicts.length + 1 },
         )
         .toArray(),
     /**

@@ -216,10 +216,10 @@ describe('verdicts', () => {
     // So that the status stays `judged`.
     await resolve(id, 'true', judge(2))
     const { claims } = service.ctx
-    const { findJudged } = claims
-    claims.findJudged = async (onClaims) => {
-      claims.findJudged = findJudged
-      const found = await findJudged(onClaims)
+    const { findByVerdicts } = claims
+    claims.findByVerdicts = async (onClaims) => {
+      claims.findByVerdicts = findByVerdicts
+      const found = await findByVerdicts(onClaims)
       const body = { claim_id: id, outcome: 'true' }
       expect((await other.call('POST', '/claim/resolve', { token: judge(3).token, body })).status).toBe(200)
       return found

@@ -256,7 +256,12 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
   return true
 }
 
-/** What must hold of orders, payouts, transfers and books. */
+/**
+ * Checks the books against the records: what each order received, holds and owes, what each agent is owed, and
+ * the sums that the entries give; and that no payment, payout or place in a chain is used twice.
+ *
+ * @throws Error at the first that does not hold
+ */
 function checkMoney(world: World, chain: Chain): void {
   const sum = (records: readonly { amount_raw: string }[]) =>
     records.reduce((total, { amount_raw: raw }) => total + BigInt(raw), 0n)

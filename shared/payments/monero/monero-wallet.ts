@@ -370,7 +370,10 @@ export function createMoneroWallet({ url, log, timeoutMs, maxAnswerBytes = MAX_A
       return keyImages.filter((keyImage) => spent.has(keyImage))
     },
 
-    /** Reads the balance. `blocksToUnlock`: 0 to 2^53 - 1; anybody can raise it with a locked piconero. */
+    /**
+     * Reads the balance, with what was last seen in the pool. `blocksToUnlock`: blocks until all of it can be
+     * spent, cut to 2^53 - 1; anybody can make it that high by one piconero with a long lock.
+     */
     async balance(): Promise<{ totalPico: bigint; unlockedPico: bigint; blocksToUnlock: number }> {
       await refresh()
       const answer = await query(answers.balance, 'get_balance', { account_index: ACCOUNT })

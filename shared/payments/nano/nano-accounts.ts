@@ -22,6 +22,7 @@ export async function reconcileAccounts(ctx: NanoContext, findings: Findings): P
   const adopter: Adopter = {
     ...findings,
     treasury: wallet.treasury.address,
+    /** Every confirmed block of ours goes on record; one that isn't confirmed ends the run. */
     accepts({ hash, isConfirmed }) {
       if (!isConfirmed)
         throw new NodeUnreachable(`block ${hash} is not confirmed yet; reconcile again once it is`)
