@@ -2,7 +2,7 @@ import mongoose, { type Connection } from 'mongoose'
 import type { Database, Session } from '../../shared/servers/database.ts'
 import { unavailable } from '../../shared/servers/database.ts'
 import { createModelCollection, type Server } from './collection.ts'
-import { NotModelled, type Doc } from './query.ts'
+import { NotModelled } from './query.ts'
 import { ModelSession, type UniqueIndex } from './replica-set.ts'
 
 /**
@@ -39,7 +39,7 @@ export function uniqueIndexesOf(connection: Connection): (collection: string) =>
       .filter(([, options]) => options.unique === true)
       .map(([key, options]) => ({
         paths: Object.keys(key),
-        filter: (options.partialFilterExpression ?? {}) as Doc,
+        filter: (options.partialFilterExpression ?? {}),
       }))
     known.set(collection, unique)
     return unique

@@ -108,7 +108,7 @@ function group(docs: readonly Doc[], { _id: key, ...fields }: Doc, nowMs: number
       const values = members.map((doc) => compute(operand, doc, nowMs))
       const isExact = values.some((value) => typeof value === 'bigint')
       const sum = isExact
-        ? values.reduce<bigint>((total, value) => total + BigInt(value as bigint), 0n)
+        ? values.reduce<bigint>((total, value) => total + BigInt(value as bigint | number), 0n)
         : undefined
       return [field, sum ?? values.reduce<number>((total, value) => total + Number(value), 0)]
     })

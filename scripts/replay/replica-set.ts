@@ -187,7 +187,7 @@ export class ReplicaSet {
           const { done, value } = run.next()
           if (done !== true) return add(value === 'wait')
           const mustLast = operation.isWrite || operation.concern === 'linearizable'
-          answer(value as T, mustLast && session?.isInTransaction !== true ? this.#last : 0)
+          answer(value, mustLast && session?.isInTransaction !== true ? this.#last : 0)
         } catch (error) {
           if (session?.transaction !== undefined && session.isInTransaction) this.#abort(session.transaction)
           // A refused write may have come after others of the same command, which are waited for.
@@ -274,7 +274,7 @@ export class ReplicaSet {
   }
 
   #begin(old: State | undefined): Transaction {
-    const snapshot = old ?? (this.#states.at(-1) as State)
+    const snapshot = old ?? this.#states.at(-1) ?? (new Map() as State)
     const isOnOldPrimary = old !== undefined
     const begun: Transaction = {
       snapshot,

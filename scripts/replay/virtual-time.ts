@@ -53,6 +53,6 @@ function replaceGlobals(): void {
     return buffer
   }) as typeof crypto.randomFillSync
   crypto.randomUUID = (() =>
-    `00000000-0000-4000-8000-${String(current().random.below(10 ** 12)).padStart(12, '0')}`) as typeof crypto.randomUUID
+    `00000000-0000-4000-8000-${String(current().random.below(10 ** 12)).padStart(12, '0')}`)
   syncBuiltinESMExports()
 }

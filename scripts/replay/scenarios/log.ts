@@ -111,7 +111,7 @@ function writePost({ posts }: Worker, _id: string): Promise<unknown> {
     body: 'b',
     salt: 's',
     pending: [entryOf(_id, 'post')],
-  } as never)
+  })
 }
 
 /**

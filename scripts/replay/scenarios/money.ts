@@ -252,7 +252,7 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
     payment_ids: [],
     payout_ids: chosen.map(({ _id }) => _id),
   })
-  if (await storeOrDrop(ctx, [transfer], chosen as never)) chain.publish(transfer)
+  if (await storeOrDrop(ctx, [transfer], chosen)) chain.publish(transfer)
   return true
 }
 
