@@ -39,7 +39,7 @@ export function uniqueIndexesOf(connection: Connection): (collection: string) =>
       .filter(([, options]) => options.unique === true)
       .map(([key, options]) => ({
         paths: Object.keys(key),
-        filter: (options.partialFilterExpression ?? {}),
+        filter: options.partialFilterExpression ?? {},
       }))
     known.set(collection, unique)
     return unique

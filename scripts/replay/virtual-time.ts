@@ -52,7 +52,7 @@ function replaceGlobals(): void {
     for (let place = 0; place < buffer.length; place++) buffer[place] = place & 0xff
     return buffer
   }) as typeof crypto.randomFillSync
-  crypto.randomUUID = (() =>
-    `00000000-0000-4000-8000-${String(current().random.below(10 ** 12)).padStart(12, '0')}`)
+  crypto.randomUUID = () =>
+    `00000000-0000-4000-8000-${String(current().random.below(10 ** 12)).padStart(12, '0')}`
   syncBuiltinESMExports()
 }

@@ -46,7 +46,12 @@ export function createChain({ schedule, set }: World, due: readonly (readonly [n
     payments: (isAll: boolean): ChainPayment[] =>
       payments
         .filter(({ shownAtMs }) => isAll || shownAtMs <= schedule.nowMs)
-        .map(({ tx, addressIndex, amountRaw, confirmedAtMs }) => ({ tx, addressIndex, amountRaw, confirmedAtMs })),
+        .map(({ tx, addressIndex, amountRaw, confirmedAtMs }) => ({
+          tx,
+          addressIndex,
+          amountRaw,
+          confirmedAtMs,
+        })),
     /** The last block of the account. */
     frontier: (): string => walk().at(-1) ?? START,
     has: ({ previous = '', tx }: TransferRecord): boolean => blocks.get(previous)?.tx === tx,

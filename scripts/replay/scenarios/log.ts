@@ -218,9 +218,7 @@ function watchLog({ set }: World) {
       hashes.every((tile) => tile !== undefined),
       `seal ${_id} lacks tiles`,
     )
-    const root = createLogTree(size, hashes)
-      .root()
-      .toString('hex')
+    const root = createLogTree(size, hashes).root().toString('hex')
     requireThat(root === log.root().toString('hex'), `the tiles of seal ${_id} are of another log`)
     requireThat((roots.get(size) ?? root) === root, `two heads of the size ${size}`)
     roots.set(size, root)
