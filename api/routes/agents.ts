@@ -23,6 +23,7 @@ import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../sh
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { feedView, viewPost } from '../../shared/posts/post.ts'
 import { omitUndefined } from '../../shared/foundation/omit-undefined.ts'
+import { MAX_LIGHT_COST } from '../../shared/foundation/limits.ts'
 import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { writeJson } from '../http/answer.ts'
@@ -181,15 +182,17 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         limit: limitQuery(),
       }),
       view: directoryView,
-      cost: ({ limit }) => limit * PROFILE_COST,
-      async handle({ ctx, query }) {
-        const json = await shareDirectory(
-          JSON.stringify([query.capability, query.before, query.limit]),
-          async () => {
-            const agents = await ctx.agents.listByCapability(query.capability, query.limit, query.before)
+      async handle({ ctx, query: { capability, before, limit }, inTurn }) {
+        const json = await shareDirectory(JSON.stringify([capability, before, limit]), async () => {
+          const asked = [capability, limit, before] as const
+          // Few agents declare most capabilities: then nobody waits for a turn.
+          const isLight = limit * PROFILE_COST <= MAX_LIGHT_COST
+          const most = isLight ? limit : await ctx.agents.countByCapability(...asked)
+          return inTurn(most * PROFILE_COST, async () => {
+            const agents = await ctx.agents.listByCapability(...asked)
             return writeJson({ agents: agents.map(viewAgentListing), count: agents.length })
-          },
-        )
+          })
+        })
         return { status: 200, json }
       },
     }),

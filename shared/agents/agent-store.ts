@@ -71,6 +71,21 @@ agentSchema.index(
   { partialFilterExpression: { 'profile.capabilities.0': { $exists: true } } },
 )
 agentSchema.index({ ref: 1 }, { partialFilterExpression: { ref: { $exists: true } } })
+/**
+ * Makes the filter for agents that are neither banned nor hidden, declare a capability (any if it is undefined),
+ * and have an id below `before`.
+ */
+function declaring(capability: string | undefined, before: string | undefined) {
+  return {
+    // An empty list doesn't count as declaring any.
+    ...(capability === undefined
+      ? { 'profile.capabilities.0': { $exists: true } }
+      : { 'profile.capabilities': capability }),
+    ...NOT_HIDDEN,
+    banned_at: { $exists: false },
+    ...(before === undefined ? {} : { _id: { $lt: before } }),
+  }
+}
 /** Finds the banned ones among given agents without reading the others. */
 const BANNED_AGENTS = 'banned_agents'
 agentSchema.index(
@@ -192,24 +207,20 @@ export function createAgentStore(connection: Connection) {
      * @param capability lists agents that declare it; undefined: agents that declare any
      * @param before lists agents with a smaller id
      */
-    async listByCapability(
+    listByCapability: (
       capability: string | undefined,
       limit: number,
       before?: string,
-    ): Promise<AgentListed[]> {
-      // An empty list doesn't count as declaring any.
-      const declaring =
-        capability === undefined
-          ? { 'profile.capabilities.0': { $exists: true } }
-          : { 'profile.capabilities': capability }
-      const filter = {
-        ...declaring,
-        ...NOT_HIDDEN,
-        banned_at: { $exists: false },
-        ...(before === undefined ? {} : { _id: { $lt: before } }),
-      }
-      return agents.find(filter, LISTED_FIELDS).sort({ _id: -1 }).limit(limit).lean<AgentListed[]>()
-    },
+    ): Promise<AgentListed[]> =>
+      agents
+        .find(declaring(capability, before), LISTED_FIELDS)
+        .sort({ _id: -1 })
+        .limit(limit)
+        .lean<AgentListed[]>()
+        .exec(),
+    /** How many agents listByCapability() would list. */
+    countByCapability: (capability: string | undefined, limit: number, before?: string): Promise<number> =>
+      agents.countDocuments(declaring(capability, before), { limit }).exec(),
     /** Reads those of the given agents that exist, with what readers of their records need to know of them. */
     async findAuthors(agentIds: readonly string[]): Promise<Author[]> {
       if (agentIds.length === 0) return []
