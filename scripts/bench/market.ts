@@ -43,7 +43,7 @@ export async function benchMarket(): Promise<Figure[]> {
       figures.push(
         compareWith(
           {
-            name: 'the raw driver, same reads, conditional updates and inserts, 100 in a transaction',
+            name: `the raw driver, same reads, conditional updates and inserts, ${BATCH} in a transaction`,
             value: median(references),
           },
           {
