@@ -73,6 +73,20 @@ describe('the walk over the chain', () => {
     )
   })
 
+  it('goes on after a seal whose last entry does not close it', async () => {
+    const { ctx } = service
+    await service.call('POST', '/post', { token: alice.token, body: { body: 'one more' } })
+    await sequencePending(ctx)
+    await makeSeal(ctx)
+    const [first, last] = [await ctx.seals.find(1), await ctx.seals.last()]
+    const closing = await collection('entries').findOne({ _id: last?.to_id ?? 0 })
+    await collection('entries').updateOne({ _id: last?.to_id ?? 0 }, { $set: { 'data.owed.xno': '5' } })
+    const faults = await faultsWhile('entries', first?.to_id ?? 0, { kind: 'post' })
+    await collection('entries').replaceOne({ _id: last?.to_id ?? 0 }, closing ?? {})
+    expect(faults).toContainEqual(expect.stringContaining('is the last of seal 1 and does not close it'))
+    expect(faults).toContainEqual(expect.stringContaining(`the sums of seal ${last?._id} do not follow`))
+  })
+
   it('counts and says what it finds, and leaves the chain as it is', async () => {
     const { ctx } = service
     const before = await collection('posts').findOne({ _id: ids.post })
