@@ -1,7 +1,7 @@
 /* Checks the model itself: does it find that one line of the payout code is broken? */
 import { spawnSync } from 'node:child_process'
 import path from 'node:path'
-import type { CodeChange } from '../planted/bugs.ts'
+import type { CodeChange } from '../planted/code-change.ts'
 import { withCopy } from '../planted/run.ts'
 
 const SECONDS = 45

@@ -1,13 +1,6 @@
+import type { CodeChange } from './code-change.ts'
 import { MONEY_BUGS } from './money-bugs.ts'
 import { NETWORK_BUGS } from './network-bugs.ts'
-
-/** A text of one file, and what is put in its place. */
-export interface CodeChange {
-  readonly file: string
-  /** Stands once in the file. */
-  readonly text: string
-  readonly instead: string
-}
 
 /** A mistake that a tired engineer could make, which some test, or the torture, must notice. */
 export interface PlantedBug extends CodeChange {

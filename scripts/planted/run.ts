@@ -5,7 +5,8 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { omitUndefined } from '../../shared/foundation/omit-undefined.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
-import type { CodeChange, PlantedBug } from './bugs.ts'
+import type { PlantedBug } from './bugs.ts'
+import { applyCodeChange, type CodeChange } from './code-change.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 /** Looks for the texts that planting replaces, so it would notice every bug by that alone. */
@@ -35,12 +36,8 @@ export interface Outcome {
  *
  * @throws Error if the text that it replaces isn't there, or more than once
  */
-export function textWithBug({ file, text, instead }: CodeChange): string {
-  const [before, after, ...more] = fs.readFileSync(path.join(ROOT, file), 'utf8').split(text)
-  if (after === undefined || more.length > 0)
-    throw new Error(`${file} does not have ${JSON.stringify(text)} once`)
-  return `${before}${instead}${after}`
-}
+export const textWithBug = (change: CodeChange): string =>
+  applyCodeChange(change, fs.readFileSync(path.join(ROOT, change.file), 'utf8'))
 
 /** Copies the project to a temporary folder, with a bug in it if one is given, for the time of `work`. */
 export function withCopy<Result>(bug: CodeChange | undefined, work: (copy: string) => Result): Result {
@@ -58,8 +55,8 @@ export function withCopy<Result>(bug: CodeChange | undefined, work: (copy: strin
 
 /**
  * Plants a bug in a copy of the project and runs there, until one of them notices it: the tests that it
- * names, and then, if `thorough`, all tests and the torture. A test's failure counts if it comes again, and not
- * on the code without the bug.
+ * names, and then, if `thorough`, all tests and the torture. A test's failure counts if it comes again, and
+ * not on the code without the bug.
  */
 export function tryBug(bug: PlantedBug, thorough: boolean): Outcome {
   const startedMs = performance.now()
@@ -145,8 +142,8 @@ interface Failure {
  * @param files all if empty
  * @param leftOut files that are not run
  * @param more further options for vitest
- * @returns the tests that fail; that they did not end in time; or, if vitest failed and no test did, that; empty
- *   if all pass
+ * @returns the tests that fail; that they did not end in time; or, if vitest failed and no test did, that;
+ *   empty if all pass
  * @throws Error if vitest ends without a report
  */
 function runTests(

@@ -1,13 +1,10 @@
 import { registerHooks } from 'node:module'
+import { applyCodeChange, type CodeChange } from '../planted/code-change.ts'
 
 /** One condition of the service that a scenario must notice the lack of. */
-export interface Break {
+export interface Break extends CodeChange {
   scenario: string
   name: string
-  file: string
-  /** Stands in the file once. */
-  text: string
-  instead: string
 }
 
 const SEQUENCER = 'shared/ledger/sequencer.ts'
@@ -159,16 +156,13 @@ export const BREAKS: readonly Break[] = [
 ]
 
 /** Breaks the file when it is loaded; to be called before it is. */
-export function plant({ file, text, instead }: Pick<Break, 'file' | 'text' | 'instead'>): void {
-  const { href } = new URL(`../../${file}`, import.meta.url)
+export function plant(change: CodeChange): void {
+  const { href } = new URL(`../../${change.file}`, import.meta.url)
   registerHooks({
     load(url, context, nextLoad) {
       const loaded = nextLoad(url, context)
       if (url !== href) return loaded
-      const [before, after, ...more] = String(loaded.source).split(text)
-      if (after === undefined || more.length > 0)
-        throw new Error(`${file} does not have ${JSON.stringify(text)} once`)
-      return { ...loaded, source: `${before}${instead}${after}` }
+      return { ...loaded, source: applyCodeChange(change, String(loaded.source)) }
     },
   })
 }

@@ -24,9 +24,7 @@ interface Client {
 /** Marks are stored, some of them long after they were made; each agent's clients page through its events. */
 export const eventsScenario: Scenario = {
   name: 'events',
-  defineModels(connection) {
-    openStores(connection)
-  },
+  defineModels: openStores,
   play(world) {
     const { random } = world.schedule
     const open = (aheadMs = 0) => {

@@ -22,9 +22,7 @@ const PATIENCE_MS = 10_000
 /** Posts are written, numbered by two sequencers and sealed by two sealers; any of them may die anywhere. */
 export const logScenario: Scenario = {
   name: 'log',
-  defineModels(connection) {
-    openStores(connection)
-  },
+  defineModels: openStores,
   play(world) {
     const { random } = world.schedule
     const openWorker = () => ({
@@ -115,8 +113,8 @@ function writePost({ posts }: Worker, _id: string): Promise<unknown> {
 }
 
 /**
- * Changes one or two posts, of which one may not exist yet, in one transaction, which may commit long after it
- * began.
+ * Changes one or two posts, of which one may not exist yet, in one transaction, which may commit long after
+ * it began.
  */
 function editPosts(world: World, { posts, database }: Worker, known: number): Promise<unknown> {
   const { random } = world.schedule

@@ -39,9 +39,7 @@ const ALL_OVER_MS = 200_000
 /** Two orders are paid, delivered, accepted or left to their deadlines, and paid out by two payers. */
 export const moneyScenario: Scenario = {
   name: 'money',
-  defineModels(connection) {
-    openStores(connection)
-  },
+  defineModels: openStores,
   play(world) {
     const { random } = world.schedule
     const open = () => openContext(world)
@@ -257,8 +255,8 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
 }
 
 /**
- * Checks the books against the records: what each order received, holds and owes, what each agent is owed, and
- * the sums that the entries give; and that no payment, payout or place in a chain is used twice.
+ * Checks the books against the records: what each order received, holds and owes, what each agent is owed,
+ * and the sums that the entries give; and that no payment, payout or place in a chain is used twice.
  *
  * @throws Error at the first that does not hold
  */
