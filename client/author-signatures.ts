@@ -33,14 +33,18 @@ type Methods = Pick<
 >
 
 /**
- * Wraps the methods so that each adds the author's signature to the body that it sends, and what log the author has
- * seen (GET /rules, `signatures`). A change of the profile is signed only if it sets a key.
+ * Wraps the methods so that each adds the author's signature to the body that it sends, and what log the
+ * author has seen (GET /rules, `signatures`). A change of the profile is signed only if it sets a key.
  */
 export function signCalls(
   calls: Methods,
   { agent_id: agentId, secret_key: secretKey, seen = NOTHING_SEEN }: Author,
 ): Methods {
-  /** Signs a body. @param onRecord fields that the service puts on record in another form than they are sent */
+  /**
+   * Signs a body.
+   *
+   * @param onRecord fields that the service puts on record in another form than they are sent
+   */
   function sign<Body extends object>(authored: AuthoredKind, body: Body, onRecord: object = {}): Body {
     const fields = { ...body, ...onRecord } as Record<string, JsonValue | undefined>
     return {

@@ -286,8 +286,8 @@ export function createClient(options: ClientOptions): Client {
 }
 
 /**
- * Wraps the methods so that they reject with a TransportError `bad_answer` if the answer doesn't have the form in
- * answer-shapes.ts.
+ * Wraps the methods so that they reject with a TransportError `bad_answer` if the answer doesn't have the
+ * form in answer-shapes.ts.
  */
 function checkAnswers<Methods extends object>(calls: Methods): Methods {
   const checked = Object.entries({ ...GET_SHAPES, ...POST_SHAPES }).map(([method, shape]) => {
@@ -347,8 +347,8 @@ function wrapStream(
 const wrapJson = () => wrapStream(['{"ok":true,"document":', '}'], (part = new Uint8Array()) => part)
 
 /**
- * A stream of UTF-8 text that gives `{"ok":true,"document":"…"}` with the text as a JSON string. A character may
- * be split between parts; the last call, with undefined, decodes what is left of one.
+ * A stream of UTF-8 text that gives `{"ok":true,"document":"…"}` with the text as a JSON string. A character
+ * may be split between parts; the last call, with undefined, decodes what is left of one.
  */
 function wrapText() {
   const [decoder, encoder] = [new TextDecoder(), new TextEncoder()]

@@ -6,11 +6,11 @@ const PAUSE_MS = 20
 
 /**
  * Takes a lock made of plain files, for a platform that offers no other; waits for it, blocking the thread,
- * for up to `limitMs`. The file `<file>.lock.N` has the id of the process that holds the Nth turn; it is empty
- * once that has let go. If the holder of the highest turn has ended or let go, a process makes the file `N + 1`
- * by a link, which fails if there is one, and has that turn if it is then the highest: a process that was slow
- * may make a file anew that the holder of a later turn has removed. The highest file is never removed, so no
- * turn is held twice.
+ * for up to `limitMs`. The file `<file>.lock.N` has the id of the process that holds the Nth turn; it is
+ * empty once that has let go. If the holder of the highest turn has ended or let go, a process makes the file
+ * `N + 1` by a link, which fails if there is one, and has that turn if it is then the highest: a process that
+ * was slow may make a file anew that the holder of a later turn has removed. The highest file is never
+ * removed, so no turn is held twice.
  *
  * @returns a function that releases the lock; undefined if it isn't free in time
  */

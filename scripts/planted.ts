@@ -3,9 +3,9 @@
  * tells which test or check notices it, and after how long. With `--named` only the tests that a bug names
  * are run. Exits with 1 if a bug stays hidden.
  *
- * `--json` prints a line of JSON for each bug, `--out FILE` appends it to a file. `--resume FILE` does the same
- * as `--out`, and skips the bugs that the file has already. `npm run planted -- --table FILE` makes the table
- * of docs/planted.md from such a file.
+ * `--json` prints a line of JSON for each bug, `--out FILE` appends it to a file. `--resume FILE` does the
+ * same as `--out`, and skips the bugs that the file has already. `npm run planted -- --table FILE` makes the
+ * table of docs/planted.md from such a file.
  */
 import fs from 'node:fs'
 import { parseArgs } from 'node:util'

@@ -22,9 +22,9 @@ export interface Pool {
 export type Intervals = Partial<Record<QueueName, number>>
 
 /**
- * Serves those of the named queues that this process's settings allow, until closed; those that use a key only
- * while this process has the key's lease. Adds their regular jobs, and listens to the Nano node if `watch-nano`
- * is among them. A handler's error is logged, and the job is retried if that can help.
+ * Serves those of the named queues that this process's settings allow, until closed; those that use a key
+ * only while this process has the key's lease. Adds their regular jobs, and listens to the Nano node if
+ * `watch-nano` is among them. A handler's error is logged, and the job is retried if that can help.
  *
  * @param intervals override the intervals of the settings and of queues.ts
  */

@@ -41,7 +41,8 @@ export function createRouteTree(): RouteTree {
   }
 
   /**
-   * Finds the node of a path as it was sent, and the values of its parameters; undefined if there is none.
+   * Finds the node of a path as it was sent, and the values of its parameters; undefined if no route has this
+   * path.
    */
   function find(path: string): { node: Node; values: string[] } | undefined {
     const values: string[] = []

@@ -47,7 +47,9 @@ interface UrlFields {
   params: object | undefined
 }
 
-/** A request on its way through its route. Costly steps wait for their turn, including parsing and writing. */
+/**
+ * A request on its way through its route. Costly steps wait for their turn, including parsing and writing.
+ */
 class RequestUnderWay {
   readonly #frame: Frame
   readonly #route: Route

@@ -6,8 +6,8 @@ import { runInScope } from '../../shared/foundation/scope.ts'
 
 /**
  * Returns middleware that records in the database, every SERVING_BEAT_MS, that this process serves: from the
- * first request on that it answers with a status below 500 while the database is ready. From these records the market knows which order deadlines passed during an
- * outage: see serving-store.ts.
+ * first request on that it answers with a status below 500 while the database is ready. From these records
+ * the market knows which order deadlines passed during an outage: see serving-store.ts.
  *
  * A process that could not record this for OUTAGE_GAP_MS stops recording, and begins again with the next
  * such answer: an outage ends when a request is served, not when the database is back.

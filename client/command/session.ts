@@ -42,8 +42,8 @@ export interface Session {
   /** Changes the identity in the token file, under its lock. @returns the changed one */
   changeIdentity(change: (identity: Identity) => Identity): Identity
   /**
-   * Returns a warning for each change that the ledger newly shows of this agent and that it did not make; a next
-   * call does not repeat it. None unless authenticate() was called, or if the service is slow to answer.
+   * Returns a warning for each change that the ledger newly shows of this agent and that it did not make; a
+   * next call does not repeat it. None unless authenticate() was called, or if the service is slow to answer.
    */
   takeForeignChangeWarnings(): Promise<string[]>
   /** Writes a line to stdout at once, before the verb's output. */

@@ -77,8 +77,8 @@ export function signHash(hashHex: string, secretKeyHex: string): string {
 }
 
 /**
- * Whether a block has its account's signature, by nanocurrency-web, which shares no code with this project: so this
- * node accepts only blocks that other implementations accept.
+ * Whether a block has its account's signature, by nanocurrency-web, which shares no code with this project:
+ * so this node accepts only blocks that other implementations accept.
  */
 export function isSignedByAccount(block: StateBlock): boolean {
   return tools.verifyBlock(block.account, {

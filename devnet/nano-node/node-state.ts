@@ -162,8 +162,8 @@ export class NodeState {
   }
 
   /**
-   * Forgets what a restart loses: finished elections, online stake, waiting blocks and uptime. Elections under
-   * way begin anew, without their forks. The ledger and the scheduled confirmations stay.
+   * Forgets what a restart loses: finished elections, online stake, waiting blocks and uptime. Elections
+   * under way begin anew, without their forks. The ledger and the scheduled confirmations stay.
    */
   restart(): void {
     this.startedMs = Date.now()

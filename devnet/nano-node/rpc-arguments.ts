@@ -27,7 +27,11 @@ export function readHash(request: TreeReader, name = 'hash', message = 'Invalid 
   return hash
 }
 
-/** Parses a whole number; a negative one becomes noLimit. @throws RpcError with `message` for anything else */
+/**
+ * Parses a whole number; a negative one becomes noLimit.
+ *
+ * @throws RpcError with `message` for anything else
+ */
 function parseCount(text: string, message: string): number {
   const match = /^\s*([+-]?)([0-9]+)$/.exec(text)
   if (match === null) throw new RpcError(message)
@@ -73,7 +77,7 @@ export function readOptionalWork(request: TreeReader): bigint {
 /**
  * Reads the block of a request: an object if `json_block` is set, else JSON in a text.
  *
- * @throws UnreadableRequest if there is none; RpcError if it is invalid
+ * @throws UnreadableRequest if the request has no block; RpcError for an invalid one
  */
 export function readBlock(request: TreeReader): StateBlock {
   let tree = request.child('block')

@@ -20,7 +20,7 @@ import {
 import { generateWork, readDifficulty } from './rpc-work.ts'
 import { entryThreshold, workDifficulty } from './work.ts'
 
-/** Returns the ledger's block with this hash. @throws RpcError if there is none */
+/** Returns the ledger's block with this hash. @throws RpcError if the ledger has no such block */
 function requireBlock(node: NodeState, hash: string): LedgerBlock {
   const entry = node.ledger.blocks.get(hash)
   if (entry === undefined) throw new RpcError('Block not found')

@@ -36,8 +36,8 @@ export function percentile(values: readonly number[], part: number): number {
 export type Contender = { name: string; sample: () => number | Promise<number> }
 
 /**
- * Takes `rounds` samples of each contender, and returns the medians by name. Contenders take turns, so that a slow phase of the machine
- * affects all of them; the first round is a warm-up and does not count.
+ * Takes `rounds` samples of each contender, and returns the medians by name. Contenders take turns, so that a
+ * slow phase of the machine affects all of them; the first round is a warm-up and does not count.
  */
 export async function measureInTurns(
   contenders: readonly Contender[],

@@ -19,7 +19,7 @@ export interface StartedNetwork {
   stop(): Promise<void>
 }
 
-/** Where a network started here keeps its data, and where it answers. */
+/** The data folder and the ports of a network. */
 export interface Place {
   dataDir: string
   port: number

@@ -48,7 +48,7 @@ const orders = db.collection<OrderDocument>('work_orders')
 
 const seconds = (): number => Math.floor(Date.now() / 1_000)
 
-/** Returns the agent whose token was sent; if there is none, answers 401 and returns undefined. */
+/** Returns the agent whose token was sent. For an unknown token it answers 401 and returns undefined. */
 async function requireCaller(req: Request, res: Response): Promise<AgentDocument | undefined> {
   const token = String(req.headers.authorization).slice(7)
   const agent = await agents.findOne(

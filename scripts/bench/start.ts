@@ -15,8 +15,8 @@ const LIMIT_MS = 60_000
 
 /**
  * Measures how long `npm start` takes to its first answer: with all in place beside mongod alone on the same
- * data, and on a fresh clone beside `npm ci` alone on another one. `WARM_ROUNDS` and `COLD_ROUNDS` say how often
- * each is done; 0 leaves the latter out.
+ * data, and on a fresh clone beside `npm ci` alone on another one. `WARM_ROUNDS` and `COLD_ROUNDS` say how
+ * often each is done; 0 leaves the latter out.
  */
 export async function benchStart(): Promise<Figure[]> {
   const warm = await benchWarm(Number(process.env['WARM_ROUNDS'] ?? WARM_ROUNDS))
@@ -85,8 +85,8 @@ async function timeMongod(dbPath: string): Promise<number> {
 }
 
 /**
- * Each round clones the project twice. Neither clone has packages, nor does the first start find a MongoDB or a
- * Redis; npm's and pip's own caches are as they are.
+ * Each round clones the project twice. Neither clone has packages, nor does the first start find a MongoDB or
+ * a Redis; npm's and pip's own caches are as they are.
  */
 async function benchCold(rounds: number): Promise<Figure> {
   const starts: number[] = []

@@ -76,7 +76,11 @@ export function writeAccessFiles(
   write(ACL_FILE, [...otherLines, ...aclLines].join('\n'))
 }
 
-/** Reads the passwords of MongoDB's users. @throws StartError if the file is missing, or holds something else */
+/**
+ * Reads the passwords of MongoDB's users.
+ *
+ * @throws StartError if the file is missing, or holds something else
+ */
 export function readPasswords(folder: string): z.output<typeof passwordsFile> {
   const file = path.join(folder, PASSWORDS_FILE)
   const broken = new StartError(

@@ -95,8 +95,8 @@ export function supervise(
         child = undefined
         let isFinished = false
         /**
-         * Does once, with the last output or LAST_OUTPUT_MS after the exit, what follows an exit: whoever waits
-         * for the end goes on, and onDeath() is called.
+         * Does once, with the last output or LAST_OUTPUT_MS after the exit, what follows an exit: whoever
+         * waits for the end goes on, and onDeath() is called.
          */
         const finishExit = () => {
           if (isFinished) return

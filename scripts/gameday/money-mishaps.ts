@@ -7,7 +7,9 @@ import { queuesOf } from './process-mishaps.ts'
 import { fileIn, type Network } from './network.ts'
 import type { Mishap } from './play.ts'
 
-/** Publishes a block of the treasury that the database doesn't know, as another wallet with its seed would. */
+/**
+ * Publishes a block of the treasury that the database doesn't know, as another wallet with its seed would.
+ */
 async function forkTreasury(network: Network): Promise<void> {
   const { coins, ctx } = network
   const { node } = coins

@@ -165,7 +165,7 @@ export async function startNetwork(report: (line: string) => void): Promise<Netw
     },
   }
   await buyPass(network, url, token)
-  // Without a backup on record, `status` would find after a day that there is none.
+  // `status` reports a network that was not backed up within its first day.
   await network.operator(['backup', '--noted'])
   return network
 }

@@ -5,7 +5,9 @@ import type { FindingKind } from '../../shared/operation/finding.ts'
 import { waitFor } from '../embedded/wait.ts'
 import type { Network, ShownFinding } from './network.ts'
 
-/** What an operator adds to the command that `status` prints; if it prints a sentence, what it does instead. */
+/**
+ * What an operator adds to the command that `status` prints; if it prints a sentence, what it does instead.
+ */
 export interface Remedy {
   /** What stands for placeholders of the command, such as `DIR`. */
   placeholders?: Readonly<Record<string, string>>
@@ -54,8 +56,8 @@ const FINE_LIMIT_MS = 120 * SECOND_MS
 const POLL_MS = 500
 
 /**
- * Causes a mishap, waits until `status` names it, runs the command that `status` gives, and waits until all is
- * fine again.
+ * Causes a mishap, waits until `status` names it, runs the command that `status` gives, and waits until all
+ * is fine again.
  *
  * @throws Error if `status` doesn't name it within a minute, or finds anything two minutes after the command
  */
@@ -102,7 +104,11 @@ async function waitUntilFine(network: Network, what: string): Promise<number> {
   })
 }
 
-/** Looks for the posts, and runs `check` until it finds no fault. @returns a sentence for each loss or fault */
+/**
+ * Looks for the posts, and runs `check` until it finds no fault.
+ *
+ * @returns a sentence for each loss or fault
+ */
 async function findLost(network: Network, posts: readonly string[]): Promise<string[]> {
   const lost: string[] = []
   for (const id of posts) if (!(await network.hasPost(id))) lost.push(`${id} is gone`)

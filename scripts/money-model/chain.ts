@@ -73,7 +73,9 @@ export async function startChain() {
     if (key === null) throw new Error(`${address} is not an address`)
     return key
   }
-  /** Adds to `found` a block and all that depends on it: its successor, the block that received it, and so on. */
+  /**
+   * Adds to `found` a block and all that depends on it: its successor, the block that received it, and so on.
+   */
   const addDependents = (hash: string, found = new Set<string>()): Set<string> => {
     const entry = ledger.blocks.get(hash)
     if (entry === undefined || found.has(hash)) return found

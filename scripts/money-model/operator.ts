@@ -41,7 +41,10 @@ async function listPayouts(world: World): Promise<ListedPayout[]> {
 
 export type Operator = ReturnType<typeof createOperator>
 
-/** Makes the operator, who decides disputes, reconciles a halted coin, and explains sends that a restore orphaned. */
+/**
+ * Makes the operator, who decides disputes, reconciles a halted coin, and explains sends that a restore
+ * orphaned.
+ */
 export function createOperator(world: World) {
   /** Sends that reconciliations found and that are not explained yet, by transaction. */
   const found = new Map<string, FoundSend>()
@@ -102,9 +105,8 @@ export function createOperator(world: World) {
   }
 
   /**
-   * Records, by commands, which payouts a found send paid: those whose sum is its amount, or a part of one that is
-   * larger.
-   * Whatever is recorded is taken out of `held`.
+   * Records, by commands, which payouts a found send paid: those whose sum is its amount, or a part of one
+   * that is larger. Whatever is recorded is taken out of `held`.
    *
    * @param held payouts that are held, by id
    * @returns how many were recorded; undefined if a command was refused, as it is while a disputed order
@@ -136,7 +138,8 @@ export function createOperator(world: World) {
   }
 
   /**
-   * After a restore, records which payouts each found send paid, and releases the payouts that are still held.
+   * After a restore, records which payouts each found send paid, and releases the payouts that are still
+   * held.
    *
    * @param isEnd no more payouts will come, so a send that paid none of them is explained too
    */
@@ -169,7 +172,10 @@ export function createOperator(world: World) {
   return { decideDisputes, isReady, reconcileIfHalted, explainFoundSends }
 }
 
-/** Lets the operator act on disputes and a halted coin every three seconds, except during a fault, until `isOver`. */
+/**
+ * Lets the operator act on disputes and a halted coin every three seconds, except during a fault, until
+ * `isOver`.
+ */
 export async function superviseNetwork(
   world: World,
   operator: Operator,

@@ -6,7 +6,9 @@ const WORK_MICROSECONDS = 4_000
 const SAMPLES = 30
 
 export interface Pace {
-  /** How many times as long work takes now as on an idle machine; at least 1, the mean of the last samples. */
+  /**
+   * How many times as long work takes now as on an idle machine; at least 1, the mean of the last samples.
+   */
   slowdown(): number
   close(): void
 }

@@ -6,8 +6,8 @@ import { readInvoice } from './views.ts'
 import { count, addInvoice, pay, until, type World } from './world.ts'
 
 /**
- * Lets an agent buy days of pass and pay for them, all as `numbers` choose, and checks the invoice at its end.
- * Does nothing if the agent is buying already: it has one open invoice at a time.
+ * Lets an agent buy days of pass and pay for them, all as `numbers` choose, and checks the invoice at its
+ * end. Does nothing if the agent is buying already: it has one open invoice at a time.
  *
  * @param busy the names of the agents that are buying
  */

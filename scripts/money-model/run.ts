@@ -155,8 +155,8 @@ async function play(world: World, salesAtOnce: number, leastDeliveries: number):
 type Market = ReturnType<typeof openMarket>
 
 /**
- * Makes a function that lets agents sell and buy until `isOver`, and resolves when they have finished what they
- * began. Called again, it goes on with the next numbers of the seed.
+ * Makes a function that lets agents sell and buy until `isOver`, and resolves when they have finished what
+ * they began. Called again, it goes on with the next numbers of the seed.
  */
 function openMarket(world: World, salesAtOnce: number) {
   const busy = new Set<string>()
@@ -182,8 +182,8 @@ function openMarket(world: World, salesAtOnce: number) {
 }
 
 /**
- * Causes each kind of fault alone, again and again until the time is over, and `restore` once at the end. After
- * each, everything has to come to rest with no help but `reconcile`.
+ * Causes each kind of fault alone, again and again until the time is over, and `restore` once at the end.
+ * After each, everything has to come to rest with no help but `reconcile`.
  */
 async function injectEachAlone(
   world: World,
@@ -234,8 +234,8 @@ async function recordFailure(world: World, work: Promise<void>): Promise<void> {
  * Brings open orders to their end, decides disputes and reconciles, until all is at rest or it is clear that
  * something is stuck.
  *
- * @returns the books, and when the last thing changed, in milliseconds of the history; undefined if the run was
- *   ended
+ * @returns the books, and when the last thing changed, in milliseconds of the history; undefined if the run
+ *   was ended
  */
 async function settle(
   world: World,

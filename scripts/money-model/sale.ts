@@ -68,7 +68,10 @@ function choosePlan(world: World, numbers: SeededNumbers) {
 }
 type Plan = ReturnType<typeof choosePlan>
 
-/** The hours that an offer gives for delivery. At `missed` the seller never delivers, so they end within a run. */
+/**
+ * The hours that an offer gives for delivery. At `missed` the seller never delivers, so they end within a
+ * run.
+ */
 const DELIVERY_HOURS = { delivered: 1, missed: 0.0012, 'in-a-hurry': 0.02 } as const
 
 /** Plays an order from its offer to its end, as the seed has chosen it. */
@@ -213,7 +216,8 @@ const ENDED = ['paid_out', 'refunded', 'expired'] as const
 /**
  * Waits until an order is paid or has ended; a paid one is delivered, and accepted or disputed, as planned.
  *
- * @returns the order in its last status; undefined if it was forgotten, is not waited for, or did not end in time
+ * @returns the order in its last status; undefined if it was forgotten, is not waited for, or did not end in
+ *   time
  */
 async function followOrder(
   world: World,

@@ -232,8 +232,8 @@ export const pay = ({ chain, history }: World, agent: Agent, address: string, am
   payOnRecord(chain, history, { who: agent.name, address, amountRaw, invoiceId: undefined })
 
 /**
- * Calls `look` every two seconds until it returns something. If it returns nothing although there was no fault
- * for long enough, `what` becomes a finding.
+ * Calls `look` every two seconds until it returns something. If it returns nothing although there was no
+ * fault for long enough, `what` becomes a finding.
  *
  * @param what a sentence that says what did not happen
  * @returns what `look` gave; undefined after a finding or at the end of the run

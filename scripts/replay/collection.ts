@@ -69,8 +69,8 @@ export function createModelCollection(
   }
 
   /**
-   * Replaces the first document that matches by what `makeAfter` gives, or deletes it if that is undefined, as
-   * soon as no transaction holds it. @returns undefined if none matches
+   * Replaces the first document that matches by what `makeAfter` gives, or deletes it if that is undefined,
+   * as soon as no transaction holds it. @returns undefined if none matches
    */
   function* change(
     view: View,

@@ -1,6 +1,6 @@
 /*
- * MongoDB's filters, sort orders and projections, as far as the modelled stores use them. Whatever isn't known
- * here throws: a guess would make the model agree with the code and not with MongoDB.
+ * MongoDB's filters, sort orders and projections, as far as the modelled stores use them. Whatever isn't
+ * known here throws: a guess would make the model agree with the code and not with MongoDB.
  */
 
 export type Doc = { readonly [field: string]: unknown }

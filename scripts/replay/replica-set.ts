@@ -371,7 +371,9 @@ export class ReplicaSet {
     this.version++
   }
 
-  /** Whether an open transaction of the present primary, other than `own`, has written one of these places. */
+  /**
+   * Whether an open transaction of the present primary, other than `own`, has written one of these places.
+   */
   #isTaken(places: readonly string[], own: Transaction | undefined): boolean {
     return [...this.#open].some((one) => one !== own && places.some((place) => one.places.has(place)))
   }

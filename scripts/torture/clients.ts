@@ -13,7 +13,7 @@ const [LOCAL, REMOTE, INODE] = [1, 2, 9]
  * Finds which connections to a port of this machine some processes have open, by what Linux says of their
  * sockets.
  *
- * @returns the ports at their ends; none where there is no /proc
+ * @returns the ports at their ends; empty on a system without /proc
  */
 export function findClientPorts(port: number, processes: readonly Process[]): Set<number> {
   const inodes = new Set<string>()

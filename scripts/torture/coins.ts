@@ -82,8 +82,8 @@ export function payOnRecord(
  * Makes a block on the treasury's chain that the service hasn't made, as a wallet with the same seed
  * elsewhere would sign it. It changes the representative, and moves no money. It is not published.
  *
- * @param previous the hash of the block that it follows, which the node must have; a block of the service that
- *   follows the same one competes with it
+ * @param previous the hash of the block that it follows, which the node must have; a block of the service
+ *   that follows the same one competes with it
  */
 export function signTreasuryBlock({ state, genesis }: NanoNode, seed: string, previous: string): StateBlock {
   const { blocks, thresholds } = state.ledger

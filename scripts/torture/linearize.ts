@@ -93,9 +93,9 @@ export function linearize<State, Op extends Operation>(
 }
 
 /**
- * Of the operations that may come next, returns those that have to be tried, in the order of their answers. If
- * a read among them fits the state, it alone is returned, since it changes nothing: every order of the others
- * that works with it later works with it now.
+ * Of the operations that may come next, returns those that have to be tried, in the order of their answers.
+ * If a read among them fits the state, it alone is returned, since it changes nothing: every order of the
+ * others that works with it later works with it now.
  */
 function chooseNext<State, Op extends Operation>(
   model: Model<State, Op>,

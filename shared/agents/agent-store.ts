@@ -72,8 +72,8 @@ agentSchema.index(
 )
 agentSchema.index({ ref: 1 }, { partialFilterExpression: { ref: { $exists: true } } })
 /**
- * Makes the filter for agents that are neither banned nor hidden, declare a capability (any if it is undefined),
- * and have an id below `before`.
+ * Makes the filter for agents that are neither banned nor hidden, declare a capability (any if it is
+ * undefined), and have an id below `before`.
  */
 function declaring(capability: string | undefined, before: string | undefined) {
   return {
@@ -159,7 +159,9 @@ export function createAgentStore(connection: Connection) {
   const findById = createIdLookUp(raw)
   const findId = createIdLookUp(raw, { _id: 1 })
   const findAuthor: (agentId: string) => Promise<Author | undefined> = createIdLookUp(raw, AUTHOR_FIELDS)
-  /** The agent with this token key, banned or not; undefined if there is none. One query for all that wait. */
+  /**
+   * The agent with this token key, banned or not; undefined if there is none. One query for all that wait.
+   */
   const findByTokenKey = createLookUp(
     (keys: string[]) =>
       raw()

@@ -39,8 +39,8 @@ type Signed = { signature?: string | undefined; seen?: SeenLog | undefined }
  *
  * @param fields `resolve_by` in Unix seconds
  * @throws Refusal `invalid_field` for a `resolve_by` that is not in the future, or as readAuthorship();
- *   `wrong_state` if it is a proposal and its author has as many unendorsed ones as allowed, or if the author has
- *   used up today's allowance; `unavailable`
+ *   `wrong_state` if it is a proposal and its author has as many unendorsed ones as allowed, or if the author
+ *   has used up today's allowance; `unavailable`
  */
 export async function makeClaim(
   ctx: Context,

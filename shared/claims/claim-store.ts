@@ -121,8 +121,8 @@ export function createClaimStore(connection: Connection) {
       return (await claims.findOne({ _id: claimId }, null, { session }).lean<ClaimRecord>()) ?? undefined
     },
     /**
-     * Reads the claims that these verdicts are on, of any status, without `pending` and `tells`; one that doesn't
-     * exist is left out.
+     * Reads the claims that these verdicts are on, of any status, without `pending` and `tells`; one that
+     * doesn't exist is left out.
      */
     findByVerdicts: (newVerdicts: readonly Pick<VerdictRecord, 'claim_id'>[]): Promise<ClaimRecord[]> =>
       raw()

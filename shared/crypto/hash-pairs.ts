@@ -73,8 +73,8 @@ const MEMORY_BYTES = HASHES + CHUNK_PAIRS * HASH_BYTES
 export type HashPairs = (level: Uint8Array, above: Uint8Array, pairs: number) => void
 
 /**
- * Makes a function that hashes fewer than MIN_VECTOR_PAIRS pairs by `plainly`, and more by the vector code, which
- * it creates at its first use. On a runtime without vectors all go by `plainly`.
+ * Makes a function that hashes fewer than MIN_VECTOR_PAIRS pairs by `plainly`, and more by the vector code,
+ * which it creates at its first use. On a runtime without vectors all go by `plainly`.
  */
 function chooseHashPairs(plainly: HashPairs, createSimd: () => HashPairs): HashPairs {
   let chosen: HashPairs | undefined

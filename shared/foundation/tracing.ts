@@ -40,9 +40,9 @@ export function setTracer(newTracer: Tracer | undefined): void {
 export const currentTracer = (): Tracer | undefined => tracer
 
 /**
- * Sets the one listener, in place of any before, that is called for each id that newId() makes in traced work,
- * whether or not its record is then stored: with the work's place in the trace, so that the record's ledger
- * entry can continue the trace.
+ * Sets the one listener, in place of any before, that is called for each id that newId() makes in traced
+ * work, whether or not its record is then stored: with the work's place in the trace, so that the record's
+ * ledger entry can continue the trace.
  */
 export function onTracedRecord(listener: (recordId: string, place: Place) => void): void {
   recordListener = listener

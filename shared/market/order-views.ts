@@ -252,8 +252,8 @@ export interface OrderDetails {
 }
 
 /**
- * An order as `agentId` sees it, who must be its buyer or its seller: the buyer with invoice and refund address,
- * the seller with payout address.
+ * An order as `agentId` sees it, who must be its buyer or its seller: the buyer with invoice and refund
+ * address, the seller with payout address.
  */
 export function viewOrder(
   order: OrderRecord,

@@ -151,7 +151,9 @@ async function readSealed(ctx: Context) {
   return { upTo: last.to_id, owed, seal: { seq: last._id, at: last.at, entry_id: last.to_id } }
 }
 
-/** Sums, by the journal, what market orders received, what was paid out for them and what they took in fees. */
+/**
+ * Sums, by the journal, what market orders received, what was paid out for them and what they took in fees.
+ */
 async function sumMarketFlows(ctx: Context): Promise<Sums> {
   const sumCoin = async (coin: Coin): Promise<[Coin, Sums[Coin]]> => {
     const flows = await ctx.journal.flows(coin)

@@ -7,9 +7,10 @@ import { requireMoneroLibrary } from '../payments/monero/monero-connection.ts'
 import { openNanoSeed } from '../payments/nano/nano-keys.ts'
 
 /**
- * Checks that every key file in the settings exists, holds a key, and is readable by its owner alone, and that
- * the optional package is there without which there is no Monero. Without this a process would run, be counted
- * as a worker, and do nothing. The seal memory is checked only to be its owner's; it may not exist yet.
+ * Checks that every key file in the settings exists, holds a key, and is readable by its owner alone, and
+ * that the optional package is there without which there is no Monero. Without this a process would run, be
+ * counted as a worker, and do nothing. The seal memory is checked only to be its owner's; it may not exist
+ * yet.
  *
  * @throws StartError with a sentence for the operator, which never has the file's content
  */

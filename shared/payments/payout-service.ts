@@ -194,8 +194,8 @@ export const moveTransfer = async (
  * Marks a transfer as replaced, because another transaction has its place in the chain: reverses its journal
  * lines, and makes those of its payouts that are still in it owed again.
  *
- * @returns false, with nothing changed, if it was replaced before, or a transfer that is not replaced is built
- *   on it: that one has to be replaced first
+ * @returns false, with nothing changed, if it was replaced before, or a transfer that is not replaced is
+ *   built on it: that one has to be replaced first
  */
 export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: string): Promise<boolean> {
   return ctx.database.transaction(async (session) => {

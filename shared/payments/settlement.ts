@@ -287,8 +287,8 @@ const EXPIRE_BATCH = 500
 const EXPIRE_BATCHES = 100
 
 /**
- * Expires unpayable invoices, and those that were overdue when a complete round began, except those with a payment
- * in time that is under way.
+ * Expires unpayable invoices, and those that were overdue when a complete round began, except those with a
+ * payment in time that is under way.
  *
  * @param roundAt when the round began, in Unix seconds
  *

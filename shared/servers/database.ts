@@ -438,8 +438,8 @@ export function unavailable(cause?: unknown): Refusal {
 }
 
 /**
- * Makes the refusal `unavailable` for a record that was read a moment ago and is not there any more: an election
- * has rolled back its write. The work has to begin again.
+ * Makes the refusal `unavailable` for a record that was read a moment ago and is not there any more: an
+ * election has rolled back its write. The work has to begin again.
  *
  * @param what the record, in words
  */

@@ -249,7 +249,9 @@ const POLICY: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-/** Each disclaimer of the table of limits and of "Events" and "Authentication", in words that have to be said. */
+/**
+ * Each disclaimer of the table of limits and of "Events" and "Authentication", in words that have to be said.
+ */
 const NOT_PROMISED: readonly RegExp[] = [
   /^No uptime figure and no SLA\.$/,
   /^No delivery guarantee for anything, and no notifications: clients poll\.$/,

@@ -306,7 +306,9 @@ async function compare(seed: number): Promise<void> {
   }
 }
 
-/** In a transaction that an insert of several ends, a duplicate or a conflict may be named if there are both. */
+/**
+ * In a transaction that an insert of several ends, a duplicate or a conflict may be named if there are both.
+ */
 const isEitherOf = (what: unknown, ...outcomes: unknown[]): boolean =>
   JSON.stringify(what).startsWith('{"in":"transaction","method":"insertMany"') &&
   outcomes.every((outcome) => [112, 11_000].includes((outcome as { code: number }).code))

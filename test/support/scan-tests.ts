@@ -45,7 +45,9 @@ function endOfText(source: string, start: number): number {
   return at
 }
 
-/** The index behind the bracket that closes the one at `start`; brackets in texts and comments don't count. */
+/**
+ * The index behind the bracket that closes the one at `start`; brackets in texts and comments don't count.
+ */
 function endOfBrackets(source: string, start: number): number {
   let depth = 0
   for (let at = start; at < source.length; at++) {

@@ -15,7 +15,10 @@ beforeEach(() => {
 })
 afterEach(() => fs.rmSync(folder, { recursive: true, force: true }))
 
-/** Runs a program on a real folder with these files, and gives all states after a power cut at any of its calls. */
+/**
+ * Runs a program on a real folder with these files, and gives all states after a power cut at any of its
+ * calls.
+ */
 function cutEverywhere(files: Record<string, string>, run: () => void) {
   const before: DiskState = new Map(
     Object.entries(files).map(([name, text]) => [path.join(folder, name), text]),

@@ -86,7 +86,10 @@ const ORDER = {
   expires_at: 1_700_000_000,
 } as const
 
-/** The files of the service, of the operator's tools and of the agent's command, each as its program writes and reads it. */
+/**
+ * The files of the service, of the operator's tools and of the agent's command, each as its program writes
+ * and reads it.
+ */
 const kept = (): Kept[] => [
   {
     name: 'the seal memory',
@@ -249,7 +252,9 @@ const kept = (): Kept[] => [
 const ROOTED = { origin: 'example.org/log', size: 1_234, root: HEX('9f') }
 const NAMES = kept().map(({ name }) => name)
 
-/** What the program does on a file with this content: `refuses` with a good reason, or a value to go on with. */
+/**
+ * What the program does on a file with this content: `refuses` with a good reason, or a value to go on with.
+ */
 async function goOn({ file, read }: Kept, content: Buffer): Promise<unknown> {
   fs.writeFileSync(file, content)
   fs.chmodSync(file, 0o600)

@@ -25,7 +25,9 @@ export const address = z.string().transform((text, context) => {
 })
 const shortText = z.string().max(200)
 
-/** A schema that reads an object as a map; empty text, as the node writes an empty object, as an empty one. */
+/**
+ * A schema that reads an object as a map; empty text, as the node writes an empty object, as an empty one.
+ */
 function entriesOf<Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(key: Key, value: Value) {
   return z.union([
     z.literal('').transform(() => new Map<never, never>()),
@@ -34,8 +36,9 @@ function entriesOf<Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(ke
 }
 
 /**
- * As entriesOf(z.string(), z.string()), in a few percent of the time: each page of a round over all invoices
- * is answered with one text for each of its thousand accounts.
+ * A schema that reads an object of texts as a map. It checks all of them in one pass, and not each by a
+ * schema of its own, since a page of a round over all invoices is answered with a text for each of its
+ * thousand accounts.
  */
 const textsOf = z.union([
   z.literal('').transform(() => new Map<never, never>()),

@@ -115,9 +115,9 @@ export function runSender(
 }
 
 /**
- * Checks that Nano isn't halted, and that the seed's treasury is the one that the database knows: with another seed
- * nothing is signed before `reconcile --take-over`. If the seed is the known one, ends a halt that was made for
- * another seed alone.
+ * Checks that Nano isn't halted, and that the seed's treasury is the one that the database knows: with
+ * another seed nothing is signed before `reconcile --take-over`. If the seed is the known one, ends a halt
+ * that was made for another seed alone.
  *
  * @returns whether blocks may be signed
  */
