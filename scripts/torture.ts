@@ -10,13 +10,13 @@
 import fs from 'node:fs'
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { FAULT_KINDS, type FaultKind } from './torture/plan.ts'
+import { FAULT_KINDS, USUAL_KINDS, type FaultKind } from './torture/plan.ts'
 import { describeResult } from './torture/report.ts'
 import { runTorture } from './torture/run.ts'
 import { describeRuns, recordOf, type RecordedRun } from './torture/table.ts'
 import { writeTorture } from './write-docs.ts'
 
-const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--only KIND,…] [--overload] [--history FILE] [--out FILE] [--json]
+const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--each N] [--only KIND,…] [--except KIND,…] [--overload] [--pace N] [--levels] [--history FILE] [--out FILE] [--json]
        npm run torture -- --table FILE
 kinds of faults: ${FAULT_KINDS.join(', ')}`
 
@@ -33,11 +33,11 @@ function stop(message: string): never {
   process.exit(2)
 }
 
-/** The kinds of faults in a comma-separated list. Ends the command with 2 if one is unknown. */
-function readKinds(text: string): FaultKind[] {
+/** The kinds of faults in an option's comma-separated list. Ends the command with 2 if one is unknown. */
+function readKinds(name: string, text: string): FaultKind[] {
   const kinds = text.split(',')
   const unknown = kinds.filter((kind) => !FAULT_KINDS.some((known) => known === kind))
-  if (unknown.length > 0) stop(`--only names ${unknown.join(', ')}`)
+  if (unknown.length > 0) stop(`--${name} names ${unknown.join(', ')}`)
   return kinds as FaultKind[]
 }
 
@@ -53,6 +53,10 @@ const { values } = parseArgs({
     members: text,
     only: text,
     kinds: text,
+    except: text,
+    each: text,
+    pace: text,
+    levels: { type: 'boolean' },
     overload: { type: 'boolean' },
     history: text,
     json: { type: 'boolean' },
@@ -71,13 +75,21 @@ const seconds =
     : 60 * readWholeNumber('minutes', values.minutes)
 const seed = values.seed === undefined ? randomInt(1, 2 ** 31) : readWholeNumber('seed', values.seed)
 /** `--kinds` is another name of `--only`. */
-const kinds = values.only ?? values.kinds
+const only = values.only ?? values.kinds
+const except = values.except === undefined ? [] : readKinds('except', values.except)
+const kinds = (only === undefined ? USUAL_KINDS : readKinds('only', only)).filter(
+  (kind) => !except.includes(kind),
+)
+if (kinds.length === 0) stop('expected at least one kind of fault')
 const result = await runTorture({
   seed,
   seconds,
   agents: readWholeNumber('agents', values.agents ?? '12'),
   members: readWholeNumber('members', values.members ?? '3'),
-  ...(kinds === undefined ? {} : { kinds: readKinds(kinds) }),
+  each: readWholeNumber('each', values.each ?? '2'),
+  pace: readWholeNumber('pace', values.pace ?? '1'),
+  hasLevels: values.levels === true,
+  kinds,
   isOverload: values.overload === true,
   historyFile: values.history ?? `torture-${seed}.jsonl`,
   say: (line) => void process.stderr.write(`torture: ${line}\n`),

@@ -7,19 +7,20 @@ import type { Stack } from './stack.ts'
 /**
  * Runs an operator's command every few seconds: bans and unbans one agent at a time, hides and shows posts,
  * accepts proposals, announces and seals. Each is recorded like an agent's call.
+ *
+ * @param pace it rests this many times as long between them
  */
 export async function runOperatorActs(
   world: World,
   stack: Stack,
-  numbers: SeededNumbers,
-  isOver: () => boolean,
+  { numbers, pace, isOver }: { numbers: SeededNumbers; pace: number; isOver: () => boolean },
 ): Promise<void> {
   let banned: string | undefined
   const hidden: string[] = []
   const succeeds = async (...words: string[]): Promise<boolean> =>
     (await operate(world.history, stack.env, words)).exitCode === 0
   while (!isOver()) {
-    await sleep(numbers.between(1_000, 3_000))
+    await sleep(pace * numbers.between(1_000, 3_000))
     const dice = numbers.below(6)
     const postId = world.posts.length === 0 ? undefined : numbers.pick(world.posts).id
     const proposals = world.claims.filter(({ kind }) => kind === 'proposal')

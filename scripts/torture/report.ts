@@ -1,5 +1,6 @@
 import type { Recovery } from './canary.ts'
 import { formatRecoveryTimes } from './recovery-times.ts'
+import { describeLevel } from './levels.ts'
 import type { TortureResult } from './run.ts'
 
 const MOST_FINDINGS = 30
@@ -16,6 +17,7 @@ export function describeResult(result: TortureResult): string {
       .map(([name, count]) => `${name} ${count}`)
       .join(', ')}`,
     ...describeRecoveries(recoveries),
+    ...result.levels.map((level) => `  ${describeLevel(level)}`),
     ...[...new Set(skipped)].map((reason) => `not done: ${reason}`),
   ]
   if (findings.length === 0) return [...lines, 'nothing was found'].join('\n')

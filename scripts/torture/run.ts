@@ -18,6 +18,7 @@ import { checkEvents, followEvents } from './events.ts'
 import { inject, reasonNotCaused, type Injected } from './faults.ts'
 import { startHistory, type History } from './history.ts'
 import { checkObjects } from './objects.ts'
+import { checkLevels, compareLevels, sampleLevels, type Level } from './levels.ts'
 import { runOperatorActs } from './operator-acts.ts'
 import { numbersFor, planFaults, type FaultKind, type PlannedFault } from './plan.ts'
 import { startStack, type Stack } from './stack.ts'
@@ -35,6 +36,10 @@ export interface TortureOptions {
   kinds?: readonly FaultKind[]
   /** Twenty times the requests: the service may refuse, but keeps what it acknowledged. */
   isOverload?: boolean
+  /** Agents, newcomers and the operator rest this many times as long between their requests; 1 if absent. */
+  pace?: number
+  /** Whether memory, handles, disk and queues are measured, and must not grow. */
+  hasLevels?: boolean
   /** False: no coin is configured, and so no market. */
   coins?: boolean
   /** Where the history is written if something is found. */
@@ -56,6 +61,8 @@ export interface TortureResult {
   seals: number
   /** From the last fault's end until no work was left. */
   drainedMs: number
+  /** What was measured with `hasLevels`. */
+  levels: Level[]
 }
 
 /**
@@ -116,7 +123,8 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     }
     say(`${agentCount} agents at work for ${seconds} s`)
     const findings: Finding[] = []
-    const skipped = await runWorkload(world, stack, canary, options)
+    const { skipped, levels } = await runWorkload(world, stack, canary, options)
+    findings.push(...checkLevels(levels))
     say('the faults are over; waiting until everything is done')
     const healedMs = history.nowMs()
     findings.push(...(await waitUntilDone(stack, world, say)))
@@ -139,6 +147,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     return summarize(options, history, findings, recoveries, skipped, {
       ...(await readCounts(stack)),
       drainedMs,
+      levels,
     })
   } finally {
     await stack.stop()
@@ -149,14 +158,14 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
 /**
  * Runs the workload and the faults until the time is over and all faults have ended.
  *
- * @returns kinds of faults that could not be caused, with the reason
+ * @returns `skipped`: kinds of faults that could not be caused, with the reason
  */
 async function runWorkload(
   world: World,
   stack: Stack,
   canary: Agent,
-  { seed, seconds, kinds, isOverload = false }: TortureOptions,
-): Promise<string[]> {
+  { seed, seconds, kinds, isOverload = false, pace = 1, hasLevels = false }: TortureOptions,
+): Promise<{ skipped: string[]; levels: Level[] }> {
   const startMs = world.history.nowMs()
   const endMs = startMs + seconds * 1_000
   const isOver = (): boolean => world.history.nowMs() >= endMs
@@ -164,12 +173,13 @@ async function runWorkload(
   const acting = world.agents
     .filter((agent) => agent !== canary)
     .flatMap((agent) => [
-      keepActing(world, agent, isOver),
+      keepActing(world, agent, pace, isOver),
       ...Array.from({ length: isOverload ? OVERLOAD_TIMES - 1 : 0 }, () => keepPushing(world, agent, isOver)),
     ])
-  const newcomers = admitNewcomers(world, seed, isOver)
+  const newcomers = admitNewcomers(world, seed, pace, isOver)
   const watching = runCanary(world, canary, () => isHealed)
-  const operating = runOperatorActs(world, stack, numbersFor(seed, 'operator'), isOver)
+  const operating = runOperatorActs(world, stack, { numbers: numbersFor(seed, 'operator'), pace, isOver })
+  const sampling = hasLevels ? sampleLevels(stack, isOver) : []
   const skipped: string[] = []
   const underWay: Promise<void>[] = []
   for (const fault of planFaults(seed, seconds, kinds)) {
@@ -185,7 +195,7 @@ async function runWorkload(
   await stack.whenServing()
   isHealed = true
   await watching
-  return skipped
+  return { skipped, levels: compareLevels(await sampling) }
 }
 
 /**
@@ -212,11 +222,11 @@ async function healInTime(
 }
 
 /** Lets an agent act again and again, with short pauses, while it follows its events. */
-async function keepActing(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
+async function keepActing(world: World, agent: Agent, pace: number, isOver: () => boolean): Promise<void> {
   const following = followEvents(world, agent, isOver)
   while (!isOver()) {
     await act(world, agent)
-    await sleep(agent.numbers.below(60))
+    await sleep(pace * agent.numbers.below(60))
   }
   await following
 }
@@ -234,17 +244,22 @@ async function keepPushing(world: World, agent: Agent, isOver: () => boolean): P
 }
 
 /** Registers new agents all the time, even during faults; the first MOST_NEWCOMERS of them go on to act. */
-async function admitNewcomers(world: World, seed: number, isOver: () => boolean): Promise<void> {
+async function admitNewcomers(
+  world: World,
+  seed: number,
+  pace: number,
+  isOver: () => boolean,
+): Promise<void> {
   const numbers = numbersFor(seed, 'newcomers')
   const acting: Promise<void>[] = []
   for (let index = 0; !isOver(); index++) {
-    await sleep(numbers.between(300, 1_500))
+    await sleep(pace * numbers.between(300, 1_500))
     const agent = newAgent(`n${index}`, numbersFor(seed, `newcomer/${index}`))
     const ref = numbers.pick(world.agents).id
     await register(world, agent, numbers.below(2) === 0 ? ref : undefined, numbers.below(1_000))
     if (agent.id === undefined) continue
     world.agents.push(agent)
-    if (acting.length < MOST_NEWCOMERS) acting.push(keepActing(world, agent, isOver))
+    if (acting.length < MOST_NEWCOMERS) acting.push(keepActing(world, agent, pace, isOver))
   }
   await Promise.all(acting)
 }
@@ -353,7 +368,7 @@ function summarize(
   findings: readonly Finding[],
   recoveries: Recovery[],
   skipped: string[],
-  counts: Pick<TortureResult, 'entries' | 'seals' | 'drainedMs'>,
+  counts: Pick<TortureResult, 'entries' | 'seals' | 'drainedMs' | 'levels'>,
 ): TortureResult {
   const outcomes: Record<string, number> = {}
   for (const { status, error, lost } of history.calls) {
