@@ -81,6 +81,13 @@ const kinds = (only === undefined ? USUAL_KINDS : readKinds('only', only)).filte
   (kind) => !except.includes(kind),
 )
 if (kinds.length === 0) stop('expected at least one kind of fault')
+/** What a table of runs tells of this one besides its seed and length. */
+const options = [
+  ...(['agents', 'each', 'members', 'only', 'kinds', 'except', 'pace'] as const).flatMap((name) =>
+    values[name] === undefined ? [] : `--${name} ${values[name]}`,
+  ),
+  ...(values.overload === true ? ['--overload'] : []),
+].join(' ')
 const result = await runTorture({
   seed,
   seconds,
@@ -94,6 +101,6 @@ const result = await runTorture({
   historyFile: values.history ?? `torture-${seed}.jsonl`,
   say: (line) => void process.stderr.write(`torture: ${line}\n`),
 })
-if (values.out !== undefined) fs.appendFileSync(values.out, `${recordOf(result)}\n`)
+if (values.out !== undefined) fs.appendFileSync(values.out, `${recordOf(result, options)}\n`)
 process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : `${describeResult(result)}\n`)
 process.exit(result.findings.length === 0 ? 0 : 1)

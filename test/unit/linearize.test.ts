@@ -90,18 +90,18 @@ function someOrderFits(left: readonly Access[], state: number): boolean {
   })
 }
 
-test('judges 20,000 operations on one object, some four at a time, and finds the one stale answer', () => {
+test('judges 100,000 operations on one object, some four at a time, and finds the one stale answer', () => {
   const numbers = createSeededNumbers('long', new Uint8Array(8))
   const operations: Access[] = []
   let state = 0
-  for (let at = 0; operations.length < 20_000; at++) {
+  for (let at = 0; operations.length < 100_000; at++) {
     // Each takes effect at its own time `at`, somewhere between its call and its answer.
     const during = { fromMs: at - numbers.below(4), toMs: at + numbers.below(4) }
     if (numbers.below(3) > 0) operations.push({ ...during, reads: state })
     else operations.push({ ...during, writes: (state = numbers.below(1_000)) })
   }
   expect(judge(...operations)).toBe('linearizable')
-  const at = operations.findIndex(({ reads }, index) => index > 18_000 && reads !== undefined)
+  const at = operations.findIndex(({ reads }, index) => index > 90_000 && reads !== undefined)
   const stale = operations.with(at, { ...operations[at], reads: 2_000 } as Access)
   expect(linearize(register, stale)).toMatchObject({ kind: 'impossible' })
 })
