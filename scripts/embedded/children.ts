@@ -44,14 +44,19 @@ for pid in $pids; do
   while kill -0 "$pid" 2>/dev/null && [ "$turn" -lt 100 ]; do sleep 0.1; turn=$((turn + 1)); done
   kill -KILL "$pid" 2>/dev/null
 done
-[ -z "$THROW_AWAY" ] || rm -rf "$THROW_AWAY"
+[ -n "$THROW_AWAY" ] || exit 0
+while read -r device place rest; do
+  case $place in "$THROW_AWAY"/*) umount "$place" ;; esac
+done </proc/mounts
+rm -rf "$THROW_AWAY"
 `
 
 /**
  * Starts the watch over this process's children, see above.
  *
  * @param dataDir where the list is kept
- * @param isThrownAway whether the watch removes the folder too, if this process is killed: what tests want
+ * @param isThrownAway whether the watch removes the folder too, with what is mounted in it, if this process is
+ *   killed: what tests want
  */
 export function trackChildren(
   dataDir: string,

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -195,6 +195,18 @@ describe('children of a process that was killed', () => {
 
   it.runIf(process.platform === 'linux')('take a folder that was to be thrown away with them', async () => {
     // skipped elsewhere: reads /proc
+    const { owner } = await startOwner(true)
+    owner.kill('SIGKILL')
+    await waitFor('the end of the folder', () => (fs.existsSync(folder) ? undefined : true), {
+      limitMs: 15_000,
+    })
+  })
+
+  it('take a folder with a file system of its own that is mounted in it', async (context) => {
+    const place = path.join(folder, 'disk')
+    fs.mkdirSync(place)
+    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', place]).status === 0
+    if (!mounted) context.skip('this user may not mount')
     const { owner } = await startOwner(true)
     owner.kill('SIGKILL')
     await waitFor('the end of the folder', () => (fs.existsSync(folder) ? undefined : true), {
