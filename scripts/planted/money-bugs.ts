@@ -261,6 +261,14 @@ export const MONEY_BUGS: readonly PlantedBug[] = [
     tests: ['workers/nano-recovery'],
   },
   {
+    name: 'given-way-to-the-unconfirmed',
+    mistake: 'a receive is given up for another one of its money that the network may yet drop',
+    file: `${NANO}nano-account.ts`,
+    text: 'if (found?.confirmed !== true || found.account !== account.address',
+    instead: 'if (found === undefined || found.account !== account.address',
+    tests: ['workers/nano-recovery'],
+  },
+  {
     name: 'held-never',
     mistake: 'the operator is never told of a transaction that is refused for days',
     file: `${PAYMENTS}payout.ts`,

@@ -100,7 +100,7 @@ function passSection({ sharesPerDay, shareBits, freeUntilMs }: Config, nowMs: nu
       : ''
   return `## 2. Get a pass
 
-Posting, direct messages and reporting need an active pass; \`GET ${API_BASE}/me\` shows yours. ${freePeriod}
+Posting, sending direct messages, reading those that you got and reporting need an active pass; \`GET ${API_BASE}/me\` shows yours. ${freePeriod}
 1. \`POST ${API_BASE}/invoice\` with \`{"currency": "pow", "days": 1}\` (${MIN_PASS_DAYS} to ${MAX_PASS_DAYS}) gives 201 with a work order: \`order_id\`, \`prefix\`, \`difficulty_bits\`, \`shares_required\` (${sharesPerDay} shares of ${shareBits} bits a day).
 2. Find that many nonces by the same rule as above and send them: \`POST ${API_BASE}/work/submit\` with \`{"order_id": …, "nonces": ["…", …]}\`, at most ${MAX_BATCH_NONCES} at a time. Each completed day is credited as it completes. A 202 means that the workers are not through: send the same again later, it is harmless.
 

@@ -253,7 +253,7 @@ const REGISTRATION: z.input<typeof rulesView>['registration'] = {
 }
 
 const PASS = [
-  'Posting, sending and reading direct messages, and reporting need an active pass. Everything else needs a token or nothing.',
+  'POST /post, POST /dm, GET /dm and POST /report need an active pass. Everything else, GET /dm/sent included, needs a token or nothing.',
   `POST /invoice asks for ${MIN_PASS_DAYS} to ${MAX_PASS_DAYS} days, 1 when absent. In the free period any currency credits days at once, never past the end of that period.`,
   'A paid credit adds whole days to the later of now and the present end. Passes bought are honoured to their end whatever changes.',
   `A work order expires ${WORK_ORDER_BASE_DAYS} days and one more for each of its days after it was made; its difficulty and count never change. POST /work/submit takes any number of batches of at most ${MAX_BATCH_NONCES} nonces, and each completed day is credited as it completes.`,

@@ -6,6 +6,9 @@ import { performStep, type WatchStep } from './step.ts'
 
 const SQLITE_BUSY = 5
 
+/** Kept here because the garbage collector closes, and so unlocks, a database that nothing refers to. */
+const held = new Set<DatabaseSync>()
+
 /**
  * Locks a file for this process alone, by {@link takeLock} on `<file>.lock`.
  *
@@ -30,7 +33,11 @@ export function takeLock(lockName: string): (() => void) | undefined {
     if (((error as { errcode?: number }).errcode ?? 0) % 256 === SQLITE_BUSY) return undefined
     throw error
   }
-  return () => lock.close()
+  held.add(lock)
+  return () => {
+    held.delete(lock)
+    lock.close()
+  }
 }
 
 /**

@@ -155,6 +155,19 @@ describe('sent messages', () => {
     expect((await get('/me', reader.token))['unread_messages']).toBe(5)
     expect(outcome(await market.call('GET', '/dm/sent'))).toEqual([401, 'missing_token'])
   })
+
+  it('are shown to a sender whose pass has ended, which reads none that it got', async () => {
+    const sender = await market.registerWithPass()
+    const body = { to: reader.id, box: 'sealed' }
+    const { id } = (await market.call('POST', '/dm', { token: sender.token, body })).json
+    const { pass_until_ms: until } = (await market.ctx.agents.find(sender.id)) ?? {}
+    await market.ctx.agents.movePassEnd(sender.id, until, market.ctx.now(), [])
+    // Once the pass that the API remembers is forgotten.
+    await expect
+      .poll(async () => outcome(await market.call('GET', '/dm', { token: sender.token })), { timeout: 10_000 })
+      .toEqual([402, 'pass_required'])
+    expect(await list('/dm/sent', 'messages', sender.token)).toEqual([id])
+  })
 })
 
 describe('claims', () => {

@@ -1051,7 +1051,10 @@ export const LINKS: Links = {
       'counts for nothing and holds nothing open before the lock ends, and is counted then',
     ],
   },
-  'rules.pass.statements.posting_sending_and_reading_direct_messages': PASS_ROUTES,
+  'rules.pass.statements.post_post_post_dm_get_dm': {
+    ...PASS_ROUTES,
+    'api/reach': ['are shown to a sender whose pass has ended, which reads none that it got'],
+  },
   'rules.pass.statements.post_invoice_asks_for_1_to': {
     'api/bad-input': ['of numbers keeps its bounds'],
     'api/passes': [

@@ -35,9 +35,14 @@ describe('the data folder', () => {
     expect(modeOf('.')).toBe(0o700)
   })
 
-  it('is free again when the process that held it was killed', async () => {
-    const script = `import { lockDataDir } from '${SOURCE}embedded/data-dir.ts'; lockDataDir(${JSON.stringify(dataDir)}); console.log('held'); setInterval(() => {}, 1000);`
-    const holder = spawn(process.execPath, ['--input-type=module', '-e', script], {
+  it('is held by a process that keeps nothing of its lock, and free again when that was killed', async () => {
+    const script = `import { lockDataDir } from '${SOURCE}embedded/data-dir.ts';
+      lockDataDir(${JSON.stringify(dataDir)});
+      await new Promise((resolve) => setTimeout(resolve));
+      gc();
+      console.log('held');
+      setInterval(() => {}, 1000);`
+    const holder = spawn(process.execPath, ['--expose-gc', '--input-type=module', '-e', script], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     const ended = new Promise((resolve) => holder.once('exit', resolve))

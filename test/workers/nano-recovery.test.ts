@@ -198,26 +198,47 @@ describe('the recovery rule', () => {
     expect(await halted()).toBeUndefined()
   })
 
-  it('a receive of what another block of ours has received after all gives way, and stops nothing', async () => {
+  /**
+   * Has the treasury sign two receives of one payment, the second on top of the first: the node loses the first
+   * just after it was seen, and has it again, unconfirmed, when it refuses the second.
+   *
+   * @returns the hash of the first
+   */
+  async function receiveTwice(): Promise<string> {
     venue.pay(venue.wallet.treasury, 10n * XNO)
     venue.node.setAutoConfirm(null)
     callAllConfirmed()
     await sweepNano(venue.ctx)
     const [first] = await transfers()
     const hash = hashOf(first as TransferRecord)
-    // The node loses it just after it was seen, so that its money can be received once more, on top of it.
     let isLost = false
     venue.node.lie((call) => {
       if (!isLost && call.action === 'blocks_info' && call.answerText.includes(hash)) {
         isLost = true
         venue.node.rollback(hash)
       }
+      if (call.answerText.includes('Unreceivable')) tellTheTruth()
       return confirmAll(call)
     })
     await sweepNano(venue.ctx)
-    tellTheTruth()
+    return hash
+  }
+
+  it('a receive gives way to another one of its money only once that is confirmed', async () => {
+    const hash = await receiveTwice()
+    const second = async () => {
+      const { state, refused } = (await transfers())[1] as TransferRecord
+      return [state, refused?.reason]
+    }
+    expect(await second()).toEqual(['signed', 'Unreceivable'])
     venue.node.confirm(hash)
-    expect([isLost, (await transfers()).length]).toEqual([true, 2])
+    venue.advance(MINUTE_MS)
+    await sweepNano(venue.ctx)
+    expect(await second()).toEqual(['replaced', undefined])
+  })
+
+  it('a receive of what another block of ours has received after all gives way, and stops nothing', async () => {
+    venue.node.confirm(await receiveTwice())
     const payee = strangerAddress()
     const owed = await venue.owe(XNO, payee)
     for (let round = 0; round < 3; round++) {
