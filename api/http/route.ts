@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
 import type { ErrorCode } from '../../shared/foundation/errors.ts'
-import { MAX_LIST_PAGES } from '../../shared/foundation/limits.ts'
+import type { Meter } from '../../shared/foundation/meter.ts'
 import type { Look } from './waits.ts'
 
 /**
@@ -47,9 +47,11 @@ export interface Call<
    */
   releaseRoomWhile<T>(wait: () => Promise<T>): Promise<T | undefined>
   /**
-   * Runs work whose cost is known only by now: at once up to MAX_LIGHT_COST, else in turn with other callers'
-   * heavy requests.
+   * Runs work whose cost turns out as it goes, such as a list's. Up to MAX_LIGHT_COST it goes on at once; from
+   * then on, until it is done, in turn with other callers' heavy requests.
    */
+  metered<T>(work: (meter: Meter) => Promise<T>): Promise<T>
+  /** The same for work whose whole cost is known now. */
   inTurn<T>(cost: number, work: () => Promise<T>): Promise<T>
 }
 
@@ -135,8 +137,6 @@ export interface RouteSpec<
   statuses?: readonly (200 | 201 | 202 | 304)[]
   /** Refusals beyond those that access and parsing imply. */
   errors?: readonly ErrorCode[]
-  /** The most that a request may cost, in the unit of MAX_LIGHT_COST; light if absent. */
-  cost?: (query: Parsed<Query>) => number
   /** How to wait for a query that asks for it; undefined for one that doesn't. */
   wait?: (call: {
     ctx: Context
@@ -157,14 +157,13 @@ export type Route = Omit<
     z.ZodObject | undefined,
     z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>
   >,
-  'handle' | 'cost' | 'wait'
+  'handle' | 'wait'
 > & {
   wait?: (call: {
     ctx: Context
     caller: Caller | undefined
     query: object | undefined
   }) => Promise<Wait<object> | undefined>
-  cost?: (query: object | undefined) => number
   handle(
     call: Call<Access, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | undefined>,
   ): Promise<GivenAnswer<unknown>> | GivenAnswer<unknown>
@@ -219,11 +218,11 @@ export const documentAnswer = (type: string, text: string | Buffer): DocumentAns
   document: { type, text },
 })
 
-/** The most that one item of a list costs: 1 for the document, and its longest text in KiB of UTF-8. */
+/**
+ * The most that one item of a list costs, for `readMetered`: 1 for the document, and its longest text in KiB of
+ * UTF-8.
+ */
 export const POST_COST = 1 + 8
 export const CLAIM_COST = 1 + 8
 export const PROFILE_COST = 1 + 12
 export const OFFER_COST = 1 + 16
-/** Returns how many pages a list may read: several with `per_agent`, since it then skips some items. */
-export const maxListPages = (perAgent: number | undefined): number =>
-  perAgent === undefined ? 1 : MAX_LIST_PAGES

@@ -3,6 +3,7 @@ import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
 import { tookTooLong, unavailable } from '../../shared/servers/database.ts'
 import { MAX_LIGHT_BODY_BYTES, MAX_LIGHT_COST } from '../../shared/foundation/limits.ts'
+import { createMeter, type Meter } from '../../shared/foundation/meter.ts'
 import { currentSignal } from '../../shared/foundation/scope.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { untilAborted, type Admission, type RequestKind } from './admission.ts'
@@ -166,7 +167,7 @@ class RequestUnderWay {
     )
   }
 
-  /** Calls the route's handler, in turn if the query is costly, and sends its answer. */
+  /** Calls the route's handler and sends its answer. */
   async #respond(caller: Caller | undefined, fields: UrlFields, body: object | undefined): Promise<void> {
     const { ctx, admission } = this.#frame
     const call = {
@@ -178,15 +179,30 @@ class RequestUnderWay {
       peek: this.#req.method === 'HEAD',
       prefers: (types: readonly string[]) => this.#req.accepts([...types]) || undefined,
       releaseRoomWhile: <T>(wait: () => Promise<T>) => admission.releaseRoomWhile(this.#kind, wait),
+      metered: <T>(work: (meter: Meter) => Promise<T>) => this.#metered(caller, work),
       inTurn: <T>(cost: number, work: () => Promise<T>) => this.#inTurn(caller, cost > MAX_LIGHT_COST, work),
     }
-    const isHeavy = (this.#route.cost?.(fields.query) ?? 0) > MAX_LIGHT_COST
-    await this.#inTurn(caller, isHeavy, async () => {
-      const result = await this.#route.handle(call as Parameters<Route['handle']>[0])
-      // If aborted, a refusal has been sent already.
-      this.#life.signal.throwIfAborted()
-      await send(this.#req, this.#res, this.#route, result)
-    })
+    const result = await this.#route.handle(call as Parameters<Route['handle']>[0])
+    // If aborted, a refusal has been sent already.
+    this.#life.signal.throwIfAborted()
+    await send(this.#req, this.#res, this.#route, result)
+  }
+
+  /** Runs work with a meter: it waits for a turn when it has become heavy, and keeps that until it is done. */
+  async #metered<T>(caller: Caller | undefined, work: (meter: Meter) => Promise<T>): Promise<T> {
+    const done = Promise.withResolvers<void>()
+    const takeTurn = (): Promise<void> =>
+      new Promise((resolve, reject) => {
+        this.#inTurn(caller, true, () => {
+          resolve()
+          return done.promise
+        }).catch(reject)
+      })
+    try {
+      return await work(createMeter(takeTurn))
+    } finally {
+      done.resolve()
+    }
   }
 
   /** Runs a part at once, or if it is heavy, in turn with other callers' heavy parts. */

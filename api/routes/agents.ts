@@ -13,6 +13,7 @@ import {
   rotationView,
   viewAgentListing,
   viewProfile,
+  type AgentListed,
   type AgentRecord,
 } from '../../shared/agents/agent.ts'
 import { agentCardView, readCard, requireAgent } from '../../shared/account/agent-card.ts'
@@ -23,7 +24,7 @@ import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../sh
 import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { feedView, viewPost } from '../../shared/posts/post.ts'
 import { omitUndefined } from '../../shared/foundation/omit-undefined.ts'
-import { MAX_LIGHT_COST } from '../../shared/foundation/limits.ts'
+import { readMetered } from '../../shared/foundation/meter.ts'
 import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { writeJson } from '../http/answer.ts'
@@ -142,34 +143,27 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       summary: "All of an agent's posts, newest first",
       cursor: 'post',
       view: feedView,
-      cost: POST_COST,
-      async read(ctx, agent, before, limit) {
-        const posts = await ctx.posts.listByAgent(agent._id, before, limit)
-        return posts.map((post) => viewPost(applyBan(agent, post), shownHandle(agent)))
-      },
+      longest: POST_COST,
+      read: (ctx, agentId, before, limit) => ctx.posts.listByAgent(agentId, before, limit),
+      show: (post, agent) => viewPost(applyBan(agent, post), shownHandle(agent)),
     }),
     agentListRoute({
       name: 'claims',
       summary: "All of an agent's claims, newest first",
       cursor: 'claim',
       view: claimListView,
-      cost: CLAIM_COST,
-      async read(ctx, agent, before, limit) {
-        const claims = await ctx.claims.listByAgent(agent._id, before, limit)
-        const nowSeconds = unixSeconds(ctx.now())
-        return claims.map((claim) => viewClaim(applyBan(agent, claim), nowSeconds))
-      },
+      longest: CLAIM_COST,
+      read: (ctx, agentId, before, limit) => ctx.claims.listByAgent(agentId, before, limit),
+      show: (claim, agent, nowSeconds) => viewClaim(applyBan(agent, claim), nowSeconds),
     }),
     agentListRoute({
       name: 'verdicts',
       summary: 'All verdicts that an agent gave, newest first',
       cursor: 'verdict',
       view: verdictListView,
-      cost: CLAIM_COST,
-      async read(ctx, agent, before, limit) {
-        const verdicts = await ctx.claims.listVerdicts({ agent_id: agent._id }, before, limit)
-        return verdicts.map(viewVerdict)
-      },
+      longest: CLAIM_COST,
+      read: (ctx, agentId, before, limit) => ctx.claims.listVerdicts({ agent_id: agentId }, before, limit),
+      show: viewVerdict,
     }),
     defineRoute({
       method: 'GET',
@@ -182,17 +176,15 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         limit: limitQuery(),
       }),
       view: directoryView,
-      async handle({ ctx, query: { capability, before, limit }, inTurn }) {
-        const json = await shareDirectory(JSON.stringify([capability, before, limit]), async () => {
-          const asked = [capability, limit, before] as const
-          // Few agents declare most capabilities: then nobody waits for a turn.
-          const isLight = limit * PROFILE_COST <= MAX_LIGHT_COST
-          const most = isLight ? limit : await ctx.agents.countByCapability(...asked)
-          return inTurn(most * PROFILE_COST, async () => {
-            const agents = await ctx.agents.listByCapability(...asked)
+      async handle({ ctx, query: { capability, before, limit }, metered }) {
+        const json = await shareDirectory(JSON.stringify([capability, before, limit]), () =>
+          metered(async (meter) => {
+            const agents = await readMetered<AgentListed>(meter, limit, PROFILE_COST, (size, after) =>
+              ctx.agents.listByCapability(capability, size, after?._id ?? before),
+            )
             return writeJson({ agents: agents.map(viewAgentListing), count: agents.length })
-          })
-        })
+          }),
+        )
         return { status: 200, json }
       },
     }),
@@ -200,23 +192,26 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
 }
 
 /** Declares `GET /agent/{agent_id}/<name>`: a list of one agent's records, newest first. */
-function agentListRoute<View extends z.ZodObject>({
+function agentListRoute<Listed extends { _id: string }>({
   name,
   summary,
   cursor,
   view,
-  cost,
+  longest,
   read,
+  show,
 }: {
   name: 'posts' | 'claims' | 'verdicts'
   summary: string
   /** The kind of id that `before` takes. */
   cursor: 'post' | 'claim' | 'verdict'
-  view: View
-  /** The cost of one record, in the unit of MAX_LIGHT_COST. */
-  cost: number
-  /** Reads the records older than `before`, as they are shown. */
-  read(ctx: Context, agent: AgentRecord, before: string | undefined, limit: number): Promise<object[]>
+  view: z.ZodObject
+  /** The most that one record costs. */
+  longest: number
+  /** Reads the agent's records, those older than `before` if that is given. */
+  read(ctx: Context, agentId: string, before: string | undefined, limit: number): Promise<Listed[]>
+  /** Returns a record of the agent as it is shown. */
+  show(record: Listed, agent: AgentRecord, nowSeconds: number): object
 }): Route {
   return defineRoute({
     method: 'GET',
@@ -230,11 +225,16 @@ function agentListRoute<View extends z.ZodObject>({
     }),
     view,
     errors: ['no_such_agent'],
-    cost: ({ limit }) => limit * cost,
-    async handle({ ctx, params, query }) {
+    async handle({ ctx, params, query: { before, limit }, metered }) {
       const agent = await requireAgent(ctx, params.agent_id)
-      const records = await read(ctx, agent, query.before, query.limit)
-      return ok({ [name]: records, count: records.length } as z.input<View>)
+      return metered(async (meter) => {
+        const records = await readMetered<Listed>(meter, limit, longest, (size, after) =>
+          read(ctx, agent._id, after?._id ?? before, size),
+        )
+        const nowSeconds = unixSeconds(ctx.now())
+        const shown = records.map((record) => show(record, agent, nowSeconds))
+        return { status: 200, json: writeJson({ [name]: shown, count: shown.length }) }
+      })
     },
   })
 }

@@ -48,6 +48,8 @@ import { createSolvencyReader, solvencyView } from '../../shared/market/solvency
 import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
 import { viewInvoice } from '../../shared/payments/invoice.ts'
 import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
+import { createSharedReads } from '../../shared/servers/group-commit.ts'
+import { writeJson } from '../http/answer.ts'
 import { created, defineRoute, OFFER_COST, ok, type Route } from '../http/route.ts'
 
 /** Refusals of every step of an order. */
@@ -59,8 +61,15 @@ export function marketRoutes(ctx: Context): Route[] {
   return [...offerRoutes(), ...orderRoutes(), ...stepRoutes(), solvencyRoute(readSolvency)]
 }
 
-/** Declares the list of open offers, which answers on two paths. */
-function offerListRoute(path: '/market' | '/market/offers'): Route {
+/**
+ * Declares the list of open offers, which answers on two paths.
+ *
+ * @param shareList answers equal questions together
+ */
+function offerListRoute(
+  path: '/market' | '/market/offers',
+  shareList: ReturnType<typeof createSharedReads<Buffer>>,
+): Route {
   return defineRoute({
     method: 'GET',
     path,
@@ -73,25 +82,35 @@ function offerListRoute(path: '/market' | '/market/offers'): Route {
     query: offersQuery,
     view: marketView,
     errors: ['no_such_agent'],
-    cost: ({ limit }) => limit * OFFER_COST,
-    async handle({ ctx, query }) {
-      const [offers, ready] = await Promise.all([listMarket(ctx, query), listReadyCoins(ctx)])
-      if (offers.length === 0) await refuseUnknownAgent(ctx, query.agent, 'agent')
-      return ok({
-        ...MARKET_PAGE,
-        offers: offers.map((offer) => viewOffer(offer, ready)),
-        count: offers.length,
-        escrow_address_set: ready.length > 0,
-      })
+    async handle({ ctx, query, metered }) {
+      const { agent, before, currency, max_price: maxPrice, status, limit } = query
+      const question = JSON.stringify([agent, before, currency, maxPrice, status, limit])
+      const json = await shareList(question, () =>
+        metered(async (meter) => {
+          const [offers, ready] = await Promise.all([
+            listMarket(ctx, query, { meter, longest: OFFER_COST }),
+            listReadyCoins(ctx),
+          ])
+          if (offers.length === 0) await refuseUnknownAgent(ctx, agent, 'agent')
+          return writeJson({
+            ...MARKET_PAGE,
+            offers: offers.map((offer) => viewOffer(offer, ready)),
+            count: offers.length,
+            escrow_address_set: ready.length > 0,
+          })
+        }),
+      )
+      return { status: 200, json }
     },
   })
 }
 
 /** The routes of offers. */
 function offerRoutes(): Route[] {
+  const shareList = createSharedReads<Buffer>()
   return [
-    offerListRoute('/market'),
-    offerListRoute('/market/offers'),
+    offerListRoute('/market', shareList),
+    offerListRoute('/market/offers', shareList),
     defineRoute({
       method: 'GET',
       path: '/market/offer/{offer_id}',

@@ -8,7 +8,7 @@ import { publishPost } from '../../shared/posts/post-service.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { idField, limitQuery, perAgentQuery } from '../../shared/foundation/schema.ts'
 import { writeJsonList } from '../http/answer.ts'
-import { created, defineRoute, ok, maxListPages, POST_COST, type Route } from '../http/route.ts'
+import { created, defineRoute, ok, POST_COST, type Route } from '../http/route.ts'
 
 /** The routes of posts and the feed. */
 export function postRoutes(): Route[] {
@@ -53,12 +53,14 @@ export function postRoutes(): Route[] {
       summary: 'Public posts, newest first; with `per_agent`, no more than so many of one agent',
       query: z.object({ topic: topicField.optional(), per_agent: perAgentQuery(), limit: limitQuery() }),
       view: feedView,
-      cost: ({ limit, per_agent: perAgent }) => limit * POST_COST * maxListPages(perAgent),
-      async handle({ ctx, query }) {
+      async handle({ ctx, query, metered }) {
         const { topic, limit, per_agent: perAgent } = query
-        const json = await readOnceForAll(`${limit} ${perAgent ?? ''} ${topic ?? ''}`, async () => {
-          return writeJsonList('posts', await feed.read(ctx, topic, limit, perAgent))
-        })
+        const json = await readOnceForAll(`${limit} ${perAgent ?? ''} ${topic ?? ''}`, () =>
+          metered(async (meter) => {
+            const bounds = { meter, longest: POST_COST, perAgent }
+            return writeJsonList('posts', await feed.read(ctx, topic, limit, bounds))
+          }),
+        )
         return { status: 200, json }
       },
     }),

@@ -194,23 +194,19 @@ export function sealRoutes(ctx: Context): Route[] {
           .describe('with kind or agent: true if there are entries from next_id on'),
       }),
       errors: ['no_such_agent'],
-      cost: ({ limit, kind, agent }) =>
-        kind === undefined && agent === undefined ? limit : limit + MAX_ENTRIES_SEARCHED,
-      async handle({ ctx, query }) {
-        const { kind, agent: agentId } = query
-        if (kind !== undefined || agentId !== undefined) {
-          const { entries, nextId, more } = await searchEntries(
-            ctx,
-            { fromId: query.from_id, kind, agentId },
-            query.limit,
-          )
-          if (entries.length === 0) await refuseUnknownAgent(ctx, agentId, 'agent')
-          return ok({ entries, count: entries.length, next_id: nextId, more })
-        }
-        const { parts, count, tag, isFinal } = await readPage(query.from_id, query.limit)
-        const json = [Buffer.from('{"ok":true,"entries":['), ...parts, Buffer.from(`],"count":${count}}`)]
-        return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndRevalidate)(tag) }
-      },
+      handle: ({ ctx, query, metered }) =>
+        metered(async (meter) => {
+          const { kind, agent: agentId, from_id: fromId, limit } = query
+          if (kind !== undefined || agentId !== undefined) {
+            const conditions = { fromId, kind, agentId }
+            const { entries, nextId, more } = await searchEntries(ctx, conditions, limit, meter)
+            if (entries.length === 0) await refuseUnknownAgent(ctx, agentId, 'agent')
+            return ok({ entries, count: entries.length, next_id: nextId, more })
+          }
+          const { parts, count, tag, isFinal } = await readPage(fromId, limit, meter)
+          const json = [Buffer.from('{"ok":true,"entries":['), ...parts, Buffer.from(`],"count":${count}}`)]
+          return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndRevalidate)(tag) }
+        }),
     }),
     defineRoute({
       method: 'GET',

@@ -224,7 +224,7 @@ function networkRows(config: Config): Row[] {
     row(
       'Shares of an API process',
       `one agent has at most 1/${CALLERS_SHARE} of the ${MAX_UNDER_WAY.reads} reads and ${MAX_UNDER_WAY.writes} writes under way, and its bodies at most 1/${AGENT_BODY_SHARE} of the ${MAX_HELD_BODY_BYTES.token / KIB / KIB} MiB held at a time; beyond that it is answered 503 and others are not`,
-      `What reads or answers much (a cost above ${MAX_LIGHT_COST}: one for each document it may read, one for each KiB it may answer with; also a body above ${MAX_LIGHT_BODY_BYTES.token / KIB} KiB, ${MAX_LIGHT_BODY_BYTES.open / KIB} KiB without a token) is done ${HEAVY_AT_ONCE} at a time for agents and ${HEAVY_AT_ONCE} for those without a token, in turns over agents and connections. Nothing counts requests by the hour.`,
+      `What reads or answers much (a cost above ${MAX_LIGHT_COST}: one for each document it reads, one for each KiB it answers with; also a body above ${MAX_LIGHT_BODY_BYTES.token / KIB} KiB, ${MAX_LIGHT_BODY_BYTES.open / KIB} KiB without a token) is done ${HEAVY_AT_ONCE} at a time for agents and ${HEAVY_AT_ONCE} for those without a token, in turns over agents and connections. Nothing counts requests by the hour.`,
     ),
     row(
       'Connection',

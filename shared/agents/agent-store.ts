@@ -220,9 +220,6 @@ export function createAgentStore(connection: Connection) {
         .limit(limit)
         .lean<AgentListed[]>()
         .exec(),
-    /** How many agents listByCapability() would list. */
-    countByCapability: (capability: string | undefined, limit: number, before?: string): Promise<number> =>
-      agents.countDocuments(declaring(capability, before), { limit }).exec(),
     /** Reads those of the given agents that exist, with what readers of their records need to know of them. */
     async findAuthors(agentIds: readonly string[]): Promise<Author[]> {
       if (agentIds.length === 0) return []

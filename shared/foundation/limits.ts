@@ -39,9 +39,9 @@ export const MAX_PIPELINED = 20_000
 /** One agent may have one 8th of the concurrent requests of each kind, and of those that wait their turn. */
 export const CALLERS_SHARE = 8
 /**
- * A request's cost is one for each document that it may read and one for each KiB of its longest answer; each
+ * A request's cost is one for each document that it reads and one for each KiB that it answers with; each
  * takes an API process 10 to 15 µs. Requests that cost more than this take turns, a few at a time, while all
- * others are answered at once.
+ * others are answered at once. `meter.ts` counts it as it turns out.
  */
 export const MAX_LIGHT_COST = 500
 /** Costly requests handled at once; more would delay every light request, as a process has one thread. */

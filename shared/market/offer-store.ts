@@ -1,7 +1,6 @@
 import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Connection } from 'mongoose'
 import type { Past } from '../agents/unbanned.ts'
-import { createSharedReads } from '../servers/group-commit.ts'
 import { only, schemaOf, some } from '../servers/fields.ts'
 import { recordsOf } from '../servers/records.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
@@ -31,7 +30,6 @@ export type OfferStore = ReturnType<typeof createOfferStore>
 /** Creates the store of offers. */
 export function createOfferStore(connection: Connection) {
   const offers = recordsOf(connection.model<OfferRecord>('Offer', offerSchema))
-  const shareReads = createSharedReads<OfferRecord[]>()
   return {
     models: { offers: offers.model },
     /** @throws a duplicate-key error on `agent_id` if another offer of the agent has its `open_slot` */
@@ -53,11 +51,9 @@ export function createOfferStore(connection: Connection) {
         ...(maxPrice === undefined ? {} : { price_usd_cents: { $lte: Math.round(maxPrice * 100) } }),
         ...(currency === undefined ? {} : { [`payout_addresses.${currency}`]: { $gt: '' } }),
       }
-      return shareReads(JSON.stringify([filter, limit]), () => {
-        const reading = offers.model.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit)
-        if (agent === undefined || status === 'closed') reading.hint(LISTS[status].name)
-        return reading.lean<OfferRecord[]>().exec()
-      })
+      const reading = offers.model.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit)
+      if (agent === undefined || status === 'closed') reading.hint(LISTS[status].name)
+      return reading.lean<OfferRecord[]>().exec()
     },
     /** Closes an offer. @returns false if it is closed already, or of another agent */
     close: (offerId: string, agentId: string, at: number, entry: PendingEntry) =>

@@ -183,29 +183,6 @@ describe('the directory', () => {
     expect(looked).toEqual([1, 1])
   })
 
-  it('answers who declares something rare, also while a long list has the turn of costly requests', async () => {
-    const rare = await service.register()
-    await declare(rare, { capabilities: ['rare'] })
-    const { agents } = service.ctx
-    const { countByCapability, listByCapability } = agents
-    let goOn = (): void => undefined
-    const begun = new Promise<void>((resolve) => {
-      agents.countByCapability = (capability, ...rest) =>
-        capability === 'usual' ? Promise.resolve(50) : countByCapability(capability, ...rest)
-      agents.listByCapability = async (capability, ...rest) => {
-        if (capability === 'usual') await new Promise<void>((release) => resolve(void (goOn = release)))
-        return listByCapability(capability, ...rest)
-      }
-    })
-    const long = search('?capability=usual')
-    await begun
-    const { agents: found } = await search('?capability=rare')
-    goOn()
-    Object.assign(agents, { countByCapability, listByCapability })
-    expect(found.map(({ agent_id: id }) => id)).toEqual([rare.id])
-    expect((await long).count).toBe(0)
-  })
-
   it('forgets a capability that is no longer declared, and lists everyone who declares any where none is named', async () => {
     const agent = await service.register()
     await declare(agent, { capabilities: ['fleeting'] })
