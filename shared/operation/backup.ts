@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import mongoose from 'mongoose'
 import { z } from 'zod'
 import { readJsonFile, syncFolder, textWithSum } from '../foundation/durable-file.ts'
@@ -48,15 +49,19 @@ const manifestForm = z.object({
 })
 export type Manifest = z.output<typeof manifestForm>
 
-/** The server's error codes for a time that it no longer, or not yet, knows in full. */
-const SNAPSHOT_GONE = new Set([239, 246])
+/** The server's error code for a time that it no longer knows in full. */
+const SNAPSHOT_TOO_OLD = 239
 /** A try fails if it takes longer than the server keeps the past, which depends on the load. */
 const MAX_TRIES = 3
+/** After a start or an election the server has nothing to read until a majority has agreed on a write. */
+const SNAPSHOT_UNAVAILABLE = 246
+const MAX_WAITS = 80
+const WAIT_MS = 250
 const BATCH = 2_000
 
 /**
  * Writes every collection of a database into a folder, as it was at one cluster time, and then the manifest.
- * Begins again if the server has forgotten that time, at most MAX_TRIES times.
+ * Begins again if the server has forgotten that time, at most MAX_TRIES times, and while it knows none yet.
  *
  * @param keys files that belong to the network and are not in the database, for the manifest
  * @returns the manifest
@@ -64,14 +69,18 @@ const BATCH = 2_000
  */
 export async function writeBackup(db: Db, folder: string, keys: Manifest['keys']): Promise<Manifest> {
   fs.mkdirSync(path.join(folder, 'database'), { recursive: true, mode: 0o700 })
-  for (let attempt = 1; ; attempt++) {
+  for (let tries = 1, waits = 0; ;) {
     const session = db.client.startSession({ snapshot: true })
     try {
       return await tryBackup(db, session, folder, keys)
     } catch (error) {
-      if (!(error instanceof mongoose.mongo.MongoServerError) || !SNAPSHOT_GONE.has(Number(error.code)))
-        throw error
-      if (attempt === MAX_TRIES)
+      const code = error instanceof mongoose.mongo.MongoServerError ? error.code : undefined
+      if (code === SNAPSHOT_UNAVAILABLE && waits++ < MAX_WAITS) {
+        await sleep(WAIT_MS)
+        continue
+      }
+      if (code !== SNAPSHOT_TOO_OLD) throw error
+      if (tries++ === MAX_TRIES)
         throw new StartError(
           'MongoDB forgets the past faster than the backup can read it; set minSnapshotHistoryWindowInSeconds of mongod to more than the backup takes.',
           { cause: error },

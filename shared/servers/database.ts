@@ -353,7 +353,7 @@ const OUTAGE_ERRORS = new Set([
 
 /** Server codes of a node that is stepping down, starting, or shutting down; and of a time limit passed. */
 const OUTAGE_CODES = new Set([
-  6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436,
+  6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 246, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436,
 ])
 
 const labelled = new WeakSet<Session>()

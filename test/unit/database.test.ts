@@ -12,6 +12,7 @@ describe('isOutage', () => {
     const outages = [
       new MongoNetworkError('gone'),
       new MongoServerError({ message: 'stepping down', code: 10_107 }),
+      new MongoServerError({ message: 'no committed OpTime for snapshot read', code: 246 }),
       new MongoServerError({ message: 'again', errorLabels: ['TransientTransactionError'] }),
     ]
     outages.push(

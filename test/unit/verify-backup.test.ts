@@ -1,9 +1,10 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import mongoose from 'mongoose'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { StartError } from '../../shared/foundation/process.ts'
-import { verifyBackup } from '../../shared/operation/backup.ts'
+import { verifyBackup, writeBackup } from '../../shared/operation/backup.ts'
 
 let folder: string
 beforeEach(() => {
@@ -29,4 +30,32 @@ it('names a file that is missing', async () => {
     JSON.stringify({ format: 1, ...build, at: 1, cluster_time: '1.1', collections: [posts], keys: [] }),
   )
   await expect(verifyBackup(folder)).rejects.toThrow('posts.bson is missing')
+})
+
+/** An empty database that fails with these codes first, one after the other. */
+function failingDatabase(...codes: number[]): mongoose.mongo.Db {
+  const session = { snapshotTime: new mongoose.mongo.Timestamp({ t: 7, i: 1 }), endSession: async () => {} }
+  const findOne = async () => {
+    const code = codes.shift()
+    if (code !== undefined) throw new mongoose.mongo.MongoServerError({ code, message: `code ${code}` })
+  }
+  return {
+    databaseName: 'network',
+    client: { startSession: () => session },
+    collection: () => ({ findOne }),
+    listCollections: () => ({ toArray: async () => [] }),
+  } as unknown as mongoose.mongo.Db
+}
+
+it('is written once MongoDB knows a state to read, which after an election takes a while', async () => {
+  const notYet = [246, 246, 246]
+  expect(await writeBackup(failingDatabase(...notYet), folder, [])).toMatchObject({ cluster_time: '7.1' })
+  expect((await verifyBackup(folder)).at).toBe(7)
+})
+
+it('begins again twice if MongoDB has forgotten the state that was read, and then says what to set', async () => {
+  expect(await writeBackup(failingDatabase(239, 239), folder, [])).toMatchObject({ at: 7 })
+  await expect(writeBackup(failingDatabase(239, 239, 239), folder, [])).rejects.toThrow(
+    'minSnapshotHistoryWindowInSeconds',
+  )
 })
