@@ -12,6 +12,7 @@ import type { Context } from '../../shared/context.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { syncFolder } from '../../shared/foundation/durable-file.ts'
 import { readCopy } from '../../shared/servers/copy.ts'
+import { isOutage } from '../../shared/servers/database.ts'
 import { verifyBackup, restoreBackup, writeBackup, type Manifest } from '../../shared/operation/backup.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
 import { moneroDriver } from '../../shared/payments/monero/monero-driver.ts'
@@ -102,12 +103,21 @@ async function backUp(
   if (withKeys) copyKeys(keys, path.join(folder, 'keys'))
   const { connection } = ctx.database
   const manifest = await writeBackup(connection.getClient().db(connection.name), folder, keys)
-  await ctx.watch.noteBackup({ at: manifest.at, by: 'operator backup' })
-  return showBackup(folder, manifest, withKeys)
+  return showBackup(folder, manifest, withKeys, await isNoted(ctx, manifest))
 }
 
-/** What was written, and which keys are not in it. */
-function showBackup(folder: string, manifest: Manifest, withKeys: boolean): VerbOutput {
+/** Records a backup for `status`. @returns false in an outage, which doesn't undo the backup */
+const isNoted = (ctx: Context, { at }: Manifest): Promise<boolean> =>
+  ctx.watch.noteBackup({ at, by: 'operator backup' }).then(
+    () => true,
+    (error: unknown) => {
+      if (!isOutage(error)) throw error
+      return false
+    },
+  )
+
+/** What was written, which keys are not in it, and whether `status` knows. */
+function showBackup(folder: string, manifest: Manifest, withKeys: boolean, noted: boolean): VerbOutput {
   const { collections, cluster_time, keys } = manifest
   return showDone(
     {
@@ -118,17 +128,25 @@ function showBackup(folder: string, manifest: Manifest, withKeys: boolean): Verb
       bytes: total(manifest, 'bytes'),
       keys: keys.length,
       keys_copied: withKeys,
+      noted,
     },
     false,
-    withKeys
-      ? `Keys, seeds and the seal memory lie in ${folder}/keys: whoever has that folder can sign and pay in your name. An older seal memory must never replace a newer one.`
-      : [
-          'Not in it, keep them apart (--with-keys copies them):',
-          ...keys.map(({ name, file }) => `  ${name}: ${file}`),
-          'and those that lie on other hosts.',
-        ].join('\n'),
+    `${noted ? '' : NOT_NOTED}${describeKeys(folder, keys, withKeys)}`,
   )
 }
+
+const NOT_NOTED =
+  'The backup is whole, but MongoDB did not answer when it was to be noted for "status": run "backup --noted".\n'
+
+/** Which keys lie in a backup's folder, or have to be kept apart from it. */
+const describeKeys = (folder: string, keys: Manifest['keys'], withKeys: boolean): string =>
+  withKeys
+    ? `Keys, seeds and the seal memory lie in ${folder}/keys: whoever has that folder can sign and pay in your name. An older seal memory must never replace a newer one.`
+    : [
+        'Not in it, keep them apart (--with-keys copies them):',
+        ...keys.map(({ name, file }) => `  ${name}: ${file}`),
+        'and those that lie on other hosts.',
+      ].join('\n')
 
 /** How many documents or bytes all collections of a backup have. */
 const total = ({ collections }: Manifest, field: 'documents' | 'bytes'): number =>

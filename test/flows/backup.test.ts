@@ -1,14 +1,16 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import mongoose from 'mongoose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { backupVerbs } from '../../scripts/operator/backup-verbs.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
-import type { Manifest } from '../../shared/operation/backup.ts'
+import { verifyBackup, type Manifest } from '../../shared/operation/backup.ts'
 import { isStopped } from '../../shared/payments/coin-round.ts'
 import { requireReady } from '../../shared/payments/invoice-service.ts'
 import { startPool } from '../../workers/pool.ts'
@@ -163,6 +165,25 @@ describe('a backup', () => {
     expect((await operator(production(), ['backup', withKeys, '--with-keys'])).exitCode).toBe(0)
     expect(fs.readFileSync(path.join(withKeys, 'keys', 'seal-key'))).toEqual(fs.readFileSync(keyFile))
     expect(fs.statSync(path.join(withKeys, 'keys', 'seal-key')).mode & 0o777).toBe(0o600)
+  })
+
+  it('is whole even if MongoDB is away when it is to be noted, and says so', async () => {
+    const unnoted = path.join(folder, 'unnoted')
+    const verb = backupVerbs.find(({ name }) => name === 'backup')
+    if (verb === undefined || !('run' in verb)) throw new Error('there is no such verb')
+    const noteBackup = () => Promise.reject(new mongoose.mongo.MongoNetworkError('gone'))
+    const { answer, text } = await verb.run({
+      ctx: { ...service.ctx, watch: { ...service.ctx.watch, noteBackup } },
+      env: envOf(production()),
+      words: [unnoted],
+      options: { 'with-keys': false, noted: false },
+      dryRun: false,
+    })
+    expect([answer, text]).toEqual([
+      expect.objectContaining({ noted: false }),
+      expect.stringContaining('run "backup --noted"'),
+    ])
+    expect(await verifyBackup(unnoted)).toMatchObject({ format: 1 })
   })
 
   it('goes into a data folder for npm start as well, once', async () => {
