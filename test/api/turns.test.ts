@@ -10,7 +10,11 @@ let author: string
 beforeAll(async () => {
   market = await startMarket()
   const { token, id } = await market.registerWithPass()
-  const write = (path: string, body: object) => market.call('POST', path, { token, body })
+  const write = async (path: string, body: object, by = token) => {
+    const answer = await market.call('POST', path, { token: by, body })
+    expect([path, answer.json['ok']]).toEqual([path, true])
+    return answer
+  }
   for (let i = 0; i < 3; i++) {
     await market.offer()
     await write('/post', { body: `post ${i}` })
@@ -20,10 +24,8 @@ beforeAll(async () => {
   const made = await write('/claim', { statement: 'It rains tomorrow.' })
   claimId = String(made.json['id'])
   claim = (await market.ctx.claims.find(claimId)) as ClaimRecord
-  await market.call('POST', '/claim/resolve', {
-    token: market.buyer.token,
-    body: { id: claimId, outcome: 'true', evidence: 'seen' },
-  })
+  const verdict = { claim_id: claimId, outcome: 'true', evidence: 'seen' }
+  await write('/claim/resolve', verdict, market.buyer.token)
   author = id
 })
 afterAll(() => market.stop())
