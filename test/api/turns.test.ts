@@ -95,3 +95,33 @@ describe('a list of a few short records', () => {
     }
   })
 })
+
+describe('a submission of many nonces', () => {
+  it('has the turn of costly requests while they are verified, and not while they are stored', async () => {
+    const submit = async () => {
+      const { token } = await market.register()
+      const { json } = await market.call('POST', '/invoice', { token, body: { currency: 'pow', days: 1 } })
+      const order_id = String(json['order_id'])
+      const nonces = Array.from({ length: 6_000 }, (_, at) => `${at}`)
+      return market.call('POST', '/work/submit', { token, body: { order_id, nonces } })
+    }
+    const { work } = market.ctx
+    const { insertBatch } = work
+    const hangs = Promise.withResolvers<void>()
+    const ends = Promise.withResolvers<void>()
+    work.insertBatch = async (batch) => {
+      work.insertBatch = insertBatch
+      hangs.resolve()
+      await ends.promise
+      return insertBatch(batch)
+    }
+    const first = submit()
+    try {
+      await Promise.race([hangs.promise, first])
+      expect([200, 202]).toContain((await submit()).status)
+    } finally {
+      ends.resolve()
+    }
+    expect([200, 202]).toContain((await first).status)
+  })
+})
