@@ -23,8 +23,8 @@ export function workRoutes(ctx: Context): Route[] {
       patienceMs: RESULT_WAIT_MS,
       async handle({ ctx, caller, body, releaseRoomWhile, inTurn }) {
         const { nonces } = body
-        const submitted = await inTurn(nonces.length * NONCE_COST, () =>
-          submitShares(ctx, caller._id, body.order_id, nonces),
+        const submitted = await submitShares(ctx, caller._id, body.order_id, nonces, (verify) =>
+          inTurn(nonces.length * NONCE_COST, verify),
         )
         const { batchId } = submitted
         const verified =

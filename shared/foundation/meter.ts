@@ -41,12 +41,6 @@ export function createMeter(takeTurn: () => Promise<void>): Meter {
   }
 }
 
-/** The meter of work that nobody waits for: it counts nothing. */
-export const UNMETERED: Meter = {
-  spend: () => Promise.resolve(),
-  room: (wanted) => Promise.resolve(wanted),
-}
-
 /**
  * Reads up to `limit` items of a list. In a light request no read can bring more than the request may still
  * cost, so a short list, or a long one of short items, is read without a turn.

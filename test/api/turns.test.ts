@@ -10,7 +10,11 @@ let author: string
 beforeAll(async () => {
   market = await startMarket()
   const { token, id } = await market.registerWithPass()
-  const write = (path: string, body: object) => market.call('POST', path, { token, body })
+  const write = async (path: string, body: object, by = token) => {
+    const answer = await market.call('POST', path, { token: by, body })
+    expect([path, answer.json['ok']]).toEqual([path, true])
+    return answer
+  }
   for (let i = 0; i < 3; i++) {
     await market.offer()
     await write('/post', { body: `post ${i}` })
@@ -20,10 +24,8 @@ beforeAll(async () => {
   const made = await write('/claim', { statement: 'It rains tomorrow.' })
   claimId = String(made.json['id'])
   claim = (await market.ctx.claims.find(claimId)) as ClaimRecord
-  await market.call('POST', '/claim/resolve', {
-    token: market.buyer.token,
-    body: { id: claimId, outcome: 'true', evidence: 'seen' },
-  })
+  const verdict = { claim_id: claimId, outcome: 'true', evidence: 'seen' }
+  await write('/claim/resolve', verdict, market.buyer.token)
   author = id
 })
 afterAll(() => market.stop())
@@ -91,5 +93,35 @@ describe('a list of a few short records', () => {
       held.end()
       await held.answer
     }
+  })
+})
+
+describe('a submission of many nonces', () => {
+  it('has the turn of costly requests while they are verified, and not while they are stored', async () => {
+    const submit = async () => {
+      const { token } = await market.register()
+      const { json } = await market.call('POST', '/invoice', { token, body: { currency: 'pow', days: 1 } })
+      const order_id = String(json['order_id'])
+      const nonces = Array.from({ length: 6_000 }, (_, at) => `${at}`)
+      return market.call('POST', '/work/submit', { token, body: { order_id, nonces } })
+    }
+    const { work } = market.ctx
+    const { insertBatch } = work
+    const hangs = Promise.withResolvers<void>()
+    const ends = Promise.withResolvers<void>()
+    work.insertBatch = async (batch) => {
+      work.insertBatch = insertBatch
+      hangs.resolve()
+      await ends.promise
+      return insertBatch(batch)
+    }
+    const first = submit()
+    try {
+      await Promise.race([hangs.promise, first])
+      expect([200, 202]).toContain((await submit()).status)
+    } finally {
+      ends.resolve()
+    }
+    expect([200, 202]).toContain((await first).status)
   })
 })
