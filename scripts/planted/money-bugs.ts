@@ -269,6 +269,15 @@ export const MONEY_BUGS: readonly PlantedBug[] = [
     tests: ['workers/nano-recovery'],
   },
   {
+    name: 'taken-back-unconfirmed',
+    mistake: 'what is owed counts as paid by a replaced block that is back and that the network may yet drop',
+    file: `${NANO}nano-account.ts`,
+    text: '      if (record !== undefined) due.push(record)\n      continue\n',
+    instead:
+      "      if (record !== undefined) due.push(record)\n      if (record?.state !== 'replaced') continue\n",
+    tests: ['workers/nano-recovery'],
+  },
+  {
     name: 'held-never',
     mistake: 'the operator is never told of a transaction that is refused for days',
     file: `${PAYMENTS}payout.ts`,

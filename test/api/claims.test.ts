@@ -134,6 +134,20 @@ describe('verdicts', () => {
     })
   })
 
+  it('have one of three outcomes, and no other', async () => {
+    const { id } = await claim()
+    for (const outcome of ['true', 'false', 'void'])
+      expect((await resolve(id, outcome, judge(0))).verdict.outcome).toBe(outcome)
+    for (const outcome of ['True', 'yes', 'accepted', '']) {
+      const { status, json } = await service.call('POST', '/claim/resolve', {
+        token: judge(0).token,
+        body: { claim_id: id, outcome },
+      })
+      expect([outcome, status, json.error, json.field]).toEqual([outcome, 400, 'invalid_field', 'outcome'])
+    }
+    expect((await read(id)).verdicts).toHaveLength(3)
+  })
+
   it('supersede the earlier one of the same agent, and both stay on record', async () => {
     const { id } = await claim()
     const first = (await resolve(id, 'false', judge(0), 'I looked')).verdict

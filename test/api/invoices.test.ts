@@ -335,6 +335,14 @@ describe('POST /invoice/check', () => {
     expect((await queue.getWaiting()).map(({ data }) => (data as { invoice_id: string }).invoice_id)).toEqual(
       [json['invoice_id']],
     )
+    // A job that was taken makes room for another only after the two seconds, however long the asking took.
+    await queue.obliterate({ force: true })
+    own.advance(-1_900)
+    await ask()
+    expect(await queue.getWaitingCount()).toBe(0)
+    own.advance(1_900 + 2_000)
+    await ask()
+    expect(await queue.getWaitingCount()).toBe(1)
     // While nobody takes the job, no heap of them grows.
     own.advance(3_000)
     await ask()

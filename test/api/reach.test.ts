@@ -164,7 +164,9 @@ describe('sent messages', () => {
     await market.ctx.agents.movePassEnd(sender.id, until, market.ctx.now(), [])
     // Once the pass that the API remembers is forgotten.
     await expect
-      .poll(async () => outcome(await market.call('GET', '/dm', { token: sender.token })), { timeout: 10_000 })
+      .poll(async () => outcome(await market.call('GET', '/dm', { token: sender.token })), {
+        timeout: 10_000,
+      })
       .toEqual([402, 'pass_required'])
     expect(await list('/dm/sent', 'messages', sender.token)).toEqual([id])
   })

@@ -55,9 +55,16 @@ const WITHIN_A_DEADLINE = {
 const ORDER_LEADS = {
   'api/market': ['leads from payment over delivery and acceptance to what the seller is paid'],
 }
+const OUT_OF_A_FINAL_STATE = {
+  'unit/order-states': [
+    'lets nothing but a lost payment, a payout that did not arrive or a send that may have paid it lead out of a final state',
+  ],
+}
 const PAYMENT_TAKEN_AWAY = {
   'workers/market': [
     'what becomes of an order whose payment the chain took back: it is disputed, and nothing goes out',
+    'for the buyer after a release: the fee is returned and the payout withdrawn',
+    'that comes back because its transfer was replaced stays frozen while its order is disputed',
   ],
 }
 const EVERY_STEP_RECORDED = {
@@ -214,6 +221,7 @@ export const LINKS: Links = {
       'can be read by its id',
       'are shown to their sender as it sealed them, newest first, and to nobody else',
     ],
+    'api/claims': ['is on record as it was made, open, with one entry that shows no text'],
   },
   'contract.guarantees.direct_messages_are_stored_byte_for': {
     'api/messages': [
@@ -1130,8 +1138,7 @@ export const LINKS: Links = {
   },
   'rules.claims.statuses.accepted': { 'api/claims': ['that were accepted stay so whatever is said later'] },
   'rules.claims.outcomes': {
-    'api/claims': ['make a claim judged while they agree and contested when they differ'],
-    'api/bad-input': ['of a wrong type, an operator or nested without end is refused by name'],
+    'api/claims': ['have one of three outcomes, and no other'],
   },
   'rules.claims.statements.a_status_says_what_is_on': {
     'api/claims': ['make a claim judged while they agree and contested when they differ'],
@@ -1407,8 +1414,8 @@ export const LINKS: Links = {
     'api/author-signatures': [
       'is refused, and nothing stored, if it is of another text, kind, agent or key, or comes without what was seen',
     ],
-    'interop/gossip': [
-      'is the newest that the sender verified, with the signature of the log alone, beside a message of any length',
+    'flows/first-contact': [
+      'prove a key with its version, place a receipt, and carry what an agent has seen into what it signs',
     ],
     'unit/limits': ['an author that has seen nothing names the size 0 and the hash of nothing'],
   },
@@ -1508,8 +1515,17 @@ export const LINKS: Links = {
     'unit/order-states': WITHIN_A_DEADLINE['unit/order-states'],
     'api/market': ['stops at a dispute, which has no deadline', ...WITHIN_A_DEADLINE['api/market']],
   },
-  'rules.market.steps.payment_lost': PAYMENT_TAKEN_AWAY,
+  'rules.market.steps.payment_lost': {
+    ...OUT_OF_A_FINAL_STATE,
+    'workers/market': [
+      ...PAYMENT_TAKEN_AWAY['workers/market'],
+      'against a side only while the other side has not been paid',
+      'an order that was not delivered: it is not that any more',
+      'a part payment that was lost: the order can only be refunded, with what is left',
+    ],
+  },
   'rules.market.steps.suspected': {
+    ...OUT_OF_A_FINAL_STATE,
     'api/hostile-money': [
       'does not pay its buyer when its seller was paid before: it is disputed, and so the other way round',
     ],

@@ -174,6 +174,7 @@ describe('readConfig', () => {
       paymentPollMs: 10_000,
       payouts: 'manual',
       minPayout: { xno: '0.01', xmr: '0.001' },
+      minFreeDiskBytes: 500_000_000,
     })
   })
 

@@ -308,32 +308,54 @@ describe('the recovery rule', () => {
     }
   })
 
+  /**
+   * Has a block that pays `owed` replaced: for a while the node shows another block in its place, and calls it
+   * confirmed. Then the node has ours there again, unconfirmed.
+   */
+  async function replaceForAWhile() {
+    await fill(10n * XNO)
+    const [payee, thief] = [strangerAddress(), strangerAddress()]
+    const owed = await venue.owe(XNO, payee)
+    venue.node.setAutoConfirm(null)
+    await sendNano(venue.ctx)
+    const ours = await transferOf(owed)
+    venue.node.rollback(hashOf(ours))
+    callConfirmed()
+    const rival = await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
+      sendTo: thief,
+      amountRaw: 2n * XNO,
+    })
+    await sendNano(venue.ctx)
+    await reconcileNano(venue.ctx)
+    expect((await transfers()).map(({ tx, state }) => [tx, state]).slice(1)).toEqual([
+      [ours.tx, 'replaced'],
+      [rival, 'confirmed'],
+    ])
+    expect(await states(owed)).toEqual(['owed'])
+    venue.node.rollback(rival.toUpperCase())
+    venue.node.lie(null)
+    await venue.ctx.nano.rpc.process(JSON.parse(ours.signed), 'send')
+    return { payee, thief, owed, ours, rival }
+  }
+
+  it('a replaced block that is in the chain again is not taken back before it is confirmed', async () => {
+    const { owed, ours, payee } = await replaceForAWhile()
+    const round = async () => {
+      await sendNano(venue.ctx)
+      return [(await transferOf(owed))?.state, ...(await states(owed))]
+    }
+    expect(await round()).toEqual(['replaced', 'owed'])
+    venue.node.confirm(hashOf(ours))
+    tellTheTruth()
+    expect(await round()).toEqual(['confirmed', 'confirmed'])
+    expect(arrived(payee)).toBe(XNO)
+  })
+
   it.each(['by the next round', 'by a reconciliation'])(
     'a replaced block that is in the chain after all is taken back %s',
     async (by) => {
-      await fill(10n * XNO)
-      const [payee, thief] = [strangerAddress(), strangerAddress()]
-      const owed = await venue.owe(XNO, payee)
-      venue.node.setAutoConfirm(null)
-      await sendNano(venue.ctx)
-      const ours = await transferOf(owed)
-      venue.node.rollback(hashOf(ours))
-      // For a while the node shows another block in its place, and calls it confirmed.
-      callConfirmed()
-      const rival = await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
-        sendTo: thief,
-        amountRaw: 2n * XNO,
-      })
-      await sendNano(venue.ctx)
-      await reconcileNano(venue.ctx)
-      expect((await transfers()).map(({ tx, state }) => [tx, state]).slice(1)).toEqual([
-        [ours.tx, 'replaced'],
-        [rival, 'confirmed'],
-      ])
-      expect(await states(owed)).toEqual(['owed'])
-      venue.node.rollback(rival.toUpperCase())
+      const { owed, ours, rival, payee, thief } = await replaceForAWhile()
       tellTheTruth()
-      await venue.ctx.nano.rpc.process(JSON.parse(ours.signed), 'send')
       venue.node.confirm(hashOf(ours))
       if (by === 'by a reconciliation') await reconcileNano(venue.ctx)
       await work()
