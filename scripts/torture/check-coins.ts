@@ -6,7 +6,7 @@ import type { Coins } from './coins.ts'
 import { fateOf, type Call } from './history.ts'
 import { withDatabase } from './stored.ts'
 
-interface StoredInvoice {
+export interface StoredInvoice {
   _id: string
   agent_id: string
   address: string
@@ -166,7 +166,7 @@ export function checkCoins(world: World, money: StoredMoney, ledger: readonly Le
     ...checkPayouts(world, world.coins, money),
     ...checkOrders(money),
     ...checkDebts(money, ledger),
-    ...checkSteps(world, ledger, money),
+    ...checkSteps(world.history.calls, ledger, money),
   ]
 }
 
@@ -293,8 +293,8 @@ const STEP_NAMES: Readonly<Record<string, string>> = {
  * Checks that each step of an order is in the ledger once (also each extension of a deadline after an
  * outage), and no acknowledged step, order or invoice is missing.
  */
-function checkSteps(
-  world: World,
+export function checkSteps(
+  calls: readonly Call[],
   ledger: readonly LedgerEntry[],
   { orders, invoices }: StoredMoney,
 ): Finding[] {
@@ -313,7 +313,7 @@ function checkSteps(
   for (const [step, entries] of steps)
     if (entries.length > 1)
       addFinding(`${step} stands ${entries.length} times in the ledger`, ...step.split(' ').slice(0, 1))
-  for (const call of world.history.calls) {
+  for (const call of calls) {
     if (fateOf(call) !== 'yes') continue
     const [orderId, invoiceId] = [String(call.answer?.['order_id']), String(call.answer?.['invoice_id'])]
     if (call.did === 'order' && !storedOrders.has(orderId))

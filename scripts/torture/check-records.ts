@@ -81,8 +81,17 @@ function compareWrites(
 /** The marker with which a text begins. */
 const markerOf = (text: string | undefined): string => (text ?? '').split(' ', 1)[0] ?? ''
 
-/** Compares every write of the history with the stored records, and the records with each other. */
-export function checkRecords(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
+/**
+ * Compares every write of the history with the stored records, and the records with each other.
+ *
+ * @param nowSeconds deadlines before it should have been noticed
+ */
+export function checkRecords(
+  calls: readonly Call[],
+  agents: readonly Agent[],
+  stored: Stored,
+  nowSeconds = Date.now() / 1_000,
+): Finding[] {
   const ids = new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[id, name] as const])))
   return [
     ...compareWrites(
@@ -120,7 +129,7 @@ export function checkRecords(calls: readonly Call[], agents: readonly Agent[], s
       })),
     ),
     ...checkContents(calls, stored),
-    ...checkClaims(stored),
+    ...checkClaims(stored, nowSeconds),
     ...checkProfiles(calls, agents, stored),
   ]
 }
@@ -166,9 +175,8 @@ function possibleStatuses(verdicts: readonly StoredVerdict[], present: string): 
  * Checks that claims have the counts and status that follow from their verdicts, one standing verdict per
  * agent, and no deadline that passed unnoticed; and that agents' records have the sums.
  */
-function checkClaims(stored: Stored): Finding[] {
+function checkClaims(stored: Stored, nowSeconds: number): Finding[] {
   const { findings, addFinding } = collectFindings()
-  const nowSeconds = Date.now() / 1_000
   const byClaim = Map.groupBy(stored.verdicts, ({ claim_id: claim }) => claim)
   for (const claim of stored.claims) {
     const own = byClaim.get(claim._id) ?? []

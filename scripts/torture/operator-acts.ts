@@ -1,19 +1,27 @@
+import fs from 'node:fs'
+import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
 import type { World } from './agent.ts'
+import { checkFailedBackup } from './check-backups.ts'
 import { operate } from './operate.ts'
 import type { Stack } from './stack.ts'
+
+/** By which random numbers an operator acts, how many times as long it rests as usual, and until when. */
+interface Acting {
+  numbers: SeededNumbers
+  pace: number
+  isOver: () => boolean
+}
 
 /**
  * Runs an operator's command every few seconds: bans and unbans one agent at a time, hides and shows posts,
  * accepts proposals, announces and seals. Each is recorded like an agent's call.
- *
- * @param pace it rests this many times as long between them
  */
 export async function runOperatorActs(
   world: World,
   stack: Stack,
-  { numbers, pace, isOver }: { numbers: SeededNumbers; pace: number; isOver: () => boolean },
+  { numbers, pace, isOver }: Acting,
 ): Promise<void> {
   let banned: string | undefined
   const hidden: string[] = []
@@ -37,5 +45,29 @@ export async function runOperatorActs(
       await succeeds('accept-proposal', numbers.pick(proposals).id, String(numbers.between(1, 9)))
     else if (dice === 4) await succeeds('announce', `change ${numbers.below(1_000)}`)
     else await succeeds('seal')
+  }
+}
+
+/** After the faults' end, so often is a backup tried until one succeeds. */
+const LAST_TRIES = 10
+
+/**
+ * Makes backups of the network again and again, each into a folder of its own; the last one that is whole
+ * is kept. Goes on after the end until one has succeeded.
+ */
+export async function runBackups(
+  world: World,
+  stack: Stack,
+  { numbers, pace, isOver }: Acting,
+): Promise<void> {
+  let whole: string | undefined
+  for (let count = 1, late = 0; !isOver() || (whole === undefined && late++ < LAST_TRIES); count++) {
+    await sleep(pace * numbers.between(1_000, 8_000))
+    const folder = path.join(stack.folder, `backup-${count}`)
+    const { exitCode, json } = await operate(world.history, stack.env, ['backup', folder])
+    if (exitCode !== 0) world.wrongAnswers.push(...(await checkFailedBackup(folder, json)))
+    const old = exitCode === 0 ? whole : folder
+    if (old !== undefined) fs.rmSync(old, { recursive: true, force: true })
+    if (exitCode === 0) whole = folder
   }
 }

@@ -7,6 +7,7 @@ import { act, push } from './actions.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import { newAgent, register, registerWithPass, type Agent, type World } from './agent.ts'
 import { measureRecoveries, runCanary, type Recovery } from './canary.ts'
+import { checkBackups } from './check-backups.ts'
 import { checkChain, checkEntries, checkReceipts, readLedger } from './check-ledger.ts'
 import { checkPasses } from './check-passes.ts'
 import { checkCommitments, checkRecords, type Finding } from './check-records.ts'
@@ -19,7 +20,7 @@ import { inject, reasonNotCaused, type Injected } from './faults.ts'
 import { startHistory, type History } from './history.ts'
 import { checkObjects } from './objects.ts'
 import { checkLevels, compareLevels, sampleLevels, type Level } from './levels.ts'
-import { runOperatorActs } from './operator-acts.ts'
+import { runBackups, runOperatorActs } from './operator-acts.ts'
 import { numbersFor, planFaults, type FaultKind, type PlannedFault } from './plan.ts'
 import { startStack, type Stack } from './stack.ts'
 import { readBacklog, readStored, type Stored } from './stored.ts'
@@ -129,7 +130,9 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     const healedMs = history.nowMs()
     findings.push(...(await waitUntilDone(stack, world, say)))
     const drainedMs = Math.round(history.nowMs() - healedMs)
-    findings.push(...(await checkAll(world, stack, options.isOverload === true)))
+    // At the same time, since a restore waits for the disk and the checks compute.
+    const checks = [checkAll(world, stack, options.isOverload === true), checkBackups(world, stack)]
+    findings.push(...(await Promise.all(checks)).flat())
     const recoveries = measureRecoveries(history.calls, history.faults, 'canary')
     for (const { fault, afterMs } of recoveries)
       if (afterMs > RECOVERY_LIMIT_MS && options.isOverload !== true)
@@ -179,6 +182,7 @@ async function runWorkload(
   const newcomers = admitNewcomers(world, seed, pace, isOver)
   const watching = runCanary(world, canary, () => isHealed)
   const operating = runOperatorActs(world, stack, { numbers: numbersFor(seed, 'operator'), pace, isOver })
+  const backingUp = runBackups(world, stack, { numbers: numbersFor(seed, 'backups'), pace, isOver })
   const sampling = hasLevels ? sampleLevels(stack, isOver) : []
   const skipped: string[] = []
   const underWay: Promise<void>[] = []
@@ -190,7 +194,7 @@ async function runWorkload(
     if (injected === undefined) skipped.push(`${fault.kind}: ${reasonNotCaused(fault.kind)}`)
     else underWay.push(healInTime(world, fault, injected, fromMs, endMs))
   }
-  await Promise.all([...acting, newcomers, operating, ...underWay])
+  await Promise.all([...acting, newcomers, operating, backingUp, ...underWay])
   await stack.mongo.whenWritable()
   await stack.whenServing()
   isHealed = true

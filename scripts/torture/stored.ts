@@ -84,7 +84,7 @@ export interface Stored {
   unsignedAnnouncements: number
 }
 
-type Db = mongoose.mongo.Db
+export type Db = mongoose.mongo.Db
 
 /** Opens a connection to the database with majority read concern for the time of `work`. */
 export async function withDatabase<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
@@ -143,17 +143,24 @@ export async function readBacklog(url: string): Promise<{
   })
 }
 
+/** An entry that has no number yet. */
+export type PendingEntry = Omit<LedgerEntry, 'id'> & { source: string }
+
 /** The sources of all entries that have no number yet. */
-async function readPending(db: Db): Promise<string[]> {
+const readPending = async (db: Db): Promise<string[]> =>
+  (await readPendingEntries(db)).map(({ source }) => source)
+
+/** All entries that have no number yet. */
+export async function readPendingEntries(db: Db): Promise<PendingEntry[]> {
   const records = await Promise.all(
     LEDGERED.map((name) =>
       db
-        .collection<{ pending: { source: string }[] }>(name)
+        .collection<{ pending: PendingEntry[] }>(name)
         .find({ 'pending.source': { $exists: true } })
         .toArray(),
     ),
   )
-  return records.flat().flatMap(({ pending }) => pending.map(({ source }) => source))
+  return records.flat().flatMap(({ pending }) => pending)
 }
 
 /** Reads everything that the checks compare; not at one moment, so the network has to be at rest. */
