@@ -100,7 +100,7 @@ export async function withDatabase<T>(url: string, work: (db: Db) => Promise<T>)
 }
 
 /** Collections whose records carry ledger entries that have no number yet. */
-const LEDGERED = [
+export const LEDGERED = [
   'agents',
   'posts',
   'claims',
@@ -112,6 +112,9 @@ const LEDGERED = [
   'offers',
   'orders',
   'payouts',
+  'payments',
+  'reconciliations',
+  'operator_acts',
 ] as const
 
 /** Reads the service's work that is left: `pending` is empty and all counts are 0 once everything is done. */

@@ -1,5 +1,6 @@
 import mongoose from 'mongoose'
 import { afterEach, describe, expect, it } from 'vitest'
+import { LEDGERED } from '../../scripts/torture/stored.ts'
 import { makeClaim } from '../../shared/claims/claim-service.ts'
 import { publishPost } from '../../shared/posts/post-service.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
@@ -128,6 +129,12 @@ describe('the sequencer', () => {
     await sequencePending(ctx, { batchSize: 70 })
     const { entries, waiting } = await verifyLedger(ctx, written)
     expect([entries.length, waiting.length]).toEqual([280, 0])
+  })
+
+  it('is waited for by torture in every collection that may have pending entries', async () => {
+    ledger = await openLedger()
+    const names = ledger.ctx.entries.pendingCollections().map(({ name }) => name)
+    expect(names.toSorted()).toEqual(LEDGERED.toSorted())
   })
 
   it('goes on where only a part of an insert was stored', async () => {
