@@ -16,7 +16,7 @@ import { runTorture } from './torture/run.ts'
 import { describeRuns, recordOf, type RecordedRun } from './torture/table.ts'
 import { writeTorture } from './write-docs.ts'
 
-const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--only KIND,…] [--overload] [--history FILE] [--out FILE] [--json]
+const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--only KIND,…] [--overload] [--monero] [--history FILE] [--out FILE] [--json]
        npm run torture -- --table FILE
 kinds of faults: ${FAULT_KINDS.join(', ')}`
 
@@ -54,6 +54,7 @@ const { values } = parseArgs({
     only: text,
     kinds: text,
     overload: { type: 'boolean' },
+    monero: { type: 'boolean' },
     history: text,
     json: { type: 'boolean' },
   },
@@ -79,6 +80,7 @@ const result = await runTorture({
   members: readWholeNumber('members', values.members ?? '3'),
   ...(kinds === undefined ? {} : { kinds: readKinds(kinds) }),
   isOverload: values.overload === true,
+  monero: values.monero === true,
   historyFile: values.history ?? `torture-${seed}.jsonl`,
   say: (line) => void process.stderr.write(`torture: ${line}\n`),
 })

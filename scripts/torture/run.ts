@@ -11,6 +11,7 @@ import { checkChain, checkEntries, checkReceipts, readLedger } from './check-led
 import { checkPasses } from './check-passes.ts'
 import { checkCommitments, checkRecords, type Finding } from './check-records.ts'
 import { checkAgents, checkAnswers, checkLogs, checkMembers, checkQueues, listJobs } from './check-service.ts'
+import { checkMonero, describeMonero, listMoneroLeft } from './check-monero.ts'
 import { checkCoins, dumpMoney, listMoneyLeft, readMoney } from './check-coins.ts'
 import { createClient } from './client.ts'
 import { startCoins } from './coins.ts'
@@ -18,8 +19,16 @@ import { checkEvents, followEvents } from './events.ts'
 import { inject, reasonNotCaused, type Injected } from './faults.ts'
 import { startHistory, type History } from './history.ts'
 import { checkObjects } from './objects.ts'
+import { startMonero } from './monero.ts'
 import { runOperatorActs } from './operator-acts.ts'
-import { numbersFor, planFaults, type FaultKind, type PlannedFault } from './plan.ts'
+import {
+  numbersFor,
+  planFaults,
+  USUAL_KINDS,
+  USUAL_KINDS_WITH_MONERO,
+  type FaultKind,
+  type PlannedFault,
+} from './plan.ts'
 import { startStack, type Stack } from './stack.ts'
 import { readBacklog, readStored, type Stored } from './stored.ts'
 
@@ -37,6 +46,8 @@ export interface TortureOptions {
   isOverload?: boolean
   /** False: no coin is configured, and so no market. */
   coins?: boolean
+  /** A real Monero chain beside the stand-in of Nano. */
+  monero?: boolean
   /** Where the history is written if something is found. */
   historyFile?: string
   say: (line: string) => void
@@ -56,6 +67,8 @@ export interface TortureResult {
   seals: number
   /** From the last fault's end until no work was left. */
   drainedMs: number
+  /** How much was done in Monero, in sentences. */
+  monero: string[]
 }
 
 /**
@@ -84,13 +97,18 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
   const history = startHistory()
   say(`starting ${members} mongod, redis and ${each} of each process`)
   const coins = options.coins === false ? undefined : await startCoins()
+  const monero = options.monero === true ? await startMonero(history) : undefined
   const stack = await startStack({
     members,
     each,
     coins,
+    monero,
     isFull: true,
     hasMongoClocks: options.kinds?.includes('mongo-clock') === true,
     report: (line) => (process.env['TORTURE_VERBOSE'] === '1' ? say(line) : undefined),
+  }).catch(async (error: unknown) => {
+    await Promise.all([coins?.close(), monero?.close()])
+    throw error
   })
   try {
     const world: World = {
@@ -101,6 +119,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
       posts: [],
       claims: [],
       coins,
+      monero,
       invoices: [],
       offers: [],
       orders: [],
@@ -122,6 +141,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     findings.push(...(await waitUntilDone(stack, world, say)))
     const drainedMs = Math.round(history.nowMs() - healedMs)
     findings.push(...(await checkAll(world, stack, options.isOverload === true)))
+    const done = await describeMonero(world, await readMoney(stack.mongo.url))
     const recoveries = measureRecoveries(history.calls, history.faults, 'canary')
     for (const { fault, afterMs } of recoveries)
       if (afterMs > RECOVERY_LIMIT_MS && options.isOverload !== true)
@@ -139,10 +159,11 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     return summarize(options, history, findings, recoveries, skipped, {
       ...(await readCounts(stack)),
       drainedMs,
+      monero: done,
     })
   } finally {
     await stack.stop()
-    await coins?.close()
+    await Promise.all([coins?.close(), monero?.close()])
   }
 }
 
@@ -155,7 +176,7 @@ async function runWorkload(
   world: World,
   stack: Stack,
   canary: Agent,
-  { seed, seconds, kinds, isOverload = false }: TortureOptions,
+  { seed, seconds, kinds = usualKinds(world), isOverload = false }: TortureOptions,
 ): Promise<string[]> {
   const startMs = world.history.nowMs()
   const endMs = startMs + seconds * 1_000
@@ -187,6 +208,9 @@ async function runWorkload(
   await watching
   return skipped
 }
+
+const usualKinds = ({ monero }: World): readonly FaultKind[] =>
+  monero === undefined ? USUAL_KINDS : USUAL_KINDS_WITH_MONERO
 
 /**
  * Records a fault, lets it last as planned but not beyond `endMs`, and heals it; a failure to heal is a
@@ -282,13 +306,14 @@ async function waitUntilDone(stack: Stack, world: World, say: TortureOptions['sa
 /** The work that is left, a phrase each; of jobs only those added before `beganMs`. */
 async function listWorkLeft(stack: Stack, world: World, queues: Queues, beganMs: number): Promise<string[]> {
   const { pending, ...counts } = await readBacklog(stack.mongo.url)
+  const money = world.coins === undefined ? undefined : await readMoney(stack.mongo.url)
   return [
     ...pending.map((source) => `entry ${source} has no number`),
     ...Object.entries(counts).flatMap(([name, count]) => Array.from({ length: count }, () => name)),
     ...(await listJobs(queues, beganMs)),
-    ...(world.coins === undefined
+    ...(money === undefined
       ? []
-      : listMoneyLeft(world, await readMoney(stack.mongo.url), Date.now() / 1_000)),
+      : [...listMoneyLeft(world, money, Date.now() / 1_000), ...(await listMoneroLeft(world, money))]),
   ]
 }
 
@@ -305,6 +330,7 @@ async function checkAll(world: World, stack: Stack, isOverload: boolean): Promis
     ...checkEntries(ledger, stored),
     ...checkPasses(history.calls, agents, stored, ledger),
     ...checkCoins(world, money, ledger),
+    ...(await checkMonero(world, money)),
     ...(await checkChain(url, stored, stack.folder)),
     ...(await checkReceipts(url, stored, stack.folder)),
     ...checkAnswers(history.calls, history.faults, isOverload),
@@ -353,7 +379,7 @@ function summarize(
   findings: readonly Finding[],
   recoveries: Recovery[],
   skipped: string[],
-  counts: Pick<TortureResult, 'entries' | 'seals' | 'drainedMs'>,
+  counts: Pick<TortureResult, 'entries' | 'seals' | 'drainedMs' | 'monero'>,
 ): TortureResult {
   const outcomes: Record<string, number> = {}
   for (const { status, error, lost } of history.calls) {
