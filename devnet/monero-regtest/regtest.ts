@@ -63,8 +63,11 @@ export interface MoneroRegtest {
   popBlocks(blocks: number): Promise<number>
   /** Forgets every transaction that is in no block. */
   flushTxpool(): Promise<void>
-  /** Forgets the transactions that are in no block because theirs was taken away. @returns their hashes */
-  forgetPopped(): Promise<string[]>
+  /**
+   * Puts a longer chain of empty blocks in the place of the newest blocks. Their transactions are in the pool
+   * again afterwards if `keepsTransactions`, else forgotten; the rest of the pool stays.
+   */
+  reorganise(blocks: number, keepsTransactions: boolean): Promise<void>
   /** Which of these transactions are in a block, with its number, or in the pool. The others are nowhere. */
   findTransactions(txHashes: readonly string[]): Promise<Map<string, number | 'pool'>>
   /** Takes one transaction out of the pool; what it returns puts it back. The next block comes without it. */
@@ -157,6 +160,8 @@ async function keepFirstBlocks(options: Required<RegtestOptions>, kept: string):
 /** What monerod tells of a transaction that is in no block, as far as it is asked for here. */
 interface PooledTransaction {
   readonly id_hash: string
+  /** The transaction as hex. */
+  readonly tx_blob: string
   readonly do_not_relay: boolean
   /** It was in a block that was taken back. */
   readonly kept_by_block: boolean
@@ -267,10 +272,21 @@ async function startOn(stage: Stage): Promise<MoneroRegtest> {
         await daemon.callPath('pop_blocks', { nblocks: blocks })
         return daemon.height()
       },
-      async forgetPopped() {
-        const popped = (await daemon.listPool()).filter((tx) => tx.kept_by_block).map((tx) => tx.id_hash)
-        if (popped.length > 0) await daemon.call('flush_txpool', { txids: popped })
-        return popped
+      async reorganise(blocks, keepsTransactions) {
+        // Not left in the pool: what monerod finds too young for the shorter chain, it takes into no block
+        // ever after.
+        const takePool = async (): Promise<string[]> => {
+          const pool = await daemon.listPool()
+          await daemon.call('flush_txpool')
+          return pool.map((tx) => tx.tx_blob)
+        }
+        const waiting = await takePool()
+        await daemon.callPath('pop_blocks', { nblocks: blocks })
+        const popped = await takePool()
+        await generate(blocks + 1)
+        // What spends money that is gone now is refused.
+        for (const blob of [...(keepsTransactions ? popped : []), ...waiting])
+          await daemon.callPath('send_raw_transaction', { tx_as_hex: blob })
       },
       async findTransactions(txHashes) {
         const found = new Map<string, number | 'pool'>()

@@ -1,3 +1,5 @@
+import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { waitFor } from '../embedded/wait.ts'
 import { ask, nextMarker, type Agent, type World } from './agent.ts'
 import { fateOf } from './history.ts'
 import type { Action } from './actions.ts'
@@ -59,6 +61,18 @@ const toInvoice = (json: Record<string, unknown>, by: string): KnownInvoice => (
   amountRaw: BigInt(String(json['amount_raw'])),
   by,
 })
+
+/** Buys a day in Monero, again and again until an invoice is given. @throws TimeoutError if none is */
+export async function buyInMonero(world: World, agent: Agent): Promise<void> {
+  const buy = async (): Promise<KnownInvoice | undefined> => {
+    const body = { currency: 'xmr', days: 1 }
+    const answer = await ask(world, agent, 'coin-invoice', 'POST', '/invoice', { body })
+    return fateOf(answer) === 'yes' ? toInvoice(answer.json, agent.name) : undefined
+  }
+  const invoice = await waitFor('an invoice in Monero', buy, { limitMs: 120_000, everyMs: SECOND_MS })
+  world.invoices.push(invoice)
+  pay(world, agent, invoice, 100)
+}
 
 const coinInvoice: Action = {
   name: 'coin-invoice',

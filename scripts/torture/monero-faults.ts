@@ -34,11 +34,7 @@ export async function injectMonero(
     case 'monero-reorganise': {
       const depth = 1 + ((dice >> 1) % DEEPEST)
       const keeps = dice % 2 === 0
-      const done = monero.alone(async () => {
-        await regtest.popBlocks(depth)
-        if (!keeps) await regtest.forgetPopped()
-        await regtest.generate(depth + 1)
-      })
+      const done = monero.alone(() => regtest.reorganise(depth, keeps))
       done.catch(() => undefined) // told when it is healed
       return {
         target: `${depth} blocks, ${keeps ? 'their payments kept' : 'without their payments'}`,

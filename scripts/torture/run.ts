@@ -14,6 +14,7 @@ import { checkAgents, checkAnswers, checkLogs, checkMembers, checkQueues, listJo
 import { checkMonero, describeMonero, listMoneroLeft } from './check-monero.ts'
 import { checkCoins, dumpMoney, listMoneyLeft, readMoney } from './check-coins.ts'
 import { createClient } from './client.ts'
+import { buyInMonero } from './coin-actions.ts'
 import { startCoins } from './coins.ts'
 import { checkEvents, followEvents } from './events.ts'
 import { inject, reasonNotCaused, type Injected } from './faults.ts'
@@ -133,6 +134,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
       await registerWithPass(world, agent, world.agents[index % 3]?.id, 1)
       world.agents.push(agent)
     }
+    if (monero !== undefined) await buyInMonero(world, canary)
     say(`${agentCount} agents at work for ${seconds} s`)
     const findings: Finding[] = []
     const skipped = await runWorkload(world, stack, canary, options)
