@@ -10,13 +10,13 @@
 import fs from 'node:fs'
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { FAULT_KINDS, USUAL_KINDS, type FaultKind } from './torture/plan.ts'
+import { FAULT_KINDS, USUAL_KINDS, USUAL_KINDS_WITH_MONERO, type FaultKind } from './torture/plan.ts'
 import { describeResult } from './torture/report.ts'
 import { runTorture } from './torture/run.ts'
 import { describeRuns, recordOf, type RecordedRun } from './torture/table.ts'
 import { writeTorture } from './write-docs.ts'
 
-const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--each N] [--only KIND,…] [--except KIND,…] [--overload] [--pace N] [--levels] [--history FILE] [--out FILE] [--json]
+const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--each N] [--only KIND,…] [--except KIND,…] [--overload] [--monero] [--pace N] [--levels] [--history FILE] [--out FILE] [--json]
        npm run torture -- --table FILE
 kinds of faults: ${FAULT_KINDS.join(', ')}`
 
@@ -58,6 +58,7 @@ const { values } = parseArgs({
     pace: text,
     levels: { type: 'boolean' },
     overload: { type: 'boolean' },
+    monero: { type: 'boolean' },
     history: text,
     json: { type: 'boolean' },
   },
@@ -76,17 +77,16 @@ const seconds =
 const seed = values.seed === undefined ? randomInt(1, 2 ** 31) : readWholeNumber('seed', values.seed)
 /** `--kinds` is another name of `--only`. */
 const only = values.only ?? values.kinds
+const usual = values.monero === true ? USUAL_KINDS_WITH_MONERO : USUAL_KINDS
 const except = values.except === undefined ? [] : readKinds('except', values.except)
-const kinds = (only === undefined ? USUAL_KINDS : readKinds('only', only)).filter(
-  (kind) => !except.includes(kind),
-)
+const kinds = (only === undefined ? usual : readKinds('only', only)).filter((kind) => !except.includes(kind))
 if (kinds.length === 0) stop('expected at least one kind of fault')
 /** What a table of runs tells of this one besides its seed and length. */
 const options = [
   ...(['agents', 'each', 'members', 'only', 'kinds', 'except', 'pace'] as const).flatMap((name) =>
     values[name] === undefined ? [] : `--${name} ${values[name]}`,
   ),
-  ...(values.overload === true ? ['--overload'] : []),
+  ...(['overload', 'monero'] as const).flatMap((name) => (values[name] === true ? `--${name}` : [])),
 ].join(' ')
 const result = await runTorture({
   seed,
@@ -98,6 +98,7 @@ const result = await runTorture({
   hasLevels: values.levels === true,
   kinds,
   isOverload: values.overload === true,
+  monero: values.monero === true,
   historyFile: values.history ?? `torture-${seed}.jsonl`,
   say: (line) => void process.stderr.write(`torture: ${line}\n`),
 })

@@ -8,6 +8,7 @@ import type { KnownInvoice, KnownOrder } from './coin-actions.ts'
 import type { Coins } from './coins.ts'
 import type { ToldEvent } from './events.ts'
 import { fateOf, type History } from './history.ts'
+import type { Monero } from './monero.ts'
 
 /** A work order, as its agent knows it. */
 export interface Order {
@@ -50,6 +51,8 @@ export interface World {
   readonly claims: { id: string; by: string; kind: string }[]
   /** The coin's network, if there is one. */
   readonly coins: Coins | undefined
+  /** The second coin's, if there is one. */
+  readonly monero?: Monero | undefined
   readonly invoices: KnownInvoice[]
   readonly offers: { id: string; by: string }[]
   readonly orders: KnownOrder[]

@@ -180,7 +180,13 @@ export function compareWithAnswers(
 const TAKEN = 202
 
 /** A call as if its answer had been lost: what it wrote may be stored or not. */
-function withoutAnswer({ status: _status, error: _error, answer: _answer, seen: _seen, ...call }: Call): Call {
+function withoutAnswer({
+  status: _status,
+  error: _error,
+  answer: _answer,
+  seen: _seen,
+  ...call
+}: Call): Call {
   return { ...call, lost: 'asked while the backup was made' }
 }
 

@@ -10,6 +10,7 @@ export interface StoredInvoice {
   _id: string
   agent_id: string
   address: string
+  address_index: number
   received_raw: string
   credited_days: number
   order_id?: string
@@ -17,27 +18,40 @@ export interface StoredInvoice {
   lapsed: boolean
   look_after?: number
 }
-interface StoredPayment {
+export interface StoredPayment {
   _id: string
+  coin: string
   tx: string
+  address_index: number
+  settled_at?: number
+  reversed_at?: number
   swept_at?: number
   invoice_id: string
   amount_raw: string
   state: string
   order_id?: string
 }
+interface StoredTransfer {
+  _id: string
+  coin: string
+  tx: string
+  state: string
+}
 interface StoredPayout {
   _id: string
+  coin: string
   source: string
   order_id?: string
   agent_id: string
   amount_raw: string
   address?: string
+  frozen?: boolean
   state: string
   transfer_id?: string
 }
 export interface StoredMarketOrder {
   _id: string
+  coin: string
   seller_id: string
   buyer_id: string
   status: string
@@ -55,6 +69,7 @@ export interface StoredMoney {
   invoices: StoredInvoice[]
   payments: StoredPayment[]
   payouts: StoredPayout[]
+  transfers: StoredTransfer[]
   orders: StoredMarketOrder[]
   /** Coins that were halted, and why. */
   halted: string[]
@@ -65,13 +80,13 @@ export async function readMoney(url: string): Promise<StoredMoney> {
   return withDatabase(url, async (db) => {
     const all = <T>(name: string): Promise<T[]> =>
       db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
+    const payouts = await all<StoredPayout>('payouts')
+    const transfers = await all<StoredTransfer>('transfers')
     return {
       invoices: await all<StoredInvoice>('invoices'),
       payments: await all<StoredPayment>('payments'),
-      payouts: withTransferStates(
-        await all<StoredPayout>('payouts'),
-        await all<{ _id: string; state: string }>('transfers'),
-      ),
+      payouts: withTransferStates(payouts, transfers),
+      transfers,
       orders: await all<StoredMarketOrder>('orders'),
       halted: (await all<{ _id: string; halted?: { reason: string } }>('coins')).flatMap(({ _id, halted }) =>
         halted === undefined ? [] : [`${_id}: ${halted.reason}`],
@@ -128,12 +143,17 @@ export function listMoneyLeft(
       })
       .map(({ marker = '', path }) => `payment ${marker} to ${path} is not settled`),
     ...payments
-      .filter(({ state, swept_at: sweptAt }) => state === 'settled' && sweptAt === undefined)
+      .filter(
+        ({ coin, state, swept_at: sweptAt }) =>
+          coin === 'xno' && state === 'settled' && sweptAt === undefined,
+      )
       .map(({ _id }) => `payment ${_id} is not swept`),
     ...payouts
       .filter(
-        ({ state, address }) =>
-          (state === 'owed' && address !== undefined) || state === 'signed' || state === 'sent',
+        ({ state, address, frozen }) =>
+          (state === 'owed' && address !== undefined && frozen !== true) ||
+          state === 'signed' ||
+          state === 'sent',
       )
       .map(({ _id, state }) => `payout ${_id} is ${state}`),
     ...orders
@@ -270,15 +290,22 @@ function checkDebts(money: StoredMoney, ledger: readonly LedgerEntry[]): Finding
   let owed = NOTHING_OWED
   for (const { id, kind, data } of ledger) owed = addToOwed(owed, { _id: id, kind: kind as never, data })
   const stated = ledger.findLast(({ kind }) => kind === 'solvency')?.data['owed'] as
-    { xno: string } | undefined
-  if (String(owed.xno) !== stated?.xno)
-    addFinding(`the last solvency entry says ${stated?.xno}, and the ledger adds up to ${owed.xno}`)
-  let byRecords = sumRaw(
-    money.payouts.filter(({ state }) => !['confirmed', 'manual', 'withdrawn'].includes(state)),
-  )
-  for (const order of money.orders) byRecords += heldRaw(money, order)
-  if (owed.xno !== byRecords)
-    addFinding(`by the ledger ${owed.xno} raw are owed, by the records ${byRecords}`)
+    { xno: string; xmr: string } | undefined
+  for (const coin of ['xno', 'xmr'] as const) {
+    const isOfCoin = (record: { coin: string }): boolean => record.coin === coin
+    if (String(owed[coin]) !== stated?.[coin])
+      addFinding(
+        `the last solvency entry says ${stated?.[coin]} ${coin}, and the ledger adds up to ${owed[coin]}`,
+      )
+    let byRecords = sumRaw(
+      money.payouts
+        .filter(isOfCoin)
+        .filter(({ state }) => !['confirmed', 'manual', 'withdrawn'].includes(state)),
+    )
+    for (const order of money.orders.filter(isOfCoin)) byRecords += heldRaw(money, order)
+    if (owed[coin] !== byRecords)
+      addFinding(`by the ledger ${owed[coin]} raw of ${coin} are owed, by the records ${byRecords}`)
+  }
   return findings
 }
 

@@ -22,6 +22,9 @@ const KILL_MARGIN_MS = 1_500
 /** Logged by the sealer and the signer if their clock was changed, or MongoDB's. */
 const CLOCK_IS_OFF = "this machine's clock is "
 
+/** Logged by a worker when the chain took back a payment that it had counted. */
+const WAS_TAKEN_BACK = 'the chain took back a settled payment'
+
 /** Ends or replaces a process, so that its requests may be lost. */
 const ENDS_A_PROCESS = ['kill-api', 'other-version']
 
@@ -74,6 +77,8 @@ export function checkAnswers(
  * changed.
  */
 export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding[] {
+  const hasReorganised = faults.some(({ kind }) => kind === 'monero-reorganise')
+  const isOfChain = (line: string): boolean => hasReorganised && line.includes(WAS_TAKEN_BACK)
   return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) => {
     const hasJumped = faults.some(
       ({ kind, target }) =>
@@ -81,7 +86,7 @@ export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding
     )
     const isOfClock = (line: string): boolean => hasJumped && line.includes(CLOCK_IS_OFF)
     return errors
-      .filter((line) => !isOutageText(line) && !isOfClock(line))
+      .filter((line) => !isOutageText(line) && !isOfClock(line) && !isOfChain(line))
       .map((line) => ({ what: `${name} logged: ${line.slice(0, 600)}`, words: [] }))
   })
 }

@@ -1,11 +1,16 @@
+import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { waitFor } from '../embedded/wait.ts'
 import { ask, nextMarker, type Agent, type World } from './agent.ts'
 import { fateOf } from './history.ts'
 import type { Action } from './actions.ts'
 import { payOnRecord } from './coins.ts'
 
+type PaidCoin = 'xno' | 'xmr'
+
 /** An invoice that an agent received, for pass days or an order. */
 export interface KnownInvoice {
   id: string
+  coin: PaidCoin
   address: string
   amountRaw: bigint
   by: string
@@ -27,32 +32,54 @@ function pick<T>(agent: Agent, items: readonly T[]): T | undefined {
   return items.length === 0 ? undefined : items[agent.numbers.below(items.length)]
 }
 
-/** Pays a part of an invoice's amount to its address, over the coin's network directly. */
+/** Pays a part of an invoice's amount to its address, over the coin's network directly; in Monero soon. */
 function pay(world: World, agent: Agent, invoice: KnownInvoice, percent: number): void {
-  const { coins, history } = world
+  const { coins, monero, history } = world
   if (coins === undefined) return
   const amountRaw = (invoice.amountRaw * BigInt(percent)) / 100n
-  payOnRecord(coins, history, {
-    who: agent.name,
-    address: invoice.address,
-    amountRaw,
-    invoiceId: invoice.id,
-  })
+  const payment = { who: agent.name, address: invoice.address, invoiceId: invoice.id }
+  if (invoice.coin === 'xmr') monero?.pay({ ...payment, amountPico: amountRaw })
+  else payOnRecord(coins, history, { ...payment, amountRaw })
+}
+
+/** Monero for every other one, if the network has it. */
+const drawCoin = (world: World, agent: Agent): PaidCoin =>
+  world.monero !== undefined && agent.numbers.below(2) === 0 ? 'xmr' : 'xno'
+
+/** An agent's addresses in the coins that the network has. */
+async function addressesOf({ coins, monero }: World, { name }: Agent): Promise<Record<string, string>> {
+  return {
+    ...(coins && { xno: coins.addressOf(name) }),
+    ...(monero && { xmr: await monero.addressOf(name) }),
+  }
 }
 
 const toInvoice = (json: Record<string, unknown>, by: string): KnownInvoice => ({
   id: String(json['invoice_id']),
+  coin: json['currency'] === 'xmr' ? 'xmr' : 'xno',
   address: String(json['address']),
   amountRaw: BigInt(String(json['amount_raw'])),
   by,
 })
+
+/** Buys a day in Monero, again and again until an invoice is given. @throws TimeoutError if none is */
+export async function buyInMonero(world: World, agent: Agent): Promise<void> {
+  const buy = async (): Promise<KnownInvoice | undefined> => {
+    const body = { currency: 'xmr', days: 1 }
+    const answer = await ask(world, agent, 'coin-invoice', 'POST', '/invoice', { body })
+    return fateOf(answer) === 'yes' ? toInvoice(answer.json, agent.name) : undefined
+  }
+  const invoice = await waitFor('an invoice in Monero', buy, { limitMs: 120_000, everyMs: SECOND_MS })
+  world.invoices.push(invoice)
+  pay(world, agent, invoice, 100)
+}
 
 const coinInvoice: Action = {
   name: 'coin-invoice',
   weight: 8,
   async run(world, agent) {
     const answer = await ask(world, agent, 'coin-invoice', 'POST', '/invoice', {
-      body: { currency: 'xno', days: agent.numbers.between(1, 3) },
+      body: { currency: drawCoin(world, agent), days: agent.numbers.between(1, 3) },
     })
     if (fateOf(answer) !== 'yes') return
     const invoice = toInvoice(answer.json, agent.name)
@@ -77,8 +104,7 @@ const offer: Action = {
   name: 'offer',
   weight: 4,
   async run(world, agent) {
-    const { coins } = world
-    if (coins === undefined) return
+    if (world.coins === undefined) return
     const marker = nextMarker(agent)
     const body = {
       title: marker,
@@ -86,7 +112,7 @@ const offer: Action = {
       price_usd: agent.numbers.between(1, 9),
       // A few seconds, so that deadlines pass within the run.
       delivery_hours: agent.numbers.below(2) === 0 ? 0.003 : 1,
-      payout_addresses: { xno: coins.addressOf(agent.name) },
+      payout_addresses: await addressesOf(world, agent),
     }
     const { status, json } = await ask(world, agent, 'offer', 'POST', '/market/offer', { body, marker })
     if (status === 201) world.offers.push({ id: String(json['offer_id']), by: agent.name })
@@ -100,9 +126,11 @@ const order: Action = {
     const { coins, offers } = world
     const about = pick(agent, offers.slice(-8))
     if (coins === undefined || about === undefined) return
-    const refund = agent.numbers.below(3) === 0 ? {} : { refund_address: coins.addressOf(agent.name) }
+    const coin = drawCoin(world, agent)
+    const refund =
+      agent.numbers.below(3) === 0 ? {} : { refund_address: (await addressesOf(world, agent))[coin] }
     const { status, json } = await ask(world, agent, 'order', 'POST', '/market/order', {
-      body: { offer_id: about.id, currency: 'xno', ...refund },
+      body: { offer_id: about.id, currency: coin, ...refund },
     })
     if (status !== 201) return
     const invoice = toInvoice(json['invoice'] as Record<string, unknown>, agent.name)
@@ -137,8 +165,10 @@ const marketStep: Action = {
     if (dice === 0) await ask(world, agent, 'read-order', 'GET', `/market/order/${about.id}`)
     else if (dice === 1) await ask(world, agent, 'read-orders', 'GET', '/market/orders')
     else if (isSeller) await send('deliver', { delivery: `for ${about.id}` }, dice < 4 ? 2 : 1)
-    else if (dice < 4) await send('refund-address', { address: coins.addressOf(agent.name) })
-    else if (dice < 6) await send('dispute', { reason: 'not as agreed' })
+    else if (dice < 4) {
+      const { [about.invoice.coin]: address } = await addressesOf(world, agent)
+      await send('refund-address', { address })
+    } else if (dice < 6) await send('dispute', { reason: 'not as agreed' })
     // Sometimes twice at once, which must accept once.
     else await send('accept', {}, dice < 8 ? 2 : 1)
   },

@@ -7,7 +7,8 @@ import { TimeoutError, waitFor } from '../embedded/wait.ts'
 import { findClientPorts, type Process } from './clients.ts'
 import type { Coins } from './coins.ts'
 import type { Gate, Held } from './gate.ts'
-import type { FaultKind, PlannedFault } from './plan.ts'
+import { injectMonero } from './monero-faults.ts'
+import { isOfMonero, type FaultKind, type PlannedFault } from './plan.ts'
 import type { ServerClock } from './server-clock.ts'
 import type { Part, Stack } from './stack.ts'
 
@@ -156,6 +157,13 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
       return setServerClock('redis', stack.redisClock, dice)
     case 'other-version':
       return runOtherVersion(pick([...apis, ...workers]), stack.otherVersion)
+    case 'monero-down':
+    case 'monero-hang':
+    case 'monero-lost-answers':
+    case 'monero-lies-once':
+    case 'monero-reorganise':
+    case 'monero-lock':
+      return stack.monero === undefined ? undefined : injectMonero(stack.monero, kind, dice)
   }
 }
 
@@ -288,6 +296,7 @@ export function reasonNotCaused(kind: FaultKind): string {
   if (kind.endsWith('-clock') && kind !== 'jump-clock') return 'there is no libfaketime here'
   if (kind === 'other-version') return 'this is no checkout with the commit before'
   if (kind.startsWith('coin-')) return 'no coin is configured'
+  if (isOfMonero(kind)) return 'the run is without --monero, or it was down at that moment'
   if (kind === 'redis-flush') return 'its disk was full'
   if (kind === 'mongo-disk-full') return 'there is no prlimit here, or there was no primary'
   return 'there was nothing to hit at that moment'

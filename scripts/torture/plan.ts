@@ -34,12 +34,23 @@ export const FAULTS = {
   'mongo-clock': [2_000, 6_000],
   'redis-clock': [2_000, 6_000],
   'other-version': [4_000, 9_000],
+  'monero-down': [1_000, 6_000],
+  'monero-hang': [1_000, 6_000],
+  'monero-lost-answers': [1_000, 4_000],
+  'monero-lies-once': [1_000, 4_000],
+  'monero-reorganise': [0, 0],
+  'monero-lock': [0, 0],
 } as const satisfies Record<string, readonly [number, number]>
 
 export type FaultKind = keyof typeof FAULTS
 export const FAULT_KINDS = Object.keys(FAULTS) as FaultKind[]
 /** Those of a run that is told no others: `mongo-clock` shifts the members' monotonic clocks too. */
-export const USUAL_KINDS = FAULT_KINDS.filter((kind) => kind !== 'mongo-clock')
+const NAMED_ONLY: readonly FaultKind[] = ['mongo-clock']
+/** Those that need Monero. */
+export const isOfMonero = (kind: FaultKind): boolean => kind.startsWith('monero-')
+export const USUAL_KINDS = FAULT_KINDS.filter((kind) => !NAMED_ONLY.includes(kind) && !isOfMonero(kind))
+/** The same of a run with Monero. */
+export const USUAL_KINDS_WITH_MONERO = FAULT_KINDS.filter((kind) => !NAMED_ONLY.includes(kind))
 
 export interface PlannedFault {
   /** From the beginning of the run. */

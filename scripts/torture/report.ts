@@ -7,8 +7,19 @@ const MOST_FINDINGS = 30
 
 /** A run's result as text: figures, findings with their history, and how to run it again. */
 export function describeResult(result: TortureResult): string {
-  const { seed, seconds, requests, outcomes, recoveries, skipped, findings, entries, seals, drainedMs } =
-    result
+  const {
+    seed,
+    seconds,
+    requests,
+    outcomes,
+    recoveries,
+    skipped,
+    findings,
+    entries,
+    seals,
+    drainedMs,
+    monero,
+  } = result
   const lines = [
     `seed ${seed}, ${seconds} s: ${requests} requests, ${recoveries.length} faults, ${entries} ledger entries under ${seals} seals`,
     `all that was begun was done ${(drainedMs / 1_000).toFixed(1)} s after the last fault`,
@@ -16,6 +27,7 @@ export function describeResult(result: TortureResult): string {
       .sort(([, one], [, other]) => other - one)
       .map(([name, count]) => `${name} ${count}`)
       .join(', ')}`,
+    ...monero,
     ...describeRecoveries(recoveries),
     ...result.levels.map((level) => `  ${describeLevel(level)}`),
     ...[...new Set(skipped)].map((reason) => `not done: ${reason}`),

@@ -12,16 +12,26 @@ import { checkChain, checkEntries, checkReceipts, readLedger } from './check-led
 import { checkPasses } from './check-passes.ts'
 import { checkCommitments, checkRecords, type Finding } from './check-records.ts'
 import { checkAgents, checkAnswers, checkLogs, checkMembers, checkQueues, listJobs } from './check-service.ts'
+import { checkMonero, describeMonero, listMoneroLeft } from './check-monero.ts'
 import { checkCoins, dumpMoney, listMoneyLeft, readMoney } from './check-coins.ts'
 import { createClient } from './client.ts'
+import { buyInMonero } from './coin-actions.ts'
 import { startCoins } from './coins.ts'
 import { checkEvents, followEvents } from './events.ts'
 import { inject, reasonNotCaused, type Injected } from './faults.ts'
 import { startHistory, type History } from './history.ts'
 import { checkObjects } from './objects.ts'
 import { checkLevels, compareLevels, sampleLevels, type Level } from './levels.ts'
+import { startMonero } from './monero.ts'
 import { runBackups, runOperatorActs } from './operator-acts.ts'
-import { numbersFor, planFaults, type FaultKind, type PlannedFault } from './plan.ts'
+import {
+  numbersFor,
+  planFaults,
+  USUAL_KINDS,
+  USUAL_KINDS_WITH_MONERO,
+  type FaultKind,
+  type PlannedFault,
+} from './plan.ts'
 import { startStack, type Stack } from './stack.ts'
 import { readBacklog, readStored, type Stored } from './stored.ts'
 
@@ -43,6 +53,8 @@ export interface TortureOptions {
   hasLevels?: boolean
   /** False: no coin is configured, and so no market. */
   coins?: boolean
+  /** A real Monero chain beside the stand-in of Nano. */
+  monero?: boolean
   /** Where the history is written if something is found. */
   historyFile?: string
   say: (line: string) => void
@@ -64,6 +76,8 @@ export interface TortureResult {
   drainedMs: number
   /** What was measured with `hasLevels`. */
   levels: Level[]
+  /** How much was done in Monero, in sentences. */
+  monero: string[]
 }
 
 /**
@@ -92,13 +106,18 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
   const history = startHistory()
   say(`starting ${members} mongod, redis and ${each} of each process`)
   const coins = options.coins === false ? undefined : await startCoins()
+  const monero = options.monero === true ? await startMonero(history) : undefined
   const stack = await startStack({
     members,
     each,
     coins,
+    monero,
     isFull: true,
     hasMongoClocks: options.kinds?.includes('mongo-clock') === true,
     report: (line) => (process.env['TORTURE_VERBOSE'] === '1' ? say(line) : undefined),
+  }).catch(async (error: unknown) => {
+    await Promise.all([coins?.close(), monero?.close()])
+    throw error
   })
   try {
     const world: World = {
@@ -109,6 +128,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
       posts: [],
       claims: [],
       coins,
+      monero,
       invoices: [],
       offers: [],
       orders: [],
@@ -122,6 +142,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
       await registerWithPass(world, agent, world.agents[index % 3]?.id, 1)
       world.agents.push(agent)
     }
+    if (monero !== undefined) await buyInMonero(world, canary)
     say(`${agentCount} agents at work for ${seconds} s`)
     const findings: Finding[] = []
     const { skipped, levels } = await runWorkload(world, stack, canary, options)
@@ -133,6 +154,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     // At the same time, since a restore waits for the disk and the checks compute.
     const checks = [checkAll(world, stack, options.isOverload === true), checkBackups(world, stack)]
     findings.push(...(await Promise.all(checks)).flat())
+    const done = await describeMonero(world, await readMoney(stack.mongo.url))
     const recoveries = measureRecoveries(history.calls, history.faults, 'canary')
     for (const { fault, afterMs } of recoveries)
       if (afterMs > RECOVERY_LIMIT_MS && options.isOverload !== true)
@@ -151,10 +173,11 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
       ...(await readCounts(stack)),
       drainedMs,
       levels,
+      monero: done,
     })
   } finally {
     await stack.stop()
-    await coins?.close()
+    await Promise.all([coins?.close(), monero?.close()])
   }
 }
 
@@ -167,7 +190,14 @@ async function runWorkload(
   world: World,
   stack: Stack,
   canary: Agent,
-  { seed, seconds, kinds, isOverload = false, pace = 1, hasLevels = false }: TortureOptions,
+  {
+    seed,
+    seconds,
+    kinds = usualKinds(world),
+    isOverload = false,
+    pace = 1,
+    hasLevels = false,
+  }: TortureOptions,
 ): Promise<{ skipped: string[]; levels: Level[] }> {
   const startMs = world.history.nowMs()
   const endMs = startMs + seconds * 1_000
@@ -201,6 +231,9 @@ async function runWorkload(
   await watching
   return { skipped, levels: compareLevels(await sampling) }
 }
+
+const usualKinds = ({ monero }: World): readonly FaultKind[] =>
+  monero === undefined ? USUAL_KINDS : USUAL_KINDS_WITH_MONERO
 
 /**
  * Records a fault, lets it last as planned but not beyond `endMs`, and heals it; a failure to heal is a
@@ -301,13 +334,14 @@ async function waitUntilDone(stack: Stack, world: World, say: TortureOptions['sa
 /** The work that is left, a phrase each; of jobs only those added before `beganMs`. */
 async function listWorkLeft(stack: Stack, world: World, queues: Queues, beganMs: number): Promise<string[]> {
   const { pending, ...counts } = await readBacklog(stack.mongo.url)
+  const money = world.coins === undefined ? undefined : await readMoney(stack.mongo.url)
   return [
     ...pending.map((source) => `entry ${source} has no number`),
     ...Object.entries(counts).flatMap(([name, count]) => Array.from({ length: count }, () => name)),
     ...(await listJobs(queues, beganMs)),
-    ...(world.coins === undefined
+    ...(money === undefined
       ? []
-      : listMoneyLeft(world, await readMoney(stack.mongo.url), Date.now() / 1_000)),
+      : [...listMoneyLeft(world, money, Date.now() / 1_000), ...(await listMoneroLeft(world, money))]),
   ]
 }
 
@@ -324,6 +358,7 @@ async function checkAll(world: World, stack: Stack, isOverload: boolean): Promis
     ...checkEntries(ledger, stored),
     ...checkPasses(history.calls, agents, stored, ledger),
     ...checkCoins(world, money, ledger),
+    ...(await checkMonero(world, money)),
     ...(await checkChain(url, stored, stack.folder)),
     ...(await checkReceipts(url, stored, stack.folder)),
     ...checkAnswers(history.calls, history.faults, isOverload),
@@ -372,7 +407,7 @@ function summarize(
   findings: readonly Finding[],
   recoveries: Recovery[],
   skipped: string[],
-  counts: Pick<TortureResult, 'entries' | 'seals' | 'drainedMs' | 'levels'>,
+  counts: Pick<TortureResult, 'entries' | 'seals' | 'drainedMs' | 'levels' | 'monero'>,
 ): TortureResult {
   const outcomes: Record<string, number> = {}
   for (const { status, error, lost } of history.calls) {

@@ -15,6 +15,7 @@ import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
 import type { Coins } from './coins.ts'
 import { openGate, type Gate } from './gate.ts'
+import type { Monero } from './monero.ts'
 import { QUICK_RESTART, startMongoSet, type MongoSet } from './mongo-set.ts'
 import { checkOutOther } from './other-version.ts'
 import { makeServerClock, type ServerClock } from './server-clock.ts'
@@ -72,6 +73,7 @@ export interface Stack {
   /** The folder with the code of another version, if there is one. */
   readonly otherVersion: string | undefined
   readonly coins: Coins | undefined
+  readonly monero: Monero | undefined
   /** Base URLs of the API processes. */
   readonly urls: readonly string[]
   readonly apis: readonly Part[]
@@ -109,6 +111,8 @@ export interface StackOptions {
   /** Gives the first mongod a file system of this size, in mount's notation such as `64m`. */
   mongoDiskSize?: string
   coins?: Coins | undefined
+  /** A second coin. */
+  monero?: Monero | undefined
   /** Called with what the supervisor says of its processes. */
   report: (line: string) => void
 }
@@ -127,6 +131,7 @@ export async function startStack({
   isFull = false,
   hasMongoClocks = false,
   coins,
+  monero,
   report,
 }: StackOptions): Promise<Stack> {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-torture-'))
@@ -193,6 +198,7 @@ export async function startStack({
       OPERATOR_PORT: '0',
       ...(coins === undefined ? {} : { ...coins.env, NANO_SEED_FILE: seedFile }),
       ...(coinGate === undefined ? {} : { NANO_RPC_URL: `http://127.0.0.1:${coinGate.port}` }),
+      ...monero?.env,
       ...extra,
     }
     const parts: Part[] = []
@@ -234,6 +240,7 @@ export async function startStack({
       redisClock,
       otherVersion,
       coins,
+      monero,
       urls,
       apis,
       workers,

@@ -4,9 +4,10 @@ import { formatRecoveryTimes } from './recovery-times.ts'
 import type { TortureResult } from './run.ts'
 
 /** A recorded run, with the commit of the code that was run. Older ones have neither levels nor options. */
-export type RecordedRun = Omit<TortureResult, 'levels'> & {
+export type RecordedRun = Omit<TortureResult, 'levels' | 'monero'> & {
   commit: string
   levels?: Level[]
+  monero?: string[]
   /** The options that change what is done, such as `--overload`. */
   options?: string
 }

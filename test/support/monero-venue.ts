@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import type { MoneroRegtest, RegtestWallet } from '../../devnet/monero-regtest/regtest.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { createLog } from '../../shared/foundation/log.ts'
@@ -18,7 +19,7 @@ import { openWorkerContext } from '../../workers/worker-context.ts'
 import { fillMonero, watchMonero } from './monero-jobs.ts'
 import { owe, readPayout, setRate } from './coins.ts'
 import type { ChainHoldings } from './money.ts'
-import { startMoneroRegtest, type MoneroRegtest, type RegtestWallet } from './monero-regtest.ts'
+import { openRegtest } from './monero-regtest.ts'
 import { startService, whenServed, type Answer, type TestAgent, type TestService } from './service.ts'
 
 export const XMR = 10n ** 12n
@@ -140,7 +141,7 @@ export async function openMoneroVenue(
 ): Promise<MoneroVenue> {
   const { queues = MONERO_QUEUES } = options
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-monero-'))
-  const regtest = await startMoneroRegtest()
+  const regtest = await openRegtest()
   const wallet = await regtest.openWallet('venue')
   const settings = {
     DATA_DIR: path.join(folder, 'data'),

@@ -1,3 +1,4 @@
+import type { MoneroPrograms } from '../../devnet/monero-regtest/regtest.ts'
 import type { Screen } from '../../scripts/prepare.mjs'
 
 /** A program that only tests use: how it is called, the Debian package with its file in there, and what to say without it. */
@@ -39,10 +40,6 @@ export function installPackages(
 /** Debian's packages with the libraries that the system lacks, into the cache, without root. */
 export function unpackPackages(programs: TestProgram[], env: NodeJS.ProcessEnv, screen: Screen): Promise<void>
 
-export interface MoneroPrograms {
-  monerod: string
-  walletRpc: string
-}
 /** Paths of monerod and monero-wallet-rpc: on the PATH, else in the cache. @throws with the sentence that says what to install */
 export function findMonero(env: NodeJS.ProcessEnv): MoneroPrograms
 /** On the PATH, else in the cache. @throws with the sentence that says what to install */

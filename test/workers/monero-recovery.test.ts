@@ -9,7 +9,7 @@ import { markPaidByHand, moveTransfer, oweAgain } from '../../shared/payments/pa
 import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
 import { fillMonero, reconcileMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { confirmPayouts } from '../support/monero-crashes.ts'
-import type { RegtestWallet } from '../support/monero-regtest.ts'
+import type { RegtestWallet } from '../../devnet/monero-regtest/regtest.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,

@@ -11,7 +11,8 @@ import {
 } from '../../shared/payments/monero/monero-wallet.ts'
 import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../../shared/payments/node-errors.ts'
 import { refuse, sendJson, startBrokenPeer, type Behaviour } from '../support/broken-peer.ts'
-import { startMoneroRegtest, type MoneroRegtest, type RegtestWallet } from '../support/monero-regtest.ts'
+import type { MoneroRegtest, RegtestWallet } from '../../devnet/monero-regtest/regtest.ts'
+import { openRegtest } from '../support/monero-regtest.ts'
 
 const XMR = 10n ** 12n
 /** Of received money, in blocks. */
@@ -37,7 +38,7 @@ let venue: MoneroWallet
 let payee: MoneroWallet
 
 beforeAll(async () => {
-  regtest = await startMoneroRegtest()
+  regtest = await openRegtest()
   ;[venueProgram, payeeProgram] = await Promise.all([
     regtest.openWallet('venue'),
     regtest.openWallet('payee'),
