@@ -77,8 +77,8 @@ export function checkBooks(world: World, chain: Chain): void {
   const balance = (account: string): bigint => balances.get(account) ?? 0n
 
   requireDistinct(
-    payments.map(({ tx }) => tx),
-    'a payment is on record twice',
+    settled.map(({ tx }) => tx),
+    'a payment counts twice',
   )
   const paid = new Map(chain.payments.map((payment) => [payment.tx, payment]))
   for (const { _id, tx, amount_raw: raw, invoice_id: id, late, state } of payments) {
@@ -143,6 +143,8 @@ export function checkBooks(world: World, chain: Chain): void {
     standing.map(({ account_index: index, previous }) => `${index} ${previous}`),
     'two blocks have one place in a chain',
   )
+  for (const { _id, state, frozen } of payouts)
+    requireThat(!(state === 'in_transfer' && frozen), `payout ${_id} is frozen and in a transfer`)
   requireDistinct(
     standing.flatMap(({ payout_ids: ids }) => ids),
     'a payout is in two transfers',

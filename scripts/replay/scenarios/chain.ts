@@ -54,7 +54,7 @@ export function createChain({ schedule, set }: World) {
     schedule.events.push({ what, weight, run: () => void (left--, run()) })
   }
   happens('rival', random.pick([0, 0.02, 0.1]), MAX_RIVALS, putRival, () => blocks.size > 0)
-  happens('reorganisation', random.pick([0, 0, 0.02]), MAX_REORGANISATIONS, () => {
+  happens('reorganisation', random.pick([0, 0.02, 0.1]), MAX_REORGANISATIONS, () => {
     const shown = payments.filter(isShown)
     const lost = shown.length === 0 ? undefined : random.pick(shown)
     if (lost !== undefined) lost.isHidden = lost.wasHidden = true

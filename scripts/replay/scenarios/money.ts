@@ -31,6 +31,7 @@ import { createChain, type Chain } from './chain.ts'
 import { beginOrder, BUYER, SELLER } from './orders.ts'
 
 const PAUSE_MS = 2_000
+const WORK_MS = 1_000
 /** Longer than every deadline of an order. */
 const ALL_OVER_MS = 20_000
 
@@ -201,6 +202,8 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
   }
   const previous = await chain.ask(() => chain.frontier())
   const owed = early ?? (await list())
+  // Proof of work takes its time.
+  await world.pause(WORK_MS)
   const from = isLast ? 0 : random.below(owed.length)
   const chosen = owed.slice(from, from + 1 + random.below(2))
   if (chosen.length === 0) return open.length + missing > 0

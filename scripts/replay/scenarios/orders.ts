@@ -1,6 +1,6 @@
 import { omitUndefined } from '../../../shared/foundation/omit-undefined.ts'
 import { newSalt } from '../../../shared/ledger/pending.ts'
-import { releaseUpdate, type OrderUpdate } from '../../../shared/market/order-updates.ts'
+import { payoutFor, releaseUpdate, type OrderUpdate } from '../../../shared/market/order-updates.ts'
 import { applyChange, journalLinesOf, stepChange, type OrderRecord } from '../../../shared/market/order.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../../shared/payments/invoice.ts'
 import { paymentLine } from '../../../shared/payments/journal.ts'
@@ -14,7 +14,8 @@ export const FEE = 10n ** 28n
 export const PRICE = 100n * FEE
 /** Within which everything is paid, and each deadline passes. */
 const SOON_SECONDS = 4
-const STAGES = ['awaiting_payment', 'paid', 'delivered', 'released'] as const
+/** awaiting payment, paid, delivered, released, disputed */
+const STAGES = 5
 
 /**
  * Stores an order as it stands at some stage, with all that belongs to it, and has it paid: in parts, or
@@ -24,7 +25,7 @@ export function beginOrder({ set, schedule }: World, chain: Chain, index: number
   const { random, nowMs } = schedule
   const at = Math.floor(nowMs / 1_000)
   const soon = at + SOON_SECONDS
-  const stage = random.below(STAGES.length)
+  const stage = random.below(STAGES)
   const [orderId, invoiceId] = [`mkt_${index}`, `inv_${index}`]
   const begin = (collection: string, ...records: readonly object[]): void =>
     records.forEach((record) => set.begin(collection, record as Doc))
@@ -50,16 +51,17 @@ export function beginOrder({ set, schedule }: World, chain: Chain, index: number
     begin('invoices', invoice)
     return orderId
   }
-  const { tx } = chain.pay(index, PRICE, 1)
+  const excessRaw = random.pick([0n, PRICE / 2n])
+  const { tx } = chain.pay(index, PRICE + excessRaw, 1)
   if (random.chance(0.5)) chain.pay(index, PRICE / 2n, SOON_SECONDS * 1_500)
   const payment: PaymentRecord = {
     ...{ _id: `pay_${index}`, coin: 'xno', tx, address_index: index, invoice_id: invoiceId, agent_id: BUYER },
-    ...{ order_id: orderId, amount_raw: String(PRICE), state: 'settled', confirmations: 1 },
+    ...{ order_id: orderId, amount_raw: String(PRICE + excessRaw), state: 'settled', confirmations: 1 },
     ...{ first_seen_at: at, late: false, by: 'chain', settled_at: at, salt: newSalt() },
   }
   begin('payments', { ...payment, pending: [paymentEntry(payment, at)] })
   begin('journal', ...paymentLine(payment, 'received', at))
-  begin('invoices', { ...invoice, received_raw: String(PRICE), has_payments: true, version: 2 })
+  begin('invoices', { ...invoice, received_raw: payment.amount_raw, has_payments: true, version: 2 })
   let now = order
   const pending: object[] = []
   const take = ({ change, payouts = [] }: OrderUpdate): void => {
@@ -69,10 +71,15 @@ export function beginOrder({ set, schedule }: World, chain: Chain, index: number
     now = applyChange(now, change)
   }
   const paid = { paid_at: at, deliver_by: soon, due_at: soon }
-  take({ change: stepChange(now, 'paid', at, { set: paid, unset: ['unpaid_slot'] }) })
+  take({
+    change: stepChange(now, 'paid', at, { set: paid, unset: ['unpaid_slot'] }),
+    payouts: excessRaw === 0n ? [] : [payoutFor(now, 'buyer', 'excess', excessRaw, at)],
+  })
   const delivered = { delivery: 'd', delivery_salt: 's', delivered_at: at, accept_by: soon, due_at: soon }
   if (stage > 1) take({ change: stepChange(now, 'delivered', at, { set: delivered }) })
-  if (stage > 2) take(releaseUpdate(now, 'accepted', at))
+  if (stage === 3) take(releaseUpdate(now, 'accepted', at))
+  const disputed = { disputed_at: at, disputed_by: 'buyer' } as const
+  if (stage === 4) take({ change: stepChange(now, 'disputed', at, { set: disputed, unset: ['due_at'] }) })
   begin('orders', { ...now, pending })
   return orderId
 }
