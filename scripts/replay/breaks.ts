@@ -228,15 +228,10 @@ export const BREAKS: readonly Break[] = [
   },
   {
     scenario: 'money',
-    name: 'a decision withdraws payouts as it has read them outside of its transaction',
-    file: 'shared/market/dispute-service.ts',
-    text: 'const payouts = await readPayouts(ctx, order, session)',
-    instead: 'const payouts = await readPayouts(ctx, order, undefined as never)',
-    and: {
-      file: PAYOUT_SERVICE,
-      text: "if (!(await ctx.payouts.move(payout, 'owed', { state: 'withdrawn' }, entry, session)))",
-      instead: "if (!(await ctx.payouts.move(payout, 'owed', { state: 'withdrawn' }, entry, session), true))",
-    },
+    name: 'a payment is lost twice',
+    file: 'shared/payments/invoice-store.ts',
+    text: "state: 'settled', reversed_at: { $exists: at === undefined } }",
+    instead: "state: 'settled' }",
   },
 ]
 

@@ -86,6 +86,13 @@ export function checkBooks(world: World, chain: Chain): void {
     const isHeld = state === 'seen' && !late && paid.get(tx)?.wasHidden === false
     requireThat(!(isHeld && invoices.get(id)?.lapsed), `invoice ${id} expired with ${_id} under way`)
   }
+  const reversed = sum(payments.filter(({ reversed_at: at }) => at !== undefined))
+  const writtenOff = rowsOf<OrderRecord>(world, 'orders').reduce(
+    (total, { written_off_raw: raw }) => total + BigInt(raw),
+    0n,
+  )
+  requireSame('what the chain brought', -balance('chain'), sum(settled) - reversed)
+  requireSame('what is lost', balance('lost'), writtenOff - reversed)
   const confirmed = new Set(transfers.filter(({ state }) => state === 'confirmed').map(({ _id }) => _id))
   for (const { _id, invoice_id: invoiceId, status, ...order } of rowsOf<OrderRecord>(world, 'orders')) {
     const received = sum(settled.filter(({ order_id: id }) => id === _id))
@@ -99,11 +106,7 @@ export function checkBooks(world: World, chain: Chain): void {
     const [buyer, seller] = [of(BUYER), of(SELLER)]
     const fee = order.fee_taken === true ? FEE : 0n
     const net = received - BigInt(order.written_off_raw)
-    requireSame(
-      `what ${invoiceId} received`,
-      BigInt(invoices.get(invoiceId)?.received_raw ?? '0'),
-      received,
-    )
+    requireSame(`what ${invoiceId} received`, BigInt(invoices.get(invoiceId)?.received_raw ?? '0'), received)
     requireSame(`what is held for ${_id}`, balance(`order:${_id}`), net - buyer - seller - fee)
     if (status === 'disputed') continue
     const isSellers = status === 'released' || status === 'paid_out'

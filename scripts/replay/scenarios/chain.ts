@@ -1,5 +1,4 @@
 import type { StoredPayout, TransferRecord } from '../../../shared/payments/payout.ts'
-import { requireThat } from '../stubs.ts'
 import type { World } from '../world.ts'
 
 /** A payment that the chain shows from some time on. */
@@ -18,6 +17,7 @@ interface Block {
   tx: string
   /** What it pays, as the payouts were stored when it was published. */
   pays: readonly StoredPayout[]
+  isRival: boolean
 }
 
 const START = '0'.repeat(64)
@@ -27,7 +27,7 @@ const MAX_REORGANISATIONS = 2
 /** The coin's network: payments that come, and one account's chain, in which a place is had by one block. */
 export type Chain = ReturnType<typeof createChain>
 
-export function createChain({ schedule, set }: World) {
+export function createChain({ schedule, set, fail }: World) {
   const { random } = schedule
   let made = 0
   let version = 0
@@ -40,11 +40,12 @@ export function createChain({ schedule, set }: World) {
     for (let next = blocks.get(START); next !== undefined; next = blocks.get(next.tx)) path.push(next.tx)
     return path
   }
-  /** Another wallet of the same seed takes the last block's place, or the next one. */
+  /** Another wallet of the same seed takes the place of our last block, or the next one. */
   const putRival = (): void => {
     const path = walk()
-    const before = random.chance(0.7) ? path.at(-2) : path.at(-1)
-    blocks.set(before ?? START, { tx: newTx(), pays: [] })
+    const isOurs = blocks.get(path.at(-2) ?? START)?.isRival === false
+    const before = isOurs && random.chance(0.7) ? path.at(-2) : path.at(-1)
+    blocks.set(before ?? START, { tx: newTx(), pays: [], isRival: true })
     version++
   }
   const isShown = ({ shownAtMs }: ChainPayment): boolean => shownAtMs <= schedule.nowMs
@@ -79,20 +80,23 @@ export function createChain({ schedule, set }: World) {
     showAll,
     /** Counts what changes the chain of blocks. */
     version: () => version,
-    /** The node's answer, which takes its time. */
-    ask: <T>(answer: () => T): Promise<T> =>
+    /** What the node finds, which may be out of date when its answer comes. */
+    ask: <T>(find: () => T): Promise<T> =>
       new Promise((resolve) => {
-        schedule.add('node', () => resolve(answer()), true)
+        const answer = (found: T) => schedule.add('node answers', () => resolve(found), true)
+        schedule.add('node', () => answer(find()), true)
       }),
     /** The last block of the account. */
     frontier: (): string => walk().at(-1) ?? START,
+    placesOfRivals: () => walk().filter((tx) => blocks.get(tx)?.isRival),
     has: ({ previous = '', tx }: TransferRecord): boolean => blocks.get(previous)?.tx === tx,
     publish({ previous = '', tx, payout_ids: payoutIds }: TransferRecord): void {
       const isStored = set.lasting('transfers').some((stored) => stored['tx'] === tx)
-      requireThat(isStored, `the block ${tx} is published before it is stored`)
+      // Not thrown: it would end the payer's round like any error.
+      if (!isStored) fail(`the block ${tx} is published before it is stored`)
       if (blocks.has(previous) || !walk().includes(previous)) return
       const stored = set.lasting('payouts') as unknown as StoredPayout[]
-      blocks.set(previous, { tx, pays: stored.filter(({ _id }) => payoutIds.includes(_id)) })
+      blocks.set(previous, { tx, pays: stored.filter(({ _id }) => payoutIds.includes(_id)), isRival: false })
       version++
     },
     /** What the account's blocks pay, in their order. */
