@@ -54,7 +54,7 @@ export function createChain({ schedule, set, fail }: World) {
     const weight = () => (schedule.isCalm || left === 0 || !canBe() ? 0 : rate)
     schedule.events.push({ what, weight, run: () => void (left--, run()) })
   }
-  happens('rival', random.pick([0, 0.02, 0.1]), MAX_RIVALS, putRival, () => blocks.size > 0)
+  happens('rival', random.pick([0, 0.02, 0.05, 0.3]), MAX_RIVALS, putRival, () => blocks.size > 0)
   happens('reorganisation', random.pick([0, 0.02, 0.1]), MAX_REORGANISATIONS, () => {
     const shown = payments.filter(isShown)
     const lost = shown.length === 0 ? undefined : random.pick(shown)

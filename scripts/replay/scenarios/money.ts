@@ -29,11 +29,10 @@ import { beginOrder, BUYER, SELLER } from './orders.ts'
 
 /** Some rounds follow at once, others come when a deadline may have passed. */
 const PAUSES_MS = [100, 4_000]
-const WORK_MS = 1_000
 /** Longer than every deadline of an order. */
 const ALL_OVER_MS = 20_000
 
-/** Orders at some stage are paid, decided or left to their deadlines, and paid out, by two of each worker. */
+/** Orders at some stage are paid, decided or left to their deadlines, and paid out, by several of each worker. */
 export const moneyScenario: Scenario = {
   name: 'money',
   defineModels: openStores,
@@ -63,9 +62,9 @@ export const moneyScenario: Scenario = {
       )
     for (const place of [0, 1]) {
       rounds(`watcher${place}`, 5, (ctx) => watch(ctx, chain, random.pick(chain.payments)), 1)
-      rounds(`payer${place}`, 5, (ctx) => payOut(ctx, chain, world), 2)
       rounds(`service${place}`, 3, (ctx) => actOnDeadlines(ctx, world), 1)
     }
+    for (const place of [0, 1, 2]) rounds(`payer${place}`, 4, (ctx) => payOut(ctx, chain, world), 2)
     const some = () => ({ order_id: random.pick(orderIds) })
     rounds('expiry', 3, (ctx) => expireInvoices(ctx, 'xno', nowSeconds(ctx)), 1)
     rounds('seller', 4, (ctx) => deliverOrder(ctx, SELLER, { ...some(), delivery: 'd' }))
@@ -212,7 +211,7 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
   const previous = await chain.ask(() => chain.frontier())
   const owed = early ?? (await list())
   // Proof of work takes its time.
-  await world.pause(WORK_MS)
+  await world.pause(random.pick(PAUSES_MS))
   const from = isLast ? 0 : random.below(owed.length)
   const chosen = owed.slice(from, from + 1 + random.below(2))
   if (chosen.length === 0) return open.length > 0
