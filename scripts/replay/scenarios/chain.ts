@@ -64,6 +64,7 @@ export function createChain({ schedule, set, fail }: World) {
   const showAll = (): void => payments.forEach((payment) => (payment.isHidden = false))
   return {
     newTx,
+    putRival,
     /** Someone pays, within `spreadMs` from now. */
     pay(addressIndex: number, amountRaw: bigint, spreadMs: number): ChainPayment {
       const shownAtMs = schedule.nowMs + random.below(spreadMs)

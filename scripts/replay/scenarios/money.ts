@@ -29,6 +29,7 @@ import { beginOrder, BUYER, SELLER } from './orders.ts'
 
 /** Some rounds follow at once, others come when a deadline may have passed. */
 const PAUSES_MS = [100, 4_000]
+const MAX_LAST_ROUNDS = 50
 /** Longer than every deadline of an order. */
 const ALL_OVER_MS = 20_000
 
@@ -96,7 +97,7 @@ export const moneyScenario: Scenario = {
         for (const { _id, status } of rowsOf<OrderRecord>(world, 'orders'))
           if (status === 'disputed')
             await decideDispute(ctx, _id, 'release').catch(() => decideDispute(ctx, _id, 'refund'))
-        while (await payOut(ctx, chain, world, true));
+        for (let round = 0; round < MAX_LAST_ROUNDS && (await payOut(ctx, chain, world, true)); round++);
       },
       checkEnd() {
         check()
@@ -210,6 +211,7 @@ async function payOut(ctx: Context, chain: Chain, world: World, isLast = false):
   for (const place of await chain.ask(() => chain.placesOfRivals())) await supersede(ctx, place)
   const previous = await chain.ask(() => chain.frontier())
   const owed = early ?? (await list())
+  if (!isLast && random.chance(0.1)) chain.putRival()
   // Proof of work takes its time.
   await world.pause(random.pick(PAUSES_MS))
   const from = isLast ? 0 : random.below(owed.length)
