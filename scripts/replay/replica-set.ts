@@ -171,17 +171,17 @@ export class ReplicaSet {
         session?.isInTransaction === true ? ['TransientTransactionError'] : ['RetryableWriteError']
       const fail = (error: Error) => this.#schedule.add(`${what} fails`, () => reject(error), true)
       const answer = (value: T, index: number) => {
+        const isLasting = this.#lastingOf(index)
         const term = this.#term
         this.#schedule.add(
           `${what} is answered`,
           () => {
-            const isTakenBack = index > this.#known
-            if (!isTakenBack && !this.#isLost()) return resolve(value)
+            if (isLasting() && !this.#isLost()) return resolve(value)
             process.isOnOldPrimary = false
             reject(networkError(`the answer to ${what} is lost`, ...label))
           },
           true,
-          () => index <= this.#known || term !== this.#term,
+          () => isLasting() || term !== this.#term,
         )
       }
       let run: Generator<'wait' | undefined, T, void> | undefined
@@ -339,12 +339,13 @@ export class ReplicaSet {
             this.#committedAt.set(transaction, this.#last)
           }
           const index = this.#committedAt.get(transaction) ?? 0
+          const isLasting = this.#lastingOf(index)
           const term = this.#term
           this.#schedule.add(
             'commit is answered',
-            () => (index <= this.#known && !this.#isLost() ? resolve() : reject(unknown())),
+            () => (isLasting() && !this.#isLost() ? resolve() : reject(unknown())),
             true,
-            () => index <= this.#known || term !== this.#term,
+            () => isLasting() || term !== this.#term,
           )
         },
         false,
@@ -376,6 +377,12 @@ export class ReplicaSet {
     transaction.state = state
     this.#open.delete(transaction)
     this.version++
+  }
+
+  /** Whether the primary knows that a majority has this state, and no other that came in its place. */
+  #lastingOf(index: number): () => boolean {
+    const state = this.#states[index]
+    return () => index <= this.#known && this.#states[index] === state
   }
 
   #isLost(): boolean {
