@@ -5,8 +5,6 @@ import { applyCodeChange, type CodeChange } from '../planted/code-change.ts'
 export interface Break extends CodeChange {
   scenario: string
   name: string
-  /** What stands behind the condition, and is taken away with it. */
-  and?: CodeChange
 }
 
 const SEQUENCER = 'shared/ledger/sequencer.ts'
@@ -235,17 +233,14 @@ export const BREAKS: readonly Break[] = [
   },
 ]
 
-/** Breaks the files when they are loaded; to be called before they are. */
-export function plant({ and, ...first }: Break): void {
-  const changes = [first, ...(and === undefined ? [] : [and])]
-  const byUrl = new Map(changes.map((one) => [new URL(`../../${one.file}`, import.meta.url).href, one]))
+/** Breaks the file when it is loaded; to be called before it is. */
+export function plant(change: CodeChange): void {
+  const { href } = new URL(`../../${change.file}`, import.meta.url)
   registerHooks({
     load(url, context, nextLoad) {
       const loaded = nextLoad(url, context)
-      const change = byUrl.get(url)
-      return change === undefined
-        ? loaded
-        : { ...loaded, source: applyCodeChange(change, String(loaded.source)) }
+      if (url !== href) return loaded
+      return { ...loaded, source: applyCodeChange(change, String(loaded.source)) }
     },
   })
 }

@@ -13,11 +13,13 @@ export const rowsOf = <T>({ set }: World, collection: string): T[] =>
   set.lasting(collection) as unknown as T[]
 
 const sum = (records: readonly { amount_raw: string }[]): bigint =>
-  records.reduce((total, { amount_raw: raw }) => total + BigInt(raw), 0n)
+  total(records.map(({ amount_raw: raw }) => BigInt(raw)))
 
 function requireSame(what: string, found: bigint, expected: bigint): void {
   requireThat(found === expected, `${what} is ${found}, not ${expected}`)
 }
+
+const total = (amounts: readonly bigint[]): bigint => amounts.reduce((whole, part) => whole + part, 0n)
 
 const requireDistinct = (values: readonly string[], otherwise: string): void =>
   requireThat(new Set(values).size === values.length, otherwise)
@@ -36,7 +38,7 @@ export function checkChain(chain: Chain): void {
   for (const id of orderIds) {
     const out = paid.filter(({ order_id: order }) => order === id)
     const shown = chain.listShown().filter(({ addressIndex }) => id === `mkt_${addressIndex}`)
-    const cameIn = shown.reduce((total, { amountRaw }) => total + amountRaw, 0n)
+    const cameIn = total(shown.map(({ amountRaw }) => amountRaw))
     const toSeller = sum(out.filter(({ agent_id: agent }) => agent === SELLER))
     requireThat(toSeller === 0n || toSeller === PRICE - FEE, `the chain pays ${toSeller} to a seller`)
     requireThat(sum(out) + (toSeller > 0n ? FEE : 0n) <= cameIn, `more is paid out for ${id} than came in`)
@@ -52,7 +54,7 @@ export function checkChainAtRest(chain: Chain, orderIds: readonly string[]): voi
     requireSame(
       `what was paid out for ${id}`,
       sum(out) + (isSold ? FEE : 0n),
-      cameIn.reduce((total, { amountRaw }) => total + amountRaw, 0n),
+      total(cameIn.map(({ amountRaw }) => amountRaw)),
     )
   }
 }
@@ -87,14 +89,12 @@ export function checkBooks(world: World, chain: Chain): void {
     requireThat(!(isHeld && invoices.get(id)?.lapsed), `invoice ${id} expired with ${_id} under way`)
   }
   const reversed = sum(payments.filter(({ reversed_at: at }) => at !== undefined))
-  const writtenOff = rowsOf<OrderRecord>(world, 'orders').reduce(
-    (total, { written_off_raw: raw }) => total + BigInt(raw),
-    0n,
-  )
+  const orders = rowsOf<OrderRecord>(world, 'orders')
+  const writtenOff = total(orders.map(({ written_off_raw: raw }) => BigInt(raw)))
   requireSame('what the chain brought', -balance('chain'), sum(settled) - reversed)
   requireSame('what is lost', balance('lost'), writtenOff - reversed)
   const confirmed = new Set(transfers.filter(({ state }) => state === 'confirmed').map(({ _id }) => _id))
-  for (const { _id, invoice_id: invoiceId, status, ...order } of rowsOf<OrderRecord>(world, 'orders')) {
+  for (const { _id, invoice_id: invoiceId, status, ...order } of orders) {
     const received = sum(settled.filter(({ order_id: id }) => id === _id))
     const of = (agentId: string) =>
       sum(
@@ -135,11 +135,7 @@ export function checkBooks(world: World, chain: Chain): void {
     NOTHING_OWED,
   )
   const held = [...balances].filter(([account]) => /^(order|owed):/.test(account))
-  requireSame(
-    'the sum owed by the entries',
-    stated.xno,
-    held.reduce((total, [, raw]) => total + raw, 0n),
-  )
+  requireSame('the sum owed by the entries', stated.xno, total(held.map(([, raw]) => raw)))
 
   const standing = transfers.filter(({ state }) => state !== 'replaced')
   requireDistinct(

@@ -2,7 +2,7 @@ import type { StoredPayout, TransferRecord } from '../../../shared/payments/payo
 import type { World } from '../world.ts'
 
 /** A payment that the chain shows from some time on. */
-interface ChainPayment {
+export interface ChainPayment {
   tx: string
   addressIndex: number
   amountRaw: bigint

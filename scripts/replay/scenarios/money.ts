@@ -24,7 +24,7 @@ import { NotModelled } from '../query.ts'
 import { requireThat, stubs } from '../stubs.ts'
 import type { Scenario, World } from '../world.ts'
 import { checkBooks, checkChain, checkChainAtRest, rowsOf } from './books.ts'
-import { createChain, type Chain } from './chain.ts'
+import { createChain, type Chain, type ChainPayment } from './chain.ts'
 import { beginOrder, BUYER, SELLER } from './orders.ts'
 
 /** Some rounds follow at once, others come when a deadline may have passed. */
@@ -33,7 +33,7 @@ const MAX_LAST_ROUNDS = 50
 /** Longer than every deadline of an order. */
 const ALL_OVER_MS = 20_000
 
-/** Orders at some stage are paid, decided or left to their deadlines, and paid out, by several of each worker. */
+/** Orders at some stage are paid, decided or left to their deadlines, and paid out, by several workers. */
 export const moneyScenario: Scenario = {
   name: 'money',
   defineModels: openStores,
@@ -44,23 +44,17 @@ export const moneyScenario: Scenario = {
     const orderIds = Array.from({ length: 1 + random.below(3) }, (_, index) =>
       beginOrder(world, chain, index),
     )
-    const rounds = (
-      name: string,
-      count: number,
-      work: (ctx: Context) => Promise<unknown>,
-      restarts = 0,
-    ): void =>
-      world.spawn(
-        name,
-        async () => {
-          const ctx = open()
-          for (let round = 0; round < count; round++) {
-            await world.pause(random.pick(PAUSES_MS))
-            await tolerate(() => work(ctx))
-          }
-        },
-        restarts,
-      )
+    type Work = (ctx: Context) => Promise<unknown>
+    const rounds = (name: string, count: number, work: Work, restarts = 0): void => {
+      const run = async (): Promise<void> => {
+        const ctx = open()
+        for (let round = 0; round < count; round++) {
+          await world.pause(random.pick(PAUSES_MS))
+          await tolerate(() => work(ctx))
+        }
+      }
+      world.spawn(name, run, restarts)
+    }
     for (const place of [0, 1]) {
       rounds(`watcher${place}`, 5, (ctx) => watch(ctx, chain, random.pick(chain.payments)), 1)
       rounds(`service${place}`, 3, (ctx) => actOnDeadlines(ctx, world), 1)
@@ -152,13 +146,8 @@ async function tolerate(job: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** Looks for a payment, and reports what the chain shows of it; with `isLast`, unless it is settled. */
-async function watch(
-  ctx: Context,
-  chain: Chain,
-  payment: Chain['payments'][number],
-  isLast = false,
-): Promise<void> {
+/** Looks for a payment, and reports what the chain shows of it; with `isLast`, it is confirmed. */
+async function watch(ctx: Context, chain: Chain, payment: ChainPayment, isLast = false): Promise<void> {
   const { tx, addressIndex, amountRaw, confirmedAtMs, shownAtMs } = payment
   if (shownAtMs > Date.now()) return
   const known = payment.wasHidden ? await ctx.invoices.findPayment('xno', tx, addressIndex) : undefined
