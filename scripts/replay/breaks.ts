@@ -9,6 +9,7 @@ export interface Break extends CodeChange {
 
 const SEQUENCER = 'shared/ledger/sequencer.ts'
 const PAYOUT_STORE = 'shared/payments/payout-store.ts'
+const PAYOUT_SERVICE = 'shared/payments/payout-service.ts'
 const EVENT_STORE = 'shared/events/event-store.ts'
 const ENTRY_STORE = 'shared/ledger/entry-store.ts'
 
@@ -149,9 +150,86 @@ export const BREAKS: readonly Break[] = [
   {
     scenario: 'money',
     name: 'a transfer is replaced as the worker has read it',
-    file: 'shared/payments/payout-service.ts',
+    file: PAYOUT_SERVICE,
     text: "await followTransfer(ctx, before, 'replaced', session)",
     instead: "await followTransfer(ctx, transfer, 'replaced', session)",
+  },
+  {
+    scenario: 'money',
+    name: 'a transfer changes from whatever state it is in',
+    file: PAYOUT_STORE,
+    text: 'const filter = { _id: transferId, state: { $in: [...from] } }',
+    instead: 'const filter = { _id: transferId }',
+  },
+  {
+    scenario: 'money',
+    name: 'transfers are published that an election may take back',
+    file: PAYOUT_STORE,
+    text: 'account_index: accountIndex }, LASTING)',
+    instead: 'account_index: accountIndex }, { sort: { _id: 1 } })',
+  },
+  {
+    scenario: 'money',
+    name: 'a block is built on one that was replaced',
+    file: PAYOUT_SERVICE,
+    text: "if (before !== undefined && before.state !== 'confirmed')",
+    instead: 'if (before === null)',
+  },
+  {
+    scenario: 'money',
+    name: 'a frozen payout is sent',
+    file: PAYOUT_STORE,
+    text: 'held_by: none, frozen: none, to_self: none',
+    instead: 'held_by: none, to_self: none',
+  },
+  {
+    scenario: 'money',
+    name: 'what is owed at a deadline is stored without its order',
+    file: 'shared/market/order-store.ts',
+    text: '.matchedCount === changes.length',
+    instead: '.matchedCount >= 0',
+  },
+  {
+    scenario: 'money',
+    name: 'what a step owes is stored without it',
+    file: 'shared/market/order-updates.ts',
+    text: 'if (!(await ctx.orders.change(before, change, session))) return false',
+    instead: 'await ctx.orders.change(before, change, session)',
+  },
+  {
+    scenario: 'money',
+    name: 'a payment is noted without a change of its invoice',
+    file: 'shared/payments/invoice-store.ts',
+    text: 'return invoices.swap({ _id: invoiceId }, update, session)',
+    instead: 'return update && invoices.one({ _id: invoiceId }, { session })',
+  },
+  {
+    scenario: 'money',
+    name: 'an invoice expires under a payment',
+    file: 'shared/payments/settlement.ts',
+    text: 'if (await ctx.invoices.isUnderWay(current._id, { inTime: true }, session)) return',
+    instead: "if (await ctx.invoices.isUnderWay('', { inTime: true }, session)) return",
+  },
+  {
+    scenario: 'money',
+    name: 'the journal is written outside of the transaction',
+    file: 'shared/payments/journal-store.ts',
+    text: 'journal.insert(lines, session)',
+    instead: 'journal.insert(lines, session && undefined)',
+  },
+  {
+    scenario: 'money',
+    name: 'what a transfer does is noted outside of its transaction',
+    file: PAYOUT_STORE,
+    text: 'payouts.model.bulkWrite(writes, { session })',
+    instead: 'payouts.model.bulkWrite(writes, { ...(session && {}) })',
+  },
+  {
+    scenario: 'money',
+    name: 'a payment is lost twice',
+    file: 'shared/payments/invoice-store.ts',
+    text: "state: 'settled', reversed_at: { $exists: at === undefined } }",
+    instead: "state: 'settled' }",
   },
 ]
 

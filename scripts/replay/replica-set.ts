@@ -19,6 +19,7 @@ import type { Schedule, SimulatedProcess } from './schedule.ts'
 export type Rows = ReadonlyMap<string, Doc>
 type State = ReadonlyMap<string, Rows>
 const NO_ROWS: Rows = new Map()
+const ORPHAN_RATE = 0.05
 
 interface Write {
   collection: string
@@ -40,6 +41,7 @@ export interface Transaction {
   /** Every place that it has written, whatever is left of that. */
   places: Set<string>
   term: number
+  process: SimulatedProcess
   isOnOldPrimary: boolean
   state: 'open' | 'committed' | 'aborted'
 }
@@ -85,6 +87,8 @@ export interface Operation<T> {
 export interface FaultRates {
   lost: number
   election: number
+  /** How many there are at most: with one after the other, nothing gets done between them. */
+  elections: number
   rediscover: number
   /** How soon a majority has what is written. */
   replicate: number
@@ -107,6 +111,9 @@ export class ReplicaSet {
   #committedAt = new Map<Transaction, number>()
   /** Counts writes, elections and ends of transactions. */
   version = 0
+  /** Counts the changes of what a majority has. */
+  lastingVersion = 0
+  #electionsLeft: number
 
   constructor(
     schedule: Schedule,
@@ -116,13 +123,23 @@ export class ReplicaSet {
     this.#schedule = schedule
     this.#indexes = indexes
     this.rates = rates
+    this.#electionsLeft = rates.elections
     schedule.events.push(
       {
         what: 'replicate',
         weight: () => (this.#known < this.#last ? rates.replicate : 0),
         run: () => this.#replicate(),
       },
-      { what: 'election', weight: () => (schedule.isCalm ? 0 : rates.election), run: () => this.#elect() },
+      {
+        what: 'election',
+        weight: () => (schedule.isCalm || this.#electionsLeft === 0 ? 0 : rates.election),
+        run: () => this.#elect(),
+      },
+      {
+        what: 'what the dead left open is aborted',
+        weight: () => (this.#orphan() === undefined ? 0 : ORPHAN_RATE),
+        run: () => this.#abort(this.#orphan() as Transaction),
+      },
     )
   }
 
@@ -154,17 +171,17 @@ export class ReplicaSet {
         session?.isInTransaction === true ? ['TransientTransactionError'] : ['RetryableWriteError']
       const fail = (error: Error) => this.#schedule.add(`${what} fails`, () => reject(error), true)
       const answer = (value: T, index: number) => {
+        const isLasting = this.#lastingOf(index)
         const term = this.#term
         this.#schedule.add(
           `${what} is answered`,
           () => {
-            const isTakenBack = index > this.#known
-            if (!isTakenBack && !this.#isLost()) return resolve(value)
+            if (isLasting() && !this.#isLost()) return resolve(value)
             process.isOnOldPrimary = false
             reject(networkError(`the answer to ${what} is lost`, ...label))
           },
           true,
-          () => index <= this.#known || term !== this.#term,
+          () => isLasting() || term !== this.#term,
         )
       }
       let run: Generator<'wait' | undefined, T, void> | undefined
@@ -213,7 +230,7 @@ export class ReplicaSet {
     )
       process.isOnOldPrimary = false
     const old = process.isOnOldPrimary ? this.#old : undefined
-    if (session?.isInTransaction === true) return this.#transactionView(session, old?.local)
+    if (session?.isInTransaction === true) return this.#transactionView(session, process, old?.local)
     if (old !== undefined && (isWrite || concern === 'linearizable')) {
       process.isOnOldPrimary = false
       throw networkError(`${what} reached a primary that is none`, 'RetryableWriteError')
@@ -246,8 +263,8 @@ export class ReplicaSet {
     }
   }
 
-  #transactionView(session: ModelSession, old: State | undefined): View {
-    const transaction = (session.transaction ??= this.#begin(old))
+  #transactionView(session: ModelSession, process: SimulatedProcess, old: State | undefined): View {
+    const transaction = (session.transaction ??= this.#begin(process, old))
     const { snapshot, writes } = transaction
     const isCutOff = transaction.isOnOldPrimary ? old === undefined : transaction.term !== this.#term
     if (transaction.state === 'aborted' || isCutOff) throw noSuchTransaction()
@@ -273,7 +290,7 @@ export class ReplicaSet {
     }
   }
 
-  #begin(old: State | undefined): Transaction {
+  #begin(process: SimulatedProcess, old: State | undefined): Transaction {
     const snapshot = old ?? this.#states.at(-1) ?? (new Map() as State)
     const isOnOldPrimary = old !== undefined
     const begun: Transaction = {
@@ -282,6 +299,7 @@ export class ReplicaSet {
       writes: new Map(),
       places: new Set(),
       term: this.#term,
+      process,
       isOnOldPrimary,
       state: 'open',
     }
@@ -321,12 +339,13 @@ export class ReplicaSet {
             this.#committedAt.set(transaction, this.#last)
           }
           const index = this.#committedAt.get(transaction) ?? 0
+          const isLasting = this.#lastingOf(index)
           const term = this.#term
           this.#schedule.add(
             'commit is answered',
-            () => (index <= this.#known && !this.#isLost() ? resolve() : reject(unknown())),
+            () => (isLasting() && !this.#isLost() ? resolve() : reject(unknown())),
             true,
-            () => index <= this.#known || term !== this.#term,
+            () => isLasting() || term !== this.#term,
           )
         },
         false,
@@ -339,7 +358,13 @@ export class ReplicaSet {
     if (transaction?.state === 'open') this.#schedule.add('abort', () => this.#abort(transaction), false)
   }
 
-  /** Aborts what dead processes have left open, as the server does after a minute. */
+  /** An open transaction whose process is dead: the server ends it after a minute. */
+  #orphan(): Transaction | undefined {
+    for (const transaction of this.#open) if (!transaction.process.isAlive) return transaction
+    return undefined
+  }
+
+  /** Aborts what dead processes have left open. */
   abortAll(): void {
     for (const transaction of this.#open) this.#abort(transaction)
   }
@@ -352,6 +377,12 @@ export class ReplicaSet {
     transaction.state = state
     this.#open.delete(transaction)
     this.version++
+  }
+
+  /** Whether the primary knows that a majority has this state, and no other that came in its place. */
+  #lastingOf(index: number): () => boolean {
+    const state = this.#states[index]
+    return () => index <= this.#known && this.#states[index] === state
   }
 
   #isLost(): boolean {
@@ -406,6 +437,7 @@ export class ReplicaSet {
 
   #replicate(): void {
     const { random } = this.#schedule
+    this.lastingVersion++
     this.committed = Math.max(this.committed, this.#known)
     if (this.committed < this.#last) this.committed += 1 + random.below(this.#last - this.committed)
     this.#known += 1 + random.below(this.committed - this.#known)
@@ -415,6 +447,7 @@ export class ReplicaSet {
 
   #elect(): void {
     const { random } = this.#schedule
+    this.#electionsLeft--
     const majority = this.#states[this.#known] as State
     this.#old = { local: this.#states.at(-1) as State, majority, known: this.#known }
     this.#states.length = this.committed + random.below(this.#last - this.committed + 1) + 1

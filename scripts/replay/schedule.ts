@@ -93,16 +93,16 @@ export class Schedule {
     const owner = owned ? current : undefined
     if (owner?.isAlive === false) return
     const weight = late * (current?.pace ?? 1)
-    const inContext = AsyncLocalStorage.snapshot()
-    const task = { what: `${current?.name ?? ''} ${what}`, owner, weight, run: () => inContext(run) }
+    const inContext = () => processes.run(current as SimulatedProcess, run)
+    const task = { what: `${current?.name ?? ''} ${what}`, owner, weight, run: inContext }
     this.#tasks.push(isReady === undefined ? task : { ...task, isReady })
   }
 
   /** As setTimeout(), by the schedule's clock. */
   addTimer(delayMs: number, run: () => void): Timer {
-    const inContext = AsyncLocalStorage.snapshot()
+    const owner = this.current
     const atMs = this.nowMs + Math.max(delayMs, 0)
-    const timer = { atMs, owner: this.current, run: () => inContext(run) }
+    const timer = { atMs, owner, run: () => processes.run(owner as SimulatedProcess, run) }
     if (timer.owner?.isAlive !== false) this.#timers.push(timer)
     return timer
   }

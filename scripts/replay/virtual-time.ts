@@ -15,6 +15,8 @@ const current = (): Schedule => schedule as Schedule
 
 /** For good: this process does nothing else. The modules of the service see it through their own imports. */
 function replaceGlobals(): void {
+  // A failure is told by its steps; each lost answer's stack would cost more than the answer.
+  Error.stackTraceLimit = 0
   const setVirtual = (run: (...given: unknown[]) => void, delayMs = 0, ...given: unknown[]) => {
     const timer = current().addTimer(delayMs, () => run(...given))
     const handle = { timer, ref: () => handle, unref: () => handle, hasRef: () => false }

@@ -69,6 +69,7 @@ export function openScenario(scenario: Scenario): (seed: number) => Promise<Outc
     const rates = {
       lost: random.pick([0, 0.01, 0.05]),
       election: random.pick([0, 0.01, 0.05, 0.2]),
+      elections: random.pick([2, 10, 50]),
       rediscover: random.pick([0.1, 0.5]),
       replicate: random.pick([1, 0.2, 0.05]),
     }

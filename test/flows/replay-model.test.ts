@@ -36,7 +36,7 @@ interface Side {
 function openModel(seed: number): Side {
   const schedule = new Schedule(seed, Date.UTC(2026, 0, 1))
   schedule.isCalm = true
-  const rates = { lost: 0, election: 0, rediscover: 1, replicate: 1 }
+  const rates = { lost: 0, election: 0, elections: 0, rediscover: 1, replicate: 1 }
   const indexes = [{ paths: ['k'], filter: UNIQUE.partialFilterExpression }]
   const set = new ReplicaSet(schedule, rates, () => indexes)
   const process = schedule.createProcess('client')
