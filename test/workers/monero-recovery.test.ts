@@ -141,6 +141,24 @@ describe('a refusal', () => {
   })
 })
 
+describe('a transaction in the pool', () => {
+  it('is sent once for each block that comes without it, so that none takes it in while it is sent again', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 24n, address)
+    const { wallet } = venue.ctx.monero
+    let relays = 0
+    const counting = withWallet({ relay: (prepared) => (relays++, wallet.relay(prepared)) })
+    for (let round = 0; round < 4; round++) await sendMonero(counting)
+    expect([await stateOf(owed), relays]).toEqual(['sent', 1])
+    await venue.regtest.flushTxpool()
+    await venue.generate(1)
+    for (let round = 0; round < 4; round++) await sendMonero(counting)
+    expect(relays).toBe(2)
+    await confirmPayouts(venue, [owed])
+    expect(await payee.arrived(address)).toEqual([XMR / 24n])
+  })
+})
+
 describe('a transaction whose inputs another one has spent', () => {
   it('in its own wallet, said to be paid by hand, is replaced without a reconciliation, and its payout is made by another one', async () => {
     const [address, byHand] = [await payee.address(), await payee.address()]

@@ -112,6 +112,6 @@ async function reconcile(ctx: MoneroContext, before: CoinRecord | undefined, fin
   }
   await countPayments(ctx, sinceHeight, height, findings)
   await leaveToOtherWallets(ctx, address)
-  await seeToTransfers(ctx, sent, true)
+  await seeToTransfers(ctx, sent, height, true)
   return { address, height, totalRaw: (await wallet.balance()).totalPico }
 }

@@ -18,6 +18,8 @@ export interface MoneroGateway {
   missing: ReadonlyMap<string, number>
   /** What this process gives to nobody: it was all that there was, without a fee. */
   keptForFees: bigint
+  /** What this process has sent last, and how many blocks there were then. */
+  lastRelayed?: { readonly tx: string; readonly height: number }
 }
 
 export interface MoneroContext extends Context {

@@ -37,7 +37,7 @@ export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void
   const height = await readHeight(ctx, coin)
   const sent = await compareOutgoing(ctx, coin, height)
   if (sent === undefined) return
-  await seeToTransfers(ctx, sent)
+  await seeToTransfers(ctx, sent, height)
   if ((await listOpen(ctx)).some(({ in_flight: isInFlight }) => isInFlight)) return
   const address = await wallet.primaryAddress()
   const { totalPico, unlockedPico, blocksToUnlock } = await wallet.balance()
@@ -53,7 +53,7 @@ export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void
     ctx.monero.keptForFees = signed.prepared === undefined ? unlockedPico - sumDue(signed.groups) + 1n : 0n
     if (signed.prepared === undefined) return
     const transfer = await store(ctx, signed.groups, signed.prepared, { height, wallet: address })
-    return transfer && offer(ctx, transfer, 'unknown')
+    return transfer && offer(ctx, transfer, 'unknown', height)
   }
 }
 

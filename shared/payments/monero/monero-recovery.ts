@@ -12,8 +12,18 @@ import type { MoneroOutgoing, MoneroOutgoingState } from './monero-wallet.ts'
  * in the chain, or another one has spent its inputs for good, or it is published again.
  */
 
-/** Applies the recovery rule to our transfers. @param isAsked offers refused ones now, not when it is time */
-export async function seeToTransfers(ctx: MoneroContext, { outgoing, stored }: Sent, isAsked = false) {
+/**
+ * Applies the recovery rule to our transfers.
+ *
+ * @param height how many blocks the wallet had before it was asked for anything else
+ * @param isAsked offers refused ones now, not when it is time
+ */
+export async function seeToTransfers(
+  ctx: MoneroContext,
+  { outgoing, stored }: Sent,
+  height: number,
+  isAsked = false,
+) {
   const inChain = new Set(outgoing.flatMap(({ txHash, state }) => (state === 'confirmed' ? [txHash] : [])))
   const recent = await listRecent(ctx)
   const lacking = recent.filter(({ tx, payout_ids: ids }) => ids.length > 0 && !inChain.has(tx))
@@ -22,8 +32,23 @@ export async function seeToTransfers(ctx: MoneroContext, { outgoing, stored }: S
     const { state, confirmations } = await ctx.monero.wallet.findOutgoing(transfer.tx)
     if (state === 'confirmed') await noteInChain(ctx, transfer, isDeep(ctx, { confirmations }))
     else if (transfer.state !== 'replaced' && (isAsked || isToBeOffered(transfer, nowSeconds(ctx))))
-      await offer(ctx, transfer, state)
+      if (!isUnderWay(ctx, transfer, state, height)) await offer(ctx, transfer, state, height)
   }
+}
+
+/**
+ * Whether a transfer is in the pool, and no block has come since it was sent. Then it is not sent again: if a
+ * block took it in meanwhile, the wallet would have it as pending for ever, and count what it has spent. After
+ * a block without it it is: its daemon may have lost it, which a wallet doesn't learn.
+ */
+function isUnderWay(
+  { monero: { lastRelayed } }: MoneroContext,
+  { tx, state }: TransferRecord,
+  inWallet: MoneroOutgoingState,
+  height: number,
+): boolean {
+  const isLast = lastRelayed?.tx === tx && lastRelayed.height === height
+  return isLast && inWallet === 'pool' && state === 'sent'
 }
 
 /** Lists the transfers that are not final: up to 1,000. */
@@ -52,13 +77,24 @@ async function noteTaken(ctx: MoneroContext, transfer: TransferRecord): Promise<
 
 const SPENT_ELSEWHERE = 'what it spends is spent by another transaction'
 
-/** Sends a transfer; notes a refusal, or that it is replaced. @param state of it, as the wallet has it */
-export async function offer(ctx: MoneroContext, transfer: TransferRecord, state: MoneroOutgoingState) {
+/**
+ * Sends a transfer; notes a refusal, or that it is replaced.
+ *
+ * @param state of it, as the wallet has it
+ * @param height how many blocks the wallet had before that was asked
+ */
+export async function offer(
+  ctx: MoneroContext,
+  transfer: TransferRecord,
+  state: MoneroOutgoingState,
+  height: number,
+) {
   const about = { transfer_id: transfer._id, tx: transfer.tx, payout_ids: transfer.payout_ids }
   if (transfer.state === 'confirmed')
     ctx.log.warn(about, 'the chain has a transaction of ours no more; it is published again')
   try {
     await ctx.monero.wallet.relay({ txHash: transfer.tx, txMetadata: readSigned(transfer).txMetadata })
+    ctx.monero.lastRelayed = { tx: transfer.tx, height }
     await noteTaken(ctx, transfer)
   } catch (error) {
     if (!(error instanceof NodeRefused)) throw error
