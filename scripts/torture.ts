@@ -2,7 +2,7 @@
  * `npm run torture -- [--minutes N | --seconds N] [--seed S]`: runs the whole network in real processes,
  * under load and faults, and then compares the answers that agents got with what is stored. Prints its
  * findings and seed, and exits with 1 if there are any. The same seed gives the same workload and faults
- * again.
+ * again. `--monero` adds a private chain of real Monero programs, and its faults.
  *
  * `--out FILE` appends the result to a file, and `npm run torture -- --table FILE` makes the tables of
  * docs/torture.md from such a file. The present tables are made from torture/runs.jsonl.
@@ -18,7 +18,7 @@ import { writeTorture } from './write-docs.ts'
 
 const USAGE = `usage: npm run torture -- [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--each N] [--only KIND,…] [--except KIND,…] [--overload] [--monero] [--pace N] [--levels] [--history FILE] [--out FILE] [--json]
        npm run torture -- --table FILE
-kinds of faults: ${FAULT_KINDS.join(', ')}`
+kinds of faults: ${FAULT_KINDS.join(', ')} (those of Monero with --monero)`
 
 /** An option as a number. Ends the command with 2 if it isn't a whole number above 0. */
 function readWholeNumber(name: string, text: string): number {

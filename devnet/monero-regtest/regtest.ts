@@ -222,7 +222,9 @@ function createStage({ programs, home, report }: Required<RegtestOptions>): Stag
     async close() {
       // Nothing of theirs is kept, so nothing needs to be saved.
       await Promise.all(
-        running.splice(0).map((program) => (program.isRunning() ? program.end('SIGKILL') : undefined)),
+        running.splice(0).map(async (program) => {
+          if (program.isRunning()) await program.end('SIGKILL')
+        }),
       )
       children.close()
       fs.rmSync(folder, { recursive: true, force: true })

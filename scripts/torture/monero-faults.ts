@@ -22,7 +22,7 @@ export async function injectMonero(
       gate.setHanging(true)
       return { target: 'the wallet', heal: () => gate.setHanging(false) }
     case 'monero-lost-answers':
-      gate.lie(({ method }) => (LOSES[dice % LOSES.length]?.(method) === true ? 'lost' : undefined))
+      gate.lie(({ method }) => (LOSES[dice % LOSES.length]?.(method) === true ? null : undefined))
       return { target: 'the wallet', heal: () => gate.lie(null) }
     case 'monero-lies-once':
       return lieOnce(monero, dice)

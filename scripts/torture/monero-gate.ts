@@ -9,8 +9,8 @@ export interface WalletCall {
   readonly earlier: readonly string[]
 }
 
-/** What becomes of an answer: another text, or none, after which the connection is reset. */
-export type Lie = (call: WalletCall) => string | 'lost' | undefined
+/** What becomes of an answer: another text, or `null`: it is lost, and the connection reset. */
+export type Lie = (call: WalletCall) => string | null | undefined
 
 /** A proxy before a monero-wallet-rpc that can hang, lose answers, and answer something else. */
 export interface MoneroGate {
@@ -47,7 +47,7 @@ export async function openMoneroGate(targetPort: number): Promise<MoneroGate> {
       const answered = await forward(request, body, agentOf(request.socket), targetPort)
       if (isHanging) return void held.add(request)
       const told = answered.status === 200 ? retell(body, answered.text, earlier, lie) : answered.text
-      if (told === 'lost') return reset()
+      if (told === null) return reset()
       const headers = { ...answered.headers, 'content-length': String(Buffer.byteLength(told)) }
       response.writeHead(answered.status, headers).end(told)
     })().catch(reset)
@@ -73,7 +73,12 @@ export async function openMoneroGate(targetPort: number): Promise<MoneroGate> {
 }
 
 /** Keeps an answer among the earlier ones to its question, and returns what is told instead. */
-function retell(body: string, answerText: string, earlier: Map<string, string[]>, lie: Lie | null): string {
+function retell(
+  body: string,
+  answerText: string,
+  earlier: Map<string, string[]>,
+  lie: Lie | null,
+): string | null {
   const { method, params } = JSON.parse(body) as { method: string; params?: Record<string, unknown> }
   const { min_height: from, max_height: to, ...rest } = params ?? {}
   // One block is a question of its own; from which on the wallet is asked changes with each block.
@@ -81,7 +86,7 @@ function retell(body: string, answerText: string, earlier: Map<string, string[]>
   const before = earlier.get(question) ?? []
   const told = lie?.({ method, answerText, earlier: before })
   if (before.at(-1) !== answerText) earlier.set(question, [...before, answerText].slice(-KEPT_ANSWERS))
-  return told ?? answerText
+  return told === undefined ? answerText : told
 }
 
 async function readAll(stream: AsyncIterable<Buffer>): Promise<string> {

@@ -41,7 +41,7 @@ export function describeResult(result: TortureResult): string {
     `${findings.length} findings:`,
     ...shown,
     ...(findings.length > MOST_FINDINGS ? [`  … and ${findings.length - MOST_FINDINGS} more`] : []),
-    `again: npm run torture -- --seconds ${seconds} --seed ${seed}`,
+    `again: npm run torture -- --seconds ${seconds} --seed ${seed}${monero.length === 0 ? '' : ' --monero'}`,
   ].join('\n')
 }
 

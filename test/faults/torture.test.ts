@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { describeResult } from '../../scripts/torture/report.ts'
-import { planFaults, USUAL_KINDS } from '../../scripts/torture/plan.ts'
+import { isOfMonero, planFaults, USUAL_KINDS, USUAL_KINDS_WITH_MONERO } from '../../scripts/torture/plan.ts'
 import { runTorture } from '../../scripts/torture/run.ts'
 
 const isFull = process.env['FAULTS'] === '1'
@@ -49,5 +49,11 @@ describe('the whole network under faults', () => {
   it('has every kind of fault once before any comes again', () => {
     const kinds = planFaults(SEED, 600).map(({ kind }) => kind)
     expect(new Set(kinds.slice(0, USUAL_KINDS.length)).size).toBe(USUAL_KINDS.length)
+  })
+
+  it('has the faults of Monero only with Monero', () => {
+    expect(planFaults(SEED, 600).filter(({ kind }) => isOfMonero(kind))).toEqual([])
+    expect(USUAL_KINDS_WITH_MONERO.filter((kind) => !isOfMonero(kind))).toEqual(USUAL_KINDS)
+    expect(USUAL_KINDS_WITH_MONERO.filter(isOfMonero).length).toBe(6)
   })
 })
