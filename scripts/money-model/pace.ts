@@ -10,6 +10,8 @@ export interface Pace {
    * How many times as long work takes now as on an idle machine; at least 1, the mean of the last samples.
    */
   slowdown(): number
+  /** The most that a sample said from one time to another, on the clock of performance.now(); at least 1. */
+  worstBetween(fromMs: number, toMs: number): number
   close(): void
 }
 
@@ -18,14 +20,21 @@ export interface Pace {
  * so they are as slow as it is.
  */
 export function measurePace(): Pace {
-  const samples: number[] = []
+  const samples: { fromMs: number; toMs: number; times: number }[] = []
   const timer = setInterval(() => {
-    samples.push(measureOnce())
-    if (samples.length > SAMPLES) samples.shift()
+    const fromMs = performance.now()
+    samples.push({ fromMs, times: measureOnce(), toMs: performance.now() })
   }, EVERY_MS).unref()
   return {
-    slowdown: () =>
-      Math.max(1, samples.reduce((total, sample) => total + sample, 0) / Math.max(1, samples.length)),
+    slowdown() {
+      const last = samples.slice(-SAMPLES)
+      return Math.max(1, last.reduce((total, { times }) => total + times, 0) / Math.max(1, last.length))
+    },
+    worstBetween: (fromMs, toMs) =>
+      Math.max(
+        1,
+        ...samples.filter((sample) => sample.toMs > fromMs && sample.fromMs < toMs).map(({ times }) => times),
+      ),
     close: () => clearInterval(timer),
   }
 }

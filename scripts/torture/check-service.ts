@@ -32,11 +32,13 @@ const ENDS_A_PROCESS = ['kill-api', 'other-version']
  * Finds requests answered late, with an unknown error, or not at all although their API process lived.
  *
  * @param isOverload the service is asked for more than it can do: then answers may be late
+ * @param slowdownOf how many times as slow as an idle machine this one was during a call
  */
 export function checkAnswers(
   calls: readonly Call[],
   faults: readonly FaultRecord[],
   isOverload = false,
+  slowdownOf: (call: Call) => number = () => 1,
 ): Finding[] {
   const { findings, addFinding } = collectFindings()
   const kills = faults.filter(({ kind }) => ENDS_A_PROCESS.includes(kind))
@@ -58,7 +60,7 @@ export function checkAnswers(
     }
     const limitMs =
       call.path === '/work/submit' || call.path.includes('wait=') ? PATIENT_LIMIT_MS : ANSWER_LIMIT_MS
-    if (call.tookMs > limitMs && !isOverload)
+    if (!isOverload && call.tookMs > limitMs && call.tookMs > limitMs * slowdownOf(call))
       addFinding(`${what} was answered after ${(call.tookMs / 1_000).toFixed(1)} s`, ...words)
     if (call.status === undefined || call.status < 300) continue
     if (

@@ -18,6 +18,11 @@ export interface Model<State, Op extends Operation> {
   isWrite(operation: Op): boolean
   /** A text that two states share only if they are equal. */
   nameOf(state: State): string
+  /**
+   * A text that two unanswered operations share only if each can stand for the other in every order; undefined
+   * if no other can. Of those that share it only the first that is left is tried.
+   */
+  alike?(operation: Op): string | undefined
 }
 
 export type Judgement<Op> =
@@ -38,7 +43,15 @@ interface Place<State> {
   tried: number
   /** The index of the operation that led here; -1 for the first place. */
   operation: number
+  /** How many unanswered operations come directly before. */
+  inRow: number
 }
+
+/**
+ * So many unanswered operations may come between two answered ones, one limit after the other: most took no
+ * effect, and of a few that did not many at once.
+ */
+const IN_ROW = [1, 2, 4, 8, Number.POSITIVE_INFINITY]
 
 /**
  * Searches, depth first, for an order of all answered operations, and of any of the unanswered ones, that the
@@ -52,25 +65,44 @@ export function linearize<State, Op extends Operation>(
   mostSteps = MOST_STEPS,
 ): Judgement<Op> {
   const sorted = operations.toSorted((one, other) => one.fromMs - other.fromMs)
-  const placed = createPlaced(sorted)
+  for (const mostInRow of IN_ROW) {
+    const judgement = search(model, sorted, mostInRow, mostSteps)
+    if (judgement !== undefined) return judgement
+  }
+  return { kind: 'undecided' }
+}
+
+/** @returns undefined if nothing was decided within the limits */
+function search<State, Op extends Operation>(
+  model: Model<State, Op>,
+  sorted: readonly Op[],
+  mostInRow: number,
+  mostSteps: number,
+): Judgement<Op> | undefined {
+  const isUnanswered = (index: number): boolean => sorted[index]?.toMs === undefined
+  const placed = createPlaced(
+    sorted,
+    sorted.map((operation, index) => (isUnanswered(index) ? model.alike?.(operation) : undefined)),
+  )
   const visited = new Set<string>()
-  const openPlace = (state: State, operation: number): Place<State> => ({
+  const openPlace = (state: State, operation: number, inRow: number): Place<State> => ({
     state,
     next: chooseNext(model, state, sorted, placed.listNext()),
     tried: 0,
     operation,
+    inRow,
   })
-  const path = [openPlace(model.initial, -1)]
+  const path = [openPlace(model.initial, -1, 0)]
   let longest = { placed: -1, stuck: [] as number[] }
+  let isCut = false
   for (let steps = 0; steps < mostSteps; steps++) {
     if (placed.hasAllAnswered()) return { kind: 'linearizable' }
     const place = path.at(-1)
-    if (place === undefined)
-      return {
-        kind: 'impossible',
-        placed: longest.placed,
-        stuck: longest.stuck.map((index) => sorted[index] as Op),
-      }
+    if (place === undefined) {
+      if (isCut) return undefined
+      const stuck = longest.stuck.map((index) => sorted[index] as Op)
+      return { kind: 'impossible', placed: longest.placed, stuck }
+    }
     if (path.length - 1 > longest.placed) longest = { placed: path.length - 1, stuck: place.next }
     const index = place.next[place.tried++]
     if (index === undefined) {
@@ -78,18 +110,25 @@ export function linearize<State, Op extends Operation>(
       placed.remove(place.operation)
       continue
     }
+    const inRow = isUnanswered(index) ? place.inRow + 1 : 0
+    if (inRow > mostInRow) {
+      isCut = true
+      continue
+    }
     const state = model.apply(place.state, sorted[index] as Op)
     if (state === undefined) continue
+    // An operation without an answer and without an effect may as well not have happened.
+    if (inRow > 0 && model.nameOf(state) === model.nameOf(place.state)) continue
     placed.add(index)
-    const name = `${placed.name()} ${model.nameOf(state)}`
+    const name = `${placed.name()} ${mostInRow === Number.POSITIVE_INFINITY ? '' : inRow} ${model.nameOf(state)}`
     if (visited.has(name)) {
       placed.remove(index)
       continue
     }
     visited.add(name)
-    path.push(openPlace(state, index))
+    path.push(openPlace(state, index, inRow))
   }
-  return { kind: 'undecided' }
+  return undefined
 }
 
 /**
@@ -117,8 +156,10 @@ function chooseNext<State, Op extends Operation>(
 /**
  * Makes a set of the operations that have been placed, at first empty. Nearly all lie before `low`, since few
  * run at the same time, so its name is short.
+ *
+ * @param alike by index, what unanswered operations share that can stand for each other
  */
-function createPlaced(sorted: readonly Operation[]) {
+function createPlaced(sorted: readonly Operation[], alike: readonly (string | undefined)[]) {
   const isPlaced = new Uint8Array(sorted.length)
   const answered = sorted.flatMap(({ toMs }, index) => (toMs === undefined ? [] : [index]))
   const unanswered = sorted.flatMap(({ toMs }, index) => (toMs === undefined ? [index] : []))
@@ -171,7 +212,15 @@ function createPlaced(sorted: readonly Operation[]) {
       }
       const isPossible = (index: number): boolean =>
         isPlaced[index] === 0 && (sorted[index] as Operation).fromMs <= earliestEnd
-      return [...next.filter(isPossible), ...unanswered.filter(isPossible)]
+      const met = new Set<string>()
+      const isFirstOfItsKind = (index: number): boolean => {
+        const kind = alike[index]
+        if (kind === undefined) return true
+        const isFirst = !met.has(kind)
+        met.add(kind)
+        return isFirst
+      }
+      return [...next.filter(isPossible), ...unanswered.filter(isPossible).filter(isFirstOfItsKind)]
     },
   }
 }

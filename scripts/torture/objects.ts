@@ -136,7 +136,10 @@ export function checkObjects(calls: readonly Call[], ids: ReadonlyMap<string, st
     const [kind = '', id] = object.split(' ')
     const model = MODELS[kind]
     if (model === undefined) throw new Error(`There is no model of "${object}".`)
-    const judgement = linearize({ ...model, isWrite }, withoutUnreadWrites(kind, operations))
+    const judgement = linearize(
+      { ...model, isWrite, alike: kind === 'verdicts' ? alikeVerdicts(operations) : () => undefined },
+      withoutUnreadWrites(kind, operations),
+    )
     if (judgement.kind === 'linearizable') continue
     const words = id === undefined ? [] : [id]
     if (judgement.kind === 'undecided')
@@ -167,6 +170,18 @@ function withoutUnreadWrites(
   return operations.filter(
     ({ toMs, write }) => toMs !== undefined || write === undefined || readValues.has(write.value),
   )
+}
+
+/**
+ * Verdicts of agents that gave one each can stand for each other if they say the same: answers tell how many
+ * there are, not whose.
+ */
+function alikeVerdicts(
+  operations: readonly ObjectOperation[],
+): (operation: ObjectOperation) => string | undefined {
+  const byAgent = Map.groupBy(operations, ({ write }) => write?.name)
+  return ({ write }) =>
+    write !== undefined && byAgent.get(write.name)?.length === 1 ? write.value : undefined
 }
 
 /** The operations on each object, by its name. */

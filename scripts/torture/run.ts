@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { measurePace, type Pace } from '../money-model/pace.ts'
 import { TimeoutError } from '../embedded/wait.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues, type Queues } from '../../shared/servers/queues.ts'
@@ -19,7 +20,7 @@ import { buyInMonero } from './coin-actions.ts'
 import { startCoins } from './coins.ts'
 import { checkEvents, followEvents } from './events.ts'
 import { inject, reasonNotCaused, type Injected } from './faults.ts'
-import { startHistory, type History } from './history.ts'
+import { startHistory, type Call, type History } from './history.ts'
 import { checkObjects } from './objects.ts'
 import { checkLevels, compareLevels, sampleLevels, type Level } from './levels.ts'
 import { startMonero } from './monero.ts'
@@ -119,6 +120,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     await Promise.all([coins?.close(), monero?.close()])
     throw error
   })
+  const pace = measurePace()
   try {
     const world: World = {
       client: createClient(stack.urls, history),
@@ -152,7 +154,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     findings.push(...(await waitUntilDone(stack, world, say)))
     const drainedMs = Math.round(history.nowMs() - healedMs)
     // At the same time, since a restore waits for the disk and the checks compute.
-    const checks = [checkAll(world, stack, options.isOverload === true), checkBackups(world, stack)]
+    const checks = [checkAll(world, stack, pace, options.isOverload === true), checkBackups(world, stack)]
     findings.push(...(await Promise.all(checks)).flat())
     const done = await describeMonero(world, await readMoney(stack.mongo.url))
     const recoveries = measureRecoveries(history.calls, history.faults, 'canary')
@@ -346,8 +348,11 @@ async function listWorkLeft(stack: Stack, world: World, queues: Queues, beganMs:
 }
 
 /** Compares everything that was answered and stored; the network has to be at rest. */
-async function checkAll(world: World, stack: Stack, isOverload: boolean): Promise<Finding[]> {
+async function checkAll(world: World, stack: Stack, pace: Pace, isOverload: boolean): Promise<Finding[]> {
   const { history, agents } = world
+  const startedAtMs = performance.now() - history.nowMs()
+  const slowdownOf = ({ atMs, tookMs }: Call): number =>
+    pace.worstBetween(startedAtMs + atMs, startedAtMs + atMs + tookMs)
   const url = stack.urls[0] ?? ''
   const { stored, ledger } = await readAtRest(stack, url)
   const money = await readMoney(stack.mongo.url)
@@ -361,7 +366,7 @@ async function checkAll(world: World, stack: Stack, isOverload: boolean): Promis
     ...(await checkMonero(world, money)),
     ...(await checkChain(url, stored, stack.folder)),
     ...(await checkReceipts(url, stored, stack.folder)),
-    ...checkAnswers(history.calls, history.faults, isOverload),
+    ...checkAnswers(history.calls, history.faults, isOverload, slowdownOf),
     ...checkObjects(
       history.calls,
       new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[name, id] as const]))),

@@ -142,6 +142,18 @@ test('finds a verdict that an answer after it leaves out', () => {
   expect(problemsOf(verdict('a1', 'true', '1 0 0'), verdict('a2', 'false', '0 1 0'))).toBe(1)
 })
 
+test('judges a claim on which thirty verdicts got no answer, and one or none of them took effect', () => {
+  const outcomes = ['true', 'false', 'void']
+  const unanswered = Array.from({ length: 30 }, (_, at) => ({
+    ...call({ did: 'verdict', who: `n${at % 20}`, body: { claim_id: 'cl_1', outcome: outcomes[at % 3] } }),
+    status: 503,
+  }))
+  const read = (counted: string): Call => call(seen('verdicts cl_1', counted))
+  const before = Array.from({ length: 8 }, () => read('0 0 0'))
+  expect(problemsOf(...unanswered, ...before, read('0 0 1'))).toBe(0)
+  expect(problemsOf(...unanswered, ...before)).toBe(0)
+})
+
 test('finds an order that goes back, or is accepted twice', () => {
   const accept = (): Call =>
     call({ did: 'accept', body: { order_id: 'or_1' }, ...seen('order or_1', 'released') })
