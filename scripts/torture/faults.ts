@@ -31,7 +31,7 @@ const JUMPS_MS = [30_000, 600_000, 7_200_000]
  * signed until then.
  */
 const SERVER_JUMPS_SECONDS = [5, 30, 120]
-const RESTART_LIMIT_MS = 60_000
+const RESTART_LIMIT_MS = 180_000
 const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
 
 /**

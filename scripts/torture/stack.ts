@@ -22,7 +22,7 @@ import { makeServerClock, type ServerClock } from './server-clock.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const CLOCK = fileURLToPath(new URL('shifted-clock.ts', import.meta.url))
-const UP_LIMIT_MS = 60_000
+const UP_LIMIT_MS = 180_000
 /** pino's number for an error. */
 const ERROR_LEVEL = 50
 
@@ -83,7 +83,7 @@ export interface Stack {
    * network.
    */
   start(name: string, script: string, args: readonly string[], more: Record<string, string>): Part
-  /** Resolves when each API serves the feed. @throws TimeoutError after a minute */
+  /** Resolves when each API serves the feed. @throws TimeoutError after three minutes */
   whenServing(): Promise<void>
   /**
    * Stops the service's processes by SIGTERM.
