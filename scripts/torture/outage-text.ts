@@ -21,6 +21,9 @@ const OUTAGE = new RegExp(
       'MongooseServerSelection',
       'PoolCleared',
       'MongoPoolCleared',
+      // By a worker that stops while Redis is away, and so can't wait for its jobs.
+      'MongoClientClosed',
+      'because client was closed',
       'Server selection timed out',
       'interrupted due to server monitor timeout',
       'Connection pool for .* was cleared',

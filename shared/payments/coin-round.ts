@@ -3,6 +3,7 @@ import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { isCopy } from '../servers/copy.ts'
 import { StartError } from '../foundation/process.ts'
 import { DAY_MS, nowSeconds, SECOND_MS } from '../foundation/time.ts'
+import { isOutage } from '../servers/database.ts'
 import { COIN_UNITS, type Coin } from './coin.ts'
 import type { CoinProblem } from './coin-store.ts'
 import type { SeenPayment } from './invoice.ts'
@@ -149,7 +150,8 @@ export async function recordPayments(ctx: Context, found: readonly SeenPayment[]
       if (outcome.status === 'fulfilled') continue
       const { coin, tx } = batch[index] as SeenPayment
       troubles.push(`${tx}: ${String(outcome.reason)}`)
-      ctx.log.error({ err: outcome.reason, coin, tx }, 'a payment that was found could not be recorded')
+      const level = isOutage(outcome.reason) ? 'warn' : 'error'
+      ctx.log[level]({ err: outcome.reason, coin, tx }, 'a payment that was found could not be recorded')
     }
   }
   return troubles

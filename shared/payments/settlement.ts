@@ -2,7 +2,14 @@ import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { sendHint, makeMark, type EventMark } from '../events/mark.ts'
-import { isDuplicateKey, requireChanged, rolledBack, unavailable, type Session } from '../servers/database.ts'
+import {
+  isDuplicateKey,
+  isOutage,
+  requireChanged,
+  rolledBack,
+  unavailable,
+  type Session,
+} from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
@@ -229,7 +236,8 @@ export async function settleWaiting(ctx: Context, coin: Coin): Promise<void> {
       const settle = () => settlePayment(ctx, payment, payment.confirmations, payment.by)
       await ctx.serialize(serialKey(payment.agent_id), settle)
     } catch (error) {
-      ctx.log.error({ err: error, payment_id: payment._id }, 'a late payment could not be settled now')
+      const level = isOutage(error) ? 'warn' : 'error'
+      ctx.log[level]({ err: error, payment_id: payment._id }, 'a late payment could not be settled now')
     }
   }
 }

@@ -1,11 +1,13 @@
+import { Writable } from 'node:stream'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import * as purchase from '../../shared/account/pass-purchase.ts'
 import { openContext, type Context } from '../../shared/context.ts'
+import { createLog } from '../../shared/foundation/log.ts'
 import { MAX_CREDITED_DAYS } from '../../shared/foundation/limits.ts'
-import { watchCoin } from '../../shared/payments/coin-round.ts'
+import { recordPayments, watchCoin } from '../../shared/payments/coin-round.ts'
 import { parseAmount } from '../../shared/payments/coin.ts'
 import type { CoinDriver } from '../../shared/payments/driver.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
@@ -88,6 +90,26 @@ const expireAll = async () => {
   await makeCoinReady(ctx, 'xno', { addresses: 0 })
   await makeCoinReady(ctx, 'xmr', { addresses: 0 })
 }
+
+describe('a payment that a worker finds while it loses its database', () => {
+  it('is no defect, and is recorded by the next look', async () => {
+    const { id } = await newInvoice()
+    const found = foundAt(await read(id), { amount: '1', tx: newTx() })
+    const lines: string[] = []
+    const log = createLog(
+      'test',
+      'warn',
+      new Writable({ write: (chunk, _encoding, done) => (lines.push(String(chunk)), done()) }),
+    )
+    const closing = openContext(service.ctx.config, log, { now: service.ctx.now })
+    await closing.database.whenReady()
+    await closing.close()
+    expect(await recordPayments(closing, [found])).toEqual([expect.stringContaining(found.tx)])
+    expect(lines.map((line) => (JSON.parse(line) as { level: number }).level)).toEqual([40])
+    expect(await recordPayments(ctx, [found])).toEqual([])
+    expect((await only(id)).tx).toBe(found.tx)
+  })
+})
 
 describe('a payment', () => {
   it('that is confirmed settles pass, invoice and ledger together', async () => {
