@@ -23,6 +23,8 @@ export interface Model<State, Op extends Operation> {
    * if no other can. Of those that share it only the first that is left is tried.
    */
   alike?(operation: Op): string | undefined
+  /** Whether an operation's answer may still come after this state, by whatever comes in between; yes if absent. */
+  mayStillCome?(state: State, operation: Op): boolean
 }
 
 export type Judgement<Op> =
@@ -49,9 +51,10 @@ interface Place<State> {
 
 /**
  * So many unanswered operations may come between two answered ones, one limit after the other: most took no
- * effect, and of a few that did not many at once.
+ * effect, and of a few that did not many at once. Each but the last gets this part of the steps.
  */
 const IN_ROW = [1, 2, 4, 8, Number.POSITIVE_INFINITY]
+const FIRST_PARTS = 20
 
 /**
  * Searches, depth first, for an order of all answered operations, and of any of the unanswered ones, that the
@@ -66,7 +69,8 @@ export function linearize<State, Op extends Operation>(
 ): Judgement<Op> {
   const sorted = operations.toSorted((one, other) => one.fromMs - other.fromMs)
   for (const mostInRow of IN_ROW) {
-    const judgement = search(model, sorted, mostInRow, mostSteps)
+    const isLast = mostInRow === Number.POSITIVE_INFINITY
+    const judgement = search(model, sorted, mostInRow, isLast ? mostSteps : mostSteps / FIRST_PARTS)
     if (judgement !== undefined) return judgement
   }
   return { kind: 'undecided' }
@@ -119,6 +123,10 @@ function search<State, Op extends Operation>(
     if (state === undefined) continue
     // An operation without an answer and without an effect may as well not have happened.
     if (inRow > 0 && model.nameOf(state) === model.nameOf(place.state)) continue
+    // The first of the next ones by their answers has to come, and all others after it.
+    const [first] = place.next
+    if (first !== undefined && first !== index && !isUnanswered(first))
+      if (model.mayStillCome?.(state, sorted[first] as Op) === false) continue
     placed.add(index)
     const name = `${placed.name()} ${mostInRow === Number.POSITIVE_INFINITY ? '' : inRow} ${model.nameOf(state)}`
     if (visited.has(name)) {

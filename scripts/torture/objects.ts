@@ -67,7 +67,12 @@ const verdicts: ObjectModel<Readonly<Record<string, string>>> = {
       .map((pair) => pair.join('='))
       .sort()
       .join(),
+  // An agent may change its verdict, and never has none again.
+  mayStillCome: (state, { read }) => read === undefined || countIn(String(read)) >= Object.keys(state).length,
 }
+
+/** How many verdicts a tally has. */
+const countIn = (tallied: string): number => tallied.split(' ').reduce((sum, count) => sum + Number(count), 0)
 
 /** How many verdicts are true, false and void, as observe() writes it: `2 0 1`. */
 function tally(standing: Readonly<Record<string, string>>): string {
