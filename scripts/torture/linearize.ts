@@ -51,10 +51,12 @@ interface Place<State> {
 
 /**
  * So many unanswered operations may come between two answered ones, one limit after the other: most took no
- * effect, and of a few that did not many at once. Each but the last gets this part of the steps.
+ * effect, and of a few that did not many at once. With each limit but the last they are tried in several
+ * orders, since a wrong choice may show only much later; each of these searches gets a part of the steps.
  */
-const IN_ROW = [1, 2, 4, 8, Number.POSITIVE_INFINITY]
-const FIRST_PARTS = 20
+const IN_ROW = [1, 2, 4, 8]
+const ORDERS = 12
+const PARTS = 100
 
 /**
  * Searches, depth first, for an order of all answered operations, and of any of the unanswered ones, that the
@@ -68,20 +70,29 @@ export function linearize<State, Op extends Operation>(
   mostSteps = MOST_STEPS,
 ): Judgement<Op> {
   const sorted = operations.toSorted((one, other) => one.fromMs - other.fromMs)
-  for (const mostInRow of IN_ROW) {
-    const isLast = mostInRow === Number.POSITIVE_INFINITY
-    const judgement = search(model, sorted, mostInRow, isLast ? mostSteps : mostSteps / FIRST_PARTS)
-    if (judgement !== undefined) return judgement
-  }
-  return { kind: 'undecided' }
+  const isAllAnswered = sorted.every(({ toMs }) => toMs !== undefined)
+  const part = Math.min(mostSteps, Math.max(mostSteps / PARTS, 2 * sorted.length))
+  for (const mostInRow of isAllAnswered ? [] : IN_ROW)
+    for (let order = 0; order < ORDERS; order++) {
+      const judgement = search(model, sorted, { mostInRow, order, mostSteps: part })
+      if (judgement !== undefined) return judgement
+    }
+  const limits = { mostInRow: Number.POSITIVE_INFINITY, order: 0, mostSteps }
+  return search(model, sorted, limits) ?? { kind: 'undecided' }
+}
+
+interface Limits {
+  mostInRow: number
+  /** Which order unanswered operations are tried in. */
+  order: number
+  mostSteps: number
 }
 
 /** @returns undefined if nothing was decided within the limits */
 function search<State, Op extends Operation>(
   model: Model<State, Op>,
   sorted: readonly Op[],
-  mostInRow: number,
-  mostSteps: number,
+  { mostInRow, order, mostSteps }: Limits,
 ): Judgement<Op> | undefined {
   const isUnanswered = (index: number): boolean => sorted[index]?.toMs === undefined
   const placed = createPlaced(
@@ -91,7 +102,7 @@ function search<State, Op extends Operation>(
   const visited = new Set<string>()
   const openPlace = (state: State, operation: number, inRow: number): Place<State> => ({
     state,
-    next: chooseNext(model, state, sorted, placed.listNext()),
+    next: chooseNext(model, state, sorted, placed.listNext(), order),
     tried: 0,
     operation,
     inRow,
@@ -149,6 +160,7 @@ function chooseNext<State, Op extends Operation>(
   state: State,
   sorted: readonly Op[],
   next: readonly number[],
+  order: number,
 ): number[] {
   const name = model.nameOf(state)
   const harmless = next.find((index) => {
@@ -157,9 +169,15 @@ function chooseNext<State, Op extends Operation>(
     const after = model.apply(state, operation)
     return after !== undefined && model.nameOf(after) === name
   })
-  const endOf = (index: number): number => sorted[index]?.toMs ?? Number.MAX_VALUE
+  const endOf = (index: number): number => sorted[index]?.toMs ?? UNANSWERED + rankIn(order, index)
   return harmless === undefined ? next.toSorted((one, other) => endOf(one) - endOf(other)) : [harmless]
 }
+
+/** Later than any answer. */
+const UNANSWERED = 2 ** 52
+/** The place of an operation in an order: the first order is that of the calls, the others look random. */
+const rankIn = (order: number, index: number): number =>
+  order === 0 ? index : Math.imul(index + 1, 2_654_435_761 * (2 * order + 1)) >>> 0
 
 /**
  * Makes a set of the operations that have been placed, at first empty. Nearly all lie before `low`, since few

@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
-import { type Session, within } from '../servers/database.ts'
+import { MAJORITY, type Session, unavailable, within } from '../servers/database.ts'
 import { createIdLookUp, createLookUp } from '../servers/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { makeMark, TELLS_INDEX, tellsField } from '../events/mark.ts'
@@ -145,6 +146,10 @@ type Author = Pick<AgentRecord, '_id' | 'handle' | 'hidden_at' | 'ban_hides' | '
 const AUTHOR_FIELDS = { handle: 1, hidden_at: 1, ban_hides: 1, banned_at: 1 } as const
 const LISTED_FIELDS = { at: 1, handle: 1, profile: 1 } as const
 
+/** How often, and after which pauses, a new token is looked for among what a majority has. */
+const LASTING_TRIES = 20
+const LASTING_PAUSE_MS = 50
+
 /** Changes to the counts of an agent's claims by status, and of the verdicts on them by outcome. */
 export interface ClaimCounts {
   claims: Partial<Record<string, number>>
@@ -160,15 +165,18 @@ export function createAgentStore(connection: Connection) {
   const findId = createIdLookUp(raw, { _id: 1 })
   const findAuthor: (agentId: string) => Promise<Author | undefined> = createIdLookUp(raw, AUTHOR_FIELDS)
   /**
-   * The agent with this token key, banned or not; undefined if there is none. One query for all that wait.
+   * Finds the agent with this token key, banned or not; undefined if there is none. One query for all that
+   * wait.
    */
-  const findByTokenKey = createLookUp(
-    (keys: string[]) =>
-      raw()
-        .find<Caller>({ token_key: { $in: keys } }, { projection: CALLER_FIELDS })
-        .toArray(),
-    ({ token_key: key }) => key,
-  )
+  const lookUpTokens = (concern: typeof MAJORITY | object) =>
+    createLookUp(
+      (keys: string[]) =>
+        raw()
+          .find<Caller>({ token_key: { $in: keys } }, { projection: CALLER_FIELDS, ...concern })
+          .toArray(),
+      ({ token_key: key }) => key,
+    )
+  const [findByTokenKey, findLastingByTokenKey] = [lookUpTokens({}), lookUpTokens(MAJORITY)]
 
   return {
     models: { agents, usedChallenges },
@@ -200,8 +208,21 @@ export function createAgentStore(connection: Connection) {
     async exists(agentId: string): Promise<boolean> {
       return (await findId(agentId)) !== undefined
     },
-    /** Reads what authentication needs of the agent with this token key; undefined if there is none. */
-    findCaller: findByTokenKey,
+    /**
+     * Reads what authentication needs of the agent with this token key; undefined if there is none. A rotation
+     * that an election may still take back neither ends the old token nor makes the new one valid: an agent that
+     * was refused or served by it would keep the wrong one for ever.
+     *
+     * @throws Refusal `unavailable` if it stays unknown whether a rotation lasts
+     */
+    async findCaller(key: string): Promise<Caller | undefined> {
+      for (let tries = 1; ; tries++) {
+        const [present, lasting] = await Promise.all([findByTokenKey(key), findLastingByTokenKey(key)])
+        if (lasting !== undefined || present === undefined) return present ?? lasting
+        if (tries === LASTING_TRIES) throw unavailable()
+        await sleep(LASTING_PAUSE_MS)
+      }
+    },
     findAuthor,
     /**
      * Lists agents that are neither banned nor hidden, newest first.

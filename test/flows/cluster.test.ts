@@ -4,6 +4,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { tokenKey, toStoredToken } from '../../shared/agents/token.ts'
 import { isOutage } from '../../shared/servers/database.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues } from '../../shared/servers/queues.ts'
@@ -260,6 +261,34 @@ describe('a primary that has lost the others', () => {
           return undefined
         }
       },
+      LIMIT,
+    )
+  })
+})
+
+describe('a token that was rotated on a primary that has lost the others', () => {
+  it('is still in force, and the new one is not yet: an election can take the rotation back', async () => {
+    const { agents } = service.ctx
+    const agent = await service.register()
+    const next = `sk_${'7'.repeat(48)}`
+    await mongo.setElectionTimeout(10_000)
+    const alone = await mongo.primary()
+    const others = mongo.members.filter(({ port }) => port !== alone)
+    await Promise.all(others.map((member) => member.kill()))
+    await agents.models.agents.collection.updateOne(
+      { _id: agent.id as never },
+      { $set: toStoredToken(next) },
+      { writeConcern: { w: 1 } },
+    )
+    expect((await agents.findCaller(tokenKey(agent.token)))?._id).toBe(agent.id)
+    await expect(agents.findCaller(tokenKey(next))).rejects.toMatchObject({ code: 'unavailable' })
+    await Promise.all(others.map((member) => member.restart()))
+    await mongo.primary()
+    const isInForce = async (token: string): Promise<boolean> =>
+      (await agents.findCaller(tokenKey(token)).catch(() => undefined))?._id === agent.id
+    await waitFor(
+      'one token in force',
+      async () => ((await isInForce(agent.token)) !== (await isInForce(next)) ? true : undefined),
       LIMIT,
     )
   })
