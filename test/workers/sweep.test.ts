@@ -145,6 +145,23 @@ describe('the sweep', () => {
     }
   })
 
+  it('says that Redis was emptied if its marker is gone, and not while another process stores a new one', async () => {
+    const { ctx } = service
+    await sweep(ctx)
+    const first = await ctx.watch.readRedis()
+    await ctx.watch.noteRedis({ mark: 'next' }, first)
+    const readMark = async () => {
+      const found = await ctx.queues.readMark()
+      await ctx.queues.setMark('next')
+      return found
+    }
+    await sweep({ ...ctx, queues: { ...ctx.queues, readMark } })
+    expect(await ctx.watch.readRedis()).toEqual({ mark: 'next' })
+    await ctx.queues.setMark('of another Redis')
+    await sweep(ctx)
+    expect(await ctx.watch.readRedis()).toMatchObject({ emptied_at: expect.any(Number) as number })
+  })
+
   it('gives no job an id that one from before had', async () => {
     const { queues } = service.ctx
     const patient = [queueOf('sweep'), queueOf('verify-shares')]

@@ -1,10 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { enqueueUnsignedAnnouncements } from '../../shared/announcements/announcement-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { SHARE_PAGES_KEPT_MS } from '../../shared/foundation/limits.ts'
 import { markOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
 import { newStepId } from '../../shared/foundation/ids.ts'
-import { unixSeconds } from '../../shared/foundation/time.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 import { enqueueOverdueDeadlines } from '../../shared/market/order-deadlines.ts'
 
 /** Batches enqueued again by one sweep; the next sweep goes on. */
@@ -36,13 +37,25 @@ export async function sweep(ctx: Context): Promise<void> {
   await noteEmptiedRedis(ctx)
 }
 
+/** Within this time a marker that is in MongoDB is in Redis too. */
+const MARKING_MS = SECOND_MS
+
 /**
  * Checks whether Redis has lost its data, and stores the time for the operator if it has. A marker is kept in
- * Redis and in MongoDB: if Redis hasn't the same one, both get a new one.
+ * Redis and in MongoDB: if Redis hasn't the same one, both get a new one. It is looked at twice, since another
+ * process may be about to store a new one in Redis.
  */
 async function noteEmptiedRedis(ctx: Context): Promise<void> {
-  const [markInRedis, noted] = await Promise.all([ctx.queues.readMark(), ctx.watch.readRedis()])
-  if (markInRedis !== undefined && markInRedis === noted?.mark) return
+  const readMarks = () => Promise.all([ctx.queues.readMark(), ctx.watch.readRedis()])
+  const isSame = ([markInRedis, noted]: Awaited<ReturnType<typeof readMarks>>): boolean =>
+    markInRedis !== undefined && markInRedis === noted?.mark
+  const before = await readMarks()
+  if (isSame(before)) return
+  await sleep(MARKING_MS)
+  const marks = await readMarks()
+  const [, noted] = marks
+  // A newer marker is looked at by the next sweep.
+  if (isSame(marks) || noted?.mark !== before[1]?.mark) return
   const mark = newStepId()
   const emptied = noted === undefined ? {} : { emptied_at: unixSeconds(ctx.databaseNow()) }
   if (await ctx.watch.noteRedis({ mark, ...emptied }, noted)) await ctx.queues.setMark(mark)
