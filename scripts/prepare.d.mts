@@ -30,6 +30,11 @@ export const SOURCES: { mongod: Source[]; redis: Source[] }
 export function findMongod(env: NodeJS.ProcessEnv): string | undefined
 /** The path of the redis-server or valkey-server to use: REDIS_BINARY, else one on the PATH, else the cached one. @throws Error as findMongod */
 export function findRedis(env: NodeJS.ProcessEnv): string | undefined
+/** The path of a program: on the PATH by one of its names, else the cached one. It is not run. */
+export function findProgram(
+  program: { names: readonly string[]; cachedName: string },
+  env: NodeJS.ProcessEnv,
+): string | undefined
 export function findServer(
   server: Server,
   env: NodeJS.ProcessEnv,

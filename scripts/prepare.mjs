@@ -100,16 +100,34 @@ export function findServer(server, env, say = () => {}) {
     if (checked.problem) throw new Error(`${server.binaryVariable} names ${named}, which ${checked.problem}.`)
     return checked
   }
-  const folders = (env.PATH || '').split(path.delimiter).filter((folder) => path.isAbsolute(folder))
-  const candidates = server.names.flatMap((name) => folders.map((folder) => path.join(folder, name)))
-  candidates.push(path.join(cacheDir(env), server.cachedName))
-  for (const candidate of candidates) {
+  for (const candidate of listPlaces(server, env)) {
     if (!fs.existsSync(candidate)) continue
     const checked = checkProgram(server, candidate)
     if (!checked.problem) return checked
     say(`${server.title}: passing over ${candidate}, which ${checked.problem}`)
   }
   return undefined
+}
+
+/** Every place where a program may be: in the folders of the PATH, by each of its names, and in the cache. */
+function listPlaces({ names, cachedName }, env) {
+  const folders = (env.PATH || '').split(path.delimiter).filter((folder) => path.isAbsolute(folder))
+  const onPath = names.flatMap((name) => folders.map((folder) => path.join(folder, name)))
+  return [...onPath, path.join(cacheDir(env), cachedName)]
+}
+
+/** Finds a program without running it, which for its version alone takes monerod a second. */
+export function findProgram(program, env) {
+  return listPlaces(program, env).find(isProgram)
+}
+
+function isProgram(file) {
+  try {
+    fs.accessSync(file, fs.constants.X_OK)
+    return fs.statSync(file).isFile()
+  } catch {
+    return false
+  }
 }
 
 /**

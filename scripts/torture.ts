@@ -10,7 +10,7 @@
 import fs from 'node:fs'
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { FAULT_KINDS, USUAL_KINDS, USUAL_KINDS_WITH_MONERO, type FaultKind } from './torture/plan.ts'
+import { FAULT_KINDS, usualKinds, type FaultKind } from './torture/plan.ts'
 import { describeResult } from './torture/report.ts'
 import { runTorture } from './torture/run.ts'
 import { describeRuns, recordOf, type RecordedRun } from './torture/table.ts'
@@ -77,9 +77,10 @@ const seconds =
 const seed = values.seed === undefined ? randomInt(1, 2 ** 31) : readWholeNumber('seed', values.seed)
 /** `--kinds` is another name of `--only`. */
 const only = values.only ?? values.kinds
-const usual = values.monero === true ? USUAL_KINDS_WITH_MONERO : USUAL_KINDS
 const except = values.except === undefined ? [] : readKinds('except', values.except)
-const kinds = (only === undefined ? usual : readKinds('only', only)).filter((kind) => !except.includes(kind))
+const kinds = (only === undefined ? usualKinds(values.monero === true) : readKinds('only', only)).filter(
+  (kind) => !except.includes(kind),
+)
 if (kinds.length === 0) stop('expected at least one kind of fault')
 /** What a table of runs tells of this one besides its seed and length. */
 const options = [

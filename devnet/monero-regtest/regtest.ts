@@ -488,7 +488,7 @@ async function callRpc(
   return answer.result ?? {}
 }
 
-/** Waits until `ask` is answered. @throws Error with the end of its log where the program ends instead */
+/** Waits until `ask` is answered. @throws Error with the last lines of the program's log if it ends first */
 async function waitForAnswer(
   name: string,
   program: Program,

@@ -76,6 +76,10 @@ export function newAgent(name: string, numbers: SeededNumbers): Agent {
   }
 }
 
+/** The ids of the agents that are registered, by the agents' names. */
+export const idsByName = (agents: readonly Agent[]): Map<string, string> =>
+  new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[name, id] as const])))
+
 /**
  * A text that no other write of the run contains, such as `a7-12.`: by it the write is found in the database.
  */

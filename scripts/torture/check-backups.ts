@@ -4,7 +4,7 @@ import { isStoredToken, type StoredToken } from '../../shared/agents/token.ts'
 import { leafHash } from '../../shared/crypto/merkle.ts'
 import type { SealRecord } from '../../shared/ledger/seal.ts'
 import { verifyBackup } from '../../shared/operation/backup.ts'
-import { isShare, type Agent, type World } from './agent.ts'
+import { idsByName, isShare, type Agent, type World } from './agent.ts'
 import { checkSteps, readMoney, type StoredMoney } from './check-coins.ts'
 import { checkPasses } from './check-passes.ts'
 import { checkRecords, collectFindings, type Finding } from './check-records.ts'
@@ -13,7 +13,15 @@ import { checkObjects } from './objects.ts'
 import { nameToken, type Observation } from './observe.ts'
 import { runOperatorJson } from './operate.ts'
 import type { Stack } from './stack.ts'
-import { readPendingEntries, readStored, withDatabase, type PendingEntry, type Stored } from './stored.ts'
+import {
+  readerOf,
+  readPendingEntries,
+  readStored,
+  withDatabase,
+  type Db,
+  type PendingEntry,
+  type Stored,
+} from './stored.ts'
 
 /** What the ledger of a database holds, or will hold as soon as all entries have a number. */
 export interface StoredLedger {
@@ -98,9 +106,8 @@ async function readCopy(url: string): Promise<Copy> {
   })
 }
 
-async function readLedgerOf(db: Parameters<typeof readPendingEntries>[0]): Promise<StoredLedger> {
-  const all = <T>(name: string): Promise<T[]> =>
-    db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
+async function readLedgerOf(db: Db): Promise<StoredLedger> {
+  const all = readerOf(db)
   return {
     entries: (await all<PendingEntry & { _id: number }>('entries')).map(
       ({ _id: id, source, at, kind, data }) => ({ id, source, at, kind, data }),
@@ -154,7 +161,6 @@ export function compareWithAnswers(
   const numbered = new Set(copy.entries.map(({ source }) => source))
   const later = copy.pending.filter(({ source }) => !numbered.has(source))
   const ledger = [...copy.entries, ...later.map((entry) => ({ ...entry, id: 0 }))]
-  const ids = new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[name, id] as const])))
   const read = {
     ...{ n: -1, who: 'operator', did: 'backup', method: 'operator', path: 'backup', status: 200 },
     ...{ atMs: backup.atMs, tookMs: backup.tookMs, seen: observeCopy(copy, asked, agents) },
@@ -172,7 +178,7 @@ export function compareWithAnswers(
     ...checkTakenShares(told, agents, copy),
     ...checkSteps(told, ledger, copy.money),
     ...checkInvoices(told, copy.money),
-    ...checkObjects([...asked, read], ids),
+    ...checkObjects([...asked, read], idsByName(agents)),
   ]
 }
 

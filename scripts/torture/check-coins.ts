@@ -4,7 +4,7 @@ import type { World } from './agent.ts'
 import { collectFindings, type Finding } from './check-records.ts'
 import type { Coins } from './coins.ts'
 import { fateOf, type Call } from './history.ts'
-import { withDatabase } from './stored.ts'
+import { readerOf, withDatabase } from './stored.ts'
 
 export interface StoredInvoice {
   _id: string
@@ -78,8 +78,7 @@ export interface StoredMoney {
 /** Reads all invoices, payments, payouts and market orders, and which coins are halted. */
 export async function readMoney(url: string): Promise<StoredMoney> {
   return withDatabase(url, async (db) => {
-    const all = <T>(name: string): Promise<T[]> =>
-      db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
+    const all = readerOf(db)
     const payouts = await all<StoredPayout>('payouts')
     const transfers = await all<StoredTransfer>('transfers')
     return {

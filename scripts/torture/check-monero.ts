@@ -11,7 +11,7 @@ const CLOCK_MARGIN_SECONDS = 2
 /** With these, times that the service wrote tell nothing. */
 const CLOCK_FAULTS = ['jump-clock', 'mongo-clock']
 
-/** A payment that was made, where the chain has it, and what is stored of it. */
+/** A payment that was made, its place in the chain, and the service's records of it. */
 interface Traced {
   payment: MadePayment
   /** The number of its block, or `pool`; undefined: the chain has it no more. */

@@ -1,13 +1,13 @@
 import fs from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import mongoose from 'mongoose'
 import { median } from '../bench/figure.ts'
 import { readUsage } from '../bench/proc.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues, QUEUE_NAMES } from '../../shared/servers/queues.ts'
 import type { Finding } from './check-records.ts'
 import type { Part, Stack } from './stack.ts'
+import { withDatabase } from './stored.ts'
 
 /** What was measured at one moment, by its name, such as `memory of api-0`. What couldn't be read is absent. */
 export type Sample = Record<string, number>
@@ -81,22 +81,16 @@ function readParts(firstPids: ReadonlyMap<Part, number | undefined>): Sample {
 }
 
 /** What the database takes for each ledger entry: nothing is deleted, so its whole grows. */
-async function readDatabase({ mongo }: Stack): Promise<Sample> {
-  const connection = await mongoose
-    .createConnection(mongo.url, {
-      serverSelectionTimeoutMS: ANSWER_WITHIN_MS,
-      socketTimeoutMS: ANSWER_WITHIN_MS,
-    })
-    .asPromise()
-  try {
-    const stats = await connection.db?.stats()
-    const entries = await connection.db?.collection('entries').estimatedDocumentCount()
-    if (stats === undefined || entries === undefined || entries === 0) return {}
-    return { 'disk of MongoDB an entry': (stats.dataSize + stats.indexSize) / 1_024 / entries }
-  } finally {
-    await connection.close(true)
-  }
-}
+const readDatabase = ({ mongo }: Stack): Promise<Sample> =>
+  withDatabase(
+    mongo.url,
+    async (db): Promise<Sample> => {
+      const { dataSize, indexSize } = await db.stats()
+      const entries = await db.collection('entries').estimatedDocumentCount()
+      return entries === 0 ? {} : { 'disk of MongoDB an entry': (dataSize + indexSize) / 1_024 / entries }
+    },
+    { serverSelectionTimeoutMS: ANSWER_WITHIN_MS, socketTimeoutMS: ANSWER_WITHIN_MS },
+  )
 
 async function readRedis(redis: Redis): Promise<Sample> {
   const usedBytes = /^used_memory:(\d+)/m.exec(await redis.info('memory'))?.[1]

@@ -1,5 +1,6 @@
 import http from 'node:http'
 import type net from 'node:net'
+import { text } from 'node:stream/consumers'
 
 /** A call of monero-wallet-rpc, with what it was answered now and before. */
 export interface WalletCall {
@@ -42,7 +43,7 @@ export async function openMoneroGate(targetPort: number): Promise<MoneroGate> {
   const server = http.createServer((request, response) => {
     const reset = (): void => void request.socket.resetAndDestroy()
     void (async () => {
-      const body = await readAll(request)
+      const body = await text(request)
       if (isHanging) return void held.add(request)
       const answered = await forward(request, body, agentOf(request.socket), targetPort)
       if (isHanging) return void held.add(request)
@@ -89,12 +90,6 @@ function retell(
   return told === undefined ? answerText : told
 }
 
-async function readAll(stream: AsyncIterable<Buffer>): Promise<string> {
-  const chunks: Buffer[] = []
-  for await (const chunk of stream) chunks.push(chunk)
-  return Buffer.concat(chunks).toString()
-}
-
 interface Forwarded {
   status: number
   headers: http.IncomingHttpHeaders
@@ -112,10 +107,8 @@ async function forward(
     const passedOn = http.request(
       { port, host: '127.0.0.1', method, path: url, headers, agent },
       (answer) => {
-        readAll(answer).then(
-          (text) => resolve({ status: answer.statusCode ?? 502, headers: answer.headers, text }),
-          reject,
-        )
+        const { statusCode: status = 502, headers } = answer
+        text(answer).then((body) => resolve({ status, headers, text: body }), reject)
       },
     )
     passedOn.on('error', reject)

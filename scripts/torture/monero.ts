@@ -1,6 +1,4 @@
-import fs from 'node:fs'
 import os from 'node:os'
-import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   startMoneroRegtest,
@@ -10,7 +8,7 @@ import {
 } from '../../devnet/monero-regtest/regtest.ts'
 import { createSerializer } from '../../shared/foundation/serializer.ts'
 import { StartError } from '../../shared/foundation/process.ts'
-import { cacheDir } from '../prepare.mjs'
+import { findProgram } from '../prepare.mjs'
 import type { History } from './history.ts'
 import { openMoneroGate, type MoneroGate } from './monero-gate.ts'
 
@@ -217,11 +215,10 @@ function record(history: History, payment: AskedPayment, tx: string, unlockHeigh
   })
 }
 
-/** The programs on the PATH, else where test/support/prepare.mjs puts them. */
+/** The programs of this machine. @throws StartError that says what to install */
 function requireMonero(): MoneroPrograms {
-  const folders = [...(process.env.PATH ?? '').split(path.delimiter), cacheDir(process.env)]
   const [monerod, walletRpc] = ['monerod', 'monero-wallet-rpc'].map((name) =>
-    folders.map((folder) => path.join(folder, name)).find((file) => fs.existsSync(file)),
+    findProgram({ names: [name], cachedName: name }, process.env),
   )
   if (monerod === undefined || walletRpc === undefined)
     throw new StartError('There is no monerod and monero-wallet-rpc here: run "apt-get install monero".')

@@ -51,6 +51,8 @@ export const isOfMonero = (kind: FaultKind): boolean => kind.startsWith('monero-
 export const USUAL_KINDS = FAULT_KINDS.filter((kind) => !NAMED_ONLY.includes(kind) && !isOfMonero(kind))
 /** The same of a run with Monero. */
 export const USUAL_KINDS_WITH_MONERO = FAULT_KINDS.filter((kind) => !NAMED_ONLY.includes(kind))
+export const usualKinds = (hasMonero: boolean): readonly FaultKind[] =>
+  hasMonero ? USUAL_KINDS_WITH_MONERO : USUAL_KINDS
 
 export interface PlannedFault {
   /** From the beginning of the run. */

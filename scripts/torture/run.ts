@@ -6,7 +6,7 @@ import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues, type Queues } from '../../shared/servers/queues.ts'
 import { act, push } from './actions.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
-import { newAgent, register, registerWithPass, type Agent, type World } from './agent.ts'
+import { idsByName, newAgent, register, registerWithPass, type Agent, type World } from './agent.ts'
 import { measureRecoveries, runCanary, type Recovery } from './canary.ts'
 import { checkBackups } from './check-backups.ts'
 import { checkChain, checkEntries, checkReceipts, readLedger } from './check-ledger.ts'
@@ -25,14 +25,7 @@ import { checkObjects } from './objects.ts'
 import { checkLevels, compareLevels, sampleLevels, type Level } from './levels.ts'
 import { startMonero } from './monero.ts'
 import { runBackups, runOperatorActs } from './operator-acts.ts'
-import {
-  numbersFor,
-  planFaults,
-  USUAL_KINDS,
-  USUAL_KINDS_WITH_MONERO,
-  type FaultKind,
-  type PlannedFault,
-} from './plan.ts'
+import { numbersFor, planFaults, usualKinds, type FaultKind, type PlannedFault } from './plan.ts'
 import { startStack, type Stack } from './stack.ts'
 import { readBacklog, readStored, type Stored } from './stored.ts'
 
@@ -156,7 +149,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
     findings.push(...(await checkAll(world, stack, pace, options.isOverload === true)))
     // Not at the same time: the gates are in this process, and the checks compute.
     findings.push(...(await checkBackups(world, stack)))
-    const done = await describeMonero(world, await readMoney(stack.mongo.url))
+    const done = monero === undefined ? [] : await describeMonero(world, await readMoney(stack.mongo.url))
     const recoveries = measureRecoveries(history.calls, history.faults, 'canary')
     for (const { fault, afterMs } of recoveries)
       if (afterMs > RECOVERY_LIMIT_MS && options.isOverload !== true)
@@ -195,7 +188,7 @@ async function runWorkload(
   {
     seed,
     seconds,
-    kinds = usualKinds(world),
+    kinds = usualKinds(world.monero !== undefined),
     isOverload = false,
     pace = 1,
     hasLevels = false,
@@ -233,9 +226,6 @@ async function runWorkload(
   await watching
   return { skipped, levels: compareLevels(await sampling) }
 }
-
-const usualKinds = ({ monero }: World): readonly FaultKind[] =>
-  monero === undefined ? USUAL_KINDS : USUAL_KINDS_WITH_MONERO
 
 /**
  * Records a fault, lets it last as planned but not beyond `endMs`, and heals it; a failure to heal is a
@@ -367,10 +357,7 @@ async function checkAll(world: World, stack: Stack, pace: Pace, isOverload: bool
     ...(await checkChain(url, stored, stack.folder)),
     ...(await checkReceipts(url, stored, stack.folder)),
     ...checkAnswers(history.calls, history.faults, isOverload, slowdownOf),
-    ...checkObjects(
-      history.calls,
-      new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[name, id] as const]))),
-    ),
+    ...checkObjects(history.calls, idsByName(agents)),
     ...(await checkAgents(world, stored, ledger)),
     ...(await checkEvents(
       world,

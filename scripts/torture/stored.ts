@@ -86,11 +86,20 @@ export interface Stored {
 
 export type Db = mongoose.mongo.Db
 
-/** Opens a connection to the database with majority read concern for the time of `work`. */
-export async function withDatabase<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
+/**
+ * Opens a connection to the database with majority read concern for the time of `work`.
+ *
+ * @param limits how long to wait for MongoDB: 20 s for a server, and for its answers without a limit
+ */
+export async function withDatabase<T>(
+  url: string,
+  work: (db: Db) => Promise<T>,
+  limits: Pick<mongoose.mongo.MongoClientOptions, 'serverSelectionTimeoutMS' | 'socketTimeoutMS'> = {},
+): Promise<T> {
   const client = new mongoose.mongo.MongoClient(url, {
     readConcernLevel: 'majority',
     serverSelectionTimeoutMS: 20_000,
+    ...limits,
   })
   try {
     return await work(client.db())
@@ -98,6 +107,12 @@ export async function withDatabase<T>(url: string, work: (db: Db) => Promise<T>)
     await client.close()
   }
 }
+
+/** A function that reads every record of a collection, by their ids. */
+export const readerOf =
+  (db: Db) =>
+  <T>(name: string): Promise<T[]> =>
+    db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
 
 /** Collections whose records carry ledger entries that have no number yet. */
 export const LEDGERED = [
@@ -169,8 +184,7 @@ export async function readPendingEntries(db: Db): Promise<PendingEntry[]> {
 /** Reads everything that the checks compare; not at one moment, so the network has to be at rest. */
 export async function readStored(url: string): Promise<Stored> {
   return withDatabase(url, async (db) => {
-    const all = <T>(name: string): Promise<T[]> =>
-      db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
+    const all = readerOf(db)
     const pages = await all<{ order_id: string; nonces: string }>('share_pages')
     const counted = new Map<string, string[]>()
     for (const { order_id: order, nonces } of pages)

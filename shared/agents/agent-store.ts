@@ -164,19 +164,16 @@ export function createAgentStore(connection: Connection) {
   const findById = createIdLookUp(raw)
   const findId = createIdLookUp(raw, { _id: 1 })
   const findAuthor: (agentId: string) => Promise<Author | undefined> = createIdLookUp(raw, AUTHOR_FIELDS)
-  /**
-   * Finds the agent with this token key, banned or not; undefined if there is none. One query for all that
-   * wait.
-   */
-  const lookUpTokens = (concern: typeof MAJORITY | object) =>
+  /** Creates a function that finds an agent, even a banned one, by its token key. */
+  const createTokenLookUp = (options: mongoose.mongo.FindOptions = {}) =>
     createLookUp(
       (keys: string[]) =>
         raw()
-          .find<Caller>({ token_key: { $in: keys } }, { projection: CALLER_FIELDS, ...concern })
+          .find<Caller>({ token_key: { $in: keys } }, { projection: CALLER_FIELDS, ...options })
           .toArray(),
       ({ token_key: key }) => key,
     )
-  const [findByTokenKey, findLastingByTokenKey] = [lookUpTokens({}), lookUpTokens(MAJORITY)]
+  const [findByTokenKey, findLastingByTokenKey] = [createTokenLookUp(), createTokenLookUp(MAJORITY)]
 
   return {
     models: { agents, usedChallenges },
@@ -209,9 +206,9 @@ export function createAgentStore(connection: Connection) {
       return (await findId(agentId)) !== undefined
     },
     /**
-     * Reads what authentication needs of the agent with this token key; undefined if there is none. A rotation
-     * that an election may still take back neither ends the old token nor makes the new one valid: an agent that
-     * was refused or served by it would keep the wrong one for ever.
+     * Reads what authentication needs to know of the agent that has this token key, or undefined if no agent
+     * has it. A rotation counts once no election can take it back: until then the old token is valid and the
+     * new one isn't. Else an agent that was refused, or served, might keep the wrong token for ever.
      *
      * @throws Refusal `unavailable` if it stays unknown whether a rotation lasts
      */

@@ -2,6 +2,6 @@ import { startMoneroRegtest, type MoneroRegtest } from '../../devnet/monero-regt
 import { findMonero } from './prepare.mjs'
 import { serverFolder } from './server-folder.ts'
 
-/** A chain of its own for tests. @throws Error saying what to install where the programs are not there */
+/** Starts a chain for one test file. @throws Error that says what to install if Monero's programs are missing */
 export const openRegtest = (): Promise<MoneroRegtest> =>
   startMoneroRegtest({ programs: findMonero(process.env), home: serverFolder() })

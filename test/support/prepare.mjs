@@ -6,6 +6,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import {
   cacheDir,
+  findProgram,
   isCommand,
   lastLine,
   makeWorkFolder,
@@ -239,22 +240,6 @@ async function runApt(words, env, screen, isDone = () => false) {
     screen.progress('apt-get: waiting for another program that holds its lock')
     await new Promise((resolve) => setTimeout(resolve, 1_000))
     if (isDone()) return
-  }
-}
-
-/** On the PATH, else in the cache. It is not run to ask for its version: monerod takes a second for that. */
-function findProgram(program, env) {
-  const folders = (env.PATH || '').split(path.delimiter).filter((folder) => path.isAbsolute(folder))
-  const candidates = program.names.flatMap((name) => folders.map((folder) => path.join(folder, name)))
-  return [...candidates, path.join(cacheDir(env), program.cachedName)].find(isProgram)
-}
-
-function isProgram(file) {
-  try {
-    fs.accessSync(file, fs.constants.X_OK)
-    return fs.statSync(file).isFile()
-  } catch {
-    return false
   }
 }
 

@@ -308,11 +308,8 @@ describe('the recovery rule', () => {
     }
   })
 
-  /**
-   * Has a block that pays `owed` replaced: for a while the node shows another block in its place, and calls it
-   * confirmed. Then the node has ours there again, unconfirmed.
-   */
-  async function replaceForAWhile() {
+  /** Puts another block in the place of ours, which pays `owed`; the node calls the other one confirmed. */
+  async function putRival() {
     await fill(10n * XNO)
     const [payee, thief] = [strangerAddress(), strangerAddress()]
     const owed = await venue.owe(XNO, payee)
@@ -325,6 +322,15 @@ describe('the recovery rule', () => {
       sendTo: thief,
       amountRaw: 2n * XNO,
     })
+    return { payee, thief, owed, ours, rival }
+  }
+
+  /**
+   * Has a block that pays `owed` replaced: for a while the node shows another block in its place, and calls it
+   * confirmed. Then the node has ours there again, unconfirmed.
+   */
+  async function replaceForAWhile() {
+    const { payee, thief, owed, ours, rival } = await putRival()
     await sendNano(venue.ctx)
     await reconcileNano(venue.ctx)
     expect((await transfers()).map(({ tx, state }) => [tx, state]).slice(1)).toEqual([
@@ -376,18 +382,7 @@ describe('the recovery rule', () => {
   )
 
   it('what was paid anew on top of such a rival is paid once all the same', async () => {
-    await fill(10n * XNO)
-    const [payee, thief] = [strangerAddress(), strangerAddress()]
-    const owed = await venue.owe(XNO, payee)
-    venue.node.setAutoConfirm(null)
-    await sendNano(venue.ctx)
-    const ours = await transferOf(owed)
-    venue.node.rollback(hashOf(ours))
-    callConfirmed()
-    const rival = await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
-      sendTo: thief,
-      amountRaw: 2n * XNO,
-    })
+    const { payee, thief, owed, ours, rival } = await putRival()
     await reconcileNano(venue.ctx)
     callAllConfirmed()
     await sendNano(venue.ctx)
