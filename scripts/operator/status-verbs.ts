@@ -14,7 +14,7 @@ import { messageOf } from '../../shared/foundation/errors.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 import { severityOf, worstOf, type Finding } from '../../shared/operation/finding.ts'
 import { readFindings } from '../../shared/operation/findings.ts'
-import { newStepId } from '../../shared/foundation/ids.ts'
+import { replaceRedisMark } from '../../shared/operation/redis-mark.ts'
 import { limitOf } from '../../shared/servers/queue-state.ts'
 import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 
@@ -64,9 +64,8 @@ export const statusVerbs: readonly OperatorVerb[] = [
     async run({ ctx, dryRun }) {
       const noted = await ctx.watch.readRedis()
       if (!dryRun) {
-        const mark = newStepId()
         await whenRedisAnswers(ctx)
-        if (await ctx.watch.noteRedis({ mark }, noted)) await ctx.queues.setMark(mark)
+        await replaceRedisMark(ctx, noted, {})
         await enqueueJob(ctx, 'sweep', {})
       }
       return showDone({ enqueued: 'sweep', redis_was_emptied_at: noted?.emptied_at ?? null }, dryRun)

@@ -72,17 +72,23 @@ export function createWatchStore(connection: Connection) {
     /**
      * Stores a note about Redis in place of the one that was read.
      *
-     * @param known the note as it was read; undefined if there was none: then it is stored in any case
-     * @returns false, with nothing stored, if `known` was replaced since
+     * @param known the note as it was read; undefined if there was none
+     * @returns false, with nothing stored, if another was stored since
      */
     async noteRedis(redis: RedisNote, known: RedisNote | undefined): Promise<boolean> {
-      const unchanged = known === undefined ? {} : { 'redis.mark': known.mark }
-      const { matchedCount, upsertedCount } = await raw.updateOne(
-        { _id: 'redis', ...unchanged } as const,
+      if (known === undefined) {
+        const { upsertedCount } = await raw.updateOne(
+          { _id: 'redis' },
+          { $setOnInsert: { redis } },
+          { upsert: true },
+        )
+        return upsertedCount > 0
+      }
+      const { matchedCount } = await raw.updateOne(
+        { _id: 'redis', 'redis.mark': known.mark },
         { $set: { redis } },
-        { upsert: known === undefined },
       )
-      return matchedCount + upsertedCount > 0
+      return matchedCount > 0
     },
   }
 }

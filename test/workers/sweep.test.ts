@@ -162,6 +162,23 @@ describe('the sweep', () => {
     expect(await ctx.watch.readRedis()).toMatchObject({ emptied_at: expect.any(Number) as number })
   })
 
+  it('marks a new Redis at its first look, once, though two sweeps come at the same moment', async () => {
+    const { ctx } = service
+    await ctx.watch.models.watch.deleteMany({})
+    let looks = 0
+    const looked = Promise.withResolvers<void>()
+    const readMark = async () => {
+      const found = await ctx.queues.readMark()
+      if (++looks === 2) looked.resolve()
+      await looked.promise
+      return found
+    }
+    const beside = { ...ctx, queues: { ...ctx.queues, readMark } }
+    await Promise.all([sweep(beside), sweep(beside)])
+    expect(looks).toBe(2)
+    expect(await ctx.watch.readRedis()).toEqual({ mark: await ctx.queues.readMark() })
+  })
+
   it('gives no job an id that one from before had', async () => {
     const { queues } = service.ctx
     const patient = [queueOf('sweep'), queueOf('verify-shares')]

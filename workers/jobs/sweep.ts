@@ -4,9 +4,9 @@ import type { Context } from '../../shared/context.ts'
 import { SHARE_PAGES_KEPT_MS } from '../../shared/foundation/limits.ts'
 import { markOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
-import { newStepId } from '../../shared/foundation/ids.ts'
 import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 import { enqueueOverdueDeadlines } from '../../shared/market/order-deadlines.ts'
+import { replaceRedisMark } from '../../shared/operation/redis-mark.ts'
 
 /** Batches enqueued again by one sweep; the next sweep goes on. */
 const SWEEP_BATCHES = 1_000
@@ -47,16 +47,12 @@ const MARKING_MS = SECOND_MS
  */
 async function noteEmptiedRedis(ctx: Context): Promise<void> {
   const readMarks = () => Promise.all([ctx.queues.readMark(), ctx.watch.readRedis()])
-  const isSame = ([markInRedis, noted]: Awaited<ReturnType<typeof readMarks>>): boolean =>
-    markInRedis !== undefined && markInRedis === noted?.mark
-  const before = await readMarks()
-  if (isSame(before)) return
+  const [markInRedis, noted] = await readMarks()
+  if (noted === undefined) return await replaceRedisMark(ctx, undefined, {})
+  if (markInRedis === noted.mark) return
   await sleep(MARKING_MS)
-  const marks = await readMarks()
-  const [, noted] = marks
+  const [markNow, notedNow] = await readMarks()
   // A newer marker is looked at by the next sweep.
-  if (isSame(marks) || noted?.mark !== before[1]?.mark) return
-  const mark = newStepId()
-  const emptied = noted === undefined ? {} : { emptied_at: unixSeconds(ctx.databaseNow()) }
-  if (await ctx.watch.noteRedis({ mark, ...emptied }, noted)) await ctx.queues.setMark(mark)
+  if (notedNow?.mark !== noted.mark || markNow === noted.mark) return
+  await replaceRedisMark(ctx, notedNow, { emptied_at: unixSeconds(ctx.databaseNow()) })
 }

@@ -1,0 +1,18 @@
+import type { Context } from '../context.ts'
+import { newStepId } from '../foundation/ids.ts'
+import type { RedisNote } from './watch-store.ts'
+
+/**
+ * Puts a new marker into MongoDB and then into Redis, unless another process did since `noted` was read.
+ *
+ * @param noted the marker in MongoDB as it was read; undefined if there was none
+ * @param found what was found out about Redis and is to be kept with the new marker
+ */
+export async function replaceRedisMark(
+  ctx: Context,
+  noted: RedisNote | undefined,
+  found: Omit<RedisNote, 'mark'>,
+): Promise<void> {
+  const mark = newStepId()
+  if (await ctx.watch.noteRedis({ mark, ...found }, noted)) await ctx.queues.setMark(mark)
+}
