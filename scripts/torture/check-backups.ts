@@ -5,7 +5,7 @@ import { leafHash } from '../../shared/crypto/merkle.ts'
 import type { SealRecord } from '../../shared/ledger/seal.ts'
 import { verifyBackup } from '../../shared/operation/backup.ts'
 import { idsByName, isShare, type Agent, type World } from './agent.ts'
-import { checkSteps, readMoney, type StoredMoney } from './check-coins.ts'
+import { checkSteps, readMoney, takenBackIn, type StoredMoney } from './check-coins.ts'
 import { checkPasses } from './check-passes.ts'
 import { checkRecords, collectFindings, type Finding } from './check-records.ts'
 import { fateOf, type Call } from './history.ts'
@@ -55,7 +55,7 @@ export async function checkBackups(world: World, stack: Stack): Promise<Finding[
   return [
     ...(await runCheckVerb(env)),
     ...compareLedgers(copy, await withDatabase(stack.mongo.url, readLedgerOf)),
-    ...compareWithAnswers(calls, world.agents, copy, backup),
+    ...compareWithAnswers(calls, world.agents, copy, backup, takenBackIn(await readMoney(stack.mongo.url))),
   ].map(({ what, words }) => ({ what: `in the restored backup: ${what}`, words }))
 }
 
@@ -148,12 +148,14 @@ export function compareLedgers(copy: StoredLedger, network: StoredLedger): Findi
  *
  * @param agents with the ids and work orders that they know
  * @param backup the call of "backup"
+ * @param takenBack as for checkObjects()
  */
 export function compareWithAnswers(
   calls: readonly Call[],
   agents: readonly Agent[],
   copy: Copy,
   backup: Pick<Call, 'atMs' | 'tookMs'>,
+  takenBack?: ReadonlySet<string>,
 ): Finding[] {
   const untilMs = backup.atMs + backup.tookMs
   const asked = calls.filter(({ atMs }) => atMs <= untilMs)
@@ -178,7 +180,7 @@ export function compareWithAnswers(
     ...checkTakenShares(told, agents, copy),
     ...checkSteps(told, ledger, copy.money),
     ...checkInvoices(told, copy.money),
-    ...checkObjects([...asked, read], idsByName(agents)),
+    ...checkObjects([...asked, read], idsByName(agents), takenBack),
   ]
 }
 

@@ -62,6 +62,7 @@ export interface StoredMarketOrder {
   written_off_raw: string
   due_at?: number
   pay_by: number
+  disputed_by?: string
 }
 
 /** The records of money in MongoDB; a payout in a transfer has the transfer's state. */
@@ -93,6 +94,10 @@ export async function readMoney(url: string): Promise<StoredMoney> {
     }
   })
 }
+
+/** The ids of the orders that are, or were, disputed since the chain took a counted payment back. */
+export const takenBackIn = ({ orders }: StoredMoney): Set<string> =>
+  new Set(orders.filter(({ disputed_by: by }) => by === 'chain').map(({ _id }) => _id))
 
 /** Gives each payout that is in a transfer the transfer's state. */
 function withTransferStates(

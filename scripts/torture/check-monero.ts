@@ -1,6 +1,6 @@
 import type { World } from './agent.ts'
 import type { StoredMoney, StoredPayment } from './check-coins.ts'
-import { sumRaw } from './check-coins.ts'
+import { sumRaw, takenBackIn } from './check-coins.ts'
 import { collectFindings, type Finding } from './check-records.ts'
 import type { MadePayment, Monero, Survey } from './monero.ts'
 
@@ -100,6 +100,9 @@ export async function checkMonero(world: World, money: StoredMoney): Promise<Fin
   for (const { _id: id, coin, tx, state } of money.transfers)
     if (coin === 'xmr' && state === 'confirmed' && typeof survey.places.get(tx) !== 'number')
       addFinding(`transfer ${id} is confirmed, and the chain does not have ${tx}`, id, tx)
+  if (!history.faults.some(({ kind }) => kind === 'monero-reorganise'))
+    for (const id of takenBackIn(money))
+      addFinding(`order ${id} is disputed by the chain, and no block was replaced`, id)
   for (const { name } of world.agents) findings.push(...(await checkArrived(monero, name, money)))
   return findings
 }

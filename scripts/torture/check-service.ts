@@ -22,8 +22,13 @@ const KILL_MARGIN_MS = 1_500
 /** Logged by the sealer and the signer if their clock was changed, or MongoDB's. */
 const CLOCK_IS_OFF = "this machine's clock is "
 
-/** Logged by a worker when the chain took back a payment that it had counted. */
-const WAS_TAKEN_BACK = 'the chain took back a settled payment'
+/** Written by Node itself, whose timers take a time that has passed for 1 ms. */
+const TIMER_IN_THE_PAST = 'TimeoutNegativeWarning'
+/** Logged as errors when a coin's network does what an operator has to look at. */
+const OF_COINS = [
+  { kind: 'monero-reorganise', text: 'the chain took back a settled payment' },
+  { kind: 'coin-lies-once', text: 'the Nano node lists a send that its blocks do not prove' },
+]
 
 /** Ends or replaces a process, so that its requests may be lost. */
 const ENDS_A_PROCESS = ['kill-api', 'other-version']
@@ -79,16 +84,17 @@ export function checkAnswers(
  * changed.
  */
 export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding[] {
-  const hasReorganised = faults.some(({ kind }) => kind === 'monero-reorganise')
-  const isOfChain = (line: string): boolean => hasReorganised && line.includes(WAS_TAKEN_BACK)
+  const expected = OF_COINS.filter((one) => faults.some(({ kind }) => kind === one.kind))
+  const isOfCoin = (line: string): boolean => expected.some(({ text }) => line.includes(text))
   return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) => {
     const hasJumped = faults.some(
       ({ kind, target }) =>
         kind === 'mongo-clock' || (kind === 'jump-clock' && target.startsWith(`${name} by `)),
     )
-    const isOfClock = (line: string): boolean => hasJumped && line.includes(CLOCK_IS_OFF)
+    const isOfClock = (line: string): boolean =>
+      hasJumped && (line.includes(CLOCK_IS_OFF) || line.includes(TIMER_IN_THE_PAST))
     return errors
-      .filter((line) => !isOutageText(line) && !isOfClock(line) && !isOfChain(line))
+      .filter((line) => !isOutageText(line) && !isOfClock(line) && !isOfCoin(line))
       .map((line) => ({ what: `${name} logged: ${line.slice(0, 600)}`, words: [] }))
   })
 }

@@ -94,19 +94,23 @@ const STEPS: Readonly<Record<string, { from: string; to: string }>> = {
   dispute: { from: 'delivered', to: 'disputed' },
 }
 
-/** A model of an order: all states that it may be in by what was answered. */
-const order: ObjectModel<readonly string[]> = {
+/**
+ * A model of an order: all states that it may be in by what was answered.
+ *
+ * @param isTakenBack whether the chain took a counted payment of it back, at any time: then it is disputed
+ */
+const order = (isTakenBack: boolean): ObjectModel<readonly string[]> => ({
   initial: ['awaiting_payment'],
   apply(states, { write, read }) {
-    const possible = withLaterStates(states)
+    const possible = [...withLaterStates(states), ...(isTakenBack ? ['disputed'] : [])]
     const step = STEPS[write?.name ?? '']
     if (step !== undefined && !possible.includes(step.from)) return undefined
     const after = step === undefined ? possible : [step.to]
     if (read === undefined) return after
     return after.includes(String(read)) ? [String(read)] : undefined
   },
-  nameOf: (states) => [...states].sort().join(),
-}
+  nameOf: (states) => [...new Set(states)].sort().join(),
+})
 
 /** Adds the states that these may have become without any agent. */
 function withLaterStates(states: readonly string[]): string[] {
@@ -126,7 +130,8 @@ const MODELS: Readonly<Record<string, ObjectModel<unknown>>> = {
   log: growing,
   seal: constant,
   verdicts: verdicts,
-  order: order,
+  order: order(false),
+  'order taken back': order(true),
 }
 
 /**
@@ -134,12 +139,17 @@ const MODELS: Readonly<Record<string, ObjectModel<unknown>>> = {
  * its request and its answer.
  *
  * @param ids the ids of the agents by their names
+ * @param takenBack the ids of the orders of which the chain took a counted payment back
  */
-export function checkObjects(calls: readonly Call[], ids: ReadonlyMap<string, string>): Finding[] {
+export function checkObjects(
+  calls: readonly Call[],
+  ids: ReadonlyMap<string, string>,
+  takenBack: ReadonlySet<string> = new Set(),
+): Finding[] {
   const { findings, addFinding } = collectFindings()
   for (const [object, operations] of operationsOf(calls, ids)) {
     const [kind = '', id] = object.split(' ')
-    const model = MODELS[kind]
+    const model = MODELS[kind === 'order' && takenBack.has(id ?? '') ? 'order taken back' : kind]
     if (model === undefined) throw new Error(`There is no model of "${object}".`)
     const judgement = linearize(
       { ...model, isWrite, alike: kind === 'verdicts' ? alikeVerdicts(operations) : () => undefined },

@@ -14,7 +14,7 @@ import { checkPasses } from './check-passes.ts'
 import { checkCommitments, checkRecords, type Finding } from './check-records.ts'
 import { checkAgents, checkAnswers, checkLogs, checkMembers, checkQueues, listJobs } from './check-service.ts'
 import { checkMonero, describeMonero, listMoneroLeft } from './check-monero.ts'
-import { checkCoins, dumpMoney, listMoneyLeft, readMoney } from './check-coins.ts'
+import { checkCoins, dumpMoney, listMoneyLeft, readMoney, takenBackIn } from './check-coins.ts'
 import { createClient } from './client.ts'
 import { buyInMonero } from './coin-actions.ts'
 import { startCoins } from './coins.ts'
@@ -357,7 +357,7 @@ async function checkAll(world: World, stack: Stack, pace: Pace, isOverload: bool
     ...(await checkChain(url, stored, stack.folder)),
     ...(await checkReceipts(url, stored, stack.folder)),
     ...checkAnswers(history.calls, history.faults, isOverload, slowdownOf),
-    ...checkObjects(history.calls, idsByName(agents)),
+    ...checkObjects(history.calls, idsByName(agents), takenBackIn(money)),
     ...(await checkAgents(world, stored, ledger)),
     ...(await checkEvents(
       world,

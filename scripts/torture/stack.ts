@@ -117,6 +117,9 @@ export interface StackOptions {
   report: (line: string) => void
 }
 
+/** Its append-only file is rewritten only from 64 MiB on, with the old one still there. */
+const REDIS_DISK = '256m'
+
 /**
  * Starts the whole network in real processes, MongoDB and Redis behind gates, and waits until it serves.
  *
@@ -138,7 +141,7 @@ export async function startStack({
   const children = trackChildren(folder, report, true)
   const redisHome = path.join(folder, 'redis-home')
   fs.mkdirSync(path.join(redisHome, 'logs'), { recursive: true })
-  const redisDisk = mountSmallDisk(path.join(redisHome, 'redis'), '64m')
+  const redisDisk = mountSmallDisk(path.join(redisHome, 'redis'), REDIS_DISK)
   const mongoDisk =
     mongoDiskSize === undefined ? undefined : mountSmallDisk(path.join(folder, 'mongo-0'), mongoDiskSize)
   const toStop: (() => Promise<unknown>)[] = []

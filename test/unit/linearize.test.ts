@@ -164,6 +164,11 @@ test('finds an order that goes back, or is accepted twice', () => {
   expect(problemsOf(deliver(), read('paid'))).toBe(1)
   expect(problemsOf(deliver(), accept(), accept())).toBe(1)
   expect(problemsOf(read('paid'), read('delivered'))).toBe(1)
+  const disputed = [read('paid'), read('disputed')]
+  expect(problemsOf(...disputed)).toBe(1)
+  const judgeTakenBack = (...calls: Call[]) => checkObjects(calls, IDS, new Set(['or_1'])).length
+  expect(judgeTakenBack(...disputed)).toBe(0)
+  expect(judgeTakenBack(...disputed, read('paid'))).toBe(1)
 })
 
 test('finds a banned agent that was served, and one that was refused before the ban', () => {
