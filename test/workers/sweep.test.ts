@@ -167,13 +167,13 @@ describe('the sweep', () => {
     await ctx.watch.models.watch.deleteMany({})
     let looks = 0
     const looked = Promise.withResolvers<void>()
-    const readMark = async () => {
-      const found = await ctx.queues.readMark()
+    const readRedis = async () => {
+      const found = await ctx.watch.readRedis()
       if (++looks === 2) looked.resolve()
       await looked.promise
       return found
     }
-    const beside = { ...ctx, queues: { ...ctx.queues, readMark } }
+    const beside = { ...ctx, watch: { ...ctx.watch, readRedis } }
     await Promise.all([sweep(beside), sweep(beside)])
     expect(looks).toBe(2)
     expect(await ctx.watch.readRedis()).toEqual({ mark: await ctx.queues.readMark() })
