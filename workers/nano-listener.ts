@@ -2,14 +2,21 @@ import type { QueueName } from '../shared/servers/queues.ts'
 import { requireNano } from '../shared/payments/nano/nano-gateway.ts'
 import { createNanoHints } from '../shared/payments/nano/nano-watch.ts'
 import { watchNanoConfirmations, type NanoWatch } from '../shared/payments/nano/nano-websocket.ts'
+import { createTracker, type Tracker } from '../shared/foundation/tracker.ts'
 import { unixSeconds } from '../shared/foundation/time.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 /**
  * Listens to the node's confirmations if this process serves `watch-nano` and NANO_WS_URL is set; returns
  * undefined if not. They only make payments known sooner: polling finds every payment, too.
+ *
+ * @param aside tracks what it looks up and stores
  */
-export function startNanoListener(ctx: WorkerContext, served: readonly QueueName[]): NanoWatch | undefined {
+export function startNanoListener(
+  ctx: WorkerContext,
+  served: readonly QueueName[],
+  aside: Tracker = createTracker(),
+): NanoWatch | undefined {
   const { wsUrl: url } = ctx.config.nano
   if (url === undefined || ctx.nano === undefined || !served.includes('watch-nano')) return undefined
   const noteWebsocket = (websocket: 'listening' | 'silent'): Promise<void> =>
@@ -20,15 +27,15 @@ export function startNanoListener(ctx: WorkerContext, served: readonly QueueName
   return watchNanoConfirmations({
     url,
     log: ctx.log,
-    onConfirmation: ({ destination }) => void lookSoon(destination),
+    onConfirmation: ({ destination }) => void aside.track(lookSoon(destination)),
     onSilence: (reason) => {
       ctx.log.warn({ reason }, 'nobody answers at NANO_WS_URL; payments in Nano are found by polling alone')
-      void noteWebsocket('silent')
+      void aside.track(noteWebsocket('silent'))
     },
     onState: (state) => {
       ctx.log.info({ state }, "the Nano node's websocket")
       if (state !== 'listening') return
-      void noteWebsocket(state)
+      void aside.track(noteWebsocket(state))
       // What was confirmed while nobody listened is looked for at once.
       void ctx.queues.enqueue('watch-nano', {}, { debounceId: 'listening' })
     },

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { STOP_LIMIT_MS } from '../shared/foundation/limits.ts'
+import { createTracker, type Tracker } from '../shared/foundation/tracker.ts'
 import { COIN_FACTS } from '../shared/payments/coin-facts.ts'
 import { switchOffIfSilent } from '../shared/payments/coin-round.ts'
 import { COINS } from '../shared/payments/coin.ts'
@@ -9,9 +10,6 @@ import { startNanoListener } from './nano-listener.ts'
 import { keyOf, serveWithKey } from './keyed-queues.ts'
 import { startQueueWorker } from './queue-worker.ts'
 import { servedQueues, type WorkerContext } from './worker-context.ts'
-
-/** How long a stop waits for workers while Redis is out of reach. */
-const AWAY_LIMIT_MS = 1_000
 
 export interface Pool {
   /** Takes no new jobs, finishes those under way, and disconnects from Redis. */
@@ -38,18 +36,17 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], inter
   for (const [key, keyed] of byKey)
     if (key !== undefined)
       workers.push(serveWithKey(ctx, key, (guarded) => serveAll(ctx, guarded, keyed, connection)))
-  const stopTimers = startTimers(ctx, names, served, intervals)
-  const nanoListener = startNanoListener(ctx, served)
+  /** What no job does. */
+  const aside = createTracker()
+  const stopTimers = startTimers(ctx, names, served, intervals, aside)
+  const nanoListener = startNanoListener(ctx, served, aside)
   return {
     async close() {
       nanoListener?.close()
       stopTimers()
-      const closing = Promise.all(workers.map((worker) => worker.close()))
-      // Without Redis a worker can't close properly; BullMQ hands its jobs on to others anyway.
-      await Promise.race([
-        closing,
-        sleep(connection.status === 'ready' ? STOP_LIMIT_MS : AWAY_LIMIT_MS, undefined, { ref: false }),
-      ])
+      const closing = Promise.all([aside.whenIdle(), ...workers.map((worker) => worker.close())])
+      // Jobs that take longer are given to others, as after the death of this process.
+      await Promise.race([closing, sleep(STOP_LIMIT_MS, undefined, { ref: false })])
       connection.disconnect()
     },
   }
@@ -107,6 +104,7 @@ function skipIdleTurns(
  *
  * @param names the queues that the process was told to serve
  * @param served those of them that its settings allow
+ * @param aside tracks the work that is done without a job
  * @returns a function that stops the timers
  */
 function startTimers(
@@ -114,6 +112,7 @@ function startTimers(
   names: readonly QueueName[],
   served: readonly QueueName[],
   intervals: Intervals,
+  aside: Tracker,
 ): () => void {
   const { sweepMs, paymentPollMs } = ctx.config
   const report = (error: unknown): void =>
@@ -133,7 +132,9 @@ function startTimers(
   timers.push(setInterval(() => void ctx.queues.promoteOverdelayed(served), sweepMs))
   for (const coin of COINS)
     if (!COIN_FACTS[coin].isSetUp(ctx.config) && names.includes(COIN_FACTS[coin].queues.watch))
-      timers.push(setInterval(() => void switchOffIfSilent(ctx, coin).catch(report), paymentPollMs))
+      timers.push(
+        setInterval(() => void aside.track(switchOffIfSilent(ctx, coin).catch(report)), paymentPollMs),
+      )
   return () => {
     for (const timer of timers) clearInterval(timer)
   }

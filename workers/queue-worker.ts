@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { UnrecoverableError, Worker, type Job } from 'bullmq'
 import { isWorthRetrying, Refusal } from '../shared/foundation/errors.ts'
 import type { JobOutcome } from '../shared/servers/metrics.ts'
@@ -12,13 +13,22 @@ import {
 import type { RedisClient } from '../shared/servers/redis-connection.ts'
 import { REQUEST_ID_FORM, runInScope, type Scope } from '../shared/foundation/scope.ts'
 import { SECOND_MS } from '../shared/foundation/time.ts'
+import { createTracker, type Tracker } from '../shared/foundation/tracker.ts'
 import { HANDLERS } from './handlers.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 export interface QueueWorker {
-  /** Takes no new jobs and finishes those under way. */
+  /**
+   * Takes no new jobs and finishes those under way, though Redis is away: then it can't note that they are
+   * done, and they are given to another worker, as after the death of this one.
+   */
   close(): Promise<void>
 }
+
+/** Once its jobs have ended, a worker waits so long for Redis to take note of that, if Redis is there. */
+const NOTE_LIMIT_MS = 5 * SECOND_MS
+/** The same if it is away: it may come back at once. */
+const AWAY_LIMIT_MS = SECOND_MS
 
 /** When a worker counts as hanging. */
 interface Watch {
@@ -50,7 +60,7 @@ export function startQueueWorker(
   connection: RedisClient,
   watch: Watch = WATCH,
 ): QueueWorker {
-  const load: Load = { running: 0, signs: 0 }
+  const load: Load = { jobs: createTracker(), signs: 0 }
   ctx.metrics.beginQueue(name)
   let worker = startWorker(ctx, name, connection, load)
   let isClosed = false
@@ -65,7 +75,7 @@ export function startQueueWorker(
     const previousSigns = signsBefore
     signsBefore = load.signs
     if (connection.status !== 'ready' || load.signs !== previousSigns) return false
-    if (load.running === QUEUES[name].concurrency) return false
+    if (load.jobs.size() === QUEUES[name].concurrency) return false
     return (await ctx.queues.hasWaiting(name)) && load.signs === previousSigns
   }
   const replaceIfStuck = async (): Promise<void> => {
@@ -73,7 +83,7 @@ export function startQueueWorker(
     if (isClosed || stuckChecks < watch.checks) return
     stuckChecks = 0
     ctx.log.error(
-      { queue: name, running: load.running },
+      { queue: name, running: load.jobs.size() },
       'a worker takes no jobs although some wait; it is replaced by a new one',
     )
     // Its loop may never end, so nothing waits for it.
@@ -92,15 +102,20 @@ export function startQueueWorker(
     async close() {
       isClosed = true
       clearInterval(timer)
-      await worker.close()
+      const closing = worker.close()
+      const finished = load.jobs.whenIdle()
+      const waited = finished.then(() =>
+        sleep(connection.status === 'ready' ? NOTE_LIMIT_MS : AWAY_LIMIT_MS, undefined, { ref: false }),
+      )
+      await Promise.race([Promise.all([closing, finished]), waited])
     },
   }
 }
 
 /** What one queue's worker in this process does. */
 interface Load {
-  /** Jobs under way. */
-  running: number
+  /** Those under way. */
+  jobs: Tracker
   /** Signs of life, counted: jobs taken, and errors met. */
   signs: number
 }
@@ -117,33 +132,33 @@ function startWorker<Name extends QueueName>(
 ): Worker {
   const { payload, concurrency } = QUEUES[name]
   const handle = HANDLERS[name] as (ctx: WorkerContext, payload: Payload<Name>) => Promise<void>
+  const work = async (job: Job): Promise<void> => {
+    const startedAt = performance.now()
+    let outcome: JobOutcome = 'completed'
+    try {
+      const checked = payload.safeParse(job.data)
+      if (!checked.success)
+        throw new UnrecoverableError(
+          `the payload of job ${job.id} is not one of ${name}: ${checked.error.message}`,
+        )
+      await handle(ctx, checked.data as Payload<Name>)
+    } catch (caught) {
+      let error = caught
+      if (error instanceof Refusal && !isWorthRetrying(error.code))
+        error = new UnrecoverableError(`${error.code}: ${error.message}`)
+      const isLastTry = job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
+      outcome = error instanceof UnrecoverableError || isLastTry ? 'failed' : 'retried'
+      throw error
+    } finally {
+      ctx.metrics.countJob(name, outcome, (performance.now() - startedAt) / SECOND_MS)
+    }
+  }
   const worker = new Worker(
     name,
-    (job: Job) =>
-      runInScope(scopeOf(name, job), async () => {
-        const startedAt = performance.now()
-        let outcome: JobOutcome = 'completed'
-        load.signs++
-        load.running++
-        try {
-          const checked = payload.safeParse(job.data)
-          if (!checked.success)
-            throw new UnrecoverableError(
-              `the payload of job ${job.id} is not one of ${name}: ${checked.error.message}`,
-            )
-          await handle(ctx, checked.data as Payload<Name>)
-        } catch (caught) {
-          let error = caught
-          if (error instanceof Refusal && !isWorthRetrying(error.code))
-            error = new UnrecoverableError(`${error.code}: ${error.message}`)
-          const isLastTry = job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
-          outcome = error instanceof UnrecoverableError || isLastTry ? 'failed' : 'retried'
-          throw error
-        } finally {
-          load.running--
-          ctx.metrics.countJob(name, outcome, (performance.now() - startedAt) / SECOND_MS)
-        }
-      }),
+    (job: Job) => {
+      load.signs++
+      return load.jobs.track(runInScope(scopeOf(name, job), () => work(job)))
+    },
     {
       connection,
       prefix: queuePrefix(ctx.config.queuePrefix, name),

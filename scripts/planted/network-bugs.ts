@@ -267,8 +267,8 @@ export const NETWORK_BUGS: readonly PlantedBug[] = [
     name: 'failed-job-acknowledged',
     mistake: 'a job whose handler threw counts as done and is not tried again',
     file: 'workers/queue-worker.ts',
-    text: '          throw error\n        } finally {',
-    instead: '        } finally {',
+    text: '      throw error\n    } finally {',
+    instead: '    } finally {',
     tests: ['workers/queue-worker'],
   },
   {

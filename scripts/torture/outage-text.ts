@@ -21,7 +21,7 @@ const OUTAGE = new RegExp(
       'MongooseServerSelection',
       'PoolCleared',
       'MongoPoolCleared',
-      // By a worker that stops while Redis is away, and so can't wait for its jobs.
+      // By a worker that stops, of a job that takes longer than a stop may.
       'MongoClientClosed',
       'because client was closed',
       'Server selection timed out',

@@ -379,6 +379,9 @@ function labelCommitErrors(session: Session): void {
   }
 }
 
+/** What the driver says if a client is closed while one of its transactions is being aborted. */
+const ENDED_TWICE = '[TRANSACTION_ABORTED] to [TRANSACTION_ABORTED]'
+
 /** Codes of Node for a socket that the server ended just before a command was written to it. */
 const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET'])
 
@@ -402,6 +405,7 @@ export function isOutage(error: unknown): boolean {
     /before initial connection|not connected|buffering/i.test(error.message)
   )
     return true
+  if (error.name === 'MongoRuntimeError' && error.message.includes(ENDED_TWICE)) return true
   // An insert of many wraps what ended it.
   if (error instanceof mongoose.mongo.MongoBulkWriteError && isOutage(error.errorResponse)) return true
   return error.cause !== undefined && isOutage(error.cause)

@@ -26,6 +26,10 @@ describe('isOutage', () => {
         'MongooseServerSelectionError',
       ].map(named) as never[]),
     )
+    const endedTwice = named('MongoRuntimeError')
+    endedTwice.message =
+      'Attempted illegal state transition from [TRANSACTION_ABORTED] to [TRANSACTION_ABORTED]'
+    outages.push(endedTwice as never)
     // What Node throws at a write to a socket that the other side has ended, which the driver lets through.
     outages.push(
       Object.assign(new Error('This socket has been ended by the other party'), { code: 'EPIPE' }) as never,

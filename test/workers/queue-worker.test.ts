@@ -1,12 +1,14 @@
 import { Queue, Worker } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { openGate } from '../../scripts/torture/gate.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { queuePrefix as prefixOf } from '../../shared/servers/queues.ts'
 import { connectWaiting, type RedisClient } from '../../shared/servers/redis-connection.ts'
 import { HANDLERS } from '../../workers/handlers.ts'
+import { startPool } from '../../workers/pool.ts'
 import { startQueueWorker, type QueueWorker } from '../../workers/queue-worker.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
@@ -24,17 +26,21 @@ let queue: Queue
 let worker: QueueWorker
 let logged = ''
 
-beforeAll(async () => {
-  const { mongodbUrl, redisUrl, queuePrefix } = isolate()
-  const log = createLog('test', 'info', { write: (line: string) => void (logged += line) })
+const log = createLog('test', 'info', { write: (line: string) => void (logged += line) })
+const { mongodbUrl, redisUrl, queuePrefix } = isolate()
+const openContext = (redis: string): WorkerContext => {
   const env = {
     ...PATIENT,
     MONGODB_URL: mongodbUrl,
-    REDIS_URL: redisUrl,
+    REDIS_URL: redis,
     QUEUE_PREFIX: queuePrefix,
     FREE_UNTIL: 'none',
   }
-  ctx = openWorkerContext(readConfig(env, 'workers'), log)
+  return openWorkerContext(readConfig(env, 'workers'), log)
+}
+
+beforeAll(async () => {
+  ctx = openContext(redisUrl)
   connection = connectWaiting(redisUrl, log)
   queue = new Queue('verify-shares', { connection, prefix: prefixOf(queuePrefix, 'verify-shares') })
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
@@ -125,6 +131,41 @@ describe('a worker of a queue', () => {
       expect(await queue.getFailedCount()).toBe(failed + 1)
     } finally {
       HANDLERS['verify-shares'] = handle
+    }
+  })
+
+  it('ends what it has under way before the database is closed under it, though Redis is away', async () => {
+    const gate = await openGate(Number(new URL(redisUrl).port))
+    const behind = new URL(redisUrl)
+    behind.port = String(gate.port)
+    const stopping = openContext(behind.href)
+    const handle = HANDLERS['verify-shares']
+    const [taken, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const ends: string[] = []
+    HANDLERS['verify-shares'] = async () => {
+      taken.resolve()
+      await released.promise
+      ends.push('the job')
+    }
+    try {
+      const pool = startPool(stopping, ['verify-shares'])
+      await add()
+      await taken.promise
+      gate.cut()
+      await waitFor(
+        'a Redis that is away',
+        () => (logged.includes('Redis is out of reach') ? true : undefined),
+        LIMIT,
+      )
+      const closed = pool.close().then(() => ends.push('the pool'))
+      await Promise.race([closed, rest()])
+      released.resolve()
+      await closed
+      expect(ends).toEqual(['the job', 'the pool'])
+    } finally {
+      HANDLERS['verify-shares'] = handle
+      await stopping.close()
+      await gate.close()
     }
   })
 })
