@@ -24,6 +24,7 @@ const OUTAGE = new RegExp(
       // By a worker that stops, of a job that takes longer than a stop may.
       'MongoClientClosed',
       'because client was closed',
+      'TRANSACTION_ABORTED. to .TRANSACTION_ABORTED',
       'Server selection timed out',
       'interrupted due to server monitor timeout',
       'Connection pool for .* was cleared',
