@@ -109,7 +109,7 @@ export function findServer(server, env, say = () => {}) {
   return undefined
 }
 
-/** Every place where a program may be: in the folders of the PATH, by each of its names, and in the cache. */
+/** Lists where a program may be: under each of its names in each folder of the PATH, and in the cache. */
 function listPlaces({ names, cachedName }, env) {
   const folders = (env.PATH || '').split(path.delimiter).filter((folder) => path.isAbsolute(folder))
   const onPath = names.flatMap((name) => folders.map((folder) => path.join(folder, name)))

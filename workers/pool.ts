@@ -36,7 +36,7 @@ export function startPool(ctx: WorkerContext, names: readonly QueueName[], inter
   for (const [key, keyed] of byKey)
     if (key !== undefined)
       workers.push(serveWithKey(ctx, key, (guarded) => serveAll(ctx, guarded, keyed, connection)))
-  /** What no job does. */
+  /** Work that is done outside of jobs. */
   const aside = createTracker()
   const stopTimers = startTimers(ctx, names, served, intervals, aside)
   const nanoListener = startNanoListener(ctx, served, aside)

@@ -103,18 +103,16 @@ export function startQueueWorker(
       isClosed = true
       clearInterval(timer)
       const closing = worker.close()
-      const finished = load.jobs.whenIdle()
-      const waited = finished.then(() =>
-        sleep(connection.status === 'ready' ? NOTE_LIMIT_MS : AWAY_LIMIT_MS, undefined, { ref: false }),
-      )
-      await Promise.race([Promise.all([closing, finished]), waited])
+      await load.jobs.whenIdle()
+      const limitMs = connection.status === 'ready' ? NOTE_LIMIT_MS : AWAY_LIMIT_MS
+      await Promise.race([closing, sleep(limitMs, undefined, { ref: false })])
     },
   }
 }
 
 /** What one queue's worker in this process does. */
 interface Load {
-  /** Those under way. */
+  /** Jobs under way. */
   jobs: Tracker
   /** Signs of life, counted: jobs taken, and errors met. */
   signs: number

@@ -102,14 +102,14 @@ const STEPS: Readonly<Record<string, { from: string; to: string }>> = {
 const order = (isTakenBack: boolean): ObjectModel<readonly string[]> => ({
   initial: ['awaiting_payment'],
   apply(states, { write, read }) {
-    const possible = [...withLaterStates(states), ...(isTakenBack ? ['disputed'] : [])]
+    const possible = withLaterStates(isTakenBack ? [...states, 'disputed'] : states)
     const step = STEPS[write?.name ?? '']
     if (step !== undefined && !possible.includes(step.from)) return undefined
     const after = step === undefined ? possible : [step.to]
     if (read === undefined) return after
     return after.includes(String(read)) ? [String(read)] : undefined
   },
-  nameOf: (states) => [...new Set(states)].sort().join(),
+  nameOf: (states) => [...states].sort().join(),
 })
 
 /** Adds the states that these may have become without any agent. */

@@ -4,7 +4,7 @@ export interface Tracker {
   size(): number
   /** Tracks a piece of work until it ends, and gives its result or error. */
   track<T>(work: Promise<T>): Promise<T>
-  /** Resolves once nothing is under way, what is added meanwhile included. */
+  /** Resolves once nothing is under way; what is added meanwhile is waited for too. */
   whenIdle(): Promise<void>
 }
 

@@ -76,19 +76,13 @@ export function createWatchStore(connection: Connection) {
      * @returns false, with nothing stored, if another was stored since
      */
     async noteRedis(redis: RedisNote, known: RedisNote | undefined): Promise<boolean> {
-      if (known === undefined) {
-        const { upsertedCount } = await raw.updateOne(
-          { _id: 'redis' },
-          { $setOnInsert: { redis } },
-          { upsert: true },
-        )
-        return upsertedCount > 0
-      }
-      const { matchedCount } = await raw.updateOne(
-        { _id: 'redis', 'redis.mark': known.mark },
-        { $set: { redis } },
+      const isFirst = known === undefined
+      const { modifiedCount, upsertedCount } = await raw.updateOne(
+        { _id: 'redis', ...(isFirst ? {} : { 'redis.mark': known.mark }) },
+        isFirst ? { $setOnInsert: { redis } } : { $set: { redis } },
+        { upsert: isFirst },
       )
-      return matchedCount > 0
+      return modifiedCount + upsertedCount > 0
     },
   }
 }
