@@ -103,8 +103,13 @@ class Listener {
     })
   }
 
-  /** Listens, the first time on a free port and then on the same again. @returns the port */
+  /**
+   * Listens, the first time on a free port and then on the same again; does nothing if it does already.
+   *
+   * @returns the port
+   */
   async open(): Promise<number> {
+    if (this.server.listening) return this.port
     while (this.port === 0) {
       // Not port 0: the system may give a port of its choice to an outgoing connection while the node is
       // down.

@@ -9,7 +9,7 @@ import { readAccounts } from './check-passes.ts'
 import { collectFindings, type Finding } from './check-records.ts'
 import type { Answered } from './client.ts'
 import type { Call, FaultRecord } from './history.ts'
-import type { Stack } from './stack.ts'
+import type { Part, Stack } from './stack.ts'
 import type { Stored } from './stored.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 
@@ -22,8 +22,10 @@ const KILL_MARGIN_MS = 1_500
 /** Logged by the sealer and the signer if their clock was changed, or MongoDB's. */
 const CLOCK_IS_OFF = "this machine's clock is "
 
-/** Written by Node itself, whose timers take a time that has passed for 1 ms. */
-const TIMER_IN_THE_PAST = 'TimeoutNegativeWarning'
+/** Written by Node itself, whose timers take a time that has passed for 1 ms, in two lines. */
+const TIMER_IN_THE_PAST = ['TimeoutNegativeWarning', 'Timeout duration was set to 1.']
+/** Written by a process whose jobs under way did not end within the time that a stop has. */
+const STOPPED_LATE = 'did not stop within'
 /** Logged as errors when a coin's network does what an operator has to look at. */
 const OF_COINS = [
   { kind: 'monero-reorganise', text: 'the chain took back a settled payment' },
@@ -32,6 +34,8 @@ const OF_COINS = [
 
 /** Ends or replaces a process, so that its requests may be lost. */
 const ENDS_A_PROCESS = ['kill-api', 'other-version']
+/** Stops a process in order, and lasts until the next start. */
+const STOPS_A_PROCESS = 'other-version'
 
 /**
  * Finds requests answered late, with an unknown error, or not at all although their API process lived.
@@ -79,11 +83,26 @@ export function checkAnswers(
   return findings
 }
 
+/** A process of the service, and what it logged as errors. */
+type LoggedPart = Pick<Part, 'name' | 'errors'>
+
+/** Whether a process was told to stop while another fault lasted, which may hold up its jobs. */
+const wasStoppedInFault = (name: string, faults: readonly FaultRecord[]): boolean =>
+  faults.some(
+    (stop) =>
+      stop.kind === STOPS_A_PROCESS &&
+      stop.target === name &&
+      faults.some((other) => other !== stop && other.fromMs <= stop.toMs && other.toMs >= stop.fromMs),
+  )
+
 /**
- * Finds errors in the processes' logs, except those caused by an outage of a server or by a clock that was
- * changed.
+ * Finds errors in the processes' logs, except those caused by an outage of a server, by a clock that was
+ * changed, or by a stop during another fault.
  */
-export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding[] {
+export function checkLogs(
+  stack: { readonly apis: readonly LoggedPart[]; readonly workers: readonly LoggedPart[] },
+  faults: readonly FaultRecord[],
+): Finding[] {
   const expected = OF_COINS.filter((one) => faults.some(({ kind }) => kind === one.kind))
   const isOfCoin = (line: string): boolean => expected.some(({ text }) => line.includes(text))
   return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) => {
@@ -92,9 +111,10 @@ export function checkLogs(stack: Stack, faults: readonly FaultRecord[]): Finding
         kind === 'mongo-clock' || (kind === 'jump-clock' && target.startsWith(`${name} by `)),
     )
     const isOfClock = (line: string): boolean =>
-      hasJumped && (line.includes(CLOCK_IS_OFF) || line.includes(TIMER_IN_THE_PAST))
+      hasJumped && [CLOCK_IS_OFF, ...TIMER_IN_THE_PAST].some((text) => line.includes(text))
+    const isOfStop = (line: string): boolean => line.includes(STOPPED_LATE) && wasStoppedInFault(name, faults)
     return errors
-      .filter((line) => !isOutageText(line) && !isOfClock(line) && !isOfCoin(line))
+      .filter((line) => !isOutageText(line) && !isOfClock(line) && !isOfCoin(line) && !isOfStop(line))
       .map((line) => ({ what: `${name} logged: ${line.slice(0, 600)}`, words: [] }))
   })
 }

@@ -16,6 +16,7 @@ import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queu
 import type { Coins } from './coins.ts'
 import { openGate, type Gate } from './gate.ts'
 import type { Monero } from './monero.ts'
+import { isOutageText } from './outage-text.ts'
 import { QUICK_RESTART, startMongoSet, type MongoSet } from './mongo-set.ts'
 import { checkOutOther } from './other-version.ts'
 import { makeServerClock, type ServerClock } from './server-clock.ts'
@@ -88,7 +89,7 @@ export interface Stack {
   /**
    * Stops the service's processes by SIGTERM.
    *
-   * @returns a sentence for each that took too long
+   * @returns a sentence for each that took too long, and for each error that one logged
    */
   stopParts(): Promise<string[]>
   /** Stops the rest and removes the folder. */
@@ -251,16 +252,18 @@ export async function startStack({
       whenServing,
       stop,
       async stopParts() {
-        const late: string[] = []
+        const wrong: string[] = []
         await Promise.all(
-          parts.map(async ({ name, child }) => {
-            const startedAt = performance.now()
+          parts.map(async ({ name, child, errors }) => {
+            const [before, startedAt] = [errors.length, performance.now()]
             await child.stop()
             if (performance.now() - startedAt > STOP_IN_TIME_MS)
-              late.push(`${name} took more than ${STOP_IN_TIME_MS / 1_000} s to stop`)
+              wrong.push(`${name} took more than ${STOP_IN_TIME_MS / 1_000} s to stop`)
+            const said = errors.slice(before).filter((line) => !isOutageText(line))
+            wrong.push(...said.map((line) => `${name} logged as it stopped: ${line}`))
           }),
         )
-        return late
+        return wrong
       },
     }
   } catch (error) {

@@ -58,10 +58,12 @@ const SNAPSHOT_UNAVAILABLE = 246
 const MAX_WAITS = 80
 const WAIT_MS = 250
 const BATCH = 2_000
+/** The read that fixes the time fails after this long, if its member is cut off from a majority. */
+const SURELY_WITHIN_MS = 15_000
 
 /**
  * Writes every collection of a database into a folder, as it was at one cluster time, and then the manifest.
- * Begins again if the server has forgotten that time, at most MAX_TRIES times, and while it knows none yet.
+ * The time is not before the call, so that all that was acknowledged by then is in it. Begins again if the server has forgotten that time, at most MAX_TRIES times, and while it knows none yet.
  *
  * @param keys files that belong to the network and are not in the database, for the manifest
  * @returns the manifest
@@ -72,7 +74,8 @@ export async function writeBackup(db: Db, folder: string, keys: Manifest['keys']
   for (let tries = 1, waits = 0; ;) {
     const session = db.client.startSession({ snapshot: true })
     try {
-      return await tryBackup(db, session, folder, keys)
+      const time = await fixTime(db, session)
+      return await tryBackup(db, session, time, folder, keys)
     } catch (error) {
       const code = error instanceof mongoose.mongo.MongoServerError ? error.code : undefined
       if (code === SNAPSHOT_UNAVAILABLE && waits++ < MAX_WAITS) {
@@ -91,18 +94,49 @@ export async function writeBackup(db: Db, folder: string, keys: Manifest['keys']
   }
 }
 
-/** Writes the collections and the manifest once. @throws MongoServerError if the server forgets the past */
+/**
+ * Has a session read at a cluster time after everything that was acknowledged before the call. A snapshot
+ * whose time the server chooses may lack some of that: it is as new as the member that is read, which for a
+ * moment after an election may be one that took writes before.
+ *
+ * @returns the time
+ */
+async function fixTime(db: Db, session: ClientSession): Promise<Timestamp> {
+  const { operationTime, $clusterTime } = await db.command(
+    {
+      ...{ find: 'schema', filter: { _id: 'schema' }, limit: 1, singleBatch: true },
+      ...{ readConcern: { level: 'linearizable' }, maxTimeMS: SURELY_WITHIN_MS },
+    },
+    { readPreference: 'primary' },
+  )
+  if (!(operationTime instanceof mongoose.mongo.Timestamp))
+    throw new Error('MongoDB has not said at which time it was read')
+  // A member that hasn't heard of the time yet refuses to read at it, unless it is told the cluster's.
+  session.advanceClusterTime($clusterTime)
+  // The driver has each read of such a session ask for this time.
+  Object.assign(session, { snapshotTime: operationTime })
+  return operationTime
+}
+
+/**
+ * Writes the collections and the manifest once.
+ *
+ * @param time the one that the session reads at
+ * @throws MongoServerError if the server forgets the past
+ */
 async function tryBackup(
   db: Db,
-  session: ClientSession & { snapshotTime?: Timestamp },
+  session: ClientSession,
+  time: Timestamp,
   folder: string,
   keys: Manifest['keys'],
 ): Promise<Manifest> {
-  // The first read fixes the time for all that follow.
   const schema = await db
     .collection<{ _id: string; version?: number }>('schema')
     .findOne({ _id: 'schema' }, { session })
-  const listed = await db.listCollections({ type: 'collection' }, { nameOnly: true }).toArray()
+  const listed = await db
+    .listCollections({ type: 'collection' }, { nameOnly: true, readPreference: 'primary' })
+    .toArray()
   const names = listed.map(({ name }) => name).filter((name) => !name.startsWith('system.'))
   const collections: Manifest['collections'] = []
   for (const name of names.toSorted()) {
@@ -113,8 +147,6 @@ async function tryBackup(
     collections.push({ name, ...written, indexes })
   }
   syncFolder(path.join(folder, 'database'))
-  const time = session.snapshotTime
-  if (time === undefined) throw new Error('MongoDB has not said at which time it was read')
   const [seconds, increment] = [time.getHighBits() >>> 0, time.getLowBits() >>> 0]
   const manifest: Manifest = {
     format: 1,

@@ -663,6 +663,14 @@ describe('faults', () => {
     expect(await ask({ action: 'block_info', hash })).toMatchObject({ confirmed: 'true' })
   })
 
+  it('comes back once, though two faults have taken it down and each is healed', async () => {
+    await node.setDown(true)
+    await node.setDown(true)
+    await node.setDown(false)
+    await node.setDown(false)
+    expect(await ask(version)).toHaveProperty('rpc_version')
+  })
+
   it('hangs: a request is neither carried out nor answered until it is let go', async () => {
     const block = receiveBlock(alice, {
       source: node.fund(alice.address, xno, { confirmed: true }),

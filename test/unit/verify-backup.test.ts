@@ -34,14 +34,15 @@ it('names a file that is missing', async () => {
 
 /** An empty database that fails with these codes first, one after the other. */
 function failingDatabase(...codes: number[]): mongoose.mongo.Db {
-  const session = { snapshotTime: new mongoose.mongo.Timestamp({ t: 7, i: 1 }), endSession: async () => {} }
+  const operationTime = new mongoose.mongo.Timestamp({ t: 7, i: 1 })
   const findOne = async () => {
     const code = codes.shift()
     if (code !== undefined) throw new mongoose.mongo.MongoServerError({ code, message: `code ${code}` })
   }
   return {
     databaseName: 'network',
-    client: { startSession: () => session },
+    client: { startSession: () => ({ advanceClusterTime: () => undefined, endSession: async () => {} }) },
+    command: async () => ({ operationTime }),
     collection: () => ({ findOne }),
     listCollections: () => ({ toArray: async () => [] }),
   } as unknown as mongoose.mongo.Db
