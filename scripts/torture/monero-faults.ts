@@ -14,7 +14,7 @@ export async function injectMonero(
   kind: FaultKind,
   dice: number,
 ): Promise<Injected | undefined> {
-  const { gate, regtest } = monero
+  const { gate } = monero
   switch (kind) {
     case 'monero-down':
       return dice % 2 === 0 ? endDaemon(monero) : killWallet(monero)
@@ -34,7 +34,7 @@ export async function injectMonero(
     case 'monero-reorganise': {
       const depth = 1 + ((dice >> 1) % DEEPEST)
       const keeps = dice % 2 === 0
-      const done = monero.alone(() => regtest.reorganise(depth, keeps))
+      const done = monero.reorganise(depth, keeps)
       done.catch(() => undefined) // told when it is healed
       return {
         target: `${depth} blocks, ${keeps ? 'their payments kept' : 'without their payments'}`,

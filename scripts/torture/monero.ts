@@ -58,7 +58,12 @@ export interface Monero {
   lockNext(blocks: number): void
   /** Runs `work` while no block is mined and no payment made. */
   alone<T>(work: () => Promise<T>): Promise<T>
-  /** When the chain first had so many blocks, on the history's clock. */
+  /** Replaces the newest blocks by as many and one more, see MoneroRegtest. */
+  reorganise(blocks: number, keepsTransactions: boolean): Promise<void>
+  /**
+   * When the chain first had so many blocks, on the history's clock, or a little before; undefined if it never
+   * had.
+   */
   reachedAtMs(height: number): number | undefined
   survey(txs: readonly string[]): Promise<Survey>
   /** The sum of all payments to an agent's address that are in blocks, in piconero. */
@@ -106,7 +111,8 @@ function run(
   const asked: AskedPayment[] = []
   const made: MadePayment[] = []
   const troubles = new Set<string>()
-  const reached = new Map<number, number>()
+  /** How many blocks there were after each growth, ascending, and when that began. */
+  const growths: { height: number; sinceMs: number }[] = []
   const payees = new Map<string, { address: string; minor: number }>()
   let lockBlocks = 0
   let isClosing = false
@@ -126,15 +132,21 @@ function run(
     }
   }
 
-  async function mine(): Promise<void> {
-    const height = await regtest.generate(1)
-    if (!reached.has(height)) reached.set(height, history.nowMs())
+  /** Runs work that adds blocks, and notes how many there are then. */
+  async function grow(work: () => Promise<unknown>): Promise<void> {
+    const sinceMs = history.nowMs()
+    try {
+      await work()
+    } finally {
+      const height = await regtest.height()
+      if (height > (growths.at(-1)?.height ?? 0)) growths.push({ height, sinceMs })
+    }
   }
 
   void (async () => {
     while (!isClosing) {
       const startedAt = performance.now()
-      for (const work of [makePayments, mine])
+      for (const work of [makePayments, () => grow(() => regtest.generate(1))])
         await alone(async () => (isClosing ? undefined : work())).catch((error: unknown) => {
           troubles.add(String(error).split('\n', 1)[0]?.slice(0, 300) ?? '')
         })
@@ -168,7 +180,9 @@ function run(
     waiting: () => asked.length,
     lockNext: (blocks) => void (lockBlocks = blocks),
     alone,
-    reachedAtMs: (height) => reached.get(height),
+    reorganise: (blocks, keepsTransactions) =>
+      alone(() => grow(() => regtest.reorganise(blocks, keepsTransactions))),
+    reachedAtMs: (height) => growths.find((growth) => growth.height >= height)?.sinceMs,
     survey: (txs) =>
       alone(async () => ({
         height: await regtest.height(),
