@@ -30,13 +30,16 @@ const NOTE_LIMIT_MS = 5 * SECOND_MS
 /** The same if it is away: it may come back at once. */
 const AWAY_LIMIT_MS = SECOND_MS
 
+/** How an error of BullMQ begins that comes of a job under way, and not of looking for one. */
+const LOCK_IS_LOST = 'could not renew lock'
+
 /** When a worker counts as hanging. */
 interface Watch {
   /** How often it is checked whether the worker still takes jobs, in ms. */
   everyMs: number
   /**
-   * The number of checks in a row that must find a worker with room, waiting jobs, and no sign of life since
-   * the check before.
+   * The number of checks in a row that must find a worker with room, or with jobs that Redis has lost, waiting
+   * jobs, and no sign of life since the check before.
    */
   checks: number
 }
@@ -51,7 +54,8 @@ const WATCH: Watch = { everyMs: 5 * SECOND_MS, checks: 3 }
  *
  * BullMQ fetches jobs in one loop, which hangs for ever if the connection loses an answer or an event. This
  * was seen with Redis Cluster, when a node died while this process was held up for seconds. So a worker that
- * takes nothing although jobs wait is replaced by a new one. A job that the old one still works on may be
+ * takes nothing although jobs wait is replaced by a new one: also one that hangs at jobs of which Redis knows
+ * nothing any more, so that nobody else will ever take them. A job that the old one still works on may be
  * given to another, as after the death of a worker.
  */
 export function startQueueWorker(
@@ -68,22 +72,26 @@ export function startQueueWorker(
   /** How many checks in a row found it stuck. */
   let stuckChecks = 0
   /**
-   * Checks whether jobs wait although the worker has room, and it gave no sign of life since the last call,
-   * which it remembers.
+   * Checks whether jobs wait although the worker has room, or hangs at one that Redis has lost, and it gave no
+   * sign of life since the last call, which it remembers.
    */
   const checkIfStuck = async (): Promise<boolean> => {
     const previousSigns = signsBefore
     signsBefore = load.signs
     if (connection.status !== 'ready' || load.signs !== previousSigns) return false
-    if (load.jobs.size() === QUEUES[name].concurrency) return false
-    return (await ctx.queues.hasWaiting(name)) && load.signs === previousSigns
+    if (!(await ctx.queues.hasWaiting(name))) return false
+    if (load.jobs.size() >= QUEUES[name].concurrency && (await ctx.queues.hasActive(name))) return false
+    return load.signs === previousSigns
   }
   const replaceIfStuck = async (): Promise<void> => {
     stuckChecks = (await checkIfStuck()) ? stuckChecks + 1 : 0
     if (isClosed || stuckChecks < watch.checks) return
     stuckChecks = 0
-    ctx.log.error(
-      { queue: name, running: load.jobs.size() },
+    const running = load.jobs.size()
+    // One that is at work may only be slow.
+    const level = running < QUEUES[name].concurrency ? 'error' : 'warn'
+    ctx.log[level](
+      { queue: name, running },
       'a worker takes no jobs although some wait; it is replaced by a new one',
     )
     // Its loop may never end, so nothing waits for it.
@@ -114,7 +122,7 @@ export function startQueueWorker(
 interface Load {
   /** Jobs under way. */
   jobs: Tracker
-  /** Signs of life, counted: jobs taken, and errors met. */
+  /** Signs of life, counted: jobs taken, and errors met as it looked for one. */
   signs: number
 }
 
@@ -177,7 +185,8 @@ function startWorker<Name extends QueueName>(
   )
   worker.on('stalled', () => ctx.metrics.countStalled(name))
   worker.on('error', (error) => {
-    load.signs++
+    // Said again and again of a job that hangs.
+    if (!error.message.startsWith(LOCK_IS_LOST)) load.signs++
     // The connection logs once that Redis is out of reach; not every worker at every attempt.
     if (connection.status === 'ready')
       ctx.log.warn({ queue: name, err: error }, 'a worker has trouble with Redis')

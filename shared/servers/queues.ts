@@ -220,6 +220,8 @@ export interface Queues {
    * does not say so within its deadline.
    */
   hasWaiting(name: QueueName): Promise<boolean>
+  /** Whether Redis holds a job as under way in any process; true also if it does not say so in time. */
+  hasActive(name: QueueName): Promise<boolean>
   /**
    * The marker in Redis by which the network sees whether Redis has lost its data; undefined if it is gone.
    */
@@ -389,6 +391,13 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
         return paused !== true && max === undefined && concurrency === undefined
       } catch {
         return false // the connection's own listener says that Redis is away
+      }
+    },
+    async hasActive(name) {
+      try {
+        return (await inTime(get(name).getActiveCount())) > 0
+      } catch {
+        return true // the connection's own listener says that Redis is away
       }
     },
     readMark: async () => (await inTime(connection.hget(get('sweep').toKey('meta'), MARK))) ?? undefined,

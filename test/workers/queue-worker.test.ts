@@ -5,7 +5,7 @@ import { openGate } from '../../scripts/torture/gate.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { createLog } from '../../shared/foundation/log.ts'
-import { queuePrefix as prefixOf } from '../../shared/servers/queues.ts'
+import { QUEUES, queuePrefix as prefixOf } from '../../shared/servers/queues.ts'
 import { connectWaiting, type RedisClient } from '../../shared/servers/redis-connection.ts'
 import { HANDLERS } from '../../workers/handlers.ts'
 import { startPool } from '../../workers/pool.ts'
@@ -166,6 +166,33 @@ describe('a worker of a queue', () => {
       HANDLERS['verify-shares'] = handle
       await stopping.close()
       await gate.close()
+    }
+  })
+
+  it('that hangs at jobs which Redis has lost is replaced, and those that came since are done', async () => {
+    const handle = HANDLERS['verify-shares']
+    const { concurrency } = QUEUES['verify-shares']
+    let taken = 0
+    let released = (): void => undefined
+    const hanging = new Promise<void>((resolve) => (released = resolve))
+    HANDLERS['verify-shares'] = async () => {
+      if (taken++ < concurrency) await hanging
+    }
+    try {
+      start()
+      for (let job = 0; job < concurrency; job++) await add()
+      await waitFor('a full worker', () => (taken === concurrency ? true : undefined), LIMIT)
+      await add()
+      await rest()
+      expect(logged).not.toContain(REPLACED)
+      await queue.obliterate({ force: true })
+      await add()
+      await untilCompleted(1)
+      expect(logged.split(REPLACED)).toHaveLength(2)
+    } finally {
+      released()
+      HANDLERS['verify-shares'] = handle
+      await queue.obliterate({ force: true })
     }
   })
 })
