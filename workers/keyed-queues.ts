@@ -175,6 +175,7 @@ export function guardTransactions(ctx: WorkerContext, candidate: Candidate, fenc
   const transaction: Database['transaction'] = (work) =>
     ctx.serialize(`lease ${candidate.lease}`, () =>
       ctx.database.transaction(async (session) => {
+        await ctx.leases.expectHeld(candidate, fence, session)
         const result = await work(session)
         await ctx.leases.expectFence(candidate, fence, session)
         return result

@@ -25,6 +25,9 @@ export interface QueueWorker {
   close(): Promise<void>
 }
 
+/** A worker that is full counts as hanging only after so many times as many checks. */
+const TIMES_IF_FULL = 4
+
 /** Once its jobs have ended, a worker waits so long for Redis to take note of that, if Redis is there. */
 const NOTE_LIMIT_MS = 5 * SECOND_MS
 /** The same if it is away: it may come back at once. */
@@ -80,17 +83,18 @@ export function startQueueWorker(
     signsBefore = load.signs
     if (connection.status !== 'ready' || load.signs !== previousSigns) return false
     if (!(await ctx.queues.hasWaiting(name))) return false
-    if (load.jobs.size() >= QUEUES[name].concurrency && (await ctx.queues.hasActive(name))) return false
+    const isFull = load.jobs.size() >= QUEUES[name].concurrency
+    if (isFull && (await ctx.queues.hasActive(name))) return false
     return load.signs === previousSigns
   }
   const replaceIfStuck = async (): Promise<void> => {
     stuckChecks = (await checkIfStuck()) ? stuckChecks + 1 : 0
-    if (isClosed || stuckChecks < watch.checks) return
-    stuckChecks = 0
     const running = load.jobs.size()
     // One that is at work may only be slow.
-    const level = running < QUEUES[name].concurrency ? 'error' : 'warn'
-    ctx.log[level](
+    const isFull = running >= QUEUES[name].concurrency
+    if (isClosed || stuckChecks < watch.checks * (isFull ? TIMES_IF_FULL : 1)) return
+    stuckChecks = 0
+    ctx.log[isFull ? 'warn' : 'error'](
       { queue: name, running },
       'a worker takes no jobs although some wait; it is replaced by a new one',
     )
@@ -122,7 +126,7 @@ export function startQueueWorker(
 interface Load {
   /** Jobs under way. */
   jobs: Tracker
-  /** Signs of life, counted: jobs taken, and errors met as it looked for one. */
+  /** Signs of life, counted: jobs taken and ended, and errors met as it looked for one. */
   signs: number
 }
 
@@ -156,6 +160,7 @@ function startWorker<Name extends QueueName>(
       outcome = error instanceof UnrecoverableError || isLastTry ? 'failed' : 'retried'
       throw error
     } finally {
+      load.signs++
       ctx.metrics.countJob(name, outcome, (performance.now() - startedAt) / SECOND_MS)
     }
   }

@@ -14,6 +14,7 @@ import { nameToken, type Observation } from './observe.ts'
 import { runOperatorJson } from './operate.ts'
 import type { Stack } from './stack.ts'
 import {
+  evidenceIn,
   readerOf,
   readPendingEntries,
   readStored,
@@ -55,7 +56,10 @@ export async function checkBackups(world: World, stack: Stack): Promise<Finding[
   return [
     ...(await runCheckVerb(env)),
     ...compareLedgers(copy, await withDatabase(stack.mongo.url, readLedgerOf)),
-    ...compareWithAnswers(calls, world.agents, copy, backup, takenBackIn(await readMoney(stack.mongo.url))),
+    ...compareWithAnswers(calls, world.agents, copy, backup, {
+      takenBack: takenBackIn(await readMoney(stack.mongo.url)),
+      evidence: evidenceIn(await readStored(stack.mongo.url)),
+    }),
   ].map(({ what, words }) => ({ what: `in the restored backup: ${what}`, words }))
 }
 
@@ -148,14 +152,14 @@ export function compareLedgers(copy: StoredLedger, network: StoredLedger): Findi
  *
  * @param agents with the ids and work orders that they know
  * @param backup the call of "backup"
- * @param takenBack as for checkObjects()
+ * @param inTheEnd of the network, as for checkObjects()
  */
 export function compareWithAnswers(
   calls: readonly Call[],
   agents: readonly Agent[],
   copy: Copy,
   backup: Pick<Call, 'atMs' | 'tookMs'>,
-  takenBack?: ReadonlySet<string>,
+  inTheEnd: { takenBack?: ReadonlySet<string>; evidence?: ReadonlySet<string> } = {},
 ): Finding[] {
   const untilMs = backup.atMs + backup.tookMs
   const asked = calls.filter(({ atMs }) => atMs <= untilMs)
@@ -180,7 +184,7 @@ export function compareWithAnswers(
     ...checkTakenShares(told, agents, copy),
     ...checkSteps(told, ledger, copy.money),
     ...checkInvoices(told, copy.money),
-    ...checkObjects([...asked, read], idsByName(agents), takenBack),
+    ...checkObjects([...asked, read], idsByName(agents), inTheEnd.takenBack, inTheEnd.evidence),
   ]
 }
 

@@ -140,14 +140,18 @@ const MODELS: Readonly<Record<string, ObjectModel<unknown>>> = {
  *
  * @param ids the ids of the agents by their names
  * @param takenBack the ids of the orders of which the chain took a counted payment back
+ * @param evidence of every verdict that is stored in the end, if known: no verdict is ever removed, so one that
+ *   got no answer and is not among them was never given
  */
 export function checkObjects(
   calls: readonly Call[],
   ids: ReadonlyMap<string, string>,
   takenBack: ReadonlySet<string> = new Set(),
+  evidence?: ReadonlySet<string>,
 ): Finding[] {
   const { findings, addFinding } = collectFindings()
-  for (const [object, operations] of operationsOf(calls, ids)) {
+  for (const [object, all] of operationsOf(calls, ids)) {
+    const operations = evidence === undefined ? all : all.filter((one) => mayHaveBeen(one, evidence))
     const [kind = '', id] = object.split(' ')
     const model = MODELS[kind === 'order' && takenBack.has(id ?? '') ? 'order taken back' : kind]
     if (model === undefined) throw new Error(`There is no model of "${object}".`)
@@ -167,6 +171,13 @@ export function checkObjects(
   }
   return findings
 }
+
+/** False for a verdict that got no answer and is not stored in the end. */
+const mayHaveBeen = ({ call, toMs, write }: ObjectOperation, evidence: ReadonlySet<string>): boolean =>
+  toMs !== undefined ||
+  write === undefined ||
+  call.did !== 'verdict' ||
+  evidence.has(String((call.body as { evidence?: string } | undefined)?.evidence))
 
 /** An operation as text, for a finding. */
 const describeOperation = ({ call, write, read }: ObjectOperation): string =>

@@ -27,7 +27,7 @@ import { startMonero } from './monero.ts'
 import { runBackups, runOperatorActs } from './operator-acts.ts'
 import { numbersFor, planFaults, usualKinds, type FaultKind, type PlannedFault } from './plan.ts'
 import { startStack, type Stack } from './stack.ts'
-import { readBacklog, readStored, type Stored } from './stored.ts'
+import { evidenceIn, readBacklog, readStored, type Stored } from './stored.ts'
 
 export interface TortureOptions {
   seed: number
@@ -357,7 +357,7 @@ async function checkAll(world: World, stack: Stack, pace: Pace, isOverload: bool
     ...(await checkChain(url, stored, stack.folder)),
     ...(await checkReceipts(url, stored, stack.folder)),
     ...checkAnswers(history.calls, history.faults, isOverload, slowdownOf),
-    ...checkObjects(history.calls, idsByName(agents), takenBackIn(money)),
+    ...checkObjects(history.calls, idsByName(agents), takenBackIn(money), evidenceIn(stored)),
     ...(await checkAgents(world, stored, ledger)),
     ...(await checkEvents(
       world,

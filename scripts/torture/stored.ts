@@ -65,6 +65,10 @@ export interface StoredOrder {
   credited_days: number
 }
 
+/** The evidence of every verdict: the marker by which the call that gave it is known. */
+export const evidenceIn = ({ verdicts }: Stored): ReadonlySet<string> =>
+  new Set(verdicts.flatMap(({ evidence }) => evidence ?? []))
+
 /** The records in MongoDB, read directly and with majority read concern. */
 export interface Stored {
   agents: StoredAgent[]

@@ -83,6 +83,9 @@ export class LeaseLost extends Error {
   override name = 'LeaseLost'
 }
 
+const leaseLost = (lease: KeyLease): LeaseLost =>
+  new LeaseLost(`the lease of the ${lease} is another process's by now: nothing was stored`)
+
 /** A dead holder is in the way for at most this long. */
 const LEASE_MS = 5_000
 const RENEW_AFTER_MS = 1_000
@@ -235,6 +238,16 @@ export function createLeaseStore(connection: Connection) {
       await raw.deleteOne({ _id: wantOf(candidate) })
     },
     /**
+     * Requires that the process had the lease when its transaction began: else what it does there would meet
+     * what the next holder has stored.
+     *
+     * @throws LeaseLost if another process had it by then
+     */
+    async expectHeld({ lease, id }: Candidate, fence: number, session: Session): Promise<void> {
+      const held = await raw.findOne({ _id: lease, holder: id, fence }, { session })
+      if (held === null) throw leaseLost(lease)
+    },
+    /**
      * Requires that the process still has the lease, by a write that must be the last of its transaction: it
      * conflicts with any take-over.
      *
@@ -243,8 +256,7 @@ export function createLeaseStore(connection: Connection) {
     async expectFence({ lease, id }: Candidate, fence: number, session: Session): Promise<void> {
       const ownLease = { _id: lease, holder: id, fence }
       const { matchedCount } = await raw.updateOne(ownLease, { $inc: { writes: 1 } }, { session })
-      if (matchedCount === 0)
-        throw new LeaseLost(`the lease of the ${lease} is another process's by now: nothing was stored`)
+      if (matchedCount === 0) throw leaseLost(lease)
     },
     /** Binds the lease to this key, unless it is bound to one already. */
     async bindFirst(lease: KeyLease, publicName: string): Promise<void> {

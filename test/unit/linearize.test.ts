@@ -154,6 +154,16 @@ test('judges a claim on which thirty verdicts got no answer, and one or none of 
   expect(problemsOf(...unanswered, ...before)).toBe(0)
 })
 
+test('knows that a verdict which got no answer and is not stored was never given', () => {
+  const body = { claim_id: 'cl_1', outcome: 'true', evidence: 'n1-7.' }
+  const unanswered = { ...call({ did: 'verdict', who: 'n1', body }), status: 503 }
+  const counted = call(seen('verdicts cl_1', '1 0 0'))
+  const judge = (...evidence: string[]): number =>
+    checkObjects([unanswered, counted], IDS, new Set(), new Set(evidence)).length
+  expect(judge('n1-7.')).toBe(0)
+  expect(judge('n1-8.')).toBe(1)
+})
+
 test('finds an order that goes back, or is accepted twice', () => {
   const accept = (): Call =>
     call({ did: 'accept', body: { order_id: 'or_1' }, ...seen('order or_1', 'released') })

@@ -161,6 +161,9 @@ describe('of two hosts with one seed', () => {
     }
     await expect(halt('in the midst', takeOver)).rejects.toBeInstanceOf(LeaseLost)
     await expect(halt('after it')).rejects.toBeInstanceOf(LeaseLost)
+    // It is not told of what the next holder has stored in its way.
+    const meeting = guarded.database.transaction(() => Promise.reject(new Error('a duplicate key')))
+    await expect(meeting).rejects.toBeInstanceOf(LeaseLost)
     expect((await ctx.coins.findCoin('xno'))?.halted).toBeUndefined()
   })
 })
