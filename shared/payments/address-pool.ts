@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import type { Context } from '../context.ts'
-import { readJsonFile, textWithSum, writeDurably } from '../foundation/durable-file.ts'
+import { lockFile, readJsonFile, textWithSum, writeDurably } from '../foundation/durable-file.ts'
 import { performStep, type WatchStep } from '../foundation/step.ts'
 import { ADDRESS_POOL } from '../foundation/limits.ts'
 import { nowSeconds } from '../foundation/time.ts'
@@ -55,9 +55,25 @@ export interface AddressSource {
 export async function fillStocks(ctx: Context, driver: CoinDriver, asker?: AddressStock, watch?: WatchStep) {
   await runWalletRound(ctx, driver.coin, async () => {
     if (!(await driver.checkAgreement())) return
-    await ctx.serialize(`pool of ${driver.coin}`, () => fillPool(ctx, driver.addresses, asker, watch))
+    const fill = () => fillPool(ctx, driver.addresses, asker, watch)
+    await ctx.serialize(`pool of ${driver.coin}`, () => withIndexFile(driver.addresses, fill))
     await ctx.coins.noteTreasury(driver.coin, { treasury_address: await driver.addresses.treasury() })
   })
+}
+
+/**
+ * Runs `work` while no other process of this host writes the index file: one that has just lost the wallet
+ * may still be at it. Does nothing if one does, since the turn comes again.
+ */
+async function withIndexFile({ indexFile: file }: AddressSource, work: () => Promise<void>): Promise<void> {
+  fs.mkdirSync(path.dirname(file), { recursive: true })
+  const release = lockFile(file)
+  if (release === undefined) return
+  try {
+    await work()
+  } finally {
+    release()
+  }
 }
 
 /**
@@ -68,7 +84,6 @@ export async function fillStocks(ctx: Context, driver: CoinDriver, asker?: Addre
  */
 async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStock, watch?: WatchStep) {
   const { coin } = source
-  fs.mkdirSync(path.dirname(source.indexFile), { recursive: true })
   if (await isStopped(ctx, coin)) return
   const stored = readIndexFile(source.indexFile)
   const before = lastWritten.get(source.session)

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
+import { lockFile } from '../../shared/foundation/durable-file.ts'
 import type { WatchStep } from '../../shared/foundation/step.ts'
 import { requestPassInvoice } from '../../shared/account/pass-purchase.ts'
 import { newAddressGiver } from '../../shared/payments/coin-store.ts'
@@ -92,6 +93,22 @@ async function work(): Promise<void> {
   await sweepNano(venue.ctx)
   if ((await venue.ctx.coins.findCoin('xno'))?.halted !== undefined) await reconcileNano(venue.ctx).then(work)
 }
+
+describe('the index file', () => {
+  it('is written by one process of a host at a time: the other makes no addresses meanwhile', async () => {
+    const [api] = apis
+    const free = () => venue.ctx.coins.countFree('xno')
+    const [before, text] = [await free(), fs.readFileSync(indexFile(), 'utf8')]
+    const release = lockFile(indexFile())
+    await fill(api)
+    expect(await free()).toEqual(before)
+    expect(fs.readFileSync(indexFile(), 'utf8')).toBe(text)
+    release?.()
+    await fill(api)
+    expect((await free()).size).toBe(before.size + 1)
+    expect(fs.readFileSync(indexFile(), 'utf8')).not.toBe(text)
+  })
+})
 
 describe('no address is given twice', () => {
   it('by an API that runs on while an older database is put beneath it, before any worker looks at that', async () => {
