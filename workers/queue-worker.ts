@@ -25,9 +25,6 @@ export interface QueueWorker {
   close(): Promise<void>
 }
 
-/** A worker that is full counts as hanging only after so many times as many checks. */
-const TIMES_IF_FULL = 4
-
 /** Once its jobs have ended, a worker waits so long for Redis to take note of that, if Redis is there. */
 const NOTE_LIMIT_MS = 5 * SECOND_MS
 /** The same if it is away: it may come back at once. */
@@ -51,6 +48,8 @@ interface Watch {
  * Counted in checks, not in time, so that a process that was suspended doesn't find itself hanging.
  */
 const WATCH: Watch = { everyMs: 5 * SECOND_MS, checks: 3 }
+/** One that is full is at work, and may only be slow: it takes so many times as many checks. */
+const TIMES_IF_FULL = 4
 
 /**
  * Serves one queue until closed. A handler's error is logged, and the job is retried if that can help.
@@ -74,6 +73,7 @@ export function startQueueWorker(
   let signsBefore = 0
   /** How many checks in a row found it stuck. */
   let stuckChecks = 0
+  const isFull = (): boolean => load.jobs.size() >= QUEUES[name].concurrency
   /**
    * Checks whether jobs wait although the worker has room, or hangs at one that Redis has lost, and it gave no
    * sign of life since the last call, which it remembers.
@@ -83,19 +83,16 @@ export function startQueueWorker(
     signsBefore = load.signs
     if (connection.status !== 'ready' || load.signs !== previousSigns) return false
     if (!(await ctx.queues.hasWaiting(name))) return false
-    const isFull = load.jobs.size() >= QUEUES[name].concurrency
-    if (isFull && (await ctx.queues.hasActive(name))) return false
+    if (isFull() && (await ctx.queues.hasActive(name))) return false
     return load.signs === previousSigns
   }
   const replaceIfStuck = async (): Promise<void> => {
     stuckChecks = (await checkIfStuck()) ? stuckChecks + 1 : 0
-    const running = load.jobs.size()
-    // One that is at work may only be slow.
-    const isFull = running >= QUEUES[name].concurrency
-    if (isClosed || stuckChecks < watch.checks * (isFull ? TIMES_IF_FULL : 1)) return
+    const [times, level] = isFull() ? ([TIMES_IF_FULL, 'warn'] as const) : ([1, 'error'] as const)
+    if (isClosed || stuckChecks < times * watch.checks) return
     stuckChecks = 0
-    ctx.log[isFull ? 'warn' : 'error'](
-      { queue: name, running },
+    ctx.log[level](
+      { queue: name, running: load.jobs.size() },
       'a worker takes no jobs although some wait; it is replaced by a new one',
     )
     // Its loop may never end, so nothing waits for it.

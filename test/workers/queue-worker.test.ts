@@ -172,11 +172,10 @@ describe('a worker of a queue', () => {
   it('that hangs at jobs which Redis has lost is replaced, and those that came since are done', async () => {
     const handle = HANDLERS['verify-shares']
     const { concurrency } = QUEUES['verify-shares']
+    const released = Promise.withResolvers<void>()
     let taken = 0
-    let released = (): void => undefined
-    const hanging = new Promise<void>((resolve) => (released = resolve))
     HANDLERS['verify-shares'] = async () => {
-      if (taken++ < concurrency) await hanging
+      if (taken++ < concurrency) await released.promise
     }
     try {
       start()
@@ -190,7 +189,7 @@ describe('a worker of a queue', () => {
       await untilCompleted(1)
       expect(logged.split(REPLACED)).toHaveLength(2)
     } finally {
-      released()
+      released.resolve()
       HANDLERS['verify-shares'] = handle
       await queue.obliterate({ force: true })
     }
