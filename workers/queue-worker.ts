@@ -30,6 +30,9 @@ const NOTE_LIMIT_MS = 5 * SECOND_MS
 /** The same if it is away: it may come back at once. */
 const AWAY_LIMIT_MS = SECOND_MS
 
+/** A job at work for so long is logged, and again each time that its age has doubled. */
+const LONG_MS = 60 * SECOND_MS
+
 /** How an error of BullMQ begins that comes of a job under way, and not of looking for one. */
 const LOCK_IS_LOST = 'could not renew lock'
 
@@ -42,12 +45,14 @@ interface Watch {
    * jobs, and no sign of life since the check before.
    */
   checks: number
+  /** After how long a job is logged as one that takes long, in ms. */
+  longMs: number
 }
 /**
  * Longer than BullMQ's longest wait for a job, which is 10 s and 1 s more until it gives up the connection.
  * Counted in checks, not in time, so that a process that was suspended doesn't find itself hanging.
  */
-const WATCH: Watch = { everyMs: 5 * SECOND_MS, checks: 3 }
+const WATCH: Watch = { everyMs: 5 * SECOND_MS, checks: 3, longMs: LONG_MS }
 /** One that is full is at work, and may only be slow: it takes so many times as many checks. */
 const TIMES_IF_FULL = 4
 
@@ -66,7 +71,7 @@ export function startQueueWorker(
   connection: RedisClient,
   watch: Watch = WATCH,
 ): QueueWorker {
-  const load: Load = { jobs: createTracker(), signs: 0 }
+  const load: Load = { jobs: createTracker(), running: new Set(), signs: 0 }
   ctx.metrics.beginQueue(name)
   let worker = startWorker(ctx, name, connection, load)
   let isClosed = false
@@ -103,8 +108,18 @@ export function startQueueWorker(
       )
     worker = startWorker(ctx, name, connection, load)
   }
+  /** So that a handler that hangs can be told from one that has much to do: nothing else ends it or names it. */
+  const logLongJobs = (): void => {
+    for (const job of load.running) {
+      const ageMs = performance.now() - job.startedAt
+      if (ageMs < job.loggedAtMs * 2 || ageMs < watch.longMs) continue
+      job.loggedAtMs = ageMs
+      ctx.log.warn({ ...job.scope, seconds: Math.floor(ageMs / SECOND_MS) }, 'a job takes long')
+    }
+  }
   let checking = Promise.resolve()
   const timer = setInterval(() => {
+    logLongJobs()
     checking = checking.then(replaceIfStuck)
   }, watch.everyMs)
   return {
@@ -123,8 +138,18 @@ export function startQueueWorker(
 interface Load {
   /** Jobs under way. */
   jobs: Tracker
+  running: Set<RunningJob>
   /** Signs of life, counted: jobs taken and ended, and errors met as it looked for one. */
   signs: number
+}
+
+interface RunningJob {
+  /** What its log lines carry. */
+  scope: Scope
+  /** By `performance.now()`. */
+  startedAt: number
+  /** How old it was when it was last logged as one that takes long, in ms; 0 before. */
+  loggedAtMs: number
 }
 
 /**
@@ -140,7 +165,8 @@ function startWorker<Name extends QueueName>(
   const { payload, concurrency } = QUEUES[name]
   const handle = HANDLERS[name] as (ctx: WorkerContext, payload: Payload<Name>) => Promise<void>
   const work = async (job: Job): Promise<void> => {
-    const startedAt = performance.now()
+    const running = { scope: scopeOf(name, job), startedAt: performance.now(), loggedAtMs: 0 }
+    load.running.add(running)
     let outcome: JobOutcome = 'completed'
     try {
       const checked = payload.safeParse(job.data)
@@ -157,8 +183,9 @@ function startWorker<Name extends QueueName>(
       outcome = error instanceof UnrecoverableError || isLastTry ? 'failed' : 'retried'
       throw error
     } finally {
+      load.running.delete(running)
       load.signs++
-      ctx.metrics.countJob(name, outcome, (performance.now() - startedAt) / SECOND_MS)
+      ctx.metrics.countJob(name, outcome, (performance.now() - running.startedAt) / SECOND_MS)
     }
   }
   const worker = new Worker(

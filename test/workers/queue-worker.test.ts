@@ -14,7 +14,7 @@ import { openWorkerContext, type WorkerContext } from '../../workers/worker-cont
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 
 /** Long enough for a new worker to connect and to take its first job on a busy machine. */
-const QUICK = { everyMs: 100, checks: 15 }
+const QUICK = { everyMs: 100, checks: 15, longMs: 60_000 }
 const REPLACED = 'it is replaced by a new one'
 const LIMIT = { limitMs: 60_000 }
 vi.setConfig({ testTimeout: 180_000 })
@@ -57,7 +57,8 @@ afterAll(async () => {
   await ctx.close()
 })
 
-const start = (): void => void (worker = startQueueWorker(ctx, 'verify-shares', connection, QUICK))
+const start = (watch = QUICK): void =>
+  void (worker = startQueueWorker(ctx, 'verify-shares', connection, watch))
 /** There is no such batch, so there is nothing to do. */
 const add = () => ctx.queues.enqueue('verify-shares', { batch_id: 'wba_none' })
 const untilCompleted = (jobs: number) =>
@@ -166,6 +167,35 @@ describe('a worker of a queue', () => {
       HANDLERS['verify-shares'] = handle
       await stopping.close()
       await gate.close()
+    }
+  })
+
+  it('names a job that takes long while it runs, less and less often, and no more once it has ended', async () => {
+    const handle = HANDLERS['verify-shares']
+    const released = Promise.withResolvers<void>()
+    HANDLERS['verify-shares'] = () => released.promise
+    const named = (): { seconds: number; job_id: string }[] =>
+      logged
+        .split('\n')
+        .filter((line) => line.includes('a job takes long'))
+        .map((line) => JSON.parse(line) as { seconds: number; job_id: string })
+    try {
+      start({ ...QUICK, longMs: 1_000 })
+      const completed = await queue.getCompletedCount()
+      await add()
+      await waitFor('three lines', () => (named().length === 3 ? true : undefined), LIMIT)
+      const [first, second, third] = named()
+      expect(first).toMatchObject({ queue: 'verify-shares', job_id: expect.stringMatching(/./) })
+      expect(first!.seconds).toBeGreaterThanOrEqual(1)
+      expect(second!.seconds).toBeGreaterThanOrEqual(2 * first!.seconds)
+      expect(third!.seconds).toBeGreaterThanOrEqual(2 * second!.seconds)
+      released.resolve()
+      await untilCompleted(completed + 1)
+      await rest()
+      expect(named()).toHaveLength(3)
+    } finally {
+      released.resolve()
+      HANDLERS['verify-shares'] = handle
     }
   })
 
