@@ -920,7 +920,7 @@ describe('the agent command on a service', () => {
           verification: { not_binding: [{ reason: 'key_unknown' }] },
         })
       },
-      { timeout: 20_000, interval: 300 },
+      { timeout: 60_000, interval: 300 },
     )
     // Only once the service was asked for its chain is its key known.
     expect(await answerOf(3, 'seals')).toMatchObject({

@@ -352,7 +352,7 @@ describe('a claim whose time passed', () => {
       'the sweep',
       async () => ((await swept.ctx.claims.find(String(id)))?.status === 'overdue' ? true : undefined),
       {
-        limitMs: 20_000,
+        limitMs: 60_000,
       },
     )
     await swept.stop()

@@ -18,7 +18,7 @@ import { startMarket, type TestMarket } from '../support/market.ts'
 import type { TestAgent, TestApi } from '../support/service.ts'
 import { newTx, pay } from '../support/coins.ts'
 
-const LIMIT = { limitMs: 20_000, everyMs: 10 }
+const LIMIT = { limitMs: 60_000, everyMs: 10 }
 
 let market: TestMarket
 beforeAll(async () => {

@@ -205,7 +205,7 @@ describe('a group under way when its process is killed', () => {
       'an answer from the database',
       async () => ((await call('GET', '/feed')).status === 200 ? true : undefined),
       {
-        limitMs: 30_000,
+        limitMs: 60_000,
       },
     )
     return { ...api, call }
@@ -258,7 +258,7 @@ describe('a group under way when its process is killed', () => {
       }
     })
     await waitFor('enough writes', () => (acknowledged.length > 200 ? true : undefined), {
-      limitMs: 30_000,
+      limitMs: 60_000,
       everyMs: 1,
     })
     kill()

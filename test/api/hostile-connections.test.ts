@@ -10,7 +10,7 @@ import { MAX_BODY_BYTES } from '../../shared/foundation/limits.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { connectMany, connectRaw, statusesOf, type RawConnection } from '../support/torture-sockets.ts'
 
-const LIMIT = { limitMs: 30_000, everyMs: 10 }
+const LIMIT = { limitMs: 60_000, everyMs: 10 }
 
 let service: TestService
 let agent: TestAgent

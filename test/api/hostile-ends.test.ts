@@ -8,7 +8,7 @@ import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '
 import { listPending } from '../support/stored.ts'
 import { connectRaw } from '../support/torture-sockets.ts'
 
-const LIMIT = { limitMs: 20_000, everyMs: 10 }
+const LIMIT = { limitMs: 60_000, everyMs: 10 }
 
 let service: TestService
 let agent: TestAgent

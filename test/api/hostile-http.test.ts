@@ -9,7 +9,7 @@ import { connectRaw, statusesOf } from '../support/torture-sockets.ts'
 /** Changed requests that are tried, each from the seed and its number. */
 const CHANGED = process.env['FAULTS'] === '1' ? 20_000 : 400
 const SEED = Number(process.env['FUZZ_SEED'] ?? randomInt(1, 2 ** 31))
-const LIMIT = { limitMs: 20_000, everyMs: 5 }
+const LIMIT = { limitMs: 60_000, everyMs: 5 }
 
 let service: TestService
 let agent: TestAgent

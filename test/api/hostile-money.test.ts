@@ -590,7 +590,7 @@ describe('an order that was paid out', () => {
     const sent = await waitFor(
       'the send',
       async () => (await payoutsOf(order)).find(({ state }) => state === 'sent'),
-      { limitMs: 10_000 },
+      { limitMs: 60_000 },
     )
     await attack()
     // Whoever named no address may still name one, once; there is nothing that would go there.
@@ -804,7 +804,7 @@ async function withWorker<T>(work: () => Promise<T>): Promise<T> {
   const pool = startPool(venue.ctx, ['check-nano'])
   try {
     await expect
-      .poll(() => venue.ctx.queues.get('check-nano').getWorkersCount(), { timeout: 10_000 })
+      .poll(() => venue.ctx.queues.get('check-nano').getWorkersCount(), { timeout: 60_000 })
       .toBeGreaterThan(0)
     return await work()
   } finally {
@@ -1151,7 +1151,7 @@ describe('a share', () => {
     )
     const accepted = answers.reduce((sum, { json }) => sum + Number(json['accepted'] ?? 0), 0)
     expect(accepted).toBeLessThanOrEqual(PER_DAY)
-    await expect.poll(() => countedOf(own.id), { timeout: 10_000 }).toEqual([PER_DAY, 1])
+    await expect.poll(() => countedOf(own.id), { timeout: 60_000 }).toEqual([PER_DAY, 1])
     expect(outcome(await submit(miner, own.id, shares))).toEqual([409, 'wrong_state'])
     for (const [agent, order] of [
       [miner, second],

@@ -291,7 +291,7 @@ describe('the room of an API process', () => {
     )
     answer(left)
     await waitFor('what is left lying', () => (readUnreadBytes() === 0 ? true : undefined), {
-      limitMs: 10_000,
+      limitMs: 60_000,
     })
     await server.close()
   })

@@ -26,7 +26,7 @@ import {
 import { dumpStored } from '../support/stored.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const LIMIT = { limitMs: 30_000, everyMs: 20 }
+const LIMIT = { limitMs: 60_000, everyMs: 20 }
 
 let folder: string
 beforeAll(() => {

@@ -191,7 +191,7 @@ describe('a dm_key', () => {
       }
       await vi.waitFor(async () => {
         expect((await service.ctx.agents.find(agent.id))?.pending ?? []).toEqual([])
-      }, 10_000)
+      }, 60_000)
       const entries = await service.ctx.entries.listByRecord(agent.id)
       expect(entries.filter(({ kind }) => kind === 'dm_key_change').at(-1)?.data['dm_key']).toBe(
         profile.dm_key,

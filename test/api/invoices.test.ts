@@ -22,7 +22,7 @@ import { countStored } from '../support/stored.ts'
 
 const MINUTE = 60_000
 const DAY = 86_400_000
-const LIMIT = { limitMs: 20_000 }
+const LIMIT = { limitMs: 60_000 }
 
 let service: TestService
 let other: TestApi

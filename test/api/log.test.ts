@@ -62,7 +62,7 @@ beforeAll(async () => {
       async () =>
         ((await service.ctx.seals.lastSigned())?.to_id ?? 0) >= (sizes.at(-1) ?? 0) + posts || undefined,
       {
-        limitMs: 30_000,
+        limitMs: 60_000,
       },
     )
     sizes.push((await service.ctx.seals.last())?.to_id ?? 0)

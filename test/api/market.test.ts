@@ -478,7 +478,7 @@ describe('the way of an order', () => {
   it('releases when the accept deadline passes, and refunds when the delivery deadline does', async () => {
     const [silent, late] = [await market.delivered(), await market.paidOrder()]
     await market.letPass(24 * HOUR_MS)
-    await expect.poll(async () => (await market.read(late)).status, { timeout: 20_000 }).toBe('refunded')
+    await expect.poll(async () => (await market.read(late)).status, { timeout: 60_000 }).toBe('refunded')
     expect(outcome(await market.step('deliver', late))).toEqual([409, 'wrong_state', 'order_id'])
     expect(await market.read(late)).toMatchObject({
       undelivered: true,
@@ -487,7 +487,7 @@ describe('the way of an order', () => {
     })
     expect((await market.read(silent)).status).toBe('delivered')
     await market.letPass(48 * HOUR_MS)
-    await expect.poll(async () => (await market.read(silent)).status, { timeout: 20_000 }).toBe('released')
+    await expect.poll(async () => (await market.read(silent)).status, { timeout: 60_000 }).toBe('released')
     const stored = await market.ctx.orders.find(silent.id)
     expect(stored?.late_ms).toBeGreaterThan(0)
     expect(stored?.late_ms).toBeLessThan(60_000)

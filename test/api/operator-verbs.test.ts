@@ -496,7 +496,7 @@ describe('npm run operator', () => {
         const ids = await announcements.listUnsigned(1)
         return ids.length === 0 ? undefined : ids
       },
-      { limitMs: 10_000 },
+      { limitMs: 60_000 },
     )
     expect((await service.call('GET', '/verify')).json['announcements']).toEqual([])
     signer.start()
@@ -559,7 +559,7 @@ describe('npm run operator', () => {
       new_entries: true,
       ledger_entry: 'solvency',
     })
-    const sealed = await waitFor('a signed seal', () => service.ctx.seals.lastSigned(), { limitMs: 15_000 })
+    const sealed = await waitFor('a signed seal', () => service.ctx.seals.lastSigned(), { limitMs: 60_000 })
     const status = (await statusOf()) as unknown as {
       queues: { name: string; workers: number; waiting: number; no_worker: boolean }[]
       ledger: { last_seal: object; chain_intact: boolean; last_settlement: { kind: string } }
@@ -672,7 +672,7 @@ describe('npm run operator', () => {
       prefix: queuePrefix(service.ctx.config.queuePrefix, 'check-chain'),
     })
     await waitFor('its failure', async () => ((await job.isFailed()) ? true : undefined), {
-      limitMs: 20_000,
+      limitMs: 60_000,
     })
     await worker.close()
     connection.disconnect()

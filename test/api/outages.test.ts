@@ -31,7 +31,7 @@ interface Order {
  * has no limit of its own for 30.
  */
 const KNOWN_WITHIN_MS = 9_000
-const LIMIT = { limitMs: 30_000, everyMs: 100 }
+const LIMIT = { limitMs: 60_000, everyMs: 100 }
 /** For what waits several times. */
 const LONG = { timeout: 4 * LIMIT.limitMs }
 

@@ -165,7 +165,7 @@ describe('sent messages', () => {
     // Once the pass that the API remembers is forgotten.
     await expect
       .poll(async () => outcome(await market.call('GET', '/dm', { token: sender.token })), {
-        timeout: 10_000,
+        timeout: 60_000,
       })
       .toEqual([402, 'pass_required'])
     expect(await list('/dm/sent', 'messages', sender.token)).toEqual([id])

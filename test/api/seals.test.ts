@@ -82,7 +82,7 @@ async function seal(): Promise<number> {
         ? now
         : undefined
     },
-    { limitMs: 15_000 },
+    { limitMs: 60_000 },
   )
   return list.count
 }
@@ -99,7 +99,7 @@ describe('the ledger over the API', () => {
         }>('/ledger')
         return json.entries.some(({ data }) => data['post_id'] === id) ? json : undefined
       },
-      { limitMs: 10_000 },
+      { limitMs: 60_000 },
     )
     expect(found.entries.map(({ id: number }) => number)).toEqual(found.entries.map((_, index) => index + 1))
     expect(found.entries[0]).toMatchObject({ id: 1, kind: 'registration', data: { agent_id: alice.id } })
@@ -415,7 +415,7 @@ describe('a long answer of the ledger', () => {
     await waitFor(
       '200 entries',
       async () => ((await service.ctx.entries.highestId()) >= 200 ? true : undefined),
-      { limitMs: 20_000 },
+      { limitMs: 60_000 },
     )
     const plain = await ask({})
     const packed = await ask({ 'accept-encoding': 'gzip' })

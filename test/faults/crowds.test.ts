@@ -53,7 +53,7 @@ async function openNetwork(): Promise<Network> {
   cleanUp.push(() => api.stop())
   const call: Network['call'] = (method, path, options) => callService(api.url, method, path, options)
   await waitFor('the API', async () => ((await call('GET', '/feed')).status === 200 ? true : undefined), {
-    limitMs: 30_000,
+    limitMs: 60_000,
   })
   return { ctx, env, api, call, register: () => registerOver(call) }
 }

@@ -232,7 +232,7 @@ describe('a write whose connection is cut and that is sent again', () => {
                 () => true as const,
                 (error: unknown) => (isLate(error) ? undefined : Promise.reject(error as Error)),
               ),
-            { limitMs: 15_000 },
+            { limitMs: 60_000 },
           )
         }
       }

@@ -80,7 +80,7 @@ async function sealEverything(): Promise<void> {
       await service.ctx.queues.enqueue('make-seal', {}, { debounceId: 'make-seal' })
       expect(await isEverythingSealed(service.ctx)).toBe(true)
     },
-    { timeout: 30_000, interval: 300 },
+    { timeout: 60_000, interval: 300 },
   )
 }
 
@@ -195,7 +195,7 @@ describe('an announcement', () => {
     const { _id: id } = await announce(service.ctx, { kind: 'protocol', text: 'A change.' })
     await vi.waitFor(
       async () => expect((await service.ctx.announcements.find(id))?.signature).toBeDefined(),
-      { timeout: 30_000 },
+      { timeout: 60_000 },
     )
     const waiting = await verify(ada)
     expect([[3, 'waiting'], [0]]).toContainEqual(waiting) // a seal may come between

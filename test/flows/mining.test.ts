@@ -69,7 +69,7 @@ describe('a pass by proof of work', () => {
         expect(entries.reduce((days, { data }) => days + Number(data['days']), 0)).toBe(DAYS)
         expect((await service.ctx.work.findOrder(String(half?.order_id)))?.pending ?? []).toEqual([])
       },
-      { timeout: 30_000 },
+      { timeout: 60_000 },
     )
     const me = await client.me()
     expect(Date.parse(String(me.pass_until)) - Date.now()).toBeGreaterThan((DAYS - 0.01) * DAY_MS)

@@ -86,7 +86,7 @@ describe('servers that were provisioned', () => {
       await client.db().collection('posts').findOne()
       await client.close()
       const redis = new Redis(secret(`redis_url_${name}`))
-      await waitFor('Redis', () => (redis.status === 'ready' ? true : undefined), { limitMs: 20_000 })
+      await waitFor('Redis', () => (redis.status === 'ready' ? true : undefined), { limitMs: 60_000 })
       await expect(redis.get('of-nobody')).rejects.toThrow('NOPERM')
       redis.disconnect()
     }

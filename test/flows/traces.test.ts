@@ -8,7 +8,7 @@ import { setTracer, type Tracer } from '../../shared/foundation/tracing.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
 import { REQUIRED } from '../support/settings.ts'
 
-const SENT = { limitMs: 20_000 }
+const SENT = { limitMs: 60_000 }
 const SECRET_BODY = 'a body that stays where it is'
 
 interface SentSpan {

@@ -271,7 +271,7 @@ describe.skipIf(missingPython !== undefined)('the Python package, installed into
     'does so on Python %s, if that is here',
     async (version) => {
       const { code } = await runProgram(`python${version}`, ['-c', 'import venv, ensurepip'], {
-        limitMs: 20_000,
+        limitMs: 60_000,
       })
       if (code === 0) expect(await use(`python${version}`)).toEqual(ALL_WELL)
       else console.info(`not checked on Python ${version}: it is not here`)
@@ -300,7 +300,7 @@ print(len(wrong), wrong[:1])`
 
   it('has in aio.py every call of client.py', async () => {
     const made = await runProgram('python3', [path.join(ROOT, 'client/python/make_clients.py'), '--check'], {
-      limitMs: 30_000,
+      limitMs: 60_000,
     })
     expect(made).toEqual({ code: 0, output: '' })
   })

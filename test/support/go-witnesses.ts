@@ -19,7 +19,7 @@ const SOURCE = fileURLToPath(new URL('../interop/go-witness', import.meta.url))
 /** The newest version that Go 1.26 builds. */
 const LITEWITNESS = 'filippo.io/torchwood/cmd/litewitness@v0.9.0'
 
-const PATIENCE = { limitMs: 30_000 }
+const PATIENCE = { limitMs: 60_000 }
 
 export interface GoWitness {
   program: string

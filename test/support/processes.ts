@@ -20,7 +20,7 @@ export interface RunningProcess {
 /** All that a process of a test is given of this one's environment. */
 const GIVEN_ENV = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] }
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const READY_LIMIT_MS = 30_000
+const READY_LIMIT_MS = 100_000
 
 /**
  * Runs one of the project's programs as `node script …` does, in a process of its own with no environment but

@@ -47,7 +47,7 @@ export function whyNoPython(): string | undefined {
     ['-c', 'import sys, venv, ensurepip; print(sys.version_info >= (3, 10))'],
     {
       encoding: 'utf8',
-      timeout: 20_000,
+      timeout: 60_000,
     },
   )
   if (asked.error !== undefined) return 'there is no python3 here'

@@ -45,7 +45,7 @@ export const NODE_VERIFIER: VerifierCommand = [
 const PYTHON =
   spawnSync('python3', ['-c', 'import sys; print(sys.executable)'], {
     encoding: 'utf8',
-    timeout: 20_000,
+    timeout: 60_000,
   }).stdout?.trim() || 'python3'
 export const PYTHON_VERIFIER: VerifierCommand = [
   PYTHON,
@@ -56,7 +56,7 @@ let isPythonThere: boolean | undefined
 
 export function canRunPythonVerifier(): boolean {
   isPythonThere ??=
-    spawnSync(PYTHON, ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'], { timeout: 20_000 })
+    spawnSync(PYTHON, ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'], { timeout: 60_000 })
       .status === 0
   return isPythonThere
 }

@@ -260,7 +260,7 @@ describe('the embedded Redis', () => {
           /aof_buffer_length:0\b/.test(await connection.info('persistence'))
             ? true
             : undefined,
-        { limitMs: 10_000 },
+        { limitMs: 60_000 },
       )
     })
     await killChild(redis.child)

@@ -5,7 +5,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findClientPorts } from '../../scripts/torture/clients.ts'
 import { openGate, type Gate } from '../../scripts/torture/gate.ts'
 
-const LIMIT = { limitMs: 20_000 }
+const LIMIT = { limitMs: 60_000 }
 let server: net.Server
 let gate: Gate
 /** What the server behind the gate has received. */

@@ -87,7 +87,7 @@ describe.runIf(process.platform === 'linux')('an output of the log that takes no
         }
         return text.includes('later"}\n') ? text.trimEnd().split('\n') : undefined
       }
-      const lines = (await waitFor('the lines', read, { limitMs: 10_000 })).map(
+      const lines = (await waitFor('the lines', read, { limitMs: 60_000 })).map(
         (line) => JSON.parse(line) as Record<string, unknown>,
       )
       const told = lines.findIndex(({ dropped }) => dropped !== undefined)
@@ -125,7 +125,7 @@ describe.runIf(process.platform === 'linux')('an output of the log that takes no
     const run = (stdout: number | 'pipe') =>
       spawnSync(process.execPath, ['--input-type=module', '-e', script], {
         stdio: ['ignore', stdout, 'pipe'],
-        timeout: 20_000,
+        timeout: 60_000,
         encoding: 'utf8',
       })
     const full = fs.openSync('/dev/full', 'w')

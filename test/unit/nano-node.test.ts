@@ -52,7 +52,7 @@ type Fields = Record<string, unknown>
 let node: NanoNode
 
 /** A machine may stand still for seconds. */
-const PATIENCE = { timeout: 20_000 }
+const PATIENCE = { timeout: 60_000 }
 
 async function ask(request: Fields): Promise<Fields> {
   const response = await fetch(node.rpcUrl, { method: 'POST', body: JSON.stringify(request) })

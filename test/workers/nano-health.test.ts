@@ -168,7 +168,7 @@ describe('work', () => {
     }
     const sweeping = sweepNano(ctx)
     await waitFor('two searches', () => Promise.resolve(roots.length >= 2 ? true : undefined), {
-      limitMs: 20_000,
+      limitMs: 60_000,
       everyMs: 10,
     })
     await sendNano(ctx)

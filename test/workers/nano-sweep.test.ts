@@ -16,7 +16,7 @@ import {
 } from '../support/nano-venue.ts'
 import { watchNano } from '../support/nano-jobs.ts'
 
-const LIMIT = { timeout: 30_000 }
+const LIMIT = { timeout: 60_000 }
 
 let venue: NanoVenue
 

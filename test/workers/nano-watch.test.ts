@@ -20,7 +20,7 @@ import {
 import { checkNanoInvoice, fillNanoPool, watchNano } from '../support/nano-jobs.ts'
 import { createNanoHints } from '../../shared/payments/nano/nano-watch.ts'
 
-const LIMIT = { limitMs: 30_000 }
+const LIMIT = { limitMs: 60_000 }
 let venue: NanoVenue
 
 beforeAll(async () => {

@@ -5,7 +5,7 @@ import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues } from '../../shared/servers/queues.ts'
 import { isolate } from '../support/servers.ts'
 
-const LIMIT = { limitMs: 20_000 }
+const LIMIT = { limitMs: 60_000 }
 const cleanUp: (() => Promise<void>)[] = []
 afterEach(async () => {
   for (const one of cleanUp.splice(0).reverse()) await one()

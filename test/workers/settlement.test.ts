@@ -647,7 +647,7 @@ describe('a Redis that lost everything', () => {
     await waitFor(
       'the end of the last job',
       async () => ((await queue.getActiveCount()) === 0 ? true : undefined),
-      { limitMs: 20_000 },
+      { limitMs: 60_000 },
     )
     await own.ctx.coins.models.rates.deleteMany({})
     await pay(own.ctx, id, { amount: '4' })

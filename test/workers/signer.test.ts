@@ -541,7 +541,7 @@ describe('a host that was restored as a whole, memory and database from one copy
           signSeals(named)
             .then(() => undefined)
             .catch(String),
-        { limitMs: 20_000 },
+        { limitMs: 60_000 },
       ),
     ).toContain('does not answer')
     expect(await signedSeqs()).toEqual([1])

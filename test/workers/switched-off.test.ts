@@ -9,7 +9,7 @@ import { checkBooksAfterEach } from '../support/money.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 const HOUR_MS = 3_600_000
-const LIMIT = { limitMs: 20_000, everyMs: 100 }
+const LIMIT = { limitMs: 60_000, everyMs: 100 }
 let service: TestService
 let buyer: TestAgent
 let offerId: string
