@@ -11,7 +11,7 @@ import {
   type QueueName,
 } from '../shared/servers/queues.ts'
 import type { RedisClient } from '../shared/servers/redis-connection.ts'
-import { REQUEST_ID_FORM, runInScope, type Scope } from '../shared/foundation/scope.ts'
+import { currentScope, REQUEST_ID_FORM, runInScope, type Scope } from '../shared/foundation/scope.ts'
 import { SECOND_MS } from '../shared/foundation/time.ts'
 import { createTracker, type Tracker } from '../shared/foundation/tracker.ts'
 import { HANDLERS } from './handlers.ts'
@@ -112,7 +112,7 @@ export function startQueueWorker(
   const logLongJobs = (): void => {
     for (const job of load.running) {
       const ageMs = performance.now() - job.startedAt
-      if (ageMs < job.loggedAtMs * 2 || ageMs < watch.longMs) continue
+      if (ageMs < Math.max(watch.longMs, 2 * job.loggedAtMs)) continue
       job.loggedAtMs = ageMs
       ctx.log.warn({ ...job.scope, seconds: Math.floor(ageMs / SECOND_MS) }, 'a job takes long')
     }
@@ -165,7 +165,7 @@ function startWorker<Name extends QueueName>(
   const { payload, concurrency } = QUEUES[name]
   const handle = HANDLERS[name] as (ctx: WorkerContext, payload: Payload<Name>) => Promise<void>
   const work = async (job: Job): Promise<void> => {
-    const running = { scope: scopeOf(name, job), startedAt: performance.now(), loggedAtMs: 0 }
+    const running = { scope: currentScope(), startedAt: performance.now(), loggedAtMs: 0 }
     load.running.add(running)
     let outcome: JobOutcome = 'completed'
     try {
