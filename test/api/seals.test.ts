@@ -99,7 +99,7 @@ describe('the ledger over the API', () => {
         }>('/ledger')
         return json.entries.some(({ data }) => data['post_id'] === id) ? json : undefined
       },
-      { limitMs: 60_000 },
+      { limitMs: 10_000 },
     )
     expect(found.entries.map(({ id: number }) => number)).toEqual(found.entries.map((_, index) => index + 1))
     expect(found.entries[0]).toMatchObject({ id: 1, kind: 'registration', data: { agent_id: alice.id } })

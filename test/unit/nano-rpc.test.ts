@@ -401,7 +401,7 @@ describe('work', () => {
     expect(error.message).toContain('not answered within 2000 ms')
     expect(node.calls('work_cancel')).toBe(1)
     // The node counts it once the search has ended.
-    await vi.waitFor(() => expect(node.calls('work_generate')).toBe(1), { timeout: 60_000 })
+    await vi.waitFor(() => expect(node.calls('work_generate')).toBe(1), { timeout: 20_000 })
   })
 
   it('is asked for with a root and a threshold that can be', async () => {
@@ -526,7 +526,7 @@ describe('a node that gives no news', () => {
     closers.push(() => peer.close())
     rpc = createNanoRpc({ url: peer.url, log: quiet, timeoutMs: 60_000 })
     expect((await errorOf(rpc.blockCount())).message).toContain('more than 4194304 bytes')
-    await vi.waitFor(() => expect(isCut).toBe(true), { timeout: 60_000 })
+    await vi.waitFor(() => expect(isCut).toBe(true), { timeout: 20_000 })
     expect(sent).toBeLessThan(64 * 1024 * 1024)
   })
 })

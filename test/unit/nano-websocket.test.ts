@@ -21,7 +21,7 @@ const keys = createNanoKeys(`${'0'.repeat(62)}2A`)
 const [alice, bob] = [keys.deriveAccount(1).address, keys.deriveAccount(2).address]
 
 /** A machine may stand still for seconds. */
-const PATIENCE = { timeout: 60_000 }
+const PATIENCE = { timeout: 20_000 }
 /** A silence that a slow machine does not fall into between a question and its answer. */
 const LONG_SILENCE_MS = 2_000
 

@@ -402,7 +402,7 @@ describe.runIf(process.platform === 'linux')(
       )
       expect(await first.code).toBe(130)
       // Sooner than the watch, which gives a child 10 s, would have done it.
-      for (const pid of pids) await whenGone(pid, 60_000)
+      for (const pid of pids) await whenGone(pid, 5_000)
     })
 
     it('can be stopped while it is still starting', async () => {

@@ -50,17 +50,17 @@ function superviseShell(script: string, more: Partial<ChildSpec> = {}): Supervis
 
 const isAlive = (pid: number) => identifyProcess(pid) !== undefined
 const whenGone = (pid: number) =>
-  waitFor('the end of a process', () => (isAlive(pid) ? undefined : true), { limitMs: 60_000 })
+  waitFor('the end of a process', () => (isAlive(pid) ? undefined : true), { limitMs: 15_000 })
 const whenSaid = (part: string) =>
-  waitFor(`a line with ${part}`, () => lines.find((line) => line.includes(part)), { limitMs: 60_000 })
-const whenPid = (child: SupervisedChild) => waitFor('a process', () => child.pid(), { limitMs: 60_000 })
+  waitFor(`a line with ${part}`, () => lines.find((line) => line.includes(part)), { limitMs: 15_000 })
+const whenPid = (child: SupervisedChild) => waitFor('a process', () => child.pid(), { limitMs: 15_000 })
 
 describe('a supervised child', () => {
   it('is started again after each death, with a pause that doubles up to its limit, and its last words are shown', async () => {
     const child = superviseShell('echo last words >&2; exit 7', {
       backOff: { firstDelayMs: 10, longestDelayMs: 40, steadyMs: 60_000 },
     })
-    await waitFor('five deaths', () => (child.deaths() >= 5 ? true : undefined), { limitMs: 60_000 })
+    await waitFor('five deaths', () => (child.deaths() >= 5 ? true : undefined), { limitMs: 15_000 })
     const said = lines.slice(0, 10)
     expect(said).toEqual(
       [0.01, 0.02, 0.04, 0.04, 0.04].flatMap((pause) => [
@@ -74,7 +74,7 @@ describe('a supervised child', () => {
     const child = superviseShell('exit 7', {
       backOff: { firstDelayMs: 10, longestDelayMs: 1_000, steadyMs: 0 },
     })
-    await waitFor('three deaths', () => (child.deaths() >= 3 ? true : undefined), { limitMs: 60_000 })
+    await waitFor('three deaths', () => (child.deaths() >= 3 ? true : undefined), { limitMs: 15_000 })
     expect(lines.slice(0, 3)).toEqual(
       Array(3).fill('child ended with exit code 7; starting it again in 0.01 s'),
     )
@@ -97,7 +97,7 @@ describe('a supervised child', () => {
       command: path.join(folder, 'nowhere'),
       backOff: { firstDelayMs: 10, longestDelayMs: 40, steadyMs: 60_000 },
     })
-    await waitFor('two deaths', () => (child.deaths() >= 2 ? true : undefined), { limitMs: 60_000 })
+    await waitFor('two deaths', () => (child.deaths() >= 2 ? true : undefined), { limitMs: 15_000 })
     expect(lines[0]).toMatch(/^child could not be started \(.*ENOENT\); starting it again in 0.01 s$/)
   })
 
@@ -119,7 +119,7 @@ describe('a supervised child', () => {
       onLine: (line) => output.push(line),
     })
     const grandchild = Number(
-      await waitFor('the number of the grandchild', () => output[0], { limitMs: 60_000 }),
+      await waitFor('the number of the grandchild', () => output[0], { limitMs: 15_000 }),
     )
     await child.stop()
     await whenGone(grandchild)
@@ -136,7 +136,7 @@ describe('a supervised child', () => {
     await child.stop()
     // A second child outlives the pause.
     const clock = superviseShell('sleep 0.6', { name: 'clock' })
-    await waitFor('the end of the pause', () => (clock.deaths() > 0 ? true : undefined), { limitMs: 60_000 })
+    await waitFor('the end of the pause', () => (clock.deaths() > 0 ? true : undefined), { limitMs: 15_000 })
     expect(child.deaths()).toBe(1)
     expect(fs.readFileSync(started, 'utf8')).toBe('once\n')
   })
@@ -163,7 +163,7 @@ describe('children of a process that was killed', () => {
     let output = ''
     owner.stdout.setEncoding('utf8').on('data', (chunk: string) => (output += chunk))
     const line = await waitFor('the numbers of the child processes', () => /^\{.*\}$/m.exec(output)?.[0], {
-      limitMs: 60_000,
+      limitMs: 15_000,
     })
     return { owner, ...(JSON.parse(line) as { childPid: number; shellPid: number }) }
   }
@@ -198,7 +198,7 @@ describe('children of a process that was killed', () => {
     const { owner } = await startOwner(true)
     owner.kill('SIGKILL')
     await waitFor('the end of the folder', () => (fs.existsSync(folder) ? undefined : true), {
-      limitMs: 60_000,
+      limitMs: 15_000,
     })
   })
 
@@ -210,7 +210,7 @@ describe('children of a process that was killed', () => {
     const { owner } = await startOwner(true)
     owner.kill('SIGKILL')
     await waitFor('the end of the folder', () => (fs.existsSync(folder) ? undefined : true), {
-      limitMs: 60_000,
+      limitMs: 15_000,
     })
   })
 
