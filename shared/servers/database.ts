@@ -1,4 +1,5 @@
 import mongoose, { type Connection } from 'mongoose'
+import { endWaitsAtClose } from './closed-sockets.ts'
 import { CLOCK_SAMPLE_EVERY_MS, createDatabaseClock } from './database-clock.ts'
 import { describeAway, tryPrimary } from './database-reason.ts'
 import { Refusal } from '../foundation/errors.ts'
@@ -112,6 +113,7 @@ export interface DatabaseOptions {
  */
 export function openDatabase(options: DatabaseOptions): Database {
   const { url, log, timeoutMs, transactionMs = timeoutMs } = options
+  endWaitsAtClose()
   const connection = mongoose.createConnection()
   refuseAfterRequest(connection)
   connection.set('bufferCommands', false)
