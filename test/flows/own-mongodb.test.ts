@@ -38,6 +38,8 @@ beforeAll(async () => {
     ],
     { stdio: 'ignore' },
   )
+  // Before it listens, a process finds nobody there, and says that.
+  await onAdmin((admin) => admin.command({ hello: 1 }))
 })
 afterAll(async () => {
   mongod.kill('SIGKILL')
@@ -65,7 +67,9 @@ async function reasonFrom(script: 'api/main.ts' | 'workers/main.ts', mongodbUrl:
 }
 
 async function onAdmin<T>(work: (admin: mongoose.mongo.Db) => Promise<T>): Promise<T> {
-  const client = new mongoose.mongo.MongoClient(`mongodb://${host}/?directConnection=true`)
+  const client = new mongoose.mongo.MongoClient(`mongodb://${host}/?directConnection=true`, {
+    serverSelectionTimeoutMS: 120_000,
+  })
   try {
     return await work(client.db('admin'))
   } finally {
