@@ -126,7 +126,7 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
         signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
-      text = await readText(response)
+      text = await readText(response, signal === undefined ? [timeout] : [signal, timeout])
     } catch (error) {
       signal?.throwIfAborted()
       if (error instanceof AnswerTooLongError) throw toBadAnswer(response, method, url, error.message)
@@ -231,25 +231,35 @@ class AnswerTooLongError extends Error {}
 /**
  * Reads the body as UTF-8. It is counted as it comes out of the decompression, so a longer one is never held.
  *
- * @throws AnswerTooLongError
+ * @throws AnswerTooLongError; the reason of the first signal that is aborted
  */
-async function readText({ body }: Response): Promise<string> {
+async function readText({ body }: Response, signals: readonly AbortSignal[]): Promise<string> {
   if (body === null) return ''
   const decoder = new TextDecoder()
   const reader = body.getReader() // not every browser can iterate over a stream
+  // Node 20 loses the signal that the request was sent with, once garbage is collected.
+  const stop = (): void => void reader.cancel().catch(() => undefined)
+  const throwIfAborted = (): void => signals.forEach((signal) => signal.throwIfAborted())
+  for (const signal of signals) signal.addEventListener('abort', stop, { once: true })
   let text = ''
   let bytes = 0
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) return text + decoder.decode()
-    bytes += value.length
-    if (bytes > MAX_ANSWER_BYTES) {
-      await reader.cancel()
-      throw new AnswerTooLongError(
-        `was answered with more than ${MAX_ANSWER_BYTES / 2 ** 20} MiB, which no answer of this service has`,
-      )
+  try {
+    for (;;) {
+      throwIfAborted()
+      const { done, value } = await reader.read()
+      throwIfAborted()
+      if (done) return text + decoder.decode()
+      bytes += value.length
+      if (bytes > MAX_ANSWER_BYTES) {
+        await reader.cancel()
+        throw new AnswerTooLongError(
+          `was answered with more than ${MAX_ANSWER_BYTES / 2 ** 20} MiB, which no answer of this service has`,
+        )
+      }
+      text += decoder.decode(value, { stream: true })
     }
-    text += decoder.decode(value, { stream: true })
+  } finally {
+    for (const signal of signals) signal.removeEventListener('abort', stop)
   }
 }
 

@@ -306,11 +306,16 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       QUEUE_TIMEOUT_MS,
       () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`),
     )
-  /** Runs `work` with a deadline, and logs its error. */
+  const failing = new Set<string>()
+  /** Runs `work` with a deadline, and logs its error: a turn that fails as the one before did, at debug. */
   const logFailure = async (what: string, work: () => Promise<void>): Promise<void> => {
-    await inTime(work()).catch((error: unknown) =>
-      log.warn({ err: error }, `${what}: not now, with the next turn`),
-    )
+    try {
+      await inTime(work())
+      failing.delete(what)
+    } catch (error) {
+      log[failing.has(what) ? 'debug' : 'warn']({ err: error }, `${what}: not now, with the next turn`)
+      failing.add(what)
+    }
   }
   return {
     get,

@@ -183,6 +183,21 @@ describe('a broken transport', () => {
     })
   }
 
+  it('ends at the time limit although the answer stands still and fetch has lost the signal', async () => {
+    const cancelled: unknown[] = []
+    const still = () =>
+      new ReadableStream({ pull: () => new Promise(() => {}), cancel: () => void cancelled.push(true) })
+    const client = createClient({
+      baseUrl: 'http://127.0.0.1:1',
+      timeoutMs: 50,
+      fetch: () => Promise.resolve(new Response(still())),
+    })
+    expect(await failureOf(client.post({ body: 'x' }))).toMatchObject({ kind: 'timeout', status: 200 })
+    expect(cancelled).toHaveLength(1)
+    const stopped = client.with({ signal: AbortSignal.timeout(20), timeoutMs: 60_000 })
+    expect(await failureOf(stopped.post({ body: 'x' }))).toMatchObject({ name: 'TimeoutError' })
+  })
+
   it('before the request was sent leaves no doubt about what was done', async () => {
     const { url, close } = await startBrokenPeer(() => undefined)
     await close()
