@@ -16,9 +16,9 @@ export type Sample = Record<string, number>
 export interface Level {
   name: string
   unit: string
-  /** The median of the second quarter of its samples: the first one is a start, when caches fill. */
+  /** Of the second quarter of its samples, the median or the lowest: the first one is a start, when caches fill. */
   earlier: number
-  /** The median of the last quarter. */
+  /** The same of the last quarter. */
   later: number
   samples: number
 }
@@ -26,19 +26,33 @@ export interface Level {
 const SAMPLE_EVERY_MS = 10_000
 /** A server under a fault may not answer; then the sample lacks what it would have said. */
 const ANSWER_WITHIN_MS = 3_000
-/** Less often compared, a median says little. */
+/** Less often compared, a value says little. */
 export const LEAST_SAMPLES = 40
 /** A value that grows by more than this is a finding, if it also grows by more than its `slack`. */
 export const MAY_GROW = 1.3
 const MIB = 2 ** 20
 
-/** Units by the first word of a name, and how much a value may grow whatever its ratio. */
-const UNITS: Readonly<Record<string, { unit: string; slack: number }>> = {
-  memory: { unit: 'MiB', slack: 30 },
-  handles: { unit: 'handles', slack: 20 },
-  disk: { unit: 'KiB', slack: 1 },
-  keys: { unit: 'keys', slack: 500 },
-  jobs: { unit: 'jobs', slack: 50 },
+/** What is measured, by the first word of a name. */
+interface Kind {
+  unit: string
+  /** How much a value may grow whatever its ratio. */
+  slack: number
+  /** What stands for the samples of a quarter. */
+  of(values: readonly number[]): number
+}
+
+/**
+ * A process takes much more memory before its garbage is collected than after it, and how long it waits with
+ * that depends on how much it does: what it really holds shows in the lowest sample.
+ */
+const lowest = (values: readonly number[]): number => Math.min(...values)
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  memory: { unit: 'MiB', slack: 30, of: lowest },
+  handles: { unit: 'handles', slack: 20, of: median },
+  disk: { unit: 'KiB', slack: 1, of: median },
+  keys: { unit: 'keys', slack: 500, of: median },
+  jobs: { unit: 'jobs', slack: 50, of: median },
 }
 
 /** Takes a sample every few seconds until `isOver`. */
@@ -114,23 +128,24 @@ export function compareLevels(samples: readonly Sample[]): Level[] {
     const values = samples.flatMap((sample) => sample[name] ?? [])
     if (values.length < LEAST_SAMPLES) return []
     const quarter = Math.floor(values.length / 4)
+    const { unit, of } = kindOf(name)
     return {
       name,
-      unit: unitOf(name).unit,
-      earlier: median(values.slice(quarter, 2 * quarter)),
-      later: median(values.slice(-quarter)),
+      unit,
+      earlier: of(values.slice(quarter, 2 * quarter)),
+      later: of(values.slice(-quarter)),
       samples: values.length,
     }
   })
 }
 
-const unitOf = (name: string): { unit: string; slack: number } =>
-  UNITS[name.split(' ', 1)[0] ?? ''] ?? { unit: '', slack: 0 }
+const kindOf = (name: string): Kind =>
+  KINDS[name.split(' ', 1)[0] ?? ''] ?? { unit: '', slack: 0, of: median }
 
 /** A finding for each level that isn't level. */
 export const checkLevels = (levels: readonly Level[]): Finding[] =>
   levels
-    .filter(({ name, earlier, later }) => later > earlier * MAY_GROW && later - earlier > unitOf(name).slack)
+    .filter(({ name, earlier, later }) => later > earlier * MAY_GROW && later - earlier > kindOf(name).slack)
     .map((level) => ({ what: `${describeLevel(level)}: it grows`, words: [] }))
 
 /** Such as `memory of api-0: 141.2 MiB, then 143.0 MiB (720 samples)`. */
