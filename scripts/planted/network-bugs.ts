@@ -264,6 +264,14 @@ export const NETWORK_BUGS: readonly PlantedBug[] = [
     tests: ['workers/key-leases'],
   },
   {
+    name: 'write-to-a-closed-socket',
+    mistake: 'a job or request hangs for ever if MongoDB closes its connection at a bad moment',
+    file: 'shared/servers/closed-sockets.ts',
+    text: "else socket.once('close', resolve)",
+    instead: "else socket.once('drain', resolve)",
+    tests: ['workers/closed-sockets'],
+  },
+  {
     name: 'failed-job-acknowledged',
     mistake: 'a job whose handler threw counts as done and is not tried again',
     file: 'workers/queue-worker.ts',
@@ -311,6 +319,14 @@ export const NETWORK_BUGS: readonly PlantedBug[] = [
     text: '    if (!verifyLogConsistency(before, head, path))\n',
     instead: '    if (!verifyLogConsistency(before, head, path) && path.length === 0)\n',
     tests: ['flows/first-contact'],
+  },
+  {
+    name: 'answer-without-a-time-limit',
+    mistake: 'a client waits without end for the rest of an answer that stands still',
+    file: 'client/http.ts',
+    text: "signal.addEventListener('abort', stop, { once: true })",
+    instead: "signal.removeEventListener('abort', stop)",
+    tests: ['unit/client'],
   },
   {
     name: 'token-sent-elsewhere',

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { acceptProposal, markOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { listPending } from '../support/stored.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
@@ -352,7 +353,7 @@ describe('a claim whose time passed', () => {
       'the sweep',
       async () => ((await swept.ctx.claims.find(String(id)))?.status === 'overdue' ? true : undefined),
       {
-        limitMs: 60_000,
+        limitMs: PATIENCE_MS,
       },
     )
     await swept.stop()

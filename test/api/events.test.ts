@@ -17,8 +17,9 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { startMarket, type TestMarket } from '../support/market.ts'
 import type { TestAgent, TestApi } from '../support/service.ts'
 import { newTx, pay } from '../support/coins.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
-const LIMIT = { limitMs: 60_000, everyMs: 10 }
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 10 }
 
 let market: TestMarket
 beforeAll(async () => {

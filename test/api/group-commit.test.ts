@@ -3,6 +3,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers, PATIENT } from '../support/servers.ts'
 import {
@@ -205,7 +206,7 @@ describe('a group under way when its process is killed', () => {
       'an answer from the database',
       async () => ((await call('GET', '/feed')).status === 200 ? true : undefined),
       {
-        limitMs: 60_000,
+        limitMs: PATIENCE_MS,
       },
     )
     return { ...api, call }
@@ -258,7 +259,7 @@ describe('a group under way when its process is killed', () => {
       }
     })
     await waitFor('enough writes', () => (acknowledged.length > 200 ? true : undefined), {
-      limitMs: 60_000,
+      limitMs: PATIENCE_MS,
       everyMs: 1,
     })
     kill()

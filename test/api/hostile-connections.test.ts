@@ -7,10 +7,11 @@ import { maxConnectionsFor, createLimitedServer } from '../../api/http/server.ts
 import { listen } from '../../shared/servers/listen.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { MAX_BODY_BYTES } from '../../shared/foundation/limits.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { connectMany, connectRaw, statusesOf, type RawConnection } from '../support/torture-sockets.ts'
 
-const LIMIT = { limitMs: 60_000, everyMs: 10 }
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 10 }
 
 let service: TestService
 let agent: TestAgent

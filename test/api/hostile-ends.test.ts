@@ -4,11 +4,12 @@ import { newId } from '../../shared/foundation/ids.ts'
 import { DM_PAGE_BYTES } from '../../shared/foundation/limits.ts'
 import type { MessageRecord } from '../../shared/messages/message.ts'
 import { runInScope } from '../../shared/foundation/scope.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { listPending } from '../support/stored.ts'
 import { connectRaw } from '../support/torture-sockets.ts'
 
-const LIMIT = { limitMs: 60_000, everyMs: 10 }
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 10 }
 
 let service: TestService
 let agent: TestAgent

@@ -39,6 +39,7 @@ import {
 } from '../support/service.ts'
 import { countStored, listPending } from '../support/stored.ts'
 import { checkNanoInvoice, fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
 const MINUTE = 60_000
 const HOUR = 3_600_000
@@ -590,7 +591,7 @@ describe('an order that was paid out', () => {
     const sent = await waitFor(
       'the send',
       async () => (await payoutsOf(order)).find(({ state }) => state === 'sent'),
-      { limitMs: 60_000 },
+      { limitMs: PATIENCE_MS },
     )
     await attack()
     // Whoever named no address may still name one, once; there is nothing that would go there.

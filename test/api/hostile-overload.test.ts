@@ -5,6 +5,7 @@ import { trackUnread, readUnreadBytes } from '../../api/http/admission.ts'
 import { createLimitedServer, limitConnections } from '../../api/http/server.ts'
 import { listen } from '../../shared/servers/listen.ts'
 import { MAX_HELD_BODY_BYTES, MAX_UNDER_WAY } from '../../shared/foundation/limits.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, whenAnswering, type RunningProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
 import {
@@ -28,7 +29,7 @@ import {
  */
 const FULL = process.env['FAULTS'] === '1'
 const SOCKETS = FULL ? 10_000 : 1_000
-const LIMIT = { limitMs: 60_000, everyMs: 50 }
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 50 }
 const MB = 2 ** 20
 
 let api: RunningProcess & { url: string }
@@ -176,7 +177,7 @@ describe('beside a flood of light writes', () => {
     for (const { socket } of flood) socket.write(request)
     honest.socket.write(writeOf('/profile', token, { name: 0 }))
     await waitFor('the answer', () => (statusesOf(honest.received()).length === 1 ? true : undefined), {
-      limitMs: 60_000,
+      limitMs: PATIENCE_MS,
       everyMs: 1,
     })
     const before = flood.filter(({ received }) => received() !== '').length
@@ -291,7 +292,7 @@ describe('the room of an API process', () => {
     )
     answer(left)
     await waitFor('what is left lying', () => (readUnreadBytes() === 0 ? true : undefined), {
-      limitMs: 60_000,
+      limitMs: PATIENCE_MS,
     })
     await server.close()
   })

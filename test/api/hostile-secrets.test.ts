@@ -14,6 +14,7 @@ import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, startProcess, type RunningProcess } from '../support/processes.ts'
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 import {
@@ -26,7 +27,7 @@ import {
 import { dumpStored } from '../support/stored.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const LIMIT = { limitMs: 60_000, everyMs: 20 }
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 20 }
 
 let folder: string
 beforeAll(() => {

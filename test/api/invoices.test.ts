@@ -9,6 +9,7 @@ import { unixSeconds } from '../../shared/foundation/time.ts'
 import { addAddresses, ageRate, makeCoinReady, pay, setRate } from '../support/coins.ts'
 import { vouch } from '../support/market.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import {
   startService,
   whenServed,
@@ -22,7 +23,7 @@ import { countStored } from '../support/stored.ts'
 
 const MINUTE = 60_000
 const DAY = 86_400_000
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 
 let service: TestService
 let other: TestApi

@@ -31,6 +31,7 @@ import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
 import { exportLog } from '../../shared/ledger/log-export.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { writePosts } from '../support/ledger.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 let service: TestService
@@ -62,7 +63,7 @@ beforeAll(async () => {
       async () =>
         ((await service.ctx.seals.lastSigned())?.to_id ?? 0) >= (sizes.at(-1) ?? 0) + posts || undefined,
       {
-        limitMs: 60_000,
+        limitMs: PATIENCE_MS,
       },
     )
     sizes.push((await service.ctx.seals.last())?.to_id ?? 0)

@@ -31,6 +31,7 @@ import { sealFields } from '../../shared/ledger/seal.ts'
 import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { makeCoinReady } from '../support/coins.ts'
 import { openMarket, type TestMarket } from '../support/market.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { operatorEnv, runCommand, type Ran } from '../support/run-verb.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, whenServed, type TestService } from '../support/service.ts'
@@ -496,7 +497,7 @@ describe('npm run operator', () => {
         const ids = await announcements.listUnsigned(1)
         return ids.length === 0 ? undefined : ids
       },
-      { limitMs: 60_000 },
+      { limitMs: PATIENCE_MS },
     )
     expect((await service.call('GET', '/verify')).json['announcements']).toEqual([])
     signer.start()
@@ -559,7 +560,9 @@ describe('npm run operator', () => {
       new_entries: true,
       ledger_entry: 'solvency',
     })
-    const sealed = await waitFor('a signed seal', () => service.ctx.seals.lastSigned(), { limitMs: 60_000 })
+    const sealed = await waitFor('a signed seal', () => service.ctx.seals.lastSigned(), {
+      limitMs: PATIENCE_MS,
+    })
     const status = (await statusOf()) as unknown as {
       queues: { name: string; workers: number; waiting: number; no_worker: boolean }[]
       ledger: { last_seal: object; chain_intact: boolean; last_settlement: { kind: string } }
@@ -672,7 +675,7 @@ describe('npm run operator', () => {
       prefix: queuePrefix(service.ctx.config.queuePrefix, 'check-chain'),
     })
     await waitFor('its failure', async () => ((await job.isFailed()) ? true : undefined), {
-      limitMs: 60_000,
+      limitMs: PATIENCE_MS,
     })
     await worker.close()
     connection.disconnect()

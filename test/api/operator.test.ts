@@ -22,11 +22,12 @@ import { createAlarm, watchFindings } from '../../workers/operator/alarm.ts'
 import { startOperatorServer, type OperatorServer } from '../../workers/operator/server.ts'
 import { startPool } from '../../workers/pool.ts'
 import { makeCoinReady } from '../support/coins.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { PATIENT } from '../support/servers.ts'
 import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
 
 const TOKEN = 'operator-token-of-this-test'
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 /**
  * A process asks MongoDB for a second whether it is ready: after a pause of this machine it is, the next
  * time.

@@ -9,6 +9,7 @@ import { REQUEST_TIMEOUT_MS } from '../../shared/foundation/limits.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import type { QueueName } from '../../shared/servers/queues.ts'
 import { startPool } from '../../workers/pool.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers, type TemporaryServers, PATIENT } from '../support/servers.ts'
 import {
@@ -31,7 +32,7 @@ interface Order {
  * has no limit of its own for 30.
  */
 const KNOWN_WITHIN_MS = 9_000
-const LIMIT = { limitMs: 60_000, everyMs: 100 }
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 100 }
 /** For what waits several times. */
 const LONG = { timeout: 4 * LIMIT.limitMs }
 

@@ -12,6 +12,7 @@ import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { MAX_RECEIPT_ENTRIES } from '../../shared/foundation/limits.ts'
 import { writePosts } from '../support/ledger.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import {
   canRunPythonVerifier,
   NODE_VERIFIER,
@@ -82,7 +83,7 @@ async function seal(): Promise<number> {
         ? now
         : undefined
     },
-    { limitMs: 60_000 },
+    { limitMs: PATIENCE_MS },
   )
   return list.count
 }
@@ -415,7 +416,7 @@ describe('a long answer of the ledger', () => {
     await waitFor(
       '200 entries',
       async () => ((await service.ctx.entries.highestId()) >= 200 ? true : undefined),
-      { limitMs: 60_000 },
+      { limitMs: PATIENCE_MS },
     )
     const plain = await ask({})
     const packed = await ask({ 'accept-encoding': 'gzip' })

@@ -8,6 +8,7 @@ import { setBanned } from '../../shared/agents/agent-service.ts'
 import { newToken, tokenKey } from '../../shared/agents/token.ts'
 import { TOKEN_CACHE_MS } from '../../shared/foundation/limits.ts'
 import { DAY_MS, SECOND_MS } from '../../shared/foundation/time.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { listPending } from '../support/stored.ts'
 import { connectRaw } from '../support/torture-sockets.ts'
 import {
@@ -48,7 +49,7 @@ async function untilShutOut(api: TestApi, token: string, end: string, sinceMs: n
       if (said === '200 ok') expect(askedMs - sinceMs).toBeLessThan(TOKEN_CACHE_MS)
       return said === end ? true : undefined
     },
-    { limitMs: 60_000, everyMs: 20 },
+    { limitMs: PATIENCE_MS, everyMs: 20 },
   )
 }
 
@@ -366,14 +367,16 @@ describe('a ban', () => {
       await waitFor(
         'the request to be taken',
         () => (received().includes('100 Continue') ? true : undefined),
-        { limitMs: 60_000 },
+        { limitMs: PATIENCE_MS },
       )
       await sleep(TOKEN_CACHE_MS / 2)
       await shutOut(agent)
       await sleep(TOKEN_CACHE_MS)
       const before = await service.ctx.posts.models.posts.countDocuments({})
       socket.write(text.slice(-1))
-      await waitFor('the answer', () => (received().includes('"ok"') ? true : undefined), { limitMs: 60_000 })
+      await waitFor('the answer', () => (received().includes('"ok"') ? true : undefined), {
+        limitMs: PATIENCE_MS,
+      })
       expect(JSON.parse(received().slice(received().indexOf('{')))).toMatchObject({ ok: false, error: end })
       expect(await service.ctx.posts.models.posts.countDocuments({})).toBe(before)
       socket.destroy()
@@ -385,7 +388,7 @@ describe('a ban', () => {
     const waiting = service.call('GET', `/dm?wait=${(3 * TOKEN_CACHE_MS) / SECOND_MS}`, {
       token: agent.token,
     })
-    await waitFor('the wait', () => (service.countWaits() === 1 ? true : undefined), { limitMs: 60_000 })
+    await waitFor('the wait', () => (service.countWaits() === 1 ? true : undefined), { limitMs: PATIENCE_MS })
     await ban(agent)
     await sleep(1.5 * TOKEN_CACHE_MS)
     await service.call('POST', '/dm', { token: sender.token, body: { to: agent.id, box: 'late' } })

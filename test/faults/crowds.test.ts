@@ -7,6 +7,7 @@ import type { Context } from '../../shared/context.ts'
 import { newId, newStepId } from '../../shared/foundation/ids.ts'
 import { jobOptions, queuePrefix } from '../../shared/servers/queues.ts'
 import { openWorkerContext } from '../support/ledger.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, startWorkersProcess, type RunningProcess } from '../support/processes.ts'
 import { startServers } from '../support/servers.ts'
 import {
@@ -53,7 +54,7 @@ async function openNetwork(): Promise<Network> {
   cleanUp.push(() => api.stop())
   const call: Network['call'] = (method, path, options) => callService(api.url, method, path, options)
   await waitFor('the API', async () => ((await call('GET', '/feed')).status === 200 ? true : undefined), {
-    limitMs: 60_000,
+    limitMs: PATIENCE_MS,
   })
   return { ctx, env, api, call, register: () => registerOver(call) }
 }

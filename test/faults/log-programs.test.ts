@@ -31,6 +31,7 @@ import {
   writePosts,
   type TestLedger,
 } from '../support/ledger.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 const run = promisify(execFile)
@@ -53,7 +54,7 @@ async function seal(posts: number): Promise<{ size: number; root: string }> {
       const now = await service.ctx.seals.lastSigned()
       return (now?._id ?? 0) > before ? now : undefined
     },
-    { limitMs: 60_000 },
+    { limitMs: PATIENCE_MS },
   )
   return { size: last?.to_id ?? 0, root: last?.log_root ?? '' }
 }

@@ -28,6 +28,7 @@ import { makeCoinReady } from '../support/coins.ts'
 import { openWorkerContext, verifyWholeLedger, writePosts } from '../support/ledger.ts'
 import { checkMarket, openMarket } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, startWorkersProcess } from '../support/processes.ts'
 import {
   canRunPythonVerifier,
@@ -50,7 +51,7 @@ import { sendAndCut } from '../support/torture-cut.ts'
 /** Counts: few in every run of the tests, those of a long run with FAULTS=1. */
 const FULL = process.env['FAULTS'] === '1'
 const LONG_MS = FULL ? 3_600_000 : 180_000
-const LIMIT = { limitMs: 60_000, everyMs: 100 }
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 100 }
 const DAY_MS = 86_400_000
 
 const cleanUp: (() => Promise<unknown>)[] = []
@@ -232,7 +233,7 @@ describe('a write whose connection is cut and that is sent again', () => {
                 () => true as const,
                 (error: unknown) => (isLate(error) ? undefined : Promise.reject(error as Error)),
               ),
-            { limitMs: 60_000 },
+            { limitMs: PATIENCE_MS },
           )
         }
       }
@@ -438,7 +439,7 @@ describe('jobs under workers that are killed', () => {
         'every order',
         async () =>
           (await ctx.work.models.orders.countDocuments({ credited_days: 1 })) === jobs ? true : undefined,
-        { limitMs: 60_000, everyMs: 200 },
+        { limitMs: PATIENCE_MS, everyMs: 200 },
       )
       for (const [agentId, own] of Map.groupBy(orders, ({ agent_id: id }) => id)) {
         const agent = await ctx.agents.find(agentId)

@@ -10,6 +10,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { startTracing } from '../../shared/foundation/start-tracing.ts'
 import { setTracer } from '../../shared/foundation/tracing.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startService } from '../support/service.ts'
 import { REQUIRED } from '../support/settings.ts'
 
@@ -17,7 +18,7 @@ import { REQUIRED } from '../support/settings.ts'
 
 const run = promisify(execFile)
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'operator-programs-'))
 afterAll(() => fs.rmSync(folder, { recursive: true }))
 

@@ -6,6 +6,7 @@ import { openContext, type Context } from '../../shared/context.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { DAY_MS } from '../../shared/foundation/time.ts'
 import { startBalancer, type Balancer } from '../support/balancer.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import {
   startApiProcess,
   startWorkersProcess,
@@ -111,7 +112,7 @@ describe('a rolling restart of two APIs and two workers under load', () => {
       const { posts, claims } = load
       const goal = Math.min(posts.length, claims.length) + WRITES_BETWEEN
       const isEnough = () => load.failures.length > 0 || Math.min(posts.length, claims.length) >= goal
-      await waitFor('more writes', () => (isEnough() ? true : undefined), { limitMs: 60_000 })
+      await waitFor('more writes', () => (isEnough() ? true : undefined), { limitMs: PATIENCE_MS })
     }
     for (let round = 0; round < ROUNDS; round++) {
       for (const index of [0, 1]) {
@@ -138,7 +139,7 @@ describe('a rolling restart of two APIs and two workers under load', () => {
       'the verdict on every batch',
       async () => ((await ctx.work.listWaiting(Date.now() + 1, 1)).length === 0 ? true : undefined),
       {
-        limitMs: 60_000,
+        limitMs: PATIENCE_MS,
       },
     )
     expect((await ctx.work.findOrder(String(orderId)))?.shares_accepted).toBe(new Set(load.nonces).size)
@@ -149,7 +150,7 @@ describe('a rolling restart of two APIs and two workers under load', () => {
       'an entry for every write',
       async () => ((await entries()) === load.posts.length + load.claims.length ? true : undefined),
       {
-        limitMs: 60_000,
+        limitMs: PATIENCE_MS,
       },
     )
     console.log(

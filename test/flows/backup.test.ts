@@ -15,11 +15,12 @@ import { isStopped } from '../../shared/payments/coin-round.ts'
 import { requireReady } from '../../shared/payments/invoice-service.ts'
 import { startPool } from '../../workers/pool.ts'
 import { makeCoinReady } from '../support/coins.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { runCommand, type Ran } from '../support/run-verb.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'backup-'))
 const backup = path.join(folder, 'backup')
 const keyFile = path.join(folder, 'seal-key')

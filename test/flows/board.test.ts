@@ -4,6 +4,7 @@ import path from 'node:path'
 import { chromium, type Browser, type BrowserContext, type Page, type Request } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { findChromium } from '../support/prepare.mjs'
 import { announce } from '../../shared/announcements/announcement-service.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
@@ -20,7 +21,7 @@ import { startService, type TestService } from '../support/service.ts'
 /** What README shows; made anew with UPDATE_SCREENSHOT=1. */
 const SCREENSHOT = path.resolve(import.meta.dirname, '../../workers/operator/board.png')
 const TOKEN = 'operator-token-of-this-test'
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 // A page waits 30 s for each thing that it is asked to show.
 vi.setConfig({ testTimeout: 180_000 })
 

@@ -17,6 +17,7 @@ import { QUEUE_NAMES, queuePrefix, type QueueName } from '../../shared/servers/q
 import { startServers, type TemporaryServers } from '../support/servers.ts'
 import { setRate } from '../support/coins.ts'
 import { expectStatus, openMarket } from '../support/market.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import {
   findNonces,
   startService,
@@ -245,7 +246,7 @@ describe('the network, each part with its own credentials', () => {
     await waitFor(
       'a signed seal',
       async () => ((await ctx.seals.lastSigned()) === undefined ? undefined : true),
-      { limitMs: 60_000 },
+      { limitMs: PATIENCE_MS },
     )
     const refused = service
       .logged()
@@ -260,7 +261,7 @@ describe('the network, each part with its own credentials', () => {
       'its signature',
       async () => ((await operator.announcements.find(id))?.signature === undefined ? undefined : true),
       {
-        limitMs: 60_000,
+        limitMs: PATIENCE_MS,
       },
     )
     await withMongo('operator', async (db) => {

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod } from '../../scripts/prepare.mjs'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startProcess } from '../support/processes.ts'
 import { isolate } from '../support/servers.ts'
 import { CHALLENGE_SECRET } from '../support/service.ts'
@@ -96,7 +97,7 @@ describe('a MongoDB of your own', () => {
         await waitFor(
           'a primary',
           async () => ((await admin.command({ hello: 1 }))['isWritablePrimary'] === true ? true : undefined),
-          { limitMs: 60_000 },
+          { limitMs: PATIENCE_MS },
         )
       })
       expect(await reasonFrom(script, `mongodb://${host}/x?replicaSet=other`)).toMatch(

@@ -14,6 +14,7 @@ import { openWorkerContext } from '../../workers/worker-context.ts'
 import { setRate } from '../support/coins.ts'
 import { expectStatus, OFFER } from '../support/market.ts'
 import { holdings, strangerAddress, XNO } from '../support/nano-venue.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startNanoNode, type NanoNode } from '../../devnet/nano-node/nano-node.ts'
 import { startServers, type TemporaryServers } from '../support/servers.ts'
 import {
@@ -30,7 +31,7 @@ import {
 
 const PREFIX = 'pools'
 const POOLS = ['shares', 'ledger', 'signer', 'payments'] as const
-const WAIT = { limitMs: 60_000, everyMs: 300 }
+const WAIT = { limitMs: PATIENCE_MS, everyMs: 300 }
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
 
 let servers: TemporaryServers

@@ -19,6 +19,7 @@ import { signSeals } from '../../shared/ledger/signing.ts'
 import { publishPost } from '../../shared/posts/post-service.ts'
 import { checkChain } from '../../workers/jobs/check-chain.ts'
 import { openWorkerContext } from '../support/ledger.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startProcess } from '../support/processes.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -86,7 +87,7 @@ describe('servers that were provisioned', () => {
       await client.db().collection('posts').findOne()
       await client.close()
       const redis = new Redis(secret(`redis_url_${name}`))
-      await waitFor('Redis', () => (redis.status === 'ready' ? true : undefined), { limitMs: 60_000 })
+      await waitFor('Redis', () => (redis.status === 'ready' ? true : undefined), { limitMs: PATIENCE_MS })
       await expect(redis.get('of-nobody')).rejects.toThrow('NOPERM')
       redis.disconnect()
     }

@@ -5,10 +5,11 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { startTracing } from '../../shared/foundation/start-tracing.ts'
 import { setTracer, type Tracer } from '../../shared/foundation/tracing.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
 import { REQUIRED } from '../support/settings.ts'
 
-const SENT = { limitMs: 60_000 }
+const SENT = { limitMs: PATIENCE_MS }
 const SECRET_BODY = 'a body that stays where it is'
 
 interface SentSpan {

@@ -30,6 +30,7 @@ import type { Context } from '../../shared/context.ts'
 import { findChromium } from '../support/prepare.mjs'
 import { installClient, OWN_PATH, packClient, succeed } from '../support/package.ts'
 import { ADDRESSES, OTHER_NANO_ADDRESS, startMarket, type TestMarket } from '../support/market.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { preparePythonProgram, runProgram, whyNoPython } from '../support/python.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
@@ -80,7 +81,7 @@ const inProject = (program: string, args: readonly string[], env: NodeJS.Process
   runProgram(program, args, {
     cwd: project,
     env: { ...process.env, PATH: OWN_PATH, NODE_OPTIONS: '', AGENT_HOME: path.join(folder, 'home'), ...env },
-    limitMs: 60_000,
+    limitMs: PATIENCE_MS,
   })
 
 const PROGRAM = `
@@ -271,7 +272,7 @@ describe.skipIf(missingPython !== undefined)('the Python package, installed into
     'does so on Python %s, if that is here',
     async (version) => {
       const { code } = await runProgram(`python${version}`, ['-c', 'import venv, ensurepip'], {
-        limitMs: 60_000,
+        limitMs: PATIENCE_MS,
       })
       if (code === 0) expect(await use(`python${version}`)).toEqual(ALL_WELL)
       else console.info(`not checked on Python ${version}: it is not here`)
@@ -295,12 +296,12 @@ from agent_network.puzzle import solve_puzzle
 wrong = [one for one in json.load(open(sys.argv[2])) if solve_puzzle(one) != one["answer"]]
 print(len(wrong), wrong[:1])`
     const args = ['-c', solve, path.join(ROOT, 'client/python/agent_network'), file]
-    expect(await runProgram('python3', args, { limitMs: 60_000 })).toEqual({ code: 0, output: '0 []\n' })
+    expect(await runProgram('python3', args, { limitMs: PATIENCE_MS })).toEqual({ code: 0, output: '0 []\n' })
   })
 
   it('has in aio.py every call of client.py', async () => {
     const made = await runProgram('python3', [path.join(ROOT, 'client/python/make_clients.py'), '--check'], {
-      limitMs: 60_000,
+      limitMs: PATIENCE_MS,
     })
     expect(made).toEqual({ code: 0, output: '' })
   })
@@ -535,7 +536,7 @@ describe('the MCP server, asked by the official client', () => {
         const text = await ask()
         return form.test(text) ? text : undefined
       },
-      { limitMs: 60_000, everyMs: 300 },
+      { limitMs: PATIENCE_MS, everyMs: 300 },
     )
 })
 

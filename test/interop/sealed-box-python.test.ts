@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { preparePythonProgram, runProgram, whyNoPython } from '../support/python.ts'
 
 const missing = whyNoPython()
@@ -33,7 +34,7 @@ describe('the sealed boxes of client/python/sealed_box.py', () => {
         python,
         ['-c', CHECK, ...vectors.map((name) => new URL(name, VECTORS).pathname)],
         {
-          limitMs: 60_000,
+          limitMs: PATIENCE_MS,
         },
       )
       expect([code, output.trim().split('\n')]).toEqual([0, vectors.map(() => 'ok')])

@@ -7,10 +7,11 @@ import { trackChildren } from '../../scripts/embedded/children.ts'
 import { reservePort } from '../../scripts/embedded/ports.ts'
 import { requireMongod, requireRedis } from '../../scripts/embedded/programs.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { PATIENCE_MS } from './patience.ts'
 import { serverFolder } from './server-folder.ts'
 
 const HOST = '127.0.0.1'
-const LIMIT = { limitMs: 60_000, everyMs: 50 }
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 50 }
 /** For a command that is given once: a machine that stands still for seconds must not have it refused. */
 const COMMAND_LIMIT_MS = 30_000
 const SLOTS = 16_384

@@ -11,6 +11,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { EMPTY_LOG_ROOT } from '../../shared/crypto/log-tree.ts'
 import { formatVkey, NOTE_KEY, parseVkey, type NoteKey } from '../../shared/crypto/note.ts'
+import { PATIENCE_MS } from './patience.ts'
 
 /* Other people's witnesses, as processes of their own, each of one log. */
 
@@ -19,7 +20,7 @@ const SOURCE = fileURLToPath(new URL('../interop/go-witness', import.meta.url))
 /** The newest version that Go 1.26 builds. */
 const LITEWITNESS = 'filippo.io/torchwood/cmd/litewitness@v0.9.0'
 
-const PATIENCE = { limitMs: 60_000 }
+const PATIENCE = { limitMs: PATIENCE_MS }
 
 export interface GoWitness {
   program: string

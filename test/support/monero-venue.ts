@@ -20,6 +20,7 @@ import { fillMonero, watchMonero } from './monero-jobs.ts'
 import { owe, readPayout, setRate } from './coins.ts'
 import type { ChainHoldings } from './money.ts'
 import { openRegtest } from './monero-regtest.ts'
+import { PATIENCE_MS } from './patience.ts'
 import { startService, whenServed, type Answer, type TestAgent, type TestService } from './service.ts'
 
 export const XMR = 10n ** 12n
@@ -131,9 +132,9 @@ export interface MoneroPayee {
 
 /** Enough for the confirmations of any payment here. */
 const MOST_BLOCKS = 3 * CONFIRMATIONS
-const WAIT = { limitMs: 60_000, everyMs: 100 }
+const WAIT = { limitMs: PATIENCE_MS, everyMs: 100 }
 /** Each question by an invoice's owner is work for the API, the worker and the wallet. */
-const CHECK_WAIT = { limitMs: 60_000, everyMs: 250 }
+const CHECK_WAIT = { limitMs: PATIENCE_MS, everyMs: 250 }
 
 /** @param options.queues what is served in this process; without any, a test calls what a job would */
 export async function openMoneroVenue(

@@ -12,10 +12,11 @@ import { startPool, type Intervals } from '../../workers/pool.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { QUEUE_NAMES, type QueueName } from '../../shared/servers/queues.ts'
 import { createAnswerCheck, type AnswerCheck } from './check-answers.ts'
+import { PATIENCE_MS } from './patience.ts'
 import { isolate, leaveDatabase, PATIENT } from './servers.ts'
 
 export const CHALLENGE_SECRET = 'c0'.repeat(32)
-const SERVED_LIMIT = { limitMs: 60_000, everyMs: 250 }
+const SERVED_LIMIT = { limitMs: PATIENCE_MS, everyMs: 250 }
 
 /**
  * The queues without the ledger's: pending entries stay where they were written, and nothing is written but

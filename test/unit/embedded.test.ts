@@ -11,6 +11,7 @@ import { startRedis } from '../../scripts/embedded/redis.ts'
 import type { EmbeddedServer } from '../../scripts/embedded/server.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod, findRedis } from '../../scripts/prepare.mjs'
+import { PATIENCE_MS } from '../support/patience.ts'
 
 let dataDir: string
 let children: ChildTracker
@@ -37,7 +38,7 @@ const options = () => ({
 })
 const startTestMongod = (more: Partial<MongodOptions> = {}) =>
   startMongod({ ...options(), binary: findMongod(process.env)!, cacheGb: 0.25, ...more })
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 const startTestRedis = () => startRedis({ ...options(), binary: findRedis(process.env)! })
 
 async function onMongo<T>(
@@ -72,7 +73,7 @@ async function killChild(child: EmbeddedServer['child']): Promise<void> {
   await waitFor(
     'a successor',
     () => (child.pid() !== undefined && child.pid() !== before ? true : undefined),
-    { limitMs: 60_000 },
+    { limitMs: PATIENCE_MS },
   )
 }
 
@@ -260,7 +261,7 @@ describe('the embedded Redis', () => {
           /aof_buffer_length:0\b/.test(await connection.info('persistence'))
             ? true
             : undefined,
-        { limitMs: 60_000 },
+        { limitMs: PATIENCE_MS },
       )
     })
     await killChild(redis.child)

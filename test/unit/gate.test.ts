@@ -4,8 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findClientPorts } from '../../scripts/torture/clients.ts'
 import { openGate, type Gate } from '../../scripts/torture/gate.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 let server: net.Server
 let gate: Gate
 /** What the server behind the gate has received. */

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { createLog } from '../../shared/foundation/log.ts'
 import { openLogOutput } from '../../shared/foundation/log-output.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
 function logError(error: unknown): Record<string, unknown> {
   const lines: string[] = []
@@ -87,7 +88,7 @@ describe.runIf(process.platform === 'linux')('an output of the log that takes no
         }
         return text.includes('later"}\n') ? text.trimEnd().split('\n') : undefined
       }
-      const lines = (await waitFor('the lines', read, { limitMs: 60_000 })).map(
+      const lines = (await waitFor('the lines', read, { limitMs: PATIENCE_MS })).map(
         (line) => JSON.parse(line) as Record<string, unknown>,
       )
       const told = lines.findIndex(({ dropped }) => dropped !== undefined)

@@ -10,6 +10,7 @@ import { openLogFile } from '../../scripts/embedded/log-file.ts'
 import { selectEnvironment, formatForScreen, startPart } from '../../scripts/embedded/parts.ts'
 import { assertPortFree, findFreePort, reservePorts } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
 const SOURCE = new URL('../../scripts/', import.meta.url).href
 let folder: string
@@ -196,7 +197,7 @@ describe('what a part is given and what is shown of it', () => {
       report,
     })
     try {
-      await waitFor('two deaths', () => (part.deaths() >= 2 ? true : undefined), { limitMs: 60_000 })
+      await waitFor('two deaths', () => (part.deaths() >= 2 ? true : undefined), { limitMs: PATIENCE_MS })
     } finally {
       await part.stop()
       children.close()
@@ -283,7 +284,7 @@ describe.runIf(process.platform === 'linux')(
           if (started.process.exitCode !== null) throw new Error(started.output())
           return started.output().includes('npm run --silent agent') ? true : undefined
         },
-        { limitMs: 60_000 },
+        { limitMs: PATIENCE_MS },
       )
     const childPids = () =>
       fs.existsSync(path.join(dataDir, 'children.json'))
@@ -396,7 +397,7 @@ describe.runIf(process.platform === 'linux')(
         'the end of the start',
         () => (first.process.exitCode === null && first.process.kill('SIGINT') ? undefined : true),
         {
-          limitMs: 60_000,
+          limitMs: PATIENCE_MS,
           everyMs: 200,
         },
       )
@@ -410,7 +411,7 @@ describe.runIf(process.platform === 'linux')(
       fs.writeFileSync(path.join(folder, 'api.mjs'), 'setInterval(() => {}, 1_000)')
       const first = start()
       await waitFor('the first child', () => (childPids().length > 0 ? true : undefined), {
-        limitMs: 60_000,
+        limitMs: PATIENCE_MS,
         everyMs: 5,
       })
       first.process.kill('SIGINT')

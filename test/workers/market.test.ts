@@ -27,6 +27,7 @@ import {
   type PlacedOrder,
   type TestMarket,
 } from '../support/market.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
 const HOUR_MS = 3_600_000
 let market: TestMarket
@@ -108,7 +109,7 @@ describe('a deadline', () => {
       const due = await dueAt(order)
       const find = async () =>
         (await queue.getDelayed()).find(({ data }) => (data as { due_at: number }).due_at === due)
-      const { delay } = await waitFor('the job', find, { limitMs: 60_000 })
+      const { delay } = await waitFor('the job', find, { limitMs: PATIENCE_MS })
       return delay - (due * 1_000 - market.ctx.now())
     }
     const order = await market.paidOrder()

@@ -11,13 +11,14 @@ import { createNanoRpc, type NanoRpc } from '../../shared/payments/nano/nano-rpc
 import { setRate } from '../support/coins.ts'
 import { checkBooks, checkMoney } from '../support/money.ts'
 import { openTestNetwork, type TestNetwork } from '../support/nano-test-network.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, whenServed, type TestAgent, type TestService } from '../support/service.ts'
 
 /**
  * The API and the workers on one network, from invoice to treasury: the stand-in, or a real dev node
  * (nano-test-network.ts).
  */
-const LIMIT = { limitMs: 60_000, everyMs: 100 }
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 100 }
 // What is waited for comes one after the other.
 vi.setConfig({ testTimeout: 240_000 })
 

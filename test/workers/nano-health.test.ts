@@ -15,6 +15,7 @@ import {
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { fillNanoPool, sendNano, watchNano } from '../support/nano-jobs.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
 let venue: NanoVenue
 
@@ -168,7 +169,7 @@ describe('work', () => {
     }
     const sweeping = sweepNano(ctx)
     await waitFor('two searches', () => Promise.resolve(roots.length >= 2 ? true : undefined), {
-      limitMs: 60_000,
+      limitMs: PATIENCE_MS,
       everyMs: 10,
     })
     await sendNano(ctx)

@@ -18,9 +18,10 @@ import {
   type NanoVenue,
 } from '../support/nano-venue.ts'
 import { checkNanoInvoice, fillNanoPool, watchNano } from '../support/nano-jobs.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { createNanoHints } from '../../shared/payments/nano/nano-watch.ts'
 
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 let venue: NanoVenue
 
 beforeAll(async () => {

@@ -11,12 +11,13 @@ import { HANDLERS } from '../../workers/handlers.ts'
 import { startPool } from '../../workers/pool.ts'
 import { startQueueWorker, type QueueWorker } from '../../workers/queue-worker.ts'
 import { openWorkerContext, type WorkerContext } from '../../workers/worker-context.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 
 /** Long enough for a new worker to connect and to take its first job on a busy machine. */
 const QUICK = { everyMs: 100, checks: 15, longMs: 60_000 }
 const REPLACED = 'it is replaced by a new one'
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 vi.setConfig({ testTimeout: 180_000 })
 
 let ctx: WorkerContext

@@ -3,9 +3,10 @@ import { openGate } from '../../scripts/torture/gate.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues } from '../../shared/servers/queues.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { isolate } from '../support/servers.ts'
 
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 const cleanUp: (() => Promise<void>)[] = []
 afterEach(async () => {
   for (const one of cleanUp.splice(0).reverse()) await one()

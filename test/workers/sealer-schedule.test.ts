@@ -8,6 +8,7 @@ import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { verifyLedger } from '../support/ledger.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, type TestService } from '../support/service.ts'
 
 let folder: string
@@ -20,7 +21,7 @@ afterEach(async () => {
   fs.rmSync(folder, { recursive: true, force: true })
 })
 
-const soon = { limitMs: 60_000 }
+const soon = { limitMs: PATIENCE_MS }
 // What is waited for comes one after the other.
 vi.setConfig({ testTimeout: 240_000 })
 const keyFiles = () => ({

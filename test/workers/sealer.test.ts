@@ -21,6 +21,7 @@ import {
   verifyWholeLedger,
   type TestLedger,
 } from '../support/ledger.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
 let ledger: TestLedger
 afterEach(() => ledger.stop())
@@ -166,7 +167,7 @@ describe('the sealer', () => {
         await waitFor(
           'the next seal',
           async () => (((await ctx.seals.last())?._id ?? 0) > round ? true : undefined),
-          { limitMs: 60_000 },
+          { limitMs: PATIENCE_MS },
         )
       }
     })

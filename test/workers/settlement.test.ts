@@ -19,6 +19,7 @@ import { anotherCopy } from '../support/another-copy.ts'
 import { addAddresses, ageRate, foundAt, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { openMarket } from '../support/market.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { listPending } from '../support/stored.ts'
 import { recordLoss, recordPayment, telling } from '../support/told-chain.ts'
@@ -647,7 +648,7 @@ describe('a Redis that lost everything', () => {
     await waitFor(
       'the end of the last job',
       async () => ((await queue.getActiveCount()) === 0 ? true : undefined),
-      { limitMs: 60_000 },
+      { limitMs: PATIENCE_MS },
     )
     await own.ctx.coins.models.rates.deleteMany({})
     await pay(own.ctx, id, { amount: '4' })
@@ -660,7 +661,7 @@ describe('a Redis that lost everything', () => {
       'the credit',
       async () => ((await own.ctx.invoices.find(id))?.credited_days === 2 ? true : undefined),
       {
-        limitMs: 60_000,
+        limitMs: PATIENCE_MS,
       },
     )
     expect(await own.ctx.coins.findRate('xno')).toMatchObject({ usd: '0.5', source: FIXED_RATE_SOURCE })

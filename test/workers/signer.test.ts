@@ -28,6 +28,7 @@ import {
   verifyWholeLedger,
   type TestLedger,
 } from '../support/ledger.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
 let ledger: TestLedger
 const cleanUp: (() => Promise<unknown> | void)[] = []
@@ -152,7 +153,7 @@ describe('an adoption', () => {
           (finding) => finding?.kind === 'seals_unsigned' && finding.why?.includes('was signed before'),
         )
       },
-      { limitMs: 60_000 },
+      { limitMs: PATIENCE_MS },
     )
     const [, seq = '', hash = ''] =
       /^npm run operator -- seal --adopt (\d+) ([0-9a-f]{64}) {3}# on the signing host, /.exec(
@@ -541,7 +542,7 @@ describe('a host that was restored as a whole, memory and database from one copy
           signSeals(named)
             .then(() => undefined)
             .catch(String),
-        { limitMs: 60_000 },
+        { limitMs: PATIENCE_MS },
       ),
     ).toContain('does not answer')
     expect(await signedSeqs()).toEqual([1])

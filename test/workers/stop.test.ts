@@ -28,8 +28,9 @@ import {
   type RunningProcess,
 } from '../support/processes.ts'
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 // Starting, a share's wait for its verdict and stopping, on a machine that is busy with other tests.
 vi.setConfig({ testTimeout: 300_000 })
 

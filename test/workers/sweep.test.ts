@@ -10,9 +10,10 @@ import { jobOptions, queuePrefix, type QueueName } from '../../shared/servers/qu
 import { submitShares } from '../../shared/work/work-service.ts'
 import { startPool } from '../../workers/pool.ts'
 import { sweep } from '../../workers/jobs/sweep.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
 
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 vi.setConfig({ testTimeout: 240_000 })
 
 let service: TestService

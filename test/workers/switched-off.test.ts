@@ -6,10 +6,11 @@ import { foundAt, makeCoinReady, newTx, pay } from '../support/coins.ts'
 import { ADDRESSES, expectStatus, MARKET_QUEUES, OFFER, vouch } from '../support/market.ts'
 import { recordPayment } from '../support/told-chain.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 const HOUR_MS = 3_600_000
-const LIMIT = { limitMs: 60_000, everyMs: 100 }
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 100 }
 let service: TestService
 let buyer: TestAgent
 let offerId: string

@@ -6,6 +6,7 @@ import { openContext } from '../../shared/context.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { verifyBatch } from '../../shared/work/work-service.ts'
 import { startPool } from '../../workers/pool.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { countStored, listPending } from '../support/stored.ts'
 import { PATIENT } from '../support/servers.ts'
 import {
@@ -20,7 +21,7 @@ import {
 const DAY = 86_400_000
 const BITS = 8
 const PER_DAY = 5
-const LIMIT = { limitMs: 60_000 }
+const LIMIT = { limitMs: PATIENCE_MS }
 vi.setConfig({ testTimeout: 180_000 })
 
 interface Order {
