@@ -240,12 +240,12 @@ async function readText({ body }: Response, signals: readonly AbortSignal[]): Pr
   // Node 20 loses the signal that the request was sent with, once garbage is collected.
   const stop = (): void => void reader.cancel().catch(() => undefined)
   const throwIfAborted = (): void => signals.forEach((signal) => signal.throwIfAborted())
+  throwIfAborted()
   for (const signal of signals) signal.addEventListener('abort', stop, { once: true })
   let text = ''
   let bytes = 0
   try {
     for (;;) {
-      throwIfAborted()
       const { done, value } = await reader.read()
       throwIfAborted()
       if (done) return text + decoder.decode()

@@ -267,8 +267,8 @@ export const NETWORK_BUGS: readonly PlantedBug[] = [
     name: 'write-to-a-closed-socket',
     mistake: 'a job or request hangs for ever if MongoDB closes its connection at a bad moment',
     file: 'shared/servers/closed-sockets.ts',
-    text: "else socket.once('close', resolve)",
-    instead: "else socket.once('drain', resolve)",
+    text: "else socket.once('close', closed.resolve)",
+    instead: "else socket.once('drain', closed.resolve)",
     tests: ['workers/closed-sockets'],
   },
   {

@@ -23,20 +23,17 @@ export function endWaitsAtClose(): void {
   const waitFor = driver.once
   if (typeof waitFor !== 'function') throw new Error("MongoDB's driver waits for its sockets in another way")
   driver.once = async (socket, event, options) => {
-    let end = (): void => undefined
-    const closed = new Promise<void>((resolve) => {
-      end = resolve
-      if (socket.closed) resolve()
-      else socket.once('close', resolve)
-    })
+    const closed = Promise.withResolvers<void>()
+    if (socket.closed) closed.resolve()
+    else socket.once('close', closed.resolve)
     // An error closes the socket too, and the connection knows it by then.
     const ready = waitFor(socket, event, options).catch((error: unknown) => {
       if (!socket.destroyed) throw error
     })
     try {
-      await Promise.race([ready, closed])
+      await Promise.race([ready, closed.promise])
     } finally {
-      socket.off('close', end)
+      socket.off('close', closed.resolve)
     }
   }
   isMended = true
