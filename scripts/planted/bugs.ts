@@ -212,7 +212,7 @@ const EXISTING: readonly PlantedBug[] = [
     file: 'shared/posts/post-service.ts',
     text: '  await ctx.posts.insert(post)\n',
     instead: '  ctx.posts.insert(post).catch(() => undefined)\n',
-    tests: ['api/outages', 'api/hostile-commit', 'api/posts'],
+    tests: ['api/outages', 'api/posts'],
   },
   {
     name: 'post-without-entry',

@@ -192,7 +192,6 @@ export function openDatabase(options: DatabaseOptions): Database {
     transaction(work, own) {
       const deadlineMs = performance.now() + transactionMs
       const run = (session: Session) => {
-        labelCommitErrors(session)
         return session.withTransaction(() => {
           // The caller has been told that the request failed, so nothing more may be written.
           if (performance.now() >= deadlineMs) throw unavailable()
@@ -358,34 +357,8 @@ const OUTAGE_CODES = new Set([
   6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 246, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436,
 ])
 
-const labelled = new WeakSet<Session>()
-
-/**
- * Makes a session label the errors of sockets and streams that occur while it commits. They leave open
- * whether the transaction was committed, and without the label the driver fails; with it the driver asks
- * again, and the server commits once.
- */
-function labelCommitErrors(session: Session): void {
-  if (labelled.has(session)) return
-  labelled.add(session)
-  const commit = session.commitTransaction.bind(session)
-  session.commitTransaction = async (options) => {
-    try {
-      await commit(options)
-    } catch (error) {
-      if (error instanceof mongoose.mongo.MongoError || !(error instanceof Error)) throw error
-      const unknown = new mongoose.mongo.MongoNetworkError(error.message, { cause: error })
-      unknown.addErrorLabel('UnknownTransactionCommitResult')
-      throw unknown
-    }
-  }
-}
-
 /** What the driver says if a client is closed while one of its transactions is being aborted. */
 const ENDED_TWICE = '[TRANSACTION_ABORTED] to [TRANSACTION_ABORTED]'
-
-/** Codes of Node for a socket that the server ended just before a command was written to it. */
-const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET'])
 
 /**
  * Whether an error comes from the database being out of reach, not from what was asked of it: a write may or
@@ -394,8 +367,7 @@ const OUTAGE_SOCKET_CODES = new Set(['EPIPE', 'ECONNRESET'])
  */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
-  if (OUTAGE_ERRORS.has(error.name) || OUTAGE_SOCKET_CODES.has(String((error as NodeJS.ErrnoException).code)))
-    return true
+  if (OUTAGE_ERRORS.has(error.name)) return true
   if (
     error instanceof mongoose.mongo.MongoError &&
     (error.hasErrorLabel('RetryableWriteError') || error.hasErrorLabel('TransientTransactionError'))

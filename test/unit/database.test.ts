@@ -30,10 +30,6 @@ describe('isOutage', () => {
     endedTwice.message =
       'Attempted illegal state transition from [TRANSACTION_ABORTED] to [TRANSACTION_ABORTED]'
     outages.push(endedTwice as never)
-    // What Node throws at a write to a socket that the other side has ended, which the driver lets through.
-    outages.push(
-      Object.assign(new Error('This socket has been ended by the other party'), { code: 'EPIPE' }) as never,
-    )
     for (const error of outages) {
       expect(isOutage(error), error.name).toBe(true)
       expect(isOutage(inBulk(error)), `${error.name} in a bulk`).toBe(true)
@@ -49,6 +45,8 @@ describe('isOutage', () => {
       duplicate,
       inBulk(duplicate),
       new MongoServerError({ message: 'bad query', code: 2 }),
+      // What Node says of a socket; the driver has errors of its own for that, so it's another server's.
+      Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }),
       'MongoNetworkError',
       undefined,
       null,
