@@ -202,7 +202,11 @@ function startWorker<Name extends QueueName>(
       ...telemetry(),
     },
   )
-  worker.on('failed', (job, error) =>
+  /** The trouble told of since Redis last took note of a job's end: BullMQ meets the same each second. */
+  const said = new Set<string>()
+  worker.on('completed', () => said.clear())
+  worker.on('failed', (job, error) => {
+    said.clear()
     ctx.log.error(
       {
         ...(job === undefined ? { queue: name } : scopeOf(name, job)),
@@ -210,15 +214,17 @@ function startWorker<Name extends QueueName>(
         err: error,
       },
       'a job failed',
-    ),
-  )
+    )
+  })
   worker.on('stalled', () => ctx.metrics.countStalled(name))
   worker.on('error', (error) => {
     // Said again and again of a job that hangs.
     if (!error.message.startsWith(LOCK_IS_LOST)) load.signs++
     // The connection logs once that Redis is out of reach; not every worker at every attempt.
-    if (connection.status === 'ready')
-      ctx.log.warn({ queue: name, err: error }, 'a worker has trouble with Redis')
+    if (connection.status !== 'ready') return
+    const level = said.has(error.message) ? 'debug' : 'warn'
+    ctx.log[level]({ queue: name, err: error }, 'a worker has trouble with Redis')
+    said.add(error.message)
   })
   return worker
 }

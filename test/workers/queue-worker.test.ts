@@ -225,4 +225,28 @@ describe('a worker of a queue', () => {
       await queue.obliterate({ force: true })
     }
   })
+
+  it('says once what trouble it has with Redis, and again after a job was done', async () => {
+    const emitted = vi.spyOn(Worker.prototype, 'emit')
+    start()
+    const completed = await queue.getCompletedCount()
+    await add()
+    await untilCompleted(completed + 1)
+    const inside = emitted.mock.contexts[0] as Worker
+    const refuse = (why: string): void =>
+      void inside.emit('error', new Error(`MISCONF Errors writing to the AOF file: ${why}`))
+    const said = (): number => logged.split('a worker has trouble with Redis').length - 1
+    for (let turn = 0; turn < 3; turn++) refuse('No space left on device')
+    expect(said()).toBe(1)
+    refuse('Input/output error')
+    refuse('No space left on device')
+    expect(said()).toBe(2)
+    await add()
+    await untilCompleted(completed + 2)
+    await waitFor(
+      'the trouble again',
+      () => (refuse('No space left on device'), said() === 3 ? true : undefined),
+      LIMIT,
+    )
+  })
 })
