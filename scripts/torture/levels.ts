@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { median } from '../bench/figure.ts'
@@ -32,6 +33,16 @@ export const LEAST_SAMPLES = 40
 export const MAY_GROW = 1.3
 const MIB = 2 ** 20
 
+const COLLECTOR = fileURLToPath(new URL('collect-garbage.ts', import.meta.url))
+/** Several times in a quarter of the shortest run, and so seldom that it hardly slows a process down. */
+const COLLECT_EVERY_MS = 30_000
+
+/** The environment of a process whose memory is to be measured. */
+export const measuredEnv = (everyMs = COLLECT_EVERY_MS): Record<string, string> => ({
+  NODE_OPTIONS: `--expose-gc --import ${COLLECTOR}`,
+  COLLECT_EVERY_MS: String(everyMs),
+})
+
 /** What is measured, by the first word of a name. */
 interface Kind {
   unit: string
@@ -41,10 +52,7 @@ interface Kind {
   of(values: readonly number[]): number
 }
 
-/**
- * A process takes much more memory before its garbage is collected than after it, and how long it waits with
- * that depends on how much it does: what it really holds shows in the lowest sample.
- */
+/** A process takes much more memory before a collection of its garbage than after it; this is what it holds. */
 const lowest = (values: readonly number[]): number => Math.min(...values)
 
 const KINDS: Readonly<Record<string, Kind>> = {

@@ -22,7 +22,7 @@ import { checkEvents, followEvents } from './events.ts'
 import { inject, reasonNotCaused, type Injected } from './faults.ts'
 import { startHistory, type Call, type History } from './history.ts'
 import { checkObjects } from './objects.ts'
-import { checkLevels, compareLevels, sampleLevels, type Level } from './levels.ts'
+import { checkLevels, compareLevels, measuredEnv, sampleLevels, type Level } from './levels.ts'
 import { startMonero } from './monero.ts'
 import { runBackups, runOperatorActs } from './operator-acts.ts'
 import { numbersFor, planFaults, usualKinds, type FaultKind, type PlannedFault } from './plan.ts'
@@ -104,6 +104,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
   const stack = await startStack({
     members,
     each,
+    env: options.hasLevels === true ? measuredEnv() : {},
     coins,
     monero,
     isFull: true,

@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { checkLevels, compareLevels, LEAST_SAMPLES } from '../../scripts/torture/levels.ts'
+import { checkLevels, compareLevels, LEAST_SAMPLES, measuredEnv } from '../../scripts/torture/levels.ts'
 
 const SAMPLES = 8 * LEAST_SAMPLES
 /** What torture finds in a value that is `at(place)` in each sample, with `place` from 0 to 1. */
@@ -37,5 +39,26 @@ describe('the levels of a long run', () => {
 
   it('say nothing after few samples', () => {
     expect(findingsOf('jobs of sweep', (place) => 1_000 * (1 + place), LEAST_SAMPLES - 1)).toEqual([])
+  })
+})
+
+/** Drops an object and keeps another one, does nothing for a second, and says which of them are still there. */
+const LITTER = `
+let [dropped, kept] = [{}, {}]
+const found = [new WeakRef(dropped), new WeakRef(kept)]
+dropped = undefined
+setTimeout(() => console.log(found.map((ref) => ref.deref() !== undefined), kept), 1_000)
+`
+const litter = async (env: Record<string, string>): Promise<string> => {
+  const { stdout } = await promisify(execFile)(process.execPath, ['--eval', LITTER], {
+    env: { ...process.env, ...env },
+  })
+  return stdout
+}
+
+describe('a process whose memory is measured', () => {
+  it('holds no garbage for long, and all else', async () => {
+    const [usual, measured] = await Promise.all([litter({}), litter(measuredEnv(200))])
+    expect([usual, measured]).toEqual(['[ true, true ] {}\n', '[ false, true ] {}\n'])
   })
 })
