@@ -33,7 +33,11 @@ export interface Vitals {
 
 const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url))
 const WORKERS = fileURLToPath(new URL('../../workers/main.ts', import.meta.url))
-const PROBE = new URL('probe.ts', import.meta.url).href
+
+/** The environment of a process that collects its garbage on SIGUSR2 and then says what it holds, by probe.ts. */
+export const PROBED_ENV: Readonly<Record<string, string>> = {
+  NODE_OPTIONS: `--expose-gc --import ${new URL('probe.ts', import.meta.url).href}`,
+}
 
 export interface StackOptions {
   /** How many worker processes, each serving all queues; 1 if absent. */
@@ -76,7 +80,7 @@ export async function startStack(
       PORT: '0',
       LOG_LEVEL: 'info',
       FREE_UNTIL: 'none',
-      ...(isProbed ? { NODE_OPTIONS: `--expose-gc --import ${PROBE}` } : {}),
+      ...(isProbed ? PROBED_ENV : {}),
       ...env,
     }
     const api = await startProcess(API, common, options.openFiles)

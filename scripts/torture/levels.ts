@@ -1,5 +1,4 @@
 import fs from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { median } from '../bench/figure.ts'
@@ -33,15 +32,8 @@ export const LEAST_SAMPLES = 40
 export const MAY_GROW = 1.3
 const MIB = 2 ** 20
 
-const COLLECTOR = fileURLToPath(new URL('collect-garbage.ts', import.meta.url))
 /** Several times in a quarter of the shortest run, and so seldom that it hardly slows a process down. */
 const COLLECT_EVERY_MS = 30_000
-
-/** The environment of a process whose memory is to be measured. */
-export const measuredEnv = (everyMs = COLLECT_EVERY_MS): Record<string, string> => ({
-  NODE_OPTIONS: `--expose-gc --import ${COLLECTOR}`,
-  COLLECT_EVERY_MS: String(everyMs),
-})
 
 /** What is measured, by the first word of a name. */
 interface Kind {
@@ -63,13 +55,20 @@ const KINDS: Readonly<Record<string, Kind>> = {
   jobs: { unit: 'jobs', slack: 50, of: median },
 }
 
-/** Takes a sample every few seconds until `isOver`. */
+/** Takes a sample every few seconds until `isOver`; the stack's processes must have PROBED_ENV. */
 export async function sampleLevels(stack: Stack, isOver: () => boolean): Promise<Sample[]> {
   const redis = new Redis(stack.redis.url, { maxRetriesPerRequest: 1, commandTimeout: ANSWER_WITHIN_MS })
   redis.on('error', () => undefined) // a fault; the sample lacks Redis
   const queues = openQueues(stack.redis.url, 'agent-network', createLog('torture', 'silent'))
   const samples: Sample[] = []
   const firstPids = new Map([...stack.apis, ...stack.workers].map((part) => [part, part.child.pid()]))
+  /** So that a process's memory soon is what it holds: V8 may leave a hundred MiB of garbage for an hour. */
+  const collectGarbage = (): void => {
+    for (const [{ child }, firstPid] of firstPids)
+      // One that was started anew may not listen yet, and is not measured.
+      if (firstPid !== undefined && child.pid() === firstPid) process.kill(firstPid, 'SIGUSR2')
+  }
+  const collecting = setInterval(collectGarbage, COLLECT_EVERY_MS)
   try {
     for (let nextMs = performance.now(); !isOver(); nextMs += SAMPLE_EVERY_MS) {
       const read = await Promise.all([
@@ -82,6 +81,7 @@ export async function sampleLevels(stack: Stack, isOver: () => boolean): Promise
     }
     return samples
   } finally {
+    clearInterval(collecting)
     redis.disconnect()
     await queues.close()
   }

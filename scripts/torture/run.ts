@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { measurePace, type Pace } from '../money-model/pace.ts'
+import { PROBED_ENV } from '../bench/processes.ts'
 import { TimeoutError } from '../embedded/wait.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues, type Queues } from '../../shared/servers/queues.ts'
@@ -22,7 +23,7 @@ import { checkEvents, followEvents } from './events.ts'
 import { inject, reasonNotCaused, type Injected } from './faults.ts'
 import { startHistory, type Call, type History } from './history.ts'
 import { checkObjects } from './objects.ts'
-import { checkLevels, compareLevels, measuredEnv, sampleLevels, type Level } from './levels.ts'
+import { checkLevels, compareLevels, sampleLevels, type Level } from './levels.ts'
 import { startMonero } from './monero.ts'
 import { runBackups, runOperatorActs } from './operator-acts.ts'
 import { numbersFor, planFaults, usualKinds, type FaultKind, type PlannedFault } from './plan.ts'
@@ -104,7 +105,7 @@ export async function runTorture(options: TortureOptions): Promise<TortureResult
   const stack = await startStack({
     members,
     each,
-    env: options.hasLevels === true ? measuredEnv() : {},
+    env: options.hasLevels === true ? PROBED_ENV : {},
     coins,
     monero,
     isFull: true,

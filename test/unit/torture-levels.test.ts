@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { checkLevels, compareLevels, LEAST_SAMPLES, measuredEnv } from '../../scripts/torture/levels.ts'
+import { PROBED_ENV } from '../../scripts/bench/processes.ts'
+import { checkLevels, compareLevels, LEAST_SAMPLES } from '../../scripts/torture/levels.ts'
 
 const SAMPLES = 8 * LEAST_SAMPLES
 /** What torture finds in a value that is `at(place)` in each sample, with `place` from 0 to 1. */
@@ -42,23 +43,24 @@ describe('the levels of a long run', () => {
   })
 })
 
-/** Drops an object and keeps another one, does nothing for a second, and says which of them are still there. */
+/** Drops an object and keeps another one, is told to collect garbage, and says which of them are still there. */
 const LITTER = `
 let [dropped, kept] = [{}, {}]
 const found = [new WeakRef(dropped), new WeakRef(kept)]
 dropped = undefined
+setTimeout(() => process.emit('SIGUSR2'), 200)
 setTimeout(() => console.log(found.map((ref) => ref.deref() !== undefined), kept), 1_000)
 `
-const litter = async (env: Record<string, string>): Promise<string> => {
+const litter = async (env: Readonly<Record<string, string>>): Promise<string> => {
   const { stdout } = await promisify(execFile)(process.execPath, ['--eval', LITTER], {
     env: { ...process.env, ...env },
   })
-  return stdout
+  return stdout.trim().split('\n').at(-1) ?? ''
 }
 
 describe('a process whose memory is measured', () => {
   it('holds no garbage for long, and all else', async () => {
-    const [usual, measured] = await Promise.all([litter({}), litter(measuredEnv(200))])
-    expect([usual, measured]).toEqual(['[ true, true ] {}\n', '[ false, true ] {}\n'])
+    const [usual, measured] = await Promise.all([litter({}), litter(PROBED_ENV)])
+    expect([usual, measured]).toEqual(['[ true, true ] {}', '[ false, true ] {}'])
   })
 })
