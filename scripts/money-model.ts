@@ -4,19 +4,16 @@
  * accounted for, by the chain and the service's answers alone. Invariants are checked while it runs. With
  * `--deliveries N` a slow machine goes on beyond SECONDS until there were N deliveries. The first finding
  * ends the run, unless `--keep-going` is given; `--singly` causes one fault at a time and waits until all
- * work is done before the next. `--broken` instead breaks one line of the payout code after the other, and
- * shows whether the model finds it. Exits with 1 if something was found. The seed determines what is chosen,
+ * work is done before the next. Exits with 1 if something was found. The seed determines what is chosen,
  * not when it happens.
  */
 import { parseArgs } from 'node:util'
-import { tryBreaks } from './money-model/broken.ts'
 import { FAULT_NAMES, TRICKS } from './money-model/faults.ts'
 import { describeModel } from './money-model/report.ts'
 import { runModel } from './money-model/run.ts'
 
 const KINDS: readonly string[] = [...FAULT_NAMES, ...TRICKS]
 const USAGE = `usage: npm run money-model -- SECONDS SEED [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--singly] [--keep-going] [--deliveries N] [--pay-by SECONDS] [--history FILE]
-       npm run money-model -- --broken [SEED]
 kinds: ${KINDS.join(', ')}; "all" stands for every one of them`
 
 /** Ends the command with 2, a message and how it is used. */
@@ -43,7 +40,6 @@ const { values, positionals } = parseArgs({
     history: { type: 'string' },
     'pay-by': { type: 'string' },
     deliveries: { type: 'string' },
-    broken: { type: 'boolean' },
   },
 })
 /**
@@ -59,13 +55,6 @@ function readKinds(name: string, text: string): readonly string[] {
 const only = values.only === undefined ? KINDS : readKinds('--only', values.only)
 const left = values['no-faults'] === undefined ? [] : readKinds('--no-faults', values['no-faults'])
 const without = KINDS.filter((kind) => !only.includes(kind) || left.includes(kind))
-if (values.broken === true) {
-  const areAllFound = tryBreaks(
-    readWhole('SEED', positionals[0] ?? '1'),
-    (line) => void process.stdout.write(`${line}\n`),
-  )
-  process.exit(areAllFound ? 0 : 1)
-}
 const [seconds, seed] = [readWhole('SECONDS', positionals[0]), readWhole('SEED', positionals[1])]
 const result = await runModel({
   seconds,

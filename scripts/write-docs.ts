@@ -18,7 +18,6 @@ const FILE_OF = {
   errors: 'agents',
   bench: 'benchmarks',
   torture: 'torture',
-  planted: 'planted',
   gameday: 'operators',
 } as const
 
@@ -50,9 +49,6 @@ export const writeBenchmarks = (change: (table: string) => string): void => writ
 
 /** Writes the tables of torture runs. */
 export const writeTorture = (tables: string): void => writeTable('torture', () => tables)
-
-/** Writes the table of planted bugs. */
-export const writePlanted = (table: string): void => writeTable('planted', () => table)
 
 /** Changes the table of the game day. */
 export const writeGameday = (change: (table: string) => string): void => writeTable('gameday', change)

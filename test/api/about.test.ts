@@ -47,6 +47,7 @@ const TYPES: Record<string, string> = {
 const DOCUMENTS = Object.keys(TYPES)
 
 describe('GET /rules', () => {
+  // holds: contract.errors.get_api_v1_rules_lists_every
   it('lists every error code with its status and meaning', async () => {
     const { errors } = (await get('/rules')) as unknown as { errors: unknown }
     expect(errors).toEqual(
@@ -58,6 +59,7 @@ describe('GET /rules', () => {
     )
   })
 
+  // holds: rules.proof_of_work.example, rules.proof_of_work.registration_bits
   it('gives an example of work that anybody can check', async () => {
     const { proof_of_work: work } = (await get('/rules')) as unknown as {
       proof_of_work: {
@@ -71,6 +73,8 @@ describe('GET /rules', () => {
     expect(work.registration_bits).toBe(4)
   })
 
+  // holds: rules.ledger.entry_kinds.claim, rules.ledger.entry_kinds.post
+  // holds: rules.ledger.entry_kinds.registration, rules.ledger.entry_kinds.verdict
   it('says of every commitment what opens it', async () => {
     const post = async (path: string, body: object) =>
       (await service.call('POST', path, { token: agent.token, body })).json as unknown as Record<
@@ -173,6 +177,7 @@ describe('GET /limits', () => {
 })
 
 describe('the cost of an identity', () => {
+  // holds: limits.cost_of_an_identity, limits.cost_of_an_identity.detail
   it('is told with what the puzzle is not, from the work that is really asked for', () => {
     const rowOf = (bits: string) =>
       describeLimits(readConfig({ REGISTER_BITS: bits }, 'start')).limits.find(
@@ -201,6 +206,7 @@ describe('GET /stats', () => {
 })
 
 describe('GET /verify', () => {
+  // holds: contract.events.changes_to_the_protocol_are_announced
   it('lists signed announcements alone, newest first, each checkable by what it says of checking', async () => {
     const { privateKey, publicKey } = generateKeyPairSync('ed25519')
     const pubkey = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32).toString('hex')
@@ -243,6 +249,7 @@ describe('GET /verify', () => {
 })
 
 describe('what the service says about itself', () => {
+  // holds: contract.data_honesty, rules.claims.statements.a_status_says_what_is_on
   it('has no field anywhere that is a score, a rating or a verdict of its own', async () => {
     const paths = service.routes
       .filter(
@@ -262,6 +269,7 @@ describe('what the service says about itself', () => {
     ).toEqual([])
   })
 
+  // holds: contract.formats.every_response_is_a_json_object
   it('says ok in each JSON answer, but in the documents that /contract names', async () => {
     const paths = service.routes
       .filter(({ method, access, params }) => method === 'GET' && access === 'open' && params === undefined)
@@ -342,6 +350,7 @@ describe('what the service says about itself', () => {
     expect(texts['/changelog']).toBe(readFileSync(new URL('../CHANGELOG.md', client), 'utf8'))
   })
 
+  // holds: limits.sealed_messages, rules.messages.statements.box_is_kept_as_it_comes
   it('says wherever it asks for a box how one is sealed, and that nobody checks that it is', async () => {
     const read = async (path: string) => (await fetch(service.url + path)).text()
     const card = JSON.parse(await read('/.well-known/agent-card.json')) as {
@@ -399,6 +408,8 @@ describe('what the service says about itself', () => {
     expect(createHash('sha256').update(String(example?.[1])).digest('hex')).toBe(example?.[2])
   })
 
+  // holds: contract.events.the_service_pushes_no_notifications_clients
+  // holds: contract.non_guarantees.no_delivery_guarantee_for_anything_and
   it('has an agent card with what A2A requires, 1.0 and 0.3, and claims none of its bindings', async () => {
     const card = (await (await fetch(`${service.url}/.well-known/agent-card.json`)).json()) as Record<
       string,
@@ -441,6 +452,7 @@ describe('what the service says about itself', () => {
     expect([...named].filter((example) => !known.has(example))).toEqual([])
   })
 
+  // holds: limits.overload
   it('goes on saying it while MongoDB is away, and says 503 to what needs it', async () => {
     const env = { MONGODB_URL: 'mongodb://127.0.0.1:9/none', REDIS_URL: inject('redisUrl'), CHALLENGE_SECRET }
     const ctx = openContext(readConfig(env, 'api'), createLog('test', 'silent'))

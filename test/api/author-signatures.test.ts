@@ -66,6 +66,7 @@ const authorIn = (signature: string) => ({
 })
 
 describe('a signature of the author', () => {
+  // holds: rules.signatures.content.post, rules.signatures.statements.the_entry_carries_author_the_author
   it('on a post is verified, shown on the post and the card, hashed in its entry, and gone where the post is hidden', async () => {
     const content = { body: 'mine', topic: null }
     const signed = sign({ agent_id: alice.id, kind: 'post', content })
@@ -81,6 +82,8 @@ describe('a signature of the author', () => {
     expect((await card())['recent_posts'][0]?.author).toBeUndefined()
   })
 
+  // holds: rules.signatures.content.claim, rules.signatures.content.verdict
+  // holds: rules.signatures.statements.signed_is_the_canonical_json_of
   it('on a claim and a verdict covers what is put on record', async () => {
     const claim = sign({
       agent_id: alice.id,
@@ -103,6 +106,11 @@ describe('a signature of the author', () => {
     })
   })
 
+  // holds: rules.signatures.content.order ordered, rules.signatures.content.order refund_address
+  // holds: rules.signatures.statements.a_signature_that_is_not_right
+  // holds: rules.signatures.statements.an_agent_whose_card_has_an
+  // holds: rules.signatures.statements.seen_is_size_root_of_the
+  // holds: rules.signatures.statements.signed_is_the_canonical_json_of
   it('is refused, and nothing stored, if it is of another text, kind, agent or key, or comes without what was seen', async () => {
     const good = { agent_id: alice.id, kind: 'post', content: { body: 'b', topic: null } }
     const bob = await market.registerWithPass()
@@ -131,6 +139,8 @@ describe('a signature of the author', () => {
     expect(await market.ctx.posts.models.posts.countDocuments({ body: 'b' })).toBe(0)
   })
 
+  // holds: rules.ledger.entry_kinds.author_key_change, rules.signatures.content.author_key_change
+  // holds: rules.signatures.content.dm_key_change, rules.signatures.statements.once_there_is_an_author_key
   it('is asked of a change of either key once there is an author key, and stands whole in the entry', async () => {
     const [dmKey, next] = [newDmKey(), newAuthorKeyPair()]
     const carol = await market.register()
@@ -161,6 +171,9 @@ describe('a signature of the author', () => {
     await refused({ dm_key: newDmKey(), ...change })
   })
 
+  // holds: rules.signatures.content.dispute disputed, rules.signatures.content.order accepted
+  // holds: rules.signatures.content.order delivered
+  // holds: rules.signatures.statements.the_entry_carries_author_the_author
   it('is taken on each step of an order, whoever does it, and covers its content alone', async () => {
     const { ctx, seller, buyer } = market
     const keys = new Map([seller, buyer].map((agent) => [agent.id, newAuthorKeyPair()]))
@@ -199,6 +212,9 @@ describe('a signature of the author', () => {
     await step(buyer, 'dispute', 'dispute', of(disputed, { reason: 'It is empty.', step: 'disputed' }))
   })
 
+  // holds: rules.signatures.content.order ordered, rules.signatures.content.order refund_address
+  // holds: rules.signatures.statements.a_signature_that_is_not_right
+  // holds: rules.signatures.statements.an_agent_whose_card_has_an
   it('is made by the client on all that it puts on record, an order with its steps too', async () => {
     const { ctx } = market
     const client = createClient({

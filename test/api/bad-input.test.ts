@@ -153,6 +153,8 @@ describe('a field', () => {
     }
   })
 
+  // holds: contract.errors.every_rejection_carries_error_a_machine
+  // holds: contract.errors.unknown_fields_in_post_bodies_are, rules.errors.invalid_field
   it('of a wrong type, an operator or nested without end is refused by name', async () => {
     await withoutTrace(async () => {
       for (const route of posts()) {
@@ -175,6 +177,8 @@ describe('a field', () => {
     })
   })
 
+  // holds: limits.claim, limits.delivery_of_an_order, limits.direct_message, limits.handle, limits.offer
+  // holds: limits.post, limits.profile
   it('of text refuses NUL, half of a surrogate pair, and one character more than its bound', async () => {
     await withoutTrace(async () => {
       let fields = 0
@@ -202,6 +206,7 @@ describe('a field', () => {
     })
   })
 
+  // holds: contract.errors.every_rejection_carries_error_a_machine, rules.errors.missing_field
   it('that is required and absent is named', async () => {
     await withoutTrace(async () => {
       for (const route of posts()) {
@@ -236,6 +241,7 @@ describe('a field', () => {
     })
   })
 
+  // holds: limits.pass_days, rules.pass.statements.post_invoice_asks_for_1_to
   it('of numbers keeps its bounds', async () => {
     const [invoice, claim] = ['/invoice', '/claim'].map((path) =>
       posts().find((route) => route.path === path),
@@ -262,6 +268,7 @@ describe('a field', () => {
     })
   })
 
+  // holds: limits.profile
   it('of lists keeps the bounds of the list and of what is in it', async () => {
     const [profile, submit] = ['/profile', '/work/submit'].map((path) =>
       posts().find((route) => route.path === path),
@@ -292,6 +299,8 @@ describe('a field', () => {
     })
   })
 
+  // holds: contract.change_policy.unknown_post_fields_are_ignored_so
+  // holds: contract.errors.unknown_fields_in_post_bodies_are
   it('that no route defines is dropped, whatever its name, depth or content', async () => {
     const extras = (deepest: string) =>
       `"$where":"1","a.b":1,"":null,"pending":[{}],"_id":"agt_1","pass_until_ms":9e15,"banned_at":null,"deep":${deepest},"__proto__":{"polluted":true,"handle":"p"},"constructor":{"prototype":{"polluted":true}},"toString":null,"nul\\u0000":"\\u0000\\ud800"`
@@ -316,6 +325,8 @@ describe('a field', () => {
 })
 
 describe('a body', () => {
+  // holds: limits.request_body, rules.errors.body_too_large, rules.errors.invalid_json
+  // holds: rules.errors.unsupported_media_type
   it('that is broken, no object, no UTF-8, empty, of another type or too large is refused on every POST route', async () => {
     const large = `{"body":"${'a'.repeat(512 * 1024)}"}`
     const gzip = (text: string) => new Uint8Array(gzipSync(text))
@@ -408,6 +419,7 @@ describe('a body', () => {
       })
   })
 
+  // holds: limits.request_body
   it('is taken in any writing of UTF-8, and may be of 512 KiB', async () => {
     const { token } = await service.registerWithPass()
     const publish = async (rawBody: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) =>
@@ -468,6 +480,7 @@ describe('a query', () => {
       .filter(({ path, query }) => query !== undefined && 'limit' in query.shape && !path.includes('{'))
       .map(({ path }) => path)
 
+  // holds: contract.ordering, limits.list_limit, limits.list_limit.detail
   it('takes limit from 1 to its bound, once, in digits', async () => {
     expect(lists()).toEqual(expect.arrayContaining(['/feed', '/claims', '/directory', '/proposals']))
     const claimId = String(rightBodies['/claim/resolve']?.['claim_id'])
@@ -573,6 +586,7 @@ describe('a query', () => {
     }
   })
 
+  // holds: contract.ordering
   it('refuses what no route defines by its name, bytes that are no UTF-8, and reads what looks like an operator as plain text', async () => {
     await withoutTrace(async () => {
       for (const [query, field] of [
@@ -611,6 +625,7 @@ describe('a path', () => {
     })
   })
 
+  // holds: rules.errors.no_such_route
   it('that no route has is answered in JSON, for every method', async () => {
     for (const path of [
       '/none',
@@ -635,6 +650,7 @@ describe('a path', () => {
     }
   })
 
+  // holds: rules.errors.method_not_allowed
   it('with a wrong method is answered with those that are right', async () => {
     const methods = new Map<string, Set<string>>()
     for (const route of service.routes)
@@ -779,6 +795,7 @@ describe('what is not HTTP', () => {
     }
   })
 
+  // holds: limits.connection.detail
   it('is answered 431 if its headers are too long', async () => {
     const received = await exchange(
       `GET /api/v1/feed HTTP/1.1\r\nHost: a\r\nX: ${'a'.repeat(70_000)}\r\n\r\n`,

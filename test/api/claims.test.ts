@@ -69,6 +69,8 @@ const commitment = (salt: string, canonicalJson: string) =>
   createHash('sha256').update(Buffer.from(salt, 'hex')).update(canonicalJson).digest('hex')
 
 describe('a claim', () => {
+  // holds: contract.guarantees.post_post_post_dm_and_post, rules.claims.statuses.open
+  // holds: rules.ledger.entry_kinds.claim
   it('is on record as it was made, open, with one entry that shows no text', async () => {
     const { id, claim: made } = await claim({ statement: 'no entry may show this' })
     expect(made).toMatchObject({
@@ -100,6 +102,7 @@ describe('a claim', () => {
     expect(JSON.stringify(entries)).not.toContain('may show')
   })
 
+  // holds: contract.formats.at_and_at_are_unix_seconds
   it('takes resolve_by as Unix seconds or ISO 8601, and gives it back as Unix seconds', async () => {
     expect((await claim({ resolve_by: 4_000_000_000 })).claim.resolve_by).toBe(4_000_000_000)
     expect((await claim({ resolve_by: '2096-10-02T07:06:40Z' })).claim.resolve_by).toBe(4_000_000_000)
@@ -107,6 +110,7 @@ describe('a claim', () => {
     expect((await claim({ resolve_by: nowSeconds() + 1_000_000 })).claim.status).toBe('open')
   })
 
+  // holds: limits.claim
   it('may be of 2,000 characters and of any kind in a-z, 0-9, _ and -', async () => {
     expect(
       (await claim({ statement: '🜚'.repeat(2_000), kind: 'a-z_09'.padEnd(32, 'x') })).claim.kind,
@@ -115,6 +119,8 @@ describe('a claim', () => {
 })
 
 describe('verdicts', () => {
+  // holds: rules.claims.statements.a_status_says_what_is_on, rules.claims.statuses.contested
+  // holds: rules.claims.statuses.judged
   it('make a claim judged while they agree and contested when they differ', async () => {
     const { id } = await claim()
     expect((await resolve(id, 'true', judge(0))).claim).toMatchObject({
@@ -135,6 +141,7 @@ describe('verdicts', () => {
     })
   })
 
+  // holds: rules.claims.outcomes
   it('have one of three outcomes, and no other', async () => {
     const { id } = await claim()
     for (const outcome of ['true', 'false', 'void'])
@@ -149,6 +156,7 @@ describe('verdicts', () => {
     expect((await read(id)).verdicts).toHaveLength(3)
   })
 
+  // holds: rules.claims.statements.an_agent_s_later_verdict_on, rules.ledger.entry_kinds.verdict
   it('supersede the earlier one of the same agent, and both stay on record', async () => {
     const { id } = await claim()
     const first = (await resolve(id, 'false', judge(0), 'I looked')).verdict
@@ -188,6 +196,7 @@ describe('verdicts', () => {
     expect(JSON.stringify([entry, await pendingOf('verdicts', first.id)])).not.toContain('looked')
   })
 
+  // holds: rules.claims.statements.an_agent_s_later_verdict_on, rules.claims.statuses.open
   it('of the author are kept and do not count', async () => {
     const { id } = await claim({}, judge(5))
     const own = await resolve(id, 'true', judge(5))
@@ -278,6 +287,7 @@ describe('verdicts', () => {
     )
   })
 
+  // holds: rules.errors.no_such_claim
   it('are refused for a claim that does not exist', async () => {
     const answer = await service.call('POST', '/claim/resolve', {
       token: author.token,
@@ -288,6 +298,7 @@ describe('verdicts', () => {
 })
 
 describe('a claim whose time passed', () => {
+  // holds: rules.claims.statuses.overdue
   it('is overdue at once where it is read, and stays so when the sweep has moved it', async () => {
     const agent = await service.register()
     const late = await claim({ resolve_by: nowSeconds() + 100 }, agent)
@@ -320,6 +331,7 @@ describe('a claim whose time passed', () => {
     expect((await service.ctx.claims.find(late.id))?.status).toBe('overdue')
   })
 
+  // holds: rules.claims.statuses.overdue
   it('moves on with a later verdict, before the sweep and after it, and with ten sweeps at once', async () => {
     const agent = await service.register()
     const ids = [
@@ -361,6 +373,7 @@ describe('a claim whose time passed', () => {
 })
 
 describe('the claims ledger', () => {
+  // holds: contract.ordering, limits.lists_by_volume
   it('is newest first, by agent, by status, and as many as are asked for', async () => {
     const agent = await service.register()
     const ids: string[] = []
@@ -391,6 +404,7 @@ describe('proposals', () => {
       }
     ).proposals
 
+  // holds: rules.claims.statements.a_claim_of_kind_proposal_is
   it('are ranked by endorsements of others, the newest first among equals', async () => {
     const ids = [(await propose()).id, (await propose()).id, (await propose()).id, (await propose()).id]
     const [one, two, three, four] = ids as [string, string, string, string]
@@ -419,6 +433,7 @@ describe('proposals', () => {
     ])
   })
 
+  // holds: rules.claims.statements.the_operator_accepts_a_proposal_with
   it('pay their author once when they are accepted, also by ten at once', async () => {
     const agent = await service.register()
     const { id } = await propose(agent)
@@ -443,6 +458,7 @@ describe('proposals', () => {
     expect(await recordOf(agent)).toMatchObject({ claims: { open: 0, judged: 0, accepted: 1 } })
   })
 
+  // holds: rules.claims.statuses.accepted
   it('that were accepted stay so whatever is said later', async () => {
     const agent = await service.register()
     const { id } = await propose(agent)
@@ -460,6 +476,7 @@ describe('proposals', () => {
     })
   })
 
+  // holds: rules.claims.statements.a_claim_of_kind_proposal_is
   it('alone can be accepted', async () => {
     const { id } = await claim()
     await expect(acceptProposal(service.ctx, id, 1)).rejects.toMatchObject({ code: 'wrong_state' })

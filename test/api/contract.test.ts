@@ -369,6 +369,7 @@ describe('the table of endpoints', () => {
     }
   })
 
+  // holds: contract.guarantees.post_post_post_dm_and_post
   it('gives in each answer the fields that it names, and `ok`', () => {
     for (const { route, answer = [] } of present()) {
       if (route === 'POST /api/v1/register') continue // the agent that asks has its answer behind it; the harness fails without both fields
@@ -382,6 +383,8 @@ describe('the table of endpoints', () => {
     }
   })
 
+  // holds: contract.authentication.post_post_post_dm_get_dm, rules.errors.pass_required
+  // holds: rules.pass.statements.post_post_post_dm_get_dm
   it('asks for a token and for a pass exactly where it says so', async () => {
     const poor = await service.register()
     for (const { route, needs } of present()) {
@@ -400,6 +403,7 @@ describe('the table of endpoints', () => {
 })
 
 describe('the tables of resources', () => {
+  // holds: contract.guarantees.the_agent_id_and_token_from
   it('hold for the agent: its id and its token', () => {
     expect(agent.id).toMatch(/^agt_/)
     expect(agent.token).toMatch(/^sk_[0-9a-f]{48}$/)
@@ -436,6 +440,7 @@ describe('the tables of resources', () => {
     })
   })
 
+  // holds: contract.formats.at_and_at_are_unix_seconds
   it('hold for the menu of currencies', () => {
     const menu = json('GET /api/v1/currencies') as {
       accepted: Record<string, string>[]
@@ -477,6 +482,7 @@ describe('the tables of resources', () => {
     }
   })
 
+  // holds: contract.authentication.seals_are_signed_with_a_single
   it('hold for a seal, a waiting one among them, and for a proof', () => {
     const {
       seals,
@@ -503,6 +509,7 @@ describe('the tables of resources', () => {
     expect(path.length).toBeGreaterThan(0)
   })
 
+  // holds: contract.data_honesty, contract.non_guarantees.nothing_that_an_agent_declares_is
   it('hold everything that an agent declares with verified false', () => {
     const unverified: unknown[] = []
     for (const route of [
@@ -528,6 +535,9 @@ describe('the tables of resources', () => {
 })
 
 describe('the tables of limits and promises', () => {
+  // holds: limits.currency_xmr, limits.delivery, limits.durability, limits.market_custody
+  // holds: limits.market_fee, limits.market_order, limits.pass_price, limits.proof_of_work_payment
+  // holds: limits.refunds_and_support, limits.request_rate, limits.seal_chain, limits.uptime
   it('stand in /limits row by row at default settings', () => {
     const { limits } = describeLimits(readConfig({}, 'start'))
     expect(limits.slice(0, LIMITS.length).map(({ limit, value }) => [limit, value])).toEqual(LIMITS)
@@ -538,6 +548,8 @@ describe('the tables of limits and promises', () => {
     ).toEqual(LIMITS.map(([limit]) => limit))
   })
 
+  // holds: contract.api_base, contract.guarantees.the_agent_id_and_token_from, contract.protocol_version
+  // holds: contract.retention.posts, contract.version
   it('stand in /contract: versions, guarantees and retention', () => {
     const contract = json('GET /api/v1/contract') as {
       protocol_version: number
@@ -555,12 +567,16 @@ describe('the tables of limits and promises', () => {
     expect(contract.retention.map(({ data, rule }) => [data, rule])).toEqual(RETENTION)
   })
 
+  // holds: contract.non_guarantees.*
   it('stand in /contract: what is not promised, in words', () => {
     const { non_guarantees: said } = json('GET /api/v1/contract') as { non_guarantees: string[] }
     expect(NOT_PROMISED.filter((words) => !said.some((text) => words.test(text)))).toEqual([])
     expect(said).toHaveLength(NOT_PROMISED.length)
   })
 
+  // holds: contract.change_policy.anything_that_removes_a_route_or
+  // holds: contract.change_policy.behaviour_changes_are_not_silent_a
+  // holds: contract.events.the_service_pushes_no_notifications_clients
   it('stand in /contract: how it changes, who may call, what is told and refused', () => {
     const contract = json('GET /api/v1/contract') as Record<string, string[]>
     for (const [part, sentences] of Object.entries(POLICY))

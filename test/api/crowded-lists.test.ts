@@ -102,6 +102,7 @@ describe('10,000 open offers of 100 agents, and all the proposals that these may
     )
   })
 
+  // holds: limits.open_records_per_agent
   it('are all that there can be: one offer or proposal more is refused with the limit that /limits states', async () => {
     const [agent] = agents as [TestAgent]
     const { limits } = (await service.call('GET', '/limits')).json as unknown as {

@@ -200,6 +200,7 @@ describe('events', () => {
     expect([ahead.status, ahead.json.error, ahead.json.field]).toEqual([400, 'invalid_field', 'after'])
   })
 
+  // holds: limits.events.detail
   it('are numbered for an agent that never asks, so that no mark stays, and are there when it asks', async () => {
     const { ctx } = market
     const [agent, sender] = [await market.register(), await market.registerWithPass()]
@@ -219,6 +220,7 @@ describe('events', () => {
     expect((await read(agent, '?after=0')).events.map(({ id }) => id)).toEqual([old, young])
   })
 
+  // holds: limits.events
   it('come each, a record’s in the order of its changes, from machines whose clocks are a minute apart', async () => {
     const { ctx } = market
     const [agent, sender] = [await market.register(), await market.registerWithPass()]
@@ -238,6 +240,7 @@ describe('events', () => {
     expect((await read(agent, `?after=${page.next}`)).events.map(({ id }) => id)).toEqual([second])
   })
 
+  // holds: limits.events.detail
   it('say that some are kept no longer', async () => {
     const [agent, other] = [await market.register(), await market.registerWithPass()]
     for (let nth = 0; nth < 3; nth++) await send(other, agent)
@@ -248,6 +251,7 @@ describe('events', () => {
     expect((await read(agent, '?after=2')).truncated).toBe(false)
   })
 
+  // holds: limits.events
   it('are kept to the stated number, for the stated days', async () => {
     const { limits } = (await market.call('GET', '/limits')).json as unknown as {
       limits: { limit: string; value: string }[]
@@ -288,6 +292,7 @@ describe('events', () => {
     expect(kept).toEqual([last - Number(count) + 1, last])
   })
 
+  // holds: limits.events
   it('are the same to readers that ask at once while they are written, with no number left out', async () => {
     const agent = await market.register()
     const senders = await Promise.all(Array.from({ length: 4 }, () => market.registerWithPass()))
@@ -327,6 +332,7 @@ describe('a wait', () => {
     return [await work, performance.now() - startedAt]
   }
 
+  // holds: limits.polling
   it('ends with the event that it waited for, written by whichever process', async () => {
     const [agent, sender] = [await market.registerWithPass(), await market.registerWithPass()]
     const other = await market.addApi()
@@ -345,6 +351,7 @@ describe('a wait', () => {
     }
   })
 
+  // holds: limits.polling
   it('ends empty when its time is over, and at once if there is something already', async () => {
     const [agent, sender] = [await market.registerWithPass(), await market.registerWithPass()]
     const [empty, ms] = await timed(read(agent, '?wait=1'))
@@ -365,6 +372,7 @@ describe('a wait', () => {
       )
   })
 
+  // holds: limits.polling.detail
   it('gives way to a newer one of the same agent, and ends when its caller leaves', async () => {
     const agent = await market.register()
     const leaving = new AbortController()

@@ -71,6 +71,7 @@ async function readAll({ agent, post, claim, proposal, offer }: Wares): Promise<
 }
 
 describe('a flood of one agent', () => {
+  // holds: limits.lists_by_volume.detail
   it.each([
     ['posts', '/post', 'body', '/feed'],
     ['claims', '/claim', 'statement', '/claims'],
@@ -105,6 +106,7 @@ describe('a flood of one agent', () => {
 })
 
 describe('a banned agent', () => {
+  // holds: limits.lists_by_volume.detail
   it('leaves the feed, claims, proposals, offers and the directory, hides nobody who stands below it, and comes back', async () => {
     const below = await write('below')
     const banned = await write('banned')
@@ -126,6 +128,7 @@ describe('a banned agent', () => {
     expect(await findListed(banned.agent.id)).toEqual(everywhere)
   })
 
+  // holds: rules.ledger.entry_kinds.ban
   it('is hidden with all that it wrote by ban --hide, until the ban is lifted', async () => {
     const wares = await write('unlawful')
     const reader = await service.register()
@@ -157,6 +160,7 @@ describe('a banned agent', () => {
 })
 
 describe('operator hide', () => {
+  // holds: rules.ledger.entry_kinds.hide, rules.ledger.entry_kinds.unhide
   it.each(['post', 'claim', 'proposal', 'offer'] as const)(
     'takes one %s from sight, once, with one entry, and unhide brings it back',
     async (kind) => {
@@ -209,6 +213,7 @@ describe('operator hide', () => {
     },
   )
 
+  // holds: rules.ledger.entry_kinds.hide
   it('takes the handle and the profile of an agent from sight, and leaves what it wrote', async () => {
     const wares = await write('rude-handle')
     expect(await operator('hide', wares.agent.id)).toMatchObject({

@@ -60,6 +60,7 @@ function expectRefused({ received }: RawConnection, status: number, error: strin
 }
 
 describe('a connection', () => {
+  // holds: limits.connection, limits.connection.detail
   it('that sends its headers or its body too slowly is told 408 and soon destroyed, though its client keeps it', async () => {
     const headers = await connectRaw(service.url)
     const startedAt = performance.now()
@@ -111,6 +112,7 @@ describe('a connection', () => {
     ])
   })
 
+  // holds: limits.connection
   it('has one answer under way: requests behind it wait unread until it is taken, and then are answered in order', async () => {
     const asked: string[] = []
     const { listener } = await import('../../api/http/pipeline.ts').then(({ answerInTurn }) => ({
@@ -226,6 +228,7 @@ describe('what is refused for lack of room or time', () => {
     for (const { socket } of connections) socket.destroy()
   })
 
+  // holds: limits.overload, rules.errors.unavailable
   it('is told why: a deadline is not an outage of the database', async () => {
     const hung = service.ctx.posts.listFeed
     service.ctx.posts.listFeed = () => new Promise(() => undefined)
@@ -238,6 +241,7 @@ describe('what is refused for lack of room or time', () => {
 })
 
 describe('a disk that is nearly full', () => {
+  // holds: limits.disk
   it('has writes answered 503 and reads served, with a trace and a gauge', async () => {
     const full = await startService({ queues: [], env: { MIN_FREE_DISK_GB: '0' } })
     const writer = await full.registerWithPass()

@@ -27,6 +27,7 @@ const keyChanges = async ({ id }: TestAgent) =>
   )
 
 describe('a request that is over', () => {
+  // holds: limits.a_caller_that_has_left
   it('has changed a dm_key by one update, or not at all: what was answered 503 is not written later', async () => {
     const answers = await Promise.all(
       Array.from({ length: 400 }, (_, index) =>
@@ -42,6 +43,7 @@ describe('a request that is over', () => {
     expect((await keyChanges(agent)).length).toBe(stored)
   })
 
+  // holds: limits.a_caller_that_has_left
   it('asks the database for nothing more, whatever loop it is in', async () => {
     const life = new AbortController()
     let rounds = 0
@@ -69,6 +71,7 @@ describe('a request that is over', () => {
       )
   })
 
+  // holds: limits.a_caller_that_has_left
   it('ends when its caller has left, which leaves a trace', async () => {
     const other = await service.registerWithPass()
     const body = JSON.stringify({ dm_key: keyOf(7) })
@@ -104,6 +107,7 @@ describe('a request that is over', () => {
 })
 
 describe('unread messages', () => {
+  // holds: limits.direct_message
   it('are handed out in pages bounded by bytes, each once and in order, by both ways of reading', async () => {
     const reader = await service.registerWithPass()
     const sizes = [

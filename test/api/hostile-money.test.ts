@@ -254,6 +254,7 @@ describe('a payment', () => {
 })
 
 describe('a farm of referrals', () => {
+  // holds: limits.cost_of_a_referral_farm, limits.cost_of_a_referral_farm.detail
   it('gains the count and its price alone, and costs what GET /limits says', async () => {
     const { limits } = (await service.call('GET', '/limits')).json as unknown as {
       limits: { limit: string; value: string }[]
@@ -370,6 +371,7 @@ describe('an order from oneself', () => {
 })
 
 describe("an option on a coin's price", () => {
+  // holds: limits.refunds_and_support
   it('is not to be had for nothing: the open invoice stays, and late money buys at the rate that gives fewer days', async () => {
     const agents = await Promise.all(Array.from({ length: 3 }, () => service.register()))
     const [holder, waiter, switcher] = agents as [TestAgent, TestAgent, TestAgent]
@@ -625,6 +627,7 @@ describe('an order that was paid out', () => {
     expect([payee, refund, swapped].map(arrived)).toEqual([2n * PART_RAW, 0n, 0n])
   })
 
+  // holds: rules.market.statements.who_is_owed_something_is_paid
   it('is paid where it was said when it was ordered, whatever offers and addresses are named later', async () => {
     const [payout, refund, swapped] = [strangerAddress(), strangerAddress(), strangerAddress()]
     const [released, returned] = [await placeOrder(payout, refund), await placeOrder(payout)]
@@ -672,6 +675,7 @@ describe('an order that was paid out', () => {
 describe('an amount still to be paid that would not be counted', () => {
   const DUST = 10n ** 24n
 
+  // holds: limits.dust.detail
   it('is asked of nobody: an invoice that lacks less than dust is paid, buys all its days and asks for nothing more', async () => {
     const agent = await service.register()
     const invoice = await invoiceFor(agent, 3)
@@ -729,6 +733,7 @@ describe('an amount still to be paid that would not be counted', () => {
     await checkAll()
   })
 
+  // holds: limits.dust.detail
   it("keeps no order from being paid, and comes out of the venue's fee", async () => {
     for (const missing of [1n, DUST - 1n]) {
       const payout = strangerAddress()
@@ -759,6 +764,7 @@ describe('an amount still to be paid that would not be counted', () => {
 describe("an address of the venue's own", () => {
   const invalid = (answer: Answer) => expect([...outcome(answer), answer.json.field])
 
+  // holds: limits.refund_address
   it('is refused as payout and refund address, at each door, in any state and spelling, and the treasury of any time too', async () => {
     const order = await placeOrder(strangerAddress())
     const [free] = await venue.ctx.coins.models.addresses.find({ coin: 'xno', state: 'free' }).limit(1).lean()
@@ -814,6 +820,7 @@ async function withWorker<T>(work: () => Promise<T>): Promise<T> {
 }
 
 describe('an order that a restored database takes for undecided', () => {
+  // holds: rules.market.steps.suspected
   it('does not pay its buyer when its seller was paid before: it is disputed, and so the other way round', async () => {
     const [payout, refund] = [strangerAddress(), strangerAddress()]
     const [paidSeller, paidBuyer, other] = [
@@ -1060,6 +1067,7 @@ describe('what the operator mistypes', () => {
     await checkAll()
   })
 
+  // holds: rules.market.steps.payment_undone
   it('as the payment of an order is taken back until its delivery, and not after it', async () => {
     const order = await placeOrder(strangerAddress(), strangerAddress())
     const paymentId = String((await settle(order.id, '10', newTx())).json['payment_id'])

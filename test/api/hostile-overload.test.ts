@@ -115,6 +115,7 @@ describe('an API process', () => {
     )
   }, 180_000)
 
+  // holds: limits.overload
   it('answers every request of a flood, by its result or by 503 with Retry-After, and serves again when it is over', async () => {
     const count = FULL ? 10_000 : 2_000
     const connections = await connectMany(api.url, Math.min(count, 1_000))
@@ -190,6 +191,7 @@ describe('beside a flood of light writes', () => {
     return `POST /api/v1${path} HTTP/1.1\r\nHost: a\r\n${own}Content-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`
   }
 
+  // holds: limits.overload.detail, limits.shares_of_an_api_process.detail
   it('by somebody without a token, an agent is answered before most of it', async () => {
     const junk = writeOf('/register', undefined, { challenge_id: 'x', answer: 'y', pow: 'z' })
     const { status, before } = await answeredBefore(junk)
@@ -197,6 +199,7 @@ describe('beside a flood of light writes', () => {
     expect(before).toBeLessThan(100)
   })
 
+  // holds: limits.overload.detail, limits.shares_of_an_api_process.detail
   it('by one agent, another is answered before most of it', async () => {
     const loud = await registerOver(call)
     await call('POST', '/profile', { token: loud.token, body: { name: 'loud' } })
@@ -207,6 +210,7 @@ describe('beside a flood of light writes', () => {
 })
 
 describe('the room of an API process', () => {
+  // holds: limits.connection.detail
   it('for connections is taken from the client that has kept it waiting the longest, never from one that is being answered', async () => {
     const answers: (() => void)[] = []
     const server = createLimitedServer((_req, res) => void answers.push(() => res.end('answered')))

@@ -85,6 +85,7 @@ describe('a crowd around one record', () => {
     await service.ctx.messages.models.messages.deleteMany({})
   })
 
+  // holds: limits.direct_message.detail
   it('counts its unread messages as far as is stated, and no further', async () => {
     const most = await statedIn('Direct message', /counts unread messages up to (\d+)/)
     const [hoarder] = crowd as [TestAgent]
@@ -105,6 +106,7 @@ describe('a crowd around one record', () => {
     await messages.deleteMany({})
   })
 
+  // holds: limits.delivery_of_an_order.detail
   it('sees as many orders that wait for it as is stated', async () => {
     const most = await statedIn('Delivery of an order', /shows up to (\d+) orders to deliver, and as many/)
     const [trader] = crowd as [TestAgent]

@@ -64,6 +64,7 @@ const later = async (ms: number, rate = '1') => {
 }
 
 describe('POST /invoice in a coin', () => {
+  // holds: rules.pass.statements.post_invoice_with_a_coin_gives
   it('answers 201 with the invoice flat and under its name, its price rounded up at the shown decimals', async () => {
     const agent = await service.register()
     const answer = await buy(agent, 'xmr', 2)
@@ -99,6 +100,7 @@ describe('POST /invoice in a coin', () => {
     expect(json['uri']).toBe(`nano:${String(json['address'])}?amount=${10n ** 30n}`)
   })
 
+  // holds: limits.open_invoices, limits.open_invoices.detail
   it('gives the open one again for the same days, refuses other days, and lets each coin have its own', async () => {
     const agent = await service.register()
     const first = await buy(agent, 'xno', 2)
@@ -128,6 +130,7 @@ describe('POST /invoice in a coin', () => {
     expect((await buy(agent, 'xno', 2)).json).toMatchObject({ invoice_id: idOf(first), status: 'confirming' })
   })
 
+  // holds: limits.open_invoices
   it('makes one invoice of twenty requests at once to two processes', async () => {
     const agent = await service.register()
     const answers = await Promise.all(
@@ -141,6 +144,7 @@ describe('POST /invoice in a coin', () => {
     expect(await service.ctx.invoices.models.invoices.countDocuments({ agent_id: agent.id })).toBe(1)
   })
 
+  // holds: rules.pass.statements.post_invoice_with_a_coin_gives
   it('gives no address twice, also to fifty agents at once', async () => {
     const agents = await Promise.all(Array.from({ length: 25 }, () => service.register()))
     await addAddresses(service.ctx, 'xmr', 100)
@@ -151,6 +155,7 @@ describe('POST /invoice in a coin', () => {
     expect(new Set(answers.map(({ json }) => json['address'])).size).toBe(50)
   })
 
+  // holds: limits.open_invoices.detail, limits.time_to_pay_an_invoice
   it('makes another once the time is over or the price is paid', async () => {
     const agent = await service.register()
     const first = await buy(agent)
@@ -162,12 +167,14 @@ describe('POST /invoice in a coin', () => {
     expect([third.status, third.json['address'] !== second.json['address']]).toEqual([201, true])
   })
 
+  // holds: limits.referral_price
   it('asks 0.15 USD a day from an agent with fifty paying referrals', async () => {
     const agent = await service.register()
     await service.ctx.agents.models.agents.updateOne({ _id: agent.id }, { $set: { 'referrals.paying': 50 } })
     expect((await buy(agent, 'xno', 10)).json).toMatchObject({ price_usd: 1.5, amount: '1.500000' })
   })
 
+  // holds: limits.rates, rules.errors.rate_unavailable
   it('is refused without a rate, with a stale one, and goes on with a fresh one', async () => {
     const agent = await service.register()
     await ageRate(service.ctx, 'xno', 16 * MINUTE)
@@ -180,6 +187,7 @@ describe('POST /invoice in a coin', () => {
     await setRate(service.ctx, 'xno', '1')
   })
 
+  // holds: rules.errors.currency_not_configured
   it('is refused while the node is away, the wallet is halted or the worker is silent, and the open one is still shown', async () => {
     const agent = await service.register()
     const open = await buy(agent)
@@ -238,6 +246,7 @@ describe('the pool of addresses', () => {
     await own.stop()
   })
 
+  // holds: limits.overload.detail
   it('is waited for no longer than said, and then nothing is stored', async () => {
     const own = await startService({ queues: [] })
     await makeCoinReady(own.ctx, 'xmr', { addresses: 0 })
@@ -251,6 +260,8 @@ describe('the pool of addresses', () => {
 })
 
 describe('POST /invoice/check', () => {
+  // holds: rules.pass.invoice_statuses.awaiting_payment, rules.pass.invoice_statuses.confirming
+  // holds: rules.pass.invoice_statuses.settled, rules.pass.invoice_statuses.underpaid
   it('shows an invoice through its life: awaiting, confirming, underpaid, settled', async () => {
     const agent = await service.register()
     const id = idOf(await buy(agent, 'xmr', 2))
@@ -309,6 +320,7 @@ describe('POST /invoice/check', () => {
     )
   })
 
+  // holds: rules.errors.no_such_invoice
   it("tells nobody of a stranger's invoice, nor of one that there is not", async () => {
     const id = idOf(await buy(await service.register()))
     const stranger = await service.register()
@@ -322,6 +334,7 @@ describe('POST /invoice/check', () => {
     }
   })
 
+  // holds: limits.invoice_check
   it('asks a worker for a look at most once in two seconds, however many ask', async () => {
     const own = await startService({ queues: [] })
     await makeCoinReady(own.ctx, 'xno')
@@ -422,6 +435,7 @@ describe('GET /currencies', () => {
       LIMIT,
     )
 
+  // holds: limits.currency_xmr.detail
   it('names what is ready, at the price that an invoice for a day would ask, and where its rate is from', async () => {
     const own = await startService({ queues: [] })
     expect(await readMenu(own)).toMatchObject({
@@ -549,6 +563,7 @@ describe('while Redis is away', () => {
 })
 
 describe('what is left over', () => {
+  // holds: limits.remainders, rules.pass.statements.what_is_left_below_a_day
   it('counts towards the next invoice in the same coin, and towards no other', async () => {
     const agent = await service.register()
     const first = idOf(await buy(agent))

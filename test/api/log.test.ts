@@ -143,6 +143,7 @@ describe('the log over the API', () => {
     expect(() => gunzipSync(plain.bytes)).toThrow()
   })
 
+  // holds: rules.errors.no_such_index
   it('has no tile beyond the checkpoint, and says what a path looks like', async () => {
     const size = sizes.at(-1) ?? 0
     const refused: [string, number, string][] = [
@@ -224,6 +225,7 @@ describe('the log over the API', () => {
     }
   })
 
+  // holds: rules.ledger.entry_kinds.witness_key
   it('takes cosignatures of agents that named a key, one for each size, and shows them below the checkpoint', async () => {
     const { origin } = await getJson<{ origin: string }>('/seal')
     const secret = randomBytes(32)

@@ -55,6 +55,10 @@ afterAll(async () => {
 })
 
 describe('the ledger of the market', () => {
+  // holds: limits.privacy_of_payments, rules.ledger.entry_kinds.dispute
+  // holds: rules.ledger.entry_kinds.dispute_outcome, rules.ledger.entry_kinds.fee
+  // holds: rules.ledger.entry_kinds.offer, rules.ledger.entry_kinds.order, rules.ledger.entry_kinds.payout
+  // holds: rules.ledger.statements.no_free_text_handle_address_or
   it('has every step of an order, and nothing in the clear that may not stand there', async () => {
     paidOut = await market.order()
     await market.payPercent(paidOut, 130)
@@ -378,6 +382,7 @@ describe('the sums owed', () => {
     }
   })
 
+  // holds: rules.ledger.statements.the_last_entry_of_a_seal
   it('are not computed from an entry that lacks its amount or its coin', () => {
     expect(() => addToOwed(NOTHING_OWED, entry('fee', { coin: 'xno' }))).toThrow('data.amount_raw')
     expect(() => addToOwed(NOTHING_OWED, entry('fee', { coin: 'btc', amount_raw: '1' }))).toThrow('data.coin')

@@ -326,6 +326,7 @@ describe('npm run operator', () => {
     expect(await err(tx, (await market.ctx.payouts.listByOrder(xmr.id))[0]?._id)).toContain('in xno')
   })
 
+  // holds: rules.market.steps.payout_undone
   it('takes back a payout that was recorded as paid: it is owed again, its order is released, and the ledger says so', async () => {
     const order = await released()
     const [payout] = await market.ctx.payouts.listByOrder(order.id)

@@ -40,6 +40,7 @@ const orderFrom = (offerId: string, fields: object = {}, token = market.buyer.to
   market.call('POST', '/market/order', { token, body: { offer_id: offerId, ...fields } })
 
 describe('an offer', () => {
+  // holds: rules.ledger.entry_kinds.offer_closed
   it('is made, listed and closed, at the root and below the base path', async () => {
     const seller = await market.register()
     const made = await makeOffer(OFFER, seller.token)
@@ -83,6 +84,7 @@ describe('an offer', () => {
     expect(outcome(await orderFrom(String(offer['offer_id'])))).toEqual([409, 'wrong_state', 'offer_id'])
   })
 
+  // holds: rules.ledger.entry_kinds.offer
   it('stands in the ledger as commitments that its salts open', async () => {
     const { json } = await makeOffer(OFFER)
     const offer = json['offer'] as { offer_id: string; salt: string; addresses_salt: string }
@@ -107,6 +109,8 @@ describe('an offer', () => {
     expect(JSON.stringify(entry)).not.toContain('Esperanto')
   })
 
+  // holds: limits.market_order, rules.market.max_order_usd, rules.market.min_order_usd
+  // holds: rules.market.statements.an_order_is_worth_at_least
   it('takes a price from 1 to 5000 USD in whole cents, and no other', async () => {
     for (const price_usd of [1, 1.01, 19.99, 4999.99, 5000, 1.1])
       expect([price_usd, (await makeOffer({ ...OFFER, price_usd })).status]).toEqual([price_usd, 201])
@@ -125,6 +129,7 @@ describe('an offer', () => {
       ).toBe(400)
   })
 
+  // holds: limits.offer
   it('takes 0.001 to 720 hours', async () => {
     for (const delivery_hours of [0.001, 720, 1.5])
       expect((await makeOffer({ ...OFFER, delivery_hours })).status).toBe(201)
@@ -170,6 +175,7 @@ describe('an offer', () => {
     })
   })
 
+  // holds: rules.errors.not_yours
   it('is closed by its seller alone', async () => {
     const offer_id = await market.offer()
     const close = (token: string, id = offer_id) =>
@@ -229,6 +235,7 @@ describe('an offer', () => {
 })
 
 describe('an order', () => {
+  // holds: rules.market.statements.the_buyer_pays_the_listed_price
   it('has an invoice for the full price, and the seller is paid at the address that the offer has', async () => {
     const offerId = await market.offer()
     const { status, json } = await orderFrom(offerId, { currency: 'xmr', refund_address: ADDRESSES.xmr })
@@ -289,6 +296,7 @@ describe('an order', () => {
     ])
   })
 
+  // holds: rules.errors.no_such_offer, rules.errors.own_offer
   it('is refused from oneself, from nothing, in a coin that the seller does not take, and to a wrong refund address', async () => {
     const offer_id = await market.offer({ payout_addresses: { xno: ADDRESSES.xno } })
     expect(outcome(await orderFrom(offer_id, {}, market.seller.token))).toEqual([
@@ -333,6 +341,7 @@ describe('an order', () => {
     await setRate(market.ctx, 'xno', '2')
   })
 
+  // holds: limits.open_orders
   it('is one of at most 20 that are unpaid, however many are made at once', async () => {
     const buyer = await market.register()
     const other = await market.addApi()
@@ -354,6 +363,7 @@ describe('an order', () => {
     expect((await orderFrom(offer_id, {}, buyer.token)).status).toBe(201)
   })
 
+  // holds: rules.errors.no_such_order, rules.errors.not_yours
   it('is for its two sides alone, and each step for its own side', async () => {
     const order = await market.delivered()
     const stranger = await market.register()
@@ -405,6 +415,11 @@ describe('an order', () => {
 })
 
 describe('the way of an order', () => {
+  // holds: limits.deadlines_of_an_order, limits.market_fee, rules.market.fee_percent
+  // holds: rules.market.statements.the_buyer_pays_the_listed_price
+  // holds: rules.market.statements.the_seller_delivers_and_the_buyer, rules.market.statuses.paid
+  // holds: rules.market.statuses.paid_out, rules.market.statuses.released, rules.market.steps.accepted
+  // holds: rules.market.steps.paid
   it('leads from payment over delivery and acceptance to what the seller is paid', async () => {
     const order = await market.order()
     expect(outcome(await market.step('deliver', order))).toEqual([409, 'wrong_state', 'order_id'])
@@ -475,6 +490,8 @@ describe('the way of an order', () => {
     await checkMarket(market.ctx)
   })
 
+  // holds: rules.market.statements.the_seller_delivers_and_the_buyer, rules.market.statuses.refunded
+  // holds: rules.market.steps.unanswered, rules.market.steps.undelivered
   it('releases when the accept deadline passes, and refunds when the delivery deadline does', async () => {
     const [silent, late] = [await market.delivered(), await market.paidOrder()]
     await market.letPass(24 * HOUR_MS)
@@ -494,6 +511,8 @@ describe('the way of an order', () => {
     await checkMarket(market.ctx)
   })
 
+  // holds: rules.errors.wrong_state, rules.market.statements.deadlines_are_absolute_times_on_the
+  // holds: rules.market.statuses.delivered, rules.market.steps.delivered, rules.market.steps.disputed
   it('refuses each side from the second of its deadline on, also where the service has not acted yet', async () => {
     const [order, undelivered] = [await market.delivered(), await market.paidOrder()]
     const frozen = await startMarket({ queues: [] })
@@ -523,6 +542,7 @@ describe('the way of an order', () => {
     ])
   })
 
+  // holds: limits.disputes, rules.market.statuses.disputed, rules.market.steps.disputed
   it('stops at a dispute, which has no deadline', async () => {
     const order = await market.delivered()
     const disputed = expectStatus(await market.step('dispute', order, { reason: 'It is empty.' }), 200).json[
@@ -545,6 +565,7 @@ describe('money beside the price', () => {
   const buyerPayouts = async (order: PlacedOrder) =>
     (await market.read(order)).payouts.map(({ amount_raw, state }) => [BigInt(amount_raw), state])
 
+  // holds: rules.market.statements.the_fee_is_floor_amount_20, rules.market.steps.paid
   it('over it is owed to the buyer at once, whether in one payment, in two, or after the end', async () => {
     const order = await market.order()
     await market.payPercent(order, 40)
@@ -564,6 +585,8 @@ describe('money beside the price', () => {
     await checkMarket(market.ctx)
   })
 
+  // holds: rules.market.statements.the_fee_is_floor_amount_20, rules.market.statuses.expired
+  // holds: rules.market.steps.expired
   it('that was paid in part, or came late, is owed to the buyer of an expired order', async () => {
     const order = await market.order()
     await market.payPercent(order, 60)
@@ -589,6 +612,7 @@ describe('money beside the price', () => {
     expect((await market.read(order)).status).toBe('expired')
   })
 
+  // holds: rules.market.statuses.awaiting_payment, rules.market.steps.expired
   it('seen before the time to pay is over holds the order until it is confirmed, or gone', async () => {
     const [held, lost] = [await market.order(), await market.order()]
     const tx = await market.payPercent(held, 100, { confirmed: false })
@@ -609,6 +633,7 @@ describe('money beside the price', () => {
     expect((await market.read(held)).status).toBe('paid')
   })
 
+  // holds: limits.refund_address, rules.market.statements.who_is_owed_something_is_paid
   it('waits for an address where the buyer named none, which it can do once', async () => {
     const order = await market.order({ refund_address: undefined })
     await market.payPercent(order, 130)
@@ -640,6 +665,7 @@ describe('money beside the price', () => {
     await checkMarket(market.ctx)
   })
 
+  // holds: rules.market.statements.a_ban_stops_no_order_what
   it('of a banned side is paid all the same', async () => {
     const seller = await market.register()
     const offer_id = await market.offer({}, seller)
@@ -661,6 +687,7 @@ describe('money beside the price', () => {
 })
 
 describe('a banned buyer', () => {
+  // holds: limits.refund_address
   it('may still name the address that it is paid at, and do nothing else', async () => {
     const buyer = await market.register()
     const { json } = expectStatus(
@@ -700,6 +727,7 @@ describe('at the same moment', () => {
     await checkMarket(market.ctx)
   })
 
+  // holds: rules.market.steps.delivered
   it('of ten deliveries one counts', async () => {
     const order = await market.paidOrder()
     const answers = await race(
@@ -727,6 +755,7 @@ describe('at the same moment', () => {
 })
 
 describe('GET /rules', () => {
+  // holds: rules.market.statements.the_seller_delivers_and_the_buyer
   it('publishes the table of states', async () => {
     const { market: rules } = (await market.call('GET', '/rules')).json as {
       market: { statuses: { status: string }[]; steps: Record<string, unknown>[] }

@@ -24,6 +24,8 @@ const read = async (query = '') =>
   }
 
 describe('direct messages', () => {
+  // holds: contract.events.unread_direct_messages_are_fetched_by, contract.retention.direct_messages
+  // holds: rules.messages.statements.get_dm_gives_the_oldest_unread
   it('are handed out once, oldest first, and again after a message that the reader names', async () => {
     const ids = [await send('one'), await send('two \u0000 \u{1f511}'), await send('')]
     await service.call('HEAD', '/dm', { token: bob.token })
@@ -38,6 +40,7 @@ describe('direct messages', () => {
     expect((await read()).count).toBe(0)
   })
 
+  // holds: contract.events.unread_direct_messages_are_fetched_by, limits.direct_message
   it('come in pages of 100 that miss nothing', async () => {
     const ids = new Set<string>()
     for (let i = 0; i < 205; i++) ids.add(await send(`m${i}`))
@@ -72,6 +75,8 @@ describe('direct messages', () => {
     }
   })
 
+  // holds: contract.guarantees.direct_messages_are_stored_byte_for, limits.direct_message
+  // holds: rules.messages.statements.box_is_kept_as_it_comes
   it('are given back byte for byte, whatever is in the box, up to 64 KiB and not a byte more', async () => {
     const boxes = [
       '\u0000\r\n\t \ufeff ',
@@ -90,6 +95,7 @@ describe('direct messages', () => {
     expect([status, json.error, json.field]).toEqual([400, 'invalid_field', 'box'])
   })
 
+  // holds: rules.messages.statements.what_a_banned_agent_has_sent
   it('of an agent that was banned since are handed out all the same', async () => {
     const id = await send('before the ban')
     await setBanned(service.ctx, alice.id, true)

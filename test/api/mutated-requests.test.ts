@@ -166,6 +166,9 @@ function findFault(
   return undefined
 }
 
+// holds: contract.errors.every_rejection_carries_error_a_machine
+// holds: contract.formats.every_response_is_a_json_object
+// holds: contract.guarantees.every_rejection_carries_a_machine_readable
 it(
   `${COUNT} mutated requests over raw sockets give no 500, no hang and nothing that the contract does not know (seed ${SEED})`,
   async () => {

@@ -121,6 +121,7 @@ function schemasOf({ operation }: { operation: Operation }): JsonSchema[] {
 }
 
 describe('the OpenAPI document', () => {
+  // holds: contract.change_policy.anything_that_removes_a_route_or, contract.retention.agents
   it('has every route once, says where else it answers, and nothing else', () => {
     const mounted = routes.map((route) => `${route.method} ${pathsOf(route)[0]}`)
     expect(operations.map(({ path, method }) => `${method} ${path}`).sort()).toEqual(mounted.sort())
@@ -218,6 +219,7 @@ describe('the OpenAPI document', () => {
     expect(named.size).toBeGreaterThan(15)
   })
 
+  // holds: contract.formats.at_and_at_are_unix_seconds
   it('writes times, amounts and dollars in each answer as /contract says', () => {
     const forms: [name: RegExp, isRight: (schema: JsonSchema) => boolean][] = [
       [/^(?:at|[a-z_]+_at)$/, ({ type }) => [type].flat().includes('integer')],
@@ -407,6 +409,9 @@ describe('the OpenAPI document', () => {
     expect(checked).toBeGreaterThan(20)
   })
 
+  // holds: contract.errors.every_rejection_carries_error_a_machine
+  // holds: contract.formats.every_response_is_a_json_object
+  // holds: contract.guarantees.every_rejection_carries_a_machine_readable
   it('names every refusal that a route can be brought to', async () => {
     const [poor, banned] = [await service.register(), await service.register()]
     await setBanned(service.ctx, banned.id, true)

@@ -311,6 +311,7 @@ describe('npm run operator', () => {
     expect([newKey, path.join(folder, 'dry-log')].filter(fs.existsSync)).toEqual([])
   })
 
+  // holds: rules.ledger.entry_kinds.ban, rules.ledger.entry_kinds.unban
   it('bans and unbans an agent, each once and with its ledger entry', async () => {
     const agent = await service.register()
     expect(await done('ban', agent.id)).toEqual({
@@ -414,6 +415,7 @@ describe('npm run operator', () => {
     expect(stdout).toContain('1000 characters')
   })
 
+  // holds: rules.ledger.entry_kinds.proposal_accepted
   it('accepts a proposal once, credits its author and leaves two entries', async () => {
     const { id, author } = await propose()
     expect(await done('accept-proposal', id, '7')).toMatchObject({
@@ -484,6 +486,8 @@ describe('npm run operator', () => {
     expect((await operator('seal', '--adopt', ...words)).exitCode).toBe(1)
   })
 
+  // holds: contract.change_policy.anything_that_removes_a_route_or
+  // holds: contract.events.changes_to_the_protocol_are_announced, rules.ledger.entry_kinds.announcement
   it('announces with a signature of the seal key: listed once signed, in the ledger, and opened by its receipt', async () => {
     const text = 'From May on, a post may be 16 KiB. Grüße.'
     // Open before the verb is asked, which waits for 10 s.

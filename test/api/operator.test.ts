@@ -252,6 +252,7 @@ describe("the board's buttons", () => {
   const actsOf = (by: string) =>
     ctx.acts.models.acts.find({ by }).lean<(ActRecord & { pending: PendingEntry[] })[]>()
 
+  // holds: rules.ledger.entry_kinds.operator_act
   it('are entries of the ledger before they do anything: who, what, which queue', async () => {
     const authorization = basic(TOKEN, 'olga')
     const press = (path: string) =>

@@ -145,6 +145,7 @@ describe('an API that was started before its servers', LONG, () => {
   let agent: { id: string; token: string }
   let order: Order
 
+  // holds: rules.errors.unavailable
   it('answers what needs no database, and 503 with Retry-After for the rest', async () => {
     await expectStaticRoutes(free)
     for (const [method, path] of [
@@ -266,6 +267,7 @@ describe('the operator', LONG, () => {
 describe('while MongoDB is away', LONG, () => {
   const post = (token: string) => ({ token, body: { body: 'in an outage' } })
 
+  // holds: limits.overload
   it('because it is frozen, every route of the database answers 503 soon and the others go on; then all is as before', async () => {
     const { token } = await registerWithPassAt(free)
     const pid = servers.mongod.child.pid()
@@ -303,6 +305,7 @@ describe('while MongoDB is away', LONG, () => {
     expect((await ask(free, 'POST', '/post', post(token))).status).toBe(201)
   })
 
+  // holds: limits.overload
   it('because it is frozen for a moment, an API that may wait longer for it does, and says in /limits how long', async () => {
     const patient = await startApiProcess({ ...settings, ...PATIENT })
     await isServing(patient)

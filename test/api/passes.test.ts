@@ -49,6 +49,7 @@ const creditsOf = async (on: TestService, { id }: TestAgent) =>
     .map(({ data }) => data)
 
 describe('in the free period', () => {
+  // holds: rules.pass.statements.post_invoice_asks_for_1_to
   it('POST /invoice credits days at once with any valid currency, configured or not', async () => {
     for (const currency of ['xno', 'xmr', 'pow']) {
       const agent = await free.register()
@@ -72,6 +73,7 @@ describe('in the free period', () => {
     }
   })
 
+  // holds: rules.pass.statements.post_invoice_asks_for_1_to
   it('credits end with the period, count whole days, and may be 0', async () => {
     const agent = await free.register()
     expect((await buy(free, agent, 'pow', 365)).json).toMatchObject({
@@ -87,6 +89,7 @@ describe('in the free period', () => {
     expect(await creditsOf(free, agent)).toHaveLength(1)
   })
 
+  // holds: rules.pass.statements.post_invoice_asks_for_1_to
   it('is one day where days is absent, and refuses a currency that does not exist', async () => {
     const agent = await free.register()
     expect((await buy(free, agent, 'xno')).json['credited_days']).toBe(1)
@@ -105,6 +108,7 @@ describe('in the free period', () => {
     expect(new Set(credits.map((data) => data['pass_until'])).size).toBe(8)
   })
 
+  // holds: limits.pass_price.detail
   it('the menu says so, and until when', async () => {
     const menu = (await readMenu(free)).json
     expect(menu).toMatchObject({
@@ -119,6 +123,8 @@ describe('in the free period', () => {
     expect(pricing.your_price).toMatch(/^0 USD per day in the free period; after it 1\.00 USD/)
   })
 
+  // holds: contract.guarantees.a_paid_pass_is_honoured_for, limits.pass_price
+  // holds: rules.pass.statements.a_paid_credit_adds_whole_days
   it('ends by itself: the price returns, and what was credited is honoured', async () => {
     const ending = await startService({ env: { FREE_UNTIL: new Date(Date.now() + 2 * DAY).toISOString() } })
     const agent = await ending.register()
@@ -142,6 +148,7 @@ describe('in the free period', () => {
 })
 
 describe('a pass that is paid for', () => {
+  // holds: limits.currency_xmr, rules.errors.currency_not_configured
   it('is not configured in a coin that the operator has not set up, and stores nothing', async () => {
     const agent = await service.register()
     // The API writes down that it serves beside the first answers that it gives.
@@ -165,6 +172,7 @@ describe('a pass that is paid for', () => {
     expect(accepted?.[1]?.amount_per_day).toMatch(/^\d+\.\d{8}$/)
   })
 
+  // holds: limits.proof_of_work_payment, rules.proof_of_work.share_bits, rules.proof_of_work.shares_per_day
   it('is ordered as work, with the contract in the order', async () => {
     const agent = await service.register()
     const answer = await buy(service, agent, 'pow', 3)

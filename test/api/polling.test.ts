@@ -57,6 +57,7 @@ describe('a list that is polled', () => {
     expect([after.status, after.headers.etag === before]).toEqual([200, false])
   })
 
+  // holds: limits.polling
   it('is asked for as often as is stated: one interval in /limits, /llms.txt, /skill.md and the guide', async () => {
     const interval = `${POLL_EVERY_SECONDS} s`
     const read = async (path: string) => (await fetch(service.url + path)).text()

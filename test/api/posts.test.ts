@@ -48,6 +48,7 @@ describe('a post', () => {
     expect((await publish('x')).post.topic).toBeNull()
   })
 
+  // holds: limits.post
   it('may be 8 KiB of UTF-8 and not a byte more, and not empty', async () => {
     expect((await publish('é'.repeat(4_096))).post.body).toHaveLength(4_096)
     for (const body of ['', 'é'.repeat(4_096) + 'a', '🜚'.repeat(2_049)]) {
@@ -100,6 +101,7 @@ describe('a post', () => {
     expect((await publish('of nobody')).post).toMatchObject({ handle: null })
   })
 
+  // holds: rules.ledger.entry_kinds.post
   it('leaves one entry, which commits to body and topic and shows neither', async () => {
     const { id, post } = await publish('text that no entry may show', 'topic that no entry may show')
     const entries = await entriesOf(id)
@@ -119,6 +121,7 @@ describe('a post', () => {
     expect(entries[0]?.data['content_hash']).toBe(opened)
   })
 
+  // holds: contract.idempotency
   it('sent twice is two posts', async () => {
     const [first, second] = [await publish('twice'), await publish('twice')]
     expect(first.id < second.id).toBe(true)
@@ -127,6 +130,7 @@ describe('a post', () => {
 })
 
 describe('the feed', () => {
+  // holds: contract.ordering, limits.lists_by_volume
   it('stays newest first while fifty write at once, and loses none', async () => {
     const before = (await readFeed('?limit=1')).posts[0]?.id ?? ''
     const writers = [
@@ -148,6 +152,7 @@ describe('the feed', () => {
     expect(new Set(ids.filter((id) => id > before))).toEqual(new Set(written))
   })
 
+  // holds: limits.list_limit
   it('gives fifty where no limit is named, and the newest as many as are asked for', async () => {
     const all = await readFeed('?limit=200')
     expect(all.count).toBeGreaterThan(50)
@@ -169,6 +174,7 @@ describe('the feed', () => {
 })
 
 describe('a hidden post', () => {
+  // holds: contract.retention.posts
   it('leaves the feed, stands on the card without its text, and comes back whole', async () => {
     const { id, post } = await publish('to be hidden', 'hiding')
     expect(await setHidden(service.ctx, id, true)).toBe(true)

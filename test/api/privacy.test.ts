@@ -159,6 +159,7 @@ async function readKey(redis: Redis, key: string): Promise<unknown> {
 }
 
 describe('what an agent leaves behind', () => {
+  // holds: contract.retention.ip_addresses, limits.metadata_of_messages.detail
   it('holds no address of the caller and no token, in the database, the queues and the log', async () => {
     await liveAnAgentsLife()
     const places = {
@@ -179,6 +180,7 @@ describe('what an agent leaves behind', () => {
     expect(new Set(ports).size).toBeGreaterThan(20)
   })
 
+  // holds: contract.retention.ip_addresses, rules.errors.internal
   it('stands in no error that is logged: a defect tells its own story alone', async () => {
     const { standings } = service.ctx
     const read = standings.read

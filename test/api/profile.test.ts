@@ -57,6 +57,8 @@ describe('a profile', () => {
     expect((await readCard(agent))['profile']).toEqual({ ...EMPTY, name: '', purpose: 'P' })
   })
 
+  // holds: limits.sealed_messages.detail, rules.ledger.entry_kinds.dm_key_change
+  // holds: rules.ledger.statements.sealing_prevents_rewriting_not_withholding_profiles
   it('needs no pass, and leaves an entry for a new dm_key alone, with the key', async () => {
     const agent = await service.register()
     const [first, second] = [newKey(), newKey()]
@@ -82,6 +84,7 @@ describe('a profile', () => {
     expect((await readCard(agent))['profile']).toMatchObject({ dm_key: changes.at(-1) })
   })
 
+  // holds: rules.ledger.entry_kinds.dm_key_change
   it('loses each field that is set to null, the dm_key too, with an entry that says so', async () => {
     const agent = await service.register()
     const key = newKey()
@@ -115,6 +118,7 @@ describe('a profile', () => {
     expect((await readCard(agent))['profile']).toEqual(EMPTY)
   })
 
+  // holds: limits.profile
   it('takes its fields up to their bounds', async () => {
     const agent = await service.register()
     const capabilities = Array.from({ length: 32 }, (_, i) => `${i}`.padStart(64, 'x'))
@@ -195,6 +199,7 @@ describe('the directory', () => {
 })
 
 describe('an agent card', () => {
+  // holds: contract.idempotency, limits.agent_card
   it('shows own writes at once, the twenty newest of each', async () => {
     const agent = await service.registerWithPass()
     const { token } = agent
@@ -220,6 +225,7 @@ describe('an agent card', () => {
     })
   })
 
+  // holds: rules.errors.no_such_agent
   it('exists for registered agents alone', async () => {
     for (const id of ['agt_00000000000000000000000000', 'x']) {
       const answer = await service.call('GET', `/agent/${id}`)
@@ -227,6 +233,9 @@ describe('an agent card', () => {
     }
   })
 
+  // holds: contract.authentication.the_token_is_issued_once_by
+  // holds: contract.non_guarantees.a_lost_token_cannot_be_recovered
+  // holds: rules.registration.statements.the_token_is_shown_once_and
   it('shows no token, no key of one, and nothing of payments', async () => {
     const agent = await service.registerWithPass()
     const text = JSON.stringify(await readCard(agent))

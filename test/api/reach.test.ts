@@ -56,6 +56,7 @@ const judge = async (claimId: string, outcome: string, by = reader) => {
 }
 
 describe('a record', () => {
+  // holds: contract.guarantees.post_post_post_dm_and_post
   it('can be read by its id', async () => {
     const id = await post({ body: 'Read me again.', topic: 'reach' })
     expect(await get(`/post/${id}`)).toMatchObject({
@@ -127,6 +128,7 @@ describe('the lists of an agent', () => {
 })
 
 describe('sent messages', () => {
+  // holds: contract.guarantees.post_post_post_dm_and_post
   it('are shown to their sender as it sealed them, newest first, and to nobody else', async () => {
     const sender = await market.registerWithPass()
     const boxes = Array.from({ length: 5 }, (_, i) => `box ${i} \u{1f4e6}`)
@@ -156,6 +158,7 @@ describe('sent messages', () => {
     expect(outcome(await market.call('GET', '/dm/sent'))).toEqual([401, 'missing_token'])
   })
 
+  // holds: rules.pass.statements.post_post_post_dm_get_dm
   it('are shown to a sender whose pass has ended, which reads none that it got', async () => {
     const sender = await market.registerWithPass()
     const body = { to: reader.id, box: 'sealed' }
@@ -247,6 +250,7 @@ describe('offers', () => {
 })
 
 describe('the ledger', () => {
+  // holds: limits.lists_by_volume.detail
   it('leads to all of history: of 260 posts each is found there, oldest first, and read by its id', async () => {
     const writer = await market.registerWithPass()
     const ids: string[] = []

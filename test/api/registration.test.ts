@@ -37,6 +37,7 @@ const outcome = ({ status, json }: Answer) =>
 const countAgents = async () => (await countStored(service.ctx.database.connection))['agents'] ?? 0
 
 describe('a registration', () => {
+  // holds: contract.authentication.the_token_is_issued_once_by, rules.ledger.entry_kinds.registration
   it('gives an id, a token that works and the handle, and leaves one entry that shows no handle', async () => {
     const solved = await solve()
     const answer = await register({ ...solved, handle: 'Zoë 🜚' })
@@ -68,6 +69,7 @@ describe('a registration', () => {
     expect(isShare(prefix, nonce, bits)).toBe(true)
   })
 
+  // holds: rules.registration.statements.post_register_hands_in_challenge_id
   it('needs no handle, takes its nonce as a number too, and compares the answer trimmed and in lower case', async () => {
     const { pow, answer, ...rest } = await solve()
     const registered = await register({
@@ -79,6 +81,7 @@ describe('a registration', () => {
     expect([registered.status, registered.json['handle']]).toEqual([201, null])
   })
 
+  // holds: limits.handle, rules.registration.statements.ref_names_the_agent_that_referred
   it('gives two agents of one handle two ids, and keeps the handle as it was written', async () => {
     const [first, second] = [
       await service.register({ handle: ' same ' }),
@@ -90,6 +93,8 @@ describe('a registration', () => {
 })
 
 describe('a challenge', () => {
+  // holds: contract.authentication.registration_requires_a_correct_puzzle_answer, limits.registration
+  // holds: rules.errors.challenge_used, rules.errors.wrong_answer
   it('is burned by a wrong answer with valid work', async () => {
     const solved = await solve()
     expect(outcome(await register({ ...solved, answer: 'no such answer' }))).toEqual([
@@ -100,6 +105,8 @@ describe('a challenge', () => {
     expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id'])
   })
 
+  // holds: contract.authentication.registration_requires_a_correct_puzzle_answer, limits.registration
+  // holds: rules.errors.insufficient_work
   it('is not burned by weak work, and a wrong answer with weak work tells nothing of the answer', async () => {
     const { challenge_id, puzzle, pow } = (await service.call('GET', '/challenge'))
       .json as unknown as ChallengeAnswer
@@ -125,6 +132,7 @@ describe('a challenge', () => {
     expect((await register(right)).status).toBe(201)
   })
 
+  // holds: rules.errors.challenge_used, rules.proof_of_work.statements.a_registration_takes_one_share_a
   it('registers once, also when the same request comes again', async () => {
     const solved = await solve()
     expect((await register(solved)).status).toBe(201)
@@ -156,6 +164,7 @@ describe('a challenge', () => {
     expect(outcome(await register(solved))).toEqual([409, 'challenge_used', 'challenge_id'])
   })
 
+  // holds: rules.registration.statements.get_challenge_gives_a_puzzle_in
   it('registers one agent of twenty that bring it at once', async () => {
     const before = await countAgents()
     const solved = await solve()
@@ -185,6 +194,8 @@ describe('a challenge', () => {
     }
   })
 
+  // holds: limits.registration, rules.errors.challenge_expired
+  // holds: rules.registration.statements.get_challenge_gives_a_puzzle_in
   it('holds for ten minutes of the service, to the second', async () => {
     const patient = await startService()
     const challenge = async () => solveChallenge(patient.call)
@@ -205,6 +216,7 @@ describe('a challenge', () => {
     await patient.stop()
   })
 
+  // holds: rules.registration.order_of_checks.*
   it('is checked in the order that GET /rules states', async () => {
     const told = (await service.call('GET', '/rules')).json['registration'] as {
       order_of_checks: { check: string; refusal: string }[]
@@ -270,6 +282,7 @@ describe('a challenge', () => {
 })
 
 describe('a referrer', () => {
+  // holds: rules.registration.statements.ref_names_the_agent_that_referred
   it('is counted exactly when twenty agents name it at once', async () => {
     const { id, token } = await service.register()
     await Promise.all(Array.from({ length: 20 }, () => service.register({ ref: id })))
@@ -280,6 +293,7 @@ describe('a referrer', () => {
     })
   })
 
+  // holds: rules.errors.no_such_agent
   it('that does not exist is refused before the challenge is burned', async () => {
     const solved = await solve()
     for (const ref of ['agt_00000000000000000000000000', 'nobody', `agt_${'0'.repeat(90)}`])
@@ -302,6 +316,7 @@ describe('a referrer', () => {
 })
 
 describe('a handle', () => {
+  // holds: limits.handle
   it('has 1 to 64 characters, counted as characters', async () => {
     for (const handle of ['x', 'é'.repeat(64), '🜚'.repeat(64)])
       expect((await service.register({ handle })).id).toMatch(/^agt_/)
@@ -310,6 +325,7 @@ describe('a handle', () => {
       expect(outcome(await register({ ...solved, handle }))).toEqual([400, 'invalid_field', 'handle'])
   })
 
+  // holds: limits.handle
   it('is printable: no control, no line break, no direction mark, no invisible character', async () => {
     const solved = await solve()
     for (const bad of [
@@ -338,6 +354,7 @@ describe('a handle', () => {
 })
 
 describe('closed signups', () => {
+  // holds: rules.errors.signups_closed
   it('refuse new agents and leave the rest as it was', async () => {
     const closed = await startService({ env: { SIGNUPS: 'closed' } })
     expect(
@@ -350,6 +367,7 @@ describe('closed signups', () => {
 })
 
 describe('signups that are closed later', () => {
+  // holds: contract.guarantees.a_paid_pass_is_honoured_for, rules.errors.signups_closed
   it('honour the passes that were bought before, and sell more days', async () => {
     const closing = await startService({ queues: [] })
     const { token } = await closing.registerWithPass()

@@ -41,6 +41,7 @@ describe('a report', () => {
     expect(new Set(answers.map(({ json }) => json['at'])).size).toBe(1)
   })
 
+  // holds: rules.errors.no_such_post, rules.rules.*
   it('names a post that exists, hidden or not, and a rule that GET /rules lists', async () => {
     const post = await publish()
     await setHidden(service.ctx, post, true)
@@ -51,6 +52,7 @@ describe('a report', () => {
       expect((await report(post, rule)).json).toMatchObject({ error: 'invalid_field', field: 'rule' })
   })
 
+  // holds: rules.ledger.statements.sealing_prevents_rewriting_not_withholding_profiles
   it('is shown to nobody and leaves no entry in the ledger', async () => {
     const post = await publish()
     const before = await listAllPending(service.ctx.database.connection)

@@ -89,6 +89,8 @@ async function seal(): Promise<number> {
 }
 
 describe('the ledger over the API', () => {
+  // holds: rules.ledger.statements.an_entry_is_id_at_kind
+  // holds: rules.ledger.statements.no_free_text_handle_address_or
   it('numbers what is written within moments and publishes it in ascending order', async () => {
     const id = await publish('hello')
     const found = await waitFor(
@@ -111,6 +113,7 @@ describe('the ledger over the API', () => {
     expect(JSON.stringify(found)).not.toContain('"alice"')
   })
 
+  // holds: limits.overload.detail
   it('has what a record says at this moment, or says that a number is still to come', async () => {
     const id = await publish('hidden in a moment')
     await get(`/receipt/${id}`)
@@ -230,6 +233,7 @@ describe('the ledger over the API', () => {
     }
   })
 
+  // holds: rules.errors.no_such_record
   it('says that a record has no entries', async () => {
     expect((await get('/receipt/pst_unknown')).json).toMatchObject({
       ok: false,
@@ -240,6 +244,7 @@ describe('the ledger over the API', () => {
 })
 
 describe('the seals over the API', () => {
+  // holds: contract.authentication.seals_are_signed_with_a_single
   it('form a chain that both verifiers accept', async () => {
     await writePosts(service.ctx, 700)
     await seal()
@@ -282,6 +287,7 @@ describe('the seals over the API', () => {
       expect((await get(`/seal?${query}`)).json.error).toBe('invalid_field')
   })
 
+  // holds: rules.errors.no_such_index, rules.errors.no_such_seal
   it('prove each entry of a seal with more than one level of tiles', async () => {
     const { seals } = await listSeals()
     const large = seals.find(({ count }) => count > 512)

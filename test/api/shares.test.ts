@@ -60,6 +60,8 @@ const propose = (agent: TestAgent, index: number) =>
 const idOf = ({ json }: Answer): string => String(json['id'] ?? json['offer_id'])
 
 describe('one agent without a pass', () => {
+  // holds: limits.open_records_per_agent, limits.open_records_per_agent.detail
+  // holds: rules.claims.statements.a_claim_of_kind_proposal_is
   it('has at most so many proposals without an endorsement, and hides nobody else’s', async () => {
     const [flooder, honest, reader] = [
       await service.register(),
@@ -89,6 +91,7 @@ describe('one agent without a pass', () => {
     expect((await propose(flooder, 0)).status).toBe(409)
   })
 
+  // holds: limits.open_records_per_agent, limits.open_records_per_agent.detail, rules.errors.wrong_state
   it('has at most so many open offers, and every offer of anybody can be reached', async () => {
     const [flooder, honest] = [await service.register(), await service.register()]
     const kept = idOf(await post(honest, '/market/offer', OFFER))
@@ -112,6 +115,7 @@ describe('one agent without a pass', () => {
     expect(await atOnce(5, () => post(flooder, '/market/offer', OFFER))).toEqual({ 201: 1, 409: 4 })
   })
 
+  // holds: limits.open_records_per_agent, limits.open_records_per_agent.detail
   it('has at most so many open work orders, and gets places back as they expire', async () => {
     const worker = await service.register()
     const order = () => post(worker, '/invoice', { currency: 'pow', days: 1 })
@@ -128,6 +132,7 @@ describe('the bytes that an agent adds in a day', () => {
     ['changes', '/token/rotate', {}, 0],
   ] as const
 
+  // holds: limits.storage_per_agent_and_day, limits.storage_per_agent_and_day.detail
   it.each(kinds)(
     'of %s are counted exactly by all processes together, and begin anew the next day',
     async (kind, path, body, bytes) => {
@@ -158,6 +163,10 @@ describe('an inbox', () => {
       more: boolean
     }
 
+  // holds: limits.unread_messages, limits.unread_messages.detail
+  // holds: rules.messages.max_unread_bytes_of_sender, rules.messages.max_unread_of_sender
+  // holds: rules.messages.statements.get_dm_gives_the_oldest_unread
+  // holds: rules.messages.statements.of_one_sender_at_most_1000
   it('holds so many unread messages of one sender, however they come, and as many of each other one', async () => {
     const [reader, flooder, friend] = [
       await service.registerWithPass(),
@@ -196,6 +205,8 @@ describe('an inbox', () => {
     expect(await service.ctx.inboxes.find(reader.id, flooder.id)).toMatchObject({ unread: 0, bytes: 0 })
   })
 
+  // holds: limits.unread_messages, rules.messages.max_unread_bytes_of_sender
+  // holds: rules.messages.max_unread_of_sender, rules.messages.statements.of_one_sender_at_most_1000
   it('holds so many unread bytes of one sender', async () => {
     const [reader, flooder] = [await service.registerWithPass(), await service.registerWithPass()]
     const box = 'b'.repeat(60_000)
@@ -216,6 +227,7 @@ describe('an inbox', () => {
     expect((await service.ctx.inboxes.find(reader.id, sender.id))?.unread).toBe(2)
   })
 
+  // holds: limits.unread_messages.detail, rules.messages.statements.post_dm_block_agent_id_takes
   it('takes nothing of a blocked sender, shows what it had sent to whoever asks for it, and is open again after that', async () => {
     const [reader, flooder, friend] = [
       await service.registerWithPass(),
@@ -250,6 +262,7 @@ describe('an inbox', () => {
     expect((await read(reader)).messages.map(({ box }) => box)).toEqual(['again'])
   })
 
+  // holds: rules.errors.no_such_agent
   it('is blocked for agents that exist alone', async () => {
     const { status, json } = await post(await service.register(), '/dm/block', { agent_id: 'agt_none' })
     expect([status, json.error, json.field]).toEqual([404, 'no_such_agent', 'agent_id'])

@@ -108,6 +108,8 @@ describe('every route', () => {
     'GET /market/order/{order_id}',
   ]
 
+  // holds: contract.authentication.post_post_post_dm_get_dm, rules.errors.pass_required
+  // holds: rules.pass.statements.post_post_post_dm_get_dm
   it('asks for what the contract says it asks for', () => {
     for (const { method, path, access } of service.routes) {
       const name = `${method} ${path}`
@@ -128,6 +130,7 @@ describe('every route', () => {
     ])
   })
 
+  // holds: limits.rotation_and_bans.detail
   it('never uses a remembered token for invoices, work, market and rotation', () => {
     const fresh = service.routes.filter(({ access }) => access === 'fresh').map(({ path }) => path)
     const expected = service.routes
@@ -140,6 +143,9 @@ describe('every route', () => {
     expect(fresh.length).toBeGreaterThan(2)
   })
 
+  // holds: contract.authentication.post_post_post_dm_get_dm, rules.errors.invalid_token
+  // holds: rules.errors.missing_token, rules.errors.pass_required
+  // holds: rules.pass.statements.post_post_post_dm_get_dm
   it('decides alike about each kind of caller', async () => {
     const banned = await service.registerWithPass()
     await setBanned(service.ctx, banned.id, true)
@@ -173,6 +179,7 @@ describe('every route', () => {
     }
   })
 
+  // holds: contract.authentication.authorization_bearer_token_the_token_being
   it('reads the header in the forms that HTTP allows and in no other', async () => {
     const { token } = await service.register()
     const withHeader = async (Authorization: string) =>
@@ -196,6 +203,7 @@ describe('every route', () => {
     expect(await me(service, token.slice(0, 19) + '0'.repeat(32))).toBe('401 invalid_token')
   })
 
+  // holds: contract.authentication.authorization_bearer_token_the_token_being
   it('takes no token from the query or the body', async () => {
     const { token } = await service.register()
     expect(outcome(await service.call('GET', `/me?token=${token}&access_token=${token}`))).toBe(
@@ -208,6 +216,9 @@ describe('every route', () => {
 })
 
 describe('a rotation', () => {
+  // holds: contract.authentication.tokens_never_expire_they_stop_working, limits.rotation_and_bans.detail
+  // holds: rules.errors.invalid_token, rules.ledger.entry_kinds.token_rotation
+  // holds: rules.registration.statements.post_token_rotate_replaces_the_token
   it('replaces the token at once in the answering process, and leaves one entry', async () => {
     const agent = await service.register()
     expect(await me(service, agent.token)).toBe('200 ok')
@@ -226,6 +237,7 @@ describe('a rotation', () => {
     ])
   })
 
+  // holds: rules.registration.statements.post_token_rotate_replaces_the_token
   it('takes the token that the agent made, and a retry after a lost response finds it working', async () => {
     const agent = await service.register()
     const chosen = newToken()
@@ -275,6 +287,7 @@ describe('a rotation', () => {
     expect(await me(service, String(won[0]?.json['token']))).toBe('200 ok')
   })
 
+  // holds: limits.rotation_and_bans
   it('is felt in another process within its cache, and at once where nothing is remembered', async () => {
     const agent = await service.registerWithPass()
     const askOther = () => me(other, agent.token)
@@ -321,6 +334,7 @@ describe('a rotation', () => {
 describe('a ban', () => {
   const ban = (agent: TestAgent) => setBanned(service.ctx, agent.id, true)
 
+  // holds: limits.rotation_and_bans
   it('is felt at once on routes that never use what is remembered, and within the cache on the others', async () => {
     const agent = await service.registerWithPass()
     const callers = [service, other]
@@ -395,6 +409,8 @@ describe('a ban', () => {
     expect(outcome(await waiting)).toBe('403 banned')
   })
 
+  // holds: contract.authentication.tokens_never_expire_they_stop_working
+  // holds: contract.guarantees.the_agent_id_and_token_from, contract.retention.agents, rules.errors.banned
   it('takes the access and not the data, and ends when it is lifted', async () => {
     const agent = await service.registerWithPass()
     const post = String(
@@ -438,6 +454,7 @@ describe('a pass', () => {
     expect(await post()).toBe('201 ok')
   })
 
+  // holds: contract.guarantees.a_paid_pass_is_honoured_for
   it('shuts it at its end, also to a token that is remembered with one', async () => {
     const timed = await startService()
     const agent = await timed.register()
@@ -452,6 +469,8 @@ describe('a pass', () => {
 })
 
 describe('a token', () => {
+  // holds: contract.authentication.tokens_never_expire_they_stop_working
+  // holds: contract.guarantees.the_agent_id_and_token_from
   it('is good after a hundred years: a token has no end of its own', async () => {
     const old = await startService({ queues: [] })
     const { token } = await old.register()
@@ -463,6 +482,7 @@ describe('a token', () => {
     await old.stop()
   })
 
+  // holds: contract.non_guarantees.no_rate_limit_is_enforced_one, limits.request_rate
   it('may be used as often as its agent likes: a thousand requests are all answered', async () => {
     const { token } = await service.registerWithPass()
     const statuses = new Set<number>()

@@ -27,6 +27,8 @@ beforeAll(async () => {
 afterAll(() => service.stop())
 
 describe('version 1 of the contract', () => {
+  // holds: contract.change_policy.anything_that_removes_a_route_or
+  // holds: contract.change_policy.changes_to_get_responses_are_additive
   it('still has every route, every field and every type that was recorded', () => {
     expect(findBreaks(readRecord(present.protocol_version).routes, present.routes)).toEqual([])
   })
@@ -55,10 +57,12 @@ describe('the guard of the contract', () => {
     ).toEqual([])
   })
 
+  // holds: contract.change_policy.anything_that_removes_a_route_or
   it('sees a route that is gone', () => {
     expect(change((routes) => delete routes['GET /api/v1/feed'])).toEqual(['GET /api/v1/feed is gone'])
   })
 
+  // holds: contract.change_policy.changes_to_get_responses_are_additive
   it('sees a field that is gone, renamed or may now be absent, at any depth', () => {
     expect(change((routes) => delete answer(routes, 'GET /api/v1/feed')['posts[].body'])).toEqual([
       'GET /api/v1/feed 200 no longer gives posts[].body',
@@ -75,6 +79,7 @@ describe('the guard of the contract', () => {
     ])
   })
 
+  // holds: contract.change_policy.anything_that_removes_a_route_or
   it('sees a changed type and a status that is gone', () => {
     expect(change((routes) => (answer(routes, 'GET /api/v1/feed')['count'] = 'string'))).toEqual([
       'GET /api/v1/feed 200 gives count as string in place of integer',

@@ -90,6 +90,7 @@ async function showKey(agentId: string, key: string): Promise<void> {
 }
 
 describe('a message key that is seen for the first time', () => {
+  // holds: limits.sealed_messages.detail
   it('is pinned once a signed seal of a known key bears it out, and not before', async () => {
     const [ada, bob] = [await arrive(), await arrive()]
     await bob.run('profile', '--dm-key')
@@ -131,6 +132,7 @@ describe('a message key that is seen for the first time', () => {
     })
   })
 
+  // holds: limits.sealed_messages
   it('is refused if the card shows another than the ledger has, unless the caller takes it upon itself', async () => {
     const [ada, bob] = [await arrive(), await arrive()]
     await bob.run('profile', '--dm-key')
@@ -148,6 +150,7 @@ describe('a message key that is seen for the first time', () => {
     await showKey(bob.id, bob.key() ?? '')
   })
 
+  // holds: limits.sealed_messages.detail
   it('is refused where the ledger never had one', async () => {
     const [ada, bob] = [await arrive(), await arrive()]
     await showKey(bob.id, newDmKeyPair().publicKey)
@@ -161,6 +164,7 @@ describe('a message key that is seen for the first time', () => {
 })
 
 describe('what the ledger says of an agent that it did not do', () => {
+  // holds: limits.sealed_messages.detail
   it('is shouted by its next run, once, and what it did is not', async () => {
     const ada = await arrive()
     expect((await ada.run('profile', '--dm-key')).stderr).toBe('')
@@ -216,6 +220,7 @@ describe('an announcement', () => {
 })
 
 describe('the log and the keys under it', () => {
+  // holds: rules.signatures.statements.seen_is_size_root_of_the
   it('prove a key with its version, place a receipt, and carry what an agent has seen into what it signs', async () => {
     const [ada, bob] = [await arrive(), await arrive()]
     await bob.run('profile', '--dm-key')

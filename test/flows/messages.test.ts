@@ -136,6 +136,7 @@ describe('sealed messages', () => {
     expect(opened(await readSealed(alice))).toEqual([['\ufeff', 'pinned']])
   })
 
+  // holds: contract.guarantees.direct_messages_are_stored_byte_for, limits.metadata_of_messages
   it('are a box to the operator, in the database and in the log', async () => {
     const secret = 'the-word-that-nobody-else-may-read'
     const { id } = await send(alice, bob, secret)

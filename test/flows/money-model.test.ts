@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { BREAKS } from '../../scripts/money-model/broken.ts'
 import { FAULT_NAMES } from '../../scripts/money-model/faults.ts'
 import { describeModel } from '../../scripts/money-model/report.ts'
 import { runModel } from '../../scripts/money-model/run.ts'
-import { textWithBug } from '../../scripts/planted/run.ts'
 
 /** On a machine that does much else. */
 const BUSY_LIMIT_MS = 400_000
@@ -13,10 +11,6 @@ const BUSY_LIMIT_MS = 400_000
  * test.
  */
 const FAULTS = ['kill-api', 'kill-workers', 'node-hung', 'node-killed', 'lost-answers']
-
-it('the lines of the payout code that the model breaks to be checked itself are there', () => {
-  for (const change of BREAKS) expect(textWithBug(change)).toContain(change.instead)
-})
 
 describe('a market of agents that pay rightly, wrongly, late and twice', () => {
   it(

@@ -103,6 +103,7 @@ describe("an agent's command", () => {
 })
 
 describe('the receipt of a payment', () => {
+  // holds: limits.privacy_of_payments, limits.privacy_of_payments.detail, rules.ledger.entry_kinds.payment
   it('proves payment and credit to anybody, and its transaction to whoever has the salt', async () => {
     const { token, id: agentId } = await service.register()
     const { json } = await service.call('POST', '/invoice', { token, body: { currency: 'xno', days: 3 } })

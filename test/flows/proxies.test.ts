@@ -55,6 +55,7 @@ const read = ({ text }: Proxied) => JSON.parse(text) as Record<string, unknown>
 const CLIENT = '127.0.0.9'
 
 describe.each(['HAProxy', 'Caddy'] as const)('behind %s with its sample configuration', (name) => {
+  // holds: contract.retention.ip_addresses
   it('the API answers over TLS alone, a wait takes its time, and no address of a client is written down', async () => {
     const proxy = proxies[name]
     const call = (async (method: string, path: string, { body }: { body?: unknown } = {}) => {

@@ -201,6 +201,7 @@ async function reconcile(): Promise<void> {
 }
 
 describe('the receipts of everything that the service puts on record', () => {
+  // holds: rules.ledger.entry_kinds.*
   it('are taken by both verifiers, and none that is made of entries that only name the record', async () => {
     const { ctx } = market
     const client = await takeStepsOfAgents()

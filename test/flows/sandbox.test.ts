@@ -66,6 +66,7 @@ async function agent(url: string, home: string, ...words: string[]): Promise<Rec
 }
 
 describe('a sandbox', () => {
+  // holds: limits.sandbox, limits.sandbox.detail
   it('lets a sale be made from the offer to the payout with play money, and goes on after a restart', async () => {
     const [port = 0] = await reservePorts(1)
     let url = await start(port)

@@ -134,6 +134,8 @@ describe.skipIf(!canRunPythonVerifier())(
       for (const { text: lines } of plain) expect(lines.includes('GOOD')).toBe(code === 0)
     })
 
+    // holds: contract.non_guarantees.sealing_prevents_rewriting_not_withholding, limits.seal_chain
+    // holds: limits.what_a_verifier_can_say, rules.ledger.statements.a_seal_binds_nobody_before_it
     it('says of a receipt that it proves presence and not completeness', async () => {
       const { plain, reports } = await read(Buffer.from(RECEIPT))
       for (const report of reports) expect(report).toMatchObject({ proves: 'presence' })
@@ -141,6 +143,7 @@ describe.skipIf(!canRunPythonVerifier())(
         expect(text).toContain('these entries are on record, not that there are no others')
     })
 
+    // holds: limits.what_a_verifier_can_say.detail
     it('says at a first check where keys and seals are remembered', async () => {
       const server = await serveChain(CHAIN)
       for (const [name, verify] of [

@@ -40,6 +40,7 @@ describe(`a second check of ${SEALS * PER_SEAL} entries under ${SEALS} seals`, (
     rmSync(folder, { recursive: true })
   })
 
+  // holds: limits.what_a_verifier_can_say.detail
   it('reads under 50 KB and takes under 50 ms of CPU, where nothing is new', async () => {
     expect(readReport(await verifyInNode(args('node.json')))).toMatchObject({
       code: 3,

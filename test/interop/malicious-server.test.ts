@@ -403,6 +403,7 @@ describe.skipIf(!canRunPythonVerifier())(
       expect(SCENARIOS.length).toBeGreaterThan(40)
     })
 
+    // holds: rules.ledger.statements.a_verifier_says_0_it_holds
     it('end every scenario alike, as they should, in bounded time, and print nothing that a terminal would obey', async () => {
       const outcomes = await Promise.all(
         SCENARIOS.map(async ({ name }, place) => {

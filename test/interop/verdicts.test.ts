@@ -332,6 +332,8 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
   }
 
   const cases = ROWS.flatMap((row) => (['node', 'python'] as const).map((language) => ({ ...row, language })))
+  // holds: limits.what_a_verifier_can_say.detail, rules.ledger.statements.a_seal_binds_nobody_before_it
+  // holds: rules.ledger.statements.a_verifier_says_0_it_holds
   it.each(cases)(
     '$name, in $language',
     async ({ shown, seen, args = [], language, fresh: one, returning: two, pinned: three }) => {
@@ -357,6 +359,7 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
     },
   )
 
+  // holds: limits.what_a_verifier_can_say.detail
   it.each(['node', 'python'] as const)(
     'a contradiction is kept as evidence that anybody can check, in %s',
     async (language) => {

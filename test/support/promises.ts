@@ -1,19 +1,16 @@
 /**
- * `npm run promises [-- --write]`: lists every promise that the service makes to agents in `/contract`,
- * `/limits` and `/rules` with the tests that hold it. Exits with 1 if a promise has no test, if a link names
- * a promise or a test that there is not, or if docs/promises.md shows another table; `--write` writes that.
+ * The promises that the service makes to agents in `/contract`, `/limits` and `/rules`, and the tests that hold
+ * them. A test names what it holds in the comment above it: `// holds: limits.market_fee, rules.pass.*`, where
+ * `.*` stands for all that begins so.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describeContract } from '../../shared/about/contract.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'
 import { describeRules } from '../../shared/about/rules.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
-import { LINKS, type Links } from './promise-links.ts'
-import { scanTests } from './scan-tests.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
-const DOCS = path.join(ROOT, 'docs/promises.md')
 
 export interface Stated {
   /** Its place in the answer; a row of a list goes by its first field, a sentence by its first words. */
@@ -87,89 +84,42 @@ export function listPromises(): Stated[] {
   return stated
 }
 
-/** Says of each promise and link what is wrong with it. */
-export function findFaults(
-  promises: readonly Stated[],
-  links: Links,
-  testsOf: (file: string) => ReadonlyMap<string, string>,
-): string[] {
-  const keys = new Set(promises.map(({ key }) => key))
-  return [
-    ...promises
-      .filter(({ key }) => !isHeld(links[key]))
-      .map(({ key, text }) => `No test holds ${key}: ${text}`),
-    ...Object.keys(links)
-      .filter((key) => !keys.has(key))
-      .map((key) => `No promise has the key ${key}, or it was changed: read its tests again.`),
-    ...Object.entries(links).flatMap(([key, files]) =>
-      Object.entries(files).flatMap(([file, names]) =>
-        names
-          .filter((name) => !testsOf(file).has(name))
-          .map((name) => `${key} names a test that is not in test/${file}.test.ts: ${name}`),
-      ),
-    ),
-  ]
+/** A block of `// holds:` lines, and the line of code below it. */
+const TAGGED = /((?:^ *\/\/ holds: .*\n)+)(.*)/gm
+const IS_TEST = /^ *(?:it|test|describe)(?:\.\w+)?[.(]/
+
+/** The promises that a test file's text says it holds; those above anything but a test are in `misplaced`. */
+export function readTags(source: string): { held: string[]; misplaced: string[] } {
+  const blocks = [...source.matchAll(TAGGED)].map(([, comment = '', below = '']) => ({
+    keys: comment
+      .replaceAll(/ *\/\/ holds: /g, ', ')
+      .split(',')
+      .map((key) => key.trim())
+      .filter((key) => key !== ''),
+    isTest: IS_TEST.test(below) && !/\.(?:skip|todo)\(/.test(below),
+  }))
+  const keysOf = (isTest: boolean): string[] =>
+    blocks.filter((block) => block.isTest === isTest).flatMap(({ keys }) => keys)
+  return { held: keysOf(true), misplaced: keysOf(false) }
 }
 
-/** Whether a test holds it that `npm test` runs; the tests in faults/ run with their full counts alone. */
-const isHeld = (files: Links[string] | undefined): boolean =>
-  Object.entries(files ?? {}).some(([file, names]) => !file.startsWith('faults/') && names.length > 0)
-
-const read = new Map<string, ReadonlyMap<string, string>>()
-
-/** The tests of a file by name, each with the heading that it stands under; none if there is no such file. */
-export function testsOf(file: string): ReadonlyMap<string, string> {
-  let tests = read.get(file)
-  if (tests === undefined) {
-    tests = scanTests(readOrNothing(path.join(ROOT, `test/${file}.test.ts`)))
-    read.set(file, tests)
-  }
-  return tests
+/** The tags of every test that `npm test` runs; those in faults/ run with their full counts alone. */
+export function readAllTags(): { held: string[]; misplaced: string[] } {
+  const files = globSync('test/{unit,api,workers,flows,interop}/**/*.test.ts', { cwd: ROOT })
+  const tags = files.map((file) => readTags(readFileSync(path.join(ROOT, file), 'utf8')))
+  return { held: tags.flatMap(({ held }) => held), misplaced: tags.flatMap(({ misplaced }) => misplaced) }
 }
 
-function readOrNothing(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''
-    throw error
-  }
-}
+/** Whether a tag stands for a promise. */
+const covers = (tag: string, key: string): boolean =>
+  tag.endsWith('.*') ? key.startsWith(tag.slice(0, -1)) : tag === key
 
-const inCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('<', '&lt;')
+/** The promises that no tag stands for. */
+export const findUntagged = (promises: readonly Stated[], tags: readonly string[]): string[] =>
+  promises
+    .filter(({ key }) => !tags.some((tag) => covers(tag, key)))
+    .map(({ key, text }) => `${key}: ${text}`)
 
-/** The table for docs/promises.md. */
-export function promiseTable(promises: readonly Stated[], links: Links): string {
-  const rows = promises.map(({ key, text }) => {
-    const tests = Object.entries(links[key] ?? {}).flatMap(([file, names]) =>
-      names.map((name) => `${file}: ${[testsOf(file).get(name), name].filter(Boolean).join(' › ')}`),
-    )
-    return `| \`${key}\` | ${inCell(text)} | ${tests.map(inCell).join('<br>')} |`
-  })
-  return ['| promise | as it is stated | tests in test/ |', '|---|---|---|', ...rows].join('\n')
-}
-
-const [BEGIN, END] = ['<!-- promises -->\n', '\n<!-- /promises -->']
-
-/** The page with its table replaced. */
-export function withTable(page: string, table: string): string {
-  const [from, to] = [page.indexOf(BEGIN), page.indexOf(END)]
-  if (from === -1 || to < from) throw new Error('docs/promises.md has no markers for its table')
-  return `${page.slice(0, from)}${BEGIN}${table}${page.slice(to)}`
-}
-
-function run(isWriting: boolean): void {
-  const promises = listPromises()
-  const faults = findFaults(promises, LINKS, testsOf)
-  const page = readFileSync(DOCS, 'utf8')
-  const next = withTable(page, promiseTable(promises, LINKS))
-  if (isWriting) writeFileSync(DOCS, next)
-  else if (next !== page) faults.push('docs/promises.md is not up to date: npm run promises -- --write')
-  const links = Object.values(LINKS).flatMap((files) => Object.values(files).flat())
-  for (const { key, text } of isWriting ? [] : promises) process.stdout.write(`${key}\n    ${text}\n`)
-  for (const fault of faults) process.stderr.write(`${fault}\n`)
-  process.stdout.write(`${promises.length} promises, ${links.length} links, ${faults.length} faults\n`)
-  process.exitCode = faults.length === 0 ? 0 : 1
-}
-
-if (process.argv[1] === import.meta.filename) run(process.argv.includes('--write'))
+/** The tags that stand for no promise: it was changed or is gone, so its tests are to be read again. */
+export const findUnknown = (promises: readonly Stated[], tags: readonly string[]): string[] =>
+  tags.filter((tag) => !promises.some(({ key }) => covers(tag, key)))

@@ -3,6 +3,7 @@ import { createAdmission } from '../../api/http/admission.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 
 describe('the room of an API process', () => {
+  // holds: limits.overload
   it('is refused to a request once as many of its kind are under way, and given again', async () => {
     const admission = createAdmission({ reads: 2, writes: 1 })
     let finish = (): void => undefined

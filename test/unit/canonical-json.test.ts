@@ -35,10 +35,12 @@ class Money {
 }
 
 describe('canonical JSON', () => {
+  // holds: rules.ledger.statements.canonical_json_has_its_keys_sorted
   it.each(NUMBER_SAMPLES)('writes the double %s as %s', (bits, text) => {
     expect(canonicalJson(Buffer.from(bits, 'hex').readDoubleBE())).toBe(text)
   })
 
+  // holds: rules.ledger.statements.canonical_json_has_its_keys_sorted
   it('sorts keys by UTF-16 code units, so that an emoji stands before U+FB33', () => {
     const value = { '\u20ac': 1, '\r': 2, '\ufb33': 3, '1': 4, '\u{1f600}': 5, '\u0080': 6, '\u00f6': 7 }
     expect(canonicalJson(value)).toBe(
@@ -46,6 +48,7 @@ describe('canonical JSON', () => {
     )
   })
 
+  // holds: rules.ledger.statements.canonical_json_has_its_keys_sorted
   it('sorts keys at every depth and leaves lists in their order', () => {
     expect(canonicalJson({ b: [{ d: 1, c: 2 }, 3], a: { f: null, e: true } })).toBe(
       '{"a":{"e":true,"f":null},"b":[{"c":2,"d":1},3]}',

@@ -17,6 +17,7 @@ function sign(body: Buffer): string {
 }
 
 describe('a registration challenge', () => {
+  // holds: rules.proof_of_work.statements.the_prefix_is_the_service_s
   it('is all in its id: opening the id gives the same puzzle, prefix, bits and expiry', () => {
     const made = makeChallenge(SECRET, NOW_MS, 20)
     expect(parseChallengeId(SECRET, made.challengeId)).toEqual(made)

@@ -9,6 +9,7 @@ const toHex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
 const json = fc.jsonValue({ stringUnit: 'grapheme' }).map((value) => value as JsonValue)
 
 describe('a commitment', () => {
+  // holds: rules.ledger.statements.no_free_text_handle_address_or
   it('is SHA-256 of the salt and the UTF-8 bytes of the canonical JSON', () => {
     const ownSalt = new Uint8Array(32).map((_, index) => index)
     const expected = createHash('sha256').update(ownSalt).update('{"a":"\u20ac","b":1}', 'utf8').digest('hex')

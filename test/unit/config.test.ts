@@ -153,6 +153,9 @@ describe('readConfig', () => {
     fs.rmSync(folder, { recursive: true })
   })
 
+  // holds: limits.deadlines_of_an_order, limits.disk, limits.proof_of_work_payment, limits.registration
+  // holds: limits.smallest_payout, limits.time_to_pay_an_invoice, rules.proof_of_work.registration_bits
+  // holds: rules.proof_of_work.share_bits, rules.proof_of_work.shares_per_day
   it('has the defaults that the settings page names', () => {
     expect(readConfig({}, 'start')).toMatchObject({
       port: 3_000,

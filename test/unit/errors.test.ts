@@ -20,6 +20,7 @@ const BY_STATUS: Record<number, string> = {
 const codes = Object.keys(ERRORS) as ErrorCode[]
 
 describe('the table of errors', () => {
+  // holds: contract.non_guarantees.no_rate_limit_is_enforced_one, limits.request_rate
   it('has the codes and the statuses of the wire format, no more and no fewer', () => {
     const byStatus: Record<number, string[]> = {}
     for (const code of codes) (byStatus[statusOf(code)] ??= []).push(code)

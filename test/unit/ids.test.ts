@@ -18,6 +18,7 @@ async function importAgain(name: string): Promise<typeof import('../../shared/fo
 }
 
 describe('ids', () => {
+  // holds: contract.formats.ids_are_strings_that_begin_with
   it('have the prefixes of the wire format, each of its own', () => {
     expect(ID_PREFIXES).toMatchObject({
       agent: 'agt',
@@ -36,6 +37,7 @@ describe('ids', () => {
     }
   })
 
+  // holds: contract.formats.ids_are_strings_that_begin_with, contract.ordering, limits.lists_by_volume
   it('sort by their creation, many to a millisecond', () => {
     const ids = Array.from({ length: 20_000 }, () => newId('post'))
     expect(isRising(ids)).toBe(true)

@@ -58,6 +58,7 @@ const make = (forDays: number, amountRaw: bigint, carried = 0n): Invoice => ({
 })
 
 describe('what money buys', () => {
+  // holds: rules.pass.statements.entitled_days_floor_received_days_amount
   it('is floor(received × days / amount) whatever the parts it comes in, once the price is there or the time is over', () => {
     fc.assert(
       fc.property(
@@ -126,6 +127,7 @@ describe('what money buys', () => {
     )
   })
 
+  // holds: limits.late_money, rules.pass.statements.money_first_seen_after_the_invoice
   it('is never more for late money than for the same money in time, and costs what it is said to cost', () => {
     fc.assert(
       fc.property(days(), amount(), amount(), amount(), amount(), (forDays, price, dearer, early, late) => {
@@ -144,6 +146,7 @@ describe('what money buys', () => {
     expect(() => computeMoneyChange(base, 1n, BigInt(base.amount_raw) - 1n)).toThrow(TypeError)
   })
 
+  // holds: limits.remainders.detail
   it('stops at a century, and what is beyond stays', () => {
     const paid = receive(make(1, 1n), 2n ** 128n)
     expect([paid.credited_days, BigInt(paid.unspent)]).toEqual([
@@ -170,6 +173,7 @@ describe('the status of an invoice', () => {
     ['settled', { carried_raw: String(2n * one), received_raw: String(one) }, false],
     ['awaiting_payment', { carried_raw: String(2n * one) }, false],
   ]
+  // holds: rules.pass.invoice_statuses.*
   it.each(cases)('is %s for %o, a payment under way: %s', (status, change, isUnderWay) => {
     expect(invoiceStatus({ ...base, ...change }, isUnderWay)).toBe(status)
   })

@@ -6,6 +6,7 @@ import { AGENT_BODY_SHARE, FREE_BODY_BYTES, MAX_HELD_BODY_BYTES } from '../../sh
 const later = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('a lane of heavy requests', () => {
+  // holds: limits.overload.detail, limits.shares_of_an_api_process.detail
   it('serves callers in turn, however many requests one of them has waiting', async () => {
     const lane = createTurnQueue(1, 1_000)
     const order: string[] = []
@@ -52,6 +53,7 @@ describe('a lane of heavy requests', () => {
     await expect(next).resolves.toBe('served')
   })
 
+  // holds: limits.shares_of_an_api_process.detail
   it('is one of two: whoever shows no token waits for others who show none', async () => {
     const admission = createAdmission()
     const never = new Promise<void>(() => undefined)
@@ -78,6 +80,7 @@ describe('light writes', () => {
     expect(order).toHaveLength(103)
   })
 
+  // holds: limits.overload.detail, limits.shares_of_an_api_process.detail
   it('are begun a few in each pass of the event loop, so that all else goes on between', async () => {
     const turn = createPacer({ perPass: 4, perCaller: 4 }, 1_000)
     let begun = 0
@@ -101,6 +104,7 @@ describe('light writes', () => {
     await Promise.all(asked)
   })
 
+  // holds: limits.overload.detail, limits.shares_of_an_api_process.detail
   it('of all who show no token take one turn together: an agent begins at once beside a flood of them', async () => {
     const admission = createAdmission()
     let begun = 0
@@ -128,6 +132,7 @@ describe('light writes', () => {
 })
 
 describe('the room for bodies', () => {
+  // holds: limits.shares_of_an_api_process
   it('is given to one agent up to its share, and the rest is left for others', () => {
     const share = MAX_HELD_BODY_BYTES.token / AGENT_BODY_SHARE
     const bodies = Array.from({ length: 200 }, () => takeBodyRoom('agt_loud'))

@@ -254,6 +254,9 @@ const BOUNDS: Bound[] = [
 const codeOf = (error: unknown): unknown => (error as { code?: unknown }).code
 
 describe('fields', () => {
+  // holds: limits.claim, limits.delivery_of_an_order, limits.direct_message, limits.handle
+  // holds: limits.list_limit, limits.list_limit.detail, limits.offer, limits.pass_days, limits.post
+  // holds: limits.profile, limits.work_order
   it.each(BOUNDS)(
     'are taken up to the stated number and refused one beyond it: $name',
     ({ row, says, unit = 1, field, make, isLeast = false, step = 1 }) => {
@@ -265,6 +268,7 @@ describe('fields', () => {
 })
 
 describe('of what GET /limits says,', () => {
+  // holds: limits.list_limit.detail
   it('an absent limit is the stated one', () => {
     expect(limitQuery(LIST_LIMIT).parse(undefined)).toBe(statedOne('List `limit`', /, (\d+) when absent/))
     expect(limitQuery(VERDICT_LIMIT).parse(undefined)).toBe(
@@ -272,6 +276,7 @@ describe('of what GET /limits says,', () => {
     )
   })
 
+  // holds: limits.pass_price.detail
   it('the end of the free period is the one that is set', () => {
     const detailWith = (env: Record<string, string>) =>
       describeLimits(readConfig(env, 'start')).limits.find(({ limit }) => limit === 'Pass price')?.detail
@@ -281,6 +286,7 @@ describe('of what GET /limits says,', () => {
     )
   })
 
+  // holds: limits.sandbox, limits.sandbox.detail
   it('a sandbox alone says that its coins are play money, and who gives them away', () => {
     const config = readConfig({}, 'start')
     const rowWith = (sandboxFaucetUrl: string | undefined) =>
@@ -290,6 +296,7 @@ describe('of what GET /limits says,', () => {
     expect(rowWith('http://127.0.0.1:7')?.detail).toContain('http://127.0.0.1:7')
   })
 
+  // holds: limits.storage_per_agent_and_day, limits.storage_per_agent_and_day.detail
   it('the bytes of a day are those that are counted down', () => {
     const mib = (name: keyof typeof DAILY_BYTES) => DAILY_BYTES[name] / KIB / KIB
     expect(
@@ -301,6 +308,7 @@ describe('of what GET /limits says,', () => {
     expect(statedOne('Storage per agent and day', /and (\d+) bytes/)).toBe(RECORD_BYTES)
   })
 
+  // holds: limits.shares_of_an_api_process
   it('one agent has the stated part of the requests under way, and one more is refused', async () => {
     const [part, reads, writes] = stated(
       'Shares of an API process',
@@ -321,6 +329,7 @@ describe('of what GET /limits says,', () => {
     }
   })
 
+  // holds: limits.polling.detail
   it('waits of a process are refused from the stated number on, and one more of an agent ends its oldest', async () => {
     const [ofAgent, ofProcess] = stated('Polling', /At most (\d+) waits of one agent .* lets (\d+) wait/)
     const connections = maxConnectionsFor(readDescriptorLimit())
@@ -350,6 +359,7 @@ describe('of what GET /limits says,', () => {
     waits.end()
   })
 
+  // holds: limits.connection, limits.connection.detail
   it('headers and requests have the stated time, and headers the stated length', () => {
     const { http } = createLimitedServer(() => undefined)
     expect(stated('Connection', /headers within (\d+) s and all of a request within (\d+) s/)).toEqual([
@@ -359,6 +369,7 @@ describe('of what GET /limits says,', () => {
     expect(statedOne('Connection', /headers above (\d+) KiB/) * KIB).toBe(maxHeaderSize)
   })
 
+  // holds: limits.connection
   it('a body that comes as fast as is stated is read, and a slower one is refused', async () => {
     const [rate = 0, grace = 0] = stated(
       'Connection',
@@ -387,12 +398,14 @@ describe('of what GET /limits says,', () => {
     }
   })
 
+  // holds: limits.rates
   it('a rate prices a coin up to the stated age, and a second more is too old', () => {
     const age = statedOne('Rates', /not longer than (\d+) minutes ago/) * 60
     const rate = { _id: 'xno', usd: '1', source: 'a', at: 1_800_000_000 } as const
     expect([age, age + 1].map((seconds) => isFresh(rate, (rate.at + seconds) * 1_000))).toEqual([true, false])
   })
 
+  // holds: limits.confirmations
   it('an order waits for twice the confirmations of an invoice, which are those that are stated', () => {
     const { monero } = readConfig({}, 'start')
     expect(stated('Confirmations', /xmr: (\d+), and (\d+) for a market order/)).toEqual([
@@ -402,6 +415,7 @@ describe('of what GET /limits says,', () => {
     expect(NANO_FACTS.requiredConfirmations({}, 1)).toBe(1)
   })
 
+  // holds: limits.dust, limits.dust.detail
   it('dust is what lies below the decimals that are shown', () => {
     const [xno, xmr] = stated('Dust', /\((\d+) for xno, (\d+) for xmr\)/)
     const decimals = { xno, xmr }
@@ -414,10 +428,12 @@ describe('of what GET /limits says,', () => {
     }
   })
 
+  // holds: limits.rotation_and_bans
   it('a remembered token is believed for the stated second', () => {
     expect(statedOne('Rotation and bans', /for up to (\d+) s/) * 1_000).toBe(TOKEN_CACHE_MS)
   })
 
+  // holds: limits.cost_of_work, limits.cost_of_work.detail
   it('the work of a day is the number of shares times what one takes', () => {
     const [shares, bits] = stated('Proof-of-work payment', /(\d+) shares at (\d+) leading/)
     const hashes = Number(shares) * expectedHashes(Number(bits))
@@ -431,6 +447,7 @@ describe('of what GET /limits says,', () => {
 })
 
 describe('of what GET /rules says,', () => {
+  // holds: rules.proof_of_work.statements.prefix_colon_and_nonce_fit_one
   it('the longest preimage fits one block of SHA-256', () => {
     const nonce = parseNonce('z'.repeat(statedOne('Work order', /at most (\d+) characters/)))
     expect(nonce).toBeDefined()
@@ -438,6 +455,7 @@ describe('of what GET /rules says,', () => {
     expect(Buffer.byteLength(`${'0'.repeat(32)}:${nonce}`)).toBeLessThanOrEqual(64 - 9)
   })
 
+  // holds: rules.signatures.statements.seen_is_size_root_of_the
   it('an author that has seen nothing names the size 0 and the hash of nothing', () => {
     expect(NOTHING_SEEN).toEqual({ size: 0, root: hash('sha256', '', 'hex') })
   })

@@ -61,6 +61,7 @@ function numberedLeaves(count: number): Buffer {
 }
 
 describe('the tree', () => {
+  // holds: rules.ledger.statements.a_leaf_is_sha_256_of
   it('is that of RFC 6962 for 1 to 70 leaves: root, path and shape of path', () => {
     for (let count = 1; count <= 70; count++) {
       const leaves = leavesOf(count)
@@ -75,6 +76,7 @@ describe('the tree', () => {
     }
   })
 
+  // holds: rules.ledger.statements.a_leaf_is_sha_256_of
   it('hashes an entry after the byte 00, in canonical form', () => {
     const entry = { kind: 'post', id: 7, at: 1, data: { b: 1, a: '\u20ac' } }
     const expected = sha256(

@@ -24,6 +24,7 @@ describe('the table of an order', () => {
     expect([...reached].sort()).toEqual([...ORDER_STATUSES].sort())
   })
 
+  // holds: rules.market.steps.payment_lost, rules.market.steps.suspected
   it('lets nothing but a lost payment, a payout that did not arrive or a send that may have paid it lead out of a final state', () => {
     for (const status of FINAL)
       expect(ORDER_STEP_NAMES.filter((step) => stepRule(step).from.includes(status))).toEqual(
@@ -31,6 +32,9 @@ describe('the table of an order', () => {
       )
   })
 
+  // holds: rules.errors.wrong_state, rules.market.statements.deadlines_are_absolute_times_on_the
+  // holds: rules.market.statuses.delivered, rules.market.steps.accepted, rules.market.steps.delivered
+  // holds: rules.market.steps.disputed
   it('gives a deadline to one of two steps at any second, and never to both', () => {
     for (const [status, sides, service] of [
       ['paid', ['delivered'], 'undelivered'],
@@ -78,6 +82,7 @@ describe('what comes next', () => {
   const next = (status: OrderStatus, more: { payment_seen_at?: number } = {}) =>
     nextTransition({ status, ...times, ...more }, 'operator')
 
+  // holds: rules.market.statements.deadlines_are_absolute_times_on_the
   it('is told for every state that is not final', () => {
     expect(ORDER_STATUSES.filter((status) => next(status) === undefined)).toEqual([
       'paid_out',
@@ -86,6 +91,7 @@ describe('what comes next', () => {
     ])
   })
 
+  // holds: rules.market.statements.deadlines_are_absolute_times_on_the
   it('has a time where the clock decides, and none where a person or the chain does', () => {
     expect(next('awaiting_payment')).toEqual({ to: 'expired', at: 100, actor: 'service' })
     expect(next('awaiting_payment', { payment_seen_at: 50 })).toEqual({
@@ -116,6 +122,9 @@ describe('what comes next', () => {
 })
 
 describe('the fee', () => {
+  // holds: limits.market_fee, rules.market.fee_percent
+  // holds: rules.market.statements.the_buyer_pays_the_listed_price
+  // holds: rules.market.statements.the_fee_is_floor_amount_20, rules.market.statuses.released
   it('is rounded down, so that the seller never has less than its share', () => {
     expect([0n, 4n, 5n, 9n, 10n ** 38n + 4n].map(feeOf)).toEqual([0n, 0n, 1n, 1n, 2n * 10n ** 37n])
   })

@@ -15,6 +15,7 @@ const end = fc.option(time, { nil: undefined })
 const days = fc.integer({ min: 1, max: 365 })
 
 describe('a paid credit', () => {
+  // holds: rules.pass.statements.a_paid_credit_adds_whole_days
   it('adds whole days to the later of now and the present end', () => {
     fc.assert(
       fc.property(end, time, days, (until, now, bought) => {
@@ -79,6 +80,7 @@ describe('a pass and its price', () => {
     expect([isFreePeriod(undefined, 5), isFreePeriod(5, 5), isFreePeriod(6, 5)]).toEqual([false, false, true])
   })
 
+  // holds: limits.pass_price, limits.referral_price, rules.pass.statements.the_price_falls_to_0_15
   it('costs 1.00 USD a day, 0.15 from 50 paying referrals on, and nothing in the free period', () => {
     expect([0, 49, 50, 51].map((paying) => usdFromCents(priceCentsPerDay(paying, false)))).toEqual([
       1, 1, 0.15, 0.15,

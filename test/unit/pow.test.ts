@@ -45,6 +45,8 @@ describe('vectors', () => {
     for (const { vector } of readVectors('invalid')) expect(vector.valid).toBe(false)
   })
 
+  // holds: rules.proof_of_work.algorithm, rules.proof_of_work.preimage
+  // holds: rules.proof_of_work.statements.a_share_is_a_nonce_such
   test.each(vectors)('$name is judged as it says', ({ vector }) => {
     const { prefix, nonce, difficulty_bits: bits, digest, valid } = vector
     const text = parseNonce(nonce)
@@ -73,10 +75,12 @@ describe('countLeadingZeroBits', () => {
 })
 
 describe('parseNonce', () => {
+  // holds: limits.work_order, rules.proof_of_work.statements.a_nonce_is_1_to_20
   test('keeps a text of 1 to 20 characters of 0-9 a-z as it is', () => {
     for (const nonce of ['0', 'z', '007', 'abcdefghij0123456789']) expect(parseNonce(nonce)).toBe(nonce)
   })
 
+  // holds: rules.proof_of_work.statements.a_nonce_is_1_to_20
   test('takes a non-negative safe integer as its decimal text', () => {
     expect(parseNonce(0)).toBe('0')
     expect(parseNonce(-0)).toBe('0')
@@ -84,6 +88,7 @@ describe('parseNonce', () => {
     expect(parseNonce(Number.MAX_SAFE_INTEGER)).toBe('9007199254740991')
   })
 
+  // holds: rules.proof_of_work.statements.a_nonce_is_1_to_20
   test('refuses every other value', () => {
     const values = [
       '',
@@ -107,6 +112,7 @@ describe('parseNonce', () => {
 })
 
 describe('isShare and findShares', () => {
+  // holds: rules.proof_of_work.statements.a_share_is_a_nonce_such
   test('agree with the digest bit by bit, at every difficulty about its own', () => {
     fc.assert(
       fc.property(

@@ -62,6 +62,7 @@ describe('a puzzle', () => {
     }
   })
 
+  // holds: rules.registration.statements.post_register_hands_in_challenge_id
   it('forgives white space around the answer and its case, and nothing else', () => {
     const puzzle = { answer: 'amber-birch' }
     expect(isRightAnswer(puzzle, 'amber-birch')).toBe(true)

@@ -1,9 +1,7 @@
 import { spawnSync } from 'node:child_process'
-import fs from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import { BREAKS } from '../../scripts/replay/breaks.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -22,18 +20,4 @@ it.each([
   const { stdout, status, stderr } = replay(...given)
   expect(status, stdout + stderr).toBe(0)
   expect(stdout).toContain(`${schedules} schedules`)
-})
-
-it('replays a failure by its seed alone', () => {
-  const broken = ['--break', 'pending entries are read that an election may take back']
-  const { stdout, status } = replay(...broken, '--seed', '1', '--schedules', '1000')
-  expect(status, stdout).toBe(1)
-  const [found = '', seed = ''] = /^log, seed (\d+), step \d+: .*$/m.exec(stdout) ?? []
-  const again = replay(...broken, '--seed', seed)
-  expect(again.stdout).toContain(`\n${found}\n`)
-  expect(replay(...broken, '--seed', seed).stdout.split('\nlog:')[0]).toBe(again.stdout.split('\nlog:')[0])
-})
-
-it.each(BREAKS)('finds in the code what it takes away: $name', ({ file, text }) => {
-  expect(fs.readFileSync(path.join(ROOT, file), 'utf8').split(text).length).toBe(2)
 })

@@ -50,6 +50,7 @@ function firstFault(seals: readonly Seal[]): string | null {
 }
 
 describe('a seal', () => {
+  // holds: rules.ledger.statements.a_seal_signs_with_ed25519_the
   it('signs the canonical JSON of exactly seven fields', () => {
     expect(sealPayload(FIELDS)).toBe(PAYLOAD)
     expect(sealPayload({ ...FIELDS, signed: true, extra: 'ignored' } as SealFields)).toBe(PAYLOAD)
@@ -71,6 +72,8 @@ describe('a seal', () => {
     expect(() => sealPayload({ ...FIELDS, [field]: value })).toThrow(`"${field}" expected`)
   })
 
+  // holds: contract.authentication.seals_are_signed_with_a_single
+  // holds: rules.ledger.statements.a_seal_signs_with_ed25519_the
   it('verifies as it was signed and in no other way', () => {
     const signed = { ...FIELDS, ...signSeal(FIELDS, SEAL_KEY, FIELDS.at) }
     expect(verifySealSignature(signed)).toEqual({ ok: true })

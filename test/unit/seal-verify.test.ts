@@ -46,6 +46,8 @@ describe('the words of the verifiers', () => {
 })
 
 describe('the verifiers as files', () => {
+  // holds: rules.ledger.statements.compare_sha_256_of_a_verifier
+  // holds: rules.ledger.verifiers.python_seal_verify_py, rules.ledger.verifiers.seal_verify_mjs
   it('have the SHA-256 that client/seal-verify.sha256 and the rules name (after a change: cd client, then sha256sum them anew)', () => {
     const folder = new URL('../../client/', import.meta.url)
     const sumOf = (file: string) => hash('sha256', readFileSync(new URL(file, folder)), 'hex')

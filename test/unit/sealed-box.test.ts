@@ -201,6 +201,7 @@ describe('a sealed box', () => {
     }
   })
 
+  // holds: limits.metadata_of_messages
   it('opens only with the ids, the recipient and the sender it was sealed for', () => {
     const box = seal('for one pair of agents')
     const third = newDmKeyPair()

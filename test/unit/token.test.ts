@@ -3,12 +3,16 @@ import { describe, expect, it } from 'vitest'
 import { isStoredToken, looksRandom, newToken, toStoredToken, tokenKey } from '../../shared/agents/token.ts'
 
 describe('tokens', () => {
+  // holds: contract.authentication.authorization_bearer_token_the_token_being
   it('are sk_ and 48 hex characters, each another', () => {
     const tokens = Array.from({ length: 1_000 }, newToken)
     for (const token of tokens) expect(token).toMatch(/^sk_[0-9a-f]{48}$/)
     expect(new Set(tokens.map(tokenKey)).size).toBe(1_000)
   })
 
+  // holds: contract.authentication.the_token_is_issued_once_by
+  // holds: contract.non_guarantees.a_lost_token_cannot_be_recovered
+  // holds: rules.registration.statements.the_token_is_shown_once_and
   it('are kept as a look-up key and a salted SHA-256 of the whole, from which nothing leads back', () => {
     const token = newToken()
     const stored = toStoredToken(token)

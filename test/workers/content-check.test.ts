@@ -45,6 +45,7 @@ describe('the walk over the chain', () => {
     expect(await findContentFaults(service.ctx)).toEqual({ count: 0, sentences: [] })
   })
 
+  // holds: rules.ledger.entry_kinds.dispute, rules.ledger.entry_kinds.order
   it('opens each commitment: a text that was changed after it was sealed is found', async () => {
     expect(await faultsWhile('posts', ids.post, { body: 'as it was never written' })).toEqual([
       expect.stringContaining(`${ids.post} is not what its entry commits to`),
@@ -149,6 +150,7 @@ describe('a commitment', () => {
 })
 
 describe('the entries of hiding a post and of showing it again', () => {
+  // holds: rules.ledger.entry_kinds.hide
   it('carry the rule', async () => {
     const { ctx } = service
     await setHidden(ctx, ids.post, true, 'spam')

@@ -87,6 +87,7 @@ describe('an order', () => {
 })
 
 describe('a deadline', () => {
+  // holds: limits.deadlines_of_an_order
   it('is not acted on before its second, and in it is', async () => {
     const order = await market.delivered()
     const due = await dueAt(order)
@@ -119,6 +120,7 @@ describe('a deadline', () => {
     for (const late of delays) expect(Math.abs(late - DEADLINE_SLACK_MS)).toBeLessThan(60_000)
   })
 
+  // holds: rules.market.steps.unanswered, rules.market.steps.undelivered
   it('is acted on once, by ten workers at once, with one payout and one fee each', async () => {
     const orders = await Promise.all(Array.from({ length: 12 }, () => market.delivered()))
     await market.letPass(73 * HOUR_MS)
@@ -305,6 +307,7 @@ describe('an outage of the API', () => {
     actOnDeadline(quiet.ctx, (await orderOf(order)).due_at ?? 0)
   const seconds = () => Math.floor(quiet.ctx.now() / 1_000)
 
+  // holds: limits.deadlines_in_an_outage, rules.market.statements.a_deliver_by_or_accept_by
   it('holds a deadline that fell into it while it lasts, however long', async () => {
     const order = await quiet.delivered()
     await quiet.letPassInOutage(73 * HOUR_MS)
@@ -314,6 +317,7 @@ describe('an outage of the API', () => {
     expect((await orderOf(order)).status).toBe('delivered')
   })
 
+  // holds: limits.deadlines_in_an_outage, rules.market.statements.a_deliver_by_or_accept_by
   it('gives the buyer an hour from the first request that is served, and the order says so', async () => {
     const [order, undelivered] = [await quiet.delivered(), await quiet.paidOrder()]
     const { accept_by: was = 0 } = await orderOf(order)
@@ -344,6 +348,7 @@ describe('an outage of the API', () => {
     expectStatus(await quiet.step('dispute', order), 200)
   })
 
+  // holds: limits.deadlines_in_an_outage, rules.market.statements.a_deliver_by_or_accept_by
   it('counts no deadline before it or after it', async () => {
     const order = await quiet.delivered()
     const { accept_by: acceptBy = 0 } = await orderOf(order)
@@ -355,6 +360,7 @@ describe('an outage of the API', () => {
     expect((await orderOf(order)).status).toBe('released')
   })
 
+  // holds: limits.deadlines_in_an_outage.detail, rules.market.statements.a_deliver_by_or_accept_by
   it('leaves the time to pay as it is, which is met on the chain', async () => {
     const order = await quiet.order()
     const { pay_by: payBy } = await orderOf(order)
@@ -397,6 +403,7 @@ describe('an outage of the API', () => {
     expect((await orderOf(order)).extensions).toHaveLength(2)
   })
 
+  // holds: limits.deadlines_in_an_outage.detail
   it('is none where another process serves, or where the pause was short', async () => {
     const { serving } = quiet.ctx
     const start = quiet.ctx.now()
@@ -495,6 +502,7 @@ describe('a payout', () => {
     expect(listed.map(({ _id }) => _id)).not.toContain(excess?._id)
   })
 
+  // holds: rules.market.statuses.paid_out, rules.market.steps.paid_out
   it('of the seller ends its order when it is confirmed, and one of the buyer does not', async () => {
     const order = await released()
     await market.payPercent(order, 10)
@@ -543,6 +551,7 @@ describe('a payout', () => {
     expect(await statusOf(order)).toBe('paid_out')
   })
 
+  // holds: limits.disputes.detail, rules.ledger.entry_kinds.dispute, rules.market.steps.payment_lost
   it('that comes back because its transfer was replaced stays frozen while its order is disputed', async () => {
     const order = await released()
     const sent = transfer(await payoutsOf(order))
@@ -619,6 +628,7 @@ describe('the operator decides', () => {
   const firstTx = async (order: PlacedOrder) =>
     (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
 
+  // holds: limits.disputes, rules.market.steps.dispute_refunded, rules.market.steps.dispute_released
   it('a dispute for the seller or for the buyer, once, and in no other state', async () => {
     const [forSeller, forBuyer, undisputed] = [await disputed(), await disputed(), await market.delivered()]
     await market.payPercent(forBuyer, 5)
@@ -643,6 +653,7 @@ describe('the operator decides', () => {
     await checkMarket(market.ctx)
   })
 
+  // holds: limits.disputes.detail, rules.ledger.entry_kinds.dispute, rules.market.steps.payment_lost
   it('what becomes of an order whose payment the chain took back: it is disputed, and nothing goes out', async () => {
     for (const make of [() => market.paidOrder(), () => market.delivered(), disputed]) {
       const order = await make()
@@ -664,6 +675,7 @@ describe('the operator decides', () => {
     }
   })
 
+  // holds: rules.ledger.entry_kinds.dispute_outcome
   it('a lost payment for the seller, at the cost of the venue or of what else was received', async () => {
     const [bare, covered] = [await market.delivered(), await market.delivered()]
     await market.payPercent(covered, 100)
@@ -682,6 +694,7 @@ describe('the operator decides', () => {
     await checkMarket(market.ctx)
   })
 
+  // holds: rules.market.steps.payment_lost
   it('against a side only while the other side has not been paid', async () => {
     const [released, refunded] = [await market.delivered(), await market.paidOrder()]
     expectStatus(await market.step('accept', released), 200)
@@ -701,6 +714,7 @@ describe('the operator decides', () => {
     await checkMarket(market.ctx)
   })
 
+  // holds: rules.market.steps.payment_lost
   it('a part payment that was lost: the order can only be refunded, with what is left', async () => {
     const order = await market.order()
     const [lost] = [await market.payPercent(order, 40), await market.payPercent(order, 30)]
@@ -725,6 +739,7 @@ describe('the operator decides', () => {
     await checkMarket(market.ctx)
   })
 
+  // holds: rules.market.statuses.refunded, rules.market.steps.payment_lost
   it('an order that was not delivered: it is not that any more', async () => {
     for (const outcome of ['release', 'refund'] as const) {
       const order = await market.paidOrder()
@@ -742,6 +757,8 @@ describe('the operator decides', () => {
     await checkMarket(market.ctx)
   })
 
+  // holds: limits.disputes.detail, rules.ledger.entry_kinds.dispute, rules.ledger.entry_kinds.fee
+  // holds: rules.market.steps.payment_lost
   it('for the buyer after a release: the fee is returned and the payout withdrawn', async () => {
     const order = await market.delivered()
     expectStatus(await market.step('accept', order), 200)

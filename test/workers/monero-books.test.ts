@@ -59,6 +59,7 @@ describe('the books and the wallet in Monero', () => {
     expect(await balance('unassigned')).toBe(9_999n)
   })
 
+  // holds: rules.market.statements.sums_owed_to_one_payee_in
   it('agree while a payout is under way, and after it, with what it cost', async () => {
     const payee = await venue.openPayee()
     await venue.owe(XMR, await payee.address())

@@ -34,6 +34,7 @@ const isSettled = ({ status }: InvoiceJson): boolean => status === 'settled'
 const statesOf = ({ payments }: InvoiceJson): string[] => payments.map(({ state }) => state)
 
 describe('an invoice in Monero', () => {
+  // holds: limits.confirmations
   it('is seen in the pool, and settled with its confirmations: the pass runs a day', async () => {
     const invoice = await venue.invoice(1)
     expect(invoice.amountPico).toBe(DAY_PICO)
@@ -130,6 +131,7 @@ describe('a look because somebody asked', () => {
 })
 
 describe('money that its payer locked', () => {
+  // holds: rules.pass.payment_states.locked
   it('counts for nothing and holds nothing open before the lock ends, and is counted then', async () => {
     const invoice = await venue.invoice(1)
     const unlockTime = (await venue.regtest.height()) + CONFIRMATIONS + 3
@@ -198,6 +200,7 @@ describe('a chain that turns back', () => {
     expect(after?.height).toBeGreaterThan(before[0]?.height as number)
   })
 
+  // holds: rules.pass.payment_states.gone
   it('and does not have it any more: it is gone after five blocks, and counts if it comes back', async () => {
     const invoice = await venue.invoice(1)
     await venue.pay(invoice, DAY_PICO)

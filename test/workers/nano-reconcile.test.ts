@@ -339,6 +339,7 @@ describe('a reconciliation', () => {
     expect((await transfers()).filter(({ state: now }) => now === 'replaced')).toHaveLength(3)
   })
 
+  // holds: rules.ledger.entry_kinds.reconcile
   it('goes through where nothing is the matter, and changes nothing but the pool', async () => {
     await fill(XNO)
     const invoice = await venue.invoice(1)
@@ -536,6 +537,7 @@ describe('another seed', () => {
     expect(await venue.ctx.invoices.listPayments(old._id)).toMatchObject([{ state: 'settled', late: true }])
   })
 
+  // holds: rules.market.steps.unpayable
   it('ends the orders that wait for a payment to the one before, and none whose payment is under way', async () => {
     const [{ order, invoice }, { order: paid, invoice: own }] = [await venue.order(), await venue.order()]
     venue.pay(own, BigInt(own.amount_raw))
@@ -577,6 +579,7 @@ describe('another seed', () => {
 })
 
 describe('the operator', () => {
+  // holds: rules.ledger.entry_kinds.reconcile
   it('reconciles, is shown what waits, decides about each, and everything goes on', async () => {
     await fill(10n * XNO)
     const payee = strangerAddress()

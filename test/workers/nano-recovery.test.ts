@@ -179,6 +179,7 @@ describe('the recovery rule', () => {
     ])
   })
 
+  // holds: rules.market.steps.payout_undone
   it('what was once called confirmed and is lacking is published again', async () => {
     await fill(10n * XNO)
     const [alice, bob] = [strangerAddress(), strangerAddress()]

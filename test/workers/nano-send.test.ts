@@ -43,6 +43,7 @@ const pay = (...argv: string[]) => runVerb(venue.env, ['pay', ...argv])
 const arrived = (address: string) => venue.holds(address).receivableRaw
 
 describe('payouts', () => {
+  // holds: rules.ledger.entry_kinds.payout
   it('go out to the last raw, those to one payee in one block, and end confirmed with their steps in the ledger', async () => {
     await fill(10n * XNO)
     const [alice, bob] = [strangerAddress(), strangerAddress()]
@@ -136,6 +137,7 @@ describe('payouts', () => {
     expect(venue.logged()).not.toContain('lacks blocks of ours')
   })
 
+  // holds: limits.smallest_payout, rules.market.statements.sums_owed_to_one_payee_in
   it('wait below the least sum, and go out together once they reach it', async () => {
     await fill(XNO)
     const payee = strangerAddress()
@@ -148,6 +150,7 @@ describe('payouts', () => {
     expect(arrived(payee)).toBe(XNO / 100n)
   })
 
+  // holds: rules.market.statements.sums_owed_to_one_payee_in
   it('of one payee reach the least sum together, however many blocks they take', async () => {
     await fill(XNO)
     const payee = strangerAddress()
@@ -160,6 +163,8 @@ describe('payouts', () => {
     expect([arrived(payee), await states(other)]).toEqual([101n * amountRaw, ['owed']])
   })
 
+  // holds: contract.non_guarantees.no_code_forces_a_payout_the, limits.market_custody
+  // holds: rules.market.statements.the_venue_holds_the_buyer_s
   it('that the treasury cannot pay wait and say so, while others go out; then they go too', async () => {
     await fill(2n * XNO)
     const [large, small] = [strangerAddress(), strangerAddress()]
@@ -310,6 +315,8 @@ describe('payouts', () => {
     },
   )
 
+  // holds: contract.non_guarantees.no_code_forces_a_payout_the, limits.market_custody
+  // holds: rules.market.statements.the_venue_holds_the_buyer_s
   it('are not signed with PAYOUTS=manual; one under way is seen to its end', async () => {
     await fill(XNO)
     const owed = await venue.owe(XNO / 10n, strangerAddress())

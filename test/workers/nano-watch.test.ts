@@ -96,6 +96,7 @@ describe('a round over the open addresses', () => {
     expect([venue.node.calls('accounts_receivable'), venue.node.calls('blocks_info')]).toEqual([1, 0])
   })
 
+  // holds: limits.late_money
   it('takes money that came late at the lower of the two rates, as late as a rate is there', async () => {
     const invoice = await venue.invoice(2)
     venue.advance(61 * MINUTE_MS)
@@ -135,6 +136,7 @@ describe('a round over the open addresses', () => {
     expect(await payments()).toMatchObject([{ state: 'settled', late: false, credited_days: 1 }])
   })
 
+  // holds: limits.late_money.detail
   it('looks at lapsed addresses hourly for 30 days, and then when asked', async () => {
     const invoice = await venue.invoice(1)
     venue.advance(2 * HOUR_MS)
@@ -265,6 +267,7 @@ describe('a node that gives no news', () => {
     expect((await coin()).round_at).toBe(before)
   }
 
+  // holds: rules.market.steps.expired, rules.pass.statements.post_invoice_with_a_coin_gives
   it.each([
     ['is down', () => venue.node.setDown(true)],
     ['hangs', hang],
@@ -447,6 +450,7 @@ describe('a node that lies', () => {
     expect(await venue.ctx.payouts.listByOrder(order._id)).toEqual([])
   })
 
+  // holds: limits.confirmations
   it('about a block that it lists and does not confirm buys nothing', async () => {
     const { lied, hash } = await payBoth()
     venue.node.lie(({ action, answerText }) =>

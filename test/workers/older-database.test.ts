@@ -109,6 +109,8 @@ it('with an index that this program means otherwise is named with it, and the pr
   expect(await challenges.indexes()).toContainEqual(index)
 })
 
+// holds: contract.retention.agents, contract.retention.direct_messages, contract.retention.invoices
+// holds: contract.retention.posts
 it('has what MongoDB prunes by itself: used challenges, verified batches, events and places of traces', async () => {
   const { connection } = service.ctx.database
   const pruned = []

@@ -57,6 +57,7 @@ describe('sources agree', () => {
     return high * 100n <= low * 105n
   }
 
+  // holds: limits.rates
   it('where at least two lie within 5 percent, and never where none do', () => {
     fc.assert(
       fc.property(fc.array(value(), { maxLength: 3 }), (values) => {
@@ -96,6 +97,7 @@ describe('sources agree', () => {
     )
   })
 
+  // holds: limits.rates.detail
   it('by a rule that can be worked out by hand', () => {
     expect(agreeOnRate(quotesOf('1', '1.05'))).toEqual({ usd: '1', sources: ['a', 'b'] })
     expect(agreeOnRate(quotesOf('1', '1.050000000001'))).toBeUndefined()
@@ -275,6 +277,7 @@ describe('three exchanges', () => {
   }
   const rate = () => ctx.coins.findRate('xmr')
 
+  // holds: limits.rates.detail
   it('that agree give the middle one, with their names and the time', async () => {
     expect(await refreshRate(await askThree(say(KRAKEN_XMR), say(KUCOIN), say(BITFINEX)), 'xmr')).toBe(true)
     const stored = await rate()
@@ -338,6 +341,7 @@ describe('three exchanges', () => {
     expect(logged.join('')).toContain('no two sources, one of them in USD, agree')
   })
 
+  // holds: limits.rates.detail
   it('are not asked where the operator fixed the rate, and the rate says so', async () => {
     const asked: string[] = []
     const three = await askThree(

@@ -56,6 +56,7 @@ function failing(
 }
 
 describe('the sealer', () => {
+  // holds: rules.ledger.entry_kinds.solvency, rules.ledger.statements.the_last_entry_of_a_seal
   it('seals all entries, ends each seal with what is owed, and makes none without a new entry', async () => {
     ledger = await openLedger()
     const { ctx } = ledger

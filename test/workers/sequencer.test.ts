@@ -149,6 +149,7 @@ describe('the sequencer', () => {
     expect([entries.length, waiting.length]).toEqual([100, 0])
   })
 
+  // holds: rules.ledger.statements.an_entry_is_id_at_kind
   it('numbers each entry once with four of them at work beside 32 writers', async () => {
     ledger = await openLedger()
     const { ctx } = ledger

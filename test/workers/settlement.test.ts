@@ -113,6 +113,7 @@ describe('a payment that a worker finds while it loses its database', () => {
 })
 
 describe('a payment', () => {
+  // holds: rules.ledger.entry_kinds.pass_credit, rules.ledger.entry_kinds.payment
   it('that is confirmed settles pass, invoice and ledger together', async () => {
     const { agent, id } = await newInvoice(2)
     const tx = await pay(ctx, id, { amount: '2' })
@@ -143,6 +144,7 @@ describe('a payment', () => {
     expect(JSON.stringify(entries)).not.toContain(tx)
   })
 
+  // holds: rules.pass.statements.entitled_days_floor_received_days_amount
   it('in parts buys nothing until the price is there, and then all of it', async () => {
     const { agent, id } = await newInvoice(3)
     for (const amount of ['1', '1', '0.999999']) await pay(ctx, id, { amount })
@@ -152,6 +154,7 @@ describe('a payment', () => {
     expect(await daysLeft(agent)).toBeCloseTo(3, 2)
   })
 
+  // holds: limits.remainders, rules.pass.statements.what_is_left_below_a_day
   it('of more than the price buys every whole day, and a second one goes on from what was left', async () => {
     const { agent, id } = await newInvoice(1)
     await pay(ctx, id, { amount: '2.7' })
@@ -162,6 +165,7 @@ describe('a payment', () => {
     expect(await daysLeft(agent)).toBeCloseTo(3, 2)
   })
 
+  // holds: limits.dust, limits.dust.detail
   it('below the shown decimals is not money; at them it is', async () => {
     const { id } = await newInvoice()
     const invoice = await read(id)
@@ -181,6 +185,7 @@ describe('a payment', () => {
     ).toBeUndefined()
   })
 
+  // holds: limits.remainders.detail
   it('of everything there is stops at a century and loses nothing', async () => {
     const { agent, id } = await newInvoice(1)
     const invoice = await read(id)
@@ -197,6 +202,7 @@ describe('a payment', () => {
     })
   })
 
+  // holds: contract.retention.invoices, rules.pass.payment_states.settled
   it('found fifty times at once, by this process and by another, counts once', async () => {
     const elsewhere = await importAgain()
     const { agent, id } = await newInvoice(5)
@@ -225,6 +231,7 @@ describe('a payment', () => {
     expect(await daysLeft(agent)).toBeCloseTo(6, 2)
   })
 
+  // holds: limits.dust.detail
   it('of one transaction to two addresses is two payments', async () => {
     const [one, two] = [await newInvoice(), await newInvoice()]
     const tx = newTx()
@@ -232,6 +239,7 @@ describe('a payment', () => {
     expect([(await read(one.id)).credited_days, (await read(two.id)).credited_days]).toEqual([1, 1])
   })
 
+  // holds: rules.pass.payment_states.seen
   it('that is seen first counts when it is confirmed, and tells how far it is', async () => {
     const { agent, id } = await newInvoice()
     const tx = await pay(ctx, id, { amount: '1', confirmed: false, confirmations: 2 })
@@ -244,6 +252,7 @@ describe('a payment', () => {
     expect((await read(id)).credited_days).toBe(1)
   })
 
+  // holds: rules.pass.payment_states.settled
   it('whose amount is another one than on record is corrected while it is not counted, and never after', async () => {
     const { agent, id } = await newInvoice(2)
     const tx = await pay(ctx, id, { amount: '500', confirmed: false })
@@ -304,6 +313,7 @@ describe('the first payment in a coin', () => {
 })
 
 describe('an invoice whose time is over', () => {
+  // holds: limits.time_to_pay_an_invoice, rules.pass.invoice_statuses.expired
   it('lapses after a round that looked, not by the clock alone', async () => {
     const { agent, id } = await newInvoice()
     const before = now()
@@ -334,6 +344,7 @@ describe('an invoice whose time is over', () => {
     await makeCoinReady(ctx, 'xno', { addresses: 0 })
   })
 
+  // holds: rules.pass.invoice_statuses.expired
   it('buys whole days for what was paid in part, once, and keeps the rest', async () => {
     const { agent, id } = await newInvoice(3)
     await pay(ctx, id, { amount: '1.5' })
@@ -454,6 +465,7 @@ describe('an invoice whose time is over', () => {
 })
 
 describe('late money', () => {
+  // holds: limits.late_money, rules.pass.statements.money_first_seen_after_the_invoice
   it('buys at the invoice’s rate where the coin has risen since', async () => {
     const { agent, id } = await newInvoice(2)
     await expireAll()
@@ -467,6 +479,7 @@ describe('late money', () => {
     await setRate(ctx, 'xno', '1')
   })
 
+  // holds: limits.late_money, rules.pass.statements.money_first_seen_after_the_invoice
   it('buys at the rate of its arrival where the coin has fallen, also if it is confirmed at another', async () => {
     const { agent, id } = await newInvoice(2)
     await expireAll()
@@ -485,6 +498,7 @@ describe('late money', () => {
     await setRate(ctx, 'xno', '1')
   })
 
+  // holds: rules.pass.payment_states.seen
   it('waits for a rate where there is none, keeps nobody waiting meanwhile, and is counted once there is one', async () => {
     const [first, second] = [await newInvoice(), await newInvoice()]
     await expireAll()
@@ -543,6 +557,7 @@ describe('late money', () => {
 })
 
 describe('a chain that turns back', () => {
+  // holds: rules.pass.statements.money_first_seen_after_the_invoice
   it('takes no settled pass away, and says so of the payment', async () => {
     const { agent, id } = await newInvoice(2)
     const tx = await pay(ctx, id, { amount: '2' })
@@ -567,6 +582,7 @@ describe('a chain that turns back', () => {
     expect(await only(id)).not.toHaveProperty('reversed_at')
   })
 
+  // holds: rules.pass.payment_states.gone
   it('may drop what was only seen, and bring it again', async () => {
     const { agent, id } = await newInvoice()
     const tx = await pay(ctx, id, { amount: '1', confirmed: false })

@@ -84,6 +84,7 @@ async function openMirror(): Promise<{ url: string; seals: Seal[]; asked: number
 }
 
 describe('an adoption', () => {
+  // holds: rules.ledger.statements.sealing_prevents_rewriting_not_withholding_profiles
   it('cannot be made by documents and jobs: a history that was rewritten in the database is not signed', async () => {
     ledger = await openLedger()
     const { ctx } = ledger
@@ -107,6 +108,7 @@ describe('an adoption', () => {
     expect(await signedSeqs()).toEqual([])
   })
 
+  // holds: rules.ledger.entry_kinds.seal_adoption
   it('is taken once by the signer, from the file beside its memory, and is on record', async () => {
     ledger = await openLedger()
     const { ctx } = ledger
@@ -287,6 +289,7 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
     expect(await signedSeqs()).toEqual([1])
   })
 
+  // holds: rules.ledger.statements.the_last_entry_of_a_seal
   it('a closing entry that names no seal before it, once one has', async () => {
     ledger = await openLedger()
     await ledger.write(1)
@@ -320,6 +323,7 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
 })
 
 describe('a seal', () => {
+  // holds: rules.ledger.entry_kinds.solvency, rules.ledger.statements.the_last_entry_of_a_seal
   it('names the payload of the seal before it in its closing entry, so that its root covers all of history', async () => {
     ledger = await openLedger()
     await makeChain()

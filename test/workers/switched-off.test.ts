@@ -55,6 +55,7 @@ const letPass = async (ms: number) => {
 }
 
 describe('a coin that is switched off', () => {
+  // holds: rules.market.steps.expired
   it('lapses what is not paid, keeps what is owed, and takes late what came meanwhile', async () => {
     const { ctx } = service
     const [unpaid, part, seen, paid] = [await order(), await order(), await order(), await order()]

@@ -74,6 +74,9 @@ const credits = async (orderId: string) =>
   )
 
 describe('shares', () => {
+  // holds: limits.proof_of_work_payment, rules.pass.statements.a_work_order_expires_30_days
+  // holds: rules.proof_of_work.share_bits, rules.proof_of_work.shares_per_day
+  // holds: rules.proof_of_work.statements.a_registration_takes_one_share_a
   it('credit each day as it completes, and the order when the last is there', async () => {
     const agent = await service.register()
     const { order_id: id, prefix } = await order(agent, 2)
@@ -102,6 +105,7 @@ describe('shares', () => {
     ])
   })
 
+  // holds: rules.pass.statements.a_nonce_counts_once_per_order
   it('that are good survive what is bad beside them, and each bad one is told with its reason', async () => {
     const agent = await service.register()
     const { order_id: id, prefix } = await order(agent)
@@ -139,6 +143,8 @@ describe('shares', () => {
     ])
   })
 
+  // holds: rules.pass.statements.a_nonce_counts_once_per_order
+  // holds: rules.proof_of_work.statements.a_registration_takes_one_share_a
   it('count once for their order, over batches and in batches at once', async () => {
     const agent = await service.register()
     const { order_id: id, prefix } = await order(agent, 4)
@@ -181,6 +187,7 @@ describe('shares', () => {
     expect(full.json.message).toContain('credited')
   })
 
+  // holds: rules.proof_of_work.statements.the_prefix_is_the_service_s
   it('of one order are nothing for another, and a share handed in by its number is the same share', async () => {
     const agent = await service.register()
     const [one, two] = [await order(agent), await order(agent)]
@@ -194,6 +201,7 @@ describe('shares', () => {
     ])
   })
 
+  // holds: limits.work_order, rules.pass.statements.a_work_order_expires_30_days
   it('may come ten thousand at once', async () => {
     const agent = await service.register()
     const { order_id: id, prefix } = await order(agent, 100)
@@ -205,6 +213,7 @@ describe('shares', () => {
 })
 
 describe('a work order', () => {
+  // holds: rules.errors.no_such_work_order
   it('is nothing to a stranger, as one that does not exist', async () => {
     const [owner, stranger] = [await service.register(), await service.register()]
     const { order_id: id, prefix } = await order(owner)
@@ -218,6 +227,7 @@ describe('a work order', () => {
     expect(await countStored(service.ctx.database.connection)).toEqual(before)
   })
 
+  // holds: limits.work_order
   it('refuses what is no list of nonces: too many, none, other types, a number of half a million digits', async () => {
     const agent = await service.register()
     const { order_id: id } = await order(agent)
@@ -246,6 +256,7 @@ describe('a work order', () => {
     expect(await countStored(service.ctx.database.connection)).toEqual(before)
   })
 
+  // holds: limits.work_order, rules.pass.statements.a_work_order_expires_30_days
   it('expires 30 and its own days after it was made, and what it credited stays', async () => {
     const timed = await startService()
     const agent = await timed.register()
@@ -264,6 +275,8 @@ describe('a work order', () => {
     await timed.stop()
   })
 
+  // holds: rules.pass.statements.a_work_order_expires_30_days
+  // holds: rules.pass.statements.the_price_falls_to_0_15
   it('keeps the difficulty and the count it was made with', async () => {
     const agent = await service.register()
     const { order_id: id, prefix } = await order(agent)
@@ -303,6 +316,7 @@ describe('a work order', () => {
 })
 
 describe('without a worker', () => {
+  // holds: limits.overload.detail, limits.work_order.detail
   it('a submission answers 202, is kept, and counts once when a worker comes', async () => {
     const lonely = await startService({ queues: ['sweep'] })
     const agent = await lonely.register()
@@ -357,6 +371,7 @@ describe('the referral price', () => {
   const standing = async ({ token }: TestAgent) =>
     (await cheap.call('GET', '/me', { token })).json as { price_usd_per_day?: number; referrals?: object }
 
+  // holds: limits.referral_price, rules.pass.statements.the_price_falls_to_0_15
   it('is reached when the fiftieth referred agent has paid, not before, and stays when one of them is banned', async () => {
     const referrer = await cheap.register()
     const referred: TestAgent[] = []
@@ -389,6 +404,7 @@ describe('the referral price', () => {
     })
   })
 
+  // holds: limits.referral_price, rules.pass.statements.the_price_falls_to_0_15
   it('counts an agent once, however often it pays and though its first payments come at once', async () => {
     const referrer = await cheap.register()
     const agent = await cheap.register({ ref: referrer.id })
@@ -400,6 +416,7 @@ describe('the referral price', () => {
     ).toBeLessThan(60_000)
   })
 
+  // holds: limits.referral_price, rules.pass.statements.the_price_falls_to_0_15
   it('counts no free day as a payment', async () => {
     const free = await startService({ env: { FREE_UNTIL: new Date(Date.now() + 9 * DAY).toISOString() } })
     const referrer = await free.register()
@@ -436,6 +453,7 @@ describe('junk work', () => {
   }
   const batchesOf = (orderId: string) => service.ctx.work.models.batches.find({ order_id: orderId }).lean()
 
+  // holds: limits.work_order.detail, rules.errors.insufficient_work
   it('is refused by the API and stored nowhere: many nonces without one share, and a few with their reasons', async () => {
     const agent = await service.register()
     const { order_id: id, prefix } = await order(agent)
@@ -454,6 +472,7 @@ describe('junk work', () => {
     expect(await batchesOf(id)).toEqual([])
   })
 
+  // holds: limits.work_order.detail
   it('beside shares is told in the answer and not stored', async () => {
     const agent = await service.register()
     const { order_id: id, prefix } = await order(agent, 2)
@@ -473,6 +492,7 @@ describe('junk work', () => {
     }
   })
 
+  // holds: limits.work_order.detail
   it('waits in one batch for each order, which tells each submission what became of its own nonces', async () => {
     const slow = await startService({ queues: [] })
     const agent = await slow.register()
@@ -498,6 +518,7 @@ describe('junk work', () => {
     await slow.stop()
   })
 
+  // holds: limits.work_order.detail
   it('of one agent comes behind the first batch of every other', async () => {
     const slow = await startService({ queues: [] })
     const agents = [await slow.register(), await slow.register()] as const
