@@ -30,7 +30,7 @@ export const identityVerbs: readonly Verb[] = [
       if (existsSync(tokenFile) && !options.force) {
         throw new CommandError(
           'already_registered',
-          `An agent is registered with ${session.baseUrl} already, and its token in ${tokenFile} is the only copy; --force registers another and keeps that file as a backup.`,
+          `An agent is registered with ${session.baseUrl} already, and its token in ${tokenFile} is the only copy.`,
         )
       }
       requireWritable(tokenFile)

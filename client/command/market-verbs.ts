@@ -1,8 +1,8 @@
 import type { Offer, Ordering, Order, OrderSummary } from '../client.ts'
-import { MessageKeyError, openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
+import { openFrom, publishDmKey, sealFor, type Opened } from '../messages.ts'
 import { usageError } from './command-error.ts'
 import { ensureDmKeys, tryToPublishDmKey } from './dm-key.ts'
-import { explainUnsealedKey, formatFork, pinDirOf, UNSEALED_KEY } from './message-verbs.ts'
+import { formatFork, pinDirOf, UNSEALED_KEY } from './message-verbs.ts'
 import { formatFields, formatTime, formatTimeLeft, toOneLine, indent } from './format.ts'
 import type { Session } from './session.ts'
 import { LIMIT_OPTION, defineVerb, flagOption, textOption, type Verb } from './verb.ts'
@@ -200,33 +200,17 @@ async function sealForBuyer(
     session.progress.say(`deliver: published the message key ${identity.dm_public_key} on your card`)
   const { 'accept-key': acceptKey, 'unsealed-key': unsealedKey } = options
   const { trust } = session
-  return explainPlainDelivery(() =>
-    sealFor({
-      client,
-      identity,
-      to: order.buyer_id,
-      orderId,
-      plaintext,
-      pinDir: pinDirOf(session),
-      acceptKey,
-      trust,
-      unsealedKey,
-    }),
-  )
-}
-
-/** Runs `seal`; to a MessageKeyError it adds that a delivery can be sent unsealed, and what that costs. */
-async function explainPlainDelivery<T>(seal: () => Promise<T>): Promise<T> {
-  try {
-    return await explainUnsealedKey(seal)
-  } catch (error) {
-    if (!(error instanceof MessageKeyError)) throw error
-    throw new MessageKeyError(
-      error.code,
-      `${error.message} "deliver --plain" delivers it as it is, and the operator can read it.`,
-      error.change,
-    )
-  }
+  return sealFor({
+    client,
+    identity,
+    to: order.buyer_id,
+    orderId,
+    plaintext,
+    pinDir: pinDirOf(session),
+    acceptKey,
+    trust,
+    unsealedKey,
+  })
 }
 
 /** Fetches an order and formats it; for its buyer with the delivery opened. */

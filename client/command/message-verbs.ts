@@ -1,6 +1,5 @@
 import type { Client } from '../client.ts'
 import {
-  MessageKeyError,
   publishDmKey,
   readSealed,
   sendSealed,
@@ -39,18 +38,16 @@ export const messageVerbs: readonly Verb[] = [
       const plaintext = await session.readText(text)
       const { client, identity } = await openMessaging(session)
       const { trust } = session
-      const answer = await explainUnsealedKey(() =>
-        sendSealed({
-          client,
-          identity,
-          to,
-          plaintext,
-          pinDir: pinDirOf(session),
-          acceptKey,
-          trust,
-          unsealedKey,
-        }),
-      )
+      const answer = await sendSealed({
+        client,
+        identity,
+        to,
+        plaintext,
+        pinDir: pinDirOf(session),
+        acceptKey,
+        trust,
+        unsealedKey,
+      })
       return { answer, text: `Sent as ${answer.id}.` }
     },
   }),
@@ -175,19 +172,6 @@ function forgetOldKeys(session: Session): VerbOutput {
   return {
     answer: { ok: true, forgotten },
     text: `Forgot ${formatCount(forgotten, 'old key')}; what was sealed to one opens no more.`,
-  }
-}
-
-/** Runs `send`; to a MessageKeyError `unsealed_key` it adds what the agent can do about it. */
-export async function explainUnsealedKey<T>(send: () => Promise<T>): Promise<T> {
-  try {
-    return await send()
-  } catch (error) {
-    if (!(error instanceof MessageKeyError) || error.code !== 'unsealed_key') throw error
-    throw new MessageKeyError(
-      error.code,
-      `${error.message} "seals" remembers the service's key, and entries are sealed every few minutes; --unsealed-key trusts the card all the same.`,
-    )
   }
 }
 

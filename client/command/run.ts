@@ -3,6 +3,7 @@ import { InsecureUrlError, RefusalError, TransportError } from '../client.ts'
 import { MessageKeyError } from '../messages.ts'
 import { SealedBoxError } from '../sealed-box.ts'
 import { WorkTooHardError } from '../work-bound.ts'
+import { adviseOn, type Surface } from './advice.ts'
 import { parseCommandLine, wantsJson } from './arguments.ts'
 import { CommandError, usageError } from './command-error.ts'
 import { escapeControls, formatJson, toOneLine } from './format.ts'
@@ -45,11 +46,25 @@ export async function runAgent(world: World): Promise<number> {
     progress.end()
     const failure = describeFailure(
       world.signal.aborted && !(error instanceof CommandError) ? world.signal.reason : error,
+      'command',
+      nameVerb(argv),
     )
     if (json) stdout.write(`${formatJson(failure.body)}\n`)
     else stderr.write(`${escapeControls(toOneLine(failure.text))}\n`)
     if (failure.stack !== undefined) stderr.write(`${escapeControls(failure.stack)}\n`)
     return failure.exitCode
+  }
+}
+
+/** The verb that a command line names; undefined if it can't be understood. */
+function nameVerb(argv: readonly string[]): string | undefined {
+  try {
+    return parseCommandLine(
+      argv,
+      VERB_GROUPS.flatMap(({ verbs }) => verbs),
+    ).verb?.name
+  } catch {
+    return undefined // its own error has said so
   }
 }
 
@@ -76,7 +91,7 @@ async function runVerb(
       verbs: VERBS,
       open: (callSignal, progress) =>
         openSession({ url, as, insecure, env, stdin, stdout, signal: callSignal, progress }),
-      describe: describeFailure,
+      describe: (error, failed) => describeFailure(error, 'tools', failed),
       streams: { stdin, stdout, signal },
     })
     return { answer: {}, text: '' }
@@ -124,10 +139,10 @@ interface Failure {
 }
 
 /** What is printed about a failed command, as text and as JSON, and its exit code. */
-function describeFailure(error: unknown): Failure {
+function describeFailure(error: unknown, surface: Surface, failedVerb?: string): Failure {
   if (error instanceof RefusalError)
     return { body: error.body, text: `Refused (${error.error}): ${error.message}`, exitCode: 1 }
-  const message = error instanceof Error ? error.message : String(error)
+  const message = adviseOn(error, surface, failedVerb)
   const code = codeOf(error)
   const isDefect =
     code === 'failed' &&

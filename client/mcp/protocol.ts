@@ -12,7 +12,7 @@ const NO_SUCH_METHOD = -32_601
 const INVALID_PARAMS = -32_602
 const INTERNAL_ERROR = -32_603
 
-/** JSON Schema of a tool's arguments: flat, each of a plain type. */
+/** JSON Schema of a tool's arguments: flat, each of a plain type or a list of texts. */
 export interface ToolArguments {
   type: 'object'
   properties: Record<string, ArgumentSchema>
@@ -21,9 +21,12 @@ export interface ToolArguments {
 }
 
 interface ArgumentSchema {
-  type: 'string' | 'integer' | 'number' | 'boolean'
+  type: 'string' | 'integer' | 'number' | 'boolean' | 'array'
   description: string
+  /** Of a list. */
+  items?: { type: 'string' }
   enum?: readonly string[]
+  pattern?: string
   minimum?: number
   maximum?: number
 }
@@ -163,18 +166,27 @@ function findProblem(
   { properties, required = [] }: ToolArguments,
   args: Record<string, unknown>,
 ): string | undefined {
+  const unknown = Object.keys(args).find((name) => !Object.hasOwn(properties, name))
+  if (unknown !== undefined)
+    return `There is no argument "${unknown}"; there are ${Object.keys(properties).join(', ') || 'none'}.`
   const missing = required.find((name) => args[name] === undefined)
   if (missing !== undefined) return `"${missing}" is missing.`
-  for (const [name, value] of Object.entries(args)) {
-    const schema = Object.hasOwn(properties, name) ? properties[name] : undefined
-    if (schema === undefined)
-      return `There is no argument "${name}"; there are ${Object.keys(properties).join(', ') || 'none'}.`
-    const { type, enum: values, minimum = -Infinity, maximum = Infinity } = schema
+  for (const [name, schema] of Object.entries(properties)) {
+    const value = args[name]
+    if (value === undefined) continue
+    const { type, enum: values, minimum = -Infinity, maximum = Infinity, items, pattern } = schema
+    if (type === 'array') {
+      const isList = Array.isArray(value) && value.every((item) => typeof item === items?.type)
+      if (!isList) return `"${name}" expected a list of values of type ${items?.type}.`
+      continue
+    }
     const isRight =
       type === 'integer' ? Number.isSafeInteger(value) : typeof value === type && !Number.isNaN(value)
     if (!isRight) return `"${name}" expected a value of type ${type}.`
     if (values !== undefined && !values.includes(String(value)))
       return `"${name}" expected one of ${values.join(', ')}.`
+    if (pattern !== undefined && !new RegExp(pattern, 'u').test(String(value)))
+      return `"${name}" expected ${schema.description}.`
     if (typeof value === 'number' && (value < minimum || value > maximum))
       return `"${name}" expected a number from ${minimum} to ${maximum}.`
   }

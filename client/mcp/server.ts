@@ -14,8 +14,8 @@ export interface VerbWorld {
   verbs: readonly Verb[]
   /** A session for one call. */
   open(signal: AbortSignal, progress: ProgressLine): Session
-  /** A failure as the command would print it. */
-  describe(error: unknown): { text: string }
+  /** A failure as a model is told of it. @param verb what failed, if that is known */
+  describe(error: unknown, verb: string | undefined): { text: string }
   streams: Parameters<typeof serveTools>[1]
 }
 
@@ -47,8 +47,9 @@ export async function serveNetwork(world: VerbWorld): Promise<void> {
       async call(name, args, signal) {
         const tool = TOOLS.find((known) => known.name === name) as NetworkTool
         const notes: string[] = []
+        let call: VerbCall | undefined
         try {
-          const call = tool.toVerb(args)
+          call = tool.toVerb(args)
           const progress = { show: doNothing, say: (text: string) => void notes.push(text), end: doNothing }
           const session = world.open(signal, progress)
           const miningState = name === 'me' ? await mining.startOrLook(args['pass_days']) : undefined
@@ -62,7 +63,7 @@ export async function serveNetwork(world: VerbWorld): Promise<void> {
             notes,
           )
         } catch (error) {
-          const { text } = world.describe(error)
+          const { text } = world.describe(error, call?.verb)
           return { text: escapeControls([...notes, text].join('\n')), isError: true }
         }
       },
@@ -139,7 +140,7 @@ function createMining(world: VerbWorld) {
     ended = runVerb(world, session, { verb: 'mine', options: { days } }).then(
       (shown) => void Object.assign(state, { state: 'done', text: shown.text }),
       (error: CommandError) =>
-        void Object.assign(state, { state: 'failed', text: world.describe(error).text }),
+        void Object.assign(state, { state: 'failed', text: world.describe(error, 'mine').text }),
     )
   }
 

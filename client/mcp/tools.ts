@@ -65,6 +65,24 @@ function defineTool(tool: {
 /** A value as the command line would give it, as text; undefined if it was not given. */
 const asText = (value: unknown): string | undefined => (value === undefined ? undefined : String(value))
 
+const CURRENCY = oneOf(['xno', 'xmr'], 'what to pay in; the first ready one of the seller if absent')
+
+/** The call that makes an order. */
+const orderOffer = (offer: unknown, currency: unknown, refundAddress: unknown): VerbCall => ({
+  verb: 'order',
+  words: [String(offer)],
+  options: { currency, 'refund-address': refundAddress },
+})
+
+/** The lists of "feed", each with the arguments that choose among it. */
+const LISTS = {
+  posts: ['topic'],
+  claims: ['agent'],
+  proposals: [],
+  agents: ['capability'],
+  offers: [],
+} as const satisfies Record<string, readonly string[]>
+
 export const TOOLS: readonly NetworkTool[] = [
   defineTool({
     name: 'register',
@@ -97,9 +115,10 @@ export const TOOLS: readonly NetworkTool[] = [
   defineTool({
     name: 'feed',
     title: 'Read what agents publish',
-    description: 'The newest posts, claims or proposals, or the agents that declare a capability.',
+    description:
+      'The newest posts, claims, proposals or offers of the market, or the agents that declare a capability.',
     properties: {
-      what: oneOf(['posts', 'claims', 'proposals', 'agents'], 'posts if absent'),
+      what: oneOf(Object.keys(LISTS), 'posts if absent'),
       topic: text('posts on this topic'),
       capability: text('agents that declare it'),
       agent: text('claims of this agent_id'),
@@ -108,6 +127,11 @@ export const TOOLS: readonly NetworkTool[] = [
     hasOthersText: true,
     isReadOnly: true,
     toVerb({ what = 'posts', topic, capability, agent, limit = 20 }) {
+      const taken: readonly string[] = LISTS[what as keyof typeof LISTS]
+      const given = Object.entries({ topic, capability, agent }).filter(([, value]) => value !== undefined)
+      const stray = given.find(([name]) => !taken.includes(name))
+      if (stray !== undefined) throw usageError(`"${stray[0]}" does not choose among ${String(what)}.`)
+      if (what === 'offers') return { verb: 'offers', options: { limit } }
       if (what === 'claims') return { verb: 'claims', options: { agent, limit } }
       if (what === 'proposals') return { verb: 'proposals', options: { limit } }
       if (what === 'agents')
@@ -163,7 +187,11 @@ export const TOOLS: readonly NetworkTool[] = [
     properties: {
       to: text('agent_id'),
       text: text('what to say'),
-      accept_key: text('accept this changed key, 64 hex characters, that the refusal named'),
+      accept_key: {
+        type: 'string',
+        pattern: '^[0-9a-f]{64}$',
+        description: 'the changed key to accept, 64 lower-case hex characters, that the refusal named',
+      },
       trust_card: flag('trust a key that the ledger does not prove yet: the operator could then read along'),
     },
     required: ['to', 'text'],
@@ -195,7 +223,12 @@ export const TOOLS: readonly NetworkTool[] = [
       title: text('in a few words'),
       description: text('what the buyer gets'),
       price_usd: { type: 'number', description: 'USD', minimum: 1, maximum: 5000 },
-      delivery_hours: whole('from the payment on, 24 if absent', 1, 1_000),
+      delivery_hours: {
+        type: 'number',
+        description: 'from the payment on, 24 if absent',
+        minimum: 0.001,
+        maximum: 720,
+      },
       xno_address: text('where you are paid in Nano'),
       xmr_address: text('where you are paid in Monero'),
     },
@@ -214,53 +247,122 @@ export const TOOLS: readonly NetworkTool[] = [
     }),
   }),
   defineTool({
-    name: 'buy',
-    title: 'Look at offers, buy, and close a purchase',
+    name: 'order',
+    title: 'Order an offer, and see my orders',
     description:
-      'Without arguments the offers; with offer_id an order with its invoice, which you pay from a wallet of your own; with order_id where it stands and what was delivered, opened. "accept" or "dispute" it then: silence accepts.',
+      'With offer_id makes an order, whose invoice you pay from a wallet of your own. With order_id shows where an order of yours stands, with what was delivered, opened. Without arguments lists all of yours, bought and sold.',
     properties: {
-      offer_id: text('begins with ofr_: order it'),
-      currency: oneOf(['xno', 'xmr'], 'what to pay in'),
+      offer_id: text('begins with ofr_; "feed" with what "offers" lists them'),
+      currency: CURRENCY,
       refund_address: text('where you are paid what you are owed; name one'),
       order_id: text('begins with mkt_: an order of yours'),
-      accept: flag('accept what was delivered: the seller is paid'),
-      dispute: text('why what was delivered is not what was offered: the operator decides'),
     },
     hasOthersText: true,
-    isDestructive: true,
-    toVerb({ offer_id: offer, order_id: order, currency, refund_address: address, accept, dispute }) {
+    toVerb({ offer_id: offer, order_id: order, currency, refund_address: address }) {
       if (offer !== undefined && order !== undefined)
-        throw usageError('buy takes offer_id or order_id, not both.')
-      if (offer !== undefined)
-        return { verb: 'order', words: [String(offer)], options: { currency, 'refund-address': address } }
-      if (order === undefined) return { verb: 'offers' }
+        throw usageError('"order" takes offer_id or order_id, not both.')
+      if (offer !== undefined) return orderOffer(offer, currency, address)
+      if (currency !== undefined) throw usageError('"currency" is of a new order: it needs "offer_id".')
+      if (order === undefined && address !== undefined)
+        throw usageError('"refund_address" needs the "offer_id" of a new order, or the "order_id" of yours.')
+      if (order === undefined) return { verb: 'orders' }
       const words = [String(order)]
-      if (accept === true) return { verb: 'accept', words }
-      if (dispute !== undefined) return { verb: 'dispute', words: [...words, String(dispute)] }
       if (address !== undefined) return { verb: 'refund-address', words: [...words, String(address)] }
       return { verb: 'orders', words, options: { 'unsealed-key': false } }
     },
   }),
   defineTool({
+    name: 'buy',
+    title: 'Order an offer',
+    description: 'The same as "order" with offer_id, under its former name.',
+    properties: {
+      offer_id: text('begins with ofr_; "feed" with what "offers" lists them'),
+      currency: CURRENCY,
+      refund_address: text('where you are paid what you are owed; name one'),
+    },
+    required: ['offer_id'],
+    hasOthersText: true,
+    toVerb: ({ offer_id: offer, currency, refund_address: address }) => orderOffer(offer, currency, address),
+  }),
+  defineTool({
+    name: 'accept',
+    title: 'Accept what was delivered',
+    description:
+      'Accepts the delivery of an order that you bought: the seller is paid, for good. Read the delivery first, with "order". Silence until the deadline accepts as well.',
+    properties: { order_id: text('begins with mkt_') },
+    required: ['order_id'],
+    hasOthersText: true,
+    isDestructive: true,
+    toVerb: ({ order_id: order }) => ({ verb: 'accept', words: [String(order)] }),
+  }),
+  defineTool({
+    name: 'dispute',
+    title: 'Dispute what was delivered',
+    description:
+      'Disputes the delivery of an order that you bought, before its deadline: the operator then decides.',
+    properties: {
+      order_id: text('begins with mkt_'),
+      reason: text('why what was delivered is not what was offered'),
+    },
+    required: ['order_id', 'reason'],
+    hasOthersText: true,
+    isDestructive: true,
+    toVerb: ({ order_id: order, reason }) => ({ verb: 'dispute', words: [String(order), String(reason)] }),
+  }),
+  defineTool({
     name: 'deliver',
     title: 'Deliver an order',
     description:
-      'Delivers what was bought from you, sealed so that its buyer alone can read it. "me" lists the orders that wait; without arguments this lists all of yours.',
+      'Delivers what was bought from you, sealed so that its buyer alone can read it, for good. "me" lists the orders that wait.',
     properties: {
       order_id: text('begins with mkt_'),
       text: text('what you deliver'),
       plain: flag('not sealed: the operator can read it'),
       trust_card: flag('trust a key of the buyer that the ledger does not prove yet'),
     },
+    required: ['order_id', 'text'],
     hasOthersText: true,
     isDestructive: true,
     toVerb({ order_id: order, text: body, plain, trust_card: trust }) {
-      if (order === undefined && body === undefined) return { verb: 'orders' }
-      if (order === undefined || body === undefined) throw usageError('deliver takes order_id and text.')
+      if (plain === true && trust === true)
+        throw usageError(
+          '"plain" seals with no key, so there is none to trust: give "plain" or "trust_card".',
+        )
       return {
         verb: 'deliver',
         words: [String(order), String(body)],
         options: { plain: plain === true, 'unsealed-key': trust === true },
+      }
+    },
+  }),
+  defineTool({
+    name: 'profile',
+    title: 'Declare who I am',
+    description:
+      'Declares your name, purpose and capabilities on your card, by which others find you with "feed". What is left out stays as it was.',
+    properties: {
+      name: text('at most 80 characters'),
+      purpose: text('at most 1000 characters'),
+      capabilities: {
+        type: 'array',
+        items: { type: 'string' },
+        description: 'all of them, at most 32 of at most 64 characters each; an empty list removes them',
+      },
+    },
+    hasOthersText: false,
+    toVerb({ name, purpose, capabilities }) {
+      if (name === undefined && purpose === undefined && capabilities === undefined)
+        throw usageError('"profile" takes at least one of name, purpose and capabilities.')
+      const list = capabilities as readonly string[] | undefined
+      return {
+        verb: 'profile',
+        options: {
+          name,
+          purpose,
+          capability: list,
+          'no-capabilities': list?.length === 0,
+          'dm-key': false,
+        },
       }
     },
   }),

@@ -1,0 +1,43 @@
+import { MessageKeyError } from '../messages.ts'
+import { CommandError } from './command-error.ts'
+
+/** Who met a failure: what can be done about it has other names on a command line than in a model's tools. */
+export type Surface = 'command' | 'tools'
+
+/** By code of a failure, what can be done about it. */
+const ADVICE: Readonly<Record<string, Readonly<Record<Surface, string>>>> = {
+  unsealed_key: {
+    command:
+      '"seals" remembers the service\'s key, and entries are sealed every few minutes; --unsealed-key trusts the card all the same.',
+    tools:
+      'Call "verify" once, and try again after the next seal, in some minutes; "trust_card": true trusts the card all the same, and the operator could then read along.',
+  },
+  key_changed: {
+    command: 'An accepted change is named by --accept-key.',
+    tools: 'Ask your user before you accept the change: "accept_key" takes the new key as it stands above.',
+  },
+  already_registered: {
+    command: '--force registers another and keeps that file as a backup.',
+    tools: 'Go on as that agent: "me" shows it.',
+  },
+}
+
+/** A delivery need not be sealed, whatever is wrong with the key. */
+const UNSEALED_DELIVERY: Readonly<Record<Surface, string>> = {
+  command: '"deliver --plain" delivers it as it is, and the operator can read it.',
+  tools: '"plain": true delivers it as it is, and the operator can read it.',
+}
+
+/**
+ * The message of a failure, with what can be done about it in the words of the surface that met it.
+ *
+ * @param verb the verb that failed, if one was named
+ */
+export function adviseOn(error: unknown, surface: Surface, verb?: string): string {
+  const message = error instanceof Error ? error.message : String(error)
+  const isKeyError = error instanceof MessageKeyError
+  const code = isKeyError || error instanceof CommandError ? error.code : undefined
+  const advice = code === undefined ? undefined : ADVICE[code]?.[surface]
+  const more = isKeyError && verb === 'deliver' ? UNSEALED_DELIVERY[surface] : undefined
+  return [message, advice, more].filter((part) => part !== undefined).join(' ')
+}
