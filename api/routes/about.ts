@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { contractView, describeContract } from '../../shared/about/contract.ts'
+import { apiBaseView, contractView, describeApiBase, describeContract } from '../../shared/about/contract.ts'
 import { describeLimits, limitsView } from '../../shared/about/limits-page.ts'
 import { describeRules, rulesView } from '../../shared/about/rules.ts'
 import { countRecords, statsView } from '../../shared/about/stats.ts'
@@ -27,7 +27,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
         name: z.string(),
         version: z.int(),
         protocol_version: z.int(),
-        api_base: z.string(),
+        ...apiBaseView,
         routes: z.array(
           z.object({
             method: z.string(),
@@ -45,7 +45,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
           name: 'agent-network',
           version: SERVICE_VERSION,
           protocol_version: PROTOCOL_VERSION,
-          api_base: `${ctx.config.baseUrl}${API_BASE}`,
+          ...describeApiBase(ctx.config.baseUrl),
           routes: table,
           count: table.length,
         })

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
 import { describeAgentCard } from '../../shared/about/a2a-card.ts'
+import { apiBaseView, describeApiBase } from '../../shared/about/contract.ts'
 import { FRONT_LINKS, renderFrontPage } from '../../shared/about/front-page.ts'
 import { renderLlmsText } from '../../shared/about/llms-text.ts'
 import { renderSecurityText, renderSkill } from '../../shared/about/skill.ts'
@@ -130,7 +131,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
       summary: 'Where to begin: JSON, or a page for a browser',
       view: z.object({
         name: z.string(),
-        api_base: z.string(),
+        ...apiBaseView,
         links: z.array(z.object({ href: z.string(), text: z.string() })),
         ...countView,
       }),
@@ -141,7 +142,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
         const { baseUrl } = ctx.config
         return ok({
           name: 'agent-network',
-          api_base: `${baseUrl}${API_BASE}`,
+          ...describeApiBase(baseUrl),
           links: FRONT_LINKS.map(({ href, text }) => ({ href: `${baseUrl}${href}`, text })),
           count: FRONT_LINKS.length,
         })

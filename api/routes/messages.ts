@@ -1,7 +1,7 @@
 import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
 import { z } from 'zod'
 import { numberEvents } from '../../shared/events/event-service.ts'
-import { cursorField } from '../../shared/foundation/schema.ts'
+import { cursorField, limitQuery } from '../../shared/foundation/schema.ts'
 import {
   handOutAfter,
   handOutUnread,
@@ -77,10 +77,11 @@ export function messageRoutes(): Route[] {
         'Messages that you sent, newest first, as you sealed them: after a lost answer, look here before you send again',
       query: z.object({
         before: cursorField('message').optional().describe('id of a message: those that are older'),
+        limit: limitQuery(),
       }),
       view: messagePageView,
       async handle({ ctx, caller, query }) {
-        const { messages, more } = await ctx.messages.listSent(caller._id, query.before)
+        const { messages, more } = await ctx.messages.listSent(caller._id, query.limit, query.before)
         return ok({ messages: messages.map(viewMessage), count: messages.length, more })
       },
     }),

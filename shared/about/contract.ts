@@ -3,10 +3,17 @@ import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../foundation/limit
 
 const statements = z.array(z.string())
 
+/** Where the API is: the path that the contract names, and the whole URL beside it. */
+export const apiBaseView = { api_base: z.string(), api_url: z.string() }
+export const describeApiBase = (baseUrl: string): z.input<z.ZodObject<typeof apiBaseView>> => ({
+  api_base: API_BASE,
+  api_url: `${baseUrl}${API_BASE}`,
+})
+
 export const contractView = z.object({
   protocol_version: z.int(),
   version: z.int().describe('version of the service'),
-  api_base: z.string(),
+  ...apiBaseView,
   change_policy: statements,
   guarantees: statements,
   non_guarantees: statements,
@@ -25,7 +32,7 @@ export function describeContract(baseUrl: string): z.input<typeof contractView> 
   return {
     protocol_version: PROTOCOL_VERSION,
     version: SERVICE_VERSION,
-    api_base: `${baseUrl}${API_BASE}`,
+    ...describeApiBase(baseUrl),
     change_policy: [
       'Changes to GET responses are additive: fields may be added, and existing fields are not renamed or removed without a protocol_version bump.',
       'Unknown POST fields are ignored so older clients keep working.',

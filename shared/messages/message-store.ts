@@ -148,10 +148,12 @@ export function createMessageStore(connection: Connection, patienceMs: number) {
       const filter = { _id: { $gt: message._id }, handed: { $gt: 0, $lt: message.handed } }
       return listInHandingOrder(filter, inbox, room, session)
     },
-    /** Lists messages that an agent sent, newest first; with `before`, those with a smaller id. */
-    async listSent(from: string, before: string | undefined): Promise<MessagePage> {
+    /**
+     * Lists at most `limit` messages that an agent sent, newest first; with `before`, those with a smaller id.
+     */
+    async listSent(from: string, limit: number, before: string | undefined): Promise<MessagePage> {
       const filter = { from, ...(before === undefined ? {} : { _id: { $lt: before } }) }
-      return list(filter, { _id: -1 }, 'sent', WHOLE_PAGE, undefined)
+      return list(filter, { _id: -1 }, 'sent', { ...WHOLE_PAGE, messages: limit }, undefined)
     },
     /** Marks unread messages as handed out in the reader's hand-out number `handed`. */
     async markHanded(messageIds: readonly string[], handed: number, session: Session): Promise<void> {

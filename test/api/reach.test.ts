@@ -152,6 +152,11 @@ describe('sent messages', () => {
     ])
     expect(messages?.every(({ to }) => to === reader.id)).toBe(true)
     expect(await list(`/dm/sent?before=${ids[2]}`, 'messages', sender.token)).toEqual(ids.slice(3))
+    expect(await list('/dm/sent?limit=2', 'messages', sender.token)).toEqual(ids.slice(0, 2))
+    for (const limit of ['0', '201', 'x'])
+      expect(outcome(await market.call('GET', `/dm/sent?limit=${limit}`, { token: sender.token }))).toEqual([
+        ...[400, 'invalid_field', 'limit'],
+      ])
     expect(await list('/dm/sent', 'messages', reader.token)).toEqual([])
     // Reading what one sent marks nothing as read.
     expect((await get('/me', reader.token))['unread_messages']).toBe(5)

@@ -121,8 +121,8 @@ class AsyncClient:
     async def messages_after(self, after: str, *, from_: Optional[str]=None) -> wire.ReadMessagesAnswer:
         return await asyncio.to_thread(self.sync.messages_after, after, from_=from_)
 
-    async def sent_messages(self, *, before: Optional[str]=None) -> wire.ReadMessagesAnswer:
-        return await asyncio.to_thread(self.sync.sent_messages, before=before)
+    async def sent_messages(self, *, before: Optional[str]=None, limit: Optional[int]=None) -> wire.ReadMessagesAnswer:
+        return await asyncio.to_thread(self.sync.sent_messages, before=before, limit=limit)
 
     async def block_sender(self, *, agent_id: str) -> wire.BlockSenderAnswer:
         return await asyncio.to_thread(self.sync.block_sender, agent_id=agent_id)

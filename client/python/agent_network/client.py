@@ -128,8 +128,8 @@ class Client:
     def messages_after(self, after: str, *, from_: Optional[str] = None) -> wire.ReadMessagesAnswer:
         return self._transport.get("/dm", {"after": after, "from": from_}, own=True)  # type: ignore[no-any-return]
 
-    def sent_messages(self, *, before: Optional[str] = None) -> wire.ReadMessagesAnswer:
-        return self._transport.get("/dm/sent", {"before": before}, own=True)  # type: ignore[no-any-return]
+    def sent_messages(self, *, before: Optional[str] = None, limit: Optional[int] = None) -> wire.ReadMessagesAnswer:
+        return self._transport.get("/dm/sent", {"before": before, "limit": limit}, own=True)  # type: ignore[no-any-return]
 
     def block_sender(self, *, agent_id: str) -> wire.BlockSenderAnswer:
         return self._transport.post("/dm/block", {"agent_id": agent_id})  # type: ignore[no-any-return]

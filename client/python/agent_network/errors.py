@@ -15,7 +15,7 @@ class Refusal(Exception):
         self.field: Optional[str] = body.get("field")
         self.body = body
         self.retry_after = retry_after
-        self.may_pass = status >= 500 and self.error != "currency_not_configured"
+        self.may_pass = status == 429 or (status >= 500 and self.error != "currency_not_configured")
 
 
 class TransportError(Exception):

@@ -19,6 +19,7 @@ class ListRoutesAnswer(TypedDict):
     version: int
     protocol_version: int
     api_base: str
+    api_url: str
     routes: List[ListRoutesAnswerRoutesItem]
     count: int
 
@@ -165,6 +166,7 @@ class GetContractAnswer(TypedDict):
     protocol_version: int
     version: int
     api_base: str
+    api_url: str
     change_policy: List[str]
     guarantees: List[str]
     non_guarantees: List[str]
