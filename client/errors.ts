@@ -30,7 +30,7 @@ export class RefusalError extends Error {
     this.field = body.field
     this.retryAfterSeconds = retryAfterSeconds
     this.body = body
-    this.mayPass = status >= 500 && !SETTLED_CODES.has(body.error)
+    this.mayPass = status === 429 || (status >= 500 && !SETTLED_CODES.has(body.error))
   }
 }
 

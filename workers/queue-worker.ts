@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { UnrecoverableError, Worker, type Job } from 'bullmq'
-import { isWorthRetrying, Refusal } from '../shared/foundation/errors.ts'
+import { isWorthRetrying, kindOfError, Refusal } from '../shared/foundation/errors.ts'
 import type { JobOutcome } from '../shared/servers/metrics.ts'
 import {
   QUEUES,
@@ -202,7 +202,10 @@ function startWorker<Name extends QueueName>(
       ...telemetry(),
     },
   )
-  /** The trouble told of since Redis last took note of a job's end: BullMQ meets the same each second. */
+  /**
+   * The kinds of trouble told of since Redis last took note of a job's end: BullMQ meets the same each second,
+   * and of each of the jobs under way.
+   */
   const said = new Set<string>()
   worker.on('completed', () => said.clear())
   worker.on('failed', (job, error) => {
@@ -222,9 +225,10 @@ function startWorker<Name extends QueueName>(
     if (!error.message.startsWith(LOCK_IS_LOST)) load.signs++
     // The connection logs once that Redis is out of reach; not every worker at every attempt.
     if (connection.status !== 'ready') return
-    const level = said.has(error.message) ? 'debug' : 'warn'
+    const kind = kindOfError(error.message)
+    const level = said.has(kind) ? 'debug' : 'warn'
     ctx.log[level]({ queue: name, err: error }, 'a worker has trouble with Redis')
-    said.add(error.message)
+    said.add(kind)
   })
   return worker
 }

@@ -63,7 +63,7 @@ export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
   const { code, message, field, retryAfterSeconds } = refusal
   const status = refusal instanceof LateRequest ? 408 : statusOf(code)
   if (status === 401) res.setHeader('WWW-Authenticate', 'Bearer')
-  if (status === 503) res.setHeader('Retry-After', String(retryAfterSeconds ?? RETRY_AFTER_SECONDS))
+  if (status === 429 || status === 503) res.setHeader('Retry-After', String(retryAfterSeconds ?? RETRY_AFTER_SECONDS))
   if ('locals' in res) Object.assign(res.locals as object, { error: code })
   sendJson(res, status, { ok: false, error: code, message, ...(field === undefined ? {} : { field }) })
 }

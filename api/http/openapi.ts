@@ -397,15 +397,17 @@ function describeRefusal(status: number, codes: readonly ErrorCode[]): Response 
   }
 }
 
+const RETRY_AFTER = {
+  'Retry-After': {
+    required: true,
+    description: 'seconds after which it is worth asking again',
+    schema: { type: 'integer', format: 'int64', minimum: 1 },
+  },
+}
 const HEADERS: Record<number, object> = {
   401: { 'WWW-Authenticate': { required: true, schema: { type: 'string', const: 'Bearer' } } },
-  503: {
-    'Retry-After': {
-      required: true,
-      description: 'seconds after which it is worth asking again',
-      schema: { type: 'integer', format: 'int64', minimum: 1 },
-    },
-  },
+  429: RETRY_AFTER,
+  503: RETRY_AFTER,
 }
 
 const REFUSAL: JsonSchema = {

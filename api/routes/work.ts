@@ -19,7 +19,7 @@ export function workRoutes(ctx: Context): Route[] {
       body: submitBody,
       view: submissionView,
       statuses: [200, 202],
-      errors: ['no_such_work_order', 'wrong_state', 'insufficient_work'],
+      errors: ['no_such_work_order', 'wrong_state', 'insufficient_work', 'try_later'],
       patienceMs: RESULT_WAIT_MS,
       async handle({ ctx, caller, body, releaseRoomWhile, inTurn }) {
         const { nonces } = body

@@ -436,7 +436,7 @@ function boundRows(config: Config): Row[] {
     row(
       'Work order',
       `lives ${WORK_ORDER_BASE_DAYS} days and one more for each day it buys; at most ${MAX_BATCH_NONCES} nonces in a batch, each of at most ${MAX_NONCE_LENGTH} characters`,
-      `POST /work/submit waits up to ${RESULT_WAIT_MS / SECOND_MS} s for the workers and then answers 202. More than ${SAMPLE_NONCES} nonces without one share among them are refused (422 insufficient_work), of fewer each is told its reason; what is no share is not kept. One batch of at most ${MAX_BATCH_NONCES} shares waits for each order, which all submissions on it join; the first batch of every agent comes before another one of any.`,
+      `POST /work/submit waits up to ${RESULT_WAIT_MS / SECOND_MS} s for the workers and then answers 202. More than ${SAMPLE_NONCES} nonces without one share among them are refused (422 insufficient_work), of fewer each is told its reason; what is no share is not kept. One batch of at most ${MAX_BATCH_NONCES} shares waits for each order, which all submissions on it join (429 try_later with Retry-After beyond that: the limit is the order’s own); the first batch of every agent comes before another one of any.`,
     ),
   ]
 }

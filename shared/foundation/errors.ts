@@ -18,6 +18,7 @@ export const ERROR_KINDS = {
   too_large: { status: 413, retry: false },
   wrong_media: { status: 415, retry: false },
   unproven: { status: 422, retry: false },
+  own_limit: { status: 429, retry: false },
   defect: { status: 500, retry: true },
   not_now: { status: 503, retry: true },
 } as const
@@ -95,6 +96,11 @@ export const ERRORS = {
     kind: 'unproven',
     meaning: 'The nonce does not reach the difficulty that was asked for.',
   },
+  try_later: {
+    kind: 'own_limit',
+    meaning:
+      'As much of the caller’s own waits to be worked on as may; send it again after `Retry-After` seconds. Nothing was stored.',
+  },
   internal: {
     kind: 'defect',
     meaning: 'A defect of the service; it is logged and nothing of it is told here.',
@@ -161,3 +167,11 @@ export class Refusal extends Error {
 
 /** The message of whatever was thrown, for a log or an operator. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** The first line of an error's message, without what differs from job to job: ids, numbers, addresses. */
+export const kindOfError = (message: string): string =>
+  (message.split('\n', 1)[0] ?? '')
+    .split(' ')
+    .map((word) => (/\d/.test(word) ? '…' : word))
+    .join(' ')
+    .slice(0, 120)

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { verifyShares } from '../crypto/share-verifier.ts'
 import { isDuplicateKey, isOutage, Overtaken, unlessOvertaken } from '../servers/database.ts'
@@ -61,9 +61,9 @@ export interface Submitted {
  * @param sent nonces as the agent sent them
  * @param inTurn runs the verification, which is costly for many nonces; at once unless given
  * @returns which nonces are rejected, and where the shares are stored
- * @throws Refusal `no_such_work_order`; `wrong_state` for a credited or expired order; `insufficient_work`
- *   for more than SAMPLE_NONCES nonces without a single share; `unavailable` if the order's waiting batch is
- *   full
+ * @throws Refusal `no_such_work_order`; `wrong_state` for a credited or expired order, unless every nonce
+ *   counts for it already; `insufficient_work` for more than SAMPLE_NONCES nonces without a single share;
+ *   `try_later` if the order's waiting batch is full
  */
 export async function submitShares(
   ctx: Context,
@@ -76,12 +76,18 @@ export async function submitShares(
   if (order === undefined || order.agent_id !== agentId)
     throw new Refusal('no_such_work_order', 'You have no work order with this id.', { field: 'order_id' })
   const status = workStatusAt(order, unixSeconds(ctx.databaseNow()))
-  if (status !== 'open')
+  if (status !== 'open') {
+    // The answer by which the agent would have learnt that they count may have been lost.
+    const { nonces, rejected } = partitionNonces(sent)
+    const isRepeat = nonces.length > 0 && rejected.every(({ reason }) => reason === 'duplicate')
+    if (isRepeat && (await areCounted(ctx, order, nonces)))
+      return { order, rejected: [...rejected, ...nonces.map(asDuplicate)], shares: [], from: 0 }
     throw new Refusal(
       'wrong_state',
       `This work order is ${status}; make a new one with POST /api/v1/invoice.`,
       { field: 'order_id' },
     )
+  }
   const { nonces, rejected, shares } = await inTurn(() => {
     const parted = partitionNonces(sent)
     const shares = verifyShares(order.prefix, parted.nonces, order.difficulty_bits)
@@ -105,11 +111,20 @@ export async function submitShares(
   return shares.length === 0 ? submitted : { ...submitted, ...(await storeShares(ctx, order, shares)) }
 }
 
+const asDuplicate = (nonce: string): Rejected => ({ nonce, reason: 'duplicate' })
+
+/** Whether each of these nonces counts for an order that takes no more. */
+async function areCounted(ctx: Context, order: WorkOrderRecord, nonces: readonly string[]): Promise<boolean> {
+  const pages = await ctx.work.listPages(order._id, 1, order.share_pages ?? 0)
+  const counted = new Set(pages.flatMap((page) => page.nonces))
+  return nonces.every((nonce) => counted.has(nonce))
+}
+
 /**
  * Adds shares to the order's waiting batch, or to a new batch if there is none, and enqueues the batch's job.
  *
  * @returns the batch, and the index of the first of these shares in it
- * @throws Refusal `unavailable` if the waiting batch has no room for them
+ * @throws Refusal `try_later` if the waiting batch has no room for them
  */
 async function storeShares(
   ctx: Context,
@@ -149,9 +164,8 @@ async function storeShares(
     return { batchId: batch._id, from: 0 }
   }
   throw new Refusal(
-    'unavailable',
+    'try_later',
     `This order already has as many shares waiting to be verified as one batch holds (${MAX_BATCH_NONCES}); these were not stored, so send them again.`,
-    { countedAs: 'no_room' },
   )
 }
 
@@ -262,9 +276,12 @@ async function verifyWithoutStoring(
     const counted = await cache.takeOut(order)
     if (counted === undefined) return undefined
     verified.counted.set(orderId, counted)
-    const shares = ordersBatches.map(({ nonces = [], text }) =>
-      verifyShares(order.prefix, nonces, order.difficulty_bits, text),
-    )
+    const shares: string[][] = []
+    for (const { nonces = [], text } of ordersBatches) {
+      shares.push(verifyShares(order.prefix, nonces, order.difficulty_bits, text))
+      // The locks of all jobs under way are renewed by this process between two batches, however slow it is.
+      await nextPass()
+    }
     const { results, newlyCounted, completedDays } = applyBatches(
       order,
       ordersBatches,

@@ -14,6 +14,7 @@ const BY_STATUS: Record<number, string> = {
   413: 'body_too_large',
   415: 'unsupported_media_type',
   422: 'wrong_answer insufficient_work',
+  429: 'try_later',
   500: 'internal',
   503: 'currency_not_configured rate_unavailable unavailable',
 }

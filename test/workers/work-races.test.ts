@@ -75,13 +75,14 @@ describe('a batch of shares', () => {
     expect(await pagesOf(order)).toEqual([[first, second, third]])
   })
 
-  it('takes as many as one job may hold; shares beyond are refused as unavailable, and not stored', async () => {
+  it('takes as many as one job may hold; shares beyond are its owner’s to send later, and not stored', async () => {
     const order = await makeOrder()
     const almostFull = Array.from({ length: MAX_BATCH_NONCES - 1 }, (_, index) => `a${index}`)
     const batchId = await wait(order, almostFull)
     const body = { order_id: order.id, nonces: order.shares.slice(0, 2) }
-    const { status, json } = await service.call('POST', '/work/submit', { token: order.agent.token, body })
-    expect([status, json.error]).toEqual([503, 'unavailable'])
+    const refused = await service.call('POST', '/work/submit', { token: order.agent.token, body })
+    expect([refused.status, refused.json.error]).toEqual([429, 'try_later'])
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
     const submit = (nonces: string[]) => submitShares(service.ctx, order.agent.id, order.id, nonces)
     expect(await submit(order.shares.slice(2, 3))).toMatchObject({ batchId, from: MAX_BATCH_NONCES - 1 })
     const [batch] = await service.ctx.work.findWaiting([batchId])

@@ -182,9 +182,37 @@ describe('shares', () => {
       credited_days: 1,
     })
     expect(last.rejected).toEqual(shares.slice(PER_DAY).map((nonce) => ({ nonce, reason: 'order_full' })))
-    const full = await submit(service, agent, id, shares)
-    expect(outcome(full)).toEqual([409, 'wrong_state', 'order_id'])
-    expect(full.json.message).toContain('credited')
+    for (const nonces of [shares.slice(PER_DAY), shares, [...shares.slice(0, PER_DAY), 'not a nonce']]) {
+      const full = await submit(service, agent, id, nonces)
+      expect(outcome(full)).toEqual([409, 'wrong_state', 'order_id'])
+      expect(full.json.message).toContain('credited')
+    }
+  })
+
+  it('that all count already are answered with where the order stands, also once it is full or over', async () => {
+    const timed = await startService()
+    const agent = await timed.register()
+    const { order_id: id, prefix } = await order(agent, 1, timed)
+    const shares = findNonces(prefix, BITS, PER_DAY)
+    const last = await hand(agent, id, shares, timed)
+    const part = await order(agent, 2, timed)
+    const some = findNonces(part.prefix, BITS, 2)
+    await hand(agent, part.order_id, some, timed)
+    const repeat = async (orderId: string, nonces: readonly string[]) => {
+      const { status, json } = await submit(timed, agent, orderId, nonces)
+      const { rejected, shares_accepted: counted, credited_days: days, pass_until: until } = json
+      return [status, json['status'], json['accepted'], (rejected as object[]).length, counted, days, until]
+    }
+    const stands = [PER_DAY, 1, last.pass_until]
+    expect(await repeat(id, shares)).toEqual([200, 'credited', 0, PER_DAY, ...stands])
+    expect(await repeat(id, shares.slice(1))).toEqual([200, 'credited', 0, PER_DAY - 1, ...stands])
+    expect(await repeat(id, [...shares, ...shares])).toEqual([200, 'credited', 0, 2 * PER_DAY, ...stands])
+    expect(outcome(await submit(timed, agent, id, []))).toEqual([400, 'invalid_field', 'nonces'])
+    timed.advance(32 * DAY)
+    expect((await repeat(part.order_id, some)).slice(0, 4)).toEqual([200, 'expired', 0, 2])
+    const other = await timed.register()
+    expect(outcome(await submit(timed, other, id, shares))).toEqual([404, 'no_such_work_order', 'order_id'])
+    await timed.stop()
   })
 
   // holds: rules.proof_of_work.statements.the_prefix_is_the_service_s

@@ -1,6 +1,7 @@
 import type { Queue } from 'bullmq'
 import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
+import { kindOfError } from '../../shared/foundation/errors.ts'
 import { readAuthorization } from '../../shared/foundation/operator-token.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
 import { readStory } from '../../shared/operation/story.ts'
@@ -113,7 +114,7 @@ export function showFailed(ctx: Context): RequestHandler {
     const failed = await Promise.all(
       QUEUE_NAMES.map(async (queue) => {
         const jobs = await ctx.queues.get(queue).getFailed(0, FAILED_OF_A_QUEUE - 1)
-        const kinds = Map.groupBy(jobs, ({ failedReason }) => kindOf(failedReason))
+        const kinds = Map.groupBy(jobs, ({ failedReason }) => kindOfError(failedReason ?? 'unknown'))
         return [...kinds].map(([kind, jobsOfKind]) => ({
           queue,
           kind,
@@ -126,12 +127,3 @@ export function showFailed(ctx: Context): RequestHandler {
     res.json({ ok: true, failed: failed.flat() })
   }
 }
-
-/** The first line of an error's message, without what differs from job to job: ids, numbers, addresses. */
-const kindOf = (reason: unknown): string =>
-  String(reason ?? 'unknown')
-    .split('\n', 1)[0]
-    ?.split(' ')
-    .map((word) => (/\d/.test(word) ? '…' : word))
-    .join(' ')
-    .slice(0, 120) ?? 'unknown'
