@@ -126,8 +126,11 @@ function queuesOf(user: AccessName): readonly QueueName[] {
   })
 }
 
+/** Those who tell the operator which member of MongoDB's set is away. */
+const MAY_SEE_MEMBERS: ReadonlySet<AccessName> = new Set(['sweep', 'workers', 'operator'])
+
 export interface Privilege {
-  resource: { db: string; collection: string }
+  resource: { db: string; collection: string } | { cluster: true }
   actions: string[]
 }
 
@@ -135,6 +138,8 @@ export interface Privilege {
 export function mongoPrivileges(db: string, user: AccessName): Privilege[] {
   const reading = ['find', 'listCollections', 'listIndexes', 'collStats', 'dbStats', 'indexStats']
   const privileges: Privilege[] = [{ resource: { db, collection: '' }, actions: reading }]
+  if (MAY_SEE_MEMBERS.has(user))
+    privileges.push({ resource: { cluster: true }, actions: ['replSetGetStatus'] })
   for (const [collection, writers] of Object.entries<Writers>(WRITERS)) {
     const actions = writeActions(writers, user)
     if (actions.length > 0)

@@ -101,6 +101,7 @@ export function createModelDatabase(
     inOrder: (work) => work(new ModelSession(true) as unknown as Session),
     now,
     freeDiskBytes: notModelled,
+    members: notModelled,
     close: notModelled,
   }
 }

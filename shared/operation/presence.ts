@@ -2,7 +2,9 @@ import os from 'node:os'
 import type { Context } from '../context.ts'
 import { readBuild } from '../foundation/build.ts'
 import { newStepId } from '../foundation/ids.ts'
+import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { hashSettings } from './agreement.ts'
 
 /** How often it is checked whether the record has to be renewed. */
 const CHECK_EVERY_MS = 5 * SECOND_MS
@@ -13,7 +15,8 @@ const CLOCK_STEP_MS = SECOND_MS
 
 /**
  * Keeps a record of this process in MongoDB for as long as it runs: which program it is, which queues it
- * serves and how far its clock is ahead of the database's. Begins once MongoDB is ready.
+ * serves, of which Redis, with which settings, and how far its clock is ahead of the database's. Begins once
+ * MongoDB is ready.
  *
  * @returns a function that ends this and deletes the record
  */
@@ -25,20 +28,31 @@ export function keepPresence(ctx: Context, part: 'api' | 'workers', queues: read
     part,
     queues: [...queues],
     ...readBuild(),
+    queue_prefix: ctx.config.queuePrefix,
+    settings: hashSettings(ctx.config),
     started_at: unixSeconds(ctx.now()),
   }
-  let stored: { atMs: number; aheadMs: number } | undefined
+  let stored: { atMs: number; aheadMs: number; runId: string | undefined; stalledJobs: number } | undefined
   const renewIfDue = async (): Promise<void> => {
     if (!ctx.database.isReady()) return
     const aheadMs = Math.round(Date.now() - ctx.database.now())
     const nowMs = performance.now()
+    const runId = ctx.queues.runId()
+    const stalled = ctx.metrics.stalledJobs()
     const isDue =
       stored === undefined ||
       nowMs - stored.atMs >= RENEW_EVERY_MS ||
+      stored.runId !== runId ||
+      stored.stalledJobs !== stalled.count ||
       Math.abs(stored.aheadMs - aheadMs) > CLOCK_STEP_MS
     if (!isDue) return
-    await ctx.processes.note({ ...fields, clock_ahead_ms: aheadMs })
-    stored = { atMs: nowMs, aheadMs }
+    await ctx.processes.note({
+      ...fields,
+      ...omitUndefined({ redis_run_id: runId }),
+      ...(stalled.count === 0 ? {} : { stalled_jobs: stalled.count, stalled_at: stalled.lastAt }),
+      clock_ahead_ms: aheadMs,
+    })
+    stored = { atMs: nowMs, aheadMs, runId, stalledJobs: stalled.count }
   }
   const check = (): void =>
     void renewIfDue().catch((error: unknown) =>

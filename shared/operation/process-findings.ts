@@ -1,20 +1,49 @@
 import type { Context } from '../context.ts'
 import { describeBuild } from '../foundation/build.ts'
-import { SECOND_MS } from '../foundation/time.ts'
+import { HOUR_MS, nowSeconds, SECOND_MS } from '../foundation/time.ts'
 import type { ProcessRecord } from '../servers/process-store.ts'
-import type { Finding, FindingReader } from './finding.ts'
+import { findDifferentSettings, findTwoNetworks } from './agreement.ts'
+import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
 /** NTP keeps a clock closer than this, and so small a difference does no harm to a seal or a job. */
 const CLOCK_SLACK_MS = 10 * SECOND_MS
 
-/** What is wrong with the running processes: clocks that are off, and programs of different versions. */
+/**
+ * What is wrong with the running processes: clocks that are off, programs of different versions, and processes
+ * that don't belong together.
+ */
 export const processFindings: FindingReader = {
   name: 'processes',
   needs: 'mongodb',
   async read(ctx: Context) {
     const processes = await ctx.processes.list()
-    return [...findWrongClocks(processes), findOtherVersions(processes)]
+    return [
+      ...findWrongClocks(processes),
+      findOtherVersions(processes),
+      findTwoNetworks(processes),
+      ...findDifferentSettings(processes),
+      findStalledJobs(processes, nowSeconds(ctx)),
+    ]
   },
+}
+
+/** Stalled jobs of longer ago are no finding. */
+const STALLED_SECONDS = HOUR_MS / SECOND_MS
+
+/** Finds that jobs were taken from workers that fell silent, in the last hour. @param now Unix seconds */
+export function findStalledJobs(
+  processes: readonly Pick<ProcessRecord, 'stalled_jobs' | 'stalled_at'>[],
+  now: number,
+): Finding | undefined {
+  const recent = processes.filter(({ stalled_at: at = 0 }) => now - at <= STALLED_SECONDS)
+  if (recent.length === 0) return undefined
+  const count = recent.reduce((sum, { stalled_jobs: jobs = 0 }) => sum + jobs, 0)
+  return {
+    kind: 'jobs_stalled',
+    what: `${count} jobs were taken from workers that fell silent and given to others`,
+    why: 'a worker was killed, or its host is so busy that it could not keep the locks of its jobs; nothing is lost',
+    command: `${OPERATOR} status --all   # which queue waits; then more processes for its pool, or a larger share of the processor`,
+  }
 }
 
 /** Makes one finding for each host whose clock is far from the database's. */

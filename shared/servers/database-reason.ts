@@ -2,9 +2,6 @@ import mongoose from 'mongoose'
 
 type Topology = mongoose.mongo.TopologyDescription
 
-/** Time limit of tryPrimary(). */
-const LOOK_MS = 1_000
-
 /**
  * Says why the driver found no primary, which its error's message doesn't.
  *
@@ -20,19 +17,31 @@ export function describeAway(error: unknown): string | undefined {
   const parts = servers.flatMap(({ address, type, error: serverError }) => {
     if (type === 'RSGhost')
       return [`${address} waits to be made a member of a set: run rs.initiate() on it, once`]
-    return serverError === null ? [] : [`${address}: ${serverError.message}`]
+    if (serverError !== null) return [`${address}: ${serverError.message}`]
+    return type === 'RSSecondary' ? [`${address} is a secondary`] : []
   })
-  if (parts.length > 0) return parts.join('; ')
-  return servers.every(({ type }) => type === 'Unknown')
-    ? undefined
-    : 'no member is primary: an election is under way, or most members are away'
+  if (servers.every(({ type, error: serverError }) => type === 'Unknown' && serverError === null))
+    return undefined
+  const hasSecondary = servers.some(({ type }) => type === 'RSSecondary')
+  const reasons = hasSecondary
+    ? ['no member is primary: an election is under way, or most members are away', ...parts]
+    : parts
+  return reasons.length === 0 ? undefined : reasons.join('; ')
+}
+
+/** The errors of a set's members, if each has one and that is why the driver found no primary; else none. */
+export function listMemberErrors(error: unknown): readonly Error[] {
+  const { reason } = (error ?? {}) as { reason?: Topology }
+  if (!(reason?.servers instanceof Map)) return []
+  const errors = [...reason.servers.values()].flatMap((server) => server.error ?? [])
+  return errors.length === reason.servers.size ? errors : []
 }
 
 /** Connects to the primary once, over a connection of its own. @throws the driver's error if that fails */
-export async function tryPrimary(url: string): Promise<void> {
+export async function tryPrimary(url: string, limitMs: number): Promise<void> {
   const client = new mongoose.mongo.MongoClient(url, {
-    serverSelectionTimeoutMS: LOOK_MS,
-    connectTimeoutMS: LOOK_MS,
+    serverSelectionTimeoutMS: limitMs,
+    connectTimeoutMS: limitMs,
     appName: 'agent-network',
   })
   try {

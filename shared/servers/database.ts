@@ -93,7 +93,25 @@ export interface Database {
   now(): number
   /** Free bytes of the database's disk; undefined if the server doesn't say. */
   freeDiskBytes(): Promise<number | undefined>
+  /**
+   * The members of the replica set as its primary sees them; none if this user may not ask, or a router
+   * answers.
+   */
+  members(): Promise<SetMember[]>
   close(): Promise<void>
+}
+
+/** A member of the replica set, as the primary sees it. */
+export interface SetMember {
+  /** `host:port`. */
+  name: string
+  /** As MongoDB calls it: PRIMARY, SECONDARY, ARBITER, RECOVERING, `(not reachable/healthy)` and so on. */
+  state: string
+  isUp: boolean
+  /** How far what it has stored is behind the primary, in seconds; absent for who stores nothing. */
+  lagSeconds?: number
+  /** What the primary was told when it last asked in vain. */
+  message?: string
 }
 
 export interface DatabaseOptions {
@@ -137,7 +155,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   // The connection may wait for much longer: until then the log would say nothing.
   const early =
     timeoutMs > SAY_AFTER_MS
-      ? setTimeout(() => void tryPrimary(url).catch(logAway), SAY_AFTER_MS).unref()
+      ? setTimeout(() => void tryPrimary(url, SAY_LIMIT_MS).catch(logAway), SAY_AFTER_MS).unref()
       : undefined
   const becomeReady = (async () => {
     while (!closed) {
@@ -160,14 +178,14 @@ export function openDatabase(options: DatabaseOptions): Database {
         if (!namesDatabase(url)) await refuseEmptyDefault(connection)
         await options.prepare(connection)
         while (!(await sampleClock()));
-        if (closed) return
+        if (closed) return await forEver()
         sampling = setInterval(() => void sampleClock().catch(logSampling), CLOCK_SAMPLE_EVERY_MS).unref()
         ready = true
         clearTimeout(early)
         if (isAwayLogged) log.info('MongoDB is reached')
         return
       } catch (error) {
-        if (closed) return
+        if (closed) return await forEver()
         if (isRefusedLogin(error))
           throw new StartError(
             'MongoDB does not take the user and the password of MONGODB_URL; see "Users of the servers" in docs/operators.md, and `authSource` if the user is of another database.',
@@ -179,6 +197,8 @@ export function openDatabase(options: DatabaseOptions): Database {
         await new Promise((resolve) => setTimeout(resolve, 250))
       }
     }
+    // It was closed before it was ready, so whoever waits for that goes on waiting.
+    await forEver()
   })()
   becomeReady.catch((error: unknown) => {
     // Whoever waits for the database shows a StartError to the operator.
@@ -213,6 +233,7 @@ export function openDatabase(options: DatabaseOptions): Database {
         .command({ dbStats: 1 })
       return typeof total === 'number' && typeof used === 'number' && total > 0 ? total - used : undefined
     },
+    members: () => readMembers(connection),
     async close() {
       closed = true
       clearTimeout(early)
@@ -224,6 +245,8 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
   }
 }
+
+const forEver = (): Promise<never> => new Promise<never>(() => {})
 
 /** Every way to the server that a store uses. */
 const OPERATIONS = [
@@ -265,6 +288,7 @@ function refuseAfterRequest(connection: Connection): void {
 }
 
 const SAY_AFTER_MS = 2_000
+const SAY_LIMIT_MS = 1_000
 
 /** Whether the server refused the user or password; the second code is a hosted MongoDB's. */
 const isRefusedLogin = (error: unknown): boolean =>
@@ -309,6 +333,43 @@ async function refuseEmptyDefault(connection: Connection): Promise<void> {
   throw new StartError(
     `MONGODB_URL names no database, so it is "${DEFAULT_DATABASE}", which is empty; there is a network in "${USUAL_DATABASE}" on the same MongoDB. Write the one that you mean into the URL, behind the host and before any "?".`,
   )
+}
+
+/** The server's codes for a command that this user, or a router, doesn't have. */
+const NOT_TO_BE_ASKED = new Set([13, 59])
+
+interface MemberStatus {
+  name: string
+  stateStr: string
+  health: number
+  optimeDate?: Date
+  lastHeartbeatMessage?: string
+}
+
+/** Reads the members of the replica set by `replSetGetStatus`. */
+async function readMembers(connection: Connection): Promise<SetMember[]> {
+  const status = await connection
+    .getClient()
+    .db('admin')
+    .command({ replSetGetStatus: 1 })
+    .catch((error: unknown) => {
+      const isRefused =
+        error instanceof mongoose.mongo.MongoServerError && NOT_TO_BE_ASKED.has(Number(error.code))
+      if (isRefused) return { members: [] }
+      throw error
+    })
+  const members = status['members'] as MemberStatus[]
+  const primary = members.find(({ stateStr }) => stateStr === 'PRIMARY')
+  return members.map(({ name, stateStr, health, optimeDate, lastHeartbeatMessage = '' }) => {
+    const lagMs = (primary?.optimeDate?.getTime() ?? NaN) - (optimeDate?.getTime() ?? NaN)
+    return {
+      name,
+      state: stateStr,
+      isUp: health === 1,
+      ...(Number.isNaN(lagMs) || health !== 1 ? {} : { lagSeconds: Math.max(0, Math.round(lagMs / 1_000)) }),
+      ...(lastHeartbeatMessage === '' ? {} : { message: lastHeartbeatMessage }),
+    }
+  })
 }
 
 /** Asks the primary for its `hello`: its set, its clock and so on. */

@@ -15,6 +15,8 @@ export interface Metrics {
   beginQueue(queue: string): void
   /** A job whose worker fell silent and that another one will take. */
   countStalled(queue: string): void
+  /** How many jobs of this process's queues were handed on so, and when the last was, in Unix seconds. */
+  stalledJobs(): { count: number; lastAt: number }
   /** Something in the ledger's collections that no step of ours writes: somebody has to look at it. */
   countAnomaly(kind: AnomalyKind): void
 }
@@ -82,6 +84,7 @@ export function createMetrics(): Metrics {
     registers: [registry],
   })
   for (const kind of ANOMALY_KINDS) anomalies.inc({ kind }, 0)
+  let stalledJobs = { count: 0, lastAt: 0 }
   return {
     registry,
     countRequest: (labels, seconds) =>
@@ -92,7 +95,11 @@ export function createMetrics(): Metrics {
       stalled.inc({ queue }, 0)
       jobs.zero({ queue, outcome: 'failed' })
     },
-    countStalled: (queue) => stalled.inc({ queue }),
+    countStalled(queue) {
+      stalled.inc({ queue })
+      stalledJobs = { count: stalledJobs.count + 1, lastAt: Math.floor(Date.now() / 1_000) }
+    },
+    stalledJobs: () => stalledJobs,
     countAnomaly: (kind) => anomalies.inc({ kind }),
   }
 }

@@ -1,6 +1,6 @@
 import type { Connection } from 'mongoose'
 import type mongoose from 'mongoose'
-import { date, list, number, schemaOf, text, type RecordOf } from './fields.ts'
+import { date, list, maybe, number, schemaOf, text, type RecordOf } from './fields.ts'
 
 /** One of the network's processes, as it says of itself. Losing it loses nothing: it is said again. */
 const processFields = {
@@ -13,6 +13,15 @@ const processFields = {
   queues: list(text),
   version: text,
   commit: text,
+  /** What the names of its queues begin with. */
+  queue_prefix: maybe.text,
+  /** Of the Redis that it uses, by Redis itself; absent if it isn't known, as of a cluster. */
+  redis_run_id: maybe.text,
+  /** By setting that processes of the same work must share, the beginning of the SHA-256 of its value. */
+  settings: maybe.opaque<Record<string, string>>(),
+  /** Jobs that were taken from a silent worker, as far as this process has heard, and when the last was. */
+  stalled_jobs: maybe.number,
+  stalled_at: maybe.number,
   /** How far its clock is ahead of the database's, below 0 if it is behind. */
   clock_ahead_ms: number,
   /** Unix seconds. */

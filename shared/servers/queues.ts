@@ -229,6 +229,11 @@ export interface Queues {
   setMark(mark: string): Promise<void>
   /** What Redis holds in memory, and how much it may; 0 if nobody set a limit. Of a cluster, one node's. */
   readMemory(): Promise<{ usedBytes: number; maxBytes: number }>
+  /**
+   * What the Redis that was reached last calls itself, anew at each of its starts; undefined if none was
+   * reached yet, or if it is one of a cluster.
+   */
+  runId(): string | undefined
   /** The queue itself. @throws if Redis has never been reached: use whenReady() first */
   get(name: QueueName): Queue
   /** Tells every process that listens; lost if Redis is away. */
@@ -275,6 +280,15 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       wasReady = true
       resolve()
     })
+  })
+  let runId: string | undefined
+  connection.on('ready', () => {
+    // A failed read leaves what is known: the next connection asks again.
+    if (!connection.isCluster)
+      connection.info('server').then(
+        (info) => (runId = /^run_id:(\w+)/m.exec(info)?.[1]),
+        () => undefined,
+      )
   })
   // A Queue asks Redis once who it is, and remembers for ever that it got no answer.
   const forgetUnlessReady = (name: QueueName, queue: Queue): void => {
@@ -414,6 +428,7 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
       const read = (field: string): number => Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(info)?.[1] ?? 0)
       return { usedBytes: read('used_memory'), maxBytes: read('maxmemory') }
     },
+    runId: () => runId,
     async close() {
       await Promise.allSettled([...open.values()].map((queue) => queue.close()))
       connection.disconnect()

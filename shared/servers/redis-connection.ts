@@ -1,4 +1,5 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import { withDeadline } from '../foundation/deadline.ts'
 import { omitUndefined } from '../foundation/omit-undefined.ts'
 import type { Log } from '../foundation/log.ts'
 import { QUEUE_TIMEOUT_MS } from '../foundation/limits.ts'
@@ -24,6 +25,24 @@ export function connectWaiting(redisUrl: string, log: Log): RedisClient {
   return reportState(open(redisUrl, { maxRetriesPerRequest: null, connectTimeout: 2_000 }, true), log)
 }
 
+/** Connects to Redis once, over a connection of its own. @throws the client's error if that fails */
+export async function tryRedis(redisUrl: string, limitMs: number): Promise<void> {
+  const client = open(redisUrl, { maxRetriesPerRequest: 0, connectTimeout: limitMs }, false, () => null)
+  try {
+    await withDeadline(
+      new Promise<void>((resolve, reject) => {
+        client.once('ready', resolve)
+        client.once('error', reject)
+        client.once('end', () => reject(new Error('the connection was closed')))
+      }),
+      limitMs,
+      () => new Error('ETIMEDOUT: it takes the connection and says nothing'),
+    )
+  } finally {
+    client.disconnect()
+  }
+}
+
 type Options = Pick<
   RedisOptions,
   'maxRetriesPerRequest' | 'connectTimeout' | 'commandTimeout' | 'username' | 'password' | 'tls'
@@ -32,9 +51,15 @@ type Options = Pick<
 /**
  * Makes the client of a server, a cluster or sentinels, as the URL says.
  *
+ * @param retryStrategy the pause before a try to reconnect, in ms; null if there is to be none
  * @throws TypeError for another URL
  */
-function open(redisUrl: string, options: Options, enableOfflineQueue: boolean): RedisClient {
+function open(
+  redisUrl: string,
+  options: Options,
+  enableOfflineQueue: boolean,
+  retryStrategy: (times: number) => number | null = pauseBefore,
+): RedisClient {
   const target = parseRedisUrl(redisUrl)
   if (target === undefined) throw new TypeError(`"redisUrl" ${REDIS_URL_FORM}`)
   const { nodes, username, password, tls } = target
@@ -74,7 +99,7 @@ function open(redisUrl: string, options: Options, enableOfflineQueue: boolean): 
  *
  * @param times the tries before, from 1
  */
-function retryStrategy(times: number): number {
+function pauseBefore(times: number): number {
   return Math.min(100 * 2 ** Math.min(times, 5), 2_000)
 }
 

@@ -11,9 +11,11 @@ import { requireRedis } from '../../scripts/embedded/programs.ts'
 import { startRedis } from '../../scripts/embedded/redis.ts'
 import { noteRunning } from '../../scripts/embedded/running.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { openGate } from '../../scripts/torture/gate.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext } from '../../shared/context.ts'
+import { keepPresence } from '../../shared/operation/presence.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import {
@@ -668,6 +670,70 @@ describe('npm run operator', () => {
     const after = await look()
     for (const kind of ['programs_mixed', 'clock_off', 'redis_emptied', 'secret_readable'])
       expect(after.get(kind), kind).toBeUndefined()
+  })
+
+  it('says of a MongoDB that nobody listens at that it is away, and of one that is silent while the API serves that it is slow', async () => {
+    const direct = new URL(service.ctx.config.mongodbUrl ?? '')
+    const refused = new URL(direct)
+    refused.port = '1'
+    const away = await operatorOn({ MONGODB_URL: refused.href }, 'status', '--json')
+    const [finding] = (JSON.parse(away.stdout) as { findings: { kind: string; why: string }[] }).findings
+    expect([away.exitCode, finding?.kind, finding?.why]).toEqual([
+      2,
+      'mongodb_away',
+      expect.stringContaining('ECONNREFUSED'),
+    ])
+    const gate = await openGate(Number(direct.port))
+    try {
+      gate.hang()
+      const through = new URL(direct)
+      through.port = String(gate.port)
+      const env = { MONGODB_URL: through.href, PORT: new URL(service.url).port }
+      const silent = await operatorOn(env, 'status', '--json')
+      const { findings } = JSON.parse(silent.stdout) as { findings: { kind: string; severity: string }[] }
+      const kinds = findings.map(({ kind }) => kind)
+      expect(kinds.filter((kind) => kind === 'mongodb_slow' || kind === 'host_busy')).toHaveLength(1)
+      expect(kinds).not.toContain('mongodb_away')
+    } finally {
+      await gate.close()
+    }
+  })
+
+  it('names processes on its database that use another Redis, and settings in which the same work differs', async () => {
+    const dataDir = fs.mkdtempSync(path.join(folder, 'redis-'))
+    const children = trackChildren(dataDir, () => undefined)
+    const redis = await startRedis({ binary: requireRedis(), dataDir, children, report: () => undefined })
+    const { mongodbUrl, queuePrefix: prefix } = service.ctx.config
+    const openApi = async (more: Record<string, string>) => {
+      const env = { ...PATIENT, MONGODB_URL: mongodbUrl, QUEUE_PREFIX: prefix, ...more }
+      const ctx = openContext(
+        readConfig(
+          { CHALLENGE_SECRET: 'ab'.repeat(32), REDIS_URL: service.ctx.config.redisUrl, ...env },
+          'api',
+        ),
+        service.ctx.log,
+      )
+      await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
+      const leave = keepPresence(ctx, 'api')
+      return async () => {
+        await leave()
+        await ctx.close()
+      }
+    }
+    const look = async (kind: string) =>
+      (await statusOf()).findings.find((finding) => finding.kind === kind)?.what
+    const all = [await openApi({}), await openApi({})]
+    try {
+      expect(await look('two_networks')).toBeUndefined()
+      expect(await look('settings_differ')).toBeUndefined()
+      all.push(await openApi({ REDIS_URL: redis.url }), await openApi({ REGISTER_BITS: '9' }))
+      await expect.poll(() => look('two_networks'), { timeout: PATIENCE_MS }).toContain('another Redis')
+      await expect.poll(() => look('settings_differ'), { timeout: PATIENCE_MS }).toContain('REGISTER_BITS')
+    } finally {
+      for (const end of all) await end()
+      await redis.child.stop()
+      children.close()
+    }
   })
 
   it('tries again what was given up, once its cause is mended', async () => {

@@ -6,6 +6,8 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { tokenKey, toStoredToken } from '../../shared/agents/token.ts'
 import { isOutage } from '../../shared/servers/database.ts'
+import { readFindings } from '../../shared/operation/findings.ts'
+import { askServer } from '../../shared/operation/reach.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues } from '../../shared/servers/queues.ts'
 import { readQueueStates } from '../../shared/servers/queue-state.ts'
@@ -132,6 +134,28 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
 
   it('have a chain of seals that a stranger can verify', async () => {
     await verifySeals(8)
+  })
+
+  it('name a secondary that is away, and say which members are there if no primary is', async () => {
+    const degraded = async () =>
+      (await readFindings(service.ctx, LIMIT.limitMs)).filter(({ kind }) => kind === 'mongodb_degraded')
+    expect(await degraded()).toEqual([])
+    const primary = await mongo.primary()
+    const [first, second] = mongo.members.filter(({ port }) => port !== primary)
+    await first?.kill()
+    await expect
+      .poll(async () => (await degraded()).map(({ about }) => about), { timeout: LIMIT.limitMs })
+      .toEqual([`127.0.0.1:${first?.port}`])
+    await second?.kill()
+    const reach = async () => {
+      const { kind, ...rest } = await askServer(service.ctx, 'mongodb', 2_000)
+      return [kind, 'why' in rest ? rest.why : '']
+    }
+    await expect
+      .poll(reach, { timeout: LIMIT.limitMs })
+      .toEqual(['refused', expect.stringMatching(/^no member is primary.*: connect ECONNREFUSED/)])
+    await Promise.all([first?.restart(), second?.restart()])
+    await expect.poll(async () => (await degraded()).length, { timeout: LIMIT.limitMs }).toBe(0)
   })
 
   it('keep everything that was acknowledged while a primary steps down and the next one is killed', async () => {

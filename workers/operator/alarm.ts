@@ -4,7 +4,7 @@ import { readFindings } from '../../shared/operation/findings.ts'
 import { MINUTE_MS, SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
 
 const LOOK_EVERY_MS = 15 * SECOND_MS
-const LOOK_LIMIT_MS = 10 * SECOND_MS
+const LOOK_LIMIT_MS = 3 * SECOND_MS
 const DISK_EVERY_SECONDS = (30 * MINUTE_MS) / SECOND_MS
 
 /** Reads and logs the network's findings again and again until it is closed: see createAlarm(). */

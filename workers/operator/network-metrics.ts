@@ -230,6 +230,23 @@ const keys: NetworkCollector = {
   },
 }
 
+const members: NetworkCollector = {
+  name: 'members',
+  open(gauge) {
+    const up = gauge('mongodb_member_up', 'Members of the replica set: 1 if the primary reaches it', [
+      'member',
+      'state',
+    ])
+    const lag = gauge('mongodb_member_lag_seconds', 'How far a member is behind the primary', ['member'])
+    return async (ctx) => {
+      for (const { name, state, isUp, lagSeconds } of await ctx.database.members()) {
+        up.set({ member: name, state }, Number(isUp))
+        if (lagSeconds !== undefined) lag.set({ member: name }, lagSeconds)
+      }
+    }
+  },
+}
+
 const disk: NetworkCollector = {
   name: 'disk',
   open(gauge) {
@@ -274,12 +291,13 @@ const NETWORK_COLLECTORS: readonly NetworkCollector[] = [
   payouts,
   market,
   keys,
+  members,
   disk,
   backup,
   findings,
 ]
 
-const FINDINGS_LIMIT_MS = 3 * SECOND_MS
+const FINDINGS_LIMIT_MS = SECOND_MS
 /** A slower collector is left out of the scrape, and its `collector_up` is 0. */
 const COLLECT_LIMIT_MS = 4 * SECOND_MS
 
