@@ -26,7 +26,9 @@ await runUntilStopped('workers', async (stopping) => {
   const tracer = await startTracing(config, 'workers')
   const ctx = openWorkerContext(config, log, { databaseTimeoutMs: DATABASE_PATIENCE_MS })
   const health = watchHealth(ctx, stopping, true)
-  const operator = config.operatorPort === 0 ? undefined : await startOperatorServer(ctx, health)
+  // Of the pools, one serves the sweep; the others would only compete for the port.
+  const opensOperatorPort = config.operatorPort !== 0 && (config.isOperatorPortSet || names.includes('sweep'))
+  const operator = opensOperatorPort ? await startOperatorServer(ctx, health) : undefined
   const metrics = config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, health)
   const stopped = stopping.then(() => 'stop' as const)
   const pool =

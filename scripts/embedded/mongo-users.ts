@@ -9,19 +9,23 @@ export const DATABASE = 'agent_network'
 /** The code of the error that a server without a replica set gives (error_codes.yml). */
 export const NOT_YET_INITIALIZED = 94
 
-/** Makes a replica set of one member. @param host the member's address, `HOST:PORT` */
+/** Makes a replica set. @param hosts its members' addresses, `HOST:PORT` */
 export async function initiateReplicaSet(
   client: mongoose.mongo.MongoClient,
   name: string,
-  host: string,
+  hosts: readonly string[],
 ): Promise<void> {
-  await client.db('admin').command({ replSetInitiate: { _id: name, members: [{ _id: 0, host }] } })
+  const members = hosts.map((host, index) => ({ _id: index, host }))
+  await client.db('admin').command({ replSetInitiate: { _id: name, members } })
 }
 
 /** Creates the administrator, or sets the password of the one that exists. */
 export async function ensureAdmin(client: mongoose.mongo.MongoClient, password: string): Promise<void> {
   await ensureUser(client, ADMIN, password, ['root'])
 }
+
+/** The role of a user. */
+export const roleOf = (name: string): string => `agent_network_${name}`
 
 /**
  * Creates each user with a role of its own for one database, or updates both: the password as given, the
@@ -34,7 +38,7 @@ export async function ensureUsers(
 ): Promise<void> {
   const admin = client.db('admin')
   for (const { name, password } of users) {
-    const role = `agent_network_${name}`
+    const role = roleOf(name)
     const { roles } = (await admin.command({ rolesInfo: role })) as unknown as { roles: unknown[] }
     const fields = { privileges: mongoPrivileges(database, name), roles: [] }
     await admin.command(
@@ -70,7 +74,7 @@ export async function dropDatabases(client: mongoose.mongo.MongoClient): Promise
 }
 
 /** Creates a user with these roles, or sets the password and the roles of the one that exists. */
-async function ensureUser(
+export async function ensureUser(
   client: mongoose.mongo.MongoClient,
   name: string,
   pwd: string,

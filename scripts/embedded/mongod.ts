@@ -221,7 +221,7 @@ async function configureReplicaSet(client: mongoose.mongo.MongoClient, host: str
       error instanceof mongoose.mongo.MongoServerError ? error.code : Promise.reject(error),
   )
   if (state === NOT_YET_INITIALIZED) {
-    await initiateReplicaSet(client, REPLICA_SET, host)
+    await initiateReplicaSet(client, REPLICA_SET, [host])
     return
   }
   // Without a member that is itself, the server answers nothing about the set, so the stored configuration is

@@ -3,24 +3,52 @@ import fs from 'node:fs'
 import path from 'node:path'
 import mongoose from 'mongoose'
 import { z } from 'zod'
-import { ACCESS_NAMES, redisRules, type AccessName } from './access.ts'
+import { ACCESS_NAMES, mongoPrivileges, redisRules, type AccessName } from './access.ts'
 import { readJsonFile, replaceFile } from '../../shared/foundation/durable-file.ts'
 import { StartError } from '../../shared/foundation/process.ts'
 import { makeSecret } from './data-dir.ts'
-import { DATABASE, ensureUsers, initiateReplicaSet, NOT_YET_INITIALIZED } from './mongo-users.ts'
+import {
+  DATABASE,
+  ensureUser,
+  ensureUsers,
+  initiateReplicaSet,
+  NOT_YET_INITIALIZED,
+  roleOf,
+} from './mongo-users.ts'
 import type { UserPassword } from './server.ts'
 import { waitFor } from './wait.ts'
 
 const REPLICA_SET = 'agents'
+/** Who configures the set later, such as with rs.add(). */
+const ADMINISTRATOR = 'admin'
 /** The secret that members of the replica set show to each other; it also lets `--apply` in. */
 const KEY_FILE = 'mongo_keyfile'
 const PASSWORDS_FILE = 'mongo_passwords'
 const ACL_FILE = 'redis_acl'
 const READY_LIMIT_MS = 120_000
 
-const passwordsFile = z.object({ host: z.string(), users: z.record(z.enum(ACCESS_NAMES), z.string()) })
+const passwordsFile = z.object({
+  /** Every member of the set, as `HOST:PORT`, separated by commas. */
+  host: z.string(),
+  /** The file of the authority that has signed the members' certificates; absent without TLS. */
+  tls_ca_file: z.string().optional(),
+  /** The administrator's, who configures the set; absent in files of older versions. */
+  admin: z.string().optional(),
+  users: z.record(z.enum(ACCESS_NAMES), z.string()),
+})
+type Passwords = z.output<typeof passwordsFile>
 /** The file may be of a version that had fewer users. */
-const hostInPasswordsFile = passwordsFile.pick({ host: true })
+const keptOfPasswordsFile = passwordsFile.omit({ users: true })
+
+/** Where the servers are. */
+export interface ServerPlaces {
+  /** The members of MongoDB's set, as `HOST:PORT`, separated by commas. */
+  mongo?: string
+  /** The URL of Redis without a user, in any form of REDIS_URL; or its `HOST:PORT`. */
+  redis?: string
+  /** MongoDB is reached over TLS, with certificates of this authority. */
+  tlsCaFile?: string
+}
 
 /**
  * Writes the files that give users access: for each user one file with its URL of MongoDB and one with its
@@ -29,14 +57,11 @@ const hostInPasswordsFile = passwordsFile.pick({ host: true })
  * passwords and the ACL are changed to match the URLs, and keep their host and any other user.
  *
  * @param prefix begins the names of the queues
- * @param hosts the servers' addresses, `HOST:PORT`
  * @throws Error if a URL that exists has no password
  */
-export function writeAccessFiles(
-  folder: string,
-  prefix: string,
-  hosts = { mongo: 'mongo:27017', redis: 'redis:6379' },
-): void {
+export function writeAccessFiles(folder: string, prefix: string, places: ServerPlaces = {}): void {
+  const { mongo = 'mongo:27017', redis = 'redis:6379', tlsCaFile } = places
+  const [, scheme = 'redis', redisRest = redis] = /^(rediss?(?:\+\w+)?):\/\/(.*)$/.exec(redis) ?? []
   const read = (name: string): string | undefined => {
     const file = path.join(folder, name)
     return fs.existsSync(file) ? fs.readFileSync(file, 'utf8').trim() : undefined
@@ -55,22 +80,23 @@ export function writeAccessFiles(
   write(KEY_FILE, read(KEY_FILE) ?? makeSecret())
   const mongoPasswords: Record<string, string> = {}
   const aclLines: string[] = []
+  const query = `replicaSet=${REPLICA_SET}&authSource=admin${tlsCaFile === undefined ? '' : `&tls=true&tlsCAFile=${encodeURIComponent(tlsCaFile)}`}`
+  const mongoUrl = (user: string, database: string) => (password: string) =>
+    `mongodb://${user}:${password}@${mongo}/${database}?${query}`
+  const admin = ensureUrl('mongodb_url_admin', mongoUrl(ADMINISTRATOR, 'admin'))
   for (const user of ACCESS_NAMES) {
-    const query = `replicaSet=${REPLICA_SET}&authSource=admin`
-    mongoPasswords[user] = ensureUrl(
-      `mongodb_url_${user}`,
-      (password) => `mongodb://${user}:${password}@${hosts.mongo}/${DATABASE}?${query}`,
-    )
+    mongoPasswords[user] = ensureUrl(`mongodb_url_${user}`, mongoUrl(user, DATABASE))
     const redisPassword = ensureUrl(
       `redis_url_${user}`,
-      (password) => `redis://${user}:${password}@${hosts.redis}`,
+      (password) => `${scheme}://${user}:${password}@${redisRest}`,
     )
     aclLines.push(`user ${user} on #${hash('sha256', redisPassword, 'hex')} ${redisRules(user, prefix)}`)
   }
-  const passwords = read(PASSWORDS_FILE)
-  const { host } =
-    passwords === undefined ? { host: hosts.mongo } : hostInPasswordsFile.parse(JSON.parse(passwords))
-  write(PASSWORDS_FILE, JSON.stringify({ host, users: mongoPasswords }))
+  const kept = read(PASSWORDS_FILE)
+  const { host, tls_ca_file: caFile } =
+    kept === undefined ? { host: mongo, tls_ca_file: tlsCaFile } : keptOfPasswordsFile.parse(JSON.parse(kept))
+  const tls = caFile === undefined ? {} : { tls_ca_file: caFile }
+  write(PASSWORDS_FILE, JSON.stringify({ host, ...tls, admin, users: mongoPasswords }))
   const isOurs = (line: string): boolean => ACCESS_NAMES.some((user) => line.startsWith(`user ${user} `))
   const otherLines = (read(ACL_FILE) ?? 'user default off').split('\n').filter((line) => !isOurs(line))
   write(ACL_FILE, [...otherLines, ...aclLines].join('\n'))
@@ -81,7 +107,7 @@ export function writeAccessFiles(
  *
  * @throws StartError if the file is missing, or holds something else
  */
-export function readPasswords(folder: string): z.output<typeof passwordsFile> {
+export function readPasswords(folder: string): Passwords {
   const file = path.join(folder, PASSWORDS_FILE)
   const broken = new StartError(
     `${file} does not hold what "provision" wrote there: restore it, or remove all access files and have them made anew.`,
@@ -100,46 +126,89 @@ function readKey(folder: string): string {
 }
 
 /**
- * Waits until the MongoDB of these access files takes writes, and creates or updates every role and user.
- * Makes its replica set if it has none yet.
+ * Waits until the MongoDB of these access files takes writes, and creates or updates the administrator and
+ * every role and user. Makes the replica set of all its members if it has none yet.
  *
+ * @param adminUrl the URL of an administrator of a MongoDB that somebody else runs, whose set exists
  * @throws TimeoutError after two minutes
  */
-export async function provisionMongo(folder: string): Promise<void> {
-  const { host, users } = readPasswords(folder)
-  const password = readKey(folder)
-  const logins = Object.entries(users).map(([name, own]): UserPassword => ({
+export async function provisionMongo(folder: string, adminUrl?: string): Promise<void> {
+  const passwords = readPasswords(folder)
+  const logins = Object.entries(passwords.users).map(([name, own]): UserPassword => ({
     name: name as AccessName,
     password: own,
   }))
+  const makeUsers = async (client: mongoose.mongo.MongoClient): Promise<void> => {
+    if (adminUrl === undefined && passwords.admin !== undefined)
+      await ensureUser(client, ADMINISTRATOR, passwords.admin, ['root'])
+    await ensureUsers(client, DATABASE, logins)
+  }
+  const open =
+    adminUrl === undefined
+      ? connectAsMember(passwords, readKey(folder))
+      : () => new mongoose.mongo.MongoClient(adminUrl, { serverSelectionTimeoutMS: SELECTION_MS })
   await waitFor(
     'a MongoDB that takes writes',
-    async () => {
-      // The user that members of the set log in as, which exists before any other.
-      const client = new mongoose.mongo.MongoClient(
-        `mongodb://${host}/?directConnection=true&authSource=local`,
-        {
-          auth: { username: '__system', password },
-          authMechanism: 'SCRAM-SHA-256',
-          serverSelectionTimeoutMS: 2_000,
-        },
-      )
-      try {
-        const admin = client.db('admin')
-        const { isWritablePrimary } = await admin.command({ hello: 1 })
-        if (isWritablePrimary === true) {
-          await ensureUsers(client, DATABASE, logins)
-          return true
-        }
-        await admin.command({ replSetGetStatus: 1 })
-      } catch (error) {
-        if (!(error instanceof mongoose.mongo.MongoError)) throw error
-        if (error.code === NOT_YET_INITIALIZED) await initiateReplicaSet(client, REPLICA_SET, host)
-      } finally {
-        await client.close()
-      }
-      return undefined
-    },
+    () => provisionOnce(open, passwords.host.split(','), makeUsers),
     { limitMs: READY_LIMIT_MS, everyMs: 500 },
   )
+}
+
+const SELECTION_MS = 2_000
+
+/**
+ * Returns a function that connects as the members of the set do to each other: that user exists before any
+ * other. To the set if it is known to exist, else to its first member alone.
+ */
+function connectAsMember({ host, tls_ca_file: caFile }: Passwords, password: string) {
+  return (isSetMade: boolean): mongoose.mongo.MongoClient => {
+    const [first = host] = host.split(',')
+    const address = isSetMade
+      ? `${host}/?replicaSet=${REPLICA_SET}&authSource=local`
+      : `${first}/?directConnection=true&authSource=local`
+    return new mongoose.mongo.MongoClient(`mongodb://${address}`, {
+      auth: { username: '__system', password },
+      authMechanism: 'SCRAM-SHA-256',
+      serverSelectionTimeoutMS: SELECTION_MS,
+      ...(caFile === undefined ? {} : { tls: true, tlsCAFile: caFile }),
+    })
+  }
+}
+
+/** Makes the set if there is none yet, or the users if it has a primary. @returns true once they are made */
+async function provisionOnce(
+  open: (isSetMade: boolean) => mongoose.mongo.MongoClient,
+  hosts: readonly string[],
+  makeUsers: (client: mongoose.mongo.MongoClient) => Promise<void>,
+): Promise<true | undefined> {
+  for (const isSetMade of [true, false]) {
+    const client = open(isSetMade)
+    try {
+      const admin = client.db('admin')
+      const { isWritablePrimary } = await admin.command({ hello: 1 })
+      if (isWritablePrimary === true) {
+        await makeUsers(client)
+        return true
+      }
+      await admin.command({ replSetGetStatus: 1 })
+    } catch (error) {
+      if (!(error instanceof mongoose.mongo.MongoError)) throw error
+      if (error.code === NOT_YET_INITIALIZED) await initiateReplicaSet(client, REPLICA_SET, hosts)
+    } finally {
+      await client.close()
+    }
+  }
+  return undefined
+}
+
+/** What each user may do, for servers whose users are made by other means. @param prefix of the queues */
+export function describeAccess(prefix: string): object {
+  return {
+    mongodb: ACCESS_NAMES.map((user) => ({
+      user,
+      role: roleOf(user),
+      privileges: mongoPrivileges(DATABASE, user),
+    })),
+    redis: ACCESS_NAMES.map((user) => ({ user, rules: redisRules(user, prefix) })),
+  }
 }

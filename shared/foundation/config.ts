@@ -307,6 +307,8 @@ function toConfig(read: Read) {
     allowedHosts: read.ALLOWED_HOSTS,
     operatorHosts: [(read.OPERATOR_HOST ?? '').toLowerCase(), ...(read.OPERATOR_HOSTS ?? [])],
     operatorPort: read.OPERATOR_PORT ?? 3_001,
+    /** Whether this process opens the operator's port even if it doesn't serve the queue `sweep`. */
+    isOperatorPortSet: read.OPERATOR_PORT !== undefined,
     operatorHost: read.OPERATOR_HOST ?? '127.0.0.1',
     /** Whether Bull Board has buttons. */
     boardWrites: read.BOARD_WRITES === '1',

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
@@ -7,8 +7,8 @@ import { Redis } from 'ioredis'
 import mongoose from 'mongoose'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { ACCESS_NAMES, type AccessName } from '../../scripts/embedded/access.ts'
-import { findFreePort } from '../../scripts/embedded/ports.ts'
-import { provisionMongo, writeAccessFiles } from '../../scripts/embedded/provision.ts'
+import { findFreePort, reservePorts } from '../../scripts/embedded/ports.ts'
+import { describeAccess, provisionMongo, writeAccessFiles } from '../../scripts/embedded/provision.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod, findRedis } from '../../scripts/prepare.mjs'
 import type { Context } from '../../shared/context.ts'
@@ -135,5 +135,120 @@ describe('servers that were provisioned', () => {
     expect(await signSeals(signer)).toBe(1)
     await checkChain(ledger)
     expect(await ledger.seals.readStatus()).toMatchObject({ intact: true, seq: 1 })
+  })
+})
+
+describe('a set of three members over TLS', () => {
+  it('is made of all of them, with an administrator, users, and URLs that lead to it', async () => {
+    const place = path.join(folder, 'three')
+    fs.mkdirSync(place)
+    const certificate = path.join(place, 'members.pem')
+    makeCertificate(place, certificate)
+    const ports = await reservePorts(3)
+    const mongo = ports.map((port) => `127.0.0.1:${port}`).join(',')
+    const redis = secret('redis_url_api').replace(/\/\/.*@/, '//')
+    const access = path.join(place, 'access')
+    const provision = (...args: string[]) =>
+      spawnSync(process.execPath, ['scripts/provision.ts', ...args], { encoding: 'utf8' })
+    const made = provision('--make', access, '--mongo', mongo, '--redis', redis, '--tls-ca', certificate)
+    expect([made.status, made.stderr]).toEqual([0, ''])
+    for (const port of ports) {
+      const data = path.join(place, String(port))
+      fs.mkdirSync(data)
+      const args = ['--dbpath', data, '--port', String(port), '--replSet=agents', '--nounixsocket']
+      const tls = [
+        '--tlsMode=requireTLS',
+        `--tlsCertificateKeyFile=${certificate}`,
+        `--tlsCAFile=${certificate}`,
+      ]
+      const key = [
+        `--keyFile=${path.join(access, 'mongo_keyfile')}`,
+        '--tlsAllowConnectionsWithoutCertificates',
+      ]
+      programs.push(spawn(findMongod(process.env) ?? '', [...args, ...tls, ...key], { stdio: 'ignore' }))
+    }
+    for (const _ of ['first', 'again']) {
+      const applied = provision('--apply', access)
+      expect([applied.status, applied.stderr]).toEqual([0, ''])
+    }
+    const read = (name: string) => fs.readFileSync(path.join(access, name), 'utf8').trim()
+    const admin = new mongoose.mongo.MongoClient(read('mongodb_url_admin'))
+    const { config } = (await admin.db('admin').command({ replSetGetConfig: 1 })) as unknown as {
+      config: { members: { host: string }[] }
+    }
+    await admin.close()
+    expect(config.members.map(({ host }) => host).join(',')).toBe(mongo)
+    const payments = new mongoose.mongo.MongoClient(read('mongodb_url_payments'))
+    await payments.db().collection<{ _id: string }>('rates').insertOne({ _id: 'xno' })
+    await payments.close()
+    const status = new mongoose.mongo.MongoClient(read('mongodb_url_operator'))
+    const { members } = await status.db('admin').command({ replSetGetStatus: 1 })
+    await status.close()
+    expect(members).toHaveLength(3)
+  })
+
+  it('of somebody else gets its users by an administrator of theirs, or from what is printed', async () => {
+    const admin = secret('mongodb_url_admin')
+    const user = 'mongodb_url_sweep'
+    const other = path.join(folder, 'managed')
+    fs.mkdirSync(other)
+    writeAccessFiles(other, 'agent-network', { mongo: new URL(admin).host })
+    await provisionMongo(other, admin)
+    const client = new mongoose.mongo.MongoClient(fs.readFileSync(path.join(other, user), 'utf8').trim())
+    await client.db().collection('posts').findOne()
+    await client.close()
+    const { mongodb, redis } = describeAccess('agent-network') as {
+      mongodb: { user: string; role: string; privileges: object[] }[]
+      redis: { user: string; rules: string }[]
+    }
+    expect(mongodb.map((row) => row.user)).toEqual([...ACCESS_NAMES])
+    expect(mongodb[0]).toMatchObject({ role: 'agent_network_api', privileges: expect.any(Array) as object[] })
+    expect(redis.find((row) => row.user === 'api')?.rules).toMatch(/^resetkeys ~\{agent-network\./)
+    await provisionMongo(folder) // with the passwords that the other tests have
+  })
+
+  it('says what is wrong with a command line, and changes nothing', () => {
+    for (const [args, said] of [
+      [[], /takes one of --make FOLDER, --apply FOLDER and --print/],
+      [['--make', path.join(folder, 'x'), '--mongo', 'a.example'], /--mongo expected the members/],
+      [['--make', path.join(folder, 'x'), '--redis', 'http://a'], /--redis expected redis:/],
+      [['--make', path.join(folder, 'x'), '--redis', 'redis://u:p@a:1'], /without a user/],
+    ] as const) {
+      const ran = spawnSync(process.execPath, ['scripts/provision.ts', ...args], { encoding: 'utf8' })
+      expect([ran.status, ran.stderr]).toEqual([2, expect.stringMatching(said)])
+    }
+    expect(fs.existsSync(path.join(folder, 'x'))).toBe(false)
+  })
+})
+
+/** A certificate of its own authority for this machine, with its key in the same file. */
+function makeCertificate(place: string, file: string): void {
+  const [key, chain] = [path.join(place, 'key.pem'), path.join(place, 'chain.pem')]
+  const words = '-newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1'
+  execFileSync('openssl', ['req', '-x509', ...words.split(' '), '-keyout', key, '-out', chain], {
+    stdio: 'ignore',
+  })
+  fs.writeFileSync(file, fs.readFileSync(key, 'utf8') + fs.readFileSync(chain, 'utf8'))
+}
+
+describe('the operator’s port', () => {
+  it('is opened by the process that serves the sweep, and by no other pool unless it is told to', async () => {
+    const env = (user: AccessName, more: Record<string, string> = {}) => ({
+      MONGODB_URL: secret(`mongodb_url_${user}`),
+      REDIS_URL: secret(`redis_url_${user}`),
+      ...more,
+    })
+    const shares = startProcess('workers/main.ts', env('shares'), ['--queues', 'verify-shares'])
+    await shares.waitForLine('the workers work')
+    expect(shares.logged()).not.toContain('operator')
+    await shares.stop()
+    const sweep = startProcess('workers/main.ts', env('sweep'), ['--queues', 'sweep'])
+    expect(await sweep.ended).toBe(1)
+    expect(sweep.logged()).toContain('OPERATOR_TOKEN is not set')
+    const told = startProcess('workers/main.ts', env('shares', { OPERATOR_PORT: '39998' }), [
+      ...['--queues', 'verify-shares'],
+    ])
+    expect(await told.ended).toBe(1)
+    expect(told.logged()).toContain('OPERATOR_TOKEN is not set')
   })
 })
