@@ -143,9 +143,13 @@ const describeKeys = (folder: string, keys: Manifest['keys'], withKeys: boolean)
   withKeys
     ? `Keys, seeds and the seal memory lie in ${folder}/keys: whoever has that folder can sign and pay in your name. An older seal memory must never replace a newer one.`
     : [
-        'Not in it, keep them apart (--with-keys copies them):',
-        ...keys.map(({ name, file }) => `  ${name}: ${file}`),
-        'and those that lie on other hosts.',
+        ...(keys.length === 0
+          ? ['No key of the network lies on this host.']
+          : [
+              'Not in it, keep them apart (--with-keys copies them):',
+              ...keys.map(({ name, file }) => `  ${name}: ${file}`),
+            ]),
+        'Keys that lie on other hosts are to be backed up there.',
       ].join('\n')
 
 /** How many documents or bytes all collections of a backup have. */

@@ -1,4 +1,4 @@
-import { formatTime } from '../../client/command/format.ts'
+import { formatDuration, formatTime } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
 import { COINS, formatAmount } from '../../shared/payments/coin.ts'
 import { readDisk } from '../../shared/operation/service-findings.ts'
@@ -55,9 +55,9 @@ export async function readFacts(ctx: Context): Promise<Facts> {
  */
 export function formatFacts({ schema, disk, backup, treasuries, rates }: Facts, now: number): string[] {
   const free = disk.free_bytes === null ? 'unknown' : `${(disk.free_bytes / 1e9).toFixed(1)} GB free`
-  const days = Math.max(0, ((disk.full_at ?? 0) - now) / 86_400).toFixed(0)
+  const leftSeconds = Math.max(0, (disk.full_at ?? 0) - now)
   return [
-    `disk      ${free}${disk.full_at === null ? '' : `, full in ${days} days at the pace of the last day`}`,
+    `disk      ${free}${disk.full_at === null ? '' : `, full in ${formatDuration(leftSeconds)} at the pace of the last day`}`,
     `backup    ${backup === null ? 'none' : `${formatTime(backup.at)}, ${formatAge(backup.at, now)} (${backup.by})`}`,
     ...treasuries.map(({ currency, address, held_raw: held, owed_raw: owed }) => {
       const coin = COINS.find((known) => known === currency) ?? 'xno'

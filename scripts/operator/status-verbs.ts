@@ -56,6 +56,15 @@ export const statusVerbs: readonly OperatorVerb[] = [
     run: ({ ctx, words: [name], dryRun }) => retry(ctx, name, dryRun),
   }),
   defineOperatorVerb({
+    name: 'remove-job',
+    words: ['QUEUE', 'JOB_ID'],
+    options: {},
+    help: 'Remove a job that was given up and that no other try can help',
+    changes: true,
+    needsDatabase: false,
+    run: ({ ctx, words: [name, id], dryRun }) => removeJob(ctx, name, id, dryRun),
+  }),
+  defineOperatorVerb({
     name: 'sweep',
     words: [],
     options: {},
@@ -73,15 +82,30 @@ export const statusVerbs: readonly OperatorVerb[] = [
   }),
 ]
 
-/** Tries the failed jobs of a queue again. @throws CommandError if there is no such queue */
-async function retry(ctx: Context, name: string, dryRun: boolean): Promise<VerbOutput> {
+/** The queue of this name. @throws CommandError if there is none */
+async function requireQueue(ctx: Context, name: string) {
   const known = QUEUE_NAMES.find((queueName) => queueName === name)
   if (known === undefined) throw usageError(`QUEUE expected one of ${QUEUE_NAMES.join(', ')}.`)
   await whenRedisAnswers(ctx)
-  const queue = ctx.queues.get(known)
+  return ctx.queues.get(known)
+}
+
+/** Removes a failed job. @throws CommandError if there is no such queue, or no such job that failed */
+async function removeJob(ctx: Context, name: string, id: string, dryRun: boolean): Promise<VerbOutput> {
+  const queue = await requireQueue(ctx, name)
+  const job = await queue.getJob(id)
+  if (job === undefined || !(await job.isFailed()))
+    throw usageError(`There is no job ${id} on ${name} that was given up; "status" names those there are.`)
+  if (!dryRun) await job.remove()
+  return showDone({ queue: name, removed: id }, dryRun)
+}
+
+/** Tries the failed jobs of a queue again. @throws CommandError if there is no such queue */
+async function retry(ctx: Context, name: string, dryRun: boolean): Promise<VerbOutput> {
+  const queue = await requireQueue(ctx, name)
   const failed = await queue.getFailedCount()
   if (!dryRun) await queue.retryJobs({ state: 'failed' })
-  return showDone({ queue: known, retried: failed, changed: failed > 0 }, dryRun)
+  return showDone({ queue: name, retried: failed, changed: failed > 0 }, dryRun)
 }
 
 /**

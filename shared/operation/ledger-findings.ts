@@ -4,7 +4,7 @@ import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { checkpointOf } from '../ledger/checkpoint.ts'
 import { headOf, NOTHING_SIGNED } from '../ledger/seal-memory.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
-import { firstLine, isRedisReady } from './queue-findings.ts'
+import { shorten, isRedisReady } from './queue-findings.ts'
 
 /** Making and signing a seal takes seconds; a worker that died is replaced within a minute. */
 export const SEAL_SLACK_SECONDS = 120
@@ -73,7 +73,7 @@ async function readRefusal(ctx: Context): Promise<string | undefined> {
     .get('sign-seals')
     .getJobs(['failed', 'delayed'], 0, 0)
     .catch(() => [])
-  return job?.failedReason === undefined || job.failedReason === '' ? undefined : firstLine(job.failedReason)
+  return job?.failedReason === undefined || job.failedReason === '' ? undefined : shorten(job.failedReason)
 }
 
 /** Finds entries that no seal covers though the next seal was due. */

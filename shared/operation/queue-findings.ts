@@ -141,12 +141,19 @@ async function findGivenUp(ctx: Context, { name, failed }: QueueState): Promise<
     about: name,
     since: unixSeconds(at),
     what: `A job of ${name} was given up`,
-    why: firstLine(last.failedReason),
-    command: `${OPERATOR} retry ${name}   # what failed: ${OPERATOR} show ${last.id ?? name}`,
+    why: shorten(last.failedReason),
+    // So the stack begins if the handler has said that no other try can help.
+    command: last.stacktrace?.some((stack) => stack.startsWith('UnrecoverableError'))
+      ? `${OPERATOR} remove-job ${name} ${last.id ?? ''}   # it can't succeed; its work is in MongoDB`
+      : `${OPERATOR} retry ${name}   # what failed: ${OPERATOR} show ${last.id ?? name}`,
   }
 }
 
-export const firstLine = (text: string): string => text.split('\n')[0] ?? ''
+/** A message on one line, cut after 300 characters. */
+export const shorten = (text: string): string => {
+  const line = text.replaceAll(/\s+/g, ' ').trim()
+  return line.length > 300 ? `${line.slice(0, 299)}…` : line
+}
 
 /**
  * Whether Redis is ready within `limitMs`; waits, since a command that has just begun isn't connected yet.

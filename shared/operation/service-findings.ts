@@ -92,7 +92,8 @@ async function findLowDisk(ctx: Context): Promise<Finding | undefined> {
   if (leftSeconds > FULL_SOON_SECONDS) return undefined
   return {
     kind: 'disk_filling',
-    what: `The database's disk has ${gb(freeBytes)} left and is full in ${(leftSeconds / 86_400).toFixed(1)} days at the pace of the last day`,
+    what: `The database's disk has ${gb(freeBytes)} left and is full in ${leftSeconds < 2 * 86_400 ? `${Math.round(leftSeconds / 3_600)} hours` : `${(leftSeconds / 86_400).toFixed(1)} days`} at the pace of the last day`,
+    why: 'the pace is that of the whole disk: whoever else writes there counts too',
     command,
   }
 }

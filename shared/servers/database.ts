@@ -2,6 +2,7 @@ import mongoose, { type Connection } from 'mongoose'
 import { endWaitsAtClose } from './closed-sockets.ts'
 import { CLOCK_SAMPLE_EVERY_MS, createDatabaseClock } from './database-clock.ts'
 import { describeAway, tryPrimary } from './database-reason.ts'
+import { NotYetMade } from './not-yet-made.ts'
 import { Refusal } from '../foundation/errors.ts'
 import type { Log } from '../foundation/log.ts'
 import { StartError } from '../foundation/process.ts'
@@ -150,6 +151,11 @@ export function openDatabase(options: DatabaseOptions): Database {
   const logAway = (error: unknown): void => {
     if (isAwayLogged || ready || closed) return
     isAwayLogged = true
+    // At the first start of all, each process waits for what another one makes.
+    if (error instanceof NotYetMade) {
+      log.info({ waits_for: error.message }, 'waiting until another process has made the collections')
+      return
+    }
     log.warn({ err: error, reason: describeAway(error) }, 'MongoDB is out of reach; trying on')
   }
   // The connection may wait for much longer: until then the log would say nothing.

@@ -1,5 +1,6 @@
 import mongoose, { type Connection, type Model } from 'mongoose'
 import { StartError } from '../foundation/process.ts'
+import { NotYetMade } from './not-yet-made.ts'
 
 /** Collections made at once: a few round trips amid faults, and no crowd of new connections. */
 const AT_ONCE = 6
@@ -65,14 +66,6 @@ const OTHER_INDEX = new Set([85, 86])
 
 /** The server's code for a user that may not do that. */
 const UNAUTHORIZED = 13
-
-/**
- * A collection that another process has to make is not there, or not with all its indexes: worth looking
- * again.
- */
-export class NotYetMade extends Error {
-  override name = 'NotYetMade'
-}
 
 /** Checks that a collection is there with all its indexes. @throws NotYetMade if it isn't */
 async function expectIndexes(connection: Connection, model: Model<unknown>): Promise<void> {

@@ -5,7 +5,8 @@ import type { Log } from '../foundation/log.ts'
 import { StartError } from '../foundation/process.ts'
 import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
 import { isDuplicateKey } from './database.ts'
-import { leaveToOthers, NotYetMade } from './indexes.ts'
+import { leaveToOthers } from './indexes.ts'
+import { NotYetMade } from './not-yet-made.ts'
 
 /*
  * Which shape the database has, in one document. A process looks at it before anything else: it brings an

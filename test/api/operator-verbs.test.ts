@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { Worker } from 'bullmq'
+import { UnrecoverableError, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runOperator } from '../../scripts/operator/run.ts'
@@ -181,13 +181,15 @@ async function openWorker(name: QueueName): Promise<{ worker: Worker; close(): P
 }
 
 /** A job that a worker took and gave up. */
-async function failJob(name: QueueName): Promise<void> {
+/** A job that was given up. @returns its id */
+async function failJob(name: QueueName): Promise<string> {
   const { worker, close } = await openWorker(name)
   // It may not be the only one that waits.
   await service.ctx.queues.get(name).add(name, {}, { attempts: 1, lifo: true })
   const job = await worker.getNextJob('lock')
   await job?.moveToFailed(new Error('a bug'), 'lock', false)
   await close()
+  return job?.id ?? ''
 }
 
 /** A worker that counts as one and takes nothing. @returns what ends it */
@@ -280,6 +282,7 @@ describe('npm run operator', () => {
       ['reconcile', 'xno'],
       ['resume', '--all'],
       ['retry', 'make-seal'],
+      ['remove-job', 'make-seal', await failJob('make-seal')],
       ['sweep'],
       ['backup', path.join(folder, 'dry-backup')],
       ['restore', await backUp(), '--to', path.join(folder, 'dry-data')],
@@ -310,6 +313,7 @@ describe('npm run operator', () => {
     )
     expect(await dumpRecords()).toBe(before)
     expect(await jobs()).toBe(jobsBefore)
+    await service.ctx.queues.get('make-seal').clean(0, 0, 'failed')
     expect([newKey, path.join(folder, 'dry-log')].filter(fs.existsSync)).toEqual([])
   })
 
@@ -757,6 +761,30 @@ describe('npm run operator', () => {
     expect(await job.isWaiting()).toBe(true)
     expect(await done('retry', 'check-chain')).toMatchObject({ retried: 0, changed: false })
     await job.remove()
+  })
+
+  it('says to remove a job that no other try can help, with its whole reason, and removes it', async () => {
+    const queue = service.ctx.queues.get('check-chain')
+    const job = await queue.add('check-chain', {}, { attempts: 3, jobId: 'hopeless' })
+    const connection = new Redis(service.ctx.config.redisUrl ?? '', { maxRetriesPerRequest: null })
+    const reason =
+      'the payload of job hopeless is not one of check-chain: [\n  {\n    "code": "invalid_type"\n  }\n]'
+    const worker = new Worker('check-chain', () => Promise.reject(new UnrecoverableError(reason)), {
+      connection,
+      prefix: queuePrefix(service.ctx.config.queuePrefix, 'check-chain'),
+    })
+    const limit = { limitMs: PATIENCE_MS }
+    await waitFor('its failure', async () => ((await job.isFailed()) ? true : undefined), limit)
+    await worker.close()
+    connection.disconnect()
+    const found = (await statusOf()).findings.find(({ kind }) => kind === 'jobs_given_up')
+    expect(found?.command).toMatch(/^npm run operator -- remove-job check-chain \w+ /)
+    expect((found as { why?: string } | undefined)?.why).toContain('[ { "code": "invalid_type" } ]')
+    expect(await done('remove-job', 'check-chain', 'hopeless')).toMatchObject({ removed: 'hopeless' })
+    expect(await queue.getJob('hopeless')).toBeUndefined()
+    const again = await operator('remove-job', 'check-chain', 'hopeless')
+    expect([again.exitCode, again.stderr]).toEqual([2, expect.stringContaining('There is no job hopeless')])
+    await queue.clean(0, 0, 'failed')
   })
 
   it('lists no regular job among what was given up, since its next turn does the work', async () => {
