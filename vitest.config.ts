@@ -9,7 +9,7 @@ process.env.NODE_COMPILE_CACHE ??= compileCacheDir(process.env)
 // Tests that kill processes in the middle of their work take minutes; FAULTS=1 adds them, and makes the
 // others' counts full.
 const isFull = process.env.FAULTS === '1'
-const faults = isFull ? ['test/faults/**/*.test.ts'] : ['test/faults/torture.test.ts']
+const faults = isFull ? ['test/faults/**/*.test.ts'] : ['test/faults/storm.test.ts']
 
 export default defineConfig({
   test: {

@@ -8,7 +8,7 @@ import { ADDRESSES, OFFER } from '../support/market.ts'
 import { createRandom, mutate, type RawRequest } from '../support/mutate-request.ts'
 import { startService, WITHOUT_LEDGER, type TestService } from '../support/service.ts'
 
-// `npm run fuzz` sets both; FAULTS=1 sends the full count.
+// `npm run harness -- fuzz` sets both; FAULTS=1 sends the full count.
 const { FUZZ_REQUESTS, FUZZ_SEED = '1', FAULTS } = process.env
 const COUNT = Number(FUZZ_REQUESTS ?? (FAULTS === '1' ? 100_000 : 500))
 const SEED = Number(FUZZ_SEED)

@@ -11,14 +11,14 @@ import {
   submitWork,
   type Agent,
   type World,
-} from '../../scripts/torture/agent.ts'
-import { createClient } from '../../scripts/torture/client.ts'
-import { checkEvents, followEvents } from '../../scripts/torture/events.ts'
-import { inject } from '../../scripts/torture/faults.ts'
-import { startHistory } from '../../scripts/torture/history.ts'
-import { DICE, numbersFor } from '../../scripts/torture/plan.ts'
-import { startStack, type Stack } from '../../scripts/torture/stack.ts'
-import { readStored } from '../../scripts/torture/stored.ts'
+} from '../harness/storm/agent.ts'
+import { createClient } from '../harness/storm/client.ts'
+import { checkEvents, followEvents } from '../harness/storm/events.ts'
+import { inject } from '../harness/storm/faults.ts'
+import { startHistory } from '../harness/storm/history.ts'
+import { DICE, numbersFor } from '../harness/storm/plan.ts'
+import { startStack, type Stack } from '../harness/storm/stack.ts'
+import { readStored } from '../harness/storm/stored.ts'
 import { MINUTE_MS } from '../../shared/foundation/time.ts'
 import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { MISHAPS } from '../../scripts/gameday/mishaps.ts'
-import { startNetwork, type Network } from '../../scripts/gameday/network.ts'
-import { play } from '../../scripts/gameday/play.ts'
+import { MISHAPS } from '../harness/gameday/mishaps.ts'
+import { startNetwork, type Network } from '../harness/gameday/network.ts'
+import { play } from '../harness/gameday/play.ts'
 
 /*
- * The part of `npm run gameday` that takes little time, for `npm run faults`. All of it is played by that command.
+ * The part of `npm run harness -- gameday` that takes little time, for `npm run test:long`. All of it is played by that command.
  */
 const quick = MISHAPS.filter(({ isQuick }) => isQuick)
 let network: Network

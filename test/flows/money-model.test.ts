@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { FAULT_NAMES } from '../../scripts/money-model/faults.ts'
-import { describeModel } from '../../scripts/money-model/report.ts'
-import { runModel } from '../../scripts/money-model/run.ts'
+import { FAULT_NAMES } from '../harness/money/faults.ts'
+import { describeModel } from '../harness/money/report.ts'
+import { runModel } from '../harness/money/run.ts'
 
 /** On a machine that does much else. */
 const BUSY_LIMIT_MS = 400_000

@@ -3,7 +3,7 @@ import { whyNoPython } from '../support/python.ts'
 import { fuzz, prepareSchemathesis } from '../support/schemathesis.ts'
 import { startService, type TestService } from '../support/service.ts'
 
-// `npm run fuzz` sets both; a plain test run is short and the same each time.
+// `npm run harness -- fuzz` sets both; a plain test run is short and the same each time.
 const {
   FAULTS,
   FUZZ_SECONDS: seconds = FAULTS === '1' ? '240' : undefined,

@@ -10,7 +10,7 @@ const LONGEST = [
   'unit/seal-verify-python',
   'workers/monero-send',
   'workers/monero-recovery',
-  'faults/torture',
+  'faults/storm',
   'workers/monero-flow',
   'flows/schemathesis',
   'interop/package',

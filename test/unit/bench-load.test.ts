@@ -1,7 +1,7 @@
 import http from 'node:http'
 import type net from 'node:net'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { requestText, startLoad, type Load } from '../../scripts/bench/load.ts'
+import { requestText, startLoad, type Load } from '../harness/bench/load.ts'
 
 const ANSWER_MS = 5
 

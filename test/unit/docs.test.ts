@@ -7,7 +7,7 @@ import { withHelp } from '../../client/command/help.ts'
 import { VERB_GROUPS } from '../../client/command/verbs.ts'
 import { WRITERS } from '../../scripts/embedded/access.ts'
 import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
-import { changeTable, errorTable } from '../../scripts/write-docs.ts'
+import { changeTable, errorTable } from '../../scripts/docs/write-docs.ts'
 import { FILE_VARIABLES, VARIABLE_NAMES } from '../../shared/foundation/config.ts'
 import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
 

@@ -127,8 +127,8 @@ describe('the law of imports', () => {
 
   it('asks which coin it is in the two folders of the coins alone', () => {
     const isCoinFolder = isBelow('shared/payments/nano', 'shared/payments/monero')
-    // The checkers of torture and money-model drive one coin each, and the stand-in is of one.
-    const isChecker = isBelow('scripts/torture', 'scripts/money-model', 'devnet')
+    // The stand-in is of one coin.
+    const isChecker = isBelow('devnet')
     const asks = sources.filter(
       (file) =>
         !isCoinFolder(file) &&
@@ -156,7 +156,7 @@ describe('the law of imports', () => {
 
   it('keeps Express in api/http, api/routes, api/app.ts and the operator port, and mongoose in shared', () => {
     const mayUseExpress = (file: string) =>
-      isBelow('api/http', 'api/routes', 'workers/operator', 'scripts/bench')(file) || file === 'api/app.ts'
+      isBelow('api/http', 'api/routes', 'workers/operator')(file) || file === 'api/app.ts'
     expect(breaches(({ file, target }) => target === 'express' && !mayUseExpress(file))).toEqual([])
     expect(
       breaches(({ file, target }) => target === 'mongoose' && !isBelow('shared', 'scripts')(file)),

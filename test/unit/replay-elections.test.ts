@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { createModelCollection } from '../../scripts/replay/collection.ts'
-import { ReplicaSet } from '../../scripts/replay/replica-set.ts'
-import { Schedule } from '../../scripts/replay/schedule.ts'
+import { createModelCollection } from '../harness/simulation/collection.ts'
+import { ReplicaSet } from '../harness/simulation/replica-set.ts'
+import { Schedule } from '../harness/simulation/schedule.ts'
 
 /** Three clients insert at once, under elections. @returns ids that were acknowledged and are gone */
 async function loseWrites(seed: number): Promise<string[]> {

@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { newToken, toStoredToken } from '../../shared/agents/token.ts'
-import { newAgent } from '../../scripts/torture/agent.ts'
+import { newAgent } from '../harness/storm/agent.ts'
 import {
   compareLedgers,
   compareWithAnswers,
   type Copy,
   type StoredLedger,
-} from '../../scripts/torture/check-backups.ts'
-import type { Call } from '../../scripts/torture/history.ts'
-import { nameToken } from '../../scripts/torture/observe.ts'
-import { numbersFor } from '../../scripts/torture/plan.ts'
-import type { StoredAgent, StoredPost } from '../../scripts/torture/stored.ts'
+} from '../harness/storm/check-backups.ts'
+import type { Call } from '../harness/storm/history.ts'
+import { nameToken } from '../harness/storm/observe.ts'
+import { numbersFor } from '../harness/storm/plan.ts'
+import type { StoredAgent, StoredPost } from '../harness/storm/stored.ts'
 
 const BACKUP = { atMs: 100, tookMs: 50 }
 const agent = { ...newAgent('a0', numbersFor(1, 'backups')), id: 'agt_1' }

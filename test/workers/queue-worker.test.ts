@@ -1,7 +1,7 @@
 import { Queue, Worker } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { openGate } from '../../scripts/torture/gate.ts'
+import { openGate } from '../harness/storm/gate.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { createLog } from '../../shared/foundation/log.ts'

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { openGate } from '../../scripts/torture/gate.ts'
+import { openGate } from '../harness/storm/gate.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import { openQueues } from '../../shared/servers/queues.ts'

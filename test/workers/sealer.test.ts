@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { fillLedger } from '../../scripts/bench/hostile.ts'
+import { fillLedger } from '../harness/bench/hostile.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { newId } from '../../shared/foundation/ids.ts'
 import type { Context } from '../../shared/context.ts'

@@ -17,7 +17,7 @@ import {
   verifyWholeLedger,
   type TestLedger,
 } from '../support/ledger.ts'
-import { startWitness } from '../../scripts/torture/witness.ts'
+import { startWitness } from '../harness/storm/witness.ts'
 
 const ORIGIN = 'agents.example/ledger'
 const closing: (() => Promise<void>)[] = []

@@ -1,0 +1,44 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
+
+/** The path of a file in docs/. */
+const pathOf = (name: string): string => fileURLToPath(new URL(`../../docs/${name}.md`, import.meta.url))
+
+/** The table of error codes for docs/agents.md. */
+export function errorTable(): string {
+  const rows = (Object.keys(ERRORS) as ErrorCode[]).map(
+    (code) => `| ${statusOf(code)} | \`${code}\` | ${ERRORS[code].meaning} |`,
+  )
+  return ['| status | `error` | meaning |', '|---|---|---|', ...rows].join('\n')
+}
+
+/** The file in docs/ of each generated table, between `<!-- name -->` and `<!-- /name -->`. */
+const FILE_OF = {
+  errors: 'agents',
+} as const
+
+/**
+ * The text with one of its tables replaced by what `change` gives for it.
+ *
+ * @throws Error if the text has no markers for the table
+ */
+export function changeTable(
+  text: string,
+  name: keyof typeof FILE_OF,
+  change: (table: string) => string,
+): string {
+  const [begin, end] = [`<!-- ${name} -->\n`, `<!-- /${name} -->`]
+  const [from, to] = [text.indexOf(begin), text.indexOf(end)]
+  if (from === -1 || to < from)
+    throw new Error(`docs/${FILE_OF[name]}.md has no ${begin.trim()} … ${end} for its table`)
+  const table = text.slice(from + begin.length, to).trimEnd()
+  return `${text.slice(0, from)}${begin}${change(table)}\n${text.slice(to)}`
+}
+
+function writeTable(name: keyof typeof FILE_OF, change: (table: string) => string): void {
+  const file = pathOf(FILE_OF[name])
+  writeFileSync(file, changeTable(readFileSync(file, 'utf8'), name, change))
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) writeTable('errors', errorTable)

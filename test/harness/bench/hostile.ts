@@ -1,0 +1,304 @@
+import { fork } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import http from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { solvePuzzle } from '../../../client/puzzle-solver.ts'
+import type { Context } from '../../../shared/context.ts'
+import { findShares } from '../../../shared/crypto/pow.ts'
+import { newId } from '../../../shared/foundation/ids.ts'
+import type { EntryRecord } from '../../../shared/ledger/entry.ts'
+import { DAY_MS, SECOND_MS } from '../../../shared/foundation/time.ts'
+import { ask, type Question } from './ask.ts'
+import { compareWith, percentile, type Figure } from './figure.ts'
+import type { Attack } from './hostile-child.ts'
+import { requestText } from './load.ts'
+import { makeOrders, storeOrders, withContext } from './market.ts'
+import { readUsage } from './proc.ts'
+import { startStack, type BenchStack } from './processes.ts'
+
+/** How long the honest agent is measured, alone and then during each attack, in turns. */
+const MEASURED_MS = 6_000
+/** How long an attack runs before it is measured, and how long after its end the processor's load is. */
+const SETTLE_MS = 2_000
+/** The API's limit of open files: the usual default, if the operator has set nothing. */
+const OPEN_FILES = 1_024
+const ENTRIES = 20_000
+const FILL_PAGE = 2_000
+const RECEIPT_ENTRIES = 500
+const DELIVERIES = 20_000
+const SHARE_BITS = 8
+const BASE = '/api/v1'
+
+interface Agent {
+  id: string
+  token: string
+}
+
+/** Makes the next request of each kind that the honest agent sends. */
+type Work = Record<string, () => Question>
+
+/**
+ * Measures what each of ten attacks does to an honest agent and to the API: the p99 of the agent's worst
+ * affected kind of request and the API's memory, each beside the value without the attack, and the
+ * processor's load after it.
+ */
+export async function benchHostile(
+  report: (line: string) => void = (line) => process.stderr.write(`${line}\n`),
+): Promise<Figure[]> {
+  const env = { REGISTER_BITS: '4', SHARE_BITS: String(SHARE_BITS), SHARES_PER_DAY: '100' }
+  const stack = await startStack(env, { openFiles: OPEN_FILES })
+  try {
+    return await withContext(stack.mongodbUrl, stack.servers, (ctx) => measureAttacks(stack, ctx, report))
+  } finally {
+    await stack.stop()
+  }
+}
+
+async function measureAttacks(
+  stack: BenchStack,
+  ctx: Context,
+  report: (line: string) => void,
+): Promise<Figure[]> {
+  const [honest, loud, target] = await Promise.all([
+    registerWithPass(stack, ctx),
+    registerWithPass(stack, ctx),
+    registerWithPass(stack, ctx),
+  ])
+  await fillLedger(ctx, target)
+  const work = await prepareWork(stack, ctx, honest)
+  const attacks = await prepareAttacks(stack, loud, target)
+  // A warm-up, which does not count.
+  await timeWork(stack, honest, work, SETTLE_MS + MEASURED_MS)
+  const figures: Figure[] = []
+  for (const [name, attack] of Object.entries(attacks)) {
+    const alone = await timeWork(stack, honest, work, MEASURED_MS)
+    const mibBefore = readUsage(stack.api.pid).rssMib
+    const child = fork(fileURLToPath(new URL('hostile-child.ts', import.meta.url)))
+    child.send({ port: stack.port, ...attack })
+    await sleep(SETTLE_MS)
+    const beside = await timeWork(stack, honest, work, MEASURED_MS)
+    const mib = readUsage(stack.api.pid).rssMib
+    child.kill('SIGKILL')
+    await sleep(SETTLE_MS)
+    const cores = await readCores(stack)
+    const slowdown = (kind: string): number => (beside[kind] ?? Number.POSITIVE_INFINITY) / (alone[kind] ?? 1)
+    const [worst = ''] = Object.keys(work).toSorted((one, other) => slowdown(other) - slowdown(one))
+    report(`alone: ${formatTimes(alone)}, ${Math.round(mibBefore)} MiB`)
+    report(`${name}: ${formatTimes(beside)}, ${Math.round(mib)} MiB, ${cores.toFixed(2)} cores 2 s later`)
+    figures.push(
+      compareWith(
+        { name: 'alone', value: alone[worst] ?? Number.NaN },
+        {
+          name: `hostile: p99 of ${worst} beside ${name}`,
+          value: beside[worst] ?? Number.POSITIVE_INFINITY,
+          unit: 'ms',
+          better: 'lower',
+          goal: 3,
+        },
+      ),
+      compareWith(
+        { name: 'alone', value: mibBefore },
+        { name: `hostile: memory beside ${name}`, value: mib, unit: 'MiB', better: 'lower', goal: 1.5 },
+      ),
+      compareWith(
+        { name: 'a core', value: 1 },
+        {
+          name: `hostile: processor 2 s after ${name}`,
+          value: cores,
+          unit: 'cores',
+          better: 'lower',
+          goal: 0.2,
+        },
+      ),
+    )
+  }
+  return figures
+}
+
+const formatTimes = (times: Record<string, number>): string =>
+  Object.entries(times)
+    .map(([kind, ms]) => `${kind} ${ms.toFixed(1)} ms`)
+    .join(', ')
+
+const CONNECTIONS = new http.Agent({ keepAlive: true })
+
+const send = ({ port }: BenchStack, question: Question) => ask(port, CONNECTIONS, question)
+
+/** Registers an agent, and gives it a pass in the database. */
+async function registerWithPass(stack: BenchStack, ctx: Context): Promise<Agent> {
+  const { json: challenge } = await send(stack, { method: 'GET', path: '/challenge' })
+  const { prefix, difficulty_bits: bits } = challenge['pow'] as { prefix: string; difficulty_bits: number }
+  // So many that one of them is a share all but surely.
+  const nonces = Array.from({ length: 2 ** (bits + 5) }, (_, index) => String(index))
+  const [pow] = findShares(prefix, nonces, bits)
+  const answer = solvePuzzle(challenge['puzzle'] as Parameters<typeof solvePuzzle>[0])
+  const body = { challenge_id: challenge['challenge_id'], answer, pow }
+  const { json } = await send(stack, { method: 'POST', path: '/register', body })
+  const id = String(json['agent_id'])
+  await ctx.agents.movePassEnd(id, undefined, Date.now() + 365 * DAY_MS, [])
+  return { id, token: String(json['token']) }
+}
+
+/** Stores `count` numbered entries, in whole pages; the first RECEIPT_ENTRIES are of the given agent. */
+export async function fillLedger(ctx: Context, { id }: { id: string }, count = ENTRIES): Promise<void> {
+  const at = Math.floor(Date.now() / SECOND_MS)
+  const entry = (number: number, record: string): EntryRecord => {
+    const data = { agent_id: id, post_id: record, content_hash: randomBytes(32).toString('hex') }
+    return { _id: number, source: `${record}/bench/${number}`, record, at, kind: 'post', data }
+  }
+  let stored = 0
+  while (stored < count) {
+    const first = (await ctx.entries.highestId()) + 1
+    const recordOf = (index: number) => (stored + index < RECEIPT_ENTRIES ? id : newId('post'))
+    const page = Array.from({ length: FILL_PAGE }, (_, index) => entry(first + index, recordOf(index)))
+    // The workers number entries too: a page of which they took a number begins again after theirs.
+    if (await ctx.entries.append(page)) stored += FILL_PAGE
+  }
+}
+
+/**
+ * Stores paid orders for the honest agent to deliver, asks for a work order, and gives its kinds of requests.
+ */
+async function prepareWork(stack: BenchStack, ctx: Context, honest: Agent): Promise<Work> {
+  const orders = makeOrders(DELIVERIES, Date.now() / SECOND_MS)
+  const due = Math.floor(Date.now() / SECOND_MS) + 86_400
+  for (const order of orders) {
+    for (const field of ['delivery', 'delivery_salt', 'delivered_at', 'accept_by'] as const)
+      delete order[field]
+    Object.assign(order, { status: 'paid', seller_id: honest.id, deliver_by: due, due_at: due })
+  }
+  await storeOrders(ctx, orders)
+  const order = await orderWork(stack, honest)
+  let nonce = 0
+  const nextShare = (): string => {
+    for (;;) {
+      const [share] = findShares(order.prefix, [(nonce++).toString(36)], SHARE_BITS)
+      if (share !== undefined) return share
+    }
+  }
+  let delivered = 0
+  return {
+    challenge: () => ({ method: 'GET', path: '/challenge' }),
+    post: () => ({ method: 'POST', path: '/post', body: { body: 'an honest word' } }),
+    deliver: () => ({
+      method: 'POST',
+      path: '/market/deliver',
+      body: { order_id: orders[delivered++]?._id, delivery: 'x'.repeat(30_000) },
+    }),
+    submit: () => ({
+      method: 'POST',
+      path: '/work/submit',
+      body: { order_id: order.order_id, nonces: [nextShare()] },
+    }),
+  }
+}
+
+async function orderWork(stack: BenchStack, { token }: Agent): Promise<{ order_id: string; prefix: string }> {
+  const body = { currency: 'pow', days: 365 }
+  const { json } = await send(stack, { method: 'POST', path: '/invoice', token, body })
+  return { order_id: String(json['order_id']), prefix: String(json['prefix']) }
+}
+
+/**
+ * @param loud the attacker that has a token
+ * @param target receives the messages, and has the longest receipt
+ * @returns the attacks by their names
+ */
+async function prepareAttacks(
+  stack: BenchStack,
+  loud: Agent,
+  target: Agent,
+): Promise<Record<string, Omit<Attack, 'port'>>> {
+  const { token } = loud
+  const order = await orderWork(stack, loud)
+  const all = Array.from({ length: 11_000 }, (_, index) => String(index))
+  const shares = new Set(findShares(order.prefix, all, SHARE_BITS))
+  const nonces = all.filter((nonce) => !shares.has(nonce)).slice(0, 10_000)
+  /** A POST of this text, which may announce more bytes than come. */
+  const post = (path: string, text: string, length = text.length, more = ''): string =>
+    `POST ${BASE}${path} HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${text}`
+  const authorization = `Authorization: Bearer ${token}\r\n`
+  const ledger = Array.from({ length: 500 }, (_, index) =>
+    requestText('GET', `${BASE}/ledger?limit=10000&from_id=${index + 1}`),
+  )
+  return {
+    'a ledger flood': { connections: 100, requests: ledger },
+    'pipelined unread answers': { connections: 50, requests: ledger, pipelined: 400, isDeaf: true },
+    'stalled uploads': {
+      connections: 258,
+      requests: [post('/dm', ' '.repeat(100_000), 524_288, authorization)],
+    },
+    'trickled headers': { connections: 1_100, requests: [], trickleMs: 200 },
+    'a profile storm': {
+      connections: 300,
+      requests: Array.from({ length: 300 }, () =>
+        requestText('POST', `${BASE}/profile`, {
+          token,
+          body: { dm_key: `${randomBytes(31).toString('hex')}01` },
+        }),
+      ),
+    },
+    'junk work': {
+      connections: 16,
+      requests: [
+        requestText('POST', `${BASE}/work/submit`, { token, body: { order_id: order.order_id, nonces } }),
+      ],
+    },
+    'a message flood': {
+      connections: 32,
+      requests: [
+        requestText('POST', `${BASE}/dm`, { token, body: { to: target.id, box: 'b'.repeat(65_536) } }),
+      ],
+    },
+    'a registration flood': {
+      connections: 64,
+      requests: [
+        requestText('POST', `${BASE}/register`, { body: { challenge_id: 'x', answer: 'y', pow: 'z' } }),
+      ],
+    },
+    'deep JSON': { connections: 32, requests: [post('/register', '['.repeat(500_000))] },
+    'heavy receipts': { connections: 100, requests: [requestText('GET', `${BASE}/receipt/${target.id}`)] },
+  }
+}
+
+/**
+ * Sends requests of all kinds for a while, those of one kind one after the other, the kinds at the same time.
+ *
+ * @returns the p99 of the 2xx answers of each kind in milliseconds; infinite if others were more than a
+ *   hundredth of them
+ */
+async function timeWork(
+  stack: BenchStack,
+  { token }: Agent,
+  work: Work,
+  durationMs: number,
+): Promise<Record<string, number>> {
+  const endMs = performance.now() + durationMs
+  const times = await Promise.all(
+    Object.entries(work).map(async ([kind, nextRequest]) => {
+      const taken: number[] = []
+      let failed = 0
+      while (performance.now() < endMs) {
+        const request = nextRequest()
+        const startedAt = performance.now()
+        const status = await send(stack, { ...request, token }).then(
+          (answer) => answer.status,
+          () => 0,
+        )
+        if (status >= 200 && status < 300) taken.push(performance.now() - startedAt)
+        else failed++
+      }
+      const isServed = taken.length > 0 && failed <= taken.length / 100
+      return [kind, isServed ? percentile(taken, 0.99) : Number.POSITIVE_INFINITY] as const
+    }),
+  )
+  return Object.fromEntries(times)
+}
+
+/** The part of a core that the API uses during one second. */
+async function readCores({ api }: BenchStack): Promise<number> {
+  const [beforeMs, startedAt] = [readUsage(api.pid).cpuMs, performance.now()]
+  await sleep(SECOND_MS)
+  return (readUsage(api.pid).cpuMs - beforeMs) / (performance.now() - startedAt)
+}

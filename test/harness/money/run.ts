@@ -1,0 +1,283 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { numbersFor } from '../storm/plan.ts'
+import { checkBooks, listLeftOver, readBooks, type Books } from './account.ts'
+import { startChain } from './chain.ts'
+import { injectFault, injectFaults, FAULT_NAMES, type Fault } from './faults.ts'
+import { startNetwork } from './network.ts'
+import { createOperator, superviseNetwork, type Operator } from './operator.ts'
+import { buyPass } from './pass.ts'
+import { makeSale } from './sale.ts'
+import { watchInvariants, readTreasury } from './watch.ts'
+import {
+  check,
+  count,
+  isWanted,
+  openWorld,
+  patienceMs,
+  until,
+  type Finding,
+  type Mode,
+  type World,
+} from './world.ts'
+
+const AGENTS = 16
+/** Orders and passes under way at the same time: as many as make some 25 deliveries a minute. */
+const SALES_AT_ONCE = 16
+const PASSES_AT_ONCE = 2
+/** Seven seconds. */
+const ACCEPT_HOURS = '0.002'
+/** All is at rest once nothing is left over and nothing has changed for this long. */
+const REST_MS = 5_000
+/** What is left over after nothing has changed for this long is stuck. */
+const STUCK_MS = 45_000
+/** How long the end of a run may take altogether. */
+const MOST_MS = 300_000
+const LOOK_EVERY_MS = 2_000
+const TELL_EVERY_MS = 60_000
+/** How long agents work before a fault that comes alone; after it they finish what they have begun. */
+const BEFORE_SINGLE_MS = 12_000
+/** How often a fault that comes alone is tried if it has nothing to hit. */
+const SINGLE_TRIES = 3
+
+export interface ModelOptions extends Mode {
+  agents?: number
+  /** Orders under way at the same time. */
+  salesAtOnce?: number
+  /** The run goes on after its time until there were this many deliveries. */
+  leastDeliveries?: number
+  /** Where requests, faults, chain and logs are written if something is found. */
+  historyFile?: string
+  say: (line: string) => void
+}
+
+export interface ModelResult {
+  seed: number
+  seconds: number
+  counts: Record<string, number>
+  recoveries: Record<string, number[]>
+  findings: (Finding & { history: string })[]
+}
+
+/**
+ * Starts a network, lets agents trade on it while faults are injected, and checks that every raw is accounted
+ * for. Stops the network at the end.
+ */
+export async function runModel({
+  historyFile,
+  say,
+  agents = AGENTS,
+  salesAtOnce = SALES_AT_ONCE,
+  leastDeliveries = 0,
+  ...mode
+}: ModelOptions): Promise<ModelResult> {
+  const chain = await startChain()
+  const minutes = (mode.payBySeconds / 60).toFixed(6)
+  const settings = { ...chain.env, INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS }
+  const network = await startNetwork(settings).catch(async (error: unknown) => {
+    await chain.close()
+    throw error
+  })
+  try {
+    const world = await openWorld(mode, network, chain, agents, say)
+    say(`seed ${mode.seed}: ${agents} agents at work for ${mode.seconds} s`)
+    const telling = setInterval(() => say(describeProgress(world)), TELL_EVERY_MS)
+    await play(world, salesAtOnce, leastDeliveries).finally(() => {
+      clearInterval(telling)
+      world.pace.close()
+    })
+    const findings = world.findings.map((finding) => ({
+      ...finding,
+      history: world.history.describeCallsWith(namesIn(finding.what)),
+    }))
+    if (findings.length > 0 && historyFile !== undefined) writeRecords(world, historyFile)
+    const [counts, recoveries] = [Object.fromEntries(world.counts), Object.fromEntries(world.recoveries)]
+    return { seed: mode.seed, seconds: mode.seconds, counts, recoveries, findings }
+  } finally {
+    await network.stop()
+    await chain.close()
+  }
+}
+
+/** A line for whoever watches the run. */
+function describeProgress({ history, counts, pace }: World): string {
+  const slowdown = pace.slowdown().toFixed(1)
+  return `at ${Math.round(history.nowMs() / 1_000)} s: ${counts.get('deliveries') ?? 0} deliveries, ${history.calls.length} requests; the machine takes ${slowdown} times as long as an idle one`
+}
+
+/** Writes every request and fault into `file`, and beside it the chain and the logs of the processes. */
+function writeRecords({ history, chain, network }: World, file: string): void {
+  history.write(file)
+  const blocks = chain
+    .allBlocks()
+    .map((block) => JSON.stringify({ ...block, amountRaw: String(block.amountRaw) }))
+  fs.writeFileSync(`${file}.chain`, `${blocks.join('\n')}\n`, { mode: 0o600 })
+  for (const name of ['api', 'workers'])
+    fs.copyFileSync(path.join(network.folder, `${name}.log`), `${file}.${name}.log`)
+}
+
+/** The ids, addresses and hashes in a sentence, by which the requests about them are found. */
+const namesIn = (what: string): string[] =>
+  what.match(/\b(?:[a-z]{2,4}_[0-9a-z]{26}|nano_[0-9a-z]{60}|[0-9a-f]{64})\b/g) ?? []
+
+/**
+ * Lets the market trade under faults until the time is over, waits until everything is done, and checks the
+ * books. Invariants are watched meanwhile.
+ */
+async function play(world: World, salesAtOnce: number, leastDeliveries: number): Promise<void> {
+  const operator = createOperator(world)
+  const endMs = world.history.nowMs() + world.mode.seconds * 1_000
+  const isOver = (): boolean =>
+    world.ended.signal.aborted ||
+    (world.history.nowMs() >= endMs && (world.counts.get('deliveries') ?? 0) >= leastDeliveries)
+  let hasEnded = false
+  await until(world, 'the coin did not get ready', async () =>
+    (await operator.isReady()) ? true : undefined,
+  )
+  world.treasury = await readTreasury(world)
+  const watching = Promise.all([
+    watchInvariants(world, () => hasEnded),
+    superviseNetwork(world, operator, () => hasEnded),
+  ])
+  watching.catch(() => world.ended.abort())
+  const market = openMarket(world, salesAtOnce)
+  if (world.mode.oneFaultAtATime) await injectEachAlone(world, operator, market, isOver)
+  else await Promise.all([market(isOver), injectFaults(world, isOver)])
+  world.say('the time is over; waiting until everything is done')
+  const rest = await settle(world, operator)
+  hasEnded = true
+  await watching
+  if (world.ended.signal.aborted || rest === undefined) return
+  await checkBooks(world, rest.books)
+}
+
+type Market = ReturnType<typeof openMarket>
+
+/**
+ * Makes a function that lets agents sell and buy until `isOver`, and resolves when they have finished what
+ * they began. Called again, it goes on with the next numbers of the seed.
+ */
+function openMarket(world: World, salesAtOnce: number) {
+  const busy = new Set<string>()
+  let [sales, passes] = [0, 0]
+  return async (isOver: () => boolean): Promise<void> => {
+    const keepSelling = async (): Promise<void> => {
+      while (!isOver()) {
+        const index = sales++
+        await recordFailure(world, makeSale(world, index, numbersFor(world.mode.seed, `sale/${index}`)))
+      }
+    }
+    const keepBuying = async (): Promise<void> => {
+      while (!isOver()) {
+        await recordFailure(world, buyPass(world, busy, numbersFor(world.mode.seed, `pass/${passes++}`)))
+        await sleep(500)
+      }
+    }
+    await Promise.all([
+      ...Array.from({ length: salesAtOnce }, keepSelling),
+      ...Array.from({ length: PASSES_AT_ONCE }, keepBuying),
+    ])
+  }
+}
+
+/**
+ * Causes each kind of fault alone, again and again until the time is over, and `restore` once at the end.
+ * After each, everything has to come to rest with no help but `reconcile`.
+ */
+async function injectEachAlone(
+  world: World,
+  operator: Operator,
+  market: Market,
+  isTimeOver: () => boolean,
+): Promise<void> {
+  const numbers = numbersFor(world.mode.seed, 'faults')
+  // Only the operator can say what a restore has taken away, so it comes last.
+  const kinds = FAULT_NAMES.filter((kind) => kind !== 'restore' && isWanted(world, kind))
+  while (!isTimeOver())
+    for (const kind of numbers.shuffle(kinds)) await injectAlone(world, operator, market, kind)
+  if (isWanted(world, 'restore')) await injectAlone(world, operator, market, 'restore')
+}
+
+/**
+ * Lets agents work, causes one fault, and waits until everything is done. What is left over is a finding; the
+ * time that it took is noted.
+ */
+async function injectAlone(world: World, operator: Operator, market: Market, kind: Fault): Promise<void> {
+  if (world.ended.signal.aborted) return
+  let isBroken = false
+  const working = market(() => isBroken || world.ended.signal.aborted)
+  for (let tries = 0; !isBroken && tries < SINGLE_TRIES; tries++) {
+    await sleep(BEFORE_SINGLE_MS)
+    const numbers = numbersFor(world.mode.seed, `alone/${world.history.faults.length}`)
+    isBroken = await injectFault(world, kind, numbers)
+  }
+  const [hadTarget, healthyMs] = [isBroken, world.lastFaultEndMs]
+  isBroken = true
+  await working
+  const rest = await settle(world, operator)
+  if (rest === undefined || !hadTarget) return
+  const tookMs = Math.max(0, rest.sinceMs - healthyMs)
+  for (const what of listLeftOver(world, rest.books)) check(world, false, `after ${kind} ${what}`)
+  world.recoveries.set(kind, [...(world.recoveries.get(kind) ?? []), tookMs])
+  world.say(`after ${kind} all was done within ${Math.round(tookMs / 1_000)} s`)
+}
+
+/** Waits for an agent's work; if it fails, that becomes a finding, unless the run has been ended. */
+async function recordFailure(world: World, work: Promise<void>): Promise<void> {
+  await work.catch((error: unknown) => {
+    if (!world.ended.signal.aborted) check(world, false, `an agent could not go on: ${String(error)}`)
+  })
+}
+
+/**
+ * Brings open orders to their end, decides disputes and reconciles, until all is at rest or it is clear that
+ * something is stuck.
+ *
+ * @returns the books, and when the last thing changed, in milliseconds of the history; undefined if the run
+ *   was ended
+ */
+async function settle(
+  world: World,
+  operator: Operator,
+): Promise<{ books: Books; sinceMs: number } | undefined> {
+  const startedMs = world.history.nowMs()
+  let [before, changedMs] = ['', startedMs]
+  while (!world.ended.signal.aborted) {
+    await finishOrders(world)
+    await operator.decideDisputes()
+    await operator.reconcileIfHalted()
+    const books = await readBooks(world)
+    const left = listLeftOver(world, books)
+    const now = JSON.stringify([left, world.chain.allBlocks().length])
+    const nowMs = world.history.nowMs()
+    if (now !== before) [before, changedMs] = [now, nowMs]
+    const isStill = nowMs - changedMs > REST_MS
+    if (isStill) await operator.explainFoundSends(true)
+    if (isStill && left.length === 0) return { books, sinceMs: changedMs }
+    if (nowMs - changedMs > patienceMs(world, STUCK_MS) || nowMs - startedMs > patienceMs(world, MOST_MS)) {
+      check(
+        world,
+        nowMs - startedMs <= patienceMs(world, MOST_MS),
+        `nothing came to rest within ${Math.round((nowMs - startedMs) / 1_000)} s`,
+      )
+      return { books, sinceMs: changedMs }
+    }
+    count(world, 'looks after the end')
+    if (left.length > 0) world.say(`${left.length} left: ${left[0]}`)
+    await sleep(LOOK_EVERY_MS)
+  }
+  return undefined
+}
+
+/** Lets sellers deliver what is paid and buyers accept what is delivered, as each sees it in its `/me`. */
+async function finishOrders(world: World): Promise<void> {
+  for (const agent of world.agents) {
+    const { status, json } = await world.ask(agent, 'me', 'GET', '/me')
+    if (status !== 200) continue
+    for (const { order_id: id } of json['orders_to_deliver'] as { order_id: string }[])
+      await world.ask(agent, 'deliver', 'POST', '/market/deliver', { order_id: id, delivery: `for ${id}` })
+    for (const { order_id: id } of json['deliveries_to_accept'] as { order_id: string }[])
+      await world.ask(agent, 'accept', 'POST', '/market/accept', { order_id: id })
+  }
+}

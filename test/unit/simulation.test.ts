@@ -1,0 +1,23 @@
+import { spawnSync } from 'node:child_process'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+/** In a process of its own, whose clock and timers the schedules take over. */
+function replay(...given: string[]) {
+  const script = path.join(ROOT, 'test/harness/simulation.ts')
+  return spawnSync(process.execPath, [script, ...given], { cwd: ROOT, encoding: 'utf8' })
+}
+
+it.each([
+  ['log', 100],
+  ['events', 60],
+  ['money', 30],
+] as const)('holds what must hold in some schedules of %s', (scenario, schedules) => {
+  const given = ['--scenario', scenario, '--seed', '1', '--schedules', String(schedules)]
+  const { stdout, status, stderr } = replay(...given)
+  expect(status, stdout + stderr).toBe(0)
+  expect(stdout).toContain(`${schedules} schedules`)
+})
