@@ -23,6 +23,10 @@ export interface Verification {
   rests_on?: {
     key: 'pinned' | 'remembered' | 'first_seen'
     cosigned_by: string[]
+    /** The log that they cosigned, in entries; absent if nobody has. */
+    cosigned_size?: number
+    /** The newest of their times, Unix seconds. */
+    cosigned_at?: number
     quorum: string | null
     seen_size: number | null
   } | null

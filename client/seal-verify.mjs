@@ -42,7 +42,8 @@ const USAGE = `usage: node seal-verify.mjs BASE_URL | DUMP.json | RECEIPT.json [
   --full                read the whole ledger again, not only what is new
   --save FILE           write what was read from BASE_URL as a dump; reads everything
   --expect SEQ:HISTORY  compare with what another reader saw; may be given again
-  --max-age SECONDS     how old the newest signed seal may be (default 1800 for a service; any age for a file)
+  --max-age SECONDS     how old the newest cosignature that counts may be, or without any the newest signed seal
+                        (default 1800 for a service; any age for a file)
   --max-seals N         give up on a chain that is longer (default 1000000)
   --max-entries N       give up on a ledger that is longer (default 100000000)
   --timeout SECONDS     for each answer as a whole (default 30)
@@ -789,17 +790,23 @@ function parseVkey(vkey, type) {
   return noteKeyId(name, type, pubkey) === id ? { name, pubkey } : undefined
 }
 
-/** Whether a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1). */
-function isCosignedBy({ text, lines }, { name, pubkey }) {
+/**
+ * When a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1): the newest time that a
+ * line of its own states, in Unix seconds; undefined if it hasn't. A line from the future doesn't count.
+ */
+function cosignedAt({ text, lines }, { name, pubkey }, now) {
   const id = noteKeyId(name, 0x04, pubkey)
-  return lines.some((line) => {
+  let newest
+  for (const line of lines) {
     const [dash, of, encoded, ...rest] = line.split(' ')
     const bytes = fromBase64(encoded ?? '')
-    if (dash !== '—' || rest.length > 0 || of !== name) return false
-    if (bytes?.length !== 76 || bytes.toString('hex', 0, 4) !== id || isWeakKey(pubkey)) return false
-    const signed = `cosignature/v1\ntime ${bytes.readBigUInt64BE(4)}\n${text}`
-    return isSignedBy(pubkey, signed, bytes.toString('base64', 12))
-  })
+    if (dash !== '—' || rest.length > 0 || of !== name) continue
+    if (bytes?.length !== 76 || bytes.toString('hex', 0, 4) !== id || isWeakKey(pubkey)) continue
+    const at = Number(bytes.readBigUInt64BE(4))
+    if (at > now + MAX_CLOCK_SKEW_SECONDS || at <= (newest ?? -1)) continue
+    if (isSignedBy(pubkey, `cosignature/v1\ntime ${at}\n${text}`, bytes.toString('base64', 12))) newest = at
+  }
+  return newest
 }
 
 /** Whether these witnesses are enough for a policy. */
@@ -816,32 +823,66 @@ function meetsQuorum({ groups, quorum }, cosigners) {
  * Says what a verdict rests on: the key, those of the policy's witnesses who cosigned every checkpoint that
  * it was drawn from, and what this reader had seen of the log.
  *
- * @param support {checkpoints, isWhole, seenSize}: whether the checkpoints cover all that was checked
- * @returns {rests, reasons}: what the report says, and why that isn't enough for the policy
+ * @param support {checkpoints, covered, upTo, madeAt, seenSize}: the entries up to `covered` stand under
+ *   checkpoints, those up to `upTo` should, and the newest seal was made at `madeAt` (null: no matter)
+ * @param time {now, maxAge}: in Unix seconds, and in seconds; null: any age
+ * @returns {rests, reasons}: what the report says, and why that isn't enough
  */
-function judgeSupport(policy, { checkpoints, isWhole, seenSize }, trust) {
-  const rests = { key: trust, cosigned_by: [], quorum: policy?.quorum ?? null, seen_size: seenSize }
-  if (policy === null) return { rests, reasons: [] }
-  if (isWhole && checkpoints.length > 0)
-    rests.cosigned_by = [...policy.witnesses.keys()].filter((name) =>
-      checkpoints.every((checkpoint) => isCosignedBy(checkpoint, policy.witnesses.get(name))),
-    )
-  const foreign = checkpoints.find(
-    ({ origin }) => policy.logs.length > 0 && policy.logs.every(({ name }) => name !== origin),
-  )
-  if (foreign !== undefined)
-    return {
-      rests,
-      reasons: [['other_log', `the log ${show(foreign.origin)} is none of the policy's`]],
-    }
-  if (meetsQuorum(policy, rests.cosigned_by)) return { rests, reasons: [] }
+function judgeSupport(policy, support, trust, { now, maxAge }) {
+  const { checkpoints } = support
+  const newest = checkpoints.reduce((one, other) => (other.size > (one?.size ?? -1) ? other : one), null)
+  const times = new Map() // when the newest was cosigned, by the names of those who cosigned all of them
+  for (const [name, key] of policy?.witnesses ?? [])
+    if (newest !== null && checkpoints.every((each) => cosignedAt(each, key, now) !== undefined))
+      times.set(name, cosignedAt(newest, key, now))
+  const names = [...times.keys()]
+  const isCosigned = names.length > 0
+  const rests = {
+    key: trust,
+    cosigned_by: names,
+    ...(isCosigned ? { cosigned_size: newest.size, cosigned_at: Math.max(...times.values()) } : {}),
+    quorum: policy?.quorum ?? null,
+    seen_size: support.seenSize,
+  }
+  const reasons = [
+    ...(policy === null ? [] : policyDoubts(policy, checkpoints, names)),
+    ...coverDoubts(support, isCosigned),
+    ...ageDoubts(rests.cosigned_at, support.madeAt, now, maxAge),
+  ]
+  return { rests, reasons }
+}
+
+/** Why checkpoints that these witnesses cosigned are not enough for a policy: [word, sentence] each. */
+function policyDoubts(policy, checkpoints, names) {
+  const foreign = checkpoints.find(({ origin }) => policy.logs.every(({ name }) => name !== origin))
+  if (policy.logs.length > 0 && foreign !== undefined)
+    return [['other_log', `the log ${show(foreign.origin)} is none of the policy's`]]
+  if (meetsQuorum(policy, names)) return []
   const who =
-    checkpoints.length === 0 || !isWhole
-      ? 'there is no checkpoint of all of it to be cosigned'
-      : rests.cosigned_by.length === 0
+    checkpoints.length === 0
+      ? 'there is no checkpoint of it to be cosigned'
+      : names.length === 0
         ? "none of the policy's witnesses has cosigned the checkpoint"
-        : `of the policy's witnesses only ${rests.cosigned_by.join(', ')} cosigned the checkpoint`
-  return { rests, reasons: [['quorum_not_met', `${who}, and the quorum is ${policy.quorum}`]] }
+        : `of the policy's witnesses only ${names.join(', ')} cosigned the checkpoint`
+  return [['quorum_not_met', `${who}, and the quorum is ${policy.quorum}`]]
+}
+
+/** A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork. */
+function coverDoubts({ checkpoints, covered, upTo }, isCosigned) {
+  if (checkpoints.length === 0 || covered >= upTo) return []
+  const what = isCosigned ? 'cosigned' : 'under the checkpoint that is shown'
+  return [
+    ['not_cosigned_yet', `${what} up to entry ${covered} of ${upTo}: no witness has vouched for the rest`],
+  ]
+}
+
+/** What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says. */
+function ageDoubts(cosignedAt, madeAt, now, maxAge) {
+  const at = cosignedAt ?? madeAt
+  if (at === null || maxAge === null || now - at <= maxAge) return []
+  const what = cosignedAt === undefined ? 'signed seal' : 'cosignature'
+  const sentence = `the newest ${what} is ${now - at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, or newer ones are withheld`
+  return [['stale', sentence]]
 }
 
 const RESTS_ON_KEY = {
@@ -861,6 +902,10 @@ function restsLine({ key, cosigned_by: names, quorum, seen_size: seenSize }) {
   const last = parts.pop()
   return `rests on: ${parts.length === 0 ? `${last} alone` : `${parts.join(', ')} and ${last}`}`
 }
+
+/** The line that says how far witnesses have vouched, and when they last did; none if nobody has. */
+const cosignedLines = ({ cosigned_size: size, cosigned_at: at }) =>
+  size === undefined ? [] : [`cosigned: the log up to entry ${size}, last at ${at}`]
 
 // ——— the sums owed
 
@@ -1385,11 +1430,8 @@ class ChainWalk {
     }
   }
 
-  /**
-   * Words for why a chain without a finding binds nobody, each with a sentence. `maxAge` in seconds; null:
-   * any age.
-   */
-  notBinding(maxAge) {
+  /** Words for why a chain without a finding binds nobody, each with a sentence. */
+  notBinding() {
     const reasons = []
     if (this.head === null) reasons.push(['no_signed_seal', 'there is no signed seal'])
     else if (this.keys.trust === 'first_seen') reasons.push(['key_unknown', KEY_UNKNOWN])
@@ -1398,16 +1440,18 @@ class ChainWalk {
         'unsigned',
         `${this.unsignedCount === 1 ? 'a seal has' : `${this.unsignedCount} seals have`} no signature`,
       ])
-    if (this.head !== null && maxAge !== null && this.now - this.headSeal.at > maxAge)
-      reasons.push([
-        'stale',
-        `the newest signed seal is ${this.now - this.headSeal.at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, or newer seals are withheld`,
-      ])
     const ahead = this.expected.find(({ seq }) => seq > this.seq)
     if (ahead !== undefined)
       reasons.push([
         'behind',
         `another reader saw seal ${ahead.seq}, and this chain ends at seal ${this.seq}`,
+      ])
+    const seen = this.mayBeOlder ? null : seenLog(this.remembered)
+    const longest = Math.max(this.headSeal?.to_id ?? 0, this.shown?.[0]?.size ?? 0)
+    if (seen !== null && seen.size > longest)
+      reasons.push([
+        'behind',
+        `a log of ${seen.size} entries was seen before, and the one that is shown ends at entry ${longest}`,
       ])
     return reasons
   }
@@ -1863,7 +1907,8 @@ function verifyReceipt(receipt, known) {
 
   report.id = receipt.id
   const checkpoints = new Map() // by size
-  let placed = 0 // entries in the log of one of them
+  let upTo = 0 // the last entry under a signed seal
+  let covered = 0 // up to which of those all are in the log of a checkpoint
   const seals = new Map()
   const entries = new Map()
   let lastId = 0
@@ -1883,8 +1928,14 @@ function verifyReceipt(receipt, known) {
       report.authors.push(authorAt(item.entry))
     if (item.sealed) {
       const isGood = checkSealedItem(item, seals, keys, known, findings, report)
-      if (isGood && item.tlog_proof !== undefined)
-        placed += findings.run(where, () => checkLogProof(item, keys, checkpoints)) ? 1 : 0
+      const isPlaced =
+        isGood &&
+        item.tlog_proof !== undefined &&
+        findings.run(where, () => checkLogProof(item, keys, checkpoints))
+      if (isGood && item.seal.signed) {
+        if (isPlaced && covered === upTo) covered = lastId
+        upTo = lastId
+      }
     } else report.entries_waiting++
   }
   report.log = connectReceipt(checkpoints, known, keys, findings)
@@ -1902,7 +1953,9 @@ function verifyReceipt(receipt, known) {
   report.pubkeys = [...keys.seen]
   const support = {
     checkpoints: [...checkpoints.values()],
-    isWhole: placed === receipt.entries.length,
+    covered,
+    upTo,
+    madeAt: null,
     seenSize: isConnected(report.log) ? seenLog(known.remembered).size : null,
   }
   return { report, findings, keys, support }
@@ -1990,7 +2043,7 @@ function connectLogs(seen, shown, proof) {
   )
 }
 
-const NO_SUPPORT = { checkpoints: [], isWhole: false, seenSize: null }
+const NO_SUPPORT = { checkpoints: [], covered: 0, upTo: 0, madeAt: null, seenSize: null }
 const isConnected = (log) => ['same', 'consistent'].includes(log?.connected)
 
 /**
@@ -2283,7 +2336,7 @@ async function verifyVector(vector) {
       () => vector.entries,
     )
     const walk = await verifyChain(source, { pinned, remembered, now, isFull: true })
-    return { findings: walk.findings, reasons: walk.notBinding(null) }
+    return { findings: walk.findings, reasons: walk.notBinding() }
   }
   if (vector.kind === 'receipt') {
     const checked = verifyReceipt(vector.receipt, { pinned, remembered, now })
@@ -2700,10 +2753,11 @@ async function checkService(base, options, progress) {
     remembered_seq: remembered?.seq ?? null,
     state: options.state,
   }
-  return conclude(report, walk, walk.notBinding(options.maxAge ?? DEFAULT_MAX_AGE_SECONDS), {
+  return conclude(report, walk, walk.notBinding(), {
     base,
     now,
     options,
+    maxAge: options.maxAge ?? DEFAULT_MAX_AGE_SECONDS,
     support: chainSupport(walk),
   })
 }
@@ -2712,9 +2766,15 @@ async function checkService(base, options, progress) {
  * What a chain's verdict can rest on besides the key: its checkpoint, and what was seen before, if it reaches
  * that.
  */
-function chainSupport({ shown = [], remembered, seq }) {
+function chainSupport({ shown = [], headSeal, remembered, seq }) {
   const hasSeen = remembered !== null && remembered.seq <= seq
-  return { checkpoints: shown, isWhole: true, seenSize: hasSeen ? (remembered.head?.to_id ?? null) : null }
+  return {
+    checkpoints: shown,
+    covered: shown[0]?.size ?? 0,
+    upTo: headSeal?.to_id ?? 0,
+    madeAt: headSeal?.at ?? null,
+    seenSize: hasSeen ? (remembered.head?.to_id ?? null) : null,
+  }
 }
 
 /**
@@ -2833,17 +2893,12 @@ async function checkFile(file, options, progress) {
     mayBeOlder: true,
     isFull: true,
   })
-  return conclude(
-    { ...chainReport(file, walk), remembered_seq: null },
-    walk,
-    walk.notBinding(options.maxAge),
-    {
-      base: options.service ?? null,
-      now,
-      options,
-      support: chainSupport(walk),
-    },
-  )
+  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(), {
+    base: options.service ?? null,
+    now,
+    options,
+    support: chainSupport(walk),
+  })
 }
 
 /** Checks a receipt; remembers its checkpoint if that goes on from what was seen. */
@@ -2931,7 +2986,7 @@ async function checkNote(note, target, options, ask) {
     )
   const support = {
     checkpoints: shown === null ? [] : [shown],
-    isWhole: true,
+    ...{ covered: 0, upTo: 0, madeAt: null }, // a checkpoint is asked about, and no entries
     seenSize: isConnected(report.log) ? seen.size : null,
   }
   return conclude(report, { findings, keys }, reasons, {
@@ -3017,7 +3072,12 @@ async function fromFile(read) {
  * contradiction, if one was found, beside the state file.
  */
 async function conclude(report, { findings, keys }, ownReasons, place = {}) {
-  const judged = place.support && judgeSupport(place.options.policy, place.support, keys.trust)
+  const judged =
+    place.support &&
+    judgeSupport(place.options.policy, place.support, keys.trust, {
+      now: place.now,
+      maxAge: place.maxAge ?? place.options.maxAge,
+    })
   const reasons = [...ownReasons, ...(judged?.reasons ?? [])]
   const verdict = findings.total > 0 ? 'broken' : reasons.length > 0 ? 'not_binding' : 'good'
   const found =
@@ -3087,7 +3147,7 @@ function toLines(result) {
   for (const key of result.pubkeys) lines.push(`key: ${key} (${KEY_TRUST[result.key_trust]})`)
   if (result.evidence !== undefined)
     lines.push(`two signed histories, for anybody to check with --evidence: ${result.evidence}`)
-  if (result.rests_on) lines.push(restsLine(result.rests_on))
+  if (result.rests_on) lines.push(restsLine(result.rests_on), ...cosignedLines(result.rests_on))
   for (const { reason, message } of result.not_binding) lines.push(`${reason}: ${message}`)
   return [...lines, verdictLine(result)]
 }

@@ -1013,51 +1013,89 @@ class Policy:
         return self.quorum == "none" or met(self.quorum)
 
 
-def is_cosigned_by(checkpoint, witness):
-    """Whether a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1)."""
+def cosigned_at(checkpoint, witness, now):
+    """When a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1): the newest time, in Unix seconds, that
+    a line of its own states; None if it has not. A line from the future does not count."""
     name, raw_key = witness[0], bytes.fromhex(witness[1])
     key_id = note_key_id(name, 4, raw_key)
+    newest = None
     for line in checkpoint["lines"]:
         parts = line.split(" ")
         raw = bytes_of_base64(parts[2]) if len(parts) == 3 else None
         if raw is None or parts[:2] != ["\u2014", name] or len(raw) != 76 or raw[:4] != key_id or is_weak_key(raw_key):
             continue
-        text = f"cosignature/v1\ntime {int.from_bytes(raw[4:12], 'big')}\n{checkpoint['text']}"
+        at = int.from_bytes(raw[4:12], "big")
+        if at > now + CLOCK_SKEW_SECONDS or (newest is not None and at <= newest):
+            continue
+        text = f"cosignature/v1\ntime {at}\n{checkpoint['text']}"
         if is_signed_by(raw_key, text.encode("utf-8"), raw[12:]):
-            return True
-    return False
+            newest = at
+    return newest
 
 
 @dataclass
 class Support:
-    """What a verdict rests on besides the key: checkpoints, whether they cover all of it, and the log as it was seen before."""
+    """What a verdict rests on besides the key: checkpoints, how far they reach, and the log as it was seen before.
+
+    The entries up to `covered` stand under checkpoints, and those up to `up_to` should.
+    """
 
     checkpoints: list = field(default_factory=list)
-    whole: bool = True
+    covered: int = 0
+    up_to: int = 0
+    made_at: int = None  # the time of the newest seal; None: no matter
     seen_size: int = None
 
-    def judge(self, policy, trust):
-        """What the report says of it, and (word, sentence) of why that is not enough for the policy."""
-        rests = {"key": trust, "cosigned_by": [], "quorum": policy and policy.quorum, "seen_size": self.seen_size}
+    def judge(self, policy, trust, now, max_age):
+        """What the report says of it, and (word, sentence) of why that is not enough. max_age: in seconds, None is any age."""
+        newest = max(self.checkpoints, key=lambda checkpoint: checkpoint["size"], default=None)
+        times = {}  # when the newest was cosigned, by the names of those who cosigned all of them
+        for name, key in policy.witnesses.items() if policy and newest else ():
+            if all(cosigned_at(checkpoint, key, now) is not None for checkpoint in self.checkpoints):
+                times[name] = cosigned_at(newest, key, now)
+        rests = {
+            "key": trust,
+            "cosigned_by": list(times),
+            **({"cosigned_size": newest["size"], "cosigned_at": max(times.values())} if times else {}),
+            "quorum": policy and policy.quorum,
+            "seen_size": self.seen_size,
+        }
+        doubts = [*self._policy_doubts(policy, list(times)), *self._cover_doubts(times), *self._age_doubts(rests.get("cosigned_at"), now, max_age)]
+        return rests, doubts
+
+    def _policy_doubts(self, policy, names):
+        """Yields why checkpoints that these witnesses cosigned are not enough for a policy."""
         if policy is None:
-            return rests, []
-        if self.whole and self.checkpoints:
-            rests["cosigned_by"] = [
-                name for name, key in policy.witnesses.items() if all(is_cosigned_by(checkpoint, key) for checkpoint in self.checkpoints)
-            ]
-        names = rests["cosigned_by"]
+            return
         for checkpoint in self.checkpoints:
             if policy.logs and all(checkpoint["origin"] != name for name, _ in policy.logs):
-                return rests, [("other_log", f"the log {shown(checkpoint['origin'])} is none of the policy's")]
+                yield "other_log", f"the log {shown(checkpoint['origin'])} is none of the policy's"
+                return
         if policy.is_met_by(names):
-            return rests, []
-        if not self.checkpoints or not self.whole:
-            who = "there is no checkpoint of all of it to be cosigned"
+            return
+        if not self.checkpoints:
+            who = "there is no checkpoint of it to be cosigned"
         elif not names:
             who = "none of the policy's witnesses has cosigned the checkpoint"
         else:
             who = f"of the policy's witnesses only {', '.join(names)} cosigned the checkpoint"
-        return rests, [("quorum_not_met", f"{who}, and the quorum is {policy.quorum}")]
+        yield "quorum_not_met", f"{who}, and the quorum is {policy.quorum}"
+
+    def _cover_doubts(self, names):
+        """A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork."""
+        if self.checkpoints and self.covered < self.up_to:
+            what = "cosigned" if names else "under the checkpoint that is shown"
+            yield "not_cosigned_yet", f"{what} up to entry {self.covered} of {self.up_to}: no witness has vouched for the rest"
+
+    def _age_doubts(self, cosigned, now, max_age):
+        """What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says."""
+        at = self.made_at if cosigned is None else cosigned
+        if at is not None and max_age is not None and now - at > max_age:
+            what = "signed seal" if cosigned is None else "cosignature"
+            yield "stale", (
+                f"the newest {what} is {now - at} s old, and {max_age} s are allowed (--max-age): "
+                "nothing was written since, or newer ones are withheld"
+            )
 
 
 RESTS_ON_KEY = {"pinned": "the pinned key", "remembered": "the remembered key", "first_seen": "a key that is not known"}
@@ -1073,6 +1111,12 @@ def rests_line(rests):
         parts.append(f"what was seen here of the log of {rests['seen_size']} entries")
     *others, last = parts
     return f"rests on: {', '.join(others)} and {last}" if others else f"rests on: {last} alone"
+
+
+def cosigned_lines(rests):
+    """The line that says how far witnesses have vouched, and when they last did; none if nobody has."""
+    if "cosigned_size" in rests:
+        yield f"cosigned: the log up to entry {rests['cosigned_size']}, last at {rests['cosigned_at']}"
 
 
 # --- the sums owed ---------------------------------------------------------------------------------------------------
@@ -1579,23 +1623,22 @@ class ChainAudit:
         if self.question.progress:
             self.question.progress(text)
 
-    def not_binding(self, max_age):
-        """Words for why a chain without a finding binds nobody, each with a sentence. None is any age."""
-        now, last = self.question.now, self.last_seq
+    def not_binding(self):
+        """Words for why a chain without a finding binds nobody, each with a sentence."""
+        last = self.last_seq
         if self.head is None:
             yield "no_signed_seal", "there is no signed seal"
         elif self.keyring.trust == "first_seen":
             yield "key_unknown", KEY_UNKNOWN
         if self.head and self.unsigned:
             yield "unsigned", f"{'a seal has' if self.unsigned == 1 else f'{self.unsigned} seals have'} no signature"
-        if self.head and max_age is not None and now - self.head_seal["at"] > max_age:
-            yield "stale", (
-                f"the newest signed seal is {now - self.head_seal['at']} s old, and {max_age} s are allowed (--max-age): "
-                "nothing was written since, or newer seals are withheld"
-            )
         ahead = [seq for seq, _ in self.question.expected if seq > last]
         if ahead:
             yield "behind", f"another reader saw seal {ahead[0]}, and this chain ends at seal {last}"
+        seen = None if self.question.may_be_older else seen_log(self.remembered)
+        longest = max([self.head_seal["to_id"] if self.head else 0, *(checkpoint["size"] for checkpoint in self.given)])
+        if seen and seen["size"] > longest:
+            yield "behind", f"a log of {seen['size']} entries was seen before, and the one that is shown ends at entry {longest}"
 
     def memory(self):
         """What is to be remembered of a chain without findings: everything up to the last signed seal."""
@@ -1886,7 +1929,8 @@ class ReceiptAudit:
     consistency: dict = None  # the proof between the log that was seen and the receipt's
     log: dict = None  # its newest checkpoint, and how it stands to what was seen
     checkpoints: dict = field(default_factory=dict)  # by size
-    placed: int = 0  # entries in the log of one of them
+    up_to: int = 0  # the last entry under a signed seal
+    covered: int = 0  # up to which of those all are in the log of a checkpoint
     _seals: dict = field(default_factory=dict)  # seq -> seal
     _entries: dict = field(default_factory=dict)  # id -> entry
 
@@ -1909,8 +1953,11 @@ class ReceiptAudit:
                 self.authors.append(author_at(entry))
             if not item["sealed"]:
                 self.entries_waiting += 1
-            elif self._check_sealed(where, item) and "tlog_proof" in item:
-                self.placed += self.findings.note(where, held(lambda: self._check_log_proof(item))[1])
+            elif self._check_sealed(where, item):
+                placed = "tlog_proof" in item and self.findings.note(where, held(lambda: self._check_log_proof(item))[1])
+                if item["seal"]["signed"]:
+                    self.covered = last_id if placed and self.covered == self.up_to else self.covered
+                    self.up_to = last_id
         self._connect()
         if len(self._entries) == len(self.receipt["entries"]):
             self.findings.note("receipt", self._making_faults())
@@ -1999,8 +2046,7 @@ class ReceiptAudit:
         """What the verdict rests on besides the key."""
         good = self.log is not None and self.log["connected"] in ("same", "consistent")
         seen_size = seen_log(self.question.remembered)["size"] if good else None
-        whole = bool(self.record) and self.placed == len(self.receipt["entries"])
-        return Support(list(self.checkpoints.values()), whole, seen_size)
+        return Support(list(self.checkpoints.values()), self.covered, self.up_to, seen_size=seen_size)
 
     def _connect(self):
         """Compares the newest checkpoint of the receipt with the log that was seen."""
@@ -2301,7 +2347,7 @@ def check_vector(vector):
         if not isinstance(vector.get("seals"), list) or not isinstance(vector.get("entries"), list):
             raise CannotCheck("usage", "a vector of seals has seals and entries")
         audit = audit_chain(ListSource(lambda: vector["seals"], lambda: vector["entries"]), question)
-        return audit.findings, [word for word, _ in audit.not_binding(None)]
+        return audit.findings, [word for word, _ in audit.not_binding()]
     if kind == "receipt":
         audit = ReceiptAudit(vector.get("receipt"), question).run()
         return audit.findings, [word for word, _ in audit.not_binding()]
@@ -2626,7 +2672,7 @@ def read_arguments(argv):
     add("--full", action="store_true", help="read the whole ledger again, not only what is new")
     add("--save", metavar="FILE", help="write what was read from BASE_URL as a dump; reads everything")
     add("--expect", action="append", default=[], type=_expected, metavar="SEQ:HISTORY", help="compare with what another reader saw")
-    add("--max-age", type=_whole, metavar="SECONDS", help="how old the newest signed seal may be (1800 for a service)")
+    add("--max-age", type=_whole, metavar="SECONDS", help="how old the newest cosignature that counts may be, or without any the newest signed seal (1800 for a service)")
     add("--max-seals", type=_whole, default=1_000_000, metavar="N", help="give up on a chain that is longer")
     add("--max-entries", type=_whole, default=100_000_000, metavar="N", help="give up on a ledger that is longer")
     add("--timeout", type=_whole, default=30, metavar="SECONDS", help="for each answer as a whole")
@@ -2699,15 +2745,22 @@ def check_service(arguments):
         change_state(arguments.state, lambda state: remember(state, base, audit))
     seen = remembered["seq"] if remembered else None
     report = {**audit.report(base), "checkpoint": checkpoint, "remembered_seq": seen, "state": arguments.state}
-    max_age = DEFAULT_MAX_AGE if arguments.max_age is None else arguments.max_age
-    return conclude(report, audit.findings, audit.not_binding(max_age), arguments, base, chain_support(audit), audit.keyring)
+    if arguments.max_age is None:
+        arguments.max_age = DEFAULT_MAX_AGE
+    return conclude(report, audit.findings, audit.not_binding(), arguments, base, chain_support(audit), audit.keyring)
 
 
 def chain_support(audit):
     """What a chain's verdict rests on besides the key: its checkpoint, and what was seen before, if it reaches that."""
     memory = audit.remembered
     seen = memory and "head" in memory and memory["seq"] <= audit.last_seq
-    return Support(audit.given, seen_size=memory["head"]["to_id"] if seen else None)
+    return Support(
+        audit.given,
+        covered=audit.given[0]["size"] if audit.given else 0,
+        up_to=audit.head_seal["to_id"] if audit.head else 0,
+        made_at=audit.head_seal["at"] if audit.head else None,
+        seen_size=memory["head"]["to_id"] if seen else None,
+    )
 
 
 def check_checkpoint(base, audit, timeout):
@@ -2840,8 +2893,7 @@ def check_file(arguments):
     question.remembered, question.may_be_older = find_service(read_state(arguments.state), keys, arguments.service), True
     audit = audit_chain(source, question)
     report = {**audit.report(path), "remembered_seq": None}
-    reasons = audit.not_binding(arguments.max_age)
-    return conclude(report, audit.findings, reasons, arguments, arguments.service, chain_support(audit), audit.keyring)
+    return conclude(report, audit.findings, audit.not_binding(), arguments, arguments.service, chain_support(audit), audit.keyring)
 
 
 def remember_checkpoint(state, base, checkpoint):
@@ -2911,7 +2963,7 @@ def from_file(read):
 
 def conclude(report, findings, reasons, arguments, base=None, support=None, keyring=None):
     """Makes the result. Writes the two sides of a contradiction, if one was found, beside the state file."""
-    rests, unmet = support.judge(arguments.policy, keyring.trust) if support else (None, [])
+    rests, unmet = support.judge(arguments.policy, keyring.trust, int(time.time()), arguments.max_age) if support else (None, [])
     not_binding = [] if findings.kept else [{"reason": word, "message": message} for word, message in [*reasons, *unmet]]
     verdict = "broken" if findings.kept else "not_binding" if not_binding else "good"
     result = {
@@ -2971,6 +3023,7 @@ def lines_of(result):
         yield f"two signed histories, for anybody to check with --evidence: {result['evidence']}"
     if result.get("rests_on"):
         yield rests_line(result["rests_on"])
+        yield from cosigned_lines(result["rests_on"])
     for reason in result["not_binding"]:
         yield f"{reason['reason']}: {reason['message']}"
     yield verdict_line(result)

@@ -15,7 +15,7 @@ import {
   type LedgerChain,
   type LedgerServer,
 } from '../support/ledger-chain.ts'
-import { POLICY, withCosignatures, WRONG_POLICIES } from '../support/log-policies.ts'
+import { cosign, POLICY, withCosignatures, WRONG_POLICIES } from '../support/log-policies.ts'
 import { consistencyOf, noteOf, receiptInLog } from '../support/log-proofs.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
@@ -145,7 +145,6 @@ describe.each(verifiers)('the log in %s', (_name, verify) => {
     const upTo = (seals: number) => ({ ...whole, seals: whole.seals.slice(0, seals) })
     expect(await see(upTo(3))).toMatchObject({ code: 3, checkpoint: { size: 16 } })
     expect(await see(upTo(4), noteOf(whole))).toMatchObject({ code: 0, checkpoint: { size: 27 } })
-    expect(await see(whole, noteOf(upTo(3)))).toMatchObject({ code: 0, checkpoint: { size: 16 } })
     const fork = forkOf(SIZES, 4)
     for (const [note, word] of [
       [noteOf(fork), 'log_rewritten'],
@@ -257,6 +256,7 @@ describe.each(verifiers)('the log in %s', (_name, verify) => {
     writeFileSync(join(folder, 'policy.txt'), text)
     return ['--policy', join(folder, 'policy.txt')]
   }
+  const ANY_AGE = ['--max-age', String(2 ** 40)]
   const text = async (...args: string[]) =>
     (await verify([...args, '--state', join(folder, 'state.json')])).text.split('\n')
 
@@ -288,6 +288,99 @@ describe.each(verifiers)('the log in %s', (_name, verify) => {
     rmSync(join(folder, 'state.json'))
     const pubkey = keyToHex(ed25519PublicKey(SEAL_KEY))
     expect(await text(receipt(whole, note), '--pubkey', pubkey)).toContain('rests on: the pinned key alone')
+  })
+
+  it('binds nobody to entries behind the checkpoint that is shown, however many have cosigned it', async () => {
+    const fork = forkOf(SIZES, 2)
+    const old = noteOf({ ...fork, seals: fork.seals.slice(0, 2) })
+    const cosigned = withCosignatures(old, 'X1', 'X2', 'Y1')
+    Object.assign(server, { chain: fork, note: cosigned })
+    const found = await run(server.url, ...ANY_AGE, ...policyFile(POLICY))
+    expect(found).toMatchObject({
+      code: 3,
+      words: ['not_cosigned_yet'],
+      rests_on: { cosigned_by: ['X1', 'X2', 'Y1'], cosigned_size: 10, cosigned_at: 100 },
+    })
+    expect(found.not_binding?.[0]?.message).toContain('cosigned up to entry 10 of 27')
+    const pubkey = keyToHex(ed25519PublicKey(SEAL_KEY))
+    expect(await run(server.url, ...ANY_AGE, '--pubkey', pubkey)).toMatchObject({
+      code: 3,
+      words: ['not_cosigned_yet'],
+    })
+    server.note = withCosignatures(noteOf(fork), 'X1', 'X2', 'Y1')
+    expect(await run(server.url, ...ANY_AGE, ...policyFile(POLICY))).toMatchObject({
+      code: 0,
+      rests_on: { cosigned_size: 27 },
+    })
+  })
+
+  it('binds nobody to an entry of a receipt that stands under no checkpoint, beside one that does', async () => {
+    const ids = [2, 3, 9]
+    const whole = chainOf(SIZES, {
+      entry: (id) => (ids.includes(id) ? { ...makeEntry(id, { of: 'new_1' }), kind: 'newer' } : entry(id)),
+    })
+    const note = withCosignatures(noteOf(whole), 'X1', 'X2', 'Y1')
+    const { entries, ...rest } = receiptInLog(whole, 'new_1', ids, note)
+    expect(await run(file('all.json', { ...rest, entries }), ...policyFile(POLICY))).toMatchObject({
+      code: 0,
+    })
+    const [first, second, third] = entries
+    const { tlog_proof: _, ...bare } = second ?? {}
+    const partly = file('partly.json', { ...rest, entries: [first, bare, third] })
+    const found = await run(partly, ...policyFile(POLICY))
+    expect(found).toMatchObject({ code: 3, words: ['not_cosigned_yet'] })
+    expect(found.not_binding?.[0]?.message).toContain('cosigned up to entry 2 of 9')
+  })
+
+  it('takes the age of what witnesses cosigned from the newest cosignature that counts, not from the seal', async () => {
+    const now = Math.floor(Date.now() / 1000)
+    const at = now - 1_000
+    const fresh = chainOf(SIZES, { at: now - 4 * 600 })
+    const stale = chainOf(SIZES)
+    const signedBy = (chain: LedgerChain, ...times: [string, number][]) => {
+      const note = noteOf(chain)
+      const text = note.slice(0, note.indexOf('\n\n') + 1)
+      return note + times.map(([name, time]) => `${cosign(text, name, time)}\n`).join('')
+    }
+    const all = (time: number) => ['X1', 'X2', 'Y1'].map((name): [string, number] => [name, time])
+    const ofService = async (chain: LedgerChain, note: string, ...args: string[]) => {
+      Object.assign(server, { chain, note })
+      rmSync(join(folder, 'state.json'), { force: true })
+      return run(server.url, ...policyFile(POLICY), ...args)
+    }
+    // The operator dates seals as it likes.
+    expect(await ofService(fresh, signedBy(fresh, ...all(100)))).toMatchObject({ code: 3, words: ['stale'] })
+    expect(await ofService(stale, signedBy(stale, ...all(at)))).toMatchObject({
+      code: 0,
+      rests_on: { cosigned_at: at },
+    })
+    expect(await ofService(stale, signedBy(stale, ...all(at)), '--max-age', '500')).toMatchObject({
+      code: 3,
+      words: ['stale'],
+    })
+    // Nobody's, and one that isn't of the policy's witnesses or isn't true, make nothing fresh.
+    const forged = signedBy(fresh, ...all(100)) + `${cosign('another\n', 'Y1', now)}\n`
+    expect(await ofService(fresh, forged)).toMatchObject({ code: 3, words: ['stale'] })
+    // The future counts for nothing, nor does a time that no double can hold.
+    for (const future of [now + 10_000, 2 ** 60])
+      expect(await ofService(stale, signedBy(stale, ...all(future)))).toMatchObject({
+        code: 3,
+        words: ['quorum_not_met', 'stale'],
+      })
+    const receiptAt = (time: number) => receipt(stale, signedBy(stale, ...all(time)))
+    expect(await run(receiptAt(at), ...policyFile(POLICY), '--max-age', '500')).toMatchObject({
+      code: 3,
+      words: ['stale'],
+    })
+    expect(await run(receiptAt(at), ...policyFile(POLICY), '--max-age', '5000')).toMatchObject({ code: 0 })
+  })
+
+  it('binds nobody to a log that ends before the one that was seen', async () => {
+    const whole = chainOf(SIZES)
+    const upTo = (seals: number) => ({ ...whole, seals: whole.seals.slice(0, seals) })
+    await see(upTo(4), noteOf(whole))
+    expect(await see(upTo(4), noteOf(upTo(4)))).toMatchObject({ code: 3, words: ['behind'] })
+    expect(await see(whole)).toMatchObject({ code: 0 })
   })
 
   it('binds nobody without the cosignatures that the policy asks for', async () => {
