@@ -1,5 +1,10 @@
 import { readFileSync } from 'node:fs'
-import { parseLogPolicy, satisfiesPolicy, type LogPolicy } from '../shared/crypto/log-policy.ts'
+import {
+  findCosigners,
+  parseLogPolicy,
+  satisfiesPolicy,
+  type LogPolicy,
+} from '../shared/crypto/log-policy.ts'
 import { leafHash } from '../shared/crypto/merkle.ts'
 import { verifyKeyProof, type AgentKeys } from '../shared/crypto/key-tree.ts'
 import { verifyLogConsistency, verifyLogInclusion, type LogHead } from '../shared/crypto/log-tree.ts'
@@ -52,7 +57,9 @@ export async function proveKeys(client: Client, agentId: string, trust: SealTrus
     if (!isAbsent) throw error
     throw new KeyProofError(`the service proves no keys (${error.message})`, known?.logged === true)
   }
-  const head = verifyKeyAnswer(agentId, answer, pubkeys, readPolicy(trust.policyFile))
+  const now = Math.floor(Date.now() / 1000)
+  const head = verifyKeyAnswer(agentId, answer, pubkeys, readPolicy(trust.policyFile), now)
+  requireFresh(head, known?.log, trust.maxAgeSeconds, now)
   await requireConsistent(client, known?.log, head)
   return { keys: answer.keys, up_to: answer.up_to }
 }
@@ -95,7 +102,8 @@ function readPolicy(file: string | undefined): LogPolicy | undefined {
  * entry, from that entry to a checkpoint, and the checkpoint's signature and cosignatures.
  *
  * @param pubkeys keys of the service that are accepted, 64 hex characters each
- * @returns the size and root of the checkpoint's log
+ * @param now Unix seconds; cosignatures from the future don't count
+ * @returns the size and root of the checkpoint's log, and how new it is
  * @throws KeyProofError
  */
 export function verifyKeyAnswer(
@@ -103,7 +111,8 @@ export function verifyKeyAnswer(
   answer: KeyAnswer,
   pubkeys: readonly string[],
   policy?: LogPolicy,
-): LogHead {
+  now = Infinity,
+): KeyHead {
   const { entry, proof, keys, up_to: upTo } = answer
   const refuse = (sentence: string) =>
     new KeyProofError(`the proof of the keys of ${agentId} does not hold: ${sentence}`)
@@ -117,20 +126,56 @@ export function verifyKeyAnswer(
     const { index, path, checkpoint } = parseLogProof(answer.tlog_proof)
     const note = parseNote(checkpoint)
     const head = parseCheckpoint(note.text)
-    // The newest closing entry is the last of the log: an older tree of keys can't pass for the newest.
+    // The newest closing entry is the last of this checkpoint's log: an older tree can't pass for its newest.
     if (index !== entry.id - 1 || entry.id !== head.size)
       throw refuse('its closing entry is not the last of the checkpoint')
     if (!isSignedByAny(pubkeys, note, head.origin)) throw refuse('no known key has signed its checkpoint')
-    if (policy !== undefined && !satisfiesPolicy(policy, note))
+    if (policy !== undefined && !satisfiesPolicy(policy, note, now))
       throw refuse("the witnesses of this reader's policy have not cosigned its checkpoint, or not yet")
     const leaf = Buffer.from(leafHash(entry), 'hex')
     if (!verifyLogInclusion({ leaf, index, path, size: head.size, root: head.root }))
       throw refuse('its entry is not in the log')
-    return head
+    const cosignedAt = policy === undefined ? [] : [...findCosigners(policy, note, now).values()]
+    return { ...head, at: cosignedAt.length > 0 ? Math.max(...cosignedAt) : entry.at }
   } catch (error) {
     if (error instanceof TypeError) throw refuse(error.message)
     throw error
   }
+}
+
+/** The log that keys are proven by. */
+export interface KeyHead extends LogHead {
+  /**
+   * Unix seconds: when a witness of the reader's policy last cosigned it, else when the service says that it
+   * was sealed.
+   */
+  at: number
+}
+
+/**
+ * Checks that a proof is no older than what is known: an older checkpoint, true as it is, proves keys that
+ * may have been replaced since.
+ *
+ * @param seen the log that this reader has seen, if any
+ * @param maxAgeSeconds how old the proof's log may be; undefined: any age
+ * @param now Unix seconds
+ * @throws KeyProofError
+ */
+export function requireFresh(
+  head: KeyHead,
+  seen: { size: number } | undefined,
+  maxAgeSeconds: number | undefined,
+  now: number,
+): void {
+  if (seen !== undefined && head.size < seen.size)
+    throw new KeyProofError(
+      `the keys are proven by a log of ${head.size} entries, and one of ${seen.size} was seen here: the keys may have changed since`,
+    )
+  const age = now - head.at
+  if (maxAgeSeconds !== undefined && age > maxAgeSeconds)
+    throw new KeyProofError(
+      `the log that proves the keys is ${age} s old, and ${maxAgeSeconds} s are allowed: the keys may have changed since`,
+    )
 }
 
 function isSameKeys(proven: AgentKeys | null, shown: AgentKeys | null): boolean {
@@ -140,7 +185,7 @@ function isSameKeys(proven: AgentKeys | null, shown: AgentKeys | null): boolean 
 }
 
 /**
- * Checks that the proof's log and the one seen before agree: the larger continues the smaller.
+ * Checks that the proof's log continues the one seen before.
  *
  * @throws KeyProofError
  */
@@ -151,11 +196,10 @@ async function requireConsistent(
 ): Promise<void> {
   if (seen === undefined || seen.size === 0) return
   const seenHead: LogHead = { size: seen.size, root: Buffer.from(seen.root, 'hex') }
-  const [from, to] = seenHead.size <= head.size ? [seenHead, head] : [head, seenHead]
   const hashes =
-    from.size === to.size ? [] : (await client.consistency({ from: from.size, to: to.size })).hashes
+    seen.size === head.size ? [] : (await client.consistency({ from: seen.size, to: head.size })).hashes
   const path = hashes.map((hash) => Buffer.from(hash, 'hex'))
-  if (!verifyLogConsistency(from, to, path))
+  if (!verifyLogConsistency(seenHead, head, path))
     throw new KeyProofError(
       `the log of the keys, of size ${head.size}, does not agree with the one seen before, of size ${seen.size}`,
     )

@@ -19,16 +19,22 @@ export interface SealTrust {
   pubkeys?: readonly string[] | undefined
   /** Whose cosignatures a checkpoint must have (C2SP tlog-policy). Absent: nobody's. */
   policyFile?: string | undefined
+  /** How old what the ledger proves may be, by the newest cosignature that counts. Absent: any age. */
+  maxAgeSeconds?: number | undefined
 }
 
 /** The arguments of seal-verify.mjs for this trust in the service at `baseUrl`. */
-export const trustArguments = ({ stateFile, pubkeys, policyFile }: SealTrust, baseUrl: string): string[] => [
+export const trustArguments = (
+  { stateFile, pubkeys, policyFile, maxAgeSeconds }: SealTrust,
+  baseUrl: string,
+): string[] => [
   '--state',
   stateFile,
   '--service',
   baseUrl,
   ...(pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
   ...(policyFile === undefined ? [] : ['--policy', policyFile]),
+  ...(maxAgeSeconds === undefined ? [] : ['--max-age', String(maxAgeSeconds)]),
 ]
 
 /**

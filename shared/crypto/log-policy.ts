@@ -124,14 +124,25 @@ function readVkey(vkey: string | undefined, refuse: (sentence: string) => TypeEr
   }
 }
 
+/** A cosigner's clock may be ahead of the reader's by this much. */
+const MAX_CLOCK_SKEW_SECONDS = 300
+
 /**
  * Finds the policy's witnesses that cosigned a note: by their names, the time (Unix seconds) of each one's
  * newest cosignature.
+ *
+ * @param now Unix seconds: a cosignature from the future doesn't count. Infinity: they all do
  */
-export function findCosigners(policy: Pick<LogPolicy, 'witnesses'>, note: Note): Map<string, number> {
+export function findCosigners(
+  policy: Pick<LogPolicy, 'witnesses'>,
+  note: Note,
+  now = Infinity,
+): Map<string, number> {
   const newestTimes = new Map<string, number>()
   for (const { name, key } of policy.witnesses) {
-    const times = note.signatures.flatMap((line) => verifyCosignature(note.text, line, key) ?? [])
+    const times = note.signatures
+      .flatMap((line) => verifyCosignature(note.text, line, key) ?? [])
+      .filter((at) => at <= now + MAX_CLOCK_SKEW_SECONDS)
     if (times.length > 0) newestTimes.set(name, Math.max(...times))
   }
   return newestTimes
@@ -150,9 +161,9 @@ export function meetsQuorum(
 }
 
 /** Whether a note is signed by a log of the policy (by any log if it names none) and has its quorum. */
-export function satisfiesPolicy(policy: LogPolicy, note: Note): boolean {
+export function satisfiesPolicy(policy: LogPolicy, note: Note, now = Infinity): boolean {
   return (
     (policy.logs.length === 0 || policy.logs.some((key) => verifyNote(note, key))) &&
-    meetsQuorum(policy, new Set(findCosigners(policy, note).keys()))
+    meetsQuorum(policy, new Set(findCosigners(policy, note, now).keys()))
   )
 }

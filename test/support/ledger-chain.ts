@@ -228,6 +228,8 @@ export type LedgerServer = {
   /** Message keys by agent, for GET /agent/<id>. */
   cards?: Record<string, string>
   consistency?: (chain: LedgerChain, from: number, to: number) => object
+  /** What GET /keys/<agent_id> answers; 404 where absent. */
+  keys?: (agentId: string) => object
   close(): Promise<void>
 }
 
@@ -259,6 +261,9 @@ export async function serveChain(chain: LedgerChain, pageSize = 10_000): Promise
     const agentId = /^\/api\/v1\/agent\/(.*)$/.exec(pathname)?.[1] ?? ''
     const key = served.cards?.[agentId]
     if (key !== undefined) return answer(200, cardOf(agentId, key))
+    const keysOf = /^\/api\/v1\/keys\/(.*)$/.exec(pathname)?.[1]
+    if (keysOf !== undefined && served.keys !== undefined)
+      return answer(200, { ok: true, ...served.keys(keysOf) })
     if (pathname === '/api/v1/checkpoint' && served.note !== undefined) {
       served.sent += Buffer.byteLength(served.note)
       return response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(served.note)
