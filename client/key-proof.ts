@@ -6,7 +6,7 @@ import {
   type LogPolicy,
 } from '../shared/crypto/log-policy.ts'
 import { leafHash } from '../shared/crypto/merkle.ts'
-import { verifyKeyProof, type AgentKeys } from '../shared/crypto/key-tree.ts'
+import { verifyKeyProof, type AgentKeys, type KeyForm } from '../shared/crypto/key-tree.ts'
 import { verifyLogConsistency, verifyLogInclusion, type LogHead } from '../shared/crypto/log-tree.ts'
 import { NOTE_KEY, parseCheckpoint, parseLogProof, parseNote, verifyNote } from '../shared/crypto/note.ts'
 import type { Client, KeyAnswer } from './client.ts'
@@ -59,6 +59,10 @@ export async function proveKeys(client: Client, agentId: string, trust: SealTrus
   }
   const now = Math.floor(Date.now() / 1000)
   const head = verifyKeyAnswer(agentId, answer, pubkeys, readPolicy(trust.policyFile), now)
+  if (head.form < (known?.key_form ?? 1))
+    throw new KeyProofError(
+      'the keys are proven in form 1, in which revoked keys stay, after the ledger has stated form 2',
+    )
   requireFresh(head, known?.log, trust.maxAgeSeconds, now)
   await requireConsistent(client, known?.log, head)
   return { keys: answer.keys, up_to: answer.up_to }
@@ -116,9 +120,11 @@ export function verifyKeyAnswer(
   const { entry, proof, keys, up_to: upTo } = answer
   const refuse = (sentence: string) =>
     new KeyProofError(`the proof of the keys of ${agentId} does not hold: ${sentence}`)
-  const stated = entry.data as { log?: { size?: unknown }; keys?: { root?: unknown } }
+  const stated = entry.data as { log?: { size?: unknown }; keys?: { root?: unknown; v?: unknown } }
+  const form = stated.keys?.v === undefined ? 1 : stated.keys.v
   if (entry.kind !== 'solvency' || typeof stated.keys?.root !== 'string' || stated.log?.size !== upTo)
     throw refuse('its entry is no closing entry that states keys')
+  if (form !== 1 && form !== 2) throw refuse('its tree of keys has a form that is not known here')
   const verdict = verifyKeyProof(agentId, stated.keys.root, proof)
   if (!verdict.ok) throw refuse(verdict.reason)
   if (!isSameKeys(verdict.keys, keys)) throw refuse('it shows other keys than those it proves')
@@ -136,7 +142,7 @@ export function verifyKeyAnswer(
     if (!verifyLogInclusion({ leaf, index, path, size: head.size, root: head.root }))
       throw refuse('its entry is not in the log')
     const cosignedAt = policy === undefined ? [] : [...findCosigners(policy, note, now).values()]
-    return { ...head, at: cosignedAt.length > 0 ? Math.max(...cosignedAt) : entry.at }
+    return { ...head, form, at: cosignedAt.length > 0 ? Math.max(...cosignedAt) : entry.at }
   } catch (error) {
     if (error instanceof TypeError) throw refuse(error.message)
     throw error
@@ -145,6 +151,8 @@ export function verifyKeyAnswer(
 
 /** The log that keys are proven by. */
 export interface KeyHead extends LogHead {
+  /** Of the tree of keys: in form 1 a revoked key stays. */
+  form: KeyForm
   /**
    * Unix seconds: when a witness of the reader's policy last cosigned it, else when the service says that it
    * was sealed.

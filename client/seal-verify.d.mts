@@ -66,5 +66,13 @@ export function recall(
   stateFile: string,
   service: string,
 ): Promise<
-  { pubkeys: string[]; logged: boolean; log: { size: number; root: string }; checkpoint?: string } | undefined
+  | {
+      pubkeys: string[]
+      logged: boolean
+      /** The form of the tree of keys that closing entries state by now. */
+      key_form: 1 | 2
+      log: { size: number; root: string }
+      checkpoint?: string
+    }
+  | undefined
 >

@@ -211,11 +211,35 @@ const logHeadOf = (tree) => ({ size: tree.count, root: tree.count === 0 ? EMPTY_
 
 /**
  * The keys of all agents under one root: a prefix tree over SHA-256 of the agent's id, the highest bit first.
- * A part with one leaf is that leaf, one without any is 32 zero bytes.
+ * A part with one leaf is that leaf, one without any is 32 zero bytes. In form 1 a revocation (a change of a
+ * key to null) does nothing; in form 2 the key is gone from the leaf.
  */
 class KeyTree {
   count = 0
   #root = null
+  #form
+
+  constructor(form) {
+    this.#form = form
+  }
+
+  /** Does what an entry says that changes a key. @returns whether it changes anything */
+  apply({ id, kind, data }) {
+    const field = KEY_FIELDS[kind]
+    const { agent_id: agentId, [field]: key } = data
+    if (typeof agentId !== 'string') return false
+    const { [field]: before, ...rest } = this.get(agentId) ?? { agent_id: agentId, version: 0 }
+    const isRevoked = this.#form === 2 && key === null && before !== undefined
+    if (!isRevoked && !isHexHash(key)) return false
+    const keys = isRevoked ? rest : { ...rest, [field]: key }
+    this.set({ ...keys, version: rest.version + 1, entry_id: id })
+    return true
+  }
+
+  /** What a closing entry states of it, besides its form. */
+  state() {
+    return { root: this.root(), count: this.count }
+  }
 
   /** The keys that were set for an agent last, or undefined. */
   get(agentId) {
@@ -1070,7 +1094,11 @@ class ChainWalk {
   /** The log over all entries so far; null after a seal whose entries aren't there. */
   log = new GrowingTree(logNodeHash)
   /** The agents' keys, by the entries alone; null if not all of them were read. */
-  keyTree = new KeyTree()
+  keyTree = new KeyTree(2)
+  /** The same in form 1, until a closing entry states form 2. */
+  olderKeyTree = new KeyTree(1)
+  /** The form of the tree that closing entries state by now. */
+  keyForm = 1
   /**
    * {root, count} of keys that are not in `keyTree`, where entries give them no more than was stated; null:
    * unknown.
@@ -1112,6 +1140,7 @@ class ChainWalk {
   async goOn() {
     const { seq, payload_hash, history, owed, chained, adoptions, unreadable, logged, log, keys } =
       this.remembered
+    const { key_form: keyForm = 1 } = this.remembered
     // A head whose closing entry names the seal before it stands for all of them; an older one only for
     // itself.
     const seals = this.source.seals(chained ? seq - 1 : 0)[Symbol.asyncIterator]()
@@ -1134,11 +1163,12 @@ class ChainWalk {
     this.isChained = chained
     this.isLogged = logged
     this.log = new GrowingTree(logNodeHash, log.size, log.frontier)
-    this.keyTree = null
+    this.keyTree = this.olderKeyTree = null
+    this.keyForm = keyForm
     this.keysStated = keys
     this.adoptions = [...adoptions]
     this.unreadable = unreadable
-    this.atHead = { owed, chained, unreadable, adoptions, logged, log, keys }
+    this.atHead = { owed, chained, unreadable, adoptions, logged, log, keys, key_form: keyForm }
     this.entriesSealed = shown.to_id
     this.head = { seq, payload_hash, history }
     this.headSeal = shown
@@ -1242,7 +1272,7 @@ class ChainWalk {
    */
   async #checkEntries(seal, where) {
     const tree = new GrowingTree()
-    const before = { log: this.log && logHeadOf(this.log), keys: this.#keyState() }
+    const before = { log: this.log && logHeadOf(this.log), keys: this.#keyStates() }
     this.areKeysChanged = false
     let last
     for (let id = seal.from_id; id <= seal.to_id; id++) {
@@ -1284,12 +1314,18 @@ class ChainWalk {
 
   /** Forgets what follows from all entries, once some of them aren't there. */
   #loseCount() {
-    this.owed = this.log = this.keyTree = this.keysStated = null
+    this.owed = this.log = this.keyTree = this.olderKeyTree = this.keysStated = null
   }
 
-  /** Root and count of the agents' keys; null if unknown. */
+  /** Root and count of the agents' keys, by the form of the tree; null if unknown. */
+  #keyStates() {
+    const states = this.keyTree === null ? {} : { 2: this.keyTree.state(), 1: this.olderKeyTree?.state() }
+    return { 1: null, 2: null, [this.keyForm]: this.keysStated, ...states }
+  }
+
+  /** The same in the form that is stated by now. */
   #keyState() {
-    return this.keyTree === null ? this.keysStated : { root: this.keyTree.root(), count: this.keyTree.count }
+    return this.#keyStates()[this.keyForm]
   }
 
   /** Adds to the sums, the adoptions and the keys what an entry says. */
@@ -1307,7 +1343,7 @@ class ChainWalk {
    * change of its keys needs one by that.
    */
   #addKey(entry) {
-    const { data, id } = entry
+    const { data, id, kind } = entry
     const standing = typeof data.agent_id === 'string' ? this.keyTree?.get(data.agent_id) : undefined
     this.findings.run(`entry ${id}`, () => {
       if (isSignedChange(entry)) checkKeyChange(entry)
@@ -1317,17 +1353,12 @@ class ChainWalk {
           `changes a key without the signature of the author key that stood, ${standing.author_key}`,
         )
     })
-    const field = entry.kind === 'dm_key_change' ? 'dm_key' : 'author_key'
-    if (typeof data.agent_id !== 'string' || !isHexHash(data[field])) return // no key of anybody
+    const key = data[KEY_FIELDS[kind]]
+    if (typeof data.agent_id !== 'string' || (key !== null && !isHexHash(key))) return // no key of anybody
     this.areKeysChanged = true
     this.keysStated = null
-    this.keyTree?.set({
-      ...standing,
-      agent_id: data.agent_id,
-      [field]: data[field],
-      version: (standing?.version ?? 0) + 1,
-      entry_id: id,
-    })
+    this.keyTree?.apply(entry)
+    this.olderKeyTree?.apply(entry)
   }
 
   #listAdoption({ id, at, kind, data }) {
@@ -1379,17 +1410,26 @@ class ChainWalk {
         where,
         `its closing entry states the log ${show(log)}, the entries give ${before.log === null ? `one of size ${seal.from_id - 1}` : show(before.log)}`,
       )
-    const isKeys = isObject(keys) && isWhole(keys.count) && isHexHash(keys.root)
-    if (
-      !isKeys ||
-      (before.keys !== null && (keys.root !== before.keys.root || keys.count !== before.keys.count))
-    )
+    const form = isObject(keys) ? (Object.hasOwn(keys, 'v') ? keys.v : 1) : undefined
+    const isKeys = [1, 2].includes(form) && isWhole(keys.count) && isHexHash(keys.root)
+    const own = (isKeys && before.keys[form]) || null
+    if (!isKeys || (own !== null && (keys.root !== own.root || keys.count !== own.count)))
       this.findings.add(
         'wrong_keys',
         where,
-        `its closing entry states the keys ${show(keys)}, the entries give ${before.keys === null ? 'a root and a count' : show(before.keys)}`,
+        `its closing entry states the keys ${show(keys)}, the entries give ${own === null ? 'a root and a count' : show(own)}`,
       )
-    else if (!this.areKeysChanged) this.keysStated = { root: keys.root, count: keys.count }
+    else if (form < this.keyForm)
+      this.findings.add(
+        'wrong_keys',
+        where,
+        'its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2',
+      )
+    else {
+      this.keyForm = form
+      if (form === 2) this.olderKeyTree = null
+      if (!this.areKeysChanged) this.keysStated = { root: keys.root, count: keys.count }
+    }
   }
 
   /**
@@ -1464,6 +1504,7 @@ class ChainWalk {
       ...{ chained, unreadable, adoptions: [...this.adoptions], logged },
       log: log && { size: log.count, frontier: [...log.frontier] },
       keys: this.#keyState(),
+      ...(this.keyForm === 1 ? {} : { key_form: this.keyForm }),
     }
   }
 
@@ -2169,7 +2210,9 @@ const AUTHORED = new Map([
 
 const authorAt = ({ id, data }) => ({ entry_id: id, author_key: data.author.author_key })
 
-const isKeyChange = ({ kind }) => kind === 'dm_key_change' || kind === 'author_key_change'
+/** The field of `data` that has the key, by the kind of entry that changes one. */
+const KEY_FIELDS = { dm_key_change: 'dm_key', author_key_change: 'author_key' }
+const isKeyChange = ({ kind }) => Object.hasOwn(KEY_FIELDS, kind)
 const isSignedChange = (entry) => isKeyChange(entry) && Object.hasOwn(entry.data, 'author')
 
 /** A change of a key carries the whole signature, by the author key that stood before it. */
@@ -2504,6 +2547,7 @@ const isCheckpoint = (note) => {
 }
 
 const OPTIONAL_FORMS = {
+  key_form: (form) => form === 1 || form === 2,
   checkpoint: isCheckpoint,
   heard: (notes) => Array.isArray(notes) && notes.every(isCheckpoint),
 }
@@ -3253,6 +3297,7 @@ export async function recall(stateFile, service) {
   return {
     pubkeys: memory.pubkeys,
     logged: memory.logged,
+    key_form: memory.key_form ?? 1,
     log: { size, root },
     checkpoint: memory.checkpoint,
   }

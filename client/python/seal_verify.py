@@ -373,10 +373,12 @@ class KeyTree:
     """The keys of all agents under one root: a prefix tree over SHA-256 of the agent's id, the highest bit first.
 
     A part with one leaf is that leaf, one without any is 32 zero bytes. A leaf is a tuple (place, hash), an inner part
-    a list [left, right, hash], whose hash is None until it is asked for.
+    a list [left, right, hash], whose hash is None until it is asked for. In form 1 a revocation (a change of a key to
+    null) does nothing; in form 2 the key is gone from the leaf.
     """
 
-    def __init__(self):
+    def __init__(self, form):
+        self._form = form
         self._keys = {}  # agent id -> keys
         self._root = None
 
@@ -391,6 +393,23 @@ class KeyTree:
         self._keys[keys["agent_id"]] = keys
         place = int.from_bytes(hashlib.sha256(keys["agent_id"].encode("utf-8")).digest(), "big")
         self._root = _insert_key(self._root, (place, hashlib.sha256(b"\x00" + canonical_json(keys)).digest()), 0)
+
+    def apply(self, entry):
+        """Does what an entry says that sets or revokes a key."""
+        agent, name = entry["data"]["agent_id"], KEY_MEMBERS[entry["kind"]]
+        key = entry["data"][name]
+        keys = dict(self.get(agent) or {"agent_id": agent, "version": 0})
+        if key is None:
+            if self._form == 1 or name not in keys:
+                return
+            del keys[name]
+        else:
+            keys[name] = key
+        self.set({**keys, "version": keys["version"] + 1, "entry_id": entry["id"]})
+
+    def state(self):
+        """What a closing entry states of it, besides its form."""
+        return {"root": self.root().hex(), "count": self.count}
 
     def root(self):
         return _hash_of_part(self._root)
@@ -1307,7 +1326,9 @@ class ChainAudit:
         self._chained = False  # whether closing entries name the seal before by now
         self._logged = False  # whether they state the log and the keys by now
         self.log = Tree(log_node_of)  # over all entries so far; None after a seal whose entries are not there
-        self.key_tree = KeyTree()  # the agents' keys, by the entries alone; None if not all of them were read
+        self.key_tree = KeyTree(2)  # the agents' keys, by the entries alone; None if not all of them were read
+        self._older_key_tree = KeyTree(1)  # the same in form 1, until a closing entry states form 2
+        self._key_form = 1  # of the tree that closing entries state by now
         self._keys_stated = None  # of keys that are not in key_tree; None: unknown
         self._keys_changed = False
         self._first_rewritten = None
@@ -1333,12 +1354,13 @@ class ChainAudit:
         self._before, self._before_hash, self._history = seal, memory["payload_hash"], memory["history"]
         self._owed, self._chained = stated_sums(memory["owed"]), memory["chained"]
         self.unreadable, self.adoptions = memory["unreadable"], list(memory["adoptions"])
-        self._logged, self._keys_stated, self.key_tree = memory["logged"], memory["keys"], None
+        self._logged, self._keys_stated, self._key_form = memory["logged"], memory["keys"], memory.get("key_form", 1)
+        self.key_tree = self._older_key_tree = None
         self.log = Tree(log_node_of, memory["log"]["size"], map(bytes.fromhex, memory["log"]["frontier"]))
         self.entries_sealed = seal["to_id"]
         self.head = {name: memory[name] for name in ("seq", "payload_hash", "history")}
         self.head_seal = seal
-        self.at_head = {name: memory[name] for name in ("owed", "chained", "unreadable", "adoptions", "logged", "log", "keys")}
+        self.at_head = {name: memory[name] for name in ("owed", "chained", "unreadable", "adoptions", "logged", "log", "keys", "key_form") if name in memory}
         for seq, history in self.question.expected:
             if seq <= seal["seq"]:
                 self.findings.note(f"seal {seq}", self._expectation_faults(history, self._records.history(seq)))
@@ -1395,6 +1417,7 @@ class ChainAudit:
                 "logged": self._logged,
                 "log": self.log and {"size": self.log.count, "frontier": [root.hex() for root in self.log.frontier()]},
                 "keys": self._key_state(),
+                **({} if self._key_form == 1 else {"key_form": self._key_form}),
             }
         self._before, self._before_hash = seal, payload_hash
         self._tell(f"seal {seal['seq']}, entry {seal['to_id']}")
@@ -1442,7 +1465,7 @@ class ChainAudit:
         """Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry."""
         tree = Tree()
         last = None
-        before = (self.log and log_head_of(self.log), self._key_state())
+        before = (self.log and log_head_of(self.log), self._key_states())
         self._keys_changed = False
         for due in range(seal["from_id"], seal["to_id"] + 1):
             entry = self._entry(due)
@@ -1482,11 +1505,17 @@ class ChainAudit:
 
     def _lose_count(self):
         """Forgets what follows from all entries, once some of them are not there."""
-        self._owed = self.log = self.key_tree = self._keys_stated = None
+        self._owed = self.log = self.key_tree = self._older_key_tree = self._keys_stated = None
+
+    def _key_states(self):
+        """Root and count of the agents' keys, by the form of the tree; None if unknown."""
+        trees = {1: self._older_key_tree, 2: self.key_tree}
+        stated = {self._key_form: self._keys_stated} if self.key_tree is None else {}
+        return {form: tree.state() if tree is not None else stated.get(form) for form, tree in trees.items()}
 
     def _key_state(self):
-        """Root and count of the agents' keys; None if unknown."""
-        return self._keys_stated if self.key_tree is None else {"root": self.key_tree.root().hex(), "count": self.key_tree.count}
+        """The same in the form that is stated by now."""
+        return self._key_states()[self._key_form]
 
     def _standing_keys(self, entry):
         """The keys of the agent that an entry names; None if it has none."""
@@ -1504,13 +1533,13 @@ class ChainAudit:
 
     def _take_key(self, entry):
         """Sets the key that an entry changes."""
-        data, name = entry["data"], "dm_key" if entry["kind"] == "dm_key_change" else "author_key"
-        if not isinstance(data.get("agent_id"), str) or not is_hash(data.get(name)):
+        data, name = entry["data"], KEY_MEMBERS[entry["kind"]]
+        if not isinstance(data.get("agent_id"), str) or name not in data or not (data[name] is None or is_hash(data[name])):
             return  # no key of anybody
         self._keys_changed, self._keys_stated = True, None
-        if self.key_tree is not None:
-            standing = self._standing_keys(entry) or {"agent_id": data["agent_id"], "version": 0}
-            self.key_tree.set({**standing, name: data[name], "version": standing["version"] + 1, "entry_id": entry["id"]})
+        for tree in (self.key_tree, self._older_key_tree):
+            if tree is not None:
+                tree.apply(entry)
 
     def _take_sums(self, entry):
         """Adds to the sums what an entry says."""
@@ -1554,12 +1583,21 @@ class ChainAudit:
         if not good or (own_log and log["root"] != own_log["root"]):
             due = shown(own_log) if own_log else f"one of size {size}"
             yield Fault("wrong_log", f"its closing entry states the log {shown(log)}, the entries give {due}")
-        good = isinstance(keys, dict) and is_whole(keys.get("count")) and is_hash(keys.get("root"))
-        if not good or (own_keys and (keys["root"], keys["count"]) != (own_keys["root"], own_keys["count"])):
-            due = shown(own_keys) if own_keys else "a root and a count"
+        form = keys.get("v", 1) if isinstance(keys, dict) else None
+        good = is_whole(form) and form in (1, 2) and is_whole(keys.get("count")) and is_hash(keys.get("root"))
+        own = own_keys[form] if good else None
+        if not good or (own and (keys["root"], keys["count"]) != (own["root"], own["count"])):
+            due = shown(own) if own else "a root and a count"
             yield Fault("wrong_keys", f"its closing entry states the keys {shown(keys)}, the entries give {due}")
-        elif not self._keys_changed:
-            self._keys_stated = {"root": keys["root"], "count": keys["count"]}
+        elif form < self._key_form:
+            message = "its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2"
+            yield Fault("wrong_keys", message)
+        else:
+            self._key_form = form
+            if form == 2:
+                self._older_key_tree = None
+            if not self._keys_changed:
+                self._keys_stated = {"root": keys["root"], "count": keys["count"]}
 
     def _chaining_faults(self, data, seal):
         """Yields a fault unless a closing entry names the payload of the seal before."""
@@ -2181,8 +2219,12 @@ def author_at(entry):
     return {"entry_id": entry["id"], "author_key": entry["data"]["author"]["author_key"]}
 
 
+# The member of an entry's data that has the key, by the kind of entry that changes one.
+KEY_MEMBERS = {"dm_key_change": "dm_key", "author_key_change": "author_key"}
+
+
 def is_key_change(entry):
-    return entry["kind"] in ("dm_key_change", "author_key_change")
+    return entry["kind"] in KEY_MEMBERS
 
 
 def is_signed_change(entry):
@@ -2575,6 +2617,8 @@ def _is_log_memory(memory):
         and all(is_hash(root) for root in log["frontier"])
         and "keys" in memory
         and (keys is None or (isinstance(keys, dict) and is_whole(keys.get("count")) and is_hash(keys.get("root"))))
+        and is_whole(memory.get("key_form", 1))
+        and memory.get("key_form", 1) in (1, 2)
     )
 
 

@@ -7,7 +7,7 @@ import { formatLogProof, formatNote } from '../crypto/note.ts'
 import type { Context } from '../context.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { hex } from '../foundation/schema.ts'
-import { keyState } from './agent-keys.ts'
+import { readStatedKeys, readTreeAsStated } from './agent-keys.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
 import { proveConsistency, proveInLog } from './log.ts'
@@ -174,14 +174,23 @@ const agentKeysView = z
     agent_id: z.string(),
     dm_key: hex(64).optional(),
     author_key: hex(64).optional(),
-    version: z.int().min(1).describe('how often any of its keys was set'),
+    version: z.int().min(1).describe('how often any of its keys was set or revoked'),
     entry_id: z.int().min(1).describe('the entry that made them so'),
   })
   .meta({ id: 'AgentKeys' })
 
 export const keysView = z.object({
   agent_id: z.string(),
-  keys: agentKeysView.nullable().describe("the agent's keys after entry `up_to`; null if it has none"),
+  keys: agentKeysView
+    .nullable()
+    .describe(
+      "the agent's keys after entry `up_to`, without those that it has revoked; null if it never had one",
+    ),
+  form: z
+    .union([z.literal(1), z.literal(2)])
+    .describe(
+      'of the tree, as `keys.v` of the closing entry states it: in 1, or if that is absent, a revoked key stays',
+    ),
   up_to: z.int().min(0),
   proof: z
     .object({
@@ -207,13 +216,12 @@ export async function readKeys(ctx: LogContext, agentId: string): Promise<z.inpu
   const { seal } = await readCheckpoint(ctx)
   const closing = await ctx.entries.find(seal.to_id)
   if (closing === undefined) throw new Error(`entry ${seal.to_id} is missing from the ledger`)
-  const { root } = (closing.data['keys'] ?? {}) as { root?: string }
-  if (root === undefined)
+  const stated = readStatedKeys(closing)
+  if (stated === undefined)
     throw new Refusal('no_such_seal', 'No checkpoint covers the keys yet; the next seal does.')
   const upTo = seal.from_id - 1
-  let tree = await ctx.readKeyTree(upTo)
-  if (keyState(tree).root !== root) tree = await ctx.readKeyTree(upTo, 'first')
-  if (keyState(tree).root !== root)
+  const tree = await readTreeAsStated(ctx.readKeyTree, upTo, stated)
+  if (tree === undefined)
     throw new Error(`the keys up to entry ${upTo} have another root than entry ${seal.to_id} states`)
   const proof: KeyProof = tree.prove(agentId)
   const formatLogProofOf = await createLogProofFormatter(ctx)
@@ -222,6 +230,7 @@ export async function readKeys(ctx: LogContext, agentId: string): Promise<z.inpu
   return {
     agent_id: agentId,
     keys: tree.get(agentId) ?? null,
+    form: stated.v ?? 1,
     up_to: upTo,
     proof: { found: proof.found, path: [...proof.path] },
     entry: viewEntry(closing),

@@ -11,7 +11,7 @@ import { refuseCopy } from '../servers/copy.ts'
 import { endAdoption, requireLastSigned, readAdoption, type Adoption } from './adoption.ts'
 import { verifyNewSeals, verifyWholeChain } from './chain-check.ts'
 import { computeLeaves, type EntryRecord } from './entry.ts'
-import { applyKeyChange, keyState } from './agent-keys.ts'
+import { applyKeyChange, keyState, readTreeAsStated } from './agent-keys.ts'
 import { checkpointOf, findLogConflict, originOf, signCheckpoint } from './checkpoint.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { logState, readLogFromTiles, buildLogFromEntries, type LogState } from './log.ts'
@@ -470,7 +470,9 @@ async function recomputeSeal(
     log: logBefore,
     keys: keyState(base.keys),
   })
-  if (!allowedClosings(data, previousClosing).map(canonicalJson).includes(canonicalJson(last.data)))
+  const inForm1 = base.keys.form === 1 ? base.keys : await ctx.readKeyTree(seal.from_id - 1, undefined, 1)
+  const allowed = allowedClosings(data, keyState(inForm1), previousClosing)
+  if (!allowed.map(canonicalJson).includes(canonicalJson(last.data)))
     throw refuse(
       `entry ${last._id} closes it with ${canonicalJson(last.data)}, and the entries give ${canonicalJson(data)}`,
     )
@@ -540,18 +542,16 @@ async function readOrBuildStateBefore(
     )
 
   const { keys } = remembered
-  const isSignedKeys = (tree: KeyTree): boolean =>
-    isSignedAgain ||
-    !isInMemory ||
-    keys === undefined ||
-    canonicalJson(keyState(tree)) === canonicalJson(keys)
-  const cached = await ctx.readKeyTree(size)
-  const tree = isSignedKeys(cached) ? cached : await ctx.readKeyTree(size, 'first')
-  if (!isSignedKeys(tree))
+  if (isSignedAgain || !isInMemory || keys === undefined) return { log, keys: await ctx.readKeyTree(size) }
+  const signed = await readTreeAsStated(ctx.readKeyTree, size, keys)
+  if (signed === undefined) {
+    const { root } = keyState(await ctx.readKeyTree(size, undefined, keys.v ?? 1))
     throw refuse(
-      `the entries up to ${size} give keys with the root ${keyState(tree).root}, and the root ${keys?.root ?? ''} was signed`,
+      `the entries up to ${size} give keys with the root ${root}, and the root ${keys.root} was signed`,
     )
-  return { log, keys: tree }
+  }
+  // What an earlier version signed may be of form 1.
+  return { log, keys: keys.v === 2 ? signed : await ctx.readKeyTree(size) }
 }
 
 /** Where a stored hash is not the computed one: its level of tiles, and its position in that level. */

@@ -4,6 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { check } from '../../client/seal-verify.mjs'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
@@ -40,6 +41,25 @@ let alice: TestAgent
 let bob: TestAgent
 const sizes: number[] = []
 
+/** Makes a seal over what is there and this many more posts. @returns its last entry */
+async function sealAgain(posts = 1): Promise<number> {
+  const before = (await service.ctx.seals.last())?.to_id ?? 0
+  await writePosts(service.ctx, posts)
+  await service.ctx.queues.enqueue('make-seal', {})
+  await waitFor(
+    'a signed seal',
+    async () => ((await service.ctx.seals.lastSigned())?.to_id ?? 0) >= before + posts || undefined,
+    { limitMs: PATIENCE_MS },
+  )
+  return (await lastSigned()).to_id
+}
+
+async function lastSigned() {
+  const seal = await service.ctx.seals.lastSigned()
+  if (seal === undefined) throw new Error('no seal is signed')
+  return seal
+}
+
 beforeAll(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-log-'))
   const keyFile = path.join(folder, 'seal-key')
@@ -55,19 +75,7 @@ beforeAll(async () => {
   alice = await service.register()
   bob = await service.register()
   await service.call('POST', '/profile', { token: alice.token, body: { dm_key: '21'.repeat(32) } })
-  for (const posts of [3, 300, 5]) {
-    await writePosts(service.ctx, posts)
-    await service.ctx.queues.enqueue('make-seal', {})
-    await waitFor(
-      'a signed seal',
-      async () =>
-        ((await service.ctx.seals.lastSigned())?.to_id ?? 0) >= (sizes.at(-1) ?? 0) + posts || undefined,
-      {
-        limitMs: PATIENCE_MS,
-      },
-    )
-    sizes.push((await service.ctx.seals.last())?.to_id ?? 0)
-  }
+  for (const posts of [3, 300, 5]) sizes.push(await sealAgain(posts))
 })
 afterAll(async () => {
   await service.stop()
@@ -302,5 +310,31 @@ describe('the log over the API', () => {
             },
       )
     }
+  })
+
+  it('proves that an agent which has revoked its key has none, once a seal is over the revocation', async () => {
+    const body = { dm_key: null }
+    expect((await service.call('POST', '/profile', { token: alice.token, body })).status).toBe(200)
+    await sealAgain()
+    await sealAgain()
+    const answer = await getJson<{
+      keys: object
+      form: number
+      proof: KeyProof
+      entry: LedgerEntry
+    }>(`/keys/${alice.id}`)
+    expect(answer).toMatchObject({ form: 2, entry: { data: { keys: { v: 2 } } } })
+    expect(answer.keys).toEqual({
+      agent_id: alice.id,
+      version: 2,
+      entry_id: expect.any(Number) as number,
+    })
+    const { root } = answer.entry.data['keys'] as { root: string }
+    expect(verifyKeyProof(alice.id, root, answer.proof)).toEqual({ ok: true, keys: answer.keys })
+    const { exitCode, text } = await check([
+      service.url,
+      ...['--state', path.join(folder, 'reader.json'), '--pubkey', (await lastSigned()).pubkey ?? ''],
+    ])
+    expect(exitCode, text).toBe(0)
   })
 })

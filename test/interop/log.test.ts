@@ -2,7 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { newAuthorKeyPair } from '../../client/author-signatures.ts'
+import { NOTHING_SEEN, signStatement, statementOf } from '../../shared/crypto/author.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
+import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import { readReport, startPythonVerifier, verifyInNode, type Verify } from '../support/both-verifiers.ts'
 import {
   buildChain,
@@ -100,6 +103,129 @@ describe.each(verifiers)('seal_verify in %s', (_name, verify) => {
       expect(server.chain.seals.slice(0, 4)).toEqual(grown.seals.slice(0, 4))
       expect(await check()).toMatchObject({ code: 1, words: [word] })
     }
+  })
+})
+
+describe.each(verifiers)('revoked keys in %s', (_name, verify) => {
+  let folder: string
+  let server: LedgerServer
+  beforeAll(async () => {
+    server = await serveChain(chainOf([]))
+  })
+  afterAll(() => server.close())
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'log-'))
+    return () => rmSync(folder, { recursive: true })
+  })
+  const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
+  const check = async (chain: LedgerChain, ...args: string[]) => {
+    server.chain = chain
+    const state = join(folder, 'state.json')
+    const common = ['--state', state, '--max-age', String(2 ** 40), '--pubkey', PUBKEY, '--json']
+    return readReport(await verify([server.url, ...common, ...args]))
+  }
+  const change = (id: number, kind: string, data: LedgerEntry['data']) => ({ ...makeEntry(id, data), kind })
+  /** agt_1 revokes by entry 9 the key that it set by entry 4. Closing entries state the keys in these forms. */
+  const revoking = (forms: (1 | 2)[], state: typeof statedBefore = statedBefore): LedgerChain => {
+    const entries = chainOf(SIZES, { entry: revocation }).entries
+    return chainOf(SIZES.slice(0, forms.length), {
+      entry: revocation,
+      stated: (seq, before) => {
+        // The entries so far are those of this chain, whose closing entries state other keys.
+        const changes = entries.slice(0, before.log.size)
+        return { ...before, keys: state(changes, forms[seq - 1]).keys }
+      },
+    })
+  }
+  const revocation = (id: number) =>
+    id === 9 ? change(id, 'dm_key_change', { agent_id: 'agt_1', dm_key: null }) : entry(id)
+
+  it('are gone from the first closing entry on that states so, and stay before it', async () => {
+    for (const forms of [
+      [1, 1, 2, 2, 2],
+      [1, 1, 1, 1, 2],
+      [1, 1, 1, 1, 1],
+      [2, 2, 2, 2, 2],
+    ] as (1 | 2)[][]) {
+      rmSync(join(folder, 'state.json'), { force: true })
+      for (const seals of forms.keys())
+        expect(await check(revoking(forms.slice(0, seals + 1))), String(forms)).toMatchObject({ code: 0 })
+      const whole = revoking(forms)
+      const { keys } = statedBefore(whole.entries, forms[4])
+      expect(await check(whole, '--full')).toMatchObject({
+        code: 0,
+        keys: { root: keys.root, count: keys.count, recomputed: true },
+      })
+    }
+  })
+
+  it('cannot be had back by a closing entry in the older form, whether it is read at once or later', async () => {
+    const [good, back] = [revoking([1, 1, 2, 2]), revoking([1, 1, 2, 2, 1])]
+    expect(await check(back)).toMatchObject({ code: 1, words: ['wrong_keys'] })
+    expect(await check(good)).toMatchObject({ code: 0 })
+    expect(await check(back)).toMatchObject({ code: 1, words: ['wrong_keys'] })
+  })
+
+  it('are stated by the root of the form that is named, and in no form that is not known', async () => {
+    const rootOf =
+      (form: 1 | 2): typeof statedBefore =>
+      (entries, named) => {
+        const { keys, log } = statedBefore(entries, form)
+        const { root, count } = keys
+        return { log, keys: { root, count, ...(named === 2 ? { v: 2 as const } : {}) } }
+      }
+    for (const [forms, of] of [
+      [[1, 1, 2], 1],
+      [[1, 1, 1], 2],
+    ] as [(1 | 2)[], 1 | 2][])
+      expect(await check(revoking(forms, rootOf(of)))).toMatchObject({ code: 1, words: ['wrong_keys'] })
+    for (const v of [0, 3, null, '2', true]) {
+      const stated = (entries: readonly LedgerEntry[]) => {
+        const { log, keys } = statedBefore(entries, 2)
+        return { log, keys: { ...keys, v } } as ReturnType<typeof statedBefore>
+      }
+      expect(await check(revoking([2, 2, 2], stated)), String(v)).toMatchObject({
+        code: 1,
+        words: ['wrong_keys'],
+      })
+    }
+  })
+
+  it('of an author must be revoked by its own signature, and then ask for none', async () => {
+    const { author_secret_key: secret, author_public_key: author_key } = newAuthorKeyPair()
+    const signed = (data: Record<string, string | null>) => {
+      const statement = statementOf('agt_1', 'author_key_change', data, NOTHING_SEEN)
+      return {
+        author: { author_key, seen: { ...NOTHING_SEEN }, signature: signStatement(statement, secret) },
+      }
+    }
+    const history = (revoked: object): LedgerChain => {
+      const changes = new Map<number, LedgerEntry>([
+        [2, change(2, 'author_key_change', { agent_id: 'agt_1', author_key })],
+        [
+          3,
+          change(3, 'author_key_change', {
+            agent_id: 'agt_1',
+            author_key: null,
+            ...revoked,
+          }),
+        ],
+        [5, change(5, 'dm_key_change', { agent_id: 'agt_1', dm_key: '1'.repeat(64) })],
+      ])
+      return buildChain([6, 4], 0, {
+        loggedFrom: 1,
+        entry: (id) => changes.get(id),
+        stated: (seq, before) =>
+          seq === 1 ? before : { ...before, keys: statedBefore([...changes.values()], 2).keys },
+      })
+    }
+    expect(await check(history(signed({ author_key: null })))).toMatchObject({ code: 0 })
+    rmSync(join(folder, 'state.json'))
+    expect(await check(history({}))).toMatchObject({ code: 1, words: ['wrong_author'] })
+    expect(await check(history(signed({ author_key: '2'.repeat(64) })))).toMatchObject({
+      code: 1,
+      words: ['wrong_author'],
+    })
   })
 })
 

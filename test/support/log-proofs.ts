@@ -90,6 +90,7 @@ export function keyAnswerOf(of: LedgerChain, agentId: string, checkpoint = noteO
   return {
     agent_id: agentId,
     keys: tree.get(agentId) ?? null,
+    form: 1,
     up_to: from - 1,
     proof: tree.prove(agentId),
     entry: of.entries[to - 1] as LedgerEntry,
