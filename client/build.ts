@@ -41,11 +41,20 @@ const ON_ANY_PLATFORM: InputOptions = {
   ],
 }
 
-/** The source of seal-verify.mjs without its command and its usage text: the package calls check() alone. */
-const withoutCommand = (code: string): string =>
-  code
+/**
+ * The source of seal-verify.mjs without its command, its usage text and its test vectors: the package calls
+ * check() alone.
+ */
+function withoutCommand(code: string): string {
+  const [beforeVectors = '', vectorsOn = ''] = code
     .slice(0, code.lastIndexOf('\nasync function run('))
+    .split('\n// ——— vectors\n')
+  const afterVectors = vectorsOn.slice(vectorsOn.indexOf('\n// ——— '))
+  const noVectors = `\nfunction verifyVector() {\n  throw new Unchecked('usage', 'the package has no vectors')\n}\n`
+  return [beforeVectors, noVectors, afterVectors]
+    .join('')
     .replace(/(?<=\nconst USAGE = `)[^`]*/, 'See the options of check().')
+}
 
 rmSync(DIST, { recursive: true, force: true })
 await bundle(
