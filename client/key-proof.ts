@@ -9,10 +9,10 @@ import { leafHash } from '../shared/crypto/merkle.ts'
 import { verifyKeyProof, type AgentKeys, type KeyForm } from '../shared/crypto/key-tree.ts'
 import { verifyLogConsistency, verifyLogInclusion, type LogHead } from '../shared/crypto/log-tree.ts'
 import { NOTE_KEY, parseCheckpoint, parseLogProof, parseNote, verifyNote } from '../shared/crypto/note.ts'
-import type { Client, KeyAnswer } from './client.ts'
+import type { Client, KeyAnswer, Receipt } from './client.ts'
 import { RefusalError } from './errors.ts'
 import type { SealTrust } from './own-ledger.ts'
-import { recall } from './seal-verify.mjs'
+import { readPolicyVkeys, recall } from './seal-verify.mjs'
 
 /*
  * What keys an agent has, proven without its receipt: from its place in the tree of keys to the closing entry
@@ -51,6 +51,8 @@ export async function proveKeys(client: Client, agentId: string, trust: SealTrus
   let answer: KeyAnswer
   try {
     answer = await client.keys(agentId)
+    const [proof = ''] = await addOwnCosignatures(client, trust, [answer.tlog_proof])
+    answer = { ...answer, tlog_proof: proof }
   } catch (error) {
     const isAbsent =
       error instanceof RefusalError && ['no_such_seal', 'no_such_route', 'not_found'].includes(error.error)
@@ -66,6 +68,51 @@ export async function proveKeys(client: Client, agentId: string, trust: SealTrus
   requireFresh(head, known?.log, trust.maxAgeSeconds, now)
   await requireConsistent(client, known?.log, head)
   return { keys: answer.keys, up_to: answer.up_to }
+}
+
+/**
+ * Puts the cosignatures of the reader's own witnesses into proofs that hang on the newest checkpoint: below
+ * the one that comes with a proof others may have crowded them out. Proofs under another checkpoint stay as
+ * they are, and so do all if there is no policy, or the service knows no such question.
+ *
+ * @param proofs texts of C2SP tlog-proof, of which nothing is checked here
+ */
+export async function addOwnCosignatures(
+  client: Client,
+  { policyFile }: Pick<SealTrust, 'policyFile'>,
+  proofs: readonly string[],
+): Promise<string[]> {
+  // Whoever verifies says what is wrong with the policy's file.
+  const witness = policyFile === undefined ? [] : await readPolicyVkeys(policyFile).catch(() => [])
+  if (witness.length === 0 || proofs.length === 0) return [...proofs]
+  let note: string
+  try {
+    note = await client.checkpoint({ witness })
+  } catch (error) {
+    if (!(error instanceof RefusalError)) throw error
+    return [...proofs]
+  }
+  const signedPart = (text: string): string => text.slice(0, text.lastIndexOf('\n\n'))
+  return proofs.map((proof) => {
+    const start = proof.indexOf('\n\n') + 2
+    return signedPart(proof.slice(start)) === signedPart(note) ? proof.slice(0, start) + note : proof
+  })
+}
+
+/** The same for a receipt. */
+export async function withOwnCosignatures<R extends Receipt>(
+  client: Client,
+  trust: Pick<SealTrust, 'policyFile'>,
+  receipt: R,
+): Promise<R> {
+  const proofs = receipt.entries.flatMap((item) => (item.sealed && item.tlog_proof) || [])
+  const cosigned = await addOwnCosignatures(client, trust, proofs)
+  const byProof = new Map(proofs.map((proof, place) => [proof, cosigned[place] ?? proof]))
+  const entries = receipt.entries.map((item) => {
+    const proof = item.sealed ? byProof.get(item.tlog_proof ?? '') : undefined
+    return proof === undefined ? item : { ...item, tlog_proof: proof }
+  })
+  return { ...receipt, entries }
 }
 
 /** The service's keys that are accepted: the pinned ones if there are any, else the remembered ones. */

@@ -62,6 +62,8 @@ export function check(
  * newest log that was verified, with its signed checkpoint if there was one. Undefined before the first check
  * of everything.
  */
+/** The vkeys of the witnesses in a file with a policy, as many as a service is asked for. */
+export function readPolicyVkeys(file: string): Promise<string[]>
 export function recall(
   stateFile: string,
   service: string,

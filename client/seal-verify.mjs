@@ -803,7 +803,7 @@ const noteKeyId = (name, type, pubkey) =>
 /**
  * Parses a vkey of this type, `<name>+<key id>+<base64 of type and key>`.
  *
- * @returns {name, pubkey}; undefined for any other text
+ * @returns {name, pubkey, vkey}; undefined for any other text
  */
 function parseVkey(vkey, type) {
   const [, name = '', id, encoded = ''] = /^([^+]*)\+([^+]*)\+(.*)$/s.exec(vkey) ?? []
@@ -811,7 +811,7 @@ function parseVkey(vkey, type) {
   if (bytes?.length !== 33 || bytes[0] !== type || !NOTE_NAME.test(name) || LONE_SURROGATE.test(name))
     return undefined
   const pubkey = bytes.toString('hex', 1)
-  return noteKeyId(name, type, pubkey) === id ? { name, pubkey } : undefined
+  return noteKeyId(name, type, pubkey) === id ? { name, pubkey, vkey } : undefined
 }
 
 /**
@@ -1690,14 +1690,14 @@ function parseAnswer(url, body) {
  * Fetches the bytes of a good answer, decompressed. A redirection is followed within the origin alone. Throws
  * Passing or Unchecked.
  *
- * @returns null for status 404, if `isOptional`
+ * @returns null for a status that says that there is none, one of `absent`
  */
-async function getBody(url, timeoutMs, isOptional = false) {
+async function getBody(url, timeoutMs, absent = []) {
   const { origin } = new URL(url)
   let address = url
   for (let redirects = 0; ; redirects++) {
     const { status, headers, body } = await getOnce(address, timeoutMs)
-    if (status === 404 && isOptional) return null
+    if (absent.includes(status)) return null
     if (status === 200) return decompress(url, headers['content-encoding'], body)
     if (status >= 500 || status === 429) throw new Passing(`answered ${status}`)
     if (![301, 302, 303, 307, 308].includes(status))
@@ -2827,9 +2827,14 @@ function chainSupport({ shown = [], headSeal, remembered, seq }) {
  *
  * @returns it for the report; null if there is none, or it isn't signed
  */
-async function checkCheckpoint(base, walk, { timeoutMs }) {
-  const body = await getBody(`${base}/api/v1/checkpoint`, timeoutMs, true)
-  if (body === null) return null // a service of an older version
+async function checkCheckpoint(base, walk, { timeoutMs, policy }) {
+  const url = `${base}/api/v1/checkpoint`
+  const query = witnessQuery(policy)
+  // A service of an older version knows no such question, and one that is older still no checkpoint.
+  const body =
+    (query === '' ? null : await getBody(url + query, timeoutMs, [400, 404])) ??
+    (await getBody(url, timeoutMs, [404]))
+  if (body === null) return null
   let shown
   const isSigned = walk.findings.run('checkpoint', () => {
     let note
@@ -2856,6 +2861,18 @@ async function checkCheckpoint(base, walk, { timeoutMs }) {
   await compareHeard(base, walk, shown, timeoutMs)
   return { origin: shown.origin, size: shown.size, root: shown.root }
 }
+
+/** At most so many witnesses are asked for by name. */
+const MAX_WITNESSES_ASKED = 30
+
+/** The query that asks for the cosignatures of a policy's own witnesses, whom others must not crowd out. */
+function witnessQuery(policy) {
+  const vkeys = policyVkeys(policy)
+  return vkeys.length === 0 ? '' : `?${vkeys.map((vkey) => `witness=${encodeURIComponent(vkey)}`).join('&')}`
+}
+
+const policyVkeys = (policy) =>
+  [...(policy?.witnesses.values() ?? [])].map(({ vkey }) => vkey).slice(0, MAX_WITNESSES_ASKED)
 
 /** Compares the remembered checkpoints of other readers with the log, now that it is long enough. */
 async function compareHeard(base, walk, own, timeoutMs) {
@@ -3302,6 +3319,9 @@ export async function recall(stateFile, service) {
     checkpoint: memory.checkpoint,
   }
 }
+
+/** The vkeys of the witnesses in a file with a policy, as many as are asked for. Rejects with Unchecked. */
+export const readPolicyVkeys = async (file) => policyVkeys(parsePolicy(await fromFile(() => readText(file))))
 
 const EXIT_CODES = { good: 0, broken: 1, unchecked: 2, not_binding: 3 }
 

@@ -949,6 +949,7 @@ class Policy:
 
     def __init__(self, text):
         self.logs, self.witnesses, self.groups, self.quorum = [], {}, {}, None
+        self.vkeys = []  # of the witnesses
         self._members = set()
         for number, line in enumerate(text.split("\n"), 1):
             word, *items = [item for item in re.split(r"[ \t]+", line) if item] or ["#"]
@@ -976,6 +977,7 @@ class Policy:
             raise ValueError("expected witness <name> <vkey> [<url>]")
         self._expect_fresh(items)
         self.witnesses[items[0]] = self._key(items[1], 4, self.witnesses.values())
+        self.vkeys.append(items[1])
 
     def _group(self, items):
         self._expect_fresh(items)
@@ -1830,15 +1832,17 @@ def fetch_json(url, timeout):
         raise CannotCheck("unreachable", f"{url} does not answer in JSON: {str(error)[:200]}") from None
 
 
-def fetch(url, timeout, optional=False):
-    """Fetches the bytes of a good answer; a redirection is followed within the origin alone. Raises Passing or CannotCheck."""
+def fetch(url, timeout, absent=()):
+    """Fetches the bytes of a good answer; None for one of the statuses that say that there is none.
+
+    A redirection is followed within the origin alone. Raises Passing or CannotCheck."""
     parts = urllib.parse.urlsplit(url)
     origin, route = f"{parts.scheme}://{parts.netloc}", url[len(f"{parts.scheme}://{parts.netloc}") :]
     for _ in range(MOST_REDIRECTS + 1):
         status, headers, body = fetch_once(parts, route, url, timeout)
         if status == 200:
             return decompress(url, headers.get("content-encoding", "identity"), body)
-        if status == 404 and optional:
+        if status in absent:
             return None
         if status >= 500 or status == 429:
             raise Passing(f"answered {status}")
@@ -2784,7 +2788,7 @@ def check_service(arguments):
     finally:
         if recorder:
             recorder.close()
-    checkpoint = check_checkpoint(base, audit, arguments.timeout) if not audit.findings.kept and audit.head and audit.at_head["logged"] else None
+    checkpoint = check_checkpoint(base, audit, arguments.timeout, arguments.policy) if not audit.findings.kept and audit.head and audit.at_head["logged"] else None
     if not audit.findings.kept and audit.head:
         change_state(arguments.state, lambda state: remember(state, base, audit))
     seen = remembered["seq"] if remembered else None
@@ -2807,14 +2811,26 @@ def chain_support(audit):
     )
 
 
-def check_checkpoint(base, audit, timeout):
+MOST_WITNESSES_ASKED = 30
+
+
+def witness_query(policy):
+    """The query that asks for the cosignatures of a policy's own witnesses, whom others must not crowd out."""
+    vkeys = list(policy.vkeys)[:MOST_WITNESSES_ASKED] if policy else []
+    return "?" + "&".join(f"witness={urllib.parse.quote(vkey, safe='')}" for vkey in vkeys) if vkeys else ""
+
+
+def check_checkpoint(base, audit, timeout, policy):
     """Checks that a known key signed the newest checkpoint, and that it agrees with the log. Returns it for the report, or None."""
+    url, query = f"{base}/api/v1/checkpoint", witness_query(policy)
     try:
-        body = fetch(f"{base}/api/v1/checkpoint", timeout, optional=True)
+        # A service of an older version knows no such question, and one that is older still no checkpoint.
+        body = fetch(url + query, timeout, absent=(400, 404)) if query else None
+        body = fetch(url, timeout, absent=(404,)) if body is None else body
     except Passing as error:
-        raise CannotCheck("unreachable", f"{base}/api/v1/checkpoint: {error}") from None
+        raise CannotCheck("unreachable", f"{url}: {error}") from None
     if body is None:
-        return None  # a service of an older version
+        return None
 
     def read():
         try:

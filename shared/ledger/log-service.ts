@@ -6,7 +6,8 @@ import { HASH_BYTES, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
 import { formatLogProof, formatNote } from '../crypto/note.ts'
 import type { Context } from '../context.ts'
 import { Refusal } from '../foundation/errors.ts'
-import { hex } from '../foundation/schema.ts'
+import { MAX_WITNESSES_ASKED } from '../foundation/limits.ts'
+import { hex, text } from '../foundation/schema.ts'
 import { readStatedKeys, readTreeAsStated } from './agent-keys.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
@@ -26,12 +27,33 @@ export async function readCheckpoint(
   return { seal, checkpoint }
 }
 
-/** Formats a checkpoint as a signed note, with its stored cosignatures below (as many as are shown). */
+/**
+ * The query field by which a reader names the witnesses of its own policy: many agents may cosign, a note has
+ * few lines, and whose lines count is for the reader to say.
+ */
+export const witnessField = z
+  .array(
+    text({ min: 1, max: 600 })
+      // A + that was sent as it is stands for a space.
+      .transform((vkey) => vkey.replaceAll(' ', '+')),
+  )
+  .max(MAX_WITNESSES_ASKED, `expected it at most ${MAX_WITNESSES_ASKED} times`)
+  .optional()
+  .describe(
+    "the vkey of a witness whose cosignature is to stand first, if there is one; may be repeated. Without it the oldest are shown, which may be anybody's",
+  )
+
+/**
+ * Formats a checkpoint as a signed note, with its stored cosignatures below (as many as are shown).
+ *
+ * @param asked vkeys of witnesses whose cosignatures come first
+ */
 export async function formatCosignedNote(
   ctx: Pick<Context, 'cosignatures'>,
   { size, text, line }: StoredCheckpoint,
+  asked: readonly string[] = [],
 ): Promise<string> {
-  return formatNote(text, [line, ...(await ctx.cosignatures.listLines(size))])
+  return formatNote(text, [line, ...(await ctx.cosignatures.listLines(size, asked))])
 }
 
 /**

@@ -8,7 +8,8 @@ import {
   verifyCosignature,
   type NoteKey,
 } from '../crypto/note.ts'
-import { MAX_WITNESS_ANSWER_BYTES, PEER_TIMEOUT_MS } from '../foundation/limits.ts'
+import { MAX_SIGNED_AHEAD_MS, MAX_WITNESS_ANSWER_BYTES, PEER_TIMEOUT_MS } from '../foundation/limits.ts'
+import { SECOND_MS } from '../foundation/time.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { proveConsistency } from './log.ts'
 import { SealError } from './seal.ts'
@@ -34,7 +35,10 @@ export interface OutsideWitness {
 export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): OutsideWitness[] =>
   witnesses.map(({ key, url }) => ({ key, vkey: formatVkey(key), url, lastSize: 0, hasCosigned: false }))
 
-type WitnessContext = Pick<Context, 'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log'>
+type WitnessContext = Pick<
+  Context,
+  'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log' | 'now'
+>
 
 /**
  * Submits the last signed checkpoint to every witness that has not cosigned it, and stores their
@@ -156,17 +160,19 @@ function parseSize(text: string): number {
 /**
  * Stores the first valid cosignature of the checkpoint by the witness's key in its answer.
  *
- * @throws Error if there is none
+ * @throws Error if there is none, or its time lies before the checkpoint's or ahead
  */
 async function storeCosignature(
   ctx: WitnessContext,
   { key, vkey }: OutsideWitness,
-  { text, size }: StoredCheckpoint,
+  { text, size, madeAt }: StoredCheckpoint,
   answer: string,
 ): Promise<void> {
   for (const line of answer.split('\n').filter((part) => part !== '')) {
     const at = verifyCosignature(text, parseSignatureLine(line), key)
     if (at === undefined) continue
+    if (at < madeAt || at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
+      throw new Error(`its cosignature states the time ${at}: its clock is wrong`)
     await ctx.cosignatures.insert({ size, vkey, line, at, rank: 0 })
     return
   }

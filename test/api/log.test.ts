@@ -4,7 +4,10 @@ import os from 'node:os'
 import path from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createClient } from '../../client/client.ts'
+import { judgeKey } from '../../client/own-ledger.ts'
 import { check } from '../../client/seal-verify.mjs'
+import { verifyReceipt } from '../../client/verify-receipt.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
@@ -31,9 +34,14 @@ import {
 import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
 import { exportLog } from '../../shared/ledger/log-export.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { readReport, startPythonVerifier, verifyInNode } from '../support/both-verifiers.ts'
 import { writePosts } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
+import { canRunPythonVerifier } from '../support/run-verifier.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
+
+const python = canRunPythonVerifier() ? startPythonVerifier() : undefined
+afterAll(() => python?.stop())
 
 let service: TestService
 let folder: string
@@ -280,6 +288,64 @@ describe('the log over the API', () => {
       undefined,
       now,
     ])
+  })
+
+  it('shows the cosignatures of the witnesses that a reader asks for, however many others there are', async () => {
+    const { origin } = await getJson<{ origin: string }>('/seal')
+    const note = async (query = '') =>
+      parseNote((await fetchBytes(`checkpoint${query}`)).bytes.toString()).signatures.map(({ line }) => line)
+    const { text } = parseNote((await fetchBytes('checkpoint')).bytes.toString())
+    const madeAt = (await lastSigned()).at
+    const cosigner = async (at: number) => {
+      const agent = await service.register()
+      const secret = randomBytes(32)
+      const name = `${origin}/w/${agent.id}`
+      const vkey = formatVkey({ name, type: NOTE_KEY.cosigner, publicKey: ed25519PublicKey(secret) })
+      await service.call('POST', '/witness', { token: agent.token, body: { vkey } })
+      const handIn = (time: number) =>
+        service.call('POST', '/witness/cosign', {
+          token: agent.token,
+          body: { line: cosignNote(text, name, secret, time) },
+        })
+      // None may say that it was there before the checkpoint was.
+      for (const early of [1, madeAt - 1])
+        expect((await handIn(early)).json).toMatchObject({ error: 'invalid_field', field: 'line' })
+      expect((await handIn(at)).json).toMatchObject({ counted: true })
+      return { vkey, line: cosignNote(text, name, secret, at) }
+    }
+    for (let crowd = 0; crowd < 15; crowd++) await cosigner(madeAt)
+    const honest = [await cosigner(madeAt + 1), await cosigner(madeAt + 1)]
+    const lines = honest.map(({ line }) => line)
+    expect((await note()).filter((line) => lines.includes(line))).toEqual([])
+    const query = `?${honest.map(({ vkey }) => `witness=${encodeURIComponent(vkey)}`).join('&')}`
+    expect((await note(query)).slice(1, 3)).toEqual(lines)
+    expect(await note(query)).toHaveLength(16)
+    // A + may come as it is.
+    expect((await note(`?witness=${honest[1]?.vkey}`))[1]).toBe(lines[1])
+    const policy = path.join(folder, 'policy.txt')
+    fs.writeFileSync(
+      policy,
+      [...honest.map(({ vkey }, at) => `witness w${at} ${vkey}`), 'group g all w0 w1', 'quorum g'].join('\n'),
+    )
+    const args = ['--policy', policy, '--pubkey', (await lastSigned()).pubkey ?? '']
+    for (const verify of [verifyInNode, ...(python === undefined ? [] : [python.verify])])
+      expect(
+        readReport(
+          await verify([
+            service.url,
+            ...['--json', '--state', path.join(folder, `${randomBytes(4).toString('hex')}.json`)],
+            ...args,
+          ]),
+        ),
+      ).toMatchObject({ code: 0, rests_on: { cosigned_by: ['w0', 'w1'] } })
+    const trust = { stateFile: path.join(folder, 'policy.json'), policyFile: policy, pubkeys: args.slice(3) }
+    const client = createClient({ baseUrl: service.url })
+    expect(await judgeKey(client, alice.id, '21'.repeat(32), trust)).toEqual({ version: 1 })
+    expect(await verifyReceipt({ client, recordId: bob.id, trust })).toMatchObject({ ok: true })
+    expect((await service.call('GET', `/checkpoint?${'witness=w&'.repeat(31)}`)).json).toMatchObject({
+      error: 'invalid_field',
+      field: 'witness',
+    })
   })
 
   it("proves an agent's keys, and that another has none", async () => {
