@@ -46,6 +46,20 @@ export interface OutsideWitness {
 export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): OutsideWitness[] =>
   witnesses.map(({ key, url }) => ({ key, vkey: formatVkey(key), url, lastSize: 0, hasCosigned: false }))
 
+/**
+ * Says that a host which is restored as a whole, database and seal memory from one older copy, would sign a
+ * second history: nobody outside of it remembers the first.
+ *
+ * @returns undefined if a witness or a peer does
+ */
+export const forkWarning = ({
+  witnesses,
+  sealPeers,
+}: Pick<Config, 'witnesses' | 'sealPeers'>): string | undefined =>
+  witnesses.length > 0 || sealPeers.length > 0
+    ? undefined
+    : 'nobody outside this host remembers what was signed (neither WITNESSES nor SEAL_PEERS are set): a host restored from an older copy would sign a second history'
+
 type WitnessContext = Pick<
   Context,
   'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log' | 'now' | 'config'

@@ -28,6 +28,7 @@ import {
   verifyWholeLedger,
   type TestLedger,
 } from '../support/ledger.ts'
+import { startWorkersProcess } from '../support/processes.ts'
 import { startWitness } from '../../scripts/torture/witness.ts'
 
 const ORIGIN = 'agents.example/ledger'
@@ -168,6 +169,24 @@ describe('witnesses from outside', () => {
     // And so is what two witnesses say, who have nothing to do with each other.
     shown = ''
     await expect(signSeals(await restart(settings(2)))).rejects.toThrow(`has seen a log of ${size} entries`)
+  })
+
+  it('are missed by a signer that starts without them and without peers, and it says so in one line', async () => {
+    const alone = 'nobody outside this host remembers what was signed'
+    const ledger = await openLedger({ env: { LEDGER_ORIGIN: ORIGIN } })
+    closing.push(ledger.stop)
+    for (const [settings, lines] of [
+      [{}, 1],
+      [{ SEAL_PEERS: 'http://127.0.0.1:9' }, 0],
+    ] as [Record<string, string>, number][]) {
+      const workers = await startWorkersProcess({ ...ledger.env, ...settings }, ['--queues', 'sign-seals'])
+      closing.push(workers.stop)
+      await workers.waitForLine('the workers work')
+      // Said before, or never.
+      const said = workers.logged().split('\n')
+      expect(said.filter((line) => line.includes(alone))).toHaveLength(lines)
+      await workers.stop()
+    }
   })
 
   it('are not believed without a cosignature by their own key', async () => {
