@@ -47,6 +47,7 @@ const USAGE = `usage: node seal-verify.mjs BASE_URL | DUMP.json | RECEIPT.json [
   --max-seals N         give up on a chain that is longer (default 1000000)
   --max-entries N       give up on a ledger that is longer (default 100000000)
   --timeout SECONDS     for each answer as a whole (default 30)
+  --deadline SECONDS    for all answers of a service together (default 3600); the next check goes on from there
   --json                print one JSON object instead of lines
 
 exit 0: it holds, under a known key; 1: something does not hold; 2: it could not be checked; 3: nothing binding`
@@ -54,6 +55,11 @@ exit 0: it holds, under a known key; 1: something does not hold; 2: it could not
 const SEALS_PER_PAGE = 1_000
 const ENTRIES_PER_PAGE = 10_000 // the most that the service gives
 const MAX_ANSWER_BYTES = 16 * 2 ** 20
+const MAX_FILE_BYTES = MAX_ANSWER_BYTES // but for a dump line by line, each line of which may have as much
+const MAX_CONTAINERS = 500_000 // lists and objects of one answer or file
+const MIN_ENTRIES_PER_PAGE = 100
+const MAX_RETRY_AFTER_SECONDS = 60
+const KEEP_EVERY_MS = 10_000
 const MAX_REDIRECTS = 3
 const RETRY_PAUSES_MS = [500, 1_500]
 const PROGRESS_EVERY_MS = 2_000
@@ -107,29 +113,35 @@ function parseJson(bytes) {
  * Parses JSON; throws SyntaxError for a key that stands twice in an object, RangeError for too deep nesting.
  */
 function parseJsonText(text) {
-  const value = JSON.parse(text)
-  const { members, depth } = measureJson(text)
+  // Before it is parsed, which would cost fifty times its size.
+  const { members, depth, containers } = measureJson(text)
   if (depth > MAX_PARSED_DEPTH) throw new RangeError(`it is nested deeper than ${MAX_PARSED_DEPTH} levels`)
+  if (containers > MAX_CONTAINERS)
+    throw new RangeError(`it has more than ${MAX_CONTAINERS} lists and objects`)
+  const value = JSON.parse(text)
   // JSON.parse keeps the last of two equal keys, and another reader the first: then there are more colons
   // than keys.
   if (members !== countMembers(value)) throw new SyntaxError('it has a key twice in one object')
   return value
 }
 
-/** Counts the colons outside strings of a text that is JSON, and its deepest nesting. */
+/** Counts what stands outside strings of a text that is to be JSON: colons, lists and objects, their nesting. */
 function measureJson(text) {
   let members = 0
+  let containers = 0
   let depth = 0
   let level = 0
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === 0x22) {
-      while (text.charCodeAt(++at) !== 0x22) if (text.charCodeAt(at) === 0x5c) at++
+      while (++at < text.length && text.charCodeAt(at) !== 0x22) if (text.charCodeAt(at) === 0x5c) at++
     } else if (code === 0x3a) members++
-    else if (code === 0x5b || code === 0x7b) depth = Math.max(depth, ++level)
-    else if (code === 0x5d || code === 0x7d) level--
+    else if (code === 0x5b || code === 0x7b) {
+      containers++
+      depth = Math.max(depth, ++level)
+    } else if (code === 0x5d || code === 0x7d) level--
   }
-  return { members, depth }
+  return { members, depth, containers }
 }
 
 /** How many members all objects in a value have together. */
@@ -1112,12 +1124,14 @@ class ChainWalk {
   unreadable = 0
   adoptions = []
   head = null
+  /** The last signed seal whose entries were all checked, and what follows from them; null before. */
+  checked = null
   fresh = []
   firstRewritten = null
 
   constructor(
     source,
-    { pinned, remembered, mayBeOlder = false, now, expected = [], limits = {}, progress },
+    { pinned, remembered, mayBeOlder = false, now, expected = [], limits = {}, progress, keep },
     records,
   ) {
     this.source = source
@@ -1128,6 +1142,8 @@ class ChainWalk {
     this.expected = expected
     this.maxSeals = limits.seals ?? Infinity
     this.progress = progress
+    this.keep = keep
+    this.keepAt = performance.now() + KEEP_EVERY_MS
     this.keys = new Keys(pinned, remembered?.pubkeys ?? [])
     this.reader = new EntryReader(source, limits.entries ?? Infinity)
   }
@@ -1172,14 +1188,27 @@ class ChainWalk {
     this.entriesSealed = shown.to_id
     this.head = { seq, payload_hash, history }
     this.headSeal = shown
+    this.checked = { head: this.head, headSeal: shown, atHead: this.atHead }
     this.resumedAt = seq
     for (const expected of this.expected)
       if (expected.seq <= seq) this.#checkExpected(expected, historyAt(this.records, expected.seq))
     return this.#walk(seals)
   }
 
-  /** Checks all seals that come, and then what is missing or waiting. */
+  /**
+   * Checks all seals that come, and then what is missing or waiting. If the source breaks off, what was
+   * checked up to the last signed seal is kept all the same.
+   */
   async #walk(seals) {
+    try {
+      return await this.#walkToEnd(seals)
+    } catch (error) {
+      await this.keep?.(this)
+      throw error
+    }
+  }
+
+  async #walkToEnd(seals) {
     for (let next = await seals.next(); !next.done && !this.findings.isFull; next = await seals.next())
       await this.#checkSeal(next.value)
     if (this.remembered !== null && this.seq < this.remembered.seq) {
@@ -1228,10 +1257,17 @@ class ChainWalk {
     for (const expected of this.expected)
       if (expected.seq === seal.seq) this.#checkExpected(expected, this.history)
     await this.#checkEntries(seal, where)
-    if (seal.signed) this.atHead = this.#whatFollowsFromEntries()
+    if (seal.signed) {
+      this.atHead = this.#whatFollowsFromEntries()
+      this.checked = { head: this.head, headSeal: seal, atHead: this.atHead }
+    }
     this.previous = seal
     this.previousHash = payloadHash
     this.progress?.(`seal ${seal.seq}, entry ${seal.to_id}`)
+    if (seal.signed && performance.now() > this.keepAt) {
+      await this.keep?.(this)
+      this.keepAt = performance.now() + KEEP_EVERY_MS
+    }
   }
 
   /**
@@ -1514,13 +1550,14 @@ class ChainWalk {
     return keys && { ...keys, recomputed: this.keyTree !== null }
   }
 
-  /** What is to be remembered of a chain without findings: everything up to the last signed seal. */
+  /** What is to be remembered of a chain without findings: everything up to the last signed seal that was checked. */
   memory() {
     const { checkpoint = this.remembered?.checkpoint, heard = this.remembered?.heard ?? [] } = this
     const kept = this.resumedAt === undefined ? [] : [this.records]
-    const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey, signed_at } = this.headSeal
+    const { head, headSeal, atHead } = this.checked
+    const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey, signed_at } = headSeal
     return {
-      ...this.head,
+      ...head,
       pubkeys: [...this.keys.seen],
       checked_at: this.now,
       head: {
@@ -1537,7 +1574,7 @@ class ChainWalk {
         algo: 'ed25519',
         signed_at,
       },
-      ...this.atHead,
+      ...atHead,
       ...(checkpoint === undefined ? {} : { checkpoint }),
       ...(heard.length === 0 ? {} : { heard }),
       seals: Buffer.concat([...kept, ...this.fresh])
@@ -1623,20 +1660,27 @@ class EntryReader {
  *
  * @param save gets all that passes, if it is there
  */
-function serviceSource(base, { save, timeoutMs }) {
-  async function list(route, name, limit) {
-    const url = `${base}${route}&limit=${limit}`
-    const answer = await getJson(url, timeoutMs)
+function serviceSource(base, { save, patience }) {
+  const limits = { seals: SEALS_PER_PAGE, entries: ENTRIES_PER_PAGE }
+  async function list(route, name) {
+    const url = () => `${base}${route}&limit=${limits[name]}`
+    /** Asks a service that is overloaded for half as much from now on. */
+    const ease = () => {
+      if (limits[name] <= MIN_ENTRIES_PER_PAGE) return undefined
+      limits[name] = Math.floor(limits[name] / 2)
+      return url()
+    }
+    const answer = await getJson(url(), patience, ease)
     if (!isObject(answer) || !Array.isArray(answer[name]))
-      throw new Unchecked('unreachable', `${url} does not answer with a list of ${name}`)
-    if (answer[name].length > limit)
-      throw new Unchecked('unreachable', `${url} answers with more ${name} than it was asked for`)
+      throw new Unchecked('unreachable', `${url()} does not answer with a list of ${name}`)
+    if (answer[name].length > limits[name])
+      throw new Unchecked('unreachable', `${url()} answers with more ${name} than it was asked for`)
     return answer[name]
   }
   return {
     async *seals(start) {
       for (let after = start; ;) {
-        const seals = await list(`/seal?after_seq=${after}`, 'seals', SEALS_PER_PAGE)
+        const seals = await list(`/seal?after_seq=${after}`, 'seals')
         if (seals.length === 0) return
         for (const seal of seals) {
           await save?.seal(seal)
@@ -1649,7 +1693,7 @@ function serviceSource(base, { save, timeoutMs }) {
     },
     async *entries(from) {
       for (let next = from; ;) {
-        const entries = await list(`/api/v1/ledger?from_id=${next}`, 'entries', ENTRIES_PER_PAGE)
+        const entries = await list(`/api/v1/ledger?from_id=${next}`, 'entries')
         if (entries.length === 0) return
         for (const entry of entries) {
           await save?.entry(entry)
@@ -1661,22 +1705,58 @@ function serviceSource(base, { save, timeoutMs }) {
   }
 }
 
-/** A failure of the connection, or one that the service calls passing: worth asking again. */
-class Passing extends Error {}
+/**
+ * A failure of the connection, or one that the service calls passing: worth asking again. `isBusy` if the
+ * service says that it is overloaded, and `retryAfterMs` if it says when to come again.
+ */
+class Passing extends Error {
+  constructor(message, { isBusy = false, retryAfterMs } = {}) {
+    super(message)
+    this.isBusy = isBusy
+    this.retryAfterMs = retryAfterMs
+  }
+}
 
-/** Fetches JSON, and again after a failure that may pass, twice. Throws Unchecked `unreachable`. */
-async function getJson(url, timeoutMs) {
-  for (let attempt = 0; ; attempt++) {
+/** How long a service is waited for: {timeoutMs, deadlineMs, endsAt}, the last by the monotonic clock. */
+function beginPatience({ timeoutMs, deadlineMs }) {
+  return { timeoutMs, deadlineMs, endsAt: performance.now() + deadlineMs }
+}
+
+const tooSlow = ({ deadlineMs }) =>
+  new Unchecked(
+    'deadline',
+    `the service had not answered everything within ${deadlineMs / 1000} s (--deadline); the next check goes on from the last signed seal that was checked`,
+  )
+
+/** Fetches JSON, as askAgain() asks. Throws Unchecked. */
+const getJson = (url, patience, ease) =>
+  askAgain(url, patience, async (asked) => parseAnswer(asked, await getBody(asked, patience)), ease)
+
+/**
+ * Asks, and again after a failure that may pass: twice, and each time that `ease` gives the URL of a smaller
+ * question to a service that is overloaded. Throws Unchecked `unreachable` or `deadline`.
+ */
+async function askAgain(url, patience, ask, ease = () => undefined) {
+  let asked = url
+  for (let repeats = 0; ;) {
     try {
-      return parseAnswer(url, await getBody(url, timeoutMs))
+      return await ask(asked)
     } catch (error) {
       if (!(error instanceof Passing)) throw error
-      const pause = RETRY_PAUSES_MS[attempt]
-      if (pause === undefined) throw new Unchecked('unreachable', `${url}: ${error.message}`)
-      await sleep(pause)
+      const smaller = error.isBusy ? ease() : undefined
+      const pause = RETRY_PAUSES_MS[smaller === undefined ? repeats++ : 0]
+      if (pause === undefined) throw new Unchecked('unreachable', `${asked}: ${error.message}`)
+      asked = smaller ?? asked
+      const pauseMs = error.retryAfterMs ?? pause
+      if (performance.now() + pauseMs > patience.endsAt) throw tooSlow(patience)
+      await sleep(pauseMs)
     }
   }
 }
+
+/** The milliseconds of a Retry-After in seconds, at most a minute; undefined for none. */
+const readRetryAfter = (text = '') =>
+  /^[0-9]{1,9}$/.test(text) ? Math.min(Number(text), MAX_RETRY_AFTER_SECONDS) * 1000 : undefined
 
 function parseAnswer(url, body) {
   try {
@@ -1692,14 +1772,18 @@ function parseAnswer(url, body) {
  *
  * @returns null for a status that says that there is none, one of `absent`
  */
-async function getBody(url, timeoutMs, absent = []) {
+async function getBody(url, patience, absent = []) {
   const { origin } = new URL(url)
   let address = url
   for (let redirects = 0; ; redirects++) {
-    const { status, headers, body } = await getOnce(address, timeoutMs)
+    const { status, headers, body } = await getOnce(address, patience)
     if (absent.includes(status)) return null
     if (status === 200) return decompress(url, headers['content-encoding'], body)
-    if (status >= 500 || status === 429) throw new Passing(`answered ${status}`)
+    if (status >= 500 || status === 429)
+      throw new Passing(`answered ${status}`, {
+        isBusy: status === 503 || status === 429,
+        retryAfterMs: readRetryAfter(headers['retry-after']),
+      })
     if (![301, 302, 303, 307, 308].includes(status))
       throw new Unchecked('unreachable', `${url} answered ${status}`)
     const { location = '' } = headers
@@ -1746,7 +1830,10 @@ const agents = {
  * Makes one request and reads its whole answer, within a deadline and a size. Rejects with Passing or
  * Unchecked.
  */
-function getOnce(url, timeoutMs) {
+function getOnce(url, patience) {
+  const leftMs = patience.endsAt - performance.now()
+  if (leftMs <= 0) return Promise.reject(tooSlow(patience))
+  const timeoutMs = Math.min(patience.timeoutMs, leftMs)
   const { protocol } = new URL(url)
   const { get } = protocol === 'https:' ? https : http
   let isDone = false
@@ -1770,7 +1857,12 @@ function getOnce(url, timeoutMs) {
       })
     })
     const timer = setTimeout(
-      () => fail(new Unchecked('unreachable', `${url} gave no whole answer within ${timeoutMs / 1000} s`)),
+      () =>
+        fail(
+          leftMs < patience.timeoutMs
+            ? tooSlow(patience)
+            : new Unchecked('unreachable', `${url} gave no whole answer within ${timeoutMs / 1000} s`),
+        ),
       timeoutMs,
     )
     function fail(error) {
@@ -1823,14 +1915,23 @@ function linesSource(file) {
 /** The lines of a file as bytes; they end in LF, the last one with or without it. */
 async function* readLines(file) {
   let rest = []
+  let bytes = 0
+  const take = (part) => {
+    rest.push(part)
+    bytes += part.length
+    if (bytes > MAX_FILE_BYTES)
+      throw new Unchecked('usage', `${file} has a line of more than ${MAX_FILE_BYTES} bytes`)
+  }
   for await (const part of createReadStream(file)) {
     let start = 0
     for (let end = part.indexOf(10); end !== -1; end = part.indexOf(10, start)) {
-      yield Buffer.concat([...rest, part.subarray(start, end)])
+      take(part.subarray(start, end))
+      yield Buffer.concat(rest)
       rest = []
+      bytes = 0
       start = end + 1
     }
-    rest.push(part.subarray(start))
+    take(part.subarray(start))
   }
   const last = Buffer.concat(rest)
   if (last.length > 0) yield last
@@ -1853,8 +1954,22 @@ function listSource(seals, entries) {
 }
 
 async function readJsonFile(file) {
-  const bytes = await fromFile(() => readFile(file))
+  const bytes = await readBounded(file)
   return parseFile(file, () => parseJson(bytes))
+}
+
+/** The bytes of a file, up to a size. Throws Unchecked. */
+async function readBounded(file) {
+  const bytes = []
+  let size = 0
+  await fromFile(async () => {
+    for await (const part of createReadStream(file)) {
+      bytes.push(part)
+      size += part.length
+      if (size > MAX_FILE_BYTES) throw new Unchecked('usage', `${file} has more than ${MAX_FILE_BYTES} bytes`)
+    }
+  })
+  return Buffer.concat(bytes)
 }
 
 function parseFile(file, parse) {
@@ -1922,6 +2037,7 @@ function dumpLine(value) {
 function verifyReceipt(receipt, known) {
   const findings = new Findings()
   const keys = new Keys(known.pinned, known.remembered?.pubkeys ?? [])
+  known = { ...known, records: recordsOf(known.remembered) } // decoded once, and not for each seal
   const report = {
     id: null,
     entries_sealed: 0,
@@ -2093,7 +2209,9 @@ const isConnected = (log) => ['same', 'consistent'].includes(log?.connected)
  * @returns both for the report; null without one
  */
 function connectReceipt(checkpoints, { remembered, consistency = null }, keys, findings) {
-  const shown = checkpoints.get(Math.max(...checkpoints.keys()))
+  let shown
+  for (const checkpoint of checkpoints.values())
+    if (shown === undefined || checkpoint.size > shown.size) shown = checkpoint
   if (shown === undefined) return null
   const seen = seenLog(remembered)
   let connected = null
@@ -2108,10 +2226,9 @@ function connectReceipt(checkpoints, { remembered, consistency = null }, keys, f
  * Checks that a seal in a receipt has the payload that it had when it was seen in the chain of the same
  * service.
  */
-function compareWithSeen(seal, payload, keys, { pinned, remembered }, findings) {
+function compareWithSeen(seal, payload, keys, { pinned, remembered, records }, findings) {
   const isOfService = seal.signed ? remembered?.pubkeys.includes(seal.pubkey) : pinned.length === 0
   if (remembered === null || !isOfService || seal.seq < 1 || seal.seq > remembered.seq) return
-  const records = recordsOf(remembered)
   const isSame =
     records !== null
       ? payload === sealPayload(readRecord(records, seal.seq))
@@ -2640,9 +2757,9 @@ async function takeLock(lock) {
  * Puts what a check found into the state, unless another check saw more meanwhile. If the two saw different
  * histories, that is a finding instead.
  */
-function remember(state, base, memory, { remembered, keys, findings }) {
+function remember(state, base, memory, { remembered, kept = remembered, keys, findings }) {
   const other = state[base]
-  if (other !== undefined && other.history !== remembered?.history) {
+  if (other !== undefined && other.history !== kept?.history) {
     const [less, more] = other.seq > memory.seq ? [memory, other] : [other, memory]
     const records = recordsOf(more)
     if (records !== null && historyAt(records, less.seq) !== less.history) {
@@ -2675,7 +2792,7 @@ async function main(args, { progress, receipt, note, consistency }) {
   options.pubkey = [...options.pubkey, ...(options.policy?.logs ?? []).map(({ pubkey }) => pubkey)]
   if (note !== undefined) return checkNote(note, target, options, consistency)
   if (options.note !== undefined)
-    return checkNote(await fromFile(() => readFile(options.note, 'utf8')), options.note, options)
+    return checkNote((await readBounded(options.note)).toString('utf8'), options.note, options)
   if (receipt !== undefined) return checkOneReceipt(receipt, target, options, consistency)
   if (options.vector !== undefined) return checkVectors(options.vector)
   if (options.evidence !== undefined) return checkEvidence(options.evidence, options)
@@ -2686,7 +2803,7 @@ async function main(args, { progress, receipt, note, consistency }) {
 /** A file's text. Throws Unchecked if it isn't UTF-8. */
 const readText = async (file) => {
   try {
-    return utf8.decode(await readFile(file))
+    return utf8.decode(await readBounded(file))
   } catch (error) {
     throw error instanceof TypeError ? new Unchecked('usage', `${file} is not text in UTF-8`) : error
   }
@@ -2710,7 +2827,7 @@ const OPTIONS = {
     json: flag,
     consistency: one,
   },
-  ...{ 'max-age': one, 'max-seals': one, 'max-entries': one, timeout: one },
+  ...{ 'max-age': one, 'max-seals': one, 'max-entries': one, timeout: one, deadline: one },
 }
 
 function readArguments(args) {
@@ -2736,6 +2853,7 @@ function readArguments(args) {
     maxSeals: whole('max-seals', '1000000'),
     maxEntries: whole('max-entries', '100000000'),
     timeoutMs: whole('timeout', '30') * 1000,
+    deadlineMs: whole('deadline', '3600') * 1000,
     expected: (values.expect ?? []).map(readExpected),
     service: values.service === undefined ? undefined : normalizeBase(values.service),
   }
@@ -2775,19 +2893,21 @@ async function checkService(base, options, progress) {
   const remembered = state[base] ?? null
   const save = options.save === undefined ? undefined : await fromFile(() => openSave(options.save))
   const now = nowSeconds()
+  const patience = beginPatience(options)
   let walk
   try {
-    walk = await verifyChain(serviceSource(base, { save, timeoutMs: options.timeoutMs }), {
+    walk = await verifyChain(serviceSource(base, { save, patience }), {
       ...chainOptions(options, now, progress),
       remembered,
       isFull: options.full === true || save !== undefined,
+      keep: (broken) => keepProgress(options.state, base, broken),
     })
   } finally {
     await save?.close()
   }
   const checkpoint =
     walk.findings.total === 0 && walk.atHead?.logged === true
-      ? await checkCheckpoint(base, walk, options)
+      ? await checkCheckpoint(base, walk, options, patience)
       : null
   if (walk.findings.total === 0 && walk.head !== null)
     await changeState(options.state, (current) => remember(current, base, walk.memory(), walk))
@@ -2804,6 +2924,15 @@ async function checkService(base, options, progress) {
     maxAge: options.maxAge ?? DEFAULT_MAX_AGE_SECONDS,
     support: chainSupport(walk),
   })
+}
+
+/** Remembers what a check of a whole service has verified so far, if that is more than was remembered. */
+async function keepProgress(file, base, walk) {
+  const known = walk.kept ?? walk.remembered
+  if (walk.findings.total > 0 || walk.checked === null || walk.checked.head.seq <= (known?.seq ?? 0)) return
+  const memory = walk.memory()
+  await changeState(file, (state) => remember(state, base, memory, walk))
+  walk.kept = memory
 }
 
 /**
@@ -2827,13 +2956,15 @@ function chainSupport({ shown = [], headSeal, remembered, seq }) {
  *
  * @returns it for the report; null if there is none, or it isn't signed
  */
-async function checkCheckpoint(base, walk, { timeoutMs, policy }) {
+async function checkCheckpoint(base, walk, { policy }, patience) {
   const url = `${base}/api/v1/checkpoint`
   const query = witnessQuery(policy)
   // A service of an older version knows no such question, and one that is older still no checkpoint.
   const body =
-    (query === '' ? null : await getBody(url + query, timeoutMs, [400, 404])) ??
-    (await getBody(url, timeoutMs, [404]))
+    (query === ''
+      ? null
+      : await askAgain(url + query, patience, (asked) => getBody(asked, patience, [400, 404]))) ??
+    (await askAgain(url, patience, (asked) => getBody(asked, patience, [404])))
   if (body === null) return null
   let shown
   const isSigned = walk.findings.run('checkpoint', () => {
@@ -2849,7 +2980,7 @@ async function checkCheckpoint(base, walk, { timeoutMs, policy }) {
   if (!isSigned) return null
   const { size, frontier } = walk.atHead.log
   const own = logHeadOf(new GrowingTree(logNodeHash, size, frontier))
-  const proof = shown.size === own.size ? null : await getConsistency(base, own, shown, timeoutMs)
+  const proof = shown.size === own.size ? null : await getConsistency(base, own, shown, patience)
   const isAgreed = walk.findings.run('checkpoint', () => connectLogs(own, shown, proof))
   if (
     isAgreed &&
@@ -2858,7 +2989,7 @@ async function checkCheckpoint(base, walk, { timeoutMs, policy }) {
   )
     walk.checkpoint = shown.note
   walk.shown = [shown]
-  await compareHeard(base, walk, shown, timeoutMs)
+  await compareHeard(base, walk, shown, patience)
   return { origin: shown.origin, size: shown.size, root: shown.root }
 }
 
@@ -2875,7 +3006,7 @@ const policyVkeys = (policy) =>
   [...(policy?.witnesses.values() ?? [])].map(({ vkey }) => vkey).slice(0, MAX_WITNESSES_ASKED)
 
 /** Compares the remembered checkpoints of other readers with the log, now that it is long enough. */
-async function compareHeard(base, walk, own, timeoutMs) {
+async function compareHeard(base, walk, own, patience) {
   walk.heard = []
   for (const note of walk.remembered?.heard ?? []) {
     const shown = { ...readCheckpoint(note, 'wrong_checkpoint'), note }
@@ -2883,16 +3014,16 @@ async function compareHeard(base, walk, own, timeoutMs) {
       walk.heard.push(note)
       continue
     }
-    const proof = shown.size === own.size ? null : await getConsistency(base, shown, own, timeoutMs)
+    const proof = shown.size === own.size ? null : await getConsistency(base, shown, own, patience)
     if (!walk.findings.run('note', () => connectLogs(own, shown, proof)))
       walk.findings.keepLogFork(own, shown, proof, walk.keys)
   }
 }
 
 /** Fetches the consistency proof between two logs, as readConsistency() gives it. */
-async function getConsistency(base, one, other, timeoutMs) {
+async function getConsistency(base, one, other, patience) {
   const [from, to] = [Math.min(one.size, other.size), Math.max(one.size, other.size)]
-  return readConsistency(await getJson(`${base}/api/v1/ledger/consistency?from=${from}&to=${to}`, timeoutMs))
+  return readConsistency(await getJson(`${base}/api/v1/ledger/consistency?from=${from}&to=${to}`, patience))
 }
 
 /** {root, path} of an answer to GET /ledger/consistency: the older root as that log has it, and the proof. */

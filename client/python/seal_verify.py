@@ -34,6 +34,11 @@ SEALS_A_PAGE = 1_000
 ENTRIES_A_PAGE = 10_000
 LARGEST_ANSWER = 16 * 2**20  # bytes
 LARGEST_HEADERS = 16 * 2**10
+LARGEST_FILE = LARGEST_ANSWER  # but for a dump line by line, each line of which may have as much
+MOST_CONTAINERS = 500_000  # lists and objects of one answer or file
+FEWEST_A_PAGE = 100
+LONGEST_RETRY_AFTER = 60  # seconds
+KEEP_SECONDS = 10
 MOST_REDIRECTS = 3
 RETRY_AFTER_SECONDS = (0.5, 1.5)
 PROGRESS_SECONDS = 2
@@ -118,19 +123,17 @@ def read_json(text):
     object, since another reader might take the other one. ValueError if not JSON, TooDeep if nested beyond the bound."""
     if isinstance(text, bytes):
         text = text.decode("utf-8")
-    try:
-        value = json.loads(
-            text, parse_int=_read_int, parse_float=_read_float, parse_constant=_refuse_constant, object_pairs_hook=_object_of
-        )
-    except RecursionError:
-        raise TooDeep(f"it is nested deeper than {DEEPEST_READ} levels") from None
-    if _nesting(text) > DEEPEST_READ:
+    # Before it is parsed, which would cost fifty times its size.
+    depth, containers = _nesting(text)
+    if depth > DEEPEST_READ:
         raise TooDeep(f"it is nested deeper than {DEEPEST_READ} levels")
-    return value
+    if containers > MOST_CONTAINERS:
+        raise TooDeep(f"it has more than {MOST_CONTAINERS} lists and objects")
+    return json.loads(text, parse_int=_read_int, parse_float=_read_float, parse_constant=_refuse_constant, object_pairs_hook=_object_of)
 
 
 class TooDeep(ValueError):
-    """JSON that is nested deeper than the bound."""
+    """JSON that is nested deeper than the bound, or has more lists and objects."""
 
 
 def _object_of(pairs):
@@ -146,11 +149,12 @@ _NO_BRACKET = bytes(set(range(256)) - set(b'"[]{}'))
 
 
 def _nesting(text):
-    """The deepest nesting of a text that is JSON: brackets inside strings do not count."""
+    """The deepest nesting of a text that is to be JSON, and how many lists and objects it has, outside strings."""
     if "\\" in text:
         text = _ESCAPE_PAIR.sub("", text)
     outside = b"".join(text.encode("utf-8", "surrogatepass").translate(None, _NO_BRACKET).split(b'"')[::2])
-    return max(accumulate(1 if byte in b"[{" else -1 for byte in outside), default=0)
+    levels = accumulate(1 if byte in b"[{" else -1 for byte in outside)
+    return max(levels, default=0), outside.count(b"[") + outside.count(b"{")
 
 
 def _read_int(digits):
@@ -638,35 +642,56 @@ class Multiples:
         return total
 
 
-_multiples = {}  # by the key; b"" is the base point
+class Doubling:
+    """The multiples of a point of which nothing is kept."""
+
+    def __init__(self, point):
+        self._point = point
+
+    def times(self, number):
+        total, point = _NEUTRAL, self._point
+        while number:
+            if number & 1:
+                total = _add(total, point)
+            number >>= 1
+            point = _add(point, point)
+        return total
+
+
+MOST_TABLES = 8
+_tables = {}  # the Multiples of keys that sign often; the one that was made first goes first
+_used_once = {}  # keys without a table, of which a file may name any number
+_base = []  # the Multiples of the base point, once they are needed
 
 
 def _multiples_of(key):
-    """The multiples of a key's point, kept; None if the key is no point."""
-    if key not in _multiples:
-        point = _decode_point(key or (4 * pow(5, _PRIME - 2, _PRIME) % _PRIME).to_bytes(32, "little"))
-        _multiples[key] = None if point is None else Multiples(point)
-    return _multiples[key]
+    """The multiples of a key's point, of which a table is made when the key is used again; None if it is no point."""
+    if key in _tables:
+        return _tables[key]
+    point = _decode_point(key)
+    if point is None:
+        return None
+    if key not in _used_once:
+        if len(_used_once) >= 1_000:
+            _used_once.clear()
+        _used_once[key] = True
+        return Doubling(point)
+    if len(_tables) >= MOST_TABLES:
+        del _tables[next(iter(_tables))]
+    _tables[key] = Multiples(point)
+    return _tables[key]
 
 
 def is_signed_by(key, payload, signature):
-    """Whether 64 bytes are the signature of a 32-byte key, which signs often, over the payload."""
-    return _holds(key, _multiples_of(key), payload, signature)
-
-
-def is_signed_once_by(key, payload, signature):
-    """As is_signed_by(), for a key of which nothing is kept: there are as many as agents."""
-    point = _decode_point(key)
-    return _holds(key, None if point is None else Multiples(point), payload, signature)
-
-
-def _holds(key, of_key, payload, signature):
-    """Whether an Ed25519 signature holds (RFC 8032 section 5.1.7). of_key: the Multiples of the key, or None."""
+    """Whether 64 bytes are the signature of a 32-byte key over the payload (RFC 8032 section 5.1.7)."""
     scalar = int.from_bytes(signature[32:], "little")
+    of_key = _multiples_of(key)
     if of_key is None or scalar >= _ORDER:
         return False
+    if not _base:
+        _base.append(Multiples(_decode_point((4 * pow(5, _PRIME - 2, _PRIME) % _PRIME).to_bytes(32, "little"))))
     challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + payload).digest(), "little") % _ORDER
-    return _encode_point(_add(_multiples_of(b"").times(scalar), of_key.times(_ORDER - challenge))) == signature[:32]
+    return _encode_point(_add(_base[0].times(scalar), of_key.times(_ORDER - challenge))) == signature[:32]
 
 
 _ORDER_8_Y = int.from_bytes(bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little")
@@ -1282,6 +1307,7 @@ class Question:
     full: bool = True
     may_be_older: bool = False  # of a dump: it may end before what is remembered
     progress: object = None
+    keep: object = None  # is given the audit now and then, to remember what it has verified
 
 
 def audit_chain(source, question):
@@ -1319,6 +1345,7 @@ class ChainAudit:
         self.unreadable = 0
         self.adoptions = []
         self.head = self.head_seal = self.at_head = None
+        self.checked = None  # the last signed seal whose entries were all checked: head, seal, what follows from them
         self._records = Records.of(self.remembered)
         self._fresh = []
         self.last_seq = 0
@@ -1339,6 +1366,8 @@ class ChainAudit:
         self.checkpoint = self.remembered.get("checkpoint") if self.remembered else None
         self.heard = self.remembered.get("heard", []) if self.remembered else []
         self.given = []  # the checkpoint that the service showed
+        self.kept = self.remembered  # what is remembered by now
+        self._keep_at = time.monotonic() + KEEP_SECONDS
 
     def go_on_from(self, seal):
         """Begins at the remembered head, if this is it. Returns whether it is."""
@@ -1363,13 +1392,24 @@ class ChainAudit:
         self.head = {name: memory[name] for name in ("seq", "payload_hash", "history")}
         self.head_seal = seal
         self.at_head = {name: memory[name] for name in ("owed", "chained", "unreadable", "adoptions", "logged", "log", "keys", "key_form") if name in memory}
+        self.checked = (self.head, seal, self.at_head)
         for seq, history in self.question.expected:
             if seq <= seal["seq"]:
                 self.findings.note(f"seal {seq}", self._expectation_faults(history, self._records.history(seq)))
         return True
 
     def run(self, seals):
-        """Checks all seals that come, and then what is missing or waiting. Returns itself."""
+        """Checks all seals that come, and then what is missing or waiting. Returns itself.
+
+        If the source breaks off, what was checked up to the last signed seal is kept all the same."""
+        try:
+            return self._run_to_end(seals)
+        except CannotCheck:
+            if self.question.keep:
+                self.question.keep(self)
+            raise
+
+    def _run_to_end(self, seals):
         for seal in seals:
             if self.last_seq + 1 > self.question.most_seals:
                 raise CannotCheck("too_long", f"the chain has more than {self.question.most_seals} seals (--max-seals)")
@@ -1421,8 +1461,12 @@ class ChainAudit:
                 "keys": self._key_state(),
                 **({} if self._key_form == 1 else {"key_form": self._key_form}),
             }
+            self.checked = (self.head, seal, self.at_head)
         self._before, self._before_hash = seal, payload_hash
         self._tell(f"seal {seal['seq']}, entry {seal['to_id']}")
+        if seal["signed"] and self.question.keep and time.monotonic() > self._keep_at:
+            self.question.keep(self)
+            self._keep_at = time.monotonic() + KEEP_SECONDS
 
     def _take_signature(self, seal, payload_hash, where):
         """Counts a seal as signed or unsigned, and checks whose key signed it."""
@@ -1681,16 +1725,17 @@ class ChainAudit:
             yield "behind", f"a log of {seen['size']} entries was seen before, and the one that is shown ends at entry {longest}"
 
     def memory(self):
-        """What is to be remembered of a chain without findings: everything up to the last signed seal."""
+        """What is to be remembered of a chain without findings: everything up to the last signed seal that was checked."""
         kept = self._records.raw if self.resumed_at else b""
-        head = {name: self.head_seal[name] for name in (*SIDE_FIELDS, "algo", "signed_at", "signed")}
+        checked, seal, at_head = self.checked
+        head = {name: seal[name] for name in (*SIDE_FIELDS, "algo", "signed_at", "signed")}
         raw = (kept + b"".join(self._fresh))[: head["seq"] * RECORD_BYTES]
         return {
-            **self.head,
+            **checked,
             "pubkeys": self.keyring.seen,
             "checked_at": self.question.now,
             "head": head,
-            **self.at_head,
+            **at_head,
             **({} if self.checkpoint is None else {"checkpoint": self.checkpoint}),
             **({"heard": self.heard} if self.heard else {}),
             "seals": base64.b64encode(raw).decode("ascii"),
@@ -1751,8 +1796,10 @@ def dump_by_lines(path):
     def part(wanted):
         current = None
         with open(path, "rb") as file:  # binary: lines end in LF alone, the last one with or without it
-            for raw in file:
+            for raw in iter(lambda: file.readline(LARGEST_FILE + 2), b""):
                 line = raw[:-1] if raw.endswith(b"\n") else raw
+                if len(line) > LARGEST_FILE:
+                    raise CannotCheck("usage", f"{path} has a line of more than {LARGEST_FILE} bytes")
                 if current == "end":
                     raise CannotCheck("usage", f"{path} goes on after its end")
                 if line == DUMP_FIRST_LINE.encode("ascii"):
@@ -1774,12 +1821,13 @@ def dump_by_lines(path):
 class Service:
     """Seals and entries as a service gives them, page by page; the recorder gets all that passes, if there is one."""
 
-    def __init__(self, base, timeout, recorder=None):
-        self._base, self._timeout, self._recorder = base, timeout, recorder
+    def __init__(self, base, patience, recorder=None):
+        self._base, self._patience, self._recorder = base, patience, recorder
+        self._limits = {"seals": SEALS_A_PAGE, "entries": ENTRIES_A_PAGE}
 
     def seals(self, after):
         while True:
-            page = self._list(f"/seal?after_seq={after}", "seals", SEALS_A_PAGE)
+            page = self._list(f"/seal?after_seq={after}", "seals")
             if not page:
                 return
             for seal in page:
@@ -1793,7 +1841,7 @@ class Service:
 
     def entries(self, from_id):
         while True:
-            page = self._list(f"/api/v1/ledger?from_id={from_id}", "entries", ENTRIES_A_PAGE)
+            page = self._list(f"/api/v1/ledger?from_id={from_id}", "entries")
             if not page:
                 return
             for entry in page:
@@ -1802,50 +1850,108 @@ class Service:
                 yield (entry,)
             from_id += len(page)
 
-    def _list(self, path, name, limit):
-        url = f"{self._base}{path}&limit={limit}"
-        answer = fetch_json(url, self._timeout)
+    def _list(self, path, name):
+        def url():
+            return f"{self._base}{path}&limit={self._limits[name]}"
+
+        def ease():
+            """Asks a service that is overloaded for half as much from now on."""
+            if self._limits[name] <= FEWEST_A_PAGE:
+                return None
+            self._limits[name] //= 2
+            return url()
+
+        answer = fetch_json(url(), self._patience, ease)
         if not isinstance(answer, dict) or not isinstance(answer.get(name), list):
-            raise CannotCheck("unreachable", f"{url} does not answer with a list of {name}")
-        if len(answer[name]) > limit:
-            raise CannotCheck("unreachable", f"{url} answers with more {name} than it was asked for")
+            raise CannotCheck("unreachable", f"{url()} does not answer with a list of {name}")
+        if len(answer[name]) > self._limits[name]:
+            raise CannotCheck("unreachable", f"{url()} answers with more {name} than it was asked for")
         return answer[name]
 
 
 class Passing(Exception):
-    """A failure of the connection, or one that the service calls passing: worth asking again."""
+    """A failure of the connection, or one that the service calls passing: worth asking again.
+
+    `busy` if the service says that it is overloaded, and `retry_after` if it says when to come again, in seconds."""
+
+    def __init__(self, message, busy=False, retry_after=None):
+        super().__init__(message)
+        self.busy, self.retry_after = busy, retry_after
 
 
-def fetch_json(url, timeout):
-    """Fetches JSON, and again after a failure that may pass, twice. Raises CannotCheck."""
-    for pause in (*RETRY_AFTER_SECONDS, None):
+class Patience:
+    """How long a service is waited for, in seconds: for an answer, and for all of them together."""
+
+    def __init__(self, timeout, deadline):
+        self.timeout, self._deadline = timeout, deadline
+        self._ends_at = time.monotonic() + deadline
+
+    def left(self):
+        """Seconds that are left. Raises CannotCheck if there are none."""
+        left = self._ends_at - time.monotonic()
+        if left <= 0:
+            self.give_up()
+        return left
+
+    def rest(self, seconds):
+        """Waits, unless that takes too long. Raises CannotCheck."""
+        if seconds > self.left():
+            self.give_up()
+        time.sleep(seconds)
+
+    def give_up(self):
+        message = f"the service had not answered everything within {self._deadline} s (--deadline)"
+        raise CannotCheck("deadline", f"{message}; the next check goes on from the last signed seal that was checked")
+
+
+def fetch_json(url, patience, ease=lambda: None):
+    """Fetches JSON, as ask_again() asks. Raises CannotCheck."""
+
+    def ask(asked):
         try:
-            body = fetch(url, timeout)
-            break
+            return read_json(fetch(asked, patience))
+        except ValueError as error:
+            raise CannotCheck("unreachable", f"{asked} does not answer in JSON: {str(error)[:200]}") from None
+
+    return ask_again(url, patience, ask, ease)
+
+
+def ask_again(url, patience, ask, ease=lambda: None):
+    """Asks, and again after a failure that may pass: twice, and each time that `ease` gives the URL of a smaller question
+    to a service that is overloaded. Raises CannotCheck."""
+    repeats = 0
+    while True:
+        try:
+            return ask(url)
         except Passing as error:
-            if pause is None:
+            smaller = ease() if error.busy else None
+            if smaller is None and repeats == len(RETRY_AFTER_SECONDS):
                 raise CannotCheck("unreachable", f"{url}: {error}") from None
-        time.sleep(pause)
-    try:
-        return read_json(body)
-    except ValueError as error:
-        raise CannotCheck("unreachable", f"{url} does not answer in JSON: {str(error)[:200]}") from None
+            pause = RETRY_AFTER_SECONDS[repeats if smaller is None else 0]
+            repeats += smaller is None
+            url = smaller or url
+            patience.rest(pause if error.retry_after is None else error.retry_after)
 
 
-def fetch(url, timeout, absent=()):
+def read_retry_after(text):
+    """The seconds of a Retry-After, at most a minute; None for none."""
+    return min(int(text), LONGEST_RETRY_AFTER) if re.match(r"[0-9]{1,9}\Z", text) else None
+
+
+def fetch(url, patience, absent=()):
     """Fetches the bytes of a good answer; None for one of the statuses that say that there is none.
 
     A redirection is followed within the origin alone. Raises Passing or CannotCheck."""
     parts = urllib.parse.urlsplit(url)
     origin, route = f"{parts.scheme}://{parts.netloc}", url[len(f"{parts.scheme}://{parts.netloc}") :]
     for _ in range(MOST_REDIRECTS + 1):
-        status, headers, body = fetch_once(parts, route, url, timeout)
+        status, headers, body = fetch_once(parts, route, url, patience)
         if status == 200:
             return decompress(url, headers.get("content-encoding", "identity"), body)
         if status in absent:
             return None
         if status >= 500 or status == 429:
-            raise Passing(f"answered {status}")
+            raise Passing(f"answered {status}", status in (429, 503), read_retry_after(headers.get("retry-after", "")))
         if status not in (301, 302, 303, 307, 308):
             raise CannotCheck("unreachable", f"{url} answered {status}")
         location = headers.get("location", "")
@@ -1855,9 +1961,11 @@ def fetch(url, timeout, absent=()):
     raise CannotCheck("unreachable", f"{url} redirects without end")
 
 
-def fetch_once(parts, route, url, timeout):
+def fetch_once(parts, route, url, patience):
     """One request and its whole answer. A thread of its own asks, since a socket's timeout is for each read, not for all."""
     outcome = []
+    left = patience.left()
+    timeout = min(patience.timeout, left)
 
     def ask():
         try:
@@ -1869,6 +1977,8 @@ def fetch_once(parts, route, url, timeout):
     asking.start()
     asking.join(timeout)
     if not outcome:
+        if left < patience.timeout:
+            patience.give_up()
         raise CannotCheck("unreachable", f"{url} gave no whole answer within {timeout} s")
     if isinstance(outcome[0], (OSError, http.client.HTTPException)):
         raise Passing(str(outcome[0]) or type(outcome[0]).__name__)
@@ -1973,6 +2083,7 @@ class ReceiptAudit:
     checkpoints: dict = field(default_factory=dict)  # by size
     up_to: int = 0  # the last entry under a signed seal
     covered: int = 0  # up to which of those all are in the log of a checkpoint
+    _records: object = None  # of the seals that were seen, decoded once
     _seals: dict = field(default_factory=dict)  # seq -> seal
     _entries: dict = field(default_factory=dict)  # id -> entry
 
@@ -1980,6 +2091,7 @@ class ReceiptAudit:
         """Checks all of it. Returns itself."""
         remembered = self.question.remembered
         self.keyring = Keyring(self.question.pinned, remembered["pubkeys"] if remembered else [])
+        self._records = Records.of(remembered)
         if not self.findings.note("receipt", self._form_faults()):
             return self
         self.record = self.receipt["id"]
@@ -2107,7 +2219,7 @@ class ReceiptAudit:
             return
         if seal["pubkey"] not in memory["pubkeys"] if seal["signed"] else self.question.pinned:
             return  # of another service
-        records = Records.of(memory)
+        records = self._records
         if records:
             same = payload_of(records.seal(seq)) == payload_of(seal)
         else:  # all that an older version kept
@@ -2286,7 +2398,7 @@ def author_faults(entry, author, opened):
     key = bytes.fromhex(author["author_key"])
     if is_weak_key(key):
         yield Fault("wrong_author", f"anyone can sign for the key {author['author_key']}")
-    elif not is_signed_once_by(key, text, signature):
+    elif not is_signed_by(key, text, signature):
         yield Fault("wrong_author", f"the signature is not that of {author['author_key']} over what the entry says")
 
 
@@ -2675,7 +2787,7 @@ def _remove(path):
 def remember(state, base, audit):
     """Puts what a check found into the state, unless another saw more meanwhile. Two histories are a finding instead."""
     memory, other = audit.memory(), state.get(base)
-    before = audit.remembered["history"] if audit.remembered else None
+    before = audit.kept["history"] if audit.kept else None
     if other and other["history"] != before:
         less, more = (memory, other) if other["seq"] > memory["seq"] else (other, memory)
         records, known = Records.of(more), Records.of(less)
@@ -2724,6 +2836,7 @@ def read_arguments(argv):
     add("--max-seals", type=_whole, default=1_000_000, metavar="N", help="give up on a chain that is longer")
     add("--max-entries", type=_whole, default=100_000_000, metavar="N", help="give up on a ledger that is longer")
     add("--timeout", type=_whole, default=30, metavar="SECONDS", help="for each answer as a whole")
+    add("--deadline", type=_whole, default=3_600, metavar="SECONDS", help="for all answers of a service together; the next check goes on from there")
     add("--evidence", metavar="FILE", help="check a proof that one key signed two histories")
     add("--note", metavar="FILE", help="compare a signed checkpoint that another reader was shown with what is remembered")
     add("--vector", action="append", metavar="FILE", help="check a test vector, or a list of them")
@@ -2783,12 +2896,14 @@ def check_service(arguments):
     recorder = from_file(lambda: Recorder(arguments.save)) if arguments.save else None
     question = chain_question(arguments)
     question.remembered, question.full = remembered, arguments.full or recorder is not None
+    question.keep = lambda audit: keep_progress(arguments.state, base, audit)
+    patience = Patience(arguments.timeout, arguments.deadline)
     try:
-        audit = audit_chain(Service(base, arguments.timeout, recorder), question)
+        audit = audit_chain(Service(base, patience, recorder), question)
     finally:
         if recorder:
             recorder.close()
-    checkpoint = check_checkpoint(base, audit, arguments.timeout, arguments.policy) if not audit.findings.kept and audit.head and audit.at_head["logged"] else None
+    checkpoint = check_checkpoint(base, audit, patience, arguments.policy) if not audit.findings.kept and audit.head and audit.at_head["logged"] else None
     if not audit.findings.kept and audit.head:
         change_state(arguments.state, lambda state: remember(state, base, audit))
     seen = remembered["seq"] if remembered else None
@@ -2796,6 +2911,14 @@ def check_service(arguments):
     if arguments.max_age is None:
         arguments.max_age = DEFAULT_MAX_AGE
     return conclude(report, audit.findings, audit.not_binding(), arguments, base, chain_support(audit), audit.keyring)
+
+
+def keep_progress(path, base, audit):
+    """Remembers what a check of a whole service has verified so far, if that is more than was remembered."""
+    known = audit.kept["seq"] if audit.kept else 0
+    if not audit.findings.kept and audit.checked and audit.checked[0]["seq"] > known:
+        change_state(path, lambda state: remember(state, base, audit))
+        audit.kept = audit.memory()
 
 
 def chain_support(audit):
@@ -2820,15 +2943,13 @@ def witness_query(policy):
     return "?" + "&".join(f"witness={urllib.parse.quote(vkey, safe='')}" for vkey in vkeys) if vkeys else ""
 
 
-def check_checkpoint(base, audit, timeout, policy):
+def check_checkpoint(base, audit, patience, policy):
     """Checks that a known key signed the newest checkpoint, and that it agrees with the log. Returns it for the report, or None."""
     url, query = f"{base}/api/v1/checkpoint", witness_query(policy)
-    try:
-        # A service of an older version knows no such question, and one that is older still no checkpoint.
-        body = fetch(url + query, timeout, absent=(400, 404)) if query else None
-        body = fetch(url, timeout, absent=(404,)) if body is None else body
-    except Passing as error:
-        raise CannotCheck("unreachable", f"{url}: {error}") from None
+    # A service of an older version knows no such question, and one that is older still no checkpoint.
+    body = ask_again(url + query, patience, lambda asked: fetch(asked, patience, absent=(400, 404))) if query else None
+    if body is None:
+        body = ask_again(url, patience, lambda asked: fetch(asked, patience, absent=(404,)))
     if body is None:
         return None
 
@@ -2848,16 +2969,16 @@ def check_checkpoint(base, audit, timeout, policy):
     older, newer = in_order(own, given)
     proof = None
     if older["size"] != newer["size"]:
-        proof = consistency_in(fetch_json(f"{base}/api/v1/ledger/consistency?from={older['size']}&to={newer['size']}", timeout))
+        proof = consistency_in(fetch_json(f"{base}/api/v1/ledger/consistency?from={older['size']}&to={newer['size']}", patience))
     agreed = audit.findings.note("checkpoint", held(lambda: connect_logs(own, given, proof))[1])
     if agreed and (audit.checkpoint is None or given["size"] >= read_checkpoint(audit.checkpoint, "")["size"]):
         audit.checkpoint = given["note"]
     audit.given = [given]
-    compare_heard(base, audit, given, timeout)
+    compare_heard(base, audit, given, patience)
     return {name: given[name] for name in ("origin", "size", "root")}
 
 
-def compare_heard(base, audit, own, timeout):
+def compare_heard(base, audit, own, patience):
     """Compares the remembered checkpoints of other readers with the log, now that it is long enough."""
     audit.heard = []
     for note in audit.remembered.get("heard", []) if audit.remembered else []:
@@ -2868,7 +2989,7 @@ def compare_heard(base, audit, own, timeout):
         proof = None
         if given["size"] != own["size"]:
             url = f"{base}/api/v1/ledger/consistency?from={given['size']}&to={own['size']}"
-            proof = consistency_in(fetch_json(url, timeout))
+            proof = consistency_in(fetch_json(url, patience))
         if not audit.findings.note("note", held(lambda: connect_logs(own, given, proof))[1]):
             audit.findings.log_fork = audit.findings.log_fork or log_fork_of(own, given, proof, audit.keyring)
 
@@ -3009,8 +3130,12 @@ def check_vectors(arguments):
 
 
 def read_bytes(path):
+    """The bytes of a file, up to a size. Raises OSError or CannotCheck."""
     with open(path, "rb") as file:
-        return file.read()
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise CannotCheck("usage", f"{path} has more than {LARGEST_FILE} bytes")
+    return content
 
 
 def from_file(read):
