@@ -11,7 +11,7 @@ import { hex, text } from '../foundation/schema.ts'
 import { readStatedKeys, readTreeAsStated } from './agent-keys.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
-import { proveConsistency, proveInLog } from './log.ts'
+import { proveConsistency, proveInLog, readTileUnderRoot } from './log.ts'
 import type { SealRecord } from './seal.ts'
 
 type LogContext = Pick<Context, 'entries' | 'seals' | 'logTiles' | 'cosignatures' | 'readKeyTree'>
@@ -67,10 +67,11 @@ export async function readTile(
   index: number,
   width: number,
 ): Promise<Buffer> {
-  await requireTile(ctx, level, index, width)
-  const [hashes] = await ctx.logTiles.findTiles([{ level, index }])
-  if (hashes === undefined || hashes.length < width * HASH_BYTES)
-    throw new Error(`tile ${level}/${index} of the log is missing`)
+  const checkpoint = await requireTile(ctx, level, index, width)
+  // Caches keep a tile for ever, so a damaged one must not be given out.
+  const hashes = await readTileUnderRoot(ctx, { level, index }, checkpoint)
+  if (hashes === undefined)
+    throw new Error(`tile ${level}/${index} of the log is missing, or does not lead to the signed root`)
   return hashes.subarray(0, width * HASH_BYTES)
 }
 
@@ -110,8 +111,9 @@ async function requireTile(
   level: number,
   index: number,
   width: number,
-): Promise<void> {
-  const { size } = (await readCheckpoint(ctx)).checkpoint
+): Promise<StoredCheckpoint> {
+  const { checkpoint } = await readCheckpoint(ctx)
+  const { size } = checkpoint
   const fullWidth = tileWidth(size, level, index)
   if (fullWidth < width)
     throw new Refusal(
@@ -119,6 +121,7 @@ async function requireTile(
       `In the log of ${size} entries this tile has ${fullWidth} hashes; expected a width from 1 to that.`,
       { field: 'place' },
     )
+  return checkpoint
 }
 
 export const consistencyView = z.object({

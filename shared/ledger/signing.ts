@@ -512,8 +512,8 @@ function findTreeFault(seal: SealRecord, root: string, differing: readonly Diffe
 
 /**
  * Returns the log and the keys up to the seal before: from stored tiles and cached keys if these agree with
- * the memory, else from all entries. A memory without log and keys comes from an earlier version or an
- * adoption: then the whole chain is verified first.
+ * the memory, else from all entries. A memory without log or keys comes from an earlier version, an
+ * adoption, or a standby that has taken over: then the whole chain is verified first.
  *
  * @throws SealError if the entries up to the seal before are not those that were signed
  */
@@ -528,7 +528,9 @@ async function readOrBuildStateBefore(
   // The memory is of this very seal, not of the one before: recomputeSeal() compares what comes out of it.
   const isSignedAgain = remembered.seq === seal._id
   const isInMemory = remembered.log !== undefined && (isSignedAgain || remembered.log.size === size)
-  if (!isInMemory && size > 0) {
+  // The memory of a standby, which has taken over, has no keys to compare with.
+  const isWhole = isInMemory && (isSignedAgain || remembered.keys !== undefined)
+  if (!isWhole && size > 0) {
     const { intact, fault } = await verifyWholeChain(ctx)
     if (!intact) throw refuse(`the chain does not hold: ${fault ?? 'no reason is stored'}`)
   }
@@ -542,7 +544,8 @@ async function readOrBuildStateBefore(
     )
 
   const { keys } = remembered
-  if (isSignedAgain || !isInMemory || keys === undefined) return { log, keys: await ctx.readKeyTree(size) }
+  if (isSignedAgain || !isInMemory || keys === undefined)
+    return { log, keys: await ctx.readKeyTree(size, isSignedAgain ? undefined : 'first') }
   const signed = await readTreeAsStated(ctx.readKeyTree, size, keys)
   if (signed === undefined) {
     const { root } = keyState(await ctx.readKeyTree(size, undefined, keys.v ?? 1))

@@ -159,6 +159,33 @@ describe('the log over the API', () => {
     expect(() => gunzipSync(plain.bytes)).toThrow()
   })
 
+  it('gives out no tile that does not lead to the signed root', async () => {
+    const { tiles } = service.ctx.logTiles.models
+    const whole = (await fetchBytes('tile/0/000')).bytes
+    for (const [place, routes] of [
+      ['0/0', ['tile/0/000', 'tile/0/000.p/7']],
+      ['0/1', ['tile/0/001.p/9']],
+      ['1/0', ['tile/1/000.p/1', 'tile/0/000']],
+    ] as [string, string[]][]) {
+      const stored = await tiles.findById(place).lean()
+      if (stored === null) throw new Error(`there is no tile ${place}`)
+      const wrong = Buffer.from(stored.hashes.buffer as unknown as Uint8Array)
+      wrong[0] = (wrong[0] ?? 0) ^ 1
+      await tiles.updateOne({ _id: place }, { $set: { hashes: wrong } })
+      for (const route of routes) {
+        const { status, headers } = await fetchBytes(route)
+        expect([place, route, status, headers.get('cache-control')?.includes('immutable') ?? false]).toEqual([
+          place,
+          route,
+          500,
+          false,
+        ])
+      }
+      await tiles.updateOne({ _id: place }, { $set: { hashes: stored.hashes } })
+    }
+    expect((await fetchBytes('tile/0/000')).bytes).toEqual(whole)
+  })
+
   it('has no tile beyond the checkpoint, and says what a path looks like', async () => {
     const size = sizes.at(-1) ?? 0
     const refused: [string, number, string][] = [
