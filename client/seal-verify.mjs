@@ -605,7 +605,7 @@ function readCheckpoint(note, word) {
     LONE_SURROGATE.test(note)
   )
     throw wrong('it is no signed note')
-  const end = note.indexOf('\n\n')
+  const end = note.lastIndexOf('\n\n') // C2SP signed-note: the text may have empty lines, the signatures none
   const text = note.slice(0, end + 1)
   const lines = note.slice(end + 2, -1).split('\n')
   const [origin, size, encoded, ...rest] = text.split('\n')
@@ -631,7 +631,7 @@ function readCheckpoint(note, word) {
  */
 function checkNoteSignature({ text, origin, lines }, pubkeys, word) {
   for (const pubkey of pubkeys) {
-    const id = noteKeyId(origin, 0x01, pubkey)
+    const id = noteKeyId(origin, SIGNER, pubkey)
     for (const line of lines) {
       const [dash, name, encoded, ...rest] = line.split(' ')
       const bytes = fromBase64(encoded ?? '')
@@ -764,8 +764,10 @@ function parsePolicy(text) {
         throw refuse(`expected a name that nothing else has, got ${show(name)}`)
     }
     const readKey = (vkey, type, others) => {
-      const key = parseVkey(vkey, type)
-      if (key === undefined) throw refuse('expected the vkey of such an Ed25519 key')
+      const key = parseVkey(vkey)
+      const isKnown = key !== undefined && KEY_TYPES.includes(key.type)
+      if (key === undefined || (isKnown && key.type !== type))
+        throw refuse('expected the vkey of such an Ed25519 key')
       if (others.some(({ pubkey }) => pubkey === key.pubkey))
         throw refuse(`the key of ${show(key.name)} is there twice`)
       return key
@@ -774,11 +776,11 @@ function parsePolicy(text) {
       throw refuse(`expected at most ${MAX_POLICY_ROWS} of each`)
     if (word === 'log') {
       if (items.length < 1 || items.length > 2) throw refuse('expected log <vkey> [<url>]')
-      logs.push(readKey(items[0], 0x01, logs))
+      logs.push(readKey(items[0], SIGNER, logs))
     } else if (word === 'witness') {
       if (items.length < 2 || items.length > 3) throw refuse('expected witness <name> <vkey> [<url>]')
       expectFresh()
-      witnesses.set(name, readKey(items[1], 0x04, [...witnesses.values()]))
+      witnesses.set(name, readKey(items[1], COSIGNER, [...witnesses.values()]))
     } else if (word === 'group') {
       const [, many = '', ...named] = items
       expectFresh()
@@ -812,26 +814,33 @@ const noteKeyId = (name, type, pubkey) =>
     8,
   )
 
+const SIGNER = 0x01
+const COSIGNER = 0x04
+const KEY_TYPES = [SIGNER, COSIGNER] // both Ed25519
+
 /**
- * Parses a vkey of this type, `<name>+<key id>+<base64 of type and key>`.
+ * Parses a vkey, `<name>+<key id>+<base64 of type and key>`. One of a type that isn't known here, as newer
+ * policies may have, is a key that nothing is ever signed by.
  *
- * @returns {name, pubkey, vkey}; undefined for any other text
+ * @returns {name, type, pubkey, vkey}; undefined for any other text
  */
-function parseVkey(vkey, type) {
+function parseVkey(vkey) {
   const [, name = '', id, encoded = ''] = /^([^+]*)\+([^+]*)\+(.*)$/s.exec(vkey) ?? []
   const bytes = fromBase64(encoded)
-  if (bytes?.length !== 33 || bytes[0] !== type || !NOTE_NAME.test(name) || LONE_SURROGATE.test(name))
+  if (bytes === undefined || bytes.length < 2 || !NOTE_NAME.test(name) || LONE_SURROGATE.test(name))
     return undefined
-  const pubkey = bytes.toString('hex', 1)
-  return noteKeyId(name, type, pubkey) === id ? { name, pubkey, vkey } : undefined
+  const [type, pubkey] = [bytes[0], bytes.toString('hex', 1)]
+  if (KEY_TYPES.includes(type) && bytes.length !== 33) return undefined
+  return noteKeyId(name, type, pubkey) === id ? { name, type, pubkey, vkey } : undefined
 }
 
 /**
  * When a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1): the newest time that a
  * line of its own states, in Unix seconds; undefined if it hasn't. A line from the future doesn't count.
  */
-function cosignedAt({ text, lines }, { name, pubkey }, now) {
-  const id = noteKeyId(name, 0x04, pubkey)
+function cosignedAt({ text, lines }, { name, type, pubkey }, now) {
+  if (type !== COSIGNER) return undefined
+  const id = noteKeyId(name, COSIGNER, pubkey)
   let newest
   for (const line of lines) {
     const [dash, of, encoded, ...rest] = line.split(' ')
@@ -1184,7 +1193,10 @@ class ChainWalk {
     this.keysStated = keys
     this.adoptions = [...adoptions]
     this.unreadable = unreadable
-    this.atHead = { owed, chained, unreadable, adoptions, logged, log, keys, key_form: keyForm }
+    this.atHead = {
+      ...{ owed, chained, unreadable, adoptions, logged, log, keys },
+      ...(keyForm === 1 ? {} : { key_form: keyForm }),
+    }
     this.entriesSealed = shown.to_id
     this.head = { seq, payload_hash, history }
     this.headSeal = shown
@@ -1653,7 +1665,7 @@ class EntryReader {
   }
 }
 
-// ——— sources: a service, a dump
+// ——— sources: a service, files
 
 /**
  * Seals and entries as a service gives them, page by page.
@@ -1876,6 +1888,51 @@ function getOnce(url, patience) {
   })
 }
 
+/** A source of lists that functions give. */
+function listSource(seals, entries) {
+  return {
+    async *seals() {
+      yield* seals()
+    },
+    async *entries(from) {
+      let isThere = false
+      for await (const entry of entries()) {
+        isThere ||= !isWhole(entry?.id) || entry.id >= from
+        if (isThere) yield entry
+      }
+    },
+  }
+}
+
+async function readJsonFile(file) {
+  const bytes = await readBounded(file)
+  return parseFile(file, () => parseJson(bytes))
+}
+
+/** The bytes of a file, up to a size. Throws Unchecked. */
+async function readBounded(file) {
+  const bytes = []
+  let size = 0
+  await fromFile(async () => {
+    for await (const part of createReadStream(file)) {
+      bytes.push(part)
+      size += part.length
+      if (size > MAX_FILE_BYTES) throw new Unchecked('usage', `${file} has more than ${MAX_FILE_BYTES} bytes`)
+    }
+  })
+  return Buffer.concat(bytes)
+}
+
+function parseFile(file, parse) {
+  try {
+    return parse()
+  } catch (error) {
+    throw new Unchecked('usage', `${file} is not JSON: ${error.message.slice(0, 200)}`)
+  }
+}
+
+// ——— dumps
+
 /** The source of a dump as --save writes it, which is read line by line; null for any other file. */
 async function dumpSource(file) {
   return (await hasDumpLines(file)) ? linesSource(file) : null
@@ -1935,49 +1992,6 @@ async function* readLines(file) {
   }
   const last = Buffer.concat(rest)
   if (last.length > 0) yield last
-}
-
-/** A source of lists that functions give. */
-function listSource(seals, entries) {
-  return {
-    async *seals() {
-      yield* seals()
-    },
-    async *entries(from) {
-      let isThere = false
-      for await (const entry of entries()) {
-        isThere ||= !isWhole(entry?.id) || entry.id >= from
-        if (isThere) yield entry
-      }
-    },
-  }
-}
-
-async function readJsonFile(file) {
-  const bytes = await readBounded(file)
-  return parseFile(file, () => parseJson(bytes))
-}
-
-/** The bytes of a file, up to a size. Throws Unchecked. */
-async function readBounded(file) {
-  const bytes = []
-  let size = 0
-  await fromFile(async () => {
-    for await (const part of createReadStream(file)) {
-      bytes.push(part)
-      size += part.length
-      if (size > MAX_FILE_BYTES) throw new Unchecked('usage', `${file} has more than ${MAX_FILE_BYTES} bytes`)
-    }
-  })
-  return Buffer.concat(bytes)
-}
-
-function parseFile(file, parse) {
-  try {
-    return parse()
-  } catch (error) {
-    throw new Unchecked('usage', `${file} is not JSON: ${error.message.slice(0, 200)}`)
-  }
 }
 
 /** Opens a file to write a dump into, entry by entry; seals are held back until the entries are complete. */
@@ -2716,8 +2730,9 @@ async function readState(file) {
  */
 async function changeState(file, change) {
   const lock = `${file}.lock`
-  const fresh = `${file}.new`
-  await takeLock(lock)
+  const holder = `${process.pid}.${crypto.randomBytes(8).toString('hex')}`
+  const fresh = `${file}.${holder}.new`
+  await takeLock(lock, holder)
   try {
     const state = await readState(file)
     change(state)
@@ -2728,28 +2743,40 @@ async function changeState(file, change) {
       ? error
       : new Unchecked('usage', `the state file ${file} can't be written: ${error.message}`)
   } finally {
-    await rm(lock, { force: true })
+    await rm(fresh, { force: true })
+    // It is another's if this one was taken for dead.
+    if ((await readFile(lock, 'utf8').catch(() => '')) === `${holder}\n`) await rm(lock, { force: true })
   }
 }
 
 /**
  * Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed.
  */
-async function takeLock(lock) {
-  for (;;) {
-    try {
-      await writeFile(lock, `${process.pid}\n`, { flag: 'wx' })
-      return
-    } catch (error) {
-      if (error.code !== 'EEXIST')
-        throw new Unchecked('usage', `the state file can't be locked: ${error.message}`)
-    }
-    const age = await stat(lock).then(
-      ({ mtimeMs }) => Date.now() - mtimeMs,
-      () => 0,
+async function takeLock(lock, holder) {
+  const isStale = (file) =>
+    stat(file).then(
+      ({ mtimeMs }) => Date.now() - mtimeMs > LOCK_STALE_MS,
+      () => false,
     )
-    if (age > LOCK_STALE_MS) await rm(lock, { force: true })
-    else await sleep(20)
+  const create = async (file) => {
+    try {
+      await writeFile(file, `${holder}\n`, { flag: 'wx' })
+      return true
+    } catch (error) {
+      if (error.code === 'EEXIST') return false
+      throw new Unchecked('usage', `the state file can't be locked: ${error.message}`)
+    }
+  }
+  while (!(await create(lock))) {
+    // Only one may break a stale lock, and looks again: the lock may be a new one by now.
+    const breaking = `${lock}.breaking`
+    if ((await isStale(lock)) && (await create(breaking))) {
+      if (await isStale(lock)) await rm(lock, { force: true })
+      await rm(breaking, { force: true })
+    } else {
+      if (await isStale(breaking)) await rm(breaking, { force: true })
+      await sleep(20)
+    }
   }
 }
 
@@ -2789,7 +2816,8 @@ async function main(args, { progress, receipt, note, consistency }) {
   const { target, options } = readArguments(args)
   options.policy =
     options.policy === undefined ? null : parsePolicy(await fromFile(() => readText(options.policy)))
-  options.pubkey = [...options.pubkey, ...(options.policy?.logs ?? []).map(({ pubkey }) => pubkey)]
+  const logs = (options.policy?.logs ?? []).filter(({ type }) => type === SIGNER)
+  options.pubkey = [...options.pubkey, ...logs.map(({ pubkey }) => pubkey)]
   if (note !== undefined) return checkNote(note, target, options, consistency)
   if (options.note !== undefined)
     return checkNote((await readBounded(options.note)).toString('utf8'), options.note, options)
@@ -3003,7 +3031,10 @@ function witnessQuery(policy) {
 }
 
 const policyVkeys = (policy) =>
-  [...(policy?.witnesses.values() ?? [])].map(({ vkey }) => vkey).slice(0, MAX_WITNESSES_ASKED)
+  [...(policy?.witnesses.values() ?? [])]
+    .filter(({ type }) => type === COSIGNER)
+    .map(({ vkey }) => vkey)
+    .slice(0, MAX_WITNESSES_ASKED)
 
 /** Compares the remembered checkpoints of other readers with the log, now that it is long enough. */
 async function compareHeard(base, walk, own, patience) {

@@ -790,7 +790,7 @@ def read_checkpoint(note, word):
     good = isinstance(note, str) and len(note) <= LONGEST_NOTE and note.endswith("\n") and not re.search("[\ud800-\udfff]", note)
     if not good:
         raise NotHeld(word, "it is no signed note")
-    text, found, signatures = note.partition("\n\n")
+    text, found, signatures = note.rpartition("\n\n")  # C2SP signed-note: the text may have empty lines, the signatures none
     parts, lines = text.split("\n"), signatures[:-1].split("\n")
     root = bytes_of_base64(parts[2]) if len(parts) == 3 else None
     if not found or len(lines) > MOST_NOTE_LINES or root is None or len(root) != 32 or not _is_note_name(parts[0]) or not _LOG_SIZE.match(parts[1]):
@@ -1002,7 +1002,8 @@ class Policy:
             raise ValueError("expected witness <name> <vkey> [<url>]")
         self._expect_fresh(items)
         self.witnesses[items[0]] = self._key(items[1], 4, self.witnesses.values())
-        self.vkeys.append(items[1])
+        if self.witnesses[items[0]][1] is not None:
+            self.vkeys.append(items[1])
 
     def _group(self, items):
         self._expect_fresh(items)
@@ -1037,16 +1038,19 @@ class Policy:
 
     @staticmethod
     def _key(vkey, kind, others):
-        """(name, hex) of a vkey's key, which none of the others may have. Raises ValueError."""
+        """(name, hex) of a vkey's key, which none of the others may have. Raises ValueError.
+
+        For one of a type that is not known here, as newer policies may have, (name, None): nothing is ever signed by it."""
         name, _, rest = vkey.partition("+")
         key_id, _, encoded = rest.partition("+")
         raw = bytes_of_base64(encoded)
-        good = raw is not None and len(raw) == 33 and raw[0] == kind and _is_note_name(name) and not re.search("[\ud800-\udfff]", name)
-        if not good or note_key_id(name, kind, raw[1:]).hex() != key_id:
+        good = raw is not None and len(raw) >= 2 and _is_note_name(name) and not re.search("[\ud800-\udfff]", name)
+        known = good and raw[0] in (1, 4)
+        if not good or (known and (raw[0] != kind or len(raw) != 33)) or note_key_id(name, raw[0], raw[1:]).hex() != key_id:
             raise ValueError("expected the vkey of such an Ed25519 key")
         if any(key == raw[1:].hex() for _, key in others):
             raise ValueError(f"the key of {shown(name)} is there twice")
-        return name, raw[1:].hex()
+        return name, raw[1:].hex() if known else None
 
     def is_met_by(self, cosigners):
         """Whether the witnesses of these names are enough."""
@@ -1062,6 +1066,8 @@ class Policy:
 def cosigned_at(checkpoint, witness, now):
     """When a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1): the newest time, in Unix seconds, that
     a line of its own states; None if it has not. A line from the future does not count."""
+    if witness[1] is None:
+        return None
     name, raw_key = witness[0], bytes.fromhex(witness[1])
     key_id = note_key_id(name, 4, raw_key)
     newest = None
@@ -2740,41 +2746,65 @@ def _is_log_memory(memory):
 
 def change_state(path, change):
     """Changes the state file under a lock, as it stands now; a crash leaves the old file or the new one whole."""
-    lock = f"{path}.lock"
-    _take_lock(lock)
+    lock, holder = f"{path}.lock", f"{os.getpid()}.{os.urandom(8).hex()}"
+    fresh = f"{path}.{holder}.new"
+    _take_lock(lock, holder)
     try:
         state = read_state(path)
         change(state)
-        with open(f"{path}.new", "w", encoding="ascii") as file:
+        with open(fresh, "w", encoding="ascii") as file:
             file.write(json.dumps(state, indent=1) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.replace(f"{path}.new", path)
+        os.replace(fresh, path)
     except OSError as error:
         raise CannotCheck("usage", f"the state file {path} cannot be written: {error}") from None
     finally:
-        _remove(lock)
-
-
-def _take_lock(lock):
-    """Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed."""
-    while True:
-        try:
-            with open(lock, "x", encoding="ascii") as file:
-                file.write(f"{os.getpid()}\n")
-            return
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise CannotCheck("usage", f"the state file cannot be locked: {error}") from None
-        try:
-            age = time.time() - os.stat(lock).st_mtime
-        except OSError:
-            age = 0
-        if age > STALE_LOCK_SECONDS:
+        _remove(fresh)
+        if _content(lock) == f"{holder}\n".encode("ascii"):  # it is another's if this one was taken for dead
             _remove(lock)
+
+
+def _take_lock(lock, holder):
+    """Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed."""
+    while not _create(lock, holder):
+        # Only one may break a stale lock, and looks again: the lock may be a new one by now.
+        breaking = f"{lock}.breaking"
+        if _is_stale(lock) and _create(breaking, holder):
+            if _is_stale(lock):
+                _remove(lock)
+            _remove(breaking)
         else:
+            if _is_stale(breaking):
+                _remove(breaking)
             time.sleep(0.02)
+
+
+def _create(path, holder):
+    """Makes a file that says who holds it. Returns whether there was none. Raises CannotCheck."""
+    try:
+        with open(path, "x", encoding="ascii") as file:
+            file.write(f"{holder}\n")
+        return True
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise CannotCheck("usage", f"the state file cannot be locked: {error}") from None
+
+
+def _is_stale(path):
+    try:
+        return time.time() - os.stat(path).st_mtime > STALE_LOCK_SECONDS
+    except OSError:
+        return False
+
+
+def _content(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _remove(path):
@@ -2853,7 +2883,7 @@ def read_arguments(argv):
             arguments.policy = Policy(from_file(lambda: read_bytes(path)).decode("utf-8"))
         except UnicodeDecodeError:
             raise CannotCheck("usage", f"{path} is not text in UTF-8") from None
-        arguments.pubkey += [key for _, key in arguments.policy.logs]
+        arguments.pubkey += [key for _, key in arguments.policy.logs if key is not None]
     return arguments
 
 

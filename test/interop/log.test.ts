@@ -1,4 +1,5 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -18,7 +19,7 @@ import {
   type LedgerChain,
   type LedgerServer,
 } from '../support/ledger-chain.ts'
-import { cosign, POLICY, withCosignatures, WRONG_POLICIES } from '../support/log-policies.ts'
+import { cosign, LOG_VKEY, POLICY, withCosignatures, WRONG_POLICIES } from '../support/log-policies.ts'
 import { consistencyOf, noteOf, receiptInLog } from '../support/log-proofs.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
@@ -228,6 +229,13 @@ describe.each(verifiers)('revoked keys in %s', (_name, verify) => {
     })
   })
 })
+
+/** A vkey of any type, with a key of this many bytes. */
+function vkeyOfType(type: number, name: string, bytes: number): string {
+  const key = Buffer.concat([Buffer.of(type), Buffer.alloc(bytes, 7)])
+  const id = createHash('sha256').update(`${name}\n`).update(key).digest('hex').slice(0, 8)
+  return `${name}+${id}+${key.toString('base64')}`
+}
 
 /** Two histories of one log: the same up to seal `forkedAt`, another entry in the seal after it. */
 const forkOf = (sizes: number[], forkedAt: number) => {
@@ -545,6 +553,58 @@ describe.each(verifiers)('the log in %s', (_name, verify) => {
       code: 0,
       rests_on: { key: 'pinned', cosigned_by: [], quorum: 'none', seen_size: 27 },
     })
+  })
+
+  it('takes a policy with keys of a newer kind, by which nothing is signed', async () => {
+    const whole = chainOf(SIZES)
+    const note = withCosignatures(noteOf(whole), 'X1', 'X2', 'Y1')
+    const newer = vkeyOfType(0x06, 'newer.example', 1_312)
+    const [, first = ''] = /(witness X1 .*)/.exec(POLICY) ?? []
+    const withNewer = (group: string) =>
+      [`log ${LOG_VKEY}`, first, `witness N ${newer}`, `group g ${group} X1 N`, 'quorum g'].join('\n')
+    expect(await run(receipt(whole, note), ...policyFile(withNewer('any')))).toMatchObject({ code: 0 })
+    expect(await run(receipt(whole, note), ...policyFile(withNewer('all')))).toMatchObject({
+      code: 3,
+      words: ['quorum_not_met'],
+    })
+    // A log that only has such a key is not any log.
+    const only = [`log ${vkeyOfType(0x06, 'other.example/log', 64)}`, first, 'quorum X1'].join('\n')
+    expect((await run(receipt(whole, note), ...policyFile(only))).words).toContain('other_log')
+    for (const wrong of [newer.replace(/\+[0-9a-f]{8}\+/, '+00000000+'), vkeyOfType(0x04, 'x.example', 64)])
+      expect(await run(receipt(whole, note), ...policyFile(`witness N ${wrong}\nquorum N`))).toMatchObject({
+        code: 2,
+        error: 'usage',
+      })
+  })
+
+  it('cuts a note at its last empty line, as every reader does', async () => {
+    const whole = chainOf(SIZES)
+    const note = noteOf(whole)
+    const [text = '', line = ''] = note.split('\n\n')
+    for (const [shown, code] of [
+      [note, 0],
+      [`${text}\n\n${line}\n${line}`, 1],
+      [`${text}\n\n\n${line}`, 1],
+      [`${text}\n\n${line}\n`, 1],
+      [`${text.split('\n')[0]}\n\n${text}\n\n${line}`, 1],
+    ] as [string, number][]) {
+      rmSync(join(folder, 'state.json'), { force: true })
+      Object.assign(server, { chain: whole, note: shown })
+      const pubkey = keyToHex(ed25519PublicKey(SEAL_KEY))
+      expect((await run(server.url, ...ANY_AGE, '--pubkey', pubkey)).code, shown).toBe(code)
+    }
+  })
+
+  it('keeps what each of many checks at once has seen, also if a check was killed while it wrote', async () => {
+    const chains = Array.from({ length: 12 }, (_, at) => chainOf(SIZES.slice(0, 1 + (at % 5))))
+    const servers = await Promise.all(chains.map((chain) => serveChain(chain)))
+    writeFileSync(join(folder, 'state.json.lock'), 'dead\n')
+    utimesSync(join(folder, 'state.json.lock'), 1, 1)
+    await Promise.all(servers.map(({ url }) => run(url, ...ANY_AGE)))
+    const kept = JSON.parse(readFileSync(join(folder, 'state.json'), 'utf8')) as object
+    expect(Object.keys(kept).toSorted()).toEqual(servers.map(({ url }) => url).toSorted())
+    expect(readdirSync(folder)).toEqual(['state.json'])
+    await Promise.all(servers.map((one) => one.close()))
   })
 
   it.each(WRONG_POLICIES)('refuses what is no policy, and says which line: %j', async (policy, reason) => {
