@@ -41,11 +41,27 @@ const ON_ANY_PLATFORM: InputOptions = {
   ],
 }
 
-/** The source of seal-verify.mjs without its command and its usage text: the package calls check() alone. */
-const withoutCommand = (code: string): string =>
-  code
+/**
+ * Sections of seal-verify.mjs that the package has no use for, and what stands in their place: it calls
+ * check() on services and on receipts alone.
+ */
+const LEFT_OUT = {
+  vectors: 'function verifyVector() {}',
+  dumps: 'const dumpSource = async () => null\nfunction openSave() {}',
+}
+
+/** The source of seal-verify.mjs without its command, its usage text and the sections that are left out. */
+function withoutCommand(code: string): string {
+  let kept = code
     .slice(0, code.lastIndexOf('\nasync function run('))
     .replace(/(?<=\nconst USAGE = `)[^`]*/, 'See the options of check().')
+  for (const [section, inItsPlace] of Object.entries(LEFT_OUT)) {
+    const [before = '', from] = kept.split(`\n// ——— ${section}\n`)
+    if (from === undefined) throw new Error(`seal-verify.mjs has no section "${section}"`)
+    kept = `${before}\n${inItsPlace}\n${from.slice(from.indexOf('\n// ——— '))}`
+  }
+  return kept
+}
 
 rmSync(DIST, { recursive: true, force: true })
 await bundle(
@@ -64,11 +80,12 @@ const { status } = spawnSync('tsc', ['--project', at('tsconfig.json'), '--checke
   env: { ...process.env, PATH: `${at('../node_modules/.bin')}${path.delimiter}${process.env['PATH'] ?? ''}` },
 })
 copyFileSync(at('../LICENSE-MIT'), path.join(DIST, 'LICENSE-MIT'))
-copyFileSync(at('miner/native-search.c'), path.join(DIST, 'native-search.c'))
+const nativeSearch = readFileSync(at('miner/native-search.c'), 'utf8')
+writeFileSync(path.join(DIST, 'native-search.c'), nativeSearch.replace(/\/\*[^]*?\*\/ */g, ''))
 copyFileSync(at('seal-verify.d.mts'), path.join(DIST, 'types/client/seal-verify.d.mts'))
 removeUnreached(['index', 'browser'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
 dropComments([
-  'types/client/{http,own-ledger,puzzle-solver,seal-verify,sealed-box,wire,work-bound}.d.*ts',
+  'types/client/{http,own-ledger,token-file,puzzle-solver,seal-verify,sealed-box,wire,work-bound}.d.*ts',
   'types/{client/miner,shared/**}/*.d.ts',
 ])
 process.exitCode = status ?? 1

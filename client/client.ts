@@ -240,7 +240,9 @@ function defineCalls({
     consistency: (query: { from: number; to?: number | undefined }) =>
       open.get<ConsistencyProof>('/ledger/consistency', query),
     keys: (agentId: string) => open.get<KeyAnswer>(`/keys/${pathSegment(agentId)}`),
-    checkpoint: async () => (await texts.get<{ document: string }>('/checkpoint')).document,
+    /** @param query whose cosignatures are to stand first: the vkeys of witnesses */
+    checkpoint: async (query: { witness?: readonly string[] } = {}) =>
+      (await texts.get<{ document: string }>('/checkpoint', query)).document,
     registerWitness: (body: NamingWitness) => authed.post<WitnessKey>('/witness', body),
     cosign: (body: Cosigning) => authed.post<Cosignature>('/witness/cosign', body),
     vectors: () => open.get<Vectors>('/vectors'),

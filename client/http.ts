@@ -24,8 +24,8 @@ export interface HttpOptions {
 /** A good answer, unchanged. */
 export type Answer<View extends object> = { ok: true } & View
 
-/** The query of a URL; undefined values are left out. */
-export type Query = Readonly<Record<string, string | number | undefined>>
+/** The query of a URL; undefined values are left out, and a list is one parameter for each of its texts. */
+export type Query = Readonly<Record<string, string | number | readonly string[] | undefined>>
 
 /** The calls of one kind: with the token, or without it. */
 export interface Calls {
@@ -183,7 +183,8 @@ export function pause(ms: number, signal: AbortSignal | undefined): Promise<void
 
 function formatQuery(query: Query = {}): string {
   const text = new URLSearchParams()
-  for (const [name, value] of Object.entries(query)) if (value !== undefined) text.set(name, String(value))
+  for (const [name, value] of Object.entries(query))
+    for (const part of value === undefined ? [] : [value].flat()) text.append(name, String(part))
   return text.size === 0 ? '' : `?${text}`
 }
 

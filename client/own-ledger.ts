@@ -1,6 +1,6 @@
 import type { Client, Receipt } from './client.ts'
 import { RefusalError, TransportError } from './errors.ts'
-import { KeyProofError, proveKeys, type ProvenKeys } from './key-proof.ts'
+import { KeyProofError, proveKeys, withOwnCosignatures, type ProvenKeys } from './key-proof.ts'
 import { withFileLock, parseJson, readPrivateFile, writePrivateFile } from './private-file.ts'
 import { check } from './seal-verify.mjs'
 
@@ -19,16 +19,22 @@ export interface SealTrust {
   pubkeys?: readonly string[] | undefined
   /** Whose cosignatures a checkpoint must have (C2SP tlog-policy). Absent: nobody's. */
   policyFile?: string | undefined
+  /** How old what the ledger proves may be, by the newest cosignature that counts. Absent: any age. */
+  maxAgeSeconds?: number | undefined
 }
 
 /** The arguments of seal-verify.mjs for this trust in the service at `baseUrl`. */
-export const trustArguments = ({ stateFile, pubkeys, policyFile }: SealTrust, baseUrl: string): string[] => [
+export const trustArguments = (
+  { stateFile, pubkeys, policyFile, maxAgeSeconds }: SealTrust,
+  baseUrl: string,
+): string[] => [
   '--state',
   stateFile,
   '--service',
   baseUrl,
   ...(pubkeys ?? []).flatMap((key) => ['--pubkey', key]),
   ...(policyFile === undefined ? [] : ['--policy', policyFile]),
+  ...(maxAgeSeconds === undefined ? [] : ['--max-age', String(maxAgeSeconds)]),
 ]
 
 /**
@@ -68,7 +74,7 @@ async function readRecord(client: Client, id: string, trust: SealTrust): Promise
   const args = ['receipt', ...trustArguments(trust, client.baseUrl)]
   const entries = new Map<number, Entries[number]>()
   for (let page = 0, after = 0; page < MAX_PAGES; page++) {
-    const receipt = await client.receipt(id, { after })
+    const receipt = await withOwnCosignatures(client, trust, await client.receipt(id, { after }))
     if (receipt.id !== id) return `the service gives the receipt of ${receipt.id}`
     const { result } = await check(args, { receipt })
     const reasons = [...(result.findings ?? []), ...(result.not_binding ?? [])]

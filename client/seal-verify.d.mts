@@ -23,6 +23,10 @@ export interface Verification {
   rests_on?: {
     key: 'pinned' | 'remembered' | 'first_seen'
     cosigned_by: string[]
+    /** The log that they cosigned, in entries; absent if nobody has. */
+    cosigned_size?: number
+    /** The newest of their times, Unix seconds. */
+    cosigned_at?: number
     quorum: string | null
     seen_size: number | null
   } | null
@@ -58,9 +62,19 @@ export function check(
  * newest log that was verified, with its signed checkpoint if there was one. Undefined before the first check
  * of everything.
  */
+/** The vkeys of the witnesses in a file with a policy, as many as a service is asked for. */
+export function readPolicyVkeys(file: string): Promise<string[]>
 export function recall(
   stateFile: string,
   service: string,
 ): Promise<
-  { pubkeys: string[]; logged: boolean; log: { size: number; root: string }; checkpoint?: string } | undefined
+  | {
+      pubkeys: string[]
+      logged: boolean
+      /** The form of the tree of keys that closing entries state by now. */
+      key_form: 1 | 2
+      log: { size: number; root: string }
+      checkpoint?: string
+    }
+  | undefined
 >

@@ -42,10 +42,12 @@ const USAGE = `usage: node seal-verify.mjs BASE_URL | DUMP.json | RECEIPT.json [
   --full                read the whole ledger again, not only what is new
   --save FILE           write what was read from BASE_URL as a dump; reads everything
   --expect SEQ:HISTORY  compare with what another reader saw; may be given again
-  --max-age SECONDS     how old the newest signed seal may be (default 1800 for a service; any age for a file)
+  --max-age SECONDS     how old the newest cosignature that counts may be, or without any the newest signed seal
+                        (default 1800 for a service; any age for a file)
   --max-seals N         give up on a chain that is longer (default 1000000)
   --max-entries N       give up on a ledger that is longer (default 100000000)
   --timeout SECONDS     for each answer as a whole (default 30)
+  --deadline SECONDS    for all answers of a service together (default 3600); the next check goes on from there
   --json                print one JSON object instead of lines
 
 exit 0: it holds, under a known key; 1: something does not hold; 2: it could not be checked; 3: nothing binding`
@@ -53,6 +55,11 @@ exit 0: it holds, under a known key; 1: something does not hold; 2: it could not
 const SEALS_PER_PAGE = 1_000
 const ENTRIES_PER_PAGE = 10_000 // the most that the service gives
 const MAX_ANSWER_BYTES = 16 * 2 ** 20
+const MAX_FILE_BYTES = MAX_ANSWER_BYTES // but for a dump line by line, each line of which may have as much
+const MAX_CONTAINERS = 500_000 // lists and objects of one answer or file
+const MIN_ENTRIES_PER_PAGE = 100
+const MAX_RETRY_AFTER_SECONDS = 60
+const KEEP_EVERY_MS = 10_000
 const MAX_REDIRECTS = 3
 const RETRY_PAUSES_MS = [500, 1_500]
 const PROGRESS_EVERY_MS = 2_000
@@ -106,29 +113,35 @@ function parseJson(bytes) {
  * Parses JSON; throws SyntaxError for a key that stands twice in an object, RangeError for too deep nesting.
  */
 function parseJsonText(text) {
-  const value = JSON.parse(text)
-  const { members, depth } = measureJson(text)
+  // Before it is parsed, which would cost fifty times its size.
+  const { members, depth, containers } = measureJson(text)
   if (depth > MAX_PARSED_DEPTH) throw new RangeError(`it is nested deeper than ${MAX_PARSED_DEPTH} levels`)
+  if (containers > MAX_CONTAINERS)
+    throw new RangeError(`it has more than ${MAX_CONTAINERS} lists and objects`)
+  const value = JSON.parse(text)
   // JSON.parse keeps the last of two equal keys, and another reader the first: then there are more colons
   // than keys.
   if (members !== countMembers(value)) throw new SyntaxError('it has a key twice in one object')
   return value
 }
 
-/** Counts the colons outside strings of a text that is JSON, and its deepest nesting. */
+/** Counts what stands outside strings of a text that is to be JSON: colons, lists and objects, their nesting. */
 function measureJson(text) {
   let members = 0
+  let containers = 0
   let depth = 0
   let level = 0
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === 0x22) {
-      while (text.charCodeAt(++at) !== 0x22) if (text.charCodeAt(at) === 0x5c) at++
+      while (++at < text.length && text.charCodeAt(at) !== 0x22) if (text.charCodeAt(at) === 0x5c) at++
     } else if (code === 0x3a) members++
-    else if (code === 0x5b || code === 0x7b) depth = Math.max(depth, ++level)
-    else if (code === 0x5d || code === 0x7d) level--
+    else if (code === 0x5b || code === 0x7b) {
+      containers++
+      depth = Math.max(depth, ++level)
+    } else if (code === 0x5d || code === 0x7d) level--
   }
-  return { members, depth }
+  return { members, depth, containers }
 }
 
 /** How many members all objects in a value have together. */
@@ -210,11 +223,35 @@ const logHeadOf = (tree) => ({ size: tree.count, root: tree.count === 0 ? EMPTY_
 
 /**
  * The keys of all agents under one root: a prefix tree over SHA-256 of the agent's id, the highest bit first.
- * A part with one leaf is that leaf, one without any is 32 zero bytes.
+ * A part with one leaf is that leaf, one without any is 32 zero bytes. In form 1 a revocation (a change of a
+ * key to null) does nothing; in form 2 the key is gone from the leaf.
  */
 class KeyTree {
   count = 0
   #root = null
+  #form
+
+  constructor(form) {
+    this.#form = form
+  }
+
+  /** Does what an entry says that changes a key. @returns whether it changes anything */
+  apply({ id, kind, data }) {
+    const field = KEY_FIELDS[kind]
+    const { agent_id: agentId, [field]: key } = data
+    if (typeof agentId !== 'string') return false
+    const { [field]: before, ...rest } = this.get(agentId) ?? { agent_id: agentId, version: 0 }
+    const isRevoked = this.#form === 2 && key === null && before !== undefined
+    if (!isRevoked && !isHexHash(key)) return false
+    const keys = isRevoked ? rest : { ...rest, [field]: key }
+    this.set({ ...keys, version: rest.version + 1, entry_id: id })
+    return true
+  }
+
+  /** What a closing entry states of it, besides its form. */
+  state() {
+    return { root: this.root(), count: this.count }
+  }
 
   /** The keys that were set for an agent last, or undefined. */
   get(agentId) {
@@ -568,7 +605,7 @@ function readCheckpoint(note, word) {
     LONE_SURROGATE.test(note)
   )
     throw wrong('it is no signed note')
-  const end = note.indexOf('\n\n')
+  const end = note.lastIndexOf('\n\n') // C2SP signed-note: the text may have empty lines, the signatures none
   const text = note.slice(0, end + 1)
   const lines = note.slice(end + 2, -1).split('\n')
   const [origin, size, encoded, ...rest] = text.split('\n')
@@ -594,7 +631,7 @@ function readCheckpoint(note, word) {
  */
 function checkNoteSignature({ text, origin, lines }, pubkeys, word) {
   for (const pubkey of pubkeys) {
-    const id = noteKeyId(origin, 0x01, pubkey)
+    const id = noteKeyId(origin, SIGNER, pubkey)
     for (const line of lines) {
       const [dash, name, encoded, ...rest] = line.split(' ')
       const bytes = fromBase64(encoded ?? '')
@@ -727,8 +764,10 @@ function parsePolicy(text) {
         throw refuse(`expected a name that nothing else has, got ${show(name)}`)
     }
     const readKey = (vkey, type, others) => {
-      const key = parseVkey(vkey, type)
-      if (key === undefined) throw refuse('expected the vkey of such an Ed25519 key')
+      const key = parseVkey(vkey)
+      const isKnown = key !== undefined && KEY_TYPES.includes(key.type)
+      if (key === undefined || (isKnown && key.type !== type))
+        throw refuse('expected the vkey of such an Ed25519 key')
       if (others.some(({ pubkey }) => pubkey === key.pubkey))
         throw refuse(`the key of ${show(key.name)} is there twice`)
       return key
@@ -737,11 +776,11 @@ function parsePolicy(text) {
       throw refuse(`expected at most ${MAX_POLICY_ROWS} of each`)
     if (word === 'log') {
       if (items.length < 1 || items.length > 2) throw refuse('expected log <vkey> [<url>]')
-      logs.push(readKey(items[0], 0x01, logs))
+      logs.push(readKey(items[0], SIGNER, logs))
     } else if (word === 'witness') {
       if (items.length < 2 || items.length > 3) throw refuse('expected witness <name> <vkey> [<url>]')
       expectFresh()
-      witnesses.set(name, readKey(items[1], 0x04, [...witnesses.values()]))
+      witnesses.set(name, readKey(items[1], COSIGNER, [...witnesses.values()]))
     } else if (word === 'group') {
       const [, many = '', ...named] = items
       expectFresh()
@@ -775,31 +814,44 @@ const noteKeyId = (name, type, pubkey) =>
     8,
   )
 
+const SIGNER = 0x01
+const COSIGNER = 0x04
+const KEY_TYPES = [SIGNER, COSIGNER] // both Ed25519
+
 /**
- * Parses a vkey of this type, `<name>+<key id>+<base64 of type and key>`.
+ * Parses a vkey, `<name>+<key id>+<base64 of type and key>`. One of a type that isn't known here, as newer
+ * policies may have, is a key that nothing is ever signed by.
  *
- * @returns {name, pubkey}; undefined for any other text
+ * @returns {name, type, pubkey, vkey}; undefined for any other text
  */
-function parseVkey(vkey, type) {
+function parseVkey(vkey) {
   const [, name = '', id, encoded = ''] = /^([^+]*)\+([^+]*)\+(.*)$/s.exec(vkey) ?? []
   const bytes = fromBase64(encoded)
-  if (bytes?.length !== 33 || bytes[0] !== type || !NOTE_NAME.test(name) || LONE_SURROGATE.test(name))
+  if (bytes === undefined || bytes.length < 2 || !NOTE_NAME.test(name) || LONE_SURROGATE.test(name))
     return undefined
-  const pubkey = bytes.toString('hex', 1)
-  return noteKeyId(name, type, pubkey) === id ? { name, pubkey } : undefined
+  const [type, pubkey] = [bytes[0], bytes.toString('hex', 1)]
+  if (KEY_TYPES.includes(type) && bytes.length !== 33) return undefined
+  return noteKeyId(name, type, pubkey) === id ? { name, type, pubkey, vkey } : undefined
 }
 
-/** Whether a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1). */
-function isCosignedBy({ text, lines }, { name, pubkey }) {
-  const id = noteKeyId(name, 0x04, pubkey)
-  return lines.some((line) => {
+/**
+ * When a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1): the newest time that a
+ * line of its own states, in Unix seconds; undefined if it hasn't. A line from the future doesn't count.
+ */
+function cosignedAt({ text, lines }, { name, type, pubkey }, now) {
+  if (type !== COSIGNER) return undefined
+  const id = noteKeyId(name, COSIGNER, pubkey)
+  let newest
+  for (const line of lines) {
     const [dash, of, encoded, ...rest] = line.split(' ')
     const bytes = fromBase64(encoded ?? '')
-    if (dash !== '—' || rest.length > 0 || of !== name) return false
-    if (bytes?.length !== 76 || bytes.toString('hex', 0, 4) !== id || isWeakKey(pubkey)) return false
-    const signed = `cosignature/v1\ntime ${bytes.readBigUInt64BE(4)}\n${text}`
-    return isSignedBy(pubkey, signed, bytes.toString('base64', 12))
-  })
+    if (dash !== '—' || rest.length > 0 || of !== name) continue
+    if (bytes?.length !== 76 || bytes.toString('hex', 0, 4) !== id || isWeakKey(pubkey)) continue
+    const at = Number(bytes.readBigUInt64BE(4))
+    if (at > now + MAX_CLOCK_SKEW_SECONDS || at <= (newest ?? -1)) continue
+    if (isSignedBy(pubkey, `cosignature/v1\ntime ${at}\n${text}`, bytes.toString('base64', 12))) newest = at
+  }
+  return newest
 }
 
 /** Whether these witnesses are enough for a policy. */
@@ -816,32 +868,66 @@ function meetsQuorum({ groups, quorum }, cosigners) {
  * Says what a verdict rests on: the key, those of the policy's witnesses who cosigned every checkpoint that
  * it was drawn from, and what this reader had seen of the log.
  *
- * @param support {checkpoints, isWhole, seenSize}: whether the checkpoints cover all that was checked
- * @returns {rests, reasons}: what the report says, and why that isn't enough for the policy
+ * @param support {checkpoints, covered, upTo, madeAt, seenSize}: the entries up to `covered` stand under
+ *   checkpoints, those up to `upTo` should, and the newest seal was made at `madeAt` (null: no matter)
+ * @param time {now, maxAge}: in Unix seconds, and in seconds; null: any age
+ * @returns {rests, reasons}: what the report says, and why that isn't enough
  */
-function judgeSupport(policy, { checkpoints, isWhole, seenSize }, trust) {
-  const rests = { key: trust, cosigned_by: [], quorum: policy?.quorum ?? null, seen_size: seenSize }
-  if (policy === null) return { rests, reasons: [] }
-  if (isWhole && checkpoints.length > 0)
-    rests.cosigned_by = [...policy.witnesses.keys()].filter((name) =>
-      checkpoints.every((checkpoint) => isCosignedBy(checkpoint, policy.witnesses.get(name))),
-    )
-  const foreign = checkpoints.find(
-    ({ origin }) => policy.logs.length > 0 && policy.logs.every(({ name }) => name !== origin),
-  )
-  if (foreign !== undefined)
-    return {
-      rests,
-      reasons: [['other_log', `the log ${show(foreign.origin)} is none of the policy's`]],
-    }
-  if (meetsQuorum(policy, rests.cosigned_by)) return { rests, reasons: [] }
+function judgeSupport(policy, support, trust, { now, maxAge }) {
+  const { checkpoints } = support
+  const newest = checkpoints.reduce((one, other) => (other.size > (one?.size ?? -1) ? other : one), null)
+  const times = new Map() // when the newest was cosigned, by the names of those who cosigned all of them
+  for (const [name, key] of policy?.witnesses ?? [])
+    if (newest !== null && checkpoints.every((each) => cosignedAt(each, key, now) !== undefined))
+      times.set(name, cosignedAt(newest, key, now))
+  const names = [...times.keys()]
+  const isCosigned = names.length > 0
+  const rests = {
+    key: trust,
+    cosigned_by: names,
+    ...(isCosigned ? { cosigned_size: newest.size, cosigned_at: Math.max(...times.values()) } : {}),
+    quorum: policy?.quorum ?? null,
+    seen_size: support.seenSize,
+  }
+  const reasons = [
+    ...(policy === null ? [] : policyDoubts(policy, checkpoints, names)),
+    ...coverDoubts(support, isCosigned),
+    ...ageDoubts(rests.cosigned_at, support.madeAt, now, maxAge),
+  ]
+  return { rests, reasons }
+}
+
+/** Why checkpoints that these witnesses cosigned are not enough for a policy: [word, sentence] each. */
+function policyDoubts(policy, checkpoints, names) {
+  const foreign = checkpoints.find(({ origin }) => policy.logs.every(({ name }) => name !== origin))
+  if (policy.logs.length > 0 && foreign !== undefined)
+    return [['other_log', `the log ${show(foreign.origin)} is none of the policy's`]]
+  if (meetsQuorum(policy, names)) return []
   const who =
-    checkpoints.length === 0 || !isWhole
-      ? 'there is no checkpoint of all of it to be cosigned'
-      : rests.cosigned_by.length === 0
+    checkpoints.length === 0
+      ? 'there is no checkpoint of it to be cosigned'
+      : names.length === 0
         ? "none of the policy's witnesses has cosigned the checkpoint"
-        : `of the policy's witnesses only ${rests.cosigned_by.join(', ')} cosigned the checkpoint`
-  return { rests, reasons: [['quorum_not_met', `${who}, and the quorum is ${policy.quorum}`]] }
+        : `of the policy's witnesses only ${names.join(', ')} cosigned the checkpoint`
+  return [['quorum_not_met', `${who}, and the quorum is ${policy.quorum}`]]
+}
+
+/** A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork. */
+function coverDoubts({ checkpoints, covered, upTo }, isCosigned) {
+  if (checkpoints.length === 0 || covered >= upTo) return []
+  const what = isCosigned ? 'cosigned' : 'under the checkpoint that is shown'
+  return [
+    ['not_cosigned_yet', `${what} up to entry ${covered} of ${upTo}: no witness has vouched for the rest`],
+  ]
+}
+
+/** What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says. */
+function ageDoubts(cosignedAt, madeAt, now, maxAge) {
+  const at = cosignedAt ?? madeAt
+  if (at === null || maxAge === null || now - at <= maxAge) return []
+  const what = cosignedAt === undefined ? 'signed seal' : 'cosignature'
+  const sentence = `the newest ${what} is ${now - at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, or newer ones are withheld`
+  return [['stale', sentence]]
 }
 
 const RESTS_ON_KEY = {
@@ -861,6 +947,10 @@ function restsLine({ key, cosigned_by: names, quorum, seen_size: seenSize }) {
   const last = parts.pop()
   return `rests on: ${parts.length === 0 ? `${last} alone` : `${parts.join(', ')} and ${last}`}`
 }
+
+/** The line that says how far witnesses have vouched, and when they last did; none if nobody has. */
+const cosignedLines = ({ cosigned_size: size, cosigned_at: at }) =>
+  size === undefined ? [] : [`cosigned: the log up to entry ${size}, last at ${at}`]
 
 // ——— the sums owed
 
@@ -1025,7 +1115,11 @@ class ChainWalk {
   /** The log over all entries so far; null after a seal whose entries aren't there. */
   log = new GrowingTree(logNodeHash)
   /** The agents' keys, by the entries alone; null if not all of them were read. */
-  keyTree = new KeyTree()
+  keyTree = new KeyTree(2)
+  /** The same in form 1, until a closing entry states form 2. */
+  olderKeyTree = new KeyTree(1)
+  /** The form of the tree that closing entries state by now. */
+  keyForm = 1
   /**
    * {root, count} of keys that are not in `keyTree`, where entries give them no more than was stated; null:
    * unknown.
@@ -1039,12 +1133,14 @@ class ChainWalk {
   unreadable = 0
   adoptions = []
   head = null
+  /** The last signed seal whose entries were all checked, and what follows from them; null before. */
+  checked = null
   fresh = []
   firstRewritten = null
 
   constructor(
     source,
-    { pinned, remembered, mayBeOlder = false, now, expected = [], limits = {}, progress },
+    { pinned, remembered, mayBeOlder = false, now, expected = [], limits = {}, progress, keep },
     records,
   ) {
     this.source = source
@@ -1055,6 +1151,8 @@ class ChainWalk {
     this.expected = expected
     this.maxSeals = limits.seals ?? Infinity
     this.progress = progress
+    this.keep = keep
+    this.keepAt = performance.now() + KEEP_EVERY_MS
     this.keys = new Keys(pinned, remembered?.pubkeys ?? [])
     this.reader = new EntryReader(source, limits.entries ?? Infinity)
   }
@@ -1067,6 +1165,7 @@ class ChainWalk {
   async goOn() {
     const { seq, payload_hash, history, owed, chained, adoptions, unreadable, logged, log, keys } =
       this.remembered
+    const { key_form: keyForm = 1 } = this.remembered
     // A head whose closing entry names the seal before it stands for all of them; an older one only for
     // itself.
     const seals = this.source.seals(chained ? seq - 1 : 0)[Symbol.asyncIterator]()
@@ -1089,22 +1188,39 @@ class ChainWalk {
     this.isChained = chained
     this.isLogged = logged
     this.log = new GrowingTree(logNodeHash, log.size, log.frontier)
-    this.keyTree = null
+    this.keyTree = this.olderKeyTree = null
+    this.keyForm = keyForm
     this.keysStated = keys
     this.adoptions = [...adoptions]
     this.unreadable = unreadable
-    this.atHead = { owed, chained, unreadable, adoptions, logged, log, keys }
+    this.atHead = {
+      ...{ owed, chained, unreadable, adoptions, logged, log, keys },
+      ...(keyForm === 1 ? {} : { key_form: keyForm }),
+    }
     this.entriesSealed = shown.to_id
     this.head = { seq, payload_hash, history }
     this.headSeal = shown
+    this.checked = { head: this.head, headSeal: shown, atHead: this.atHead }
     this.resumedAt = seq
     for (const expected of this.expected)
       if (expected.seq <= seq) this.#checkExpected(expected, historyAt(this.records, expected.seq))
     return this.#walk(seals)
   }
 
-  /** Checks all seals that come, and then what is missing or waiting. */
+  /**
+   * Checks all seals that come, and then what is missing or waiting. If the source breaks off, what was
+   * checked up to the last signed seal is kept all the same.
+   */
   async #walk(seals) {
+    try {
+      return await this.#walkToEnd(seals)
+    } catch (error) {
+      await this.keep?.(this)
+      throw error
+    }
+  }
+
+  async #walkToEnd(seals) {
     for (let next = await seals.next(); !next.done && !this.findings.isFull; next = await seals.next())
       await this.#checkSeal(next.value)
     if (this.remembered !== null && this.seq < this.remembered.seq) {
@@ -1153,10 +1269,17 @@ class ChainWalk {
     for (const expected of this.expected)
       if (expected.seq === seal.seq) this.#checkExpected(expected, this.history)
     await this.#checkEntries(seal, where)
-    if (seal.signed) this.atHead = this.#whatFollowsFromEntries()
+    if (seal.signed) {
+      this.atHead = this.#whatFollowsFromEntries()
+      this.checked = { head: this.head, headSeal: seal, atHead: this.atHead }
+    }
     this.previous = seal
     this.previousHash = payloadHash
     this.progress?.(`seal ${seal.seq}, entry ${seal.to_id}`)
+    if (seal.signed && performance.now() > this.keepAt) {
+      await this.keep?.(this)
+      this.keepAt = performance.now() + KEEP_EVERY_MS
+    }
   }
 
   /**
@@ -1197,7 +1320,7 @@ class ChainWalk {
    */
   async #checkEntries(seal, where) {
     const tree = new GrowingTree()
-    const before = { log: this.log && logHeadOf(this.log), keys: this.#keyState() }
+    const before = { log: this.log && logHeadOf(this.log), keys: this.#keyStates() }
     this.areKeysChanged = false
     let last
     for (let id = seal.from_id; id <= seal.to_id; id++) {
@@ -1239,12 +1362,18 @@ class ChainWalk {
 
   /** Forgets what follows from all entries, once some of them aren't there. */
   #loseCount() {
-    this.owed = this.log = this.keyTree = this.keysStated = null
+    this.owed = this.log = this.keyTree = this.olderKeyTree = this.keysStated = null
   }
 
-  /** Root and count of the agents' keys; null if unknown. */
+  /** Root and count of the agents' keys, by the form of the tree; null if unknown. */
+  #keyStates() {
+    const states = this.keyTree === null ? {} : { 2: this.keyTree.state(), 1: this.olderKeyTree?.state() }
+    return { 1: null, 2: null, [this.keyForm]: this.keysStated, ...states }
+  }
+
+  /** The same in the form that is stated by now. */
   #keyState() {
-    return this.keyTree === null ? this.keysStated : { root: this.keyTree.root(), count: this.keyTree.count }
+    return this.#keyStates()[this.keyForm]
   }
 
   /** Adds to the sums, the adoptions and the keys what an entry says. */
@@ -1262,7 +1391,7 @@ class ChainWalk {
    * change of its keys needs one by that.
    */
   #addKey(entry) {
-    const { data, id } = entry
+    const { data, id, kind } = entry
     const standing = typeof data.agent_id === 'string' ? this.keyTree?.get(data.agent_id) : undefined
     this.findings.run(`entry ${id}`, () => {
       if (isSignedChange(entry)) checkKeyChange(entry)
@@ -1272,17 +1401,12 @@ class ChainWalk {
           `changes a key without the signature of the author key that stood, ${standing.author_key}`,
         )
     })
-    const field = entry.kind === 'dm_key_change' ? 'dm_key' : 'author_key'
-    if (typeof data.agent_id !== 'string' || !isHexHash(data[field])) return // no key of anybody
+    const key = data[KEY_FIELDS[kind]]
+    if (typeof data.agent_id !== 'string' || (key !== null && !isHexHash(key))) return // no key of anybody
     this.areKeysChanged = true
     this.keysStated = null
-    this.keyTree?.set({
-      ...standing,
-      agent_id: data.agent_id,
-      [field]: data[field],
-      version: (standing?.version ?? 0) + 1,
-      entry_id: id,
-    })
+    this.keyTree?.apply(entry)
+    this.olderKeyTree?.apply(entry)
   }
 
   #listAdoption({ id, at, kind, data }) {
@@ -1334,17 +1458,26 @@ class ChainWalk {
         where,
         `its closing entry states the log ${show(log)}, the entries give ${before.log === null ? `one of size ${seal.from_id - 1}` : show(before.log)}`,
       )
-    const isKeys = isObject(keys) && isWhole(keys.count) && isHexHash(keys.root)
-    if (
-      !isKeys ||
-      (before.keys !== null && (keys.root !== before.keys.root || keys.count !== before.keys.count))
-    )
+    const form = isObject(keys) ? (Object.hasOwn(keys, 'v') ? keys.v : 1) : undefined
+    const isKeys = [1, 2].includes(form) && isWhole(keys.count) && isHexHash(keys.root)
+    const own = (isKeys && before.keys[form]) || null
+    if (!isKeys || (own !== null && (keys.root !== own.root || keys.count !== own.count)))
       this.findings.add(
         'wrong_keys',
         where,
-        `its closing entry states the keys ${show(keys)}, the entries give ${before.keys === null ? 'a root and a count' : show(before.keys)}`,
+        `its closing entry states the keys ${show(keys)}, the entries give ${own === null ? 'a root and a count' : show(own)}`,
       )
-    else if (!this.areKeysChanged) this.keysStated = { root: keys.root, count: keys.count }
+    else if (form < this.keyForm)
+      this.findings.add(
+        'wrong_keys',
+        where,
+        'its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2',
+      )
+    else {
+      this.keyForm = form
+      if (form === 2) this.olderKeyTree = null
+      if (!this.areKeysChanged) this.keysStated = { root: keys.root, count: keys.count }
+    }
   }
 
   /**
@@ -1385,11 +1518,8 @@ class ChainWalk {
     }
   }
 
-  /**
-   * Words for why a chain without a finding binds nobody, each with a sentence. `maxAge` in seconds; null:
-   * any age.
-   */
-  notBinding(maxAge) {
+  /** Words for why a chain without a finding binds nobody, each with a sentence. */
+  notBinding() {
     const reasons = []
     if (this.head === null) reasons.push(['no_signed_seal', 'there is no signed seal'])
     else if (this.keys.trust === 'first_seen') reasons.push(['key_unknown', KEY_UNKNOWN])
@@ -1398,16 +1528,18 @@ class ChainWalk {
         'unsigned',
         `${this.unsignedCount === 1 ? 'a seal has' : `${this.unsignedCount} seals have`} no signature`,
       ])
-    if (this.head !== null && maxAge !== null && this.now - this.headSeal.at > maxAge)
-      reasons.push([
-        'stale',
-        `the newest signed seal is ${this.now - this.headSeal.at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, or newer seals are withheld`,
-      ])
     const ahead = this.expected.find(({ seq }) => seq > this.seq)
     if (ahead !== undefined)
       reasons.push([
         'behind',
         `another reader saw seal ${ahead.seq}, and this chain ends at seal ${this.seq}`,
+      ])
+    const seen = this.mayBeOlder ? null : seenLog(this.remembered)
+    const longest = Math.max(this.headSeal?.to_id ?? 0, this.shown?.[0]?.size ?? 0)
+    if (seen !== null && seen.size > longest)
+      reasons.push([
+        'behind',
+        `a log of ${seen.size} entries was seen before, and the one that is shown ends at entry ${longest}`,
       ])
     return reasons
   }
@@ -1420,6 +1552,7 @@ class ChainWalk {
       ...{ chained, unreadable, adoptions: [...this.adoptions], logged },
       log: log && { size: log.count, frontier: [...log.frontier] },
       keys: this.#keyState(),
+      ...(this.keyForm === 1 ? {} : { key_form: this.keyForm }),
     }
   }
 
@@ -1429,13 +1562,14 @@ class ChainWalk {
     return keys && { ...keys, recomputed: this.keyTree !== null }
   }
 
-  /** What is to be remembered of a chain without findings: everything up to the last signed seal. */
+  /** What is to be remembered of a chain without findings: everything up to the last signed seal that was checked. */
   memory() {
     const { checkpoint = this.remembered?.checkpoint, heard = this.remembered?.heard ?? [] } = this
     const kept = this.resumedAt === undefined ? [] : [this.records]
-    const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey, signed_at } = this.headSeal
+    const { head, headSeal, atHead } = this.checked
+    const { seq, at, count, from_id, to_id, root, prev_root, signature, pubkey, signed_at } = headSeal
     return {
-      ...this.head,
+      ...head,
       pubkeys: [...this.keys.seen],
       checked_at: this.now,
       head: {
@@ -1452,7 +1586,7 @@ class ChainWalk {
         algo: 'ed25519',
         signed_at,
       },
-      ...this.atHead,
+      ...atHead,
       ...(checkpoint === undefined ? {} : { checkpoint }),
       ...(heard.length === 0 ? {} : { heard }),
       seals: Buffer.concat([...kept, ...this.fresh])
@@ -1531,27 +1665,34 @@ class EntryReader {
   }
 }
 
-// ——— sources: a service, a dump
+// ——— sources: a service, files
 
 /**
  * Seals and entries as a service gives them, page by page.
  *
  * @param save gets all that passes, if it is there
  */
-function serviceSource(base, { save, timeoutMs }) {
-  async function list(route, name, limit) {
-    const url = `${base}${route}&limit=${limit}`
-    const answer = await getJson(url, timeoutMs)
+function serviceSource(base, { save, patience }) {
+  const limits = { seals: SEALS_PER_PAGE, entries: ENTRIES_PER_PAGE }
+  async function list(route, name) {
+    const url = () => `${base}${route}&limit=${limits[name]}`
+    /** Asks a service that is overloaded for half as much from now on. */
+    const ease = () => {
+      if (limits[name] <= MIN_ENTRIES_PER_PAGE) return undefined
+      limits[name] = Math.floor(limits[name] / 2)
+      return url()
+    }
+    const answer = await getJson(url(), patience, ease)
     if (!isObject(answer) || !Array.isArray(answer[name]))
-      throw new Unchecked('unreachable', `${url} does not answer with a list of ${name}`)
-    if (answer[name].length > limit)
-      throw new Unchecked('unreachable', `${url} answers with more ${name} than it was asked for`)
+      throw new Unchecked('unreachable', `${url()} does not answer with a list of ${name}`)
+    if (answer[name].length > limits[name])
+      throw new Unchecked('unreachable', `${url()} answers with more ${name} than it was asked for`)
     return answer[name]
   }
   return {
     async *seals(start) {
       for (let after = start; ;) {
-        const seals = await list(`/seal?after_seq=${after}`, 'seals', SEALS_PER_PAGE)
+        const seals = await list(`/seal?after_seq=${after}`, 'seals')
         if (seals.length === 0) return
         for (const seal of seals) {
           await save?.seal(seal)
@@ -1564,7 +1705,7 @@ function serviceSource(base, { save, timeoutMs }) {
     },
     async *entries(from) {
       for (let next = from; ;) {
-        const entries = await list(`/api/v1/ledger?from_id=${next}`, 'entries', ENTRIES_PER_PAGE)
+        const entries = await list(`/api/v1/ledger?from_id=${next}`, 'entries')
         if (entries.length === 0) return
         for (const entry of entries) {
           await save?.entry(entry)
@@ -1576,22 +1717,58 @@ function serviceSource(base, { save, timeoutMs }) {
   }
 }
 
-/** A failure of the connection, or one that the service calls passing: worth asking again. */
-class Passing extends Error {}
+/**
+ * A failure of the connection, or one that the service calls passing: worth asking again. `isBusy` if the
+ * service says that it is overloaded, and `retryAfterMs` if it says when to come again.
+ */
+class Passing extends Error {
+  constructor(message, { isBusy = false, retryAfterMs } = {}) {
+    super(message)
+    this.isBusy = isBusy
+    this.retryAfterMs = retryAfterMs
+  }
+}
 
-/** Fetches JSON, and again after a failure that may pass, twice. Throws Unchecked `unreachable`. */
-async function getJson(url, timeoutMs) {
-  for (let attempt = 0; ; attempt++) {
+/** How long a service is waited for: {timeoutMs, deadlineMs, endsAt}, the last by the monotonic clock. */
+function beginPatience({ timeoutMs, deadlineMs }) {
+  return { timeoutMs, deadlineMs, endsAt: performance.now() + deadlineMs }
+}
+
+const tooSlow = ({ deadlineMs }) =>
+  new Unchecked(
+    'deadline',
+    `the service had not answered everything within ${deadlineMs / 1000} s (--deadline); the next check goes on from the last signed seal that was checked`,
+  )
+
+/** Fetches JSON, as askAgain() asks. Throws Unchecked. */
+const getJson = (url, patience, ease) =>
+  askAgain(url, patience, async (asked) => parseAnswer(asked, await getBody(asked, patience)), ease)
+
+/**
+ * Asks, and again after a failure that may pass: twice, and each time that `ease` gives the URL of a smaller
+ * question to a service that is overloaded. Throws Unchecked `unreachable` or `deadline`.
+ */
+async function askAgain(url, patience, ask, ease = () => undefined) {
+  let asked = url
+  for (let repeats = 0; ;) {
     try {
-      return parseAnswer(url, await getBody(url, timeoutMs))
+      return await ask(asked)
     } catch (error) {
       if (!(error instanceof Passing)) throw error
-      const pause = RETRY_PAUSES_MS[attempt]
-      if (pause === undefined) throw new Unchecked('unreachable', `${url}: ${error.message}`)
-      await sleep(pause)
+      const smaller = error.isBusy ? ease() : undefined
+      const pause = RETRY_PAUSES_MS[smaller === undefined ? repeats++ : 0]
+      if (pause === undefined) throw new Unchecked('unreachable', `${asked}: ${error.message}`)
+      asked = smaller ?? asked
+      const pauseMs = error.retryAfterMs ?? pause
+      if (performance.now() + pauseMs > patience.endsAt) throw tooSlow(patience)
+      await sleep(pauseMs)
     }
   }
 }
+
+/** The milliseconds of a Retry-After in seconds, at most a minute; undefined for none. */
+const readRetryAfter = (text = '') =>
+  /^[0-9]{1,9}$/.test(text) ? Math.min(Number(text), MAX_RETRY_AFTER_SECONDS) * 1000 : undefined
 
 function parseAnswer(url, body) {
   try {
@@ -1605,16 +1782,20 @@ function parseAnswer(url, body) {
  * Fetches the bytes of a good answer, decompressed. A redirection is followed within the origin alone. Throws
  * Passing or Unchecked.
  *
- * @returns null for status 404, if `isOptional`
+ * @returns null for a status that says that there is none, one of `absent`
  */
-async function getBody(url, timeoutMs, isOptional = false) {
+async function getBody(url, patience, absent = []) {
   const { origin } = new URL(url)
   let address = url
   for (let redirects = 0; ; redirects++) {
-    const { status, headers, body } = await getOnce(address, timeoutMs)
-    if (status === 404 && isOptional) return null
+    const { status, headers, body } = await getOnce(address, patience)
+    if (absent.includes(status)) return null
     if (status === 200) return decompress(url, headers['content-encoding'], body)
-    if (status >= 500 || status === 429) throw new Passing(`answered ${status}`)
+    if (status >= 500 || status === 429)
+      throw new Passing(`answered ${status}`, {
+        isBusy: status === 503 || status === 429,
+        retryAfterMs: readRetryAfter(headers['retry-after']),
+      })
     if (![301, 302, 303, 307, 308].includes(status))
       throw new Unchecked('unreachable', `${url} answered ${status}`)
     const { location = '' } = headers
@@ -1661,7 +1842,10 @@ const agents = {
  * Makes one request and reads its whole answer, within a deadline and a size. Rejects with Passing or
  * Unchecked.
  */
-function getOnce(url, timeoutMs) {
+function getOnce(url, patience) {
+  const leftMs = patience.endsAt - performance.now()
+  if (leftMs <= 0) return Promise.reject(tooSlow(patience))
+  const timeoutMs = Math.min(patience.timeoutMs, leftMs)
   const { protocol } = new URL(url)
   const { get } = protocol === 'https:' ? https : http
   let isDone = false
@@ -1685,7 +1869,12 @@ function getOnce(url, timeoutMs) {
       })
     })
     const timer = setTimeout(
-      () => fail(new Unchecked('unreachable', `${url} gave no whole answer within ${timeoutMs / 1000} s`)),
+      () =>
+        fail(
+          leftMs < patience.timeoutMs
+            ? tooSlow(patience)
+            : new Unchecked('unreachable', `${url} gave no whole answer within ${timeoutMs / 1000} s`),
+        ),
       timeoutMs,
     )
     function fail(error) {
@@ -1698,6 +1887,51 @@ function getOnce(url, timeoutMs) {
     request.on('error', (error) => fail(new Passing(error.message || error.code || 'no connection')))
   })
 }
+
+/** A source of lists that functions give. */
+function listSource(seals, entries) {
+  return {
+    async *seals() {
+      yield* seals()
+    },
+    async *entries(from) {
+      let isThere = false
+      for await (const entry of entries()) {
+        isThere ||= !isWhole(entry?.id) || entry.id >= from
+        if (isThere) yield entry
+      }
+    },
+  }
+}
+
+async function readJsonFile(file) {
+  const bytes = await readBounded(file)
+  return parseFile(file, () => parseJson(bytes))
+}
+
+/** The bytes of a file, up to a size. Throws Unchecked. */
+async function readBounded(file) {
+  const bytes = []
+  let size = 0
+  await fromFile(async () => {
+    for await (const part of createReadStream(file)) {
+      bytes.push(part)
+      size += part.length
+      if (size > MAX_FILE_BYTES) throw new Unchecked('usage', `${file} has more than ${MAX_FILE_BYTES} bytes`)
+    }
+  })
+  return Buffer.concat(bytes)
+}
+
+function parseFile(file, parse) {
+  try {
+    return parse()
+  } catch (error) {
+    throw new Unchecked('usage', `${file} is not JSON: ${error.message.slice(0, 200)}`)
+  }
+}
+
+// ——— dumps
 
 /** The source of a dump as --save writes it, which is read line by line; null for any other file. */
 async function dumpSource(file) {
@@ -1738,46 +1972,26 @@ function linesSource(file) {
 /** The lines of a file as bytes; they end in LF, the last one with or without it. */
 async function* readLines(file) {
   let rest = []
+  let bytes = 0
+  const take = (part) => {
+    rest.push(part)
+    bytes += part.length
+    if (bytes > MAX_FILE_BYTES)
+      throw new Unchecked('usage', `${file} has a line of more than ${MAX_FILE_BYTES} bytes`)
+  }
   for await (const part of createReadStream(file)) {
     let start = 0
     for (let end = part.indexOf(10); end !== -1; end = part.indexOf(10, start)) {
-      yield Buffer.concat([...rest, part.subarray(start, end)])
+      take(part.subarray(start, end))
+      yield Buffer.concat(rest)
       rest = []
+      bytes = 0
       start = end + 1
     }
-    rest.push(part.subarray(start))
+    take(part.subarray(start))
   }
   const last = Buffer.concat(rest)
   if (last.length > 0) yield last
-}
-
-/** A source of lists that functions give. */
-function listSource(seals, entries) {
-  return {
-    async *seals() {
-      yield* seals()
-    },
-    async *entries(from) {
-      let isThere = false
-      for await (const entry of entries()) {
-        isThere ||= !isWhole(entry?.id) || entry.id >= from
-        if (isThere) yield entry
-      }
-    },
-  }
-}
-
-async function readJsonFile(file) {
-  const bytes = await fromFile(() => readFile(file))
-  return parseFile(file, () => parseJson(bytes))
-}
-
-function parseFile(file, parse) {
-  try {
-    return parse()
-  } catch (error) {
-    throw new Unchecked('usage', `${file} is not JSON: ${error.message.slice(0, 200)}`)
-  }
 }
 
 /** Opens a file to write a dump into, entry by entry; seals are held back until the entries are complete. */
@@ -1837,6 +2051,7 @@ function dumpLine(value) {
 function verifyReceipt(receipt, known) {
   const findings = new Findings()
   const keys = new Keys(known.pinned, known.remembered?.pubkeys ?? [])
+  known = { ...known, records: recordsOf(known.remembered) } // decoded once, and not for each seal
   const report = {
     id: null,
     entries_sealed: 0,
@@ -1863,7 +2078,8 @@ function verifyReceipt(receipt, known) {
 
   report.id = receipt.id
   const checkpoints = new Map() // by size
-  let placed = 0 // entries in the log of one of them
+  let upTo = 0 // the last entry under a signed seal
+  let covered = 0 // up to which of those all are in the log of a checkpoint
   const seals = new Map()
   const entries = new Map()
   let lastId = 0
@@ -1883,8 +2099,14 @@ function verifyReceipt(receipt, known) {
       report.authors.push(authorAt(item.entry))
     if (item.sealed) {
       const isGood = checkSealedItem(item, seals, keys, known, findings, report)
-      if (isGood && item.tlog_proof !== undefined)
-        placed += findings.run(where, () => checkLogProof(item, keys, checkpoints)) ? 1 : 0
+      const isPlaced =
+        isGood &&
+        item.tlog_proof !== undefined &&
+        findings.run(where, () => checkLogProof(item, keys, checkpoints))
+      if (isGood && item.seal.signed) {
+        if (isPlaced && covered === upTo) covered = lastId
+        upTo = lastId
+      }
     } else report.entries_waiting++
   }
   report.log = connectReceipt(checkpoints, known, keys, findings)
@@ -1902,7 +2124,9 @@ function verifyReceipt(receipt, known) {
   report.pubkeys = [...keys.seen]
   const support = {
     checkpoints: [...checkpoints.values()],
-    isWhole: placed === receipt.entries.length,
+    covered,
+    upTo,
+    madeAt: null,
     seenSize: isConnected(report.log) ? seenLog(known.remembered).size : null,
   }
   return { report, findings, keys, support }
@@ -1990,7 +2214,7 @@ function connectLogs(seen, shown, proof) {
   )
 }
 
-const NO_SUPPORT = { checkpoints: [], isWhole: false, seenSize: null }
+const NO_SUPPORT = { checkpoints: [], covered: 0, upTo: 0, madeAt: null, seenSize: null }
 const isConnected = (log) => ['same', 'consistent'].includes(log?.connected)
 
 /**
@@ -1999,7 +2223,9 @@ const isConnected = (log) => ['same', 'consistent'].includes(log?.connected)
  * @returns both for the report; null without one
  */
 function connectReceipt(checkpoints, { remembered, consistency = null }, keys, findings) {
-  const shown = checkpoints.get(Math.max(...checkpoints.keys()))
+  let shown
+  for (const checkpoint of checkpoints.values())
+    if (shown === undefined || checkpoint.size > shown.size) shown = checkpoint
   if (shown === undefined) return null
   const seen = seenLog(remembered)
   let connected = null
@@ -2014,10 +2240,9 @@ function connectReceipt(checkpoints, { remembered, consistency = null }, keys, f
  * Checks that a seal in a receipt has the payload that it had when it was seen in the chain of the same
  * service.
  */
-function compareWithSeen(seal, payload, keys, { pinned, remembered }, findings) {
+function compareWithSeen(seal, payload, keys, { pinned, remembered, records }, findings) {
   const isOfService = seal.signed ? remembered?.pubkeys.includes(seal.pubkey) : pinned.length === 0
   if (remembered === null || !isOfService || seal.seq < 1 || seal.seq > remembered.seq) return
-  const records = recordsOf(remembered)
   const isSame =
     records !== null
       ? payload === sealPayload(readRecord(records, seal.seq))
@@ -2116,7 +2341,9 @@ const AUTHORED = new Map([
 
 const authorAt = ({ id, data }) => ({ entry_id: id, author_key: data.author.author_key })
 
-const isKeyChange = ({ kind }) => kind === 'dm_key_change' || kind === 'author_key_change'
+/** The field of `data` that has the key, by the kind of entry that changes one. */
+const KEY_FIELDS = { dm_key_change: 'dm_key', author_key_change: 'author_key' }
+const isKeyChange = ({ kind }) => Object.hasOwn(KEY_FIELDS, kind)
 const isSignedChange = (entry) => isKeyChange(entry) && Object.hasOwn(entry.data, 'author')
 
 /** A change of a key carries the whole signature, by the author key that stood before it. */
@@ -2283,7 +2510,7 @@ async function verifyVector(vector) {
       () => vector.entries,
     )
     const walk = await verifyChain(source, { pinned, remembered, now, isFull: true })
-    return { findings: walk.findings, reasons: walk.notBinding(null) }
+    return { findings: walk.findings, reasons: walk.notBinding() }
   }
   if (vector.kind === 'receipt') {
     const checked = verifyReceipt(vector.receipt, { pinned, remembered, now })
@@ -2451,6 +2678,7 @@ const isCheckpoint = (note) => {
 }
 
 const OPTIONAL_FORMS = {
+  key_form: (form) => form === 1 || form === 2,
   checkpoint: isCheckpoint,
   heard: (notes) => Array.isArray(notes) && notes.every(isCheckpoint),
 }
@@ -2502,8 +2730,9 @@ async function readState(file) {
  */
 async function changeState(file, change) {
   const lock = `${file}.lock`
-  const fresh = `${file}.new`
-  await takeLock(lock)
+  const holder = `${process.pid}.${crypto.randomBytes(8).toString('hex')}`
+  const fresh = `${file}.${holder}.new`
+  await takeLock(lock, holder)
   try {
     const state = await readState(file)
     change(state)
@@ -2514,28 +2743,40 @@ async function changeState(file, change) {
       ? error
       : new Unchecked('usage', `the state file ${file} can't be written: ${error.message}`)
   } finally {
-    await rm(lock, { force: true })
+    await rm(fresh, { force: true })
+    // It is another's if this one was taken for dead.
+    if ((await readFile(lock, 'utf8').catch(() => '')) === `${holder}\n`) await rm(lock, { force: true })
   }
 }
 
 /**
  * Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed.
  */
-async function takeLock(lock) {
-  for (;;) {
-    try {
-      await writeFile(lock, `${process.pid}\n`, { flag: 'wx' })
-      return
-    } catch (error) {
-      if (error.code !== 'EEXIST')
-        throw new Unchecked('usage', `the state file can't be locked: ${error.message}`)
-    }
-    const age = await stat(lock).then(
-      ({ mtimeMs }) => Date.now() - mtimeMs,
-      () => 0,
+async function takeLock(lock, holder) {
+  const isStale = (file) =>
+    stat(file).then(
+      ({ mtimeMs }) => Date.now() - mtimeMs > LOCK_STALE_MS,
+      () => false,
     )
-    if (age > LOCK_STALE_MS) await rm(lock, { force: true })
-    else await sleep(20)
+  const create = async (file) => {
+    try {
+      await writeFile(file, `${holder}\n`, { flag: 'wx' })
+      return true
+    } catch (error) {
+      if (error.code === 'EEXIST') return false
+      throw new Unchecked('usage', `the state file can't be locked: ${error.message}`)
+    }
+  }
+  while (!(await create(lock))) {
+    // Only one may break a stale lock, and looks again: the lock may be a new one by now.
+    const breaking = `${lock}.breaking`
+    if ((await isStale(lock)) && (await create(breaking))) {
+      if (await isStale(lock)) await rm(lock, { force: true })
+      await rm(breaking, { force: true })
+    } else {
+      if (await isStale(breaking)) await rm(breaking, { force: true })
+      await sleep(20)
+    }
   }
 }
 
@@ -2543,9 +2784,9 @@ async function takeLock(lock) {
  * Puts what a check found into the state, unless another check saw more meanwhile. If the two saw different
  * histories, that is a finding instead.
  */
-function remember(state, base, memory, { remembered, keys, findings }) {
+function remember(state, base, memory, { remembered, kept = remembered, keys, findings }) {
   const other = state[base]
-  if (other !== undefined && other.history !== remembered?.history) {
+  if (other !== undefined && other.history !== kept?.history) {
     const [less, more] = other.seq > memory.seq ? [memory, other] : [other, memory]
     const records = recordsOf(more)
     if (records !== null && historyAt(records, less.seq) !== less.history) {
@@ -2575,10 +2816,11 @@ async function main(args, { progress, receipt, note, consistency }) {
   const { target, options } = readArguments(args)
   options.policy =
     options.policy === undefined ? null : parsePolicy(await fromFile(() => readText(options.policy)))
-  options.pubkey = [...options.pubkey, ...(options.policy?.logs ?? []).map(({ pubkey }) => pubkey)]
+  const logs = (options.policy?.logs ?? []).filter(({ type }) => type === SIGNER)
+  options.pubkey = [...options.pubkey, ...logs.map(({ pubkey }) => pubkey)]
   if (note !== undefined) return checkNote(note, target, options, consistency)
   if (options.note !== undefined)
-    return checkNote(await fromFile(() => readFile(options.note, 'utf8')), options.note, options)
+    return checkNote((await readBounded(options.note)).toString('utf8'), options.note, options)
   if (receipt !== undefined) return checkOneReceipt(receipt, target, options, consistency)
   if (options.vector !== undefined) return checkVectors(options.vector)
   if (options.evidence !== undefined) return checkEvidence(options.evidence, options)
@@ -2589,7 +2831,7 @@ async function main(args, { progress, receipt, note, consistency }) {
 /** A file's text. Throws Unchecked if it isn't UTF-8. */
 const readText = async (file) => {
   try {
-    return utf8.decode(await readFile(file))
+    return utf8.decode(await readBounded(file))
   } catch (error) {
     throw error instanceof TypeError ? new Unchecked('usage', `${file} is not text in UTF-8`) : error
   }
@@ -2613,7 +2855,7 @@ const OPTIONS = {
     json: flag,
     consistency: one,
   },
-  ...{ 'max-age': one, 'max-seals': one, 'max-entries': one, timeout: one },
+  ...{ 'max-age': one, 'max-seals': one, 'max-entries': one, timeout: one, deadline: one },
 }
 
 function readArguments(args) {
@@ -2639,6 +2881,7 @@ function readArguments(args) {
     maxSeals: whole('max-seals', '1000000'),
     maxEntries: whole('max-entries', '100000000'),
     timeoutMs: whole('timeout', '30') * 1000,
+    deadlineMs: whole('deadline', '3600') * 1000,
     expected: (values.expect ?? []).map(readExpected),
     service: values.service === undefined ? undefined : normalizeBase(values.service),
   }
@@ -2678,19 +2921,21 @@ async function checkService(base, options, progress) {
   const remembered = state[base] ?? null
   const save = options.save === undefined ? undefined : await fromFile(() => openSave(options.save))
   const now = nowSeconds()
+  const patience = beginPatience(options)
   let walk
   try {
-    walk = await verifyChain(serviceSource(base, { save, timeoutMs: options.timeoutMs }), {
+    walk = await verifyChain(serviceSource(base, { save, patience }), {
       ...chainOptions(options, now, progress),
       remembered,
       isFull: options.full === true || save !== undefined,
+      keep: (broken) => keepProgress(options.state, base, broken),
     })
   } finally {
     await save?.close()
   }
   const checkpoint =
     walk.findings.total === 0 && walk.atHead?.logged === true
-      ? await checkCheckpoint(base, walk, options)
+      ? await checkCheckpoint(base, walk, options, patience)
       : null
   if (walk.findings.total === 0 && walk.head !== null)
     await changeState(options.state, (current) => remember(current, base, walk.memory(), walk))
@@ -2700,21 +2945,37 @@ async function checkService(base, options, progress) {
     remembered_seq: remembered?.seq ?? null,
     state: options.state,
   }
-  return conclude(report, walk, walk.notBinding(options.maxAge ?? DEFAULT_MAX_AGE_SECONDS), {
+  return conclude(report, walk, walk.notBinding(), {
     base,
     now,
     options,
+    maxAge: options.maxAge ?? DEFAULT_MAX_AGE_SECONDS,
     support: chainSupport(walk),
   })
+}
+
+/** Remembers what a check of a whole service has verified so far, if that is more than was remembered. */
+async function keepProgress(file, base, walk) {
+  const known = walk.kept ?? walk.remembered
+  if (walk.findings.total > 0 || walk.checked === null || walk.checked.head.seq <= (known?.seq ?? 0)) return
+  const memory = walk.memory()
+  await changeState(file, (state) => remember(state, base, memory, walk))
+  walk.kept = memory
 }
 
 /**
  * What a chain's verdict can rest on besides the key: its checkpoint, and what was seen before, if it reaches
  * that.
  */
-function chainSupport({ shown = [], remembered, seq }) {
+function chainSupport({ shown = [], headSeal, remembered, seq }) {
   const hasSeen = remembered !== null && remembered.seq <= seq
-  return { checkpoints: shown, isWhole: true, seenSize: hasSeen ? (remembered.head?.to_id ?? null) : null }
+  return {
+    checkpoints: shown,
+    covered: shown[0]?.size ?? 0,
+    upTo: headSeal?.to_id ?? 0,
+    madeAt: headSeal?.at ?? null,
+    seenSize: hasSeen ? (remembered.head?.to_id ?? null) : null,
+  }
 }
 
 /**
@@ -2723,9 +2984,16 @@ function chainSupport({ shown = [], remembered, seq }) {
  *
  * @returns it for the report; null if there is none, or it isn't signed
  */
-async function checkCheckpoint(base, walk, { timeoutMs }) {
-  const body = await getBody(`${base}/api/v1/checkpoint`, timeoutMs, true)
-  if (body === null) return null // a service of an older version
+async function checkCheckpoint(base, walk, { policy }, patience) {
+  const url = `${base}/api/v1/checkpoint`
+  const query = witnessQuery(policy)
+  // A service of an older version knows no such question, and one that is older still no checkpoint.
+  const body =
+    (query === ''
+      ? null
+      : await askAgain(url + query, patience, (asked) => getBody(asked, patience, [400, 404]))) ??
+    (await askAgain(url, patience, (asked) => getBody(asked, patience, [404])))
+  if (body === null) return null
   let shown
   const isSigned = walk.findings.run('checkpoint', () => {
     let note
@@ -2740,7 +3008,7 @@ async function checkCheckpoint(base, walk, { timeoutMs }) {
   if (!isSigned) return null
   const { size, frontier } = walk.atHead.log
   const own = logHeadOf(new GrowingTree(logNodeHash, size, frontier))
-  const proof = shown.size === own.size ? null : await getConsistency(base, own, shown, timeoutMs)
+  const proof = shown.size === own.size ? null : await getConsistency(base, own, shown, patience)
   const isAgreed = walk.findings.run('checkpoint', () => connectLogs(own, shown, proof))
   if (
     isAgreed &&
@@ -2749,12 +3017,27 @@ async function checkCheckpoint(base, walk, { timeoutMs }) {
   )
     walk.checkpoint = shown.note
   walk.shown = [shown]
-  await compareHeard(base, walk, shown, timeoutMs)
+  await compareHeard(base, walk, shown, patience)
   return { origin: shown.origin, size: shown.size, root: shown.root }
 }
 
+/** At most so many witnesses are asked for by name. */
+const MAX_WITNESSES_ASKED = 30
+
+/** The query that asks for the cosignatures of a policy's own witnesses, whom others must not crowd out. */
+function witnessQuery(policy) {
+  const vkeys = policyVkeys(policy)
+  return vkeys.length === 0 ? '' : `?${vkeys.map((vkey) => `witness=${encodeURIComponent(vkey)}`).join('&')}`
+}
+
+const policyVkeys = (policy) =>
+  [...(policy?.witnesses.values() ?? [])]
+    .filter(({ type }) => type === COSIGNER)
+    .map(({ vkey }) => vkey)
+    .slice(0, MAX_WITNESSES_ASKED)
+
 /** Compares the remembered checkpoints of other readers with the log, now that it is long enough. */
-async function compareHeard(base, walk, own, timeoutMs) {
+async function compareHeard(base, walk, own, patience) {
   walk.heard = []
   for (const note of walk.remembered?.heard ?? []) {
     const shown = { ...readCheckpoint(note, 'wrong_checkpoint'), note }
@@ -2762,16 +3045,16 @@ async function compareHeard(base, walk, own, timeoutMs) {
       walk.heard.push(note)
       continue
     }
-    const proof = shown.size === own.size ? null : await getConsistency(base, shown, own, timeoutMs)
+    const proof = shown.size === own.size ? null : await getConsistency(base, shown, own, patience)
     if (!walk.findings.run('note', () => connectLogs(own, shown, proof)))
       walk.findings.keepLogFork(own, shown, proof, walk.keys)
   }
 }
 
 /** Fetches the consistency proof between two logs, as readConsistency() gives it. */
-async function getConsistency(base, one, other, timeoutMs) {
+async function getConsistency(base, one, other, patience) {
   const [from, to] = [Math.min(one.size, other.size), Math.max(one.size, other.size)]
-  return readConsistency(await getJson(`${base}/api/v1/ledger/consistency?from=${from}&to=${to}`, timeoutMs))
+  return readConsistency(await getJson(`${base}/api/v1/ledger/consistency?from=${from}&to=${to}`, patience))
 }
 
 /** {root, path} of an answer to GET /ledger/consistency: the older root as that log has it, and the proof. */
@@ -2833,17 +3116,12 @@ async function checkFile(file, options, progress) {
     mayBeOlder: true,
     isFull: true,
   })
-  return conclude(
-    { ...chainReport(file, walk), remembered_seq: null },
-    walk,
-    walk.notBinding(options.maxAge),
-    {
-      base: options.service ?? null,
-      now,
-      options,
-      support: chainSupport(walk),
-    },
-  )
+  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(), {
+    base: options.service ?? null,
+    now,
+    options,
+    support: chainSupport(walk),
+  })
 }
 
 /** Checks a receipt; remembers its checkpoint if that goes on from what was seen. */
@@ -2931,7 +3209,7 @@ async function checkNote(note, target, options, ask) {
     )
   const support = {
     checkpoints: shown === null ? [] : [shown],
-    isWhole: true,
+    ...{ covered: 0, upTo: 0, madeAt: null }, // a checkpoint is asked about, and no entries
     seenSize: isConnected(report.log) ? seen.size : null,
   }
   return conclude(report, { findings, keys }, reasons, {
@@ -3017,7 +3295,12 @@ async function fromFile(read) {
  * contradiction, if one was found, beside the state file.
  */
 async function conclude(report, { findings, keys }, ownReasons, place = {}) {
-  const judged = place.support && judgeSupport(place.options.policy, place.support, keys.trust)
+  const judged =
+    place.support &&
+    judgeSupport(place.options.policy, place.support, keys.trust, {
+      now: place.now,
+      maxAge: place.maxAge ?? place.options.maxAge,
+    })
   const reasons = [...ownReasons, ...(judged?.reasons ?? [])]
   const verdict = findings.total > 0 ? 'broken' : reasons.length > 0 ? 'not_binding' : 'good'
   const found =
@@ -3087,7 +3370,7 @@ function toLines(result) {
   for (const key of result.pubkeys) lines.push(`key: ${key} (${KEY_TRUST[result.key_trust]})`)
   if (result.evidence !== undefined)
     lines.push(`two signed histories, for anybody to check with --evidence: ${result.evidence}`)
-  if (result.rests_on) lines.push(restsLine(result.rests_on))
+  if (result.rests_on) lines.push(restsLine(result.rests_on), ...cosignedLines(result.rests_on))
   for (const { reason, message } of result.not_binding) lines.push(`${reason}: ${message}`)
   return [...lines, verdictLine(result)]
 }
@@ -3193,10 +3476,14 @@ export async function recall(stateFile, service) {
   return {
     pubkeys: memory.pubkeys,
     logged: memory.logged,
+    key_form: memory.key_form ?? 1,
     log: { size, root },
     checkpoint: memory.checkpoint,
   }
 }
+
+/** The vkeys of the witnesses in a file with a policy, as many as are asked for. Rejects with Unchecked. */
+export const readPolicyVkeys = async (file) => policyVkeys(parsePolicy(await fromFile(() => readText(file))))
 
 const EXIT_CODES = { good: 0, broken: 1, unchecked: 2, not_binding: 3 }
 

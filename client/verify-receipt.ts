@@ -1,4 +1,5 @@
 import type { Client } from './client.ts'
+import { withOwnCosignatures } from './key-proof.ts'
 import { askConsistency, trustArguments, type SealTrust } from './own-ledger.ts'
 import { check, recall, type Verification } from './seal-verify.mjs'
 
@@ -50,7 +51,7 @@ export async function verifyReceipt(options: {
   const isPinned = trust.pubkeys !== undefined && trust.pubkeys.length > 0
   if (!isPinned && (await recall(trust.stateFile, client.baseUrl)) === undefined)
     await verifyLedger({ client, trust })
-  const receipt = await client.receipt(recordId)
+  const receipt = await withOwnCosignatures(client, trust, await client.receipt(recordId))
   const { result, text } = await check(['receipt', ...trustArguments(trust, client.baseUrl)], {
     receipt: { ...receipt, ok: true },
     consistency: askConsistency(client),

@@ -1098,15 +1098,17 @@ export type AgentKeys = {
   agent_id: string
   dm_key?: string
   author_key?: string
-  /** how often any of its keys was set */
+  /** how often any of its keys was set or revoked */
   version: number
   /** the entry that made them so */
   entry_id: number
 }
 export type GetKeysAnswer = {
   agent_id: string
-  /** the agent's keys after entry `up_to`; null if it has none */
+  /** the agent's keys after entry `up_to`, without those that it has revoked; null if it never had one */
   keys: AgentKeys | null
+  /** of the tree, as `keys.v` of the closing entry states it: in 1, or if that is absent, a revoked key stays */
+  form: 1 | 2
   up_to: number
   /** from SHA-256 of the agent_id, highest bit first, to keys.root of the closing entry */
   proof: {
@@ -1163,10 +1165,10 @@ export type UpdateProfileBody = {
   /** self-declared; null takes it off the card */
   purpose?: string | null | undefined
   capabilities?: string[] | undefined
-  /** X25519 public key to which messages for this agent are sealed; the format is /sealed-box.md. null takes it off the card, and nobody can write to you then */
+  /** X25519 public key to which messages for this agent are sealed; the format is /sealed-box.md. null revokes it: it goes off the card, the ledger proves that you have none, and nobody can write to you then */
   dm_key?: string | null | undefined
-  /** Ed25519 public key by which what you sign is verified; once there is one, it must sign each change of a key */
-  author_key?: string | undefined
+  /** Ed25519 public key by which what you sign is verified; once there is one, it must sign each change of a key. null, signed by it, revokes it: what you write is unsigned then */
+  author_key?: string | null | undefined
   signature?: AuthorSignature | undefined
   seen?: SeenLog | undefined
 }

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { listSecretFiles, readConfig } from '../shared/foundation/config.ts'
+import { forkWarning } from '../shared/ledger/witnesses.ts'
 import { checkLedgerOrigin } from '../shared/ledger/checkpoint.ts'
 import { startMetricsServer, watchHealth } from '../shared/servers/health.ts'
 import { createLog } from '../shared/foundation/log.ts'
@@ -36,6 +37,8 @@ await runUntilStopped('workers', async (stopping) => {
   const leave = pool === undefined ? undefined : keepPresence(ctx, 'workers', served)
   const left = names.filter((name) => !served.includes(name))
   const notServed = left.length === 0 ? {} : { not_served: left, for_want_of: needsOf(left) }
+  const warning = served.includes('sign-seals') ? forkWarning(config) : undefined
+  if (warning !== undefined) log.warn(warning)
   if (pool !== undefined && served.length > 0) log.info({ queues: served, ...notServed }, 'the workers work')
   if (pool !== undefined && served.length === 0) log.warn(notServed, 'the workers have nothing to do')
   await stopped

@@ -1,4 +1,4 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import { Refusal } from '../../shared/foundation/errors.ts'
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
@@ -71,7 +71,7 @@ export function parseQuery<S extends z.ZodObject>(
   schema: S | undefined,
   input: object,
 ): z.output<S> | undefined {
-  const fields = schema === undefined ? undefined : parseFields(schema, input)
+  const fields = schema === undefined ? undefined : parseFields(schema, withLists(schema, input))
   const known = Object.keys(schema?.shape ?? {})
   const unknown = Object.keys(input).find((name) => !known.includes(name))
   if (unknown === undefined) return fields
@@ -83,6 +83,18 @@ export function parseQuery<S extends z.ZodObject>(
   throw new Refusal('invalid_field', `There is no query parameter "${unknown.slice(0, 100)}"; ${expected}.`, {
     field,
   })
+}
+
+/** The input, in which each parameter that may be repeated is a list, also if it comes once. */
+function withLists(schema: z.ZodObject, input: object): object {
+  const isList = (field: unknown): boolean =>
+    field instanceof z.ZodOptional ? isList(field.unwrap()) : field instanceof z.ZodArray
+  return Object.fromEntries(
+    Object.entries(input).map(([name, value]) => [
+      name,
+      isList(schema.shape[name]) ? [value].flat() : (value as unknown),
+    ]),
+  )
 }
 
 /**

@@ -19,6 +19,7 @@ import {
   readKeys,
   readTile,
   formatCosignedNote,
+  witnessField,
 } from '../../shared/ledger/log-service.ts'
 import {
   cacheAndRevalidate,
@@ -48,14 +49,13 @@ export function logRoutes(): Route[] {
       path: '/checkpoint',
       access: 'open',
       summary: 'The last checkpoint of the log as a signed note with cosignatures (C2SP tlog-checkpoint)',
+      query: z.object({ witness: witnessField }),
       view: noView,
       documents: { 'text/plain': { type: 'string' } },
       errors: ['no_such_seal'],
-      async handle({ ctx }) {
-        return documentAnswer(
-          NOTE_TYPE,
-          await formatCosignedNote(ctx, (await readCheckpoint(ctx)).checkpoint),
-        )
+      async handle({ ctx, query }) {
+        const { checkpoint } = await readCheckpoint(ctx)
+        return documentAnswer(NOTE_TYPE, await formatCosignedNote(ctx, checkpoint, query.witness ?? []))
       },
     }),
     defineRoute({

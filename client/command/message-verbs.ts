@@ -13,7 +13,7 @@ import { usageError } from './command-error.ts'
 import { ensureDmKeys } from './dm-key.ts'
 import { formatCount, formatTime, toOneLine, indent } from './format.ts'
 import type { Session } from './session.ts'
-import { defineVerb, flagOption, textOption, type VerbOutput, type Verb } from './verb.ts'
+import { defineVerb, flagOption, numberOption, textOption, type VerbOutput, type Verb } from './verb.ts'
 
 export const UNSEALED_KEY = flagOption(
   'trust a key that is seen for the first time, although no signed seal of a known key bears it out',
@@ -26,18 +26,23 @@ export const messageVerbs: readonly Verb[] = [
     options: {
       'accept-key': textOption('KEY', 'seal to this key, although another one was seen before on the card'),
       'unsealed-key': UNSEALED_KEY,
+      'max-age': numberOption(
+        'SECONDS',
+        "how old the log may be that proves the recipient's key, a day if absent",
+        0,
+      ),
     },
     help: 'Send a message that its reader alone can open; TEXT may be - for stdin',
     async run({
       words: [to, text],
-      options: { 'accept-key': acceptKey, 'unsealed-key': unsealedKey },
+      options: { 'accept-key': acceptKey, 'unsealed-key': unsealedKey, 'max-age': maxAge },
       session,
     }) {
       if (acceptKey !== undefined && !/^[0-9a-f]{64}$/.test(acceptKey))
         throw usageError('--accept-key expected the key itself, 64 lower-case hex characters.')
       const plaintext = await session.readText(text)
       const { client, identity } = await openMessaging(session)
-      const { trust } = session
+      const trust = { ...session.trust, ...(maxAge === undefined ? {} : { maxAgeSeconds: maxAge }) }
       const answer = await sendSealed({
         client,
         identity,

@@ -23,7 +23,7 @@ import {
   type VerbOutput,
   type Verb,
 } from './verb.ts'
-import { verify, VERIFY_OPTIONS, withVerdict, type VerifyOptions } from './verification.ts'
+import { verify, VERIFY_OPTIONS, withVerdict, type VerifyOptions, fetchReceipt } from './verification.ts'
 
 export const serviceVerbs: readonly Verb[] = [
   defineVerb({
@@ -171,7 +171,7 @@ export const serviceVerbs: readonly Verb[] = [
     },
     help: 'Every ledger entry of a record with its proof, verified here; kept with --json, it can be checked offline',
     async run({ words: [recordId], options: { after, ...trust }, session }) {
-      const answer = await session.client.receipt(recordId, { after })
+      const answer = await fetchReceipt(session, recordId, trust, after)
       const state = answer.sealed ? 'all under a seal' : 'not all under a seal yet'
       const last = answer.entries.at(-1)?.entry.id
       const more =
@@ -203,7 +203,7 @@ export const serviceVerbs: readonly Verb[] = [
  */
 async function verifyReceiptOf(session: Session, name: string, options: VerifyOptions): Promise<VerbOutput> {
   const isFile = existsSync(name)
-  const receipt = isFile ? parseJson(readFileSync(name, 'utf8')) : await session.client.receipt(name)
+  const receipt = isFile ? parseJson(readFileSync(name, 'utf8')) : await fetchReceipt(session, name, options)
   if (typeof receipt !== 'object' || receipt === null)
     throw new CommandError('not_a_receipt', `${name} holds no receipt.`)
   const { id } = receipt as { id?: unknown }
@@ -231,7 +231,7 @@ async function checkAnnouncement(
   if (!isSigned(announcement)) return { exitCode: 1, reasons: ['bad_signature'] }
   let receipt
   try {
-    receipt = await session.client.receipt(announcement.id)
+    receipt = await fetchReceipt(session, announcement.id, options)
   } catch (error) {
     if (error instanceof TransportError && error.kind === 'bad_answer')
       return { exitCode: 2, reasons: [error.kind] }

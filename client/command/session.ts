@@ -14,6 +14,9 @@ import type { ProgressLine } from './progress-line.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:3000'
 
+/** How old the log may be that proves an agent's keys: a day, since a quiet service makes no seals. */
+const KEY_MAX_AGE_SECONDS = 86_400
+
 /** What a verb works with: one service, and this agent's identity there. */
 export interface Session {
   readonly baseUrl: string
@@ -108,6 +111,7 @@ export function openSession(options: {
   const trust = {
     stateFile: tokenFile.replace(/\.json$/, '.seals.json'),
     policyFile: env['WITNESS_POLICY'] || undefined,
+    maxAgeSeconds: KEY_MAX_AGE_SECONDS,
   }
   /** By what this agent signs what it writes, if it has an author key. */
   const authorOf = async ({

@@ -1,4 +1,5 @@
 import { check, type Verification } from '../seal-verify.mjs'
+import { withOwnCosignatures } from '../key-proof.ts'
 import { askConsistency, trustArguments } from '../own-ledger.ts'
 import { indent } from './format.ts'
 import type { Session } from './session.ts'
@@ -46,6 +47,16 @@ export function verify(
     consistency: askConsistency(session.client),
     ...(receipt === undefined ? {} : { receipt }),
   })
+}
+
+/** Fetches a receipt, with the cosignatures of the witnesses that the options name. */
+export async function fetchReceipt(
+  { client, trust }: Session,
+  recordId: string,
+  { policy: policyFile = trust.policyFile }: VerifyOptions,
+  after?: number,
+) {
+  return withOwnCosignatures(client, { policyFile }, await client.receipt(recordId, { after }))
 }
 
 /**

@@ -34,6 +34,11 @@ SEALS_A_PAGE = 1_000
 ENTRIES_A_PAGE = 10_000
 LARGEST_ANSWER = 16 * 2**20  # bytes
 LARGEST_HEADERS = 16 * 2**10
+LARGEST_FILE = LARGEST_ANSWER  # but for a dump line by line, each line of which may have as much
+MOST_CONTAINERS = 500_000  # lists and objects of one answer or file
+FEWEST_A_PAGE = 100
+LONGEST_RETRY_AFTER = 60  # seconds
+KEEP_SECONDS = 10
 MOST_REDIRECTS = 3
 RETRY_AFTER_SECONDS = (0.5, 1.5)
 PROGRESS_SECONDS = 2
@@ -118,19 +123,17 @@ def read_json(text):
     object, since another reader might take the other one. ValueError if not JSON, TooDeep if nested beyond the bound."""
     if isinstance(text, bytes):
         text = text.decode("utf-8")
-    try:
-        value = json.loads(
-            text, parse_int=_read_int, parse_float=_read_float, parse_constant=_refuse_constant, object_pairs_hook=_object_of
-        )
-    except RecursionError:
-        raise TooDeep(f"it is nested deeper than {DEEPEST_READ} levels") from None
-    if _nesting(text) > DEEPEST_READ:
+    # Before it is parsed, which would cost fifty times its size.
+    depth, containers = _nesting(text)
+    if depth > DEEPEST_READ:
         raise TooDeep(f"it is nested deeper than {DEEPEST_READ} levels")
-    return value
+    if containers > MOST_CONTAINERS:
+        raise TooDeep(f"it has more than {MOST_CONTAINERS} lists and objects")
+    return json.loads(text, parse_int=_read_int, parse_float=_read_float, parse_constant=_refuse_constant, object_pairs_hook=_object_of)
 
 
 class TooDeep(ValueError):
-    """JSON that is nested deeper than the bound."""
+    """JSON that is nested deeper than the bound, or has more lists and objects."""
 
 
 def _object_of(pairs):
@@ -146,11 +149,12 @@ _NO_BRACKET = bytes(set(range(256)) - set(b'"[]{}'))
 
 
 def _nesting(text):
-    """The deepest nesting of a text that is JSON: brackets inside strings do not count."""
+    """The deepest nesting of a text that is to be JSON, and how many lists and objects it has, outside strings."""
     if "\\" in text:
         text = _ESCAPE_PAIR.sub("", text)
     outside = b"".join(text.encode("utf-8", "surrogatepass").translate(None, _NO_BRACKET).split(b'"')[::2])
-    return max(accumulate(1 if byte in b"[{" else -1 for byte in outside), default=0)
+    levels = accumulate(1 if byte in b"[{" else -1 for byte in outside)
+    return max(levels, default=0), outside.count(b"[") + outside.count(b"{")
 
 
 def _read_int(digits):
@@ -373,10 +377,12 @@ class KeyTree:
     """The keys of all agents under one root: a prefix tree over SHA-256 of the agent's id, the highest bit first.
 
     A part with one leaf is that leaf, one without any is 32 zero bytes. A leaf is a tuple (place, hash), an inner part
-    a list [left, right, hash], whose hash is None until it is asked for.
+    a list [left, right, hash], whose hash is None until it is asked for. In form 1 a revocation (a change of a key to
+    null) does nothing; in form 2 the key is gone from the leaf.
     """
 
-    def __init__(self):
+    def __init__(self, form):
+        self._form = form
         self._keys = {}  # agent id -> keys
         self._root = None
 
@@ -391,6 +397,23 @@ class KeyTree:
         self._keys[keys["agent_id"]] = keys
         place = int.from_bytes(hashlib.sha256(keys["agent_id"].encode("utf-8")).digest(), "big")
         self._root = _insert_key(self._root, (place, hashlib.sha256(b"\x00" + canonical_json(keys)).digest()), 0)
+
+    def apply(self, entry):
+        """Does what an entry says that sets or revokes a key."""
+        agent, name = entry["data"]["agent_id"], KEY_MEMBERS[entry["kind"]]
+        key = entry["data"][name]
+        keys = dict(self.get(agent) or {"agent_id": agent, "version": 0})
+        if key is None:
+            if self._form == 1 or name not in keys:
+                return
+            del keys[name]
+        else:
+            keys[name] = key
+        self.set({**keys, "version": keys["version"] + 1, "entry_id": entry["id"]})
+
+    def state(self):
+        """What a closing entry states of it, besides its form."""
+        return {"root": self.root().hex(), "count": self.count}
 
     def root(self):
         return _hash_of_part(self._root)
@@ -619,35 +642,56 @@ class Multiples:
         return total
 
 
-_multiples = {}  # by the key; b"" is the base point
+class Doubling:
+    """The multiples of a point of which nothing is kept."""
+
+    def __init__(self, point):
+        self._point = point
+
+    def times(self, number):
+        total, point = _NEUTRAL, self._point
+        while number:
+            if number & 1:
+                total = _add(total, point)
+            number >>= 1
+            point = _add(point, point)
+        return total
+
+
+MOST_TABLES = 8
+_tables = {}  # the Multiples of keys that sign often; the one that was made first goes first
+_used_once = {}  # keys without a table, of which a file may name any number
+_base = []  # the Multiples of the base point, once they are needed
 
 
 def _multiples_of(key):
-    """The multiples of a key's point, kept; None if the key is no point."""
-    if key not in _multiples:
-        point = _decode_point(key or (4 * pow(5, _PRIME - 2, _PRIME) % _PRIME).to_bytes(32, "little"))
-        _multiples[key] = None if point is None else Multiples(point)
-    return _multiples[key]
+    """The multiples of a key's point, of which a table is made when the key is used again; None if it is no point."""
+    if key in _tables:
+        return _tables[key]
+    point = _decode_point(key)
+    if point is None:
+        return None
+    if key not in _used_once:
+        if len(_used_once) >= 1_000:
+            _used_once.clear()
+        _used_once[key] = True
+        return Doubling(point)
+    if len(_tables) >= MOST_TABLES:
+        del _tables[next(iter(_tables))]
+    _tables[key] = Multiples(point)
+    return _tables[key]
 
 
 def is_signed_by(key, payload, signature):
-    """Whether 64 bytes are the signature of a 32-byte key, which signs often, over the payload."""
-    return _holds(key, _multiples_of(key), payload, signature)
-
-
-def is_signed_once_by(key, payload, signature):
-    """As is_signed_by(), for a key of which nothing is kept: there are as many as agents."""
-    point = _decode_point(key)
-    return _holds(key, None if point is None else Multiples(point), payload, signature)
-
-
-def _holds(key, of_key, payload, signature):
-    """Whether an Ed25519 signature holds (RFC 8032 section 5.1.7). of_key: the Multiples of the key, or None."""
+    """Whether 64 bytes are the signature of a 32-byte key over the payload (RFC 8032 section 5.1.7)."""
     scalar = int.from_bytes(signature[32:], "little")
+    of_key = _multiples_of(key)
     if of_key is None or scalar >= _ORDER:
         return False
+    if not _base:
+        _base.append(Multiples(_decode_point((4 * pow(5, _PRIME - 2, _PRIME) % _PRIME).to_bytes(32, "little"))))
     challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + payload).digest(), "little") % _ORDER
-    return _encode_point(_add(_multiples_of(b"").times(scalar), of_key.times(_ORDER - challenge))) == signature[:32]
+    return _encode_point(_add(_base[0].times(scalar), of_key.times(_ORDER - challenge))) == signature[:32]
 
 
 _ORDER_8_Y = int.from_bytes(bytes.fromhex("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"), "little")
@@ -746,7 +790,7 @@ def read_checkpoint(note, word):
     good = isinstance(note, str) and len(note) <= LONGEST_NOTE and note.endswith("\n") and not re.search("[\ud800-\udfff]", note)
     if not good:
         raise NotHeld(word, "it is no signed note")
-    text, found, signatures = note.partition("\n\n")
+    text, found, signatures = note.rpartition("\n\n")  # C2SP signed-note: the text may have empty lines, the signatures none
     parts, lines = text.split("\n"), signatures[:-1].split("\n")
     root = bytes_of_base64(parts[2]) if len(parts) == 3 else None
     if not found or len(lines) > MOST_NOTE_LINES or root is None or len(root) != 32 or not _is_note_name(parts[0]) or not _LOG_SIZE.match(parts[1]):
@@ -930,6 +974,7 @@ class Policy:
 
     def __init__(self, text):
         self.logs, self.witnesses, self.groups, self.quorum = [], {}, {}, None
+        self.vkeys = []  # of the witnesses
         self._members = set()
         for number, line in enumerate(text.split("\n"), 1):
             word, *items = [item for item in re.split(r"[ \t]+", line) if item] or ["#"]
@@ -957,6 +1002,8 @@ class Policy:
             raise ValueError("expected witness <name> <vkey> [<url>]")
         self._expect_fresh(items)
         self.witnesses[items[0]] = self._key(items[1], 4, self.witnesses.values())
+        if self.witnesses[items[0]][1] is not None:
+            self.vkeys.append(items[1])
 
     def _group(self, items):
         self._expect_fresh(items)
@@ -991,16 +1038,19 @@ class Policy:
 
     @staticmethod
     def _key(vkey, kind, others):
-        """(name, hex) of a vkey's key, which none of the others may have. Raises ValueError."""
+        """(name, hex) of a vkey's key, which none of the others may have. Raises ValueError.
+
+        For one of a type that is not known here, as newer policies may have, (name, None): nothing is ever signed by it."""
         name, _, rest = vkey.partition("+")
         key_id, _, encoded = rest.partition("+")
         raw = bytes_of_base64(encoded)
-        good = raw is not None and len(raw) == 33 and raw[0] == kind and _is_note_name(name) and not re.search("[\ud800-\udfff]", name)
-        if not good or note_key_id(name, kind, raw[1:]).hex() != key_id:
+        good = raw is not None and len(raw) >= 2 and _is_note_name(name) and not re.search("[\ud800-\udfff]", name)
+        known = good and raw[0] in (1, 4)
+        if not good or (known and (raw[0] != kind or len(raw) != 33)) or note_key_id(name, raw[0], raw[1:]).hex() != key_id:
             raise ValueError("expected the vkey of such an Ed25519 key")
         if any(key == raw[1:].hex() for _, key in others):
             raise ValueError(f"the key of {shown(name)} is there twice")
-        return name, raw[1:].hex()
+        return name, raw[1:].hex() if known else None
 
     def is_met_by(self, cosigners):
         """Whether the witnesses of these names are enough."""
@@ -1013,51 +1063,91 @@ class Policy:
         return self.quorum == "none" or met(self.quorum)
 
 
-def is_cosigned_by(checkpoint, witness):
-    """Whether a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1)."""
+def cosigned_at(checkpoint, witness, now):
+    """When a witness has cosigned a checkpoint (C2SP tlog-cosignature, cosignature/v1): the newest time, in Unix seconds, that
+    a line of its own states; None if it has not. A line from the future does not count."""
+    if witness[1] is None:
+        return None
     name, raw_key = witness[0], bytes.fromhex(witness[1])
     key_id = note_key_id(name, 4, raw_key)
+    newest = None
     for line in checkpoint["lines"]:
         parts = line.split(" ")
         raw = bytes_of_base64(parts[2]) if len(parts) == 3 else None
         if raw is None or parts[:2] != ["\u2014", name] or len(raw) != 76 or raw[:4] != key_id or is_weak_key(raw_key):
             continue
-        text = f"cosignature/v1\ntime {int.from_bytes(raw[4:12], 'big')}\n{checkpoint['text']}"
+        at = int.from_bytes(raw[4:12], "big")
+        if at > now + CLOCK_SKEW_SECONDS or (newest is not None and at <= newest):
+            continue
+        text = f"cosignature/v1\ntime {at}\n{checkpoint['text']}"
         if is_signed_by(raw_key, text.encode("utf-8"), raw[12:]):
-            return True
-    return False
+            newest = at
+    return newest
 
 
 @dataclass
 class Support:
-    """What a verdict rests on besides the key: checkpoints, whether they cover all of it, and the log as it was seen before."""
+    """What a verdict rests on besides the key: checkpoints, how far they reach, and the log as it was seen before.
+
+    The entries up to `covered` stand under checkpoints, and those up to `up_to` should.
+    """
 
     checkpoints: list = field(default_factory=list)
-    whole: bool = True
+    covered: int = 0
+    up_to: int = 0
+    made_at: int = None  # the time of the newest seal; None: no matter
     seen_size: int = None
 
-    def judge(self, policy, trust):
-        """What the report says of it, and (word, sentence) of why that is not enough for the policy."""
-        rests = {"key": trust, "cosigned_by": [], "quorum": policy and policy.quorum, "seen_size": self.seen_size}
+    def judge(self, policy, trust, now, max_age):
+        """What the report says of it, and (word, sentence) of why that is not enough. max_age: in seconds, None is any age."""
+        newest = max(self.checkpoints, key=lambda checkpoint: checkpoint["size"], default=None)
+        times = {}  # when the newest was cosigned, by the names of those who cosigned all of them
+        for name, key in policy.witnesses.items() if policy and newest else ():
+            if all(cosigned_at(checkpoint, key, now) is not None for checkpoint in self.checkpoints):
+                times[name] = cosigned_at(newest, key, now)
+        rests = {
+            "key": trust,
+            "cosigned_by": list(times),
+            **({"cosigned_size": newest["size"], "cosigned_at": max(times.values())} if times else {}),
+            "quorum": policy and policy.quorum,
+            "seen_size": self.seen_size,
+        }
+        doubts = [*self._policy_doubts(policy, list(times)), *self._cover_doubts(times), *self._age_doubts(rests.get("cosigned_at"), now, max_age)]
+        return rests, doubts
+
+    def _policy_doubts(self, policy, names):
+        """Yields why checkpoints that these witnesses cosigned are not enough for a policy."""
         if policy is None:
-            return rests, []
-        if self.whole and self.checkpoints:
-            rests["cosigned_by"] = [
-                name for name, key in policy.witnesses.items() if all(is_cosigned_by(checkpoint, key) for checkpoint in self.checkpoints)
-            ]
-        names = rests["cosigned_by"]
+            return
         for checkpoint in self.checkpoints:
             if policy.logs and all(checkpoint["origin"] != name for name, _ in policy.logs):
-                return rests, [("other_log", f"the log {shown(checkpoint['origin'])} is none of the policy's")]
+                yield "other_log", f"the log {shown(checkpoint['origin'])} is none of the policy's"
+                return
         if policy.is_met_by(names):
-            return rests, []
-        if not self.checkpoints or not self.whole:
-            who = "there is no checkpoint of all of it to be cosigned"
+            return
+        if not self.checkpoints:
+            who = "there is no checkpoint of it to be cosigned"
         elif not names:
             who = "none of the policy's witnesses has cosigned the checkpoint"
         else:
             who = f"of the policy's witnesses only {', '.join(names)} cosigned the checkpoint"
-        return rests, [("quorum_not_met", f"{who}, and the quorum is {policy.quorum}")]
+        yield "quorum_not_met", f"{who}, and the quorum is {policy.quorum}"
+
+    def _cover_doubts(self, names):
+        """A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork."""
+        if self.checkpoints and self.covered < self.up_to:
+            what = "cosigned" if names else "under the checkpoint that is shown"
+            yield "not_cosigned_yet", f"{what} up to entry {self.covered} of {self.up_to}: no witness has vouched for the rest"
+
+    def _age_doubts(self, cosigned, now, max_age):
+        """What witnesses cosigned is as old as the newest cosignature; anything else, as the newest seal says."""
+        at = self.made_at if cosigned is None else cosigned
+        if at is not None and max_age is not None and now - at > max_age:
+            what = "signed seal" if cosigned is None else "cosignature"
+            yield "stale", (
+                f"the newest {what} is {now - at} s old, and {max_age} s are allowed (--max-age): "
+                "nothing was written since, or newer ones are withheld"
+            )
 
 
 RESTS_ON_KEY = {"pinned": "the pinned key", "remembered": "the remembered key", "first_seen": "a key that is not known"}
@@ -1073,6 +1163,12 @@ def rests_line(rests):
         parts.append(f"what was seen here of the log of {rests['seen_size']} entries")
     *others, last = parts
     return f"rests on: {', '.join(others)} and {last}" if others else f"rests on: {last} alone"
+
+
+def cosigned_lines(rests):
+    """The line that says how far witnesses have vouched, and when they last did; none if nobody has."""
+    if "cosigned_size" in rests:
+        yield f"cosigned: the log up to entry {rests['cosigned_size']}, last at {rests['cosigned_at']}"
 
 
 # --- the sums owed ---------------------------------------------------------------------------------------------------
@@ -1217,6 +1313,7 @@ class Question:
     full: bool = True
     may_be_older: bool = False  # of a dump: it may end before what is remembered
     progress: object = None
+    keep: object = None  # is given the audit now and then, to remember what it has verified
 
 
 def audit_chain(source, question):
@@ -1254,6 +1351,7 @@ class ChainAudit:
         self.unreadable = 0
         self.adoptions = []
         self.head = self.head_seal = self.at_head = None
+        self.checked = None  # the last signed seal whose entries were all checked: head, seal, what follows from them
         self._records = Records.of(self.remembered)
         self._fresh = []
         self.last_seq = 0
@@ -1263,7 +1361,9 @@ class ChainAudit:
         self._chained = False  # whether closing entries name the seal before by now
         self._logged = False  # whether they state the log and the keys by now
         self.log = Tree(log_node_of)  # over all entries so far; None after a seal whose entries are not there
-        self.key_tree = KeyTree()  # the agents' keys, by the entries alone; None if not all of them were read
+        self.key_tree = KeyTree(2)  # the agents' keys, by the entries alone; None if not all of them were read
+        self._older_key_tree = KeyTree(1)  # the same in form 1, until a closing entry states form 2
+        self._key_form = 1  # of the tree that closing entries state by now
         self._keys_stated = None  # of keys that are not in key_tree; None: unknown
         self._keys_changed = False
         self._first_rewritten = None
@@ -1272,6 +1372,8 @@ class ChainAudit:
         self.checkpoint = self.remembered.get("checkpoint") if self.remembered else None
         self.heard = self.remembered.get("heard", []) if self.remembered else []
         self.given = []  # the checkpoint that the service showed
+        self.kept = self.remembered  # what is remembered by now
+        self._keep_at = time.monotonic() + KEEP_SECONDS
 
     def go_on_from(self, seal):
         """Begins at the remembered head, if this is it. Returns whether it is."""
@@ -1289,19 +1391,31 @@ class ChainAudit:
         self._before, self._before_hash, self._history = seal, memory["payload_hash"], memory["history"]
         self._owed, self._chained = stated_sums(memory["owed"]), memory["chained"]
         self.unreadable, self.adoptions = memory["unreadable"], list(memory["adoptions"])
-        self._logged, self._keys_stated, self.key_tree = memory["logged"], memory["keys"], None
+        self._logged, self._keys_stated, self._key_form = memory["logged"], memory["keys"], memory.get("key_form", 1)
+        self.key_tree = self._older_key_tree = None
         self.log = Tree(log_node_of, memory["log"]["size"], map(bytes.fromhex, memory["log"]["frontier"]))
         self.entries_sealed = seal["to_id"]
         self.head = {name: memory[name] for name in ("seq", "payload_hash", "history")}
         self.head_seal = seal
-        self.at_head = {name: memory[name] for name in ("owed", "chained", "unreadable", "adoptions", "logged", "log", "keys")}
+        self.at_head = {name: memory[name] for name in ("owed", "chained", "unreadable", "adoptions", "logged", "log", "keys", "key_form") if name in memory}
+        self.checked = (self.head, seal, self.at_head)
         for seq, history in self.question.expected:
             if seq <= seal["seq"]:
                 self.findings.note(f"seal {seq}", self._expectation_faults(history, self._records.history(seq)))
         return True
 
     def run(self, seals):
-        """Checks all seals that come, and then what is missing or waiting. Returns itself."""
+        """Checks all seals that come, and then what is missing or waiting. Returns itself.
+
+        If the source breaks off, what was checked up to the last signed seal is kept all the same."""
+        try:
+            return self._run_to_end(seals)
+        except CannotCheck:
+            if self.question.keep:
+                self.question.keep(self)
+            raise
+
+    def _run_to_end(self, seals):
         for seal in seals:
             if self.last_seq + 1 > self.question.most_seals:
                 raise CannotCheck("too_long", f"the chain has more than {self.question.most_seals} seals (--max-seals)")
@@ -1351,9 +1465,14 @@ class ChainAudit:
                 "logged": self._logged,
                 "log": self.log and {"size": self.log.count, "frontier": [root.hex() for root in self.log.frontier()]},
                 "keys": self._key_state(),
+                **({} if self._key_form == 1 else {"key_form": self._key_form}),
             }
+            self.checked = (self.head, seal, self.at_head)
         self._before, self._before_hash = seal, payload_hash
         self._tell(f"seal {seal['seq']}, entry {seal['to_id']}")
+        if seal["signed"] and self.question.keep and time.monotonic() > self._keep_at:
+            self.question.keep(self)
+            self._keep_at = time.monotonic() + KEEP_SECONDS
 
     def _take_signature(self, seal, payload_hash, where):
         """Counts a seal as signed or unsigned, and checks whose key signed it."""
@@ -1398,7 +1517,7 @@ class ChainAudit:
         """Checks the entries of a seal: their numbers, their root, what they do to the sums, and the closing entry."""
         tree = Tree()
         last = None
-        before = (self.log and log_head_of(self.log), self._key_state())
+        before = (self.log and log_head_of(self.log), self._key_states())
         self._keys_changed = False
         for due in range(seal["from_id"], seal["to_id"] + 1):
             entry = self._entry(due)
@@ -1438,11 +1557,17 @@ class ChainAudit:
 
     def _lose_count(self):
         """Forgets what follows from all entries, once some of them are not there."""
-        self._owed = self.log = self.key_tree = self._keys_stated = None
+        self._owed = self.log = self.key_tree = self._older_key_tree = self._keys_stated = None
+
+    def _key_states(self):
+        """Root and count of the agents' keys, by the form of the tree; None if unknown."""
+        trees = {1: self._older_key_tree, 2: self.key_tree}
+        stated = {self._key_form: self._keys_stated} if self.key_tree is None else {}
+        return {form: tree.state() if tree is not None else stated.get(form) for form, tree in trees.items()}
 
     def _key_state(self):
-        """Root and count of the agents' keys; None if unknown."""
-        return self._keys_stated if self.key_tree is None else {"root": self.key_tree.root().hex(), "count": self.key_tree.count}
+        """The same in the form that is stated by now."""
+        return self._key_states()[self._key_form]
 
     def _standing_keys(self, entry):
         """The keys of the agent that an entry names; None if it has none."""
@@ -1460,13 +1585,13 @@ class ChainAudit:
 
     def _take_key(self, entry):
         """Sets the key that an entry changes."""
-        data, name = entry["data"], "dm_key" if entry["kind"] == "dm_key_change" else "author_key"
-        if not isinstance(data.get("agent_id"), str) or not is_hash(data.get(name)):
+        data, name = entry["data"], KEY_MEMBERS[entry["kind"]]
+        if not isinstance(data.get("agent_id"), str) or name not in data or not (data[name] is None or is_hash(data[name])):
             return  # no key of anybody
         self._keys_changed, self._keys_stated = True, None
-        if self.key_tree is not None:
-            standing = self._standing_keys(entry) or {"agent_id": data["agent_id"], "version": 0}
-            self.key_tree.set({**standing, name: data[name], "version": standing["version"] + 1, "entry_id": entry["id"]})
+        for tree in (self.key_tree, self._older_key_tree):
+            if tree is not None:
+                tree.apply(entry)
 
     def _take_sums(self, entry):
         """Adds to the sums what an entry says."""
@@ -1510,12 +1635,21 @@ class ChainAudit:
         if not good or (own_log and log["root"] != own_log["root"]):
             due = shown(own_log) if own_log else f"one of size {size}"
             yield Fault("wrong_log", f"its closing entry states the log {shown(log)}, the entries give {due}")
-        good = isinstance(keys, dict) and is_whole(keys.get("count")) and is_hash(keys.get("root"))
-        if not good or (own_keys and (keys["root"], keys["count"]) != (own_keys["root"], own_keys["count"])):
-            due = shown(own_keys) if own_keys else "a root and a count"
+        form = keys.get("v", 1) if isinstance(keys, dict) else None
+        good = is_whole(form) and form in (1, 2) and is_whole(keys.get("count")) and is_hash(keys.get("root"))
+        own = own_keys[form] if good else None
+        if not good or (own and (keys["root"], keys["count"]) != (own["root"], own["count"])):
+            due = shown(own) if own else "a root and a count"
             yield Fault("wrong_keys", f"its closing entry states the keys {shown(keys)}, the entries give {due}")
-        elif not self._keys_changed:
-            self._keys_stated = {"root": keys["root"], "count": keys["count"]}
+        elif form < self._key_form:
+            message = "its closing entry states the keys in form 1, in which revoked keys stay, after one that stated form 2"
+            yield Fault("wrong_keys", message)
+        else:
+            self._key_form = form
+            if form == 2:
+                self._older_key_tree = None
+            if not self._keys_changed:
+                self._keys_stated = {"root": keys["root"], "count": keys["count"]}
 
     def _chaining_faults(self, data, seal):
         """Yields a fault unless a closing entry names the payload of the seal before."""
@@ -1579,35 +1713,35 @@ class ChainAudit:
         if self.question.progress:
             self.question.progress(text)
 
-    def not_binding(self, max_age):
-        """Words for why a chain without a finding binds nobody, each with a sentence. None is any age."""
-        now, last = self.question.now, self.last_seq
+    def not_binding(self):
+        """Words for why a chain without a finding binds nobody, each with a sentence."""
+        last = self.last_seq
         if self.head is None:
             yield "no_signed_seal", "there is no signed seal"
         elif self.keyring.trust == "first_seen":
             yield "key_unknown", KEY_UNKNOWN
         if self.head and self.unsigned:
             yield "unsigned", f"{'a seal has' if self.unsigned == 1 else f'{self.unsigned} seals have'} no signature"
-        if self.head and max_age is not None and now - self.head_seal["at"] > max_age:
-            yield "stale", (
-                f"the newest signed seal is {now - self.head_seal['at']} s old, and {max_age} s are allowed (--max-age): "
-                "nothing was written since, or newer seals are withheld"
-            )
         ahead = [seq for seq, _ in self.question.expected if seq > last]
         if ahead:
             yield "behind", f"another reader saw seal {ahead[0]}, and this chain ends at seal {last}"
+        seen = None if self.question.may_be_older else seen_log(self.remembered)
+        longest = max([self.head_seal["to_id"] if self.head else 0, *(checkpoint["size"] for checkpoint in self.given)])
+        if seen and seen["size"] > longest:
+            yield "behind", f"a log of {seen['size']} entries was seen before, and the one that is shown ends at entry {longest}"
 
     def memory(self):
-        """What is to be remembered of a chain without findings: everything up to the last signed seal."""
+        """What is to be remembered of a chain without findings: everything up to the last signed seal that was checked."""
         kept = self._records.raw if self.resumed_at else b""
-        head = {name: self.head_seal[name] for name in (*SIDE_FIELDS, "algo", "signed_at", "signed")}
+        checked, seal, at_head = self.checked
+        head = {name: seal[name] for name in (*SIDE_FIELDS, "algo", "signed_at", "signed")}
         raw = (kept + b"".join(self._fresh))[: head["seq"] * RECORD_BYTES]
         return {
-            **self.head,
+            **checked,
             "pubkeys": self.keyring.seen,
             "checked_at": self.question.now,
             "head": head,
-            **self.at_head,
+            **at_head,
             **({} if self.checkpoint is None else {"checkpoint": self.checkpoint}),
             **({"heard": self.heard} if self.heard else {}),
             "seals": base64.b64encode(raw).decode("ascii"),
@@ -1668,8 +1802,10 @@ def dump_by_lines(path):
     def part(wanted):
         current = None
         with open(path, "rb") as file:  # binary: lines end in LF alone, the last one with or without it
-            for raw in file:
+            for raw in iter(lambda: file.readline(LARGEST_FILE + 2), b""):
                 line = raw[:-1] if raw.endswith(b"\n") else raw
+                if len(line) > LARGEST_FILE:
+                    raise CannotCheck("usage", f"{path} has a line of more than {LARGEST_FILE} bytes")
                 if current == "end":
                     raise CannotCheck("usage", f"{path} goes on after its end")
                 if line == DUMP_FIRST_LINE.encode("ascii"):
@@ -1691,12 +1827,13 @@ def dump_by_lines(path):
 class Service:
     """Seals and entries as a service gives them, page by page; the recorder gets all that passes, if there is one."""
 
-    def __init__(self, base, timeout, recorder=None):
-        self._base, self._timeout, self._recorder = base, timeout, recorder
+    def __init__(self, base, patience, recorder=None):
+        self._base, self._patience, self._recorder = base, patience, recorder
+        self._limits = {"seals": SEALS_A_PAGE, "entries": ENTRIES_A_PAGE}
 
     def seals(self, after):
         while True:
-            page = self._list(f"/seal?after_seq={after}", "seals", SEALS_A_PAGE)
+            page = self._list(f"/seal?after_seq={after}", "seals")
             if not page:
                 return
             for seal in page:
@@ -1710,7 +1847,7 @@ class Service:
 
     def entries(self, from_id):
         while True:
-            page = self._list(f"/api/v1/ledger?from_id={from_id}", "entries", ENTRIES_A_PAGE)
+            page = self._list(f"/api/v1/ledger?from_id={from_id}", "entries")
             if not page:
                 return
             for entry in page:
@@ -1719,48 +1856,108 @@ class Service:
                 yield (entry,)
             from_id += len(page)
 
-    def _list(self, path, name, limit):
-        url = f"{self._base}{path}&limit={limit}"
-        answer = fetch_json(url, self._timeout)
+    def _list(self, path, name):
+        def url():
+            return f"{self._base}{path}&limit={self._limits[name]}"
+
+        def ease():
+            """Asks a service that is overloaded for half as much from now on."""
+            if self._limits[name] <= FEWEST_A_PAGE:
+                return None
+            self._limits[name] //= 2
+            return url()
+
+        answer = fetch_json(url(), self._patience, ease)
         if not isinstance(answer, dict) or not isinstance(answer.get(name), list):
-            raise CannotCheck("unreachable", f"{url} does not answer with a list of {name}")
-        if len(answer[name]) > limit:
-            raise CannotCheck("unreachable", f"{url} answers with more {name} than it was asked for")
+            raise CannotCheck("unreachable", f"{url()} does not answer with a list of {name}")
+        if len(answer[name]) > self._limits[name]:
+            raise CannotCheck("unreachable", f"{url()} answers with more {name} than it was asked for")
         return answer[name]
 
 
 class Passing(Exception):
-    """A failure of the connection, or one that the service calls passing: worth asking again."""
+    """A failure of the connection, or one that the service calls passing: worth asking again.
+
+    `busy` if the service says that it is overloaded, and `retry_after` if it says when to come again, in seconds."""
+
+    def __init__(self, message, busy=False, retry_after=None):
+        super().__init__(message)
+        self.busy, self.retry_after = busy, retry_after
 
 
-def fetch_json(url, timeout):
-    """Fetches JSON, and again after a failure that may pass, twice. Raises CannotCheck."""
-    for pause in (*RETRY_AFTER_SECONDS, None):
+class Patience:
+    """How long a service is waited for, in seconds: for an answer, and for all of them together."""
+
+    def __init__(self, timeout, deadline):
+        self.timeout, self._deadline = timeout, deadline
+        self._ends_at = time.monotonic() + deadline
+
+    def left(self):
+        """Seconds that are left. Raises CannotCheck if there are none."""
+        left = self._ends_at - time.monotonic()
+        if left <= 0:
+            self.give_up()
+        return left
+
+    def rest(self, seconds):
+        """Waits, unless that takes too long. Raises CannotCheck."""
+        if seconds > self.left():
+            self.give_up()
+        time.sleep(seconds)
+
+    def give_up(self):
+        message = f"the service had not answered everything within {self._deadline} s (--deadline)"
+        raise CannotCheck("deadline", f"{message}; the next check goes on from the last signed seal that was checked")
+
+
+def fetch_json(url, patience, ease=lambda: None):
+    """Fetches JSON, as ask_again() asks. Raises CannotCheck."""
+
+    def ask(asked):
         try:
-            body = fetch(url, timeout)
-            break
+            return read_json(fetch(asked, patience))
+        except ValueError as error:
+            raise CannotCheck("unreachable", f"{asked} does not answer in JSON: {str(error)[:200]}") from None
+
+    return ask_again(url, patience, ask, ease)
+
+
+def ask_again(url, patience, ask, ease=lambda: None):
+    """Asks, and again after a failure that may pass: twice, and each time that `ease` gives the URL of a smaller question
+    to a service that is overloaded. Raises CannotCheck."""
+    repeats = 0
+    while True:
+        try:
+            return ask(url)
         except Passing as error:
-            if pause is None:
+            smaller = ease() if error.busy else None
+            if smaller is None and repeats == len(RETRY_AFTER_SECONDS):
                 raise CannotCheck("unreachable", f"{url}: {error}") from None
-        time.sleep(pause)
-    try:
-        return read_json(body)
-    except ValueError as error:
-        raise CannotCheck("unreachable", f"{url} does not answer in JSON: {str(error)[:200]}") from None
+            pause = RETRY_AFTER_SECONDS[repeats if smaller is None else 0]
+            repeats += smaller is None
+            url = smaller or url
+            patience.rest(pause if error.retry_after is None else error.retry_after)
 
 
-def fetch(url, timeout, optional=False):
-    """Fetches the bytes of a good answer; a redirection is followed within the origin alone. Raises Passing or CannotCheck."""
+def read_retry_after(text):
+    """The seconds of a Retry-After, at most a minute; None for none."""
+    return min(int(text), LONGEST_RETRY_AFTER) if re.match(r"[0-9]{1,9}\Z", text) else None
+
+
+def fetch(url, patience, absent=()):
+    """Fetches the bytes of a good answer; None for one of the statuses that say that there is none.
+
+    A redirection is followed within the origin alone. Raises Passing or CannotCheck."""
     parts = urllib.parse.urlsplit(url)
     origin, route = f"{parts.scheme}://{parts.netloc}", url[len(f"{parts.scheme}://{parts.netloc}") :]
     for _ in range(MOST_REDIRECTS + 1):
-        status, headers, body = fetch_once(parts, route, url, timeout)
+        status, headers, body = fetch_once(parts, route, url, patience)
         if status == 200:
             return decompress(url, headers.get("content-encoding", "identity"), body)
-        if status == 404 and optional:
+        if status in absent:
             return None
         if status >= 500 or status == 429:
-            raise Passing(f"answered {status}")
+            raise Passing(f"answered {status}", status in (429, 503), read_retry_after(headers.get("retry-after", "")))
         if status not in (301, 302, 303, 307, 308):
             raise CannotCheck("unreachable", f"{url} answered {status}")
         location = headers.get("location", "")
@@ -1770,9 +1967,11 @@ def fetch(url, timeout, optional=False):
     raise CannotCheck("unreachable", f"{url} redirects without end")
 
 
-def fetch_once(parts, route, url, timeout):
+def fetch_once(parts, route, url, patience):
     """One request and its whole answer. A thread of its own asks, since a socket's timeout is for each read, not for all."""
     outcome = []
+    left = patience.left()
+    timeout = min(patience.timeout, left)
 
     def ask():
         try:
@@ -1784,6 +1983,8 @@ def fetch_once(parts, route, url, timeout):
     asking.start()
     asking.join(timeout)
     if not outcome:
+        if left < patience.timeout:
+            patience.give_up()
         raise CannotCheck("unreachable", f"{url} gave no whole answer within {timeout} s")
     if isinstance(outcome[0], (OSError, http.client.HTTPException)):
         raise Passing(str(outcome[0]) or type(outcome[0]).__name__)
@@ -1886,7 +2087,9 @@ class ReceiptAudit:
     consistency: dict = None  # the proof between the log that was seen and the receipt's
     log: dict = None  # its newest checkpoint, and how it stands to what was seen
     checkpoints: dict = field(default_factory=dict)  # by size
-    placed: int = 0  # entries in the log of one of them
+    up_to: int = 0  # the last entry under a signed seal
+    covered: int = 0  # up to which of those all are in the log of a checkpoint
+    _records: object = None  # of the seals that were seen, decoded once
     _seals: dict = field(default_factory=dict)  # seq -> seal
     _entries: dict = field(default_factory=dict)  # id -> entry
 
@@ -1894,6 +2097,7 @@ class ReceiptAudit:
         """Checks all of it. Returns itself."""
         remembered = self.question.remembered
         self.keyring = Keyring(self.question.pinned, remembered["pubkeys"] if remembered else [])
+        self._records = Records.of(remembered)
         if not self.findings.note("receipt", self._form_faults()):
             return self
         self.record = self.receipt["id"]
@@ -1909,8 +2113,11 @@ class ReceiptAudit:
                 self.authors.append(author_at(entry))
             if not item["sealed"]:
                 self.entries_waiting += 1
-            elif self._check_sealed(where, item) and "tlog_proof" in item:
-                self.placed += self.findings.note(where, held(lambda: self._check_log_proof(item))[1])
+            elif self._check_sealed(where, item):
+                placed = "tlog_proof" in item and self.findings.note(where, held(lambda: self._check_log_proof(item))[1])
+                if item["seal"]["signed"]:
+                    self.covered = last_id if placed and self.covered == self.up_to else self.covered
+                    self.up_to = last_id
         self._connect()
         if len(self._entries) == len(self.receipt["entries"]):
             self.findings.note("receipt", self._making_faults())
@@ -1999,8 +2206,7 @@ class ReceiptAudit:
         """What the verdict rests on besides the key."""
         good = self.log is not None and self.log["connected"] in ("same", "consistent")
         seen_size = seen_log(self.question.remembered)["size"] if good else None
-        whole = bool(self.record) and self.placed == len(self.receipt["entries"])
-        return Support(list(self.checkpoints.values()), whole, seen_size)
+        return Support(list(self.checkpoints.values()), self.covered, self.up_to, seen_size=seen_size)
 
     def _connect(self):
         """Compares the newest checkpoint of the receipt with the log that was seen."""
@@ -2019,7 +2225,7 @@ class ReceiptAudit:
             return
         if seal["pubkey"] not in memory["pubkeys"] if seal["signed"] else self.question.pinned:
             return  # of another service
-        records = Records.of(memory)
+        records = self._records
         if records:
             same = payload_of(records.seal(seq)) == payload_of(seal)
         else:  # all that an older version kept
@@ -2135,8 +2341,12 @@ def author_at(entry):
     return {"entry_id": entry["id"], "author_key": entry["data"]["author"]["author_key"]}
 
 
+# The member of an entry's data that has the key, by the kind of entry that changes one.
+KEY_MEMBERS = {"dm_key_change": "dm_key", "author_key_change": "author_key"}
+
+
 def is_key_change(entry):
-    return entry["kind"] in ("dm_key_change", "author_key_change")
+    return entry["kind"] in KEY_MEMBERS
 
 
 def is_signed_change(entry):
@@ -2194,7 +2404,7 @@ def author_faults(entry, author, opened):
     key = bytes.fromhex(author["author_key"])
     if is_weak_key(key):
         yield Fault("wrong_author", f"anyone can sign for the key {author['author_key']}")
-    elif not is_signed_once_by(key, text, signature):
+    elif not is_signed_by(key, text, signature):
         yield Fault("wrong_author", f"the signature is not that of {author['author_key']} over what the entry says")
 
 
@@ -2301,7 +2511,7 @@ def check_vector(vector):
         if not isinstance(vector.get("seals"), list) or not isinstance(vector.get("entries"), list):
             raise CannotCheck("usage", "a vector of seals has seals and entries")
         audit = audit_chain(ListSource(lambda: vector["seals"], lambda: vector["entries"]), question)
-        return audit.findings, [word for word, _ in audit.not_binding(None)]
+        return audit.findings, [word for word, _ in audit.not_binding()]
     if kind == "receipt":
         audit = ReceiptAudit(vector.get("receipt"), question).run()
         return audit.findings, [word for word, _ in audit.not_binding()]
@@ -2529,46 +2739,72 @@ def _is_log_memory(memory):
         and all(is_hash(root) for root in log["frontier"])
         and "keys" in memory
         and (keys is None or (isinstance(keys, dict) and is_whole(keys.get("count")) and is_hash(keys.get("root"))))
+        and is_whole(memory.get("key_form", 1))
+        and memory.get("key_form", 1) in (1, 2)
     )
 
 
 def change_state(path, change):
     """Changes the state file under a lock, as it stands now; a crash leaves the old file or the new one whole."""
-    lock = f"{path}.lock"
-    _take_lock(lock)
+    lock, holder = f"{path}.lock", f"{os.getpid()}.{os.urandom(8).hex()}"
+    fresh = f"{path}.{holder}.new"
+    _take_lock(lock, holder)
     try:
         state = read_state(path)
         change(state)
-        with open(f"{path}.new", "w", encoding="ascii") as file:
+        with open(fresh, "w", encoding="ascii") as file:
             file.write(json.dumps(state, indent=1) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.replace(f"{path}.new", path)
+        os.replace(fresh, path)
     except OSError as error:
         raise CannotCheck("usage", f"the state file {path} cannot be written: {error}") from None
     finally:
-        _remove(lock)
-
-
-def _take_lock(lock):
-    """Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed."""
-    while True:
-        try:
-            with open(lock, "x", encoding="ascii") as file:
-                file.write(f"{os.getpid()}\n")
-            return
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise CannotCheck("usage", f"the state file cannot be locked: {error}") from None
-        try:
-            age = time.time() - os.stat(lock).st_mtime
-        except OSError:
-            age = 0
-        if age > STALE_LOCK_SECONDS:
+        _remove(fresh)
+        if _content(lock) == f"{holder}\n".encode("ascii"):  # it is another's if this one was taken for dead
             _remove(lock)
+
+
+def _take_lock(lock, holder):
+    """Waits for the lock and takes it. One that is much older than milliseconds is of a process that was killed."""
+    while not _create(lock, holder):
+        # Only one may break a stale lock, and looks again: the lock may be a new one by now.
+        breaking = f"{lock}.breaking"
+        if _is_stale(lock) and _create(breaking, holder):
+            if _is_stale(lock):
+                _remove(lock)
+            _remove(breaking)
         else:
+            if _is_stale(breaking):
+                _remove(breaking)
             time.sleep(0.02)
+
+
+def _create(path, holder):
+    """Makes a file that says who holds it. Returns whether there was none. Raises CannotCheck."""
+    try:
+        with open(path, "x", encoding="ascii") as file:
+            file.write(f"{holder}\n")
+        return True
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise CannotCheck("usage", f"the state file cannot be locked: {error}") from None
+
+
+def _is_stale(path):
+    try:
+        return time.time() - os.stat(path).st_mtime > STALE_LOCK_SECONDS
+    except OSError:
+        return False
+
+
+def _content(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _remove(path):
@@ -2581,7 +2817,7 @@ def _remove(path):
 def remember(state, base, audit):
     """Puts what a check found into the state, unless another saw more meanwhile. Two histories are a finding instead."""
     memory, other = audit.memory(), state.get(base)
-    before = audit.remembered["history"] if audit.remembered else None
+    before = audit.kept["history"] if audit.kept else None
     if other and other["history"] != before:
         less, more = (memory, other) if other["seq"] > memory["seq"] else (other, memory)
         records, known = Records.of(more), Records.of(less)
@@ -2626,10 +2862,11 @@ def read_arguments(argv):
     add("--full", action="store_true", help="read the whole ledger again, not only what is new")
     add("--save", metavar="FILE", help="write what was read from BASE_URL as a dump; reads everything")
     add("--expect", action="append", default=[], type=_expected, metavar="SEQ:HISTORY", help="compare with what another reader saw")
-    add("--max-age", type=_whole, metavar="SECONDS", help="how old the newest signed seal may be (1800 for a service)")
+    add("--max-age", type=_whole, metavar="SECONDS", help="how old the newest cosignature that counts may be, or without any the newest signed seal (1800 for a service)")
     add("--max-seals", type=_whole, default=1_000_000, metavar="N", help="give up on a chain that is longer")
     add("--max-entries", type=_whole, default=100_000_000, metavar="N", help="give up on a ledger that is longer")
     add("--timeout", type=_whole, default=30, metavar="SECONDS", help="for each answer as a whole")
+    add("--deadline", type=_whole, default=3_600, metavar="SECONDS", help="for all answers of a service together; the next check goes on from there")
     add("--evidence", metavar="FILE", help="check a proof that one key signed two histories")
     add("--note", metavar="FILE", help="compare a signed checkpoint that another reader was shown with what is remembered")
     add("--vector", action="append", metavar="FILE", help="check a test vector, or a list of them")
@@ -2646,7 +2883,7 @@ def read_arguments(argv):
             arguments.policy = Policy(from_file(lambda: read_bytes(path)).decode("utf-8"))
         except UnicodeDecodeError:
             raise CannotCheck("usage", f"{path} is not text in UTF-8") from None
-        arguments.pubkey += [key for _, key in arguments.policy.logs]
+        arguments.pubkey += [key for _, key in arguments.policy.logs if key is not None]
     return arguments
 
 
@@ -2689,35 +2926,62 @@ def check_service(arguments):
     recorder = from_file(lambda: Recorder(arguments.save)) if arguments.save else None
     question = chain_question(arguments)
     question.remembered, question.full = remembered, arguments.full or recorder is not None
+    question.keep = lambda audit: keep_progress(arguments.state, base, audit)
+    patience = Patience(arguments.timeout, arguments.deadline)
     try:
-        audit = audit_chain(Service(base, arguments.timeout, recorder), question)
+        audit = audit_chain(Service(base, patience, recorder), question)
     finally:
         if recorder:
             recorder.close()
-    checkpoint = check_checkpoint(base, audit, arguments.timeout) if not audit.findings.kept and audit.head and audit.at_head["logged"] else None
+    checkpoint = check_checkpoint(base, audit, patience, arguments.policy) if not audit.findings.kept and audit.head and audit.at_head["logged"] else None
     if not audit.findings.kept and audit.head:
         change_state(arguments.state, lambda state: remember(state, base, audit))
     seen = remembered["seq"] if remembered else None
     report = {**audit.report(base), "checkpoint": checkpoint, "remembered_seq": seen, "state": arguments.state}
-    max_age = DEFAULT_MAX_AGE if arguments.max_age is None else arguments.max_age
-    return conclude(report, audit.findings, audit.not_binding(max_age), arguments, base, chain_support(audit), audit.keyring)
+    if arguments.max_age is None:
+        arguments.max_age = DEFAULT_MAX_AGE
+    return conclude(report, audit.findings, audit.not_binding(), arguments, base, chain_support(audit), audit.keyring)
+
+
+def keep_progress(path, base, audit):
+    """Remembers what a check of a whole service has verified so far, if that is more than was remembered."""
+    known = audit.kept["seq"] if audit.kept else 0
+    if not audit.findings.kept and audit.checked and audit.checked[0]["seq"] > known:
+        change_state(path, lambda state: remember(state, base, audit))
+        audit.kept = audit.memory()
 
 
 def chain_support(audit):
     """What a chain's verdict rests on besides the key: its checkpoint, and what was seen before, if it reaches that."""
     memory = audit.remembered
     seen = memory and "head" in memory and memory["seq"] <= audit.last_seq
-    return Support(audit.given, seen_size=memory["head"]["to_id"] if seen else None)
+    return Support(
+        audit.given,
+        covered=audit.given[0]["size"] if audit.given else 0,
+        up_to=audit.head_seal["to_id"] if audit.head else 0,
+        made_at=audit.head_seal["at"] if audit.head else None,
+        seen_size=memory["head"]["to_id"] if seen else None,
+    )
 
 
-def check_checkpoint(base, audit, timeout):
+MOST_WITNESSES_ASKED = 30
+
+
+def witness_query(policy):
+    """The query that asks for the cosignatures of a policy's own witnesses, whom others must not crowd out."""
+    vkeys = list(policy.vkeys)[:MOST_WITNESSES_ASKED] if policy else []
+    return "?" + "&".join(f"witness={urllib.parse.quote(vkey, safe='')}" for vkey in vkeys) if vkeys else ""
+
+
+def check_checkpoint(base, audit, patience, policy):
     """Checks that a known key signed the newest checkpoint, and that it agrees with the log. Returns it for the report, or None."""
-    try:
-        body = fetch(f"{base}/api/v1/checkpoint", timeout, optional=True)
-    except Passing as error:
-        raise CannotCheck("unreachable", f"{base}/api/v1/checkpoint: {error}") from None
+    url, query = f"{base}/api/v1/checkpoint", witness_query(policy)
+    # A service of an older version knows no such question, and one that is older still no checkpoint.
+    body = ask_again(url + query, patience, lambda asked: fetch(asked, patience, absent=(400, 404))) if query else None
     if body is None:
-        return None  # a service of an older version
+        body = ask_again(url, patience, lambda asked: fetch(asked, patience, absent=(404,)))
+    if body is None:
+        return None
 
     def read():
         try:
@@ -2735,16 +2999,16 @@ def check_checkpoint(base, audit, timeout):
     older, newer = in_order(own, given)
     proof = None
     if older["size"] != newer["size"]:
-        proof = consistency_in(fetch_json(f"{base}/api/v1/ledger/consistency?from={older['size']}&to={newer['size']}", timeout))
+        proof = consistency_in(fetch_json(f"{base}/api/v1/ledger/consistency?from={older['size']}&to={newer['size']}", patience))
     agreed = audit.findings.note("checkpoint", held(lambda: connect_logs(own, given, proof))[1])
     if agreed and (audit.checkpoint is None or given["size"] >= read_checkpoint(audit.checkpoint, "")["size"]):
         audit.checkpoint = given["note"]
     audit.given = [given]
-    compare_heard(base, audit, given, timeout)
+    compare_heard(base, audit, given, patience)
     return {name: given[name] for name in ("origin", "size", "root")}
 
 
-def compare_heard(base, audit, own, timeout):
+def compare_heard(base, audit, own, patience):
     """Compares the remembered checkpoints of other readers with the log, now that it is long enough."""
     audit.heard = []
     for note in audit.remembered.get("heard", []) if audit.remembered else []:
@@ -2755,7 +3019,7 @@ def compare_heard(base, audit, own, timeout):
         proof = None
         if given["size"] != own["size"]:
             url = f"{base}/api/v1/ledger/consistency?from={given['size']}&to={own['size']}"
-            proof = consistency_in(fetch_json(url, timeout))
+            proof = consistency_in(fetch_json(url, patience))
         if not audit.findings.note("note", held(lambda: connect_logs(own, given, proof))[1]):
             audit.findings.log_fork = audit.findings.log_fork or log_fork_of(own, given, proof, audit.keyring)
 
@@ -2840,8 +3104,7 @@ def check_file(arguments):
     question.remembered, question.may_be_older = find_service(read_state(arguments.state), keys, arguments.service), True
     audit = audit_chain(source, question)
     report = {**audit.report(path), "remembered_seq": None}
-    reasons = audit.not_binding(arguments.max_age)
-    return conclude(report, audit.findings, reasons, arguments, arguments.service, chain_support(audit), audit.keyring)
+    return conclude(report, audit.findings, audit.not_binding(), arguments, arguments.service, chain_support(audit), audit.keyring)
 
 
 def remember_checkpoint(state, base, checkpoint):
@@ -2897,8 +3160,12 @@ def check_vectors(arguments):
 
 
 def read_bytes(path):
+    """The bytes of a file, up to a size. Raises OSError or CannotCheck."""
     with open(path, "rb") as file:
-        return file.read()
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise CannotCheck("usage", f"{path} has more than {LARGEST_FILE} bytes")
+    return content
 
 
 def from_file(read):
@@ -2911,7 +3178,7 @@ def from_file(read):
 
 def conclude(report, findings, reasons, arguments, base=None, support=None, keyring=None):
     """Makes the result. Writes the two sides of a contradiction, if one was found, beside the state file."""
-    rests, unmet = support.judge(arguments.policy, keyring.trust) if support else (None, [])
+    rests, unmet = support.judge(arguments.policy, keyring.trust, int(time.time()), arguments.max_age) if support else (None, [])
     not_binding = [] if findings.kept else [{"reason": word, "message": message} for word, message in [*reasons, *unmet]]
     verdict = "broken" if findings.kept else "not_binding" if not_binding else "good"
     result = {
@@ -2971,6 +3238,7 @@ def lines_of(result):
         yield f"two signed histories, for anybody to check with --evidence: {result['evidence']}"
     if result.get("rests_on"):
         yield rests_line(result["rests_on"])
+        yield from cosigned_lines(result["rests_on"])
     for reason in result["not_binding"]:
         yield f"{reason['reason']}: {reason['message']}"
     yield verdict_line(result)

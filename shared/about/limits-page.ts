@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { readConfig, type Config } from '../foundation/config.ts'
+import { forkWarning } from '../ledger/witnesses.ts'
 import { expectedHashes } from '../crypto/pow.ts'
 import {
   ALLOWANCE_AHEAD_BYTES,
@@ -162,7 +163,7 @@ function contractRows(config: Config): Row[] {
       'Market custody',
       "the venue holds the buyer's money between payment and payout; no code forces the payout; payouts are sent from the operator's machine and depend on the operator",
     ),
-    row('Seal chain', 'prevents rewriting, not withholding'),
+    row('Seal chain', 'prevents rewriting, not withholding', forkWarning(config)),
     row(
       'Currency `xmr`',
       'status `not_configured`, settlement `manual`',

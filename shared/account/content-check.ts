@@ -12,7 +12,7 @@ import { computeLeaves, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
 import type { SealRecord } from '../ledger/seal.ts'
 import { headOf } from '../ledger/seal-memory.ts'
-import { applyKeyChange, keyState } from '../ledger/agent-keys.ts'
+import { applyKeyChange, applyKeyChangeInForm1, keyState, readStatedKeys } from '../ledger/agent-keys.ts'
 import { createKeyTree } from '../crypto/key-tree.ts'
 import { createLogTree } from '../crypto/log-tree.ts'
 import { logState } from '../ledger/log.ts'
@@ -230,8 +230,11 @@ function createClosingCheck({ seals }: CheckContext, report: (sentence: string) 
   let seal: SealRecord | undefined
   const log = createLogTree()
   let keys = createKeyTree()
+  let keysInForm1 = createKeyTree() // as earlier versions stated them
+  let isForm2Stated = false
   // As they were at the end of the seal before.
   let before = { log: logState(log), keys: keyState(keys) }
+  let keysBeforeInForm1 = keyState(keysInForm1)
   /** Compares what a closing entry states with what follows from the entries before. */
   const checkStated = (entry: EntryRecord): void => {
     const prevSeal = previous === undefined ? null : headOf(previous).payloadHash
@@ -240,17 +243,23 @@ function createClosingCheck({ seals }: CheckContext, report: (sentence: string) 
       report(`entry ${entry._id}: the sums of seal ${seq} do not follow`)
     if (entry.data['prev_seal'] !== undefined && entry.data['prev_seal'] !== expected['prev_seal'])
       report(`entry ${entry._id}: seal ${seq} names another seal before it`)
-    for (const field of ['log', 'keys']) {
+    const allowed = {
+      log: [before.log],
+      keys: isForm2Stated ? [before.keys] : [before.keys, keysBeforeInForm1],
+    }
+    for (const field of ['log', 'keys'] as const) {
       const stated = entry.data[field]
-      if (stated !== undefined && canonicalJson(stated) !== canonicalJson(expected[field]))
+      if (stated !== undefined && !allowed[field].map(canonicalJson).includes(canonicalJson(stated)))
         report(`entry ${entry._id}: seal ${seq} states another "${field}" than the entries before it give`)
     }
+    isForm2Stated ||= readStatedKeys(entry)?.v === 2
   }
   return async (entry: EntryRecord): Promise<void> => {
     seal ??= await seals.find(seq)
     const { leaves, unreadable } = computeLeaves([entry])
     log.append(leaves)
     keys = applyKeyChange(keys, entry)
+    keysInForm1 = applyKeyChangeInForm1(keysInForm1, entry)
     if (seal?.to_id !== entry._id) {
       const sums = tryAddToOwed(owed, entry, !unreadable.has(entry))
       if (sums.anomaly !== undefined) report(sums.anomaly)
@@ -263,6 +272,7 @@ function createClosingCheck({ seals }: CheckContext, report: (sentence: string) 
     } else report(`entry ${entry._id} is the last of seal ${seq} and does not close it`)
     previous = seal
     before = { log: logState(log), keys: keyState(keys) }
+    keysBeforeInForm1 = keyState(keysInForm1)
     if (seal.log_root !== undefined && seal.log_root !== before.log.root)
       report(`seal ${seq} was signed with another log than its entries give`)
     seal = undefined

@@ -71,8 +71,8 @@ export async function registerWitness(ctx: Context, agentId: string, vkey: strin
  * @returns the checkpoint's size, the time of the cosignature in Unix seconds, and whether it is the first of
  *   this key for this size
  * @throws Refusal `wrong_state` if the agent has no witness key; `invalid_field` if the line is no
- *   cosignature by that key of a recent checkpoint, or its time lies ahead; `no_such_seal` before the first
- *   checkpoint
+ *   cosignature by that key of a recent checkpoint, or its time lies before the checkpoint's or ahead;
+ *   `no_such_seal` before the first checkpoint
  */
 export async function addCosignature(ctx: Context, agentId: string, line: string) {
   await readCheckpoint(ctx)
@@ -87,22 +87,29 @@ export async function addCosignature(ctx: Context, agentId: string, line: string
       'line',
       `The line is no cosignature of ${vkey} on one of the last ${RECENT_CHECKPOINTS} checkpoints.`,
     )
-  if (cosigned.at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
+  const { size, at, madeAt } = cosigned
+  if (at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
     throw invalid('line', 'The cosignature states a time that lies ahead; set your clock.')
-  const counted = await ctx.cosignatures.insert({ ...cosigned, vkey, line, rank: 1 })
-  return { ...cosigned, counted }
+  if (at < madeAt)
+    throw invalid(
+      'line',
+      `The cosignature states the time ${at}, and the checkpoint was made at ${madeAt}; expected a time from then on: set your clock.`,
+    )
+  const counted = await ctx.cosignatures.insert({ size, at, vkey, line, rank: 1 })
+  return { size, at, counted }
 }
 
 /**
  * Finds the recent checkpoint that the line is a cosignature of, by this key.
  *
- * @returns its size, and the time of the cosignature in Unix seconds; undefined if there is none
+ * @returns its size, and in Unix seconds when it was cosigned and when it was made; undefined if there is none
  */
 async function findCosignedCheckpoint(ctx: Context, line: NoteSignature, key: NoteKey) {
   for (const seal of (await ctx.seals.listNewest(RECENT_CHECKPOINTS)).toReversed()) {
     const checkpoint = checkpointOf(seal)
     const at = checkpoint === undefined ? undefined : verifyCosignature(checkpoint.text, line, key)
-    if (checkpoint !== undefined && at !== undefined) return { size: checkpoint.size, at }
+    if (checkpoint !== undefined && at !== undefined)
+      return { size: checkpoint.size, at, madeAt: checkpoint.madeAt }
   }
   return undefined
 }

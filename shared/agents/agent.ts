@@ -75,7 +75,7 @@ export interface ProfileChange {
   purpose?: string | null
   capabilities?: string[]
   dm_key?: string | null
-  author_key?: string
+  author_key?: string | null
 }
 
 /** Counts of an agent's claims by status, and of the standing verdicts on them by outcome. */
@@ -169,13 +169,14 @@ export const profileBody = z.object({
     .nullable()
     .optional()
     .describe(
-      'X25519 public key to which messages for this agent are sealed; the format is /sealed-box.md. null takes it off the card, and nobody can write to you then',
+      'X25519 public key to which messages for this agent are sealed; the format is /sealed-box.md. null revokes it: it goes off the card, the ledger proves that you have none, and nobody can write to you then',
     ),
   author_key: hex(64)
     .refine(isUsableSigningKey, 'expected an Ed25519 public key in canonical form, not a point of low order')
+    .nullable()
     .optional()
     .describe(
-      'Ed25519 public key by which what you sign is verified; once there is one, it must sign each change of a key',
+      'Ed25519 public key by which what you sign is verified; once there is one, it must sign each change of a key. null, signed by it, revokes it: what you write is unsigned then',
     ),
   ...authorFields,
 })

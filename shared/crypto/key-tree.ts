@@ -14,6 +14,13 @@ import { HASH_BYTES } from './merkle.ts'
  * So the root follows from the set of leaves alone, and a path has about log2(n) + 1 steps. A proof leads to
  * where the agent's leaf would be. There it finds that leaf, or nothing, or another agent's leaf that is
  * alone in its subtree; the last two prove that the agent has no keys.
+ *
+ * There are two forms of the tree, which differ in what a revocation (a change of a key to null) does:
+ *
+ *   1   nothing: the key stays, as older versions had it
+ *   2   the field is gone from the agent's leaf, and its version is one higher
+ *
+ * A tree without a revocation is the same in both, and then nothing names a form.
  */
 
 /**
@@ -29,6 +36,8 @@ export type AgentKeys = {
   /** The ledger entry with the last change. */
   readonly entry_id: number
 }
+
+export type KeyForm = 1 | 2
 
 /** The way from an agent's place in the tree to the root. */
 export type KeyProof = {
@@ -82,18 +91,21 @@ const join = (left: Part, right: Part): Part => ({ left, right, hash: node(hashO
 /** Immutable: `with` returns a new tree that shares its unchanged parts with the old one. */
 export interface KeyTree {
   readonly root: Buffer
-  /** Agents that have keys. */
+  /** Agents that have keys, or had some. */
   readonly count: number
+  /** 2 once a key was revoked in it. */
+  readonly form: KeyForm
   get(agentId: string): AgentKeys | undefined
-  with(keys: AgentKeys): KeyTree
+  /** @param form of the new tree, this one's if absent */
+  with(keys: AgentKeys, form?: KeyForm): KeyTree
   prove(agentId: string): KeyProof
 }
 
 /** An empty tree. */
-export const createKeyTree = (): KeyTree => keyTreeOf(undefined, 0)
+export const createKeyTree = (): KeyTree => keyTreeOf(undefined, 0, 1)
 
 /** The tree with this root. @param count how many agents are in it */
-function keyTreeOf(root: Part, count: number): KeyTree {
+function keyTreeOf(root: Part, count: number, form: KeyForm): KeyTree {
   /** Walks down to an agent's place: what is there, and the siblings on the way, lowest first. */
   function find(agentId: string): { part: Part; path: Part[] } {
     const place = placeOf(agentId)
@@ -115,11 +127,13 @@ function keyTreeOf(root: Part, count: number): KeyTree {
   return {
     root: hashOf(root),
     count,
+    form,
     get,
-    with: (keys) =>
+    with: (keys, formAfter = form) =>
       keyTreeOf(
         insert(root, { place: placeOf(keys.agent_id), keys, hash: keyLeafHash(keys) }, 0),
         get(keys.agent_id) === undefined ? count + 1 : count,
+        formAfter,
       ),
     prove: (agentId) => {
       const { part, path } = find(agentId)

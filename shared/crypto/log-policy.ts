@@ -1,15 +1,25 @@
-import { NOTE_KEY, parseVkey, verifyCosignature, verifyNote, type Note, type NoteKey } from './note.ts'
+import {
+  NOTE_KEY,
+  parseUnknownVkey,
+  parseVkey,
+  verifyCosignature,
+  verifyNote,
+  type Note,
+  type NoteKey,
+  type UnknownNoteKey,
+} from './note.ts'
 
 /*
  * Which checkpoints a reader trusts (C2SP tlog-policy): those of the named logs that enough of the named
  * witnesses have cosigned.
  */
 
-export type Witness = { readonly name: string; readonly key: NoteKey; readonly url?: string }
+type PolicyKey = NoteKey | UnknownNoteKey
+export type Witness = { readonly name: string; readonly key: PolicyKey; readonly url?: string }
 type Group = { readonly name: string; readonly threshold: number; readonly members: readonly string[] }
 
 export type LogPolicy = {
-  readonly logs: readonly NoteKey[]
+  readonly logs: readonly PolicyKey[]
   readonly witnesses: readonly Witness[]
   readonly groups: readonly Group[]
   /** Name of a witness or a group, or `none`. */
@@ -22,7 +32,7 @@ const MAX_ROWS = 256
 
 /** Parses a policy (C2SP tlog-policy). @throws TypeError that says which line is wrong, and why */
 export function parseLogPolicy(text: string): LogPolicy {
-  const logs: NoteKey[] = []
+  const logs: PolicyKey[] = []
   const witnesses: Witness[] = []
   const groups: Group[] = []
   let quorum: string | undefined
@@ -38,9 +48,10 @@ export function parseLogPolicy(text: string): LogPolicy {
         throw refuse(`expected a name that nothing else has, got "${name}"`)
     }
     /** Parses a key of this type that isn't among `others`. */
-    const parseNewKey = (vkey: string | undefined, type: number, others: readonly NoteKey[]): NoteKey => {
+    const parseNewKey = (vkey: string | undefined, type: number, others: readonly PolicyKey[]): PolicyKey => {
       const key = readVkey(vkey, refuse)
-      if (key.type !== type) throw refuse(`the vkey of ${key.name} is of another type`)
+      if (key.type !== 'unknown' && key.type !== type)
+        throw refuse(`the vkey of ${key.name} is of another type`)
       if (others.some(({ publicKey }) => Buffer.compare(publicKey, key.publicKey) === 0))
         throw refuse(`the key of ${key.name} is there twice`)
       return key
@@ -115,23 +126,40 @@ export function formatLogPolicy(
   ].join('\n')
 }
 
-/** Parses a vkey. @throws the error that `refuse` makes of what is wrong with it */
-function readVkey(vkey: string | undefined, refuse: (sentence: string) => TypeError): NoteKey {
+/**
+ * Parses a vkey. One of a type that isn't known here, as newer policies may have, is a key that nothing is
+ * ever signed by.
+ *
+ * @throws the error that `refuse` makes of what is wrong with it
+ */
+function readVkey(vkey: string | undefined, refuse: (sentence: string) => TypeError): PolicyKey {
   try {
-    return parseVkey(vkey ?? '')
+    return parseUnknownVkey(vkey ?? '') ?? parseVkey(vkey ?? '')
   } catch (error) {
     throw refuse((error as Error).message)
   }
 }
 
+/** A cosigner's clock may be ahead of the reader's by this much. */
+const MAX_CLOCK_SKEW_SECONDS = 300
+
 /**
  * Finds the policy's witnesses that cosigned a note: by their names, the time (Unix seconds) of each one's
  * newest cosignature.
+ *
+ * @param now Unix seconds: a cosignature from the future doesn't count. Infinity: they all do
  */
-export function findCosigners(policy: Pick<LogPolicy, 'witnesses'>, note: Note): Map<string, number> {
+export function findCosigners(
+  policy: Pick<LogPolicy, 'witnesses'>,
+  note: Note,
+  now = Infinity,
+): Map<string, number> {
   const newestTimes = new Map<string, number>()
   for (const { name, key } of policy.witnesses) {
-    const times = note.signatures.flatMap((line) => verifyCosignature(note.text, line, key) ?? [])
+    if (key.type === 'unknown') continue
+    const times = note.signatures
+      .flatMap((line) => verifyCosignature(note.text, line, key) ?? [])
+      .filter((at) => at <= now + MAX_CLOCK_SKEW_SECONDS)
     if (times.length > 0) newestTimes.set(name, Math.max(...times))
   }
   return newestTimes
@@ -150,9 +178,10 @@ export function meetsQuorum(
 }
 
 /** Whether a note is signed by a log of the policy (by any log if it names none) and has its quorum. */
-export function satisfiesPolicy(policy: LogPolicy, note: Note): boolean {
+export function satisfiesPolicy(policy: LogPolicy, note: Note, now = Infinity): boolean {
   return (
-    (policy.logs.length === 0 || policy.logs.some((key) => verifyNote(note, key))) &&
-    meetsQuorum(policy, new Set(findCosigners(policy, note).keys()))
+    (policy.logs.length === 0 ||
+      policy.logs.some((key) => key.type !== 'unknown' && verifyNote(note, key))) &&
+    meetsQuorum(policy, new Set(findCosigners(policy, note, now).keys()))
   )
 }

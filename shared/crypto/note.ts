@@ -24,6 +24,13 @@ export type NoteKeyType = (typeof NOTE_KEY)[keyof typeof NOTE_KEY]
 
 export type NoteKey = { readonly name: string; readonly type: NoteKeyType; readonly publicKey: Uint8Array }
 
+/** A key of a type that isn't known here, as newer policies may have: nothing is ever signed by it. */
+export type UnknownNoteKey = {
+  readonly name: string
+  readonly type: 'unknown'
+  readonly publicKey: Uint8Array
+}
+
 /** A line below a note, as it stands there; `keyId` is 8 lower-case hex characters. */
 export type NoteSignature = {
   readonly name: string
@@ -86,6 +93,21 @@ export function parseVkey(vkey: string): NoteKey {
   const key = { name, type, publicKey: new Uint8Array(bytes.subarray(1)) }
   if (formatVkey(key) !== vkey) throw wrong
   return key
+}
+
+/**
+ * Parses a vkey of a type that isn't known here, whatever the length of its key.
+ *
+ * @returns undefined if it isn't one
+ */
+export function parseUnknownVkey(vkey: string): UnknownNoteKey | undefined {
+  const [name = '', id, ...rest] = vkey.split('+')
+  const bytes = fromBase64(rest.join('+'))
+  const isKnown = Object.values(NOTE_KEY).some((type) => type === bytes?.[0])
+  if (bytes === undefined || bytes.length < 2 || isKnown || !isNoteName(name)) return undefined
+  const ownId = hash('sha256', Buffer.concat([Buffer.from(`${name}\n`, 'utf8'), bytes]), 'hex')
+  if (ownId.slice(0, 2 * KEY_ID_BYTES) !== id) return undefined
+  return { name, type: 'unknown', publicKey: new Uint8Array(bytes.subarray(1)) }
 }
 
 /** Writes a signature line, without its line feed. */

@@ -225,6 +225,8 @@ export const RECENT_CHECKPOINTS = 5
 
 /** Readers of signed notes take 16 lines at least (C2SP signed-note), of which the log's own is one. */
 export const MAX_COSIGNATURES_SHOWN = 15
+/** Witnesses that a reader may ask for by `witness`; their lines come first, also if they are more than 15. */
+export const MAX_WITNESSES_ASKED = 30
 
 /** Seals in one `GET /seal` without `limit`: 69 days of one every 10 minutes, some 5 MB. */
 export const MAX_SEALS_LISTED = WALK_LIMIT.max

@@ -106,6 +106,8 @@ export interface StoredCheckpoint extends LogState {
   text: string
   /** The log's signature line. */
   line: string
+  /** When the seal was made, Unix seconds: nobody has cosigned it before. */
+  madeAt: number
 }
 
 /**
@@ -130,6 +132,7 @@ export function checkpointOf(seal: SealRecord | undefined): StoredCheckpoint | u
     vkey: formatVkey(key),
     text: checkpointText(origin, { size, root }),
     line,
+    madeAt: seal.at,
   }
 }
 

@@ -36,16 +36,24 @@ export function createCosignatureStore(connection: Connection) {
         cosignatures.insertMany([{ _id: `${size}/${vkey}`, size, vkey, line, at, rank }], { lean: true }),
       ),
     /**
-     * The lines below the checkpoint of a size, as many as are shown: witnesses' first, then the oldest
-     * agents'.
+     * The lines below the checkpoint of a size, as many as are shown: those of the witnesses that were asked
+     * for, all of them and in that order, then those of witnesses from outside, then the oldest agents'.
      */
-    async listLines(size: number): Promise<string[]> {
-      const cosigned = await cosignatures
-        .find({ size }, { line: 1 })
-        .sort({ rank: 1, at: 1 })
-        .limit(MAX_COSIGNATURES_SHOWN)
-        .lean<CosignatureRecord[]>()
-      return cosigned.map(({ line }) => line)
+    async listLines(size: number, askedVkeys: readonly string[] = []): Promise<string[]> {
+      const [asked, first] = await Promise.all([
+        cosignatures
+          .find({ _id: { $in: askedVkeys.map((vkey) => `${size}/${vkey}`) } }, { vkey: 1, line: 1 })
+          .lean<Pick<CosignatureRecord, 'vkey' | 'line'>[]>(),
+        cosignatures
+          .find({ size }, { line: 1 })
+          .sort({ rank: 1, at: 1 })
+          .limit(MAX_COSIGNATURES_SHOWN)
+          .lean<Pick<CosignatureRecord, 'line'>[]>(),
+      ])
+      const byVkey = new Map(asked.map(({ vkey, line }) => [vkey, line]))
+      const askedLines = new Set(askedVkeys.flatMap((vkey) => byVkey.get(vkey) ?? []))
+      const others = first.map(({ line }) => line).filter((line) => !askedLines.has(line))
+      return [...askedLines, ...others.slice(0, Math.max(0, MAX_COSIGNATURES_SHOWN - askedLines.size))]
     },
     /** Returns those of these keys that have cosigned the checkpoint of this size. */
     async findCosigned(size: number, vkeys: readonly string[]): Promise<Set<string>> {

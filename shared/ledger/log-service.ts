@@ -6,11 +6,12 @@ import { HASH_BYTES, leafHash, TILE_WIDTH } from '../crypto/merkle.ts'
 import { formatLogProof, formatNote } from '../crypto/note.ts'
 import type { Context } from '../context.ts'
 import { Refusal } from '../foundation/errors.ts'
-import { hex } from '../foundation/schema.ts'
-import { keyState } from './agent-keys.ts'
+import { MAX_WITNESSES_ASKED } from '../foundation/limits.ts'
+import { hex, text } from '../foundation/schema.ts'
+import { readStatedKeys, readTreeAsStated } from './agent-keys.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
-import { proveConsistency, proveInLog } from './log.ts'
+import { proveConsistency, proveInLog, readTileUnderRoot } from './log.ts'
 import type { SealRecord } from './seal.ts'
 
 type LogContext = Pick<Context, 'entries' | 'seals' | 'logTiles' | 'cosignatures' | 'readKeyTree'>
@@ -26,12 +27,33 @@ export async function readCheckpoint(
   return { seal, checkpoint }
 }
 
-/** Formats a checkpoint as a signed note, with its stored cosignatures below (as many as are shown). */
+/**
+ * The query field by which a reader names the witnesses of its own policy: many agents may cosign, a note has
+ * few lines, and whose lines count is for the reader to say.
+ */
+export const witnessField = z
+  .array(
+    text({ min: 1, max: 600 })
+      // A + that was sent as it is stands for a space.
+      .transform((vkey) => vkey.replaceAll(' ', '+')),
+  )
+  .max(MAX_WITNESSES_ASKED, `expected it at most ${MAX_WITNESSES_ASKED} times`)
+  .optional()
+  .describe(
+    "the vkey of a witness whose cosignature is to stand first, if there is one; may be repeated. Without it the oldest are shown, which may be anybody's",
+  )
+
+/**
+ * Formats a checkpoint as a signed note, with its stored cosignatures below (as many as are shown).
+ *
+ * @param asked vkeys of witnesses whose cosignatures come first
+ */
 export async function formatCosignedNote(
   ctx: Pick<Context, 'cosignatures'>,
   { size, text, line }: StoredCheckpoint,
+  asked: readonly string[] = [],
 ): Promise<string> {
-  return formatNote(text, [line, ...(await ctx.cosignatures.listLines(size))])
+  return formatNote(text, [line, ...(await ctx.cosignatures.listLines(size, asked))])
 }
 
 /**
@@ -45,10 +67,11 @@ export async function readTile(
   index: number,
   width: number,
 ): Promise<Buffer> {
-  await requireTile(ctx, level, index, width)
-  const [hashes] = await ctx.logTiles.findTiles([{ level, index }])
-  if (hashes === undefined || hashes.length < width * HASH_BYTES)
-    throw new Error(`tile ${level}/${index} of the log is missing`)
+  const checkpoint = await requireTile(ctx, level, index, width)
+  // Caches keep a tile for ever, so a damaged one must not be given out.
+  const hashes = await readTileUnderRoot(ctx, { level, index }, checkpoint)
+  if (hashes === undefined)
+    throw new Error(`tile ${level}/${index} of the log is missing, or does not lead to the signed root`)
   return hashes.subarray(0, width * HASH_BYTES)
 }
 
@@ -88,8 +111,9 @@ async function requireTile(
   level: number,
   index: number,
   width: number,
-): Promise<void> {
-  const { size } = (await readCheckpoint(ctx)).checkpoint
+): Promise<StoredCheckpoint> {
+  const { checkpoint } = await readCheckpoint(ctx)
+  const { size } = checkpoint
   const fullWidth = tileWidth(size, level, index)
   if (fullWidth < width)
     throw new Refusal(
@@ -97,6 +121,7 @@ async function requireTile(
       `In the log of ${size} entries this tile has ${fullWidth} hashes; expected a width from 1 to that.`,
       { field: 'place' },
     )
+  return checkpoint
 }
 
 export const consistencyView = z.object({
@@ -174,14 +199,23 @@ const agentKeysView = z
     agent_id: z.string(),
     dm_key: hex(64).optional(),
     author_key: hex(64).optional(),
-    version: z.int().min(1).describe('how often any of its keys was set'),
+    version: z.int().min(1).describe('how often any of its keys was set or revoked'),
     entry_id: z.int().min(1).describe('the entry that made them so'),
   })
   .meta({ id: 'AgentKeys' })
 
 export const keysView = z.object({
   agent_id: z.string(),
-  keys: agentKeysView.nullable().describe("the agent's keys after entry `up_to`; null if it has none"),
+  keys: agentKeysView
+    .nullable()
+    .describe(
+      "the agent's keys after entry `up_to`, without those that it has revoked; null if it never had one",
+    ),
+  form: z
+    .union([z.literal(1), z.literal(2)])
+    .describe(
+      'of the tree, as `keys.v` of the closing entry states it: in 1, or if that is absent, a revoked key stays',
+    ),
   up_to: z.int().min(0),
   proof: z
     .object({
@@ -207,13 +241,12 @@ export async function readKeys(ctx: LogContext, agentId: string): Promise<z.inpu
   const { seal } = await readCheckpoint(ctx)
   const closing = await ctx.entries.find(seal.to_id)
   if (closing === undefined) throw new Error(`entry ${seal.to_id} is missing from the ledger`)
-  const { root } = (closing.data['keys'] ?? {}) as { root?: string }
-  if (root === undefined)
+  const stated = readStatedKeys(closing)
+  if (stated === undefined)
     throw new Refusal('no_such_seal', 'No checkpoint covers the keys yet; the next seal does.')
   const upTo = seal.from_id - 1
-  let tree = await ctx.readKeyTree(upTo)
-  if (keyState(tree).root !== root) tree = await ctx.readKeyTree(upTo, 'first')
-  if (keyState(tree).root !== root)
+  const tree = await readTreeAsStated(ctx.readKeyTree, upTo, stated)
+  if (tree === undefined)
     throw new Error(`the keys up to entry ${upTo} have another root than entry ${seal.to_id} states`)
   const proof: KeyProof = tree.prove(agentId)
   const formatLogProofOf = await createLogProofFormatter(ctx)
@@ -222,6 +255,7 @@ export async function readKeys(ctx: LogContext, agentId: string): Promise<z.inpu
   return {
     agent_id: agentId,
     keys: tree.get(agentId) ?? null,
+    form: stated.v ?? 1,
     up_to: upTo,
     proof: { found: proof.found, path: [...proof.path] },
     entry: viewEntry(closing),

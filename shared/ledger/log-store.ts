@@ -61,6 +61,26 @@ export function createLogStore(connection: Connection) {
       }
     },
     /**
+     * Stores tiles that were built from the entries, also in place of stored ones that hold something else,
+     * however wide those are.
+     */
+    async repairTiles(given: readonly Tile[]): Promise<void> {
+      const stored = await findTiles(given)
+      const repairs = given.flatMap(({ level, index, hashes }, place) => {
+        const found = stored[place]
+        if (found === undefined || found.subarray(0, hashes.length).equals(hashes.subarray(0, found.length)))
+          return []
+        return {
+          updateOne: {
+            filter: { _id: tileId({ level, index }), hashes: found },
+            update: { $set: { width: hashes.length / HASH_BYTES, hashes } },
+          },
+        }
+      })
+      if (repairs.length > 0) await rawTiles().bulkWrite(repairs, { ordered: false })
+      await this.putTiles(given)
+    },
+    /**
      * For each address the tile's hashes, one after the other, as many as are stored; undefined if none are.
      */
     findTiles,

@@ -4,14 +4,17 @@ import {
   edgeTiles,
   logConsistencyPath,
   logInclusionPath,
+  logRoot,
+  logRootFromTiles,
+  tileWidth,
   tilesForConsistency,
   tilesForInclusion,
   type LogTree,
   type ReadTile,
 } from '../crypto/log-tree.ts'
-import { HASH_BYTES, type Tile, type TileAddress } from '../crypto/merkle.ts'
+import { HASH_BYTES, TILE_WIDTH, type Tile, type TileAddress } from '../crypto/merkle.ts'
 import { computeLeaves } from './entry.ts'
-import type { LogStore } from './log-store.ts'
+import type { LogStore, TilePlace } from './log-store.ts'
 import { SealError } from './seal.ts'
 
 /*
@@ -65,6 +68,43 @@ export async function buildLogFromEntries(
   if (tree.size !== size) throw new SealError(`entry ${due} is missing from the ledger`)
   await put?.(tree.edge())
   return tree
+}
+
+/**
+ * Reads a tile, as wide as it is in the log of `size` entries, and checks that it leads to the log's root: by
+ * the tiles above it, up to those at the log's edge.
+ *
+ * @returns undefined if one of them is missing, or they lead elsewhere
+ */
+export async function readTileUnderRoot(
+  { logTiles }: LogContext,
+  { level, index }: TilePlace,
+  { size, root }: LogState,
+): Promise<Buffer | undefined> {
+  const edge = edgeTiles(size)
+  const above: TileAddress[] = []
+  for (let [l, i] = [level, index]; tileWidth(size, l, i) > 0; [l, i] = [l + 1, Math.floor(i / TILE_WIDTH)])
+    above.push({ level: l, index: i, width: tileWidth(size, l, i) })
+  const addresses = [...above, ...edge]
+  const stored = await logTiles.findTiles(addresses)
+  const byPlace = new Map(
+    addresses.map((address, place) => [
+      `${address.level}/${address.index}`,
+      stored[place]?.subarray(0, address.width * HASH_BYTES),
+    ]),
+  )
+  const hashesOf = (address: TilePlace): Buffer | undefined =>
+    byPlace.get(`${address.level}/${address.index}`)
+  for (const address of above) {
+    const hashes = hashesOf(address)
+    if (hashes?.length !== address.width * HASH_BYTES) return undefined
+    if (address.width < TILE_WIDTH) break
+    const parent = hashesOf({ level: address.level + 1, index: Math.floor(address.index / TILE_WIDTH) })
+    const at = (address.index % TILE_WIDTH) * HASH_BYTES
+    if (parent?.subarray(at, at + HASH_BYTES).equals(logRoot(hashes)) !== true) return undefined
+  }
+  if (edge.some((address) => hashesOf(address)?.length !== address.width * HASH_BYTES)) return undefined
+  return logRootFromTiles(size, hashesOf).toString('hex') === root ? hashesOf({ level, index }) : undefined
 }
 
 /** The inclusion proof (RFC 6962 section 2.1.1) of entry `id` in the log of the first `size` entries. */

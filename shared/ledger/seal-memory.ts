@@ -4,6 +4,7 @@ import type { Config } from '../foundation/config.ts'
 import { sealPayloadHash } from '../crypto/seal-payload.ts'
 import { lockFile, readJsonFile, textWithSum, writeDurably } from '../foundation/durable-file.ts'
 import { hex } from '../foundation/schema.ts'
+import { statedKeys } from './agent-keys.ts'
 import { sealFields, SealError, type SealRecord } from './seal.ts'
 import type { WatchStep } from '../foundation/step.ts'
 
@@ -26,7 +27,7 @@ const rememberedFile = z.object({
    * The log and the agents' keys after that seal: no smaller log is signed, and no other one of this size.
    */
   log: z.object({ size: z.int().min(0), root: hex(64) }).exactOptional(),
-  keys: z.object({ root: hex(64), count: z.int().min(0) }).exactOptional(),
+  keys: statedKeys.exactOptional(),
   /**
    * The first and the last seq of seals that adoptions gave up: a peer that remembers them doesn't hold up
    * signing.

@@ -118,7 +118,9 @@ async function sealEntries(
   const putLog = (tiles: readonly Tile[]): Promise<void> =>
     performStep(watch, 'log-tiles', () => ctx.logTiles.putTiles(tiles))
   if ((await ctx.entries.highestId()) < fromId) return undefined
-  const log = await readOrBuildLog(ctx, previous, putLog)
+  const log = await readOrBuildLog(ctx, previous, (tiles) =>
+    performStep(watch, 'log-tiles', () => ctx.logTiles.repairTiles(tiles)),
+  )
   const sealTiles = createTileWriter((tiles) =>
     performStep(watch, 'tiles', () => ctx.seals.putTiles(seq, tiles)),
   )
@@ -214,14 +216,22 @@ async function readOrBuildLog(
   return buildLogFromEntries(ctx, size, put)
 }
 
+/** A seal that a majority doesn't have after so long is not there. */
+const RACE_LIMIT_MS = 10_000
+
 /**
  * Reads the stored seal of this seq, which another sealer has made.
  *
- * @throws SealError if it isn't the same
+ * @throws SealError if it isn't the same, or there is none: then another seal holds its last entry
  */
 async function requireSameAsStored(ctx: SealerContext, seal: SealRecord): Promise<void> {
+  const endsAt = performance.now() + RACE_LIMIT_MS
   for (;;) {
     const stored = await ctx.seals.find(seal._id)
+    if (stored === undefined && performance.now() > endsAt)
+      throw new SealError(
+        `seal ${seal._id} can't be stored, and there is none: another seal ends at entry ${seal.to_id}`,
+      )
     if (stored === undefined) {
       // Taken, and not yet held by a majority.
       await sleep(RACE_PAUSE_MS)

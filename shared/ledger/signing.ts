@@ -11,7 +11,7 @@ import { refuseCopy } from '../servers/copy.ts'
 import { endAdoption, requireLastSigned, readAdoption, type Adoption } from './adoption.ts'
 import { verifyNewSeals, verifyWholeChain } from './chain-check.ts'
 import { computeLeaves, type EntryRecord } from './entry.ts'
-import { applyKeyChange, keyState } from './agent-keys.ts'
+import { applyKeyChange, keyState, readTreeAsStated } from './agent-keys.ts'
 import { checkpointOf, findLogConflict, originOf, signCheckpoint } from './checkpoint.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { logState, readLogFromTiles, buildLogFromEntries, type LogState } from './log.ts'
@@ -470,7 +470,9 @@ async function recomputeSeal(
     log: logBefore,
     keys: keyState(base.keys),
   })
-  if (!allowedClosings(data, previousClosing).map(canonicalJson).includes(canonicalJson(last.data)))
+  const inForm1 = base.keys.form === 1 ? base.keys : await ctx.readKeyTree(seal.from_id - 1, undefined, 1)
+  const allowed = allowedClosings(data, keyState(inForm1), previousClosing)
+  if (!allowed.map(canonicalJson).includes(canonicalJson(last.data)))
     throw refuse(
       `entry ${last._id} closes it with ${canonicalJson(last.data)}, and the entries give ${canonicalJson(data)}`,
     )
@@ -510,8 +512,8 @@ function findTreeFault(seal: SealRecord, root: string, differing: readonly Diffe
 
 /**
  * Returns the log and the keys up to the seal before: from stored tiles and cached keys if these agree with
- * the memory, else from all entries. A memory without log and keys comes from an earlier version or an
- * adoption: then the whole chain is verified first.
+ * the memory, else from all entries. A memory without log or keys comes from an earlier version, an
+ * adoption, or a standby that has taken over: then the whole chain is verified first.
  *
  * @throws SealError if the entries up to the seal before are not those that were signed
  */
@@ -526,7 +528,9 @@ async function readOrBuildStateBefore(
   // The memory is of this very seal, not of the one before: recomputeSeal() compares what comes out of it.
   const isSignedAgain = remembered.seq === seal._id
   const isInMemory = remembered.log !== undefined && (isSignedAgain || remembered.log.size === size)
-  if (!isInMemory && size > 0) {
+  // The memory of a standby, which has taken over, has no keys to compare with.
+  const isWhole = isInMemory && (isSignedAgain || remembered.keys !== undefined)
+  if (!isWhole && size > 0) {
     const { intact, fault } = await verifyWholeChain(ctx)
     if (!intact) throw refuse(`the chain does not hold: ${fault ?? 'no reason is stored'}`)
   }
@@ -540,18 +544,17 @@ async function readOrBuildStateBefore(
     )
 
   const { keys } = remembered
-  const isSignedKeys = (tree: KeyTree): boolean =>
-    isSignedAgain ||
-    !isInMemory ||
-    keys === undefined ||
-    canonicalJson(keyState(tree)) === canonicalJson(keys)
-  const cached = await ctx.readKeyTree(size)
-  const tree = isSignedKeys(cached) ? cached : await ctx.readKeyTree(size, 'first')
-  if (!isSignedKeys(tree))
+  if (isSignedAgain || !isInMemory || keys === undefined)
+    return { log, keys: await ctx.readKeyTree(size, isSignedAgain ? undefined : 'first') }
+  const signed = await readTreeAsStated(ctx.readKeyTree, size, keys)
+  if (signed === undefined) {
+    const { root } = keyState(await ctx.readKeyTree(size, undefined, keys.v ?? 1))
     throw refuse(
-      `the entries up to ${size} give keys with the root ${keyState(tree).root}, and the root ${keys?.root ?? ''} was signed`,
+      `the entries up to ${size} give keys with the root ${root}, and the root ${keys.root} was signed`,
     )
-  return { log, keys: tree }
+  }
+  // What an earlier version signed may be of form 1.
+  return { log, keys: keys.v === 2 ? signed : await ctx.readKeyTree(size) }
 }
 
 /** Where a stored hash is not the computed one: its level of tiles, and its position in that level. */

@@ -1,3 +1,4 @@
+import { readStatedKeys, type StatedKeys } from './agent-keys.ts'
 import { isReadable, type EntryRecord } from './entry.ts'
 import type { PendingEntry } from './pending.ts'
 import { closingSource, sealRecordId } from './seal.ts'
@@ -101,7 +102,7 @@ export interface StateBefore {
   /** The log up to that seal. */
   log: { size: number; root: string }
   /** The agents' keys after that seal. */
-  keys: { root: string; count: number }
+  keys: StatedKeys
 }
 
 /**
@@ -127,28 +128,34 @@ export function closingEntry(
       owed: { xno: String(owed.xno), xmr: String(owed.xmr) },
       prev_seal: prevSeal,
       log: { size, root },
-      keys: { root: keys.root, count: keys.count },
+      keys: { ...keys },
     },
   }
 }
 
 /**
- * Lists the forms of `data` that a closing entry may have: all fields; without `log` and `keys`; or without
- * `prev_seal` too, as earlier versions wrote them. A form is left out if it lacks a field that the closing
- * entry before it has.
+ * Lists the forms of `data` that a closing entry may have: all fields; with keys in the form of earlier
+ * versions; without `log` and `keys`; or without `prev_seal` too, as earlier versions wrote them. A form is
+ * left out if it lacks a field that the closing entry before it has.
  *
  * @param data with all fields
+ * @param keysInForm1 what an earlier version would state of the same keys
  */
 export function allowedClosings(
   data: PendingEntry['data'],
+  keysInForm1: StatedKeys,
   previousClosing: EntryRecord | undefined,
 ): PendingEntry['data'][] {
   const { log: _log, keys: _keys, ...chained } = data
   const { prev_seal: _prevSeal, ...sums } = chained
   const hadBefore = (field: string): boolean => previousClosing?.data[field] !== undefined
-  if (hadBefore('log')) return [data]
-  if (hadBefore('prev_seal')) return [data, chained]
-  return [data, chained, sums]
+  const stating =
+    previousClosing !== undefined && readStatedKeys(previousClosing)?.v === 2
+      ? [data]
+      : [data, { ...data, keys: keysInForm1 }]
+  if (hadBefore('log')) return stating
+  if (hadBefore('prev_seal')) return [...stating, chained]
+  return [...stating, chained, sums]
 }
 
 /**

@@ -1,14 +1,19 @@
+import { hash } from 'node:crypto'
 import { readBounded } from '../foundation/http.ts'
 import type { Context } from '../context.ts'
 import type { Config } from '../foundation/config.ts'
 import {
   formatNote,
   formatVkey,
+  parseCheckpoint,
+  parseNote,
   parseSignatureLine,
   verifyCosignature,
+  verifyNote,
   type NoteKey,
 } from '../crypto/note.ts'
-import { MAX_WITNESS_ANSWER_BYTES, PEER_TIMEOUT_MS } from '../foundation/limits.ts'
+import { MAX_SIGNED_AHEAD_MS, MAX_WITNESS_ANSWER_BYTES, PEER_TIMEOUT_MS } from '../foundation/limits.ts'
+import { SECOND_MS } from '../foundation/time.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { proveConsistency } from './log.ts'
 import { SealError } from './seal.ts'
@@ -17,7 +22,14 @@ import { SealError } from './seal.ts'
  * Witnesses from outside (C2SP tlog-witness): each remembers the log that it has cosigned, and cosigns only
  * what continues it. So a reader knows that everyone is shown one log, and a signer that was restored from an
  * older copy learns what it has signed since. A witness that doesn't answer delays nothing.
+ *
+ * What a witness says alone is no proof: any of them could end the log by naming a size that never was. It
+ * counts with a checkpoint by our own key that shows it, which a witness may serve at
+ * `<url>/<hex of SHA-256 of the log's name>/checkpoint`, or if as many say so as MIN_CLAIMS.
  */
+
+/** A conflict without a proof counts if so many witnesses speak of one, and WITNESS_QUORUM of them. */
+const MIN_CLAIMS = 2
 
 export interface OutsideWitness {
   readonly key: NoteKey
@@ -34,7 +46,24 @@ export interface OutsideWitness {
 export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): OutsideWitness[] =>
   witnesses.map(({ key, url }) => ({ key, vkey: formatVkey(key), url, lastSize: 0, hasCosigned: false }))
 
-type WitnessContext = Pick<Context, 'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log'>
+/**
+ * Says that a host which is restored as a whole, database and seal memory from one older copy, would sign a
+ * second history: nobody outside of it remembers the first.
+ *
+ * @returns undefined if a witness or a peer does
+ */
+export const forkWarning = ({
+  witnesses,
+  sealPeers,
+}: Pick<Config, 'witnesses' | 'sealPeers'>): string | undefined =>
+  witnesses.length > 0 || sealPeers.length > 0
+    ? undefined
+    : 'nobody outside this host remembers what was signed (neither WITNESSES nor SEAL_PEERS are set): a host restored from an older copy would sign a second history'
+
+type WitnessContext = Pick<
+  Context,
+  'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log' | 'now' | 'config'
+>
 
 /**
  * Submits the last signed checkpoint to every witness that has not cosigned it, and stores their
@@ -52,13 +81,17 @@ export async function requestCosignatures(ctx: WitnessContext): Promise<void> {
   await Promise.all(waiting.map((witness) => submitAndLog(ctx, witness, checkpoint)))
 }
 
+/** What came of a submission: a conflict is that the witness remembers another log than ours. */
+type Outcome = { kind: 'cosigned' } | { kind: 'failed' } | Conflict
+type Conflict = { kind: 'conflict'; sentence: string; isProven: boolean }
+
 /**
  * Submits the checkpoint to each witness that has not cosigned since the start, and stores their
- * cosignatures. A witness that doesn't answer, or refuses for another reason, holds nothing up. Without a
- * checkpoint nobody is asked.
+ * cosignatures. A witness that doesn't answer, or refuses for another reason, holds nothing up, and neither
+ * does one that alone speaks of another log and shows none. Without a checkpoint nobody is asked.
  *
- * @throws SealError if a witness remembers another log: then the database looks like an older copy, and
- *   nothing may be signed
+ * @throws SealError if a witness proves, or enough of them say, that they remember another log: then the
+ *   database looks like an older copy, and nothing may be signed
  */
 export async function requireNoWitnessConflict(
   ctx: WitnessContext,
@@ -66,38 +99,65 @@ export async function requireNoWitnessConflict(
 ): Promise<void> {
   if (checkpoint === undefined) return
   const waiting = ctx.witnesses.filter(({ hasCosigned }) => !hasCosigned)
-  const conflicts = await Promise.all(waiting.map((witness) => submitAndLog(ctx, witness, checkpoint)))
-  const conflict = conflicts.find((sentence) => sentence !== undefined)
-  if (conflict !== undefined)
+  const outcomes = await Promise.all(waiting.map((witness) => submitAndLog(ctx, witness, checkpoint)))
+  const conflicts = outcomes.filter((outcome) => outcome.kind === 'conflict')
+  const enough = Math.max(MIN_CLAIMS, ctx.config.witnessQuorum)
+  const counted =
+    conflicts.find(({ isProven }) => isProven) ?? (conflicts.length >= enough ? conflicts[0] : undefined)
+  if (counted !== undefined)
     throw new SealError(
-      `Nothing is signed: ${conflict}: database and memory look like an older copy. Give back the newer ones; take the witness out of WITNESSES only to give up what it has seen.`,
+      `Nothing is signed: ${counted.sentence}: database and memory look like an older copy. Give back the newer ones; take the witness out of WITNESSES only to give up what it has seen.`,
     )
 }
 
 /**
  * Submits a checkpoint to a witness, and stores its cosignature. Never throws: a failure is logged and
  * counted as an anomaly, and so is a conflict.
- *
- * @returns the conflict, if the witness remembers another log; undefined if it has cosigned, or on a failure
  */
 async function submitAndLog(
   ctx: WitnessContext,
   witness: OutsideWitness,
   checkpoint: StoredCheckpoint,
-): Promise<string | undefined> {
+): Promise<Outcome> {
   try {
-    const conflict = await submitCheckpoint(ctx, witness, checkpoint)
-    if (conflict === undefined) {
+    const sentence = await submitCheckpoint(ctx, witness, checkpoint)
+    if (sentence === undefined) {
       witness.hasCosigned = true
-      return undefined
+      return { kind: 'cosigned' }
     }
     ctx.metrics.countAnomaly('witness')
-    ctx.log.error({ witness: witness.key.name }, conflict)
-    return conflict
+    const isProven = await showsOtherLog(ctx, witness, checkpoint)
+    const proof = isProven
+      ? 'a checkpoint by our own key proves it'
+      : 'it shows no checkpoint by our own key that proves it'
+    ctx.log.error({ witness: witness.key.name }, `${sentence}; ${proof}`)
+    return { kind: 'conflict', sentence, isProven }
   } catch (error) {
     ctx.metrics.countAnomaly('witness')
     ctx.log.warn({ err: error, witness: witness.key.name }, 'a witness did not cosign; it is asked again')
-    return undefined
+    return { kind: 'failed' }
+  }
+}
+
+/**
+ * Whether the witness serves a checkpoint that our own key has signed, of a log that ours doesn't have: a
+ * larger one, or another of its size.
+ */
+async function showsOtherLog(
+  ctx: WitnessContext,
+  { url }: OutsideWitness,
+  { origin, size, key }: StoredCheckpoint,
+): Promise<boolean> {
+  const place = `${url}/${hash('sha256', origin, 'hex')}/checkpoint`
+  try {
+    const { status, text } = await exchange(place, { method: 'GET' })
+    if (status !== 200) return false
+    const note = parseNote(text)
+    const shown = parseCheckpoint(note.text)
+    if (shown.origin !== origin || !verifyNote(note, key)) return false
+    return shown.size > size || !(await ctx.logTiles.readRoot(shown.size)).equals(shown.root)
+  } catch {
+    return false // nothing that could be read proves nothing
   }
 }
 
@@ -156,17 +216,19 @@ function parseSize(text: string): number {
 /**
  * Stores the first valid cosignature of the checkpoint by the witness's key in its answer.
  *
- * @throws Error if there is none
+ * @throws Error if there is none, or its time lies before the checkpoint's or ahead
  */
 async function storeCosignature(
   ctx: WitnessContext,
   { key, vkey }: OutsideWitness,
-  { text, size }: StoredCheckpoint,
+  { text, size, madeAt }: StoredCheckpoint,
   answer: string,
 ): Promise<void> {
   for (const line of answer.split('\n').filter((part) => part !== '')) {
     const at = verifyCosignature(text, parseSignatureLine(line), key)
     if (at === undefined) continue
+    if (at < madeAt || at * SECOND_MS > ctx.now() + MAX_SIGNED_AHEAD_MS)
+      throw new Error(`its cosignature states the time ${at}: its clock is wrong`)
     await ctx.cosignatures.insert({ size, vkey, line, at, rank: 0 })
     return
   }
@@ -182,9 +244,16 @@ async function postToWitness(
   { url }: OutsideWitness,
   body: string,
 ): Promise<{ status: number; text: string }> {
-  const answer = await fetch(`${url}/add-checkpoint`, {
-    method: 'POST',
-    body,
+  return exchange(`${url}/add-checkpoint`, { method: 'POST', body })
+}
+
+/** One request, and its answer. @throws Error if no answer comes in time, or too long a one */
+async function exchange(
+  address: string,
+  request: { method: string; body?: string },
+): Promise<{ status: number; text: string }> {
+  const answer = await fetch(address, {
+    ...request,
     redirect: 'error',
     signal: AbortSignal.timeout(PEER_TIMEOUT_MS),
   })

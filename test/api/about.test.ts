@@ -176,6 +176,17 @@ describe('GET /limits', () => {
   })
 })
 
+describe('the chain of seals', () => {
+  // holds: limits.seal_chain.detail
+  it('is told to fork on a restored host if nobody outside of it remembers what was signed', () => {
+    const rowOf = (env: Record<string, string>) =>
+      describeLimits(readConfig(env, 'start')).limits.find(({ limit }) => limit === 'Seal chain')
+    expect(rowOf({})?.value).toBe('prevents rewriting, not withholding')
+    expect(rowOf({})?.detail).toContain('a host restored from an older copy would sign a second history')
+    expect(rowOf({ SEAL_PEERS: 'https://mirror.example' })).not.toHaveProperty('detail')
+  })
+})
+
 describe('the cost of an identity', () => {
   // holds: limits.cost_of_an_identity, limits.cost_of_an_identity.detail
   it('is told with what the puzzle is not, from the work that is really asked for', () => {

@@ -169,6 +169,19 @@ describe('a signature of the author', () => {
       200,
     )
     await refused({ dm_key: newDmKey(), ...change })
+    // Its holder alone revokes it; then nothing need be signed, and nothing can be.
+    await refused({ author_key: null })
+    const end = { agent_id: carol.id, kind: 'author_key_change', content: { author_key: null } }
+    await refused({ author_key: null, ...sign(end) })
+    const revocation = sign(end, next.author_secret_key)
+    expect((await call('/profile', { author_key: null, ...revocation }, carol)).status).toBe(200)
+    expect(await entryOf('agents', carol.id)).toEqual({
+      agent_id: carol.id,
+      author_key: null,
+      author: { author_key: next.author_public_key, ...revocation },
+    })
+    expect((await call('/profile', { dm_key: newDmKey() }, carol)).status).toBe(200)
+    await refused({ dm_key: newDmKey(), ...change })
   })
 
   // holds: rules.signatures.content.dispute disputed, rules.signatures.content.order accepted

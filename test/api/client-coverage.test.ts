@@ -97,7 +97,7 @@ const CALLS: Record<Method, (client: Client) => Promise<unknown>> = {
   receipt: (client) => client.receipt(ID, { after: 1 }),
   consistency: (client) => client.consistency({ from: 1, to: 2 }),
   keys: (client) => client.keys(ID),
-  checkpoint: (client) => client.checkpoint(),
+  checkpoint: (client) => client.checkpoint({ witness: [ID] }),
   registerWitness: (client) => client.registerWitness({ vkey: 'v' }),
   cosign: (client) => client.cosign({ line: 'l' }),
   vectors: (client) => client.vectors(),

@@ -548,7 +548,8 @@ describe('the tables of limits and promises', () => {
     ).toEqual(LIMITS.map(([limit]) => limit))
   })
 
-  // holds: contract.api_base, contract.guarantees.the_agent_id_and_token_from, contract.protocol_version
+  // holds: contract.api_base, contract.api_url, contract.guarantees.the_agent_id_and_token_from
+  // holds: contract.protocol_version
   // holds: contract.retention.posts, contract.version
   it('stand in /contract: versions, guarantees and retention', () => {
     const contract = json('GET /api/v1/contract') as {

@@ -4,6 +4,10 @@ import os from 'node:os'
 import path from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createClient } from '../../client/client.ts'
+import { judgeKey } from '../../client/own-ledger.ts'
+import { check } from '../../client/seal-verify.mjs'
+import { verifyReceipt } from '../../client/verify-receipt.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
@@ -30,15 +34,39 @@ import {
 import type { LedgerEntry, Receipt } from '../../shared/crypto/receipt.ts'
 import { exportLog } from '../../shared/ledger/log-export.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
+import { readReport, startPythonVerifier, verifyInNode } from '../support/both-verifiers.ts'
 import { writePosts } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
+import { canRunPythonVerifier } from '../support/run-verifier.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
+
+const python = canRunPythonVerifier() ? startPythonVerifier() : undefined
+afterAll(() => python?.stop())
 
 let service: TestService
 let folder: string
 let alice: TestAgent
 let bob: TestAgent
 const sizes: number[] = []
+
+/** Makes a seal over what is there and this many more posts. @returns its last entry */
+async function sealAgain(posts = 1): Promise<number> {
+  const before = (await service.ctx.seals.last())?.to_id ?? 0
+  await writePosts(service.ctx, posts)
+  await service.ctx.queues.enqueue('make-seal', {})
+  await waitFor(
+    'a signed seal',
+    async () => ((await service.ctx.seals.lastSigned())?.to_id ?? 0) >= before + posts || undefined,
+    { limitMs: PATIENCE_MS },
+  )
+  return (await lastSigned()).to_id
+}
+
+async function lastSigned() {
+  const seal = await service.ctx.seals.lastSigned()
+  if (seal === undefined) throw new Error('no seal is signed')
+  return seal
+}
 
 beforeAll(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-log-'))
@@ -55,19 +83,7 @@ beforeAll(async () => {
   alice = await service.register()
   bob = await service.register()
   await service.call('POST', '/profile', { token: alice.token, body: { dm_key: '21'.repeat(32) } })
-  for (const posts of [3, 300, 5]) {
-    await writePosts(service.ctx, posts)
-    await service.ctx.queues.enqueue('make-seal', {})
-    await waitFor(
-      'a signed seal',
-      async () =>
-        ((await service.ctx.seals.lastSigned())?.to_id ?? 0) >= (sizes.at(-1) ?? 0) + posts || undefined,
-      {
-        limitMs: PATIENCE_MS,
-      },
-    )
-    sizes.push((await service.ctx.seals.last())?.to_id ?? 0)
-  }
+  for (const posts of [3, 300, 5]) sizes.push(await sealAgain(posts))
 })
 afterAll(async () => {
   await service.stop()
@@ -141,6 +157,33 @@ describe('the log over the API', () => {
     // fetch has unpacked it.
     expect(Buffer.from(await answer.arrayBuffer())).toEqual(plain.bytes)
     expect(() => gunzipSync(plain.bytes)).toThrow()
+  })
+
+  it('gives out no tile that does not lead to the signed root', async () => {
+    const { tiles } = service.ctx.logTiles.models
+    const whole = (await fetchBytes('tile/0/000')).bytes
+    for (const [place, routes] of [
+      ['0/0', ['tile/0/000', 'tile/0/000.p/7']],
+      ['0/1', ['tile/0/001.p/9']],
+      ['1/0', ['tile/1/000.p/1', 'tile/0/000']],
+    ] as [string, string[]][]) {
+      const stored = await tiles.findById(place).lean()
+      if (stored === null) throw new Error(`there is no tile ${place}`)
+      const wrong = Buffer.from(stored.hashes.buffer as unknown as Uint8Array)
+      wrong[0] = (wrong[0] ?? 0) ^ 1
+      await tiles.updateOne({ _id: place }, { $set: { hashes: wrong } })
+      for (const route of routes) {
+        const { status, headers } = await fetchBytes(route)
+        expect([place, route, status, headers.get('cache-control')?.includes('immutable') ?? false]).toEqual([
+          place,
+          route,
+          500,
+          false,
+        ])
+      }
+      await tiles.updateOne({ _id: place }, { $set: { hashes: stored.hashes } })
+    }
+    expect((await fetchBytes('tile/0/000')).bytes).toEqual(whole)
   })
 
   // holds: rules.errors.no_such_index
@@ -276,6 +319,64 @@ describe('the log over the API', () => {
     ])
   })
 
+  it('shows the cosignatures of the witnesses that a reader asks for, however many others there are', async () => {
+    const { origin } = await getJson<{ origin: string }>('/seal')
+    const note = async (query = '') =>
+      parseNote((await fetchBytes(`checkpoint${query}`)).bytes.toString()).signatures.map(({ line }) => line)
+    const { text } = parseNote((await fetchBytes('checkpoint')).bytes.toString())
+    const madeAt = (await lastSigned()).at
+    const cosigner = async (at: number) => {
+      const agent = await service.register()
+      const secret = randomBytes(32)
+      const name = `${origin}/w/${agent.id}`
+      const vkey = formatVkey({ name, type: NOTE_KEY.cosigner, publicKey: ed25519PublicKey(secret) })
+      await service.call('POST', '/witness', { token: agent.token, body: { vkey } })
+      const handIn = (time: number) =>
+        service.call('POST', '/witness/cosign', {
+          token: agent.token,
+          body: { line: cosignNote(text, name, secret, time) },
+        })
+      // None may say that it was there before the checkpoint was.
+      for (const early of [1, madeAt - 1])
+        expect((await handIn(early)).json).toMatchObject({ error: 'invalid_field', field: 'line' })
+      expect((await handIn(at)).json).toMatchObject({ counted: true })
+      return { vkey, line: cosignNote(text, name, secret, at) }
+    }
+    for (let crowd = 0; crowd < 15; crowd++) await cosigner(madeAt)
+    const honest = [await cosigner(madeAt + 1), await cosigner(madeAt + 1)]
+    const lines = honest.map(({ line }) => line)
+    expect((await note()).filter((line) => lines.includes(line))).toEqual([])
+    const query = `?${honest.map(({ vkey }) => `witness=${encodeURIComponent(vkey)}`).join('&')}`
+    expect((await note(query)).slice(1, 3)).toEqual(lines)
+    expect(await note(query)).toHaveLength(16)
+    // A + may come as it is.
+    expect((await note(`?witness=${honest[1]?.vkey}`))[1]).toBe(lines[1])
+    const policy = path.join(folder, 'policy.txt')
+    fs.writeFileSync(
+      policy,
+      [...honest.map(({ vkey }, at) => `witness w${at} ${vkey}`), 'group g all w0 w1', 'quorum g'].join('\n'),
+    )
+    const args = ['--policy', policy, '--pubkey', (await lastSigned()).pubkey ?? '']
+    for (const verify of [verifyInNode, ...(python === undefined ? [] : [python.verify])])
+      expect(
+        readReport(
+          await verify([
+            service.url,
+            ...['--json', '--state', path.join(folder, `${randomBytes(4).toString('hex')}.json`)],
+            ...args,
+          ]),
+        ),
+      ).toMatchObject({ code: 0, rests_on: { cosigned_by: ['w0', 'w1'] } })
+    const trust = { stateFile: path.join(folder, 'policy.json'), policyFile: policy, pubkeys: args.slice(3) }
+    const client = createClient({ baseUrl: service.url })
+    expect(await judgeKey(client, alice.id, '21'.repeat(32), trust)).toEqual({ version: 1 })
+    expect(await verifyReceipt({ client, recordId: bob.id, trust })).toMatchObject({ ok: true })
+    expect((await service.call('GET', `/checkpoint?${'witness=w&'.repeat(31)}`)).json).toMatchObject({
+      error: 'invalid_field',
+      field: 'witness',
+    })
+  })
+
   it("proves an agent's keys, and that another has none", async () => {
     for (const agent of [alice, bob]) {
       const answer = await getJson<{
@@ -304,5 +405,31 @@ describe('the log over the API', () => {
             },
       )
     }
+  })
+
+  it('proves that an agent which has revoked its key has none, once a seal is over the revocation', async () => {
+    const body = { dm_key: null }
+    expect((await service.call('POST', '/profile', { token: alice.token, body })).status).toBe(200)
+    await sealAgain()
+    await sealAgain()
+    const answer = await getJson<{
+      keys: object
+      form: number
+      proof: KeyProof
+      entry: LedgerEntry
+    }>(`/keys/${alice.id}`)
+    expect(answer).toMatchObject({ form: 2, entry: { data: { keys: { v: 2 } } } })
+    expect(answer.keys).toEqual({
+      agent_id: alice.id,
+      version: 2,
+      entry_id: expect.any(Number) as number,
+    })
+    const { root } = answer.entry.data['keys'] as { root: string }
+    expect(verifyKeyProof(alice.id, root, answer.proof)).toEqual({ ok: true, keys: answer.keys })
+    const { exitCode, text } = await check([
+      service.url,
+      ...['--state', path.join(folder, 'reader.json'), '--pubkey', (await lastSigned()).pubkey ?? ''],
+    ])
+    expect(exitCode, text).toBe(0)
   })
 })

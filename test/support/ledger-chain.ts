@@ -152,24 +152,35 @@ export function buildChain(sizes: readonly number[], waiting = 0, options: Chain
 type StatedBefore = ReturnType<typeof statedBefore>
 
 /** What a closing entry states of the log and the keys by these entries. */
-export function statedBefore(entries: readonly LedgerEntry[]) {
-  const keys = entries.reduce(applyKey, createKeyTree())
+export function statedBefore(entries: readonly LedgerEntry[], form: 1 | 2 = 1) {
+  const counted = form === 2 ? entries : entries.filter((entry) => !isRevocation(entry))
+  const keys = counted.reduce(applyKey, createKeyTree())
   return {
     log: { size: entries.length, root: logRoot(hashLeaves(entries)).toString('hex') },
-    keys: { root: keys.root.toString('hex'), count: keys.count },
+    keys: { root: keys.root.toString('hex'), count: keys.count, ...(form === 1 ? {} : { v: form }) },
   }
+}
+
+const keyFieldOf = (kind: string) =>
+  kind === 'dm_key_change' ? 'dm_key' : kind === 'author_key_change' ? 'author_key' : undefined
+
+function isRevocation({ kind, data }: LedgerEntry): boolean {
+  const field = keyFieldOf(kind)
+  return field !== undefined && data[field] === null
 }
 
 /** The tree of keys after an entry. */
 export function applyKey(tree: KeyTree, { id, kind, data }: LedgerEntry): KeyTree {
-  const field = kind === 'dm_key_change' ? 'dm_key' : kind === 'author_key_change' ? 'author_key' : undefined
+  const field = keyFieldOf(kind)
   const agentId = data['agent_id']
   if (field === undefined || typeof agentId !== 'string') return tree
   const known = tree.get(agentId)
+  const { [field]: before, ...rest } = known ?? {}
+  if (data[field] === null && before === undefined) return tree
   return tree.with({
-    ...known,
+    ...rest,
     agent_id: agentId,
-    [field]: data[field],
+    ...(data[field] === null ? {} : { [field]: data[field] }),
     version: (known?.version ?? 0) + 1,
     entry_id: id,
   })
@@ -228,6 +239,8 @@ export type LedgerServer = {
   /** Message keys by agent, for GET /agent/<id>. */
   cards?: Record<string, string>
   consistency?: (chain: LedgerChain, from: number, to: number) => object
+  /** What GET /keys/<agent_id> answers; 404 where absent. */
+  keys?: (agentId: string) => object
   close(): Promise<void>
 }
 
@@ -259,6 +272,9 @@ export async function serveChain(chain: LedgerChain, pageSize = 10_000): Promise
     const agentId = /^\/api\/v1\/agent\/(.*)$/.exec(pathname)?.[1] ?? ''
     const key = served.cards?.[agentId]
     if (key !== undefined) return answer(200, cardOf(agentId, key))
+    const keysOf = /^\/api\/v1\/keys\/(.*)$/.exec(pathname)?.[1]
+    if (keysOf !== undefined && served.keys !== undefined)
+      return answer(200, { ok: true, ...served.keys(keysOf) })
     if (pathname === '/api/v1/checkpoint' && served.note !== undefined) {
       served.sent += Buffer.byteLength(served.note)
       return response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(served.note)

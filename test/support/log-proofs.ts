@@ -1,8 +1,10 @@
 import { hash } from 'node:crypto'
+import type { KeyAnswer } from '../../client/client.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
+import { createKeyTree } from '../../shared/crypto/key-tree.ts'
 import { formatCheckpoint, formatLogProof, formatNote, signNote } from '../../shared/crypto/note.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
-import { receiptOver, SEAL_KEY, type LedgerChain } from './ledger-chain.ts'
+import { applyKey, receiptOver, SEAL_KEY, type LedgerChain } from './ledger-chain.ts'
 
 /*
  * Proofs in the log by the recursive definitions of RFC 6962 section 2.1, independent of the code under test.
@@ -78,4 +80,20 @@ export function receiptInLog(
     }),
   }))
   return { ...receipt, entries }
+}
+
+/** What GET /keys/<agent_id> answers by the newest closing entry. */
+export function keyAnswerOf(of: LedgerChain, agentId: string, checkpoint = noteOf(of)): KeyAnswer {
+  const { from_id: from, to_id: to } = of.seals.at(-1) as { from_id: number; to_id: number }
+  const tree = of.entries.slice(0, from - 1).reduce(applyKey, createKeyTree())
+  const [item] = receiptInLog(of, `seal_${of.seals.length}`, [to], checkpoint).entries
+  return {
+    agent_id: agentId,
+    keys: tree.get(agentId) ?? null,
+    form: 1,
+    up_to: from - 1,
+    proof: tree.prove(agentId),
+    entry: of.entries[to - 1] as LedgerEntry,
+    tlog_proof: item?.tlog_proof ?? '',
+  }
 }

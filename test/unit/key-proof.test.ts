@@ -2,10 +2,8 @@ import { describe, expect, it } from 'vitest'
 import type { KeyAnswer } from '../../client/client.ts'
 import { KeyProofError, verifyKeyAnswer } from '../../client/key-proof.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { createKeyTree } from '../../shared/crypto/key-tree.ts'
-import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
-import { applyKey, buildChain, makeEntry, OTHER_SEAL_KEY, SEAL_KEY } from '../support/ledger-chain.ts'
-import { noteOf, receiptInLog } from '../support/log-proofs.ts'
+import { buildChain, makeEntry, OTHER_SEAL_KEY, SEAL_KEY } from '../support/ledger-chain.ts'
+import { keyAnswerOf, noteOf } from '../support/log-proofs.ts'
 
 const PUBKEY = keyToHex(ed25519PublicKey(SEAL_KEY))
 const [first, second, swapped] = ['ab', 'cd', 'ee'].map((byte) => byte.repeat(32)) as [string, string, string]
@@ -23,20 +21,8 @@ const chain = (key = second) =>
         : undefined,
   })
 
-/** What GET /keys/<agent_id> answers by the newest closing entry. */
-function answerOf(of = chain(), agentId = 'agt_0', checkpoint = noteOf(of)): KeyAnswer {
-  const { from_id: from, to_id: to } = of.seals.at(-1) as { from_id: number; to_id: number }
-  const tree = of.entries.slice(0, from - 1).reduce(applyKey, createKeyTree())
-  const [item] = receiptInLog(of, `seal_${of.seals.length}`, [to], checkpoint).entries
-  return {
-    agent_id: agentId,
-    keys: tree.get(agentId) ?? null,
-    up_to: from - 1,
-    proof: tree.prove(agentId),
-    entry: of.entries[to - 1] as LedgerEntry,
-    tlog_proof: item?.tlog_proof ?? '',
-  }
-}
+const answerOf = (of = chain(), agentId = 'agt_0', checkpoint = noteOf(of)) =>
+  keyAnswerOf(of, agentId, checkpoint)
 
 describe('the proof of the keys of an agent', () => {
   it('leads from its keys, or from their absence, to a signed checkpoint', () => {

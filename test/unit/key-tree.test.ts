@@ -7,7 +7,7 @@ import {
   verifyKeyProof,
   type AgentKeys,
 } from '../../shared/crypto/key-tree.ts'
-import { applyKeyChange } from '../../shared/ledger/agent-keys.ts'
+import { applyKeyChange, applyKeyChangeInForm1, keyState } from '../../shared/ledger/agent-keys.ts'
 import type { EntryRecord } from '../../shared/ledger/entry.ts'
 
 const sha256 = (...parts: (Uint8Array | string)[]) =>
@@ -58,13 +58,44 @@ describe('the tree of keys', () => {
     )
   })
 
-  it('is left as it was by an entry that names no key, also by one that takes a key off a card', () => {
-    const [dm_key, author_key] = ['aa'.repeat(32), 'bb'.repeat(32)]
-    const entry = (_id: number, data: object, kind = 'dm_key_change') =>
-      ({ _id, at: 1, kind, data: { agent_id: 'agt_1', ...data } }) as unknown as EntryRecord
+  const [dm_key, author_key] = ['aa'.repeat(32), 'bb'.repeat(32)]
+  const entry = (_id: number, data: object, kind = 'dm_key_change') =>
+    ({ _id, at: 1, kind, data: { agent_id: 'agt_1', ...data } }) as unknown as EntryRecord
+  const both = [entry(1, { dm_key }), entry(2, { author_key }, 'author_key_change')]
+
+  it('has a key no more once an entry revokes it, and then states its form', () => {
+    const before = both.reduce(applyKeyChange, createKeyTree())
+    const without = applyKeyChange(before, entry(3, { dm_key: null }))
+    expect(without.get('agt_1')).toEqual({ agent_id: 'agt_1', author_key, version: 3, entry_id: 3 })
+    expect([keyState(before), keyState(without)]).toEqual([
+      { root: before.root.toString('hex'), count: 1 },
+      { root: without.root.toString('hex'), count: 1, v: 2 },
+    ])
+    expect(verifyKeyProof('agt_1', without.root.toString('hex'), without.prove('agt_1'))).toEqual({
+      ok: true,
+      keys: without.get('agt_1'),
+    })
+    const none = applyKeyChange(without, entry(4, { author_key: null }, 'author_key_change'))
+    expect(none.get('agt_1')).toEqual({ agent_id: 'agt_1', version: 4, entry_id: 4 })
+    const again = applyKeyChange(none, entry(5, { dm_key }))
+    expect(again.get('agt_1')).toEqual({ agent_id: 'agt_1', dm_key, version: 5, entry_id: 5 })
+    expect(keyState(again).v).toBe(2)
+  })
+
+  it('is in form 1 what it was before keys could be revoked', () => {
+    const entries = [...both, entry(3, { dm_key: null }), entry(4, { dm_key: 'cc'.repeat(32) })]
+    expect(entries.reduce(applyKeyChangeInForm1, createKeyTree()).get('agt_1')).toEqual({
+      agent_id: 'agt_1',
+      dm_key: 'cc'.repeat(32),
+      author_key,
+      version: 3,
+      entry_id: 4,
+    })
+  })
+
+  it('is left as it was by an entry that names no key, or revokes one that is not there', () => {
     const after = (...entries: EntryRecord[]) => entries.reduce(applyKeyChange, createKeyTree()).get('agt_1')
-    const both = [entry(1, { dm_key }), entry(2, { author_key }, 'author_key_change')]
-    for (const none of [{}, { dm_key: null }, { dm_key: 'aa' }, { dm_key: 1 }])
+    for (const none of [{}, { dm_key: 'aa' }, { dm_key: 1 }])
       expect(after(...both, entry(3, none))).toEqual({
         agent_id: 'agt_1',
         dm_key,

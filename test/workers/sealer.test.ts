@@ -112,6 +112,23 @@ describe('the sealer', () => {
     }
   })
 
+  it('goes on where a tile of the log holds something else, however wide it is', async () => {
+    ledger = await openLedger()
+    const { ctx } = ledger
+    const written = await ledger.write(3)
+    await ledger.seal()
+    for (const width of [1, 4, 200]) {
+      await ctx.logTiles.models.tiles.updateOne(
+        { _id: '0/0' },
+        { $set: { width, hashes: Buffer.alloc(32 * width, 7) } },
+      )
+      written.push(...(await ledger.write(1)))
+      await ledger.seal()
+      expect(await ctx.seals.listUnsigned(1), String(width)).toEqual([])
+    }
+    await verifyWholeLedger(ctx, written)
+  })
+
   it('never lets the time of a seal go back', async () => {
     ledger = await openLedger()
     const written = await ledger.write(1)

@@ -1,8 +1,19 @@
+import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { MINUTE_MS } from '../../shared/foundation/time.ts'
 import { ledgerFindings } from '../../shared/operation/ledger-findings.ts'
 import { afterEach, describe, expect, it } from 'vitest'
-import { parseNote, verifyCosignature, NOTE_KEY } from '../../shared/crypto/note.ts'
+import {
+  formatCheckpoint,
+  formatNote,
+  formatVkey,
+  parseNote,
+  signNote,
+  verifyCosignature,
+  NOTE_KEY,
+} from '../../shared/crypto/note.ts'
 import { ed25519PublicKey } from '../../shared/crypto/ed25519.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import { readCheckpoint, formatCosignedNote } from '../../shared/ledger/log-service.ts'
@@ -18,6 +29,7 @@ import {
   type TestLedger,
 } from '../support/ledger.ts'
 import { startWitness } from '../harness/storm/witness.ts'
+import { startWorkersProcess } from '../support/processes.ts'
 
 const ORIGIN = 'agents.example/ledger'
 const closing: (() => Promise<void>)[] = []
@@ -105,6 +117,76 @@ describe('witnesses from outside', () => {
     await expect(signSeals(restarted)).rejects.toThrow(`has seen a log of ${seen} entries`)
     expect(fs.readFileSync(ledger.memoryFile)).toEqual(memory)
     expect(await restarted.seals.listUnsigned(5)).toEqual([2])
+  })
+
+  it('stop no signing by a size that one of them names and nothing shows, and are counted', async () => {
+    const size = 999_999_999_999
+    const honest = await startWitness('witness.example/w1')
+    let shown = ''
+    const answer = async (request: IncomingMessage, response: ServerResponse) => {
+      request.resume()
+      const isQuestion = request.method === 'GET'
+      response.writeHead(isQuestion ? 200 : 409).end(isQuestion ? shown : `${size}\n`)
+    }
+    const liars = await Promise.all(
+      ['liar.example/w2', 'liar.example/w3'].map(async (name) => {
+        const server = createServer((request, response) => void answer(request, response))
+        await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+        closing.push(() => new Promise((resolve) => server.close(() => resolve())))
+        const key = { name, type: NOTE_KEY.cosigner, publicKey: ed25519PublicKey(randomBytes(32)) }
+        return `${formatVkey(key)}@http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      }),
+    )
+    const settings = (count: number) => [honest.setting, ...liars.slice(0, count)].join(',')
+    const ledger = await openLedger({ env: { WITNESSES: settings(1), LEDGER_ORIGIN: ORIGIN } })
+    closing.push(honest.stop, ledger.stop)
+    const secret = readSealKey(ledger.keyFile) ?? new Uint8Array(32)
+    honest.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(secret) })
+    await ledger.write(2)
+    await ledger.seal()
+    const restart = async (witnesses: string) => {
+      const restarted = await openWorkerContext({ ...ledger.env, WITNESSES: witnesses })
+      closing.push(() => restarted.close())
+      await ledger.write(1)
+      await sequencePending(restarted, { useLease: false })
+      await makeSeal(restarted, { useLease: false })
+      return restarted
+    }
+    // What another key has signed proves nothing either.
+    const sign = (key: Uint8Array, origin = ORIGIN) => {
+      const text = formatCheckpoint({ origin, size, root: new Uint8Array(32) })
+      return formatNote(text, [signNote(text, origin, key)])
+    }
+    for (const nothing of ['', 'no note', sign(randomBytes(32)), sign(secret, 'other.example/ledger')]) {
+      shown = nothing
+      expect(await signSeals(await restart(settings(1))), nothing).toBe(1)
+    }
+    expect(Number(await anomalies(ledger))).toBe(0) // of that process, which asked before there was a checkpoint
+    // One that our own key has signed is a proof, whoever shows it.
+    shown = sign(secret)
+    const refused = await restart(settings(1))
+    await expect(signSeals(refused)).rejects.toThrow(`has seen a log of ${size} entries`)
+    // And so is what two witnesses say, who have nothing to do with each other.
+    shown = ''
+    await expect(signSeals(await restart(settings(2)))).rejects.toThrow(`has seen a log of ${size} entries`)
+  })
+
+  it('are missed by a signer that starts without them and without peers, and it says so in one line', async () => {
+    const alone = 'nobody outside this host remembers what was signed'
+    const ledger = await openLedger({ env: { LEDGER_ORIGIN: ORIGIN } })
+    closing.push(ledger.stop)
+    for (const [settings, lines] of [
+      [{}, 1],
+      [{ SEAL_PEERS: 'http://127.0.0.1:9' }, 0],
+    ] as [Record<string, string>, number][]) {
+      const workers = await startWorkersProcess({ ...ledger.env, ...settings }, ['--queues', 'sign-seals'])
+      closing.push(workers.stop)
+      await workers.waitForLine('the workers work')
+      // Said before, or never.
+      const said = workers.logged().split('\n')
+      expect(said.filter((line) => line.includes(alone))).toHaveLength(lines)
+      await workers.stop()
+    }
   })
 
   it('are not believed without a cosignature by their own key', async () => {

@@ -75,6 +75,7 @@ describe('a batch of shares', () => {
     expect(await pagesOf(order)).toEqual([[first, second, third]])
   })
 
+  // holds: rules.errors.try_later
   it('takes as many as one job may hold; shares beyond are its owner’s to send later, and not stored', async () => {
     const order = await makeOrder()
     const almostFull = Array.from({ length: MAX_BATCH_NONCES - 1 }, (_, index) => `a${index}`)

@@ -187,8 +187,8 @@ class AsyncClient:
     async def keys(self, agent_id: str) -> wire.GetKeysAnswer:
         return await asyncio.to_thread(self.sync.keys, agent_id)
 
-    async def checkpoint(self) -> str:
-        return await asyncio.to_thread(self.sync.checkpoint)
+    async def checkpoint(self, *, witness: Optional[List[str]]=None) -> str:
+        return await asyncio.to_thread(self.sync.checkpoint, witness=witness)
 
     async def register_witness(self, *, vkey: str) -> wire.RegisterWitnessAnswer:
         return await asyncio.to_thread(self.sync.register_witness, vkey=vkey)

@@ -194,8 +194,8 @@ class Client:
     def keys(self, agent_id: str) -> wire.GetKeysAnswer:
         return self._transport.get(f"/keys/{segment(agent_id)}")  # type: ignore[no-any-return]
 
-    def checkpoint(self) -> str:
-        return self._transport.text("/checkpoint")
+    def checkpoint(self, *, witness: Optional[List[str]] = None) -> str:
+        return self._transport.text("/checkpoint", {"witness": witness})
 
     def register_witness(self, *, vkey: str) -> wire.RegisterWitnessAnswer:
         return self._transport.post("/witness", {"vkey": vkey})  # type: ignore[no-any-return]

@@ -1,13 +1,15 @@
 """One request at a time over urllib: no redirect is followed, nothing is sent twice but a GET after a 503."""
 from __future__ import annotations
 
-import gzip
+import http.client
 import json
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Dict, Mapping, Optional
+import zlib
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar
 
 from .errors import Refusal, TransportError
 
@@ -55,8 +57,7 @@ class Transport:
 
     def get(self, path: str, query: Optional[Mapping[str, Any]] = None, own: bool = False, once: bool = False) -> Any:
         """A GET, tried again after a 503 that says when, unless `once`."""
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        url = path + ("?" + urllib.parse.urlencode(given) if given else "")
+        url = path + _query_text(query)
         for repeat in range(MAX_REPEATS + 1):
             try:
                 return self._answer("GET", url, None, own)
@@ -73,9 +74,9 @@ class Transport:
         given = {name: value for name, value in (body or {}).items() if value is not None}
         return self._answer("POST", path, given, own)
 
-    def text(self, path: str) -> str:
+    def text(self, path: str, query: Optional[Mapping[str, Any]] = None) -> str:
         """A GET whose answer is text."""
-        return self._send("GET", path, None, False)
+        return self._send("GET", path + _query_text(query), None, False)
 
     def _answer(self, method: str, path: str, body: Optional[Mapping[str, Any]], own: bool) -> Any:
         """Sends a request and parses its answer, an object with `ok` or the OpenAPI document."""
@@ -96,26 +97,68 @@ class Transport:
             data = json.dumps(body).encode()
         request = urllib.request.Request(self.base_url + API_BASE + path, data, headers, method=method)
         try:
-            with _OPENER.open(request, timeout=self._timeout) as response:
-                return _read(response)
-        except urllib.error.HTTPError as error:
-            raise self._refusal(error, method, path) from None
-        except (OSError, EOFError, ValueError) as error:
+            status, wait, text = _within(self._timeout, lambda deadline: _exchange(request, deadline))
+        except (OSError, EOFError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             never_sent = isinstance(reason, ConnectionRefusedError)
             raise TransportError(f"{method} {path} could not be reached ({reason}).", method == "POST" and not never_sent) from error
+        if status < 300:
+            return text
+        refused = _parse(text)
+        if isinstance(refused, dict) and isinstance(refused.get("error"), str) and isinstance(refused.get("message"), str):
+            raise Refusal(status, refused, float(wait) if wait.isdigit() else None)
+        raise TransportError(f"{method} {path} was answered with HTTP {status} and {text[:60]!r}.", method == "POST" and status >= 500)
 
-    def _refusal(self, error: urllib.error.HTTPError, method: str, path: str) -> Exception:
-        """The error for an answer with an error status: Refusal if the service refused, else TransportError."""
+
+def _query_text(query: Optional[Mapping[str, Any]]) -> str:
+    """A query with its question mark, or nothing; None is left out, and a list is one parameter for each of its texts."""
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    return "?" + urllib.parse.urlencode(given, doseq=True) if given else ""
+
+
+_Result = TypeVar("_Result")
+
+
+def _within(seconds: float, work: Callable[[float], _Result]) -> _Result:
+    """Runs work, which is told by what time (monotonic) it must end. TimeoutError if it does not.
+
+    A thread of its own runs it, since a socket's timeout is for each read, not for all of them together.
+    """
+    results: List[_Result] = []
+    errors: List[BaseException] = []
+    deadline = time.monotonic() + seconds
+
+    def run() -> None:
         try:
-            text = _read(error)
-        except (OSError, EOFError, ValueError):
-            text = ""
-        body = _parse(text)
-        if isinstance(body, dict) and isinstance(body.get("error"), str) and isinstance(body.get("message"), str):
-            wait = error.headers.get("Retry-After", "")
-            return Refusal(error.code, body, float(wait) if wait.isdigit() else None)
-        return TransportError(f"{method} {path} was answered with HTTP {error.code} and {text[:60]!r}.", method == "POST" and error.code >= 500)
+            results.append(work(deadline))
+        except BaseException as error:  # raised again below, in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise TimeoutError(f"no whole answer within {seconds} s")
+    return results[0]
+
+
+def _exchange(request: urllib.request.Request, deadline: float) -> Tuple[int, str, str]:
+    """Sends a request and reads the whole answer: its status, Retry-After and text."""
+    try:
+        response = _OPENER.open(request, timeout=max(0.001, deadline - time.monotonic()))
+    except urllib.error.HTTPError as error:
+        response = error
+    with response:
+        status: int = response.status
+        wait: str = response.headers.get("Retry-After", "")
+        try:
+            return status, wait, _read(response, deadline)
+        except (OSError, EOFError, ValueError, http.client.HTTPException):
+            if status < 300:
+                raise
+            return status, wait, ""  # a refusal that can't be read
 
 
 def _parse(text: str) -> Any:
@@ -126,10 +169,30 @@ def _parse(text: str) -> Any:
         return None
 
 
-def _read(response: Any) -> str:
-    """The text of an answer; ValueError beyond 16 MiB, counted after decompression."""
-    stream = gzip.GzipFile(fileobj=response) if response.headers.get("Content-Encoding") == "gzip" else response
-    raw: bytes = stream.read(MAX_ANSWER_BYTES + 1)
-    if len(raw) > MAX_ANSWER_BYTES:
-        raise ValueError("an answer of more than 16 MiB")
-    return raw.decode()
+def _read(response: Any, deadline: float) -> str:
+    """The text of an answer. ValueError beyond 16 MiB, before or after decompression."""
+    announced = response.headers.get("Content-Length", "")
+    left = int(announced) if announced.isdigit() else MAX_ANSWER_BYTES + 1
+    raw = bytearray()
+    while left > 0:
+        part: bytes = response.read1(min(2**16, left))
+        if not part:
+            break
+        raw += part
+        left -= len(part)
+        if len(raw) > MAX_ANSWER_BYTES:
+            raise ValueError("an answer of more than 16 MiB")
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer does not end in time")
+    if announced.isdigit() and left > 0:
+        raise EOFError("the answer broke off")
+    if response.headers.get("Content-Encoding") != "gzip":
+        return raw.decode()
+    inflating = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        plain = inflating.decompress(raw, MAX_ANSWER_BYTES + 1)
+    except zlib.error as error:
+        raise ValueError(f"gzip that is broken ({error})") from None
+    if len(plain) > MAX_ANSWER_BYTES or not inflating.eof:
+        raise ValueError("gzip that is broken, or of more than 16 MiB")
+    return plain.decode()

@@ -910,6 +910,7 @@ class GetKeysAnswerProof(TypedDict):
 class GetKeysAnswer(TypedDict):
     agent_id: str
     keys: Union[AgentKeys, None]
+    form: Union[Literal[1], Literal[2]]
     up_to: int
     proof: GetKeysAnswerProof
     entry: Entry
@@ -957,7 +958,7 @@ class UpdateProfileBody(TypedDict, total=False):
     purpose: Union[str, None]
     capabilities: List[str]
     dm_key: Union[str, None]
-    author_key: str
+    author_key: Union[str, None]
     signature: AuthorSignature
     seen: SeenLog
 

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
@@ -24,10 +24,16 @@ export async function startWitness(name: string) {
   const key: NoteKey = { name, type: NOTE_KEY.cosigner, publicKey: ed25519PublicKey(secret) }
   let seen: { size: number; root: Uint8Array } = { size: 0, root: EMPTY_LOG_ROOT }
   let log: NoteKey | undefined
+  /** The checkpoint that was cosigned last, as it was sent. */
+  let cosigned: string | undefined
   let isAway = false
   /** Answers one add-checkpoint request, and remembers the checkpoint if it is cosigned. */
   const serve = async (request: IncomingMessage, response: ServerResponse) => {
     if (isAway) return response.destroy()
+    if (request.method === 'GET') {
+      const isAsked = request.url === `/${hash('sha256', log?.name ?? '', 'hex')}/checkpoint`
+      return response.writeHead(isAsked && cosigned !== undefined ? 200 : 404).end(cosigned)
+    }
     const [head = '', note = ''] = (await text(request)).split(/\n\n(.*)/s)
     const [old = '', ...lines] = head.split('\n')
     const opened = parseNote(note)
@@ -39,6 +45,7 @@ export async function startWitness(name: string) {
     if (next.size < seen.size) return answer(400, '')
     if (!verifyLogConsistency(seen, next, proof)) return answer(422, '')
     seen = next
+    cosigned = note
     return answer(200, `${cosignNote(opened.text, name, secret, Math.floor(Date.now() / 1000))}\n`)
   }
   const server = createServer((request, response) => {
