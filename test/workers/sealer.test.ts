@@ -8,7 +8,8 @@ import { verifyNewSeals, findTailFault, verifyWholeChain } from '../../shared/le
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { openSealMemory } from '../../shared/ledger/seal-memory.ts'
+import { numberEntry } from '../../shared/ledger/entry.ts'
+import { memoryText, openSealMemory, readMemory } from '../../shared/ledger/seal-memory.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { readSigningPosition, signSeals } from '../../shared/ledger/signing.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
@@ -127,6 +128,31 @@ describe('the sealer', () => {
       expect(await ctx.seals.listUnsigned(1), String(width)).toEqual([])
     }
     await verifyWholeLedger(ctx, written)
+  })
+
+  it('signs no keys after a takeover that the signed entries do not give', async () => {
+    ledger = await openLedger()
+    const { ctx, memoryFile } = ledger
+    await ctx.entries.append([
+      numberEntry(
+        {
+          source: 'agt_1/dm-key/1',
+          at: 1_700_000_000,
+          kind: 'dm_key_change',
+          data: { agent_id: 'agt_1', dm_key: '1'.repeat(64) },
+        },
+        1,
+      ),
+    ])
+    await ledger.seal()
+    // As a standby has it, which has read the seals alone.
+    const { keys, ...rest } = readMemory(memoryFile) ?? {}
+    expect(keys?.count).toBe(1)
+    fs.writeFileSync(memoryFile, memoryText(rest as Parameters<typeof memoryText>[0]))
+    await tamper('entries', { _id: 1 }, { $set: { 'data.dm_key': '2'.repeat(64) } })
+    await ledger.write(1)
+    await expect(ledger.seal()).rejects.toThrow('the chain does not hold')
+    expect(await ctx.seals.listUnsigned(2)).toEqual([2])
   })
 
   it('never lets the time of a seal go back', async () => {
