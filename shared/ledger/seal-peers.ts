@@ -18,6 +18,8 @@ export interface SealPeer {
   readonly isNamed: boolean
   /** True once its answer was found to agree with the database: then it isn't asked again. */
   readonly hasAgreed: boolean
+  /** Whether it didn't answer when it was asked last. */
+  readonly isAway: boolean
   /** Whether it may be asked now: not during the pause after a failure, which doubles each time. */
   canBeAsked(): boolean
   /**
@@ -45,6 +47,7 @@ export function createSealPeers({
 /** A peer that was not asked yet. @param isNamed whether SEAL_PEERS names it */
 function createPeer(url: string, isNamed: boolean): SealPeer {
   let hasAgreed = false
+  let isAway = false
   let pauseMs: number = PEER_PAUSE_MS.first
   let dueAt = -Infinity
   return {
@@ -53,11 +56,17 @@ function createPeer(url: string, isNamed: boolean): SealPeer {
     get hasAgreed() {
       return hasAgreed
     },
+    get isAway() {
+      return isAway
+    },
     canBeAsked: () => performance.now() >= dueAt,
     async ask() {
       try {
-        return answerForm.parse(JSON.parse(await readText(`${url}/seal`))).seals as unknown as Seal[]
+        const { seals } = answerForm.parse(JSON.parse(await readText(`${url}/seal`)))
+        isAway = false
+        return seals as unknown as Seal[]
       } catch (error) {
+        isAway = true
         dueAt = performance.now() + pauseMs
         pauseMs = Math.min(2 * pauseMs, PEER_PAUSE_MS.longest)
         throw error

@@ -231,7 +231,7 @@ async function checkPeers(
 
 /**
  * Asks a peer for its seals, and returns those by our key that neither our database nor our memory has.
- * Returns undefined if it doesn't answer, which is logged and counted as an anomaly.
+ * Returns undefined if it doesn't answer, which is logged.
  *
  * @param pubkey our key, as hex
  * @param last the last signed seal of our database
@@ -254,8 +254,7 @@ async function askForUnknownSeals(
       hashes.get(seq) ?? (seq === remembered.seq ? remembered.payload_hash : undefined)
     return findUnknownSeals(theirs, ours, pubkey)
   } catch (error) {
-    ctx.metrics.countAnomaly('peer')
-    ctx.log.error({ err: error, peer: peer.url }, 'a peer could not be asked what it remembers of the seals')
+    ctx.log.warn({ err: error, peer: peer.url }, 'a peer could not be asked what it remembers of the seals')
     return undefined
   }
 }

@@ -40,11 +40,20 @@ export interface OutsideWitness {
   lastSize: number
   /** Since this process started; so it remembers no other log. */
   hasCosigned: boolean
+  /** Whether it gave no usable answer when it was asked last. */
+  isAway: boolean
 }
 
 /** The witnesses of the setting WITNESSES; none has been asked yet. */
 export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): OutsideWitness[] =>
-  witnesses.map(({ key, url }) => ({ key, vkey: formatVkey(key), url, lastSize: 0, hasCosigned: false }))
+  witnesses.map(({ key, url }) => ({
+    key,
+    vkey: formatVkey(key),
+    url,
+    lastSize: 0,
+    hasCosigned: false,
+    isAway: false,
+  }))
 
 /**
  * Says that a host which is restored as a whole, database and seal memory from one older copy, would sign a
@@ -67,7 +76,7 @@ type WitnessContext = Pick<
 
 /**
  * Submits the last signed checkpoint to every witness that has not cosigned it, and stores their
- * cosignatures. A witness that fails or has another log is logged and counted as an anomaly.
+ * cosignatures. A witness that fails is logged; one that has another log is counted as an anomaly.
  */
 export async function requestCosignatures(ctx: WitnessContext): Promise<void> {
   if (ctx.witnesses.length === 0) return
@@ -111,8 +120,8 @@ export async function requireNoWitnessConflict(
 }
 
 /**
- * Submits a checkpoint to a witness, and stores its cosignature. Never throws: a failure is logged and
- * counted as an anomaly, and so is a conflict.
+ * Submits a checkpoint to a witness, and stores its cosignature. Never throws: a failure is logged, and a
+ * conflict is counted as an anomaly as well.
  */
 async function submitAndLog(
   ctx: WitnessContext,
@@ -121,6 +130,7 @@ async function submitAndLog(
 ): Promise<Outcome> {
   try {
     const sentence = await submitCheckpoint(ctx, witness, checkpoint)
+    witness.isAway = false
     if (sentence === undefined) {
       witness.hasCosigned = true
       return { kind: 'cosigned' }
@@ -133,7 +143,7 @@ async function submitAndLog(
     ctx.log.error({ witness: witness.key.name }, `${sentence}; ${proof}`)
     return { kind: 'conflict', sentence, isProven }
   } catch (error) {
-    ctx.metrics.countAnomaly('witness')
+    witness.isAway = true
     ctx.log.warn({ err: error, witness: witness.key.name }, 'a witness did not cosign; it is asked again')
     return { kind: 'failed' }
   }

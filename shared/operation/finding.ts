@@ -40,6 +40,7 @@ export const FINDING_KINDS = {
   entries_unsealed: 'act',
   entries_unnumbered: 'act',
   log_unwitnessed: 'look',
+  peer_away: 'look',
   coin_away: 'look',
   coin_unheard: 'look',
   coin_not_ready: 'act',

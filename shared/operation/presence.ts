@@ -32,27 +32,21 @@ export function keepPresence(ctx: Context, part: 'api' | 'workers', queues: read
     settings: hashSettings(ctx.config),
     started_at: unixSeconds(ctx.now()),
   }
-  let stored: { atMs: number; aheadMs: number; runId: string | undefined; stalledJobs: number } | undefined
+  let stored: { atMs: number; aheadMs: number; said: string } | undefined
   const renewIfDue = async (): Promise<void> => {
     if (!ctx.database.isReady()) return
     const aheadMs = Math.round(Date.now() - ctx.database.now())
     const nowMs = performance.now()
-    const runId = ctx.queues.runId()
-    const stalled = ctx.metrics.stalledJobs()
+    const changing = readChanging(ctx)
+    const said = JSON.stringify(changing)
     const isDue =
       stored === undefined ||
       nowMs - stored.atMs >= RENEW_EVERY_MS ||
-      stored.runId !== runId ||
-      stored.stalledJobs !== stalled.count ||
+      stored.said !== said ||
       Math.abs(stored.aheadMs - aheadMs) > CLOCK_STEP_MS
     if (!isDue) return
-    await ctx.processes.note({
-      ...fields,
-      ...omitUndefined({ redis_run_id: runId }),
-      ...(stalled.count === 0 ? {} : { stalled_jobs: stalled.count, stalled_at: stalled.lastAt }),
-      clock_ahead_ms: aheadMs,
-    })
-    stored = { atMs: nowMs, aheadMs, runId, stalledJobs: stalled.count }
+    await ctx.processes.note({ ...fields, ...changing, clock_ahead_ms: aheadMs })
+    stored = { atMs: nowMs, aheadMs, said }
   }
   const check = (): void =>
     void renewIfDue().catch((error: unknown) =>
@@ -63,5 +57,18 @@ export function keepPresence(ctx: Context, part: 'api' | 'workers', queues: read
   return async (): Promise<void> => {
     clearInterval(timer)
     if (stored !== undefined) await ctx.processes.forget(fields._id).catch(() => undefined)
+  }
+}
+
+/** What may change while a process runs, besides its clock. */
+function readChanging({ queues, metrics, peers, witnesses }: Context) {
+  const stalled = metrics.stalledJobs()
+  return {
+    ...omitUndefined({ redis_run_id: queues.runId() }),
+    ...(stalled.count === 0 ? {} : { stalled_jobs: stalled.count, stalled_at: stalled.lastAt }),
+    unreached: [
+      ...peers.filter(({ isAway }) => isAway).map(({ url }) => url),
+      ...witnesses.filter(({ isAway }) => isAway).map(({ key }) => key.name),
+    ],
   }
 }

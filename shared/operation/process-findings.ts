@@ -23,8 +23,23 @@ export const processFindings: FindingReader = {
       findTwoNetworks(processes),
       ...findDifferentSettings(processes),
       findStalledJobs(processes, nowSeconds(ctx)),
+      ...findUnreached(processes),
     ]
   },
+}
+
+/** Makes a finding for each peer and witness that did not answer who asked it last. */
+export function findUnreached(processes: readonly Pick<ProcessRecord, 'host' | 'unreached'>[]): Finding[] {
+  const hostOf = new Map(
+    processes.flatMap(({ host, unreached = [] }) => unreached.map((name) => [name, host] as const)),
+  )
+  return [...hostOf].map(([name, host]) => ({
+    kind: 'peer_away',
+    about: name,
+    what: `${name} does not answer, as seen from the signer on ${host}`,
+    why: 'it remembers what was signed, and is asked again; what contradicts is another finding',
+    command: `curl -v ${name.startsWith('http') ? name : `the URL of ${name} in WITNESSES`}   # on ${host}`,
+  }))
 }
 
 /** Stalled jobs of longer ago are no finding. */

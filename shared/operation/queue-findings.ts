@@ -149,10 +149,10 @@ async function findGivenUp(ctx: Context, { name, failed }: QueueState): Promise<
   }
 }
 
-/** A message on one line, cut after 300 characters. */
+/** A message on one line, cut after 1,000 characters. */
 export const shorten = (text: string): string => {
   const line = text.replaceAll(/\s+/g, ' ').trim()
-  return line.length > 300 ? `${line.slice(0, 299)}…` : line
+  return line.length > 1_000 ? `${line.slice(0, 999)}…` : line
 }
 
 /**

@@ -24,7 +24,7 @@ export interface Metrics {
 /**
  * `mark`: a pending entry that isn't numbered; `entry`: an entry without a readable form or amount;
  * `content`: a record that is not what its entry says; `announcement`: one that is not signed; `clock`: a
- * clock that is wrong; `peer`, `witness`: one of the signer's out of reach, or of another mind.
+ * clock that is wrong; `peer`, `witness`: one of the signer's that remembers another history.
  */
 const ANOMALY_KINDS = ['mark', 'entry', 'content', 'announcement', 'clock', 'peer', 'witness'] as const
 export type AnomalyKind = (typeof ANOMALY_KINDS)[number]

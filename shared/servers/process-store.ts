@@ -22,6 +22,8 @@ const processFields = {
   /** Jobs that were taken from a silent worker, as far as this process has heard, and when the last was. */
   stalled_jobs: maybe.number,
   stalled_at: maybe.number,
+  /** Peers and witnesses that didn't answer it when they were asked last. */
+  unreached: maybe.list(text),
   /** How far its clock is ahead of the database's, below 0 if it is behind. */
   clock_ahead_ms: number,
   /** Unix seconds. */

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { checkMembers } from '../../shared/operation/member-findings.ts'
 import { findDifferentSettings, findTwoNetworks, hashSettings } from '../../shared/operation/agreement.ts'
-import { findStalledJobs } from '../../shared/operation/process-findings.ts'
+import { severityOf } from '../../shared/operation/finding.ts'
+import { findStalledJobs, findUnreached } from '../../shared/operation/process-findings.ts'
 import { judgeReach, type Evidence, type Reach } from '../../shared/operation/reach.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 
@@ -59,6 +60,16 @@ describe('jobs that were taken from silent workers', () => {
     const processes = [{ stalled_jobs: 3, stalled_at: 10_000 }, { stalled_jobs: 4, stalled_at: 100 }, {}]
     expect(findStalledJobs(processes, 10_000)?.what).toMatch(/^3 jobs /)
     expect(findStalledJobs(processes, 13_700)).toBeUndefined()
+  })
+})
+
+describe('a peer or witness that does not answer', () => {
+  it('is a thing to look at, named once', () => {
+    const url = 'https://agents.example'
+    const findings = findUnreached([{ host: 'h', unreached: [url] }, { host: 'h' }])
+    expect(findings.map((finding) => [finding.kind, finding.about, severityOf(finding)])).toEqual([
+      ['peer_away', url, 'look'],
+    ])
   })
 })
 
