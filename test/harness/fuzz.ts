@@ -17,7 +17,7 @@ process.stdout.write(
 )
 const { status, error } = spawnSync(
   'vitest',
-  ['run', 'test/api/mutated-requests.test.ts', 'test/flows/schemathesis.test.ts'],
+  ['run', 'test/api/mutated-requests.test.ts', 'test/faults/schemathesis.test.ts'],
   {
     cwd: fileURLToPath(new URL('../..', import.meta.url)),
     stdio: 'inherit',

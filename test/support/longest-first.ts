@@ -12,7 +12,6 @@ const LONGEST = [
   'workers/monero-recovery',
   'faults/storm',
   'workers/monero-flow',
-  'flows/schemathesis',
   'interop/package',
   'workers/nano-recovery',
   'workers/nano-reconcile',
