@@ -14,7 +14,7 @@ import { readSendable } from '../../shared/payments/due-payouts.ts'
 import type { PayoutRecord, PayoutState } from '../../shared/payments/payout.ts'
 import { markPaidByHand, markPartPaid, undoPaidByHand } from '../../shared/payments/payout-service.ts'
 import { nowSeconds } from '../../shared/foundation/time.ts'
-import { filterPaysTo, lookUpTransaction, requireTxHash } from './look-up.ts'
+import { filterPaysTo, findWhatPaid, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
 import { formatAmountOf, showDone } from './output.ts'
 import {
@@ -51,11 +51,12 @@ export const marketVerbs: readonly OperatorVerb[] = [
         "where you paid it, of a buyer that has named no address: it becomes the order's",
       ),
       part: flagOption('it paid a part of what a buyer is owed; the rest stays owed'),
+      unseen: flagOption('with --undo: it is owed at once although the chain cannot say whether TX paid it'),
     },
     help: 'Record that you paid a payout by hand, with the transaction or block TX; one that is held, only after a look at the chain',
     changes: true,
-    async run({ ctx, words: [payoutId, tx], options: { undo, address, part }, dryRun }) {
-      if (undo !== undefined) return undoPaid(ctx, undo, dryRun)
+    async run({ ctx, words: [payoutId, tx], options: { undo, address, part, unseen }, dryRun }) {
+      if (undo !== undefined) return undoPaid(ctx, undo, { unseen, dryRun })
       if (payoutId === undefined || tx === undefined)
         throw usageError('"payout-paid" takes PAYOUT_ID TX, or --undo PAYOUT_ID.')
       if (part) return recordPart(ctx, payoutId, tx.toLowerCase(), dryRun)
@@ -136,8 +137,9 @@ async function recordPaid(
   if (sent !== undefined && sent.sentRaw < sent.neededRaw) throw tooLittle(sent, payout.coin)
   const target = rehearseIf(dryRun, ctx)
   let named: string | undefined
-  if (address !== undefined) named = await nameAddressAndMarkPaid(target, payout, address, tx)
-  else if (!(await markPaidByHand(target, payoutId, tx))) throw await unpayable(ctx, payout)
+  const sentRaw = sent?.sentRaw
+  if (address !== undefined) named = await nameAddressAndMarkPaid(target, payout, address, { tx, sentRaw })
+  else if (!(await markPaidByHand(target, payoutId, tx, { sentRaw }))) throw await unpayable(ctx, payout)
   return showDone(
     {
       payout_id: payoutId,
@@ -257,16 +259,26 @@ const tooLittle = ({ sentRaw, neededRaw }: Sent, coin: Coin): Refusal =>
 
 /**
  * Takes back that a payout was recorded as paid by hand, so that it is owed again, with the refund address
- * that was named with it.
+ * that was named with it. While the chain can't say whether it was paid it is held, unless `unseen` says that
+ * the operator knows.
  *
- * @throws Refusal `wrong_state` if it was not recorded so
+ * @throws Refusal `wrong_state` if it was not recorded so, or the chain shows that it was paid
  */
-async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promise<VerbOutput> {
+async function undoPaid(
+  ctx: Context,
+  payoutId: string,
+  { unseen, dryRun }: { unseen: boolean; dryRun: boolean },
+): Promise<VerbOutput> {
   const payout = await requirePayout(ctx, payoutId)
-  const { coin, order_id: orderId, named_address: wasNamedWithIt } = payout
+  const { coin, tx, order_id: orderId, named_address: wasNamedWithIt } = payout
+  const shown =
+    payout.state === 'manual' && tx !== undefined ? await findWhatPaid(ctx, payout, tx) : 'nothing'
+  if (shown === 'paid')
+    throw wrongState(`The chain shows that ${tx} paid this payout, so it stays as it was recorded.`)
+  const heldBy = shown === 'unknown' && !unseen ? tx : undefined
   const target = rehearseIf(dryRun, ctx)
   const isAddressForgotten = await target.database.transaction(async (session) => {
-    if (!(await undoPaidByHand(inTransaction(target, session), payoutId)))
+    if (!(await undoPaidByHand(inTransaction(target, session), payoutId, heldBy)))
       throw wrongState(
         `The payout is ${payout.state}; only one that was recorded as paid by hand can be taken back.`,
       )
@@ -279,11 +291,18 @@ async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promis
       order_id: orderId ?? null,
       currency: coin,
       amount: formatAmountOf(payout),
-      state: 'owed',
+      state: heldBy === undefined ? 'owed' : 'held',
       ledger_entry: 'payout',
     },
     dryRun,
-    isAddressForgotten ? 'The refund address that was named with it is taken back as well.' : undefined,
+    [
+      ...(isAddressForgotten ? ['The refund address that was named with it is taken back as well.'] : []),
+      ...(heldBy === undefined
+        ? []
+        : [
+            `Nobody could say whether ${heldBy} paid it, so it is held: "reconcile ${coin} --owed ${payoutId}" once you know that it did not, or payout-paid once more.`,
+          ]),
+    ].join('\n') || undefined,
   )
 }
 
@@ -349,7 +368,7 @@ async function nameAddressAndMarkPaid(
   ctx: Context,
   payout: PayoutRecord,
   text: string,
-  tx: string,
+  { tx, sentRaw }: { tx: string; sentRaw: bigint | undefined },
 ): Promise<string> {
   const { _id: payoutId, order_id: orderId } = payout
   if (payout.address !== undefined || orderId === undefined)
@@ -359,7 +378,8 @@ async function nameAddressAndMarkPaid(
     const named = order && (await storeRefundAddress(ctx, order, text, session))
     if (named?.refund_address === undefined)
       throw new Error(`order ${orderId} changed inside its own transaction`)
-    if (!(await markPaidByHand(inTransaction(ctx, session), payoutId, tx, true)))
+    const about = { isAddressNamed: true, sentRaw }
+    if (!(await markPaidByHand(inTransaction(ctx, session), payoutId, tx, about)))
       throw await unpayable(ctx, payout, session)
     return named.refund_address
   })

@@ -11,6 +11,7 @@ import { explainTransfer, oweAgain } from '../../shared/payments/payout-service.
 import { nowSeconds, SECOND_MS } from '../../shared/foundation/time.ts'
 import { KEY_LEASES } from '../../shared/servers/lease-store.ts'
 import { enqueueJob } from './job.ts'
+import { findWhatPaid, isTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
 import { formatAmountOf, showDone } from './output.ts'
 import { defineOperatorVerb, parseCoin, wrongState, type OperatorVerb, type VerbOutput } from './verb.ts'
@@ -202,6 +203,15 @@ async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): P
 
 /** Records that a held payout was not paid by an unexplained transaction, so that it is owed again. */
 async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<VerbOutput> {
+  const payout = await ctx.payouts.find(payoutId)
+  const tx = payout?.held_by
+  if (
+    payout !== undefined &&
+    tx !== undefined &&
+    isTxHash(tx) &&
+    (await findWhatPaid(ctx, payout, tx)) === 'paid'
+  )
+    throw wrongState(`The chain shows that ${tx} paid it: "payout-paid ${payoutId} ${tx}" records that.`)
   if (!(await oweAgain(rehearseIf(dryRun, ctx), payoutId)))
     throw wrongState(`${payoutId} is no payout that is held without a transaction of its own.`)
   return showDone({ payout_id: payoutId, state: 'owed', ledger_entry: 'payout' }, dryRun)

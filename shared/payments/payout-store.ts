@@ -264,8 +264,8 @@ export function createPayoutStore(connection: Connection) {
       // A transaction has a read concern of its own.
       transfers.one({ account_index: accountIndex, previous }, { session, isLasting: session === undefined }),
     /** Payouts that this transaction paid by hand, as the operator recorded. */
-    listPaidByHand: (coin: Coin, tx: string) =>
-      payouts.all({ coin, state: 'manual', tx }, { fields: { pending: 0 } }),
+    listPaidByHand: (coin: Coin, tx: string, session?: Session) =>
+      payouts.all({ coin, state: 'manual', tx }, { fields: { pending: 0 }, session }),
     /** Transactions that sent money away and that the operator has not accounted for. */
     listUnexplained: async (coin: Coin) =>
       (await transfers.all({ coin, unexplained_to: some }, { sort: { _id: 1 } })) as UnexplainedSend[],

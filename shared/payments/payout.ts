@@ -24,7 +24,7 @@ export const payoutFields = {
   state: textOf<'owed' | 'in_transfer' | 'manual' | 'withdrawn'>(),
   /** Not to be sent while set: a payment behind it was taken back, or the operator looks at it. */
   frozen: maybe.flag,
-  /** While owed: the unexplained transfer that may have paid it; it isn't sent before that is explained. */
+  /** While owed, and then it isn't sent: the unexplained transfer, or the operator's `tx`, that may have paid it. */
   held_by: maybe.text,
   /** The address was found to be the venue's own: nothing is sent there. */
   to_self: maybe.flag,

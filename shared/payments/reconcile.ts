@@ -161,11 +161,12 @@ export async function adoptTransaction(ctx: Context, coin: Coin, found: FoundTra
   }
 }
 
-type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
+export type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
 
 /**
- * The recipients who got another sum than the payouts that the operator recorded as paid with this
- * transaction; all recipients or none if the wallet doesn't know how much each got.
+ * The recipients who got another sum than the payouts that the operator recorded as paid to them with this
+ * transaction. If the wallet doesn't know who got what, as after it was restored from its seed, the sum of all
+ * decides: all recipients or none.
  */
 export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending) {
   const paid = await ctx.payouts.listPaidByHand(coin, tx)
@@ -177,7 +178,3 @@ export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw,
     return sentRaw !== paidRaw(paid.filter(({ address }) => address === recipient))
   })
 }
-
-/** Whether payouts that the operator recorded as paid with this transaction add up to its amount. */
-export const isPaidByHand = async (ctx: Context, coin: Coin, tx: string, amountRaw: bigint) =>
-  (await listUnexplained(ctx, coin, { tx, amountRaw, to: ['its one recipient'] })).length === 0

@@ -182,7 +182,7 @@ describe('npm run operator', () => {
       )
 
       // What was named with the payment goes with it, and another one may be named.
-      await done('payout-paid', '--undo', id)
+      await done('payout-paid', '--undo', id, '--unseen')
       expect((await market.ctx.orders.find(order.id))?.refund_address).toBeUndefined()
       expect(await market.ctx.payouts.find(id)).toMatchObject({ state: 'owed' })
       expect((await market.ctx.payouts.find(id))?.address).toBeUndefined()
@@ -336,7 +336,7 @@ describe('npm run operator', () => {
       await checkMarket(market.ctx)
       expect(await done('payout-paid', '--undo', id, '--dry-run')).toMatchObject({ dry_run: true })
       expect((await market.read(order)).status).toBe('paid_out')
-      expect(await done('payout-paid', '--undo', id)).toMatchObject({
+      expect(await done('payout-paid', '--undo', id, '--unseen')).toMatchObject({
         payout_id: id,
         state: 'owed',
         ledger_entry: 'payout',

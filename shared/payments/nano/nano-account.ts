@@ -1,7 +1,7 @@
 import { NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers, replaceTransfer, reinstateTransfer } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
-import type { Findings } from '../reconcile.ts'
+import type { Findings, Sending } from '../reconcile.ts'
 import { encodeNanoAddress } from '../../crypto/nano-address.ts'
 import { isEpochBlock, workRootOf, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
@@ -160,7 +160,8 @@ async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, 
  * Records a confirmed block of an account that is not on record, as a transfer. What it received at an
  * invoice's account is counted as a payment.
  */
-async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter) {
+async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopter) {
+  const { hash, block, change } = unknown
   const { index } = account
   const isSweep =
     account.address !== adopter.treasury && change < 0n && encodeNanoAddress(block.link) === adopter.treasury
@@ -177,10 +178,20 @@ async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock,
     previous: placeOf(block),
     tx: hash.toLowerCase(),
     signed: JSON.stringify(block),
-    amountRaw: change < 0n ? -change : change,
-    to: kind === 'payout' ? [encodeNanoAddress(block.link)] : [],
+    ...(kind === 'payout' ? sendingOf(unknown) : { amountRaw: change < 0n ? -change : change, to: [] }),
     paymentIds: payment === undefined ? [] : [payment],
   })
+}
+
+/** What a block sends, and to whom. */
+export function sendingOf({ hash, block, change }: UnknownBlock): Required<Sending> {
+  const address = encodeNanoAddress(block.link)
+  return {
+    tx: hash.toLowerCase(),
+    amountRaw: -change,
+    to: [address],
+    sent: [{ address, amountRaw: -change }],
+  }
 }
 
 /** The place of a block in its account's chain, as it is on record (TransferRecord). */
