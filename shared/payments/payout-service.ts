@@ -13,8 +13,16 @@ import { formatAmount, type Coin } from './coin.ts'
 import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
 import { payoutMark, type PayoutChange, type PayoutFrom, type TransferChange } from './payout-store.ts'
 import { countRefusal, isRefusedForLong, OPEN_TRANSFERS } from './payout.ts'
-import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
+import type {
+  PayoutRecord,
+  PayoutState,
+  StoredPayout,
+  TransferRecord,
+  TransferState,
+  UnexplainedSend,
+} from './payout.ts'
 import { purposeOf } from './purpose.ts'
+import { wentTo } from './suspects.ts'
 
 /** Makes a payout with its ledger entry; the caller stores it in the transaction of what it is owed for. */
 export function newPayout(fields: {
@@ -385,18 +393,36 @@ async function takeStep(
 }
 
 /**
- * Makes a held payout owed again, because the operator found it unpaid; if a transfer of another wallet
- * carries it, all payouts in that.
+ * Takes the operator's word that a payout was not paid by what it is held for, or by a send that the database
+ * did not know and that went to its address. It is owed again, and sent once such a send is accounted for. If a
+ * transfer of another wallet carries it, all payouts in that are owed again.
  *
- * @returns false if it is not held
+ * @returns false if it is not held, and no such send went to its address
  */
 export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean> {
   const [payout] = await ctx.payouts.findMany([payoutId])
-  const transfer = await ctx.payouts.findTransfer(payout?.transfer_id ?? '')
+  if (payout === undefined) return false
+  const { held_by: heldBy, cleared_of: before = [] } = payout
+  const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '')
   if (transfer?.foreign === true)
     return moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'replaced', 'the operator found that it paid nobody')
-  const change = { state: 'owed', held_by: null } as const
-  return movePayout(ctx, payoutId, { from: 'held', change, to: 'owed', attempt: newStepId() })
+  const sends = (await ctx.payouts.listUnknownSends(payout.coin)).filter(
+    (send) => send._id === heldBy || wentTo(send, payout.address),
+  )
+  const cleared_of = [...new Set([...before, ...sends.map(({ _id }) => _id)])]
+  if (heldBy === undefined && cleared_of.length === before.length) return false
+  return freePayout(ctx, payoutId, cleared_of)
+}
+
+/** Ends the hold of payouts that the operator has found unpaid by this send, which is accounted for now. */
+export async function freeCleared(ctx: Context, { coin, _id: sendId }: UnexplainedSend): Promise<void> {
+  for (const { _id, cleared_of: cleared = [] } of await ctx.payouts.listHeldBy(coin, sendId))
+    if (cleared.includes(sendId)) await freePayout(ctx, _id, cleared)
+}
+
+function freePayout(ctx: Context, payoutId: string, cleared_of: string[]): Promise<boolean> {
+  const change = { state: 'owed', held_by: null, cleared_of } as const
+  return movePayout(ctx, payoutId, { from: 'owed', change, to: 'owed', attempt: newStepId() })
 }
 
 /**

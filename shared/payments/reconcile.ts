@@ -9,10 +9,11 @@ import { stopToReconcile } from './coin-round.ts'
 import type { CoinDriver } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
 import type { InvoiceRecord, SeenPayment } from './invoice.ts'
-import { adoptTransfers, newTransfer } from './payout-service.ts'
+import { adoptTransfers, explainTransfer, freeCleared, newTransfer } from './payout-service.ts'
 import type { TransferRecord } from './payout.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
 import { recordPayment } from './settlement.ts'
+import { listUndecided, listUnexplained } from './suspects.ts'
 
 /*
  * After a database was restored, or the wallet was used elsewhere or replaced, a reconciliation puts on
@@ -161,20 +162,31 @@ export async function adoptTransaction(ctx: Context, coin: Coin, found: FoundTra
   }
 }
 
-export type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
+/** What came of the operator's word that a send is accounted for. */
+export type Explained =
+  | { readonly kind: 'explained'; readonly resumedOrderIds: readonly string[] }
+  /** It may have paid these, and the operator has to say so of each first. */
+  | {
+      readonly kind: 'undecided'
+      readonly payoutIds: readonly string[]
+      readonly orderIds: readonly string[]
+    }
+  /** It needs no explanation, or the coin was never reconciled to the end. */
+  | { readonly kind: 'unknown' }
 
 /**
- * The recipients who got another sum than the payouts that the operator recorded as paid to them with this
- * transaction. If the wallet doesn't know who got what, as after it was restored from its seed, the sum of all
- * decides: all recipients or none.
+ * Takes the operator's word that a transaction which the database did not know is accounted for, once all that
+ * it may have paid is decided. Orders that are disputed because of it alone go on.
  */
-export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending) {
-  const paid = await ctx.payouts.listPaidByHand(coin, tx)
-  const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
-  const paidRaw = (payouts: typeof paid) => sum(payouts.map(({ amount_raw: raw }) => BigInt(raw)))
-  if (sent === undefined) return paidRaw(paid) === amountRaw ? [] : [...to]
-  return to.filter((recipient) => {
-    const sentRaw = sum(sent.filter(({ address }) => address === recipient).map((one) => one.amountRaw))
-    return sentRaw !== paidRaw(paid.filter(({ address }) => address === recipient))
-  })
+export async function accountForSend(ctx: Context, coin: Coin, tx: string): Promise<Explained> {
+  const send = (await ctx.payouts.listUnexplained(coin)).find((one) => one.tx === tx)
+  if (send === undefined || (await ctx.reconciliations.last(coin)) === undefined) return { kind: 'unknown' }
+  const { payouts, orderIds } = await listUndecided(ctx, send)
+  if (payouts.length + orderIds.length > 0)
+    return { kind: 'undecided', payoutIds: payouts.map(({ _id }) => _id), orderIds }
+  // The orders first: if this ends between the two, it is done again.
+  const resumedOrderIds = await ctx.purposes.order.cleared(ctx, send)
+  if (!(await explainTransfer(ctx, coin, tx))) return { kind: 'unknown' }
+  await freeCleared(ctx, send)
+  return { kind: 'explained', resumedOrderIds }
 }

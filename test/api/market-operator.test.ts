@@ -352,4 +352,16 @@ describe('npm run operator', () => {
     )
     await done('payout-paid', id, newTx())
   })
+
+  it('takes back no payment of a disputed order without which its buyer has been paid more than there is', async () => {
+    const order = await market.delivered()
+    const settled = await done('settle-invoice', order.invoiceId, '2', newTx(), '--over', '--unseen')
+    const [excess] = await market.ctx.payouts.listByOrder(order.id)
+    await done('payout-paid', excess?._id ?? '', newTx())
+    expectStatus(await market.step('dispute', order), 200)
+    const undone = await operator('settle-invoice', '--undo', String(settled['payment_id']))
+    expect(undone.stderr).toContain('The buyer has been paid more than is left')
+    await done('dispute', order.id, 'refund')
+    await checkMarket(market.ctx)
+  })
 })
