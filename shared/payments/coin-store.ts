@@ -77,6 +77,8 @@ const addressFields = {
   _id: text,
   coin: textOf<Coin>(),
   index: number,
+  /** The first index of the run that it is of (address-pool.ts); absent on older records. */
+  run: maybe.number,
   address: text,
   /** `retired`: may have been given out by a database that was replaced; never given out again. */
   state: textOf<'free' | 'taken' | 'retired'>(),
@@ -115,10 +117,10 @@ addressSchema.index({ coin: 1, state: 1, index: 1 })
 addressSchema.index({ coin: 1, holder: 1, index: 1 }, only({ state: 'free' }, 'stock'))
 addressSchema.index({ coin: 1, index: 1 }, only({ unassigned: true }, 'unassigned'))
 
-/** A process remembers the last 10,000 indexes given out, and gives out none that lies further back. */
+/** A process remembers the last 10,000 indexes given out of a run, and gives out none that lies further back. */
 const REMEMBERED = 10_000
 
-/** A process that gives out addresses, and what it has given out, by database and coin. */
+/** A process that gives out addresses, and what it has given out, by database, coin and run. */
 export interface AddressGiver {
   readonly id: string
   readonly given: Map<string, { indexes: Set<number>; highest: number }>
@@ -136,8 +138,9 @@ const UNKNOWN = { configured: true, reachable: false, alive_at: 0, required_conf
 /** Creates the store of coins, their rates and addresses, and of what workers are asked to look up. */
 export function createCoinStore(connection: Connection, giver: AddressGiver = thisProcess) {
   const holder = giver.id
-  const givenOf = (coin: Coin) => {
-    const place = `${connection.name} ${coin}`
+  const placesOf = (coin: Coin) => `${connection.name} ${coin} `
+  const givenOf = (coin: Coin, run = 0) => {
+    const place = `${placesOf(coin)}${run}`
     const given = giver.given.get(place) ?? { indexes: new Set<number>(), highest: -1 }
     giver.given.set(place, given)
     return given
@@ -208,13 +211,13 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
     },
     /** Takes an address of this process's stock, for good; undefined if there is none left. */
     async takeAddress(coin: Coin): Promise<AddressRecord | undefined> {
-      const given = givenOf(coin)
       for (;;) {
-        const free = { coin, holder, state: 'free' as const, index: { $gt: given.highest - REMEMBERED } }
+        const free = { coin, holder, state: 'free' as const }
         const options = { sort: { index: 1 }, returnDocument: 'after' } as const
         const taken = addresses.model.findOneAndUpdate(free, { $set: { state: 'taken' } }, options)
         const address = await taken.lean<AddressRecord>()
         if (address === null) return undefined
+        const given = givenOf(coin, address.run)
         // A database that was restored beneath this process may call an address free that was given out.
         if (given.indexes.has(address.index) || address.index <= given.highest - REMEMBERED) continue
         given.indexes.add(address.index)
@@ -226,7 +229,10 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       }
     },
     /** This process's holder id, and the highest index that it has given out. */
-    stock: (coin: Coin): AddressStock => ({ holder, given: givenOf(coin).highest }),
+    stock(coin: Coin): AddressStock {
+      const places = [...giver.given].filter(([place]) => place.startsWith(placesOf(coin)))
+      return { holder, given: Math.max(-1, ...places.map(([, { highest }]) => highest)) }
+    },
     /** How many free addresses each holder has. */
     async countFree(coin: Coin): Promise<Map<string, number>> {
       const found = await addresses.model.aggregate<{ _id: string | null; count: number }>([
@@ -241,6 +247,18 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       const reading = { fields: { index: 1 }, sort: { index: -1 } } as const
       const tops = await Promise.all(states.map((state) => addresses.one({ coin, state }, reading)))
       return Math.max(-1, ...tops.map((top) => top?.index ?? -1))
+    },
+    /** Whether there is an address on record with an index from `from` to `to`. */
+    async hasAddressIn(coin: Coin, from: number, to: number): Promise<boolean> {
+      const states = ['free', 'taken', 'retired'] as const
+      const filter = { coin, state: { $in: [...states] }, index: { $gte: from, $lte: to } }
+      return (await addresses.model.exists(filter)) !== null
+    },
+    /** Indexes on record in a state above `after`, in their order. */
+    async listIndexes(coin: Coin, state: AddressRecord['state'], after: number, limit: number) {
+      const filter = { coin, state, index: { $gt: after } }
+      const found = await addresses.all(filter, { fields: { index: 1 }, sort: { index: 1 }, limit })
+      return found.map(({ index }) => index)
     },
     /** @throws a duplicate-key error if an index or address is on record */
     addAddresses: (records: readonly AddressRecord[], session?: Session) =>

@@ -1,9 +1,9 @@
-import { readIndexFile } from '../address-pool.ts'
+import { readIndexFile, runsOf } from '../address-pool.ts'
 import { dustThreshold } from '../coin.ts'
 import type { WalletState } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers } from '../payout-service.ts'
-import { OPEN_TRANSFERS } from '../payout.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX } from '../payout.ts'
 import type { Findings } from '../reconcile.ts'
 import { accountOf, isOfAccount, settleAccount, type Adopter } from './nano-account.ts'
 import type { NanoBlock } from './nano-blocks.ts'
@@ -29,21 +29,54 @@ export async function reconcileAccounts(ctx: NanoContext, findings: Findings): P
       return Promise.resolve(true)
     },
   }
-  const known = [readIndexFile(wallet.indexFile).highest, await ctx.coins.highestIndex('xno')]
-  const highest = Math.max(...known, wallet.treasury.index)
-  for (let from = wallet.treasury.index; from <= highest; from += PAGE)
-    await settlePage(ctx, from, Math.min(from + PAGE - 1, highest), adopter, findings)
+  for await (const indexes of readKnown(ctx)) await settlePage(ctx, indexes, adopter, findings)
+  for (const indexes of listForgotten(readIndexFile(wallet.indexFile))) {
+    const onRecord = new Set((await ctx.coins.listAddresses('xno', indexes)).map(({ index }) => index))
+    const forgotten = indexes.filter((index) => !onRecord.has(index))
+    if (forgotten.length > 0) await settlePage(ctx, forgotten, adopter, findings)
+  }
   await settleForeign(ctx, adopter)
   const { address } = wallet.treasury
   const totalRaw = (await ctx.nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
   return { address, height: cemented, totalRaw }
 }
 
-/** Reads the chains of the accounts `from` to `to`, and notes money at those without an invoice. */
-async function settlePage(ctx: NanoContext, from: number, to: number, adopter: Adopter, findings: Findings) {
+/** Yields the indexes of the treasury and of all addresses on record. */
+async function* readKnown(ctx: NanoContext): AsyncGenerator<number[]> {
+  yield [TREASURY_INDEX]
+  for (const state of ['free', 'taken', 'retired'] as const)
+    for (let after = TREASURY_INDEX; ;) {
+      const page = await ctx.coins.listIndexes('xno', state, after, PAGE)
+      const last = page.at(-1)
+      if (last === undefined) break
+      yield page
+      after = last
+    }
+}
+
+/**
+ * Yields the indexes of all runs that the index file names. The file may be of a backup, too: so it goes on
+ * behind the last run, which then was the one in use.
+ */
+function* listForgotten(file: ReturnType<typeof readIndexFile>): Generator<number[]> {
+  const runs = runsOf(file)
+  for (const [place, [first, end]] of runs.entries()) {
+    const last = place === runs.length - 1 ? end + BEHIND_LAST_RUN : end
+    for (let from = Math.max(first, TREASURY_INDEX + 1); from <= last; from += PAGE)
+      yield Array.from({ length: Math.min(PAGE, last - from + 1) }, (_, step) => from + step)
+  }
+}
+const BEHIND_LAST_RUN = 1_000
+
+/** Reads the chains of accounts, and notes money at those without an invoice. */
+async function settlePage(
+  ctx: NanoContext,
+  indexes: readonly number[],
+  adopter: Adopter,
+  findings: Findings,
+): Promise<void> {
   const { rpc } = ctx.nano
   const { keys, treasury } = ctx.nano.wallet()
-  const indexes = Array.from({ length: to - from + 1 }, (_, step) => from + step)
   const records = await ctx.coins.listAddresses('xno', indexes)
   const stored = new Map(records.map(({ index, address }) => [index, address]))
   const addressOf = (index: number) => stored.get(index) ?? keys.deriveAccount(index).address
