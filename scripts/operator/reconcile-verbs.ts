@@ -4,6 +4,7 @@ import { usageError } from '../../client/command/command-error.ts'
 import { orIfLate, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import type { Coin } from '../../shared/payments/coin.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import { ANYWHERE } from '../../shared/payments/payout.ts'
@@ -70,7 +71,6 @@ async function reconcile(
   if (record?.configured !== true) throw wrongState(`No worker has set ${coin} up.`)
   const halted =
     record.halted === undefined ? null : `since ${formatTime(record.halted.at)}: ${record.halted.reason}`
-  const before = await ctx.reconciliations.last(coin)
   const known = record.treasury_address
   const isTakeOver = takeOver !== undefined && takeOver !== known
   await requireWallet(ctx, coin, known, isTakeOver ? takeOver : undefined)
@@ -83,15 +83,12 @@ async function reconcile(
     return { ...shown, answer: { ...shown.answer, sends, undecided: await readUndecided(ctx, coin) } }
   }
   if (isTakeOver) await handOver(ctx, coin, takeOver)
-  await enqueueJob(ctx, COIN_FACTS[coin].queues.reconcile, isTakeOver ? { take_over: takeOver } : {})
-  const findResult = async (): Promise<ReconciliationRecord | undefined> => {
-    const last = await ctx.reconciliations.last(coin)
-    if (last === undefined || last._id === before?._id) return undefined
-    // It is put on record before the coin goes on; a later halt is another one.
-    const still = (await ctx.coins.findCoin(coin))?.halted
-    return still === undefined || still.at > last.at ? last : undefined
-  }
-  const result = await waitFor('the reconciliation', findResult, {
+  const id = newId('reconciliation')
+  await enqueueJob(ctx, COIN_FACTS[coin].queues.reconcile, {
+    reconciliation_id: id,
+    ...(isTakeOver ? { take_over: takeOver } : {}),
+  })
+  const result = await waitFor('the reconciliation', () => ctx.reconciliations.find(id), {
     limitMs: RESULT_WAIT_MS,
     everyMs: 250,
   }).catch(orIfLate(undefined))

@@ -73,11 +73,18 @@ export function startFindings(ctx: Context, coin: Coin, reason: string) {
  * Reconciles a coin: puts on record what its chain holds, holds suspect payouts, and resumes the coin.
  *
  * @param takeOver the wallet's treasury, named by the operator if it is not the known one
+ * @param _id of the operator's request: one that is done already is not done again, however often its job runs
  * @throws Error if the wallet has another treasury: nothing is changed
  * @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again
  */
-export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?: string): Promise<void> {
+export async function reconcileCoin(
+  ctx: Context,
+  driver: CoinDriver,
+  takeOver?: string,
+  _id: string = newId('reconciliation'),
+): Promise<void> {
   const { coin } = driver
+  if ((await ctx.reconciliations.find(_id)) !== undefined) return
   const ownTreasury = await driver.addresses.treasury()
   const known = (await ctx.coins.findCoin(coin))?.treasury_address
   if (ownTreasury !== (takeOver ?? known ?? ownTreasury))
@@ -89,9 +96,7 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?:
   const { address, height, totalRaw } = await driver.reconcile(record, findings)
   for (const { address_index: index, address } of found.stray)
     await ctx.coins.noteUnassigned(coin, { index, address })
-  const _id = newId('reconciliation')
   const held = await holdSuspects(ctx, coin, _id)
-  await ctx.database.transaction((session) => ctx.coins.retireFree(coin, session))
   const foreign = await markForeign(ctx, driver)
   const at = nowSeconds(ctx)
   await ctx.coins.report(coin, { height, grown_at: at }, at)
@@ -100,6 +105,8 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?:
   const result = { _id, coin, at, reason, ...found, held_payout_ids: held, treasury: address }
   await ctx.database.transaction(async (session) => {
     await ctx.reconciliations.insert({ ...result, ...omitUndefined({ treasury_before: before }) }, session)
+    // Addresses that were made meanwhile, after another run of this job, stay: the insert fails then.
+    await ctx.coins.retireFree(coin, session)
     await ctx.coins.noteTreasury(coin, treasury, session)
     await ctx.coins.resume(coin, { session })
   })

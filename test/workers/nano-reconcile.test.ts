@@ -4,6 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runVerb } from '../support/run-verb.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { makeReceipt } from '../../shared/account/receipt-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
@@ -357,6 +358,22 @@ describe('a reconciliation', () => {
     await work()
     expect(await halted()).toBeUndefined()
     await venue.invoice(1)
+  })
+
+  it('that was asked for is done once, however often its job runs', async () => {
+    await fill(XNO)
+    const { address } = venue.wallet.treasury
+    const id = newId('reconciliation')
+    const run = () => reconcileCoin(venue.ctx, nanoDriver(venue.ctx), address, id)
+    await run()
+    await fillNanoPool(venue.ctx)
+    const invoice = await venue.invoice(1)
+    const free = await venue.ctx.coins.countFree('xno')
+    await run()
+    expect([(await last())._id, await halted()]).toEqual([id, undefined])
+    expect(await venue.ctx.coins.countFree('xno')).toEqual(free)
+    expect(await venue.ctx.reconciliations.models.reconciliations.countDocuments()).toBe(1)
+    expect(invoice.address).not.toBe((await venue.invoice(1)).address)
   })
 
   it('takes the height from the node anew, so that one that was none does not stand in the way for ever', async () => {
