@@ -21,9 +21,11 @@ const coinFields = {
   /** When a worker last reported; Unix seconds. A coin whose worker fell silent is not ready. */
   alive_at: number,
   checked_at: maybe.number,
-  /** Start of the last round that looked at every open address without a failure; Unix seconds. */
+  /** Up to when the last round that looked at every open address without a failure is sure; Unix seconds. */
   round_at: maybe.number,
   height: maybe.number,
+  /** When `height` was last read; Unix seconds. */
+  height_at: maybe.number,
   /** When `height` was last found to have grown; Unix seconds. */
   grown_at: maybe.number,
   /** Sentences that say what else keeps it from being ready; see COIN_PROBLEMS. */

@@ -1,6 +1,7 @@
 import type { Context } from '../../context.ts'
+import { omitUndefined } from '../../foundation/omit-undefined.ts'
 import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../../foundation/limits.ts'
-import { unixSeconds } from '../../foundation/time.ts'
+import { nowSeconds, unixSeconds } from '../../foundation/time.ts'
 import { pagesOf } from '../../servers/records.ts'
 import { dustThreshold } from '../coin.ts'
 import { recordPayments } from '../coin-round.ts'
@@ -34,11 +35,14 @@ const EXPIRED_PAGES = 100
  * @throws NodeUnreachable if the node is cut off or behind; what it showed is recorded before that
  */
 export async function lookAtRound(ctx: NanoContext, startedAt: number): Promise<Look> {
-  const { seen, trouble } = await readNode(ctx)
+  const { seen, trouble, sureUntil } = await readNode(ctx)
   const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtExpired(ctx, startedAt))]
-  if (trouble !== undefined) throw trouble
+  if (trouble !== undefined) {
+    await ctx.coins.report('xno', { height_at: seen.height_at }, nowSeconds(ctx))
+    throw trouble
+  }
   troubles.push(...(await lookAtUnconfirmed(ctx, startedAt)))
-  return { troubles, seen }
+  return { troubles, seen, ...omitUndefined({ sureUntil }) }
 }
 
 /** Looks at addresses of payments under way, which a crash may have left, and of all unexpired invoices. */
