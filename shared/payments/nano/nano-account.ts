@@ -35,8 +35,8 @@ export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
  * Applies the recovery rule to an account: confirms, replaces, reinstates and adopts blocks on record as
  * its chain has them.
  *
- * @returns `due`: blocks on record that are not confirmed, in the order of the chain, to be published and
- *   waited for; undefined if `adopter` does not accept a block that isn't on record
+ * @returns `due`: blocks on record that the chain has not confirmed, in its order, to be published and waited
+ *   for: the next one, if it was confirmed before, or else all; undefined if `adopter` does not accept a block that isn't on record
  * @throws NodeUnreachable, NodeRefused
  */
 export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopter: Adopter) {
@@ -65,6 +65,9 @@ export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopt
     const next = await findOnPlace(ctx, account, place)
     if (next === undefined) return { info, due }
     due.push(next)
+    // A node that lacks a confirmed block has lost it, or is behind by any number of blocks: it gets that one
+    // first. What is not confirmed is one run at most.
+    if (next.state === 'confirmed') return { info, due }
     place = next.tx
   }
 }
