@@ -1,9 +1,19 @@
 import type { Context } from '../context.ts'
 import { nowSeconds } from '../foundation/time.ts'
-import { parseAmount, type Coin } from './coin.ts'
+import { dustThreshold, parseAmount, type Coin } from './coin.ts'
 import { holdPayouts } from './payout-service.ts'
 import type { PayoutRecord } from './payout.ts'
 import { findSuspects } from './suspects.ts'
+
+/**
+ * What is moved in a transaction of its own is worth at least a hundredth of the least payout: else each
+ * millionth that somebody sends would cost the venue as much work as a sale.
+ */
+export function leastToMove(ctx: Pick<Context, 'config'>, coin: Coin): bigint {
+  const leastRaw = (parseAmount(ctx.config.minPayout[coin], coin) + 99n) / 100n
+  const dustRaw = dustThreshold(coin)
+  return leastRaw > dustRaw ? leastRaw : dustRaw
+}
 
 /** Payouts to one address that go out together. */
 export interface DueGroup {
@@ -19,7 +29,8 @@ export interface GroupBounds {
 
 /**
  * Reads which payouts may be sent, and which of them are due: their payee (an agent over all its addresses,
- * or an address) is owed MIN_PAYOUT or once was, or the operator asked for it. Left out are payouts of an
+ * or an address) is owed MIN_PAYOUT or once was, at this address not less than a hundredth of it, or the
+ * operator asked for it. Left out are payouts of an
  * order with money that the chain hasn't shown: if its amount is wrong, they would be paid with others'
  * money; and `suspects`, which a send that the database did not know may have paid.
  *
@@ -38,10 +49,12 @@ export async function readSendable(ctx: Context, coin: Coin, isAsked = false) {
   for (const payout of payouts)
     for (const payee of payeesOf(payout)) sums.set(payee, (sums.get(payee) ?? 0n) + BigInt(payout.amount_raw))
   const minRaw = parseAmount(ctx.config.minPayout[coin], coin)
+  const leastRaw = leastToMove(ctx, coin)
+  const sumTo = (payee: string): bigint => sums.get(payee) ?? 0n
   const isDue = (payout: PayoutRecord): boolean =>
     payout.due_at !== undefined ||
     payout.asked_at !== undefined ||
-    payeesOf(payout).some((payee) => (sums.get(payee) ?? 0n) >= minRaw)
+    (payeesOf(payout).some((payee) => sumTo(payee) >= minRaw) && sumTo(payout.address ?? '') >= leastRaw)
   return { payouts, due: payouts.filter(isDue), suspects }
 }
 
