@@ -41,6 +41,8 @@ const coinFields = {
   treasury_raw: maybe.text,
   /** What the treasury lacks for the payouts that are due; '0' if all can be sent. */
   treasury_short_raw: maybe.text,
+  /** The fee for which payouts that are due were not signed, and their sum. */
+  fee_high: maybe.nested({ at: number, fee_raw: text, sum_raw: text }),
   /** How much more the chain holds than the books say, and when they were compared; Unix seconds. */
   gap_raw: maybe.text,
   gap_at: maybe.number,
@@ -62,7 +64,14 @@ export type TreasuryFields = Pick<CoinRecord, 'treasury_address' | 'treasury_raw
 /** What a coin's watcher reports. */
 type WatchFields = Omit<
   CoinRecord,
-  '_id' | 'halted' | 'problems' | 'alive_at' | 'pool_at' | keyof TreasuryFields | keyof BooksFields
+  | '_id'
+  | 'halted'
+  | 'problems'
+  | 'fee_high'
+  | 'alive_at'
+  | 'pool_at'
+  | keyof TreasuryFields
+  | keyof BooksFields
 >
 
 const rateFields = {
@@ -193,6 +202,12 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       const stored = coins.model.findOneAndUpdate({ _id: coin }, update, { upsert: true })
       const before = await stored.lean<CoinRecord>()
       return before?.problems?.[about] !== sentence
+    },
+    /** @returns whether a fee that was too high is stored now, and none was before */
+    async noteHighFee(coin: Coin, fee: CoinRecord['fee_high']): Promise<boolean> {
+      if (fee !== undefined) return coins.change({ _id: coin, fee_high: none }, { $set: { fee_high: fee } })
+      await coins.change({ _id: coin, fee_high: some }, { $unset: { fee_high: 1 } })
+      return false
     },
     noteGap: (coin: Coin, fields: BooksFields) => coins.change({ _id: coin }, { $set: fields }),
     halt: (coin: Coin, at: number, reason: string, session?: Session) =>
