@@ -97,6 +97,8 @@ const addressFields = {
   holder: maybe.text,
   /** Money that belongs to no invoice was found there. */
   unassigned: maybe.flag,
+  /** Of an invoice that the database may have forgotten: when to look there next, and until when; Unix seconds. */
+  forgotten: maybe.nested({ look_after: number, until: number }),
 }
 export type AddressRecord = RecordOf<typeof addressFields>
 
@@ -127,6 +129,7 @@ addressSchema.index({ address: 1 }, { unique: true })
 addressSchema.index({ coin: 1, state: 1, index: 1 })
 addressSchema.index({ coin: 1, holder: 1, index: 1 }, only({ state: 'free' }, 'stock'))
 addressSchema.index({ coin: 1, index: 1 }, only({ unassigned: true }, 'unassigned'))
+addressSchema.index({ coin: 1, 'forgotten.look_after': 1 }, only({ forgotten: some }, 'forgotten'))
 
 /** A process remembers the last 10,000 indexes given out of a run, and gives out none that lies further back. */
 const REMEMBERED = 10_000
@@ -291,6 +294,39 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
         { _id: `${coin}:${index}` },
         { $set: { unassigned: true }, $setOnInsert: { coin, index, address, state: 'retired' } },
       ),
+    /** Marks addresses of invoices that may be forgotten, so that they are looked at until then. */
+    async noteForgotten(
+      coin: Coin,
+      found: readonly Pick<AddressRecord, 'index' | 'address'>[],
+      until: number,
+    ) {
+      const writes = found.map(({ index, address }) => ({
+        updateOne: {
+          filter: { _id: `${coin}:${index}` },
+          update: {
+            $set: { forgotten: { look_after: 0, until } },
+            $setOnInsert: { coin, index, address, state: 'retired' as const },
+          },
+          upsert: true,
+        },
+      }))
+      if (writes.length > 0) await addresses.model.bulkWrite(writes)
+    },
+    /** Those of them that are to be looked at now. */
+    listForgottenDue: (coin: Coin, now: number, limit: number) =>
+      addresses.all(
+        { coin, 'forgotten.look_after': { $lte: now } },
+        { sort: { 'forgotten.look_after': 1 }, limit },
+      ),
+    /** Puts the next look at them off; those whose time is over are looked at no more. */
+    async postponeForgotten(found: readonly AddressRecord[], now: number, lookAfter: number): Promise<void> {
+      const among = { _id: { $in: found.map(({ _id }) => _id) } }
+      await addresses.changeAll(
+        { ...among, 'forgotten.until': { $gt: now } },
+        { $set: { 'forgotten.look_after': lookAfter } },
+      )
+      await addresses.changeAll({ ...among, 'forgotten.until': { $lte: now } }, { $unset: { forgotten: 1 } })
+    },
     listUnassigned: (coin: Coin) => addresses.all({ coin, unassigned: true }, { sort: { index: 1 } }),
     findAddresses: (coin: Coin, texts: readonly string[]) =>
       addresses.all({ address: { $in: [...texts] }, coin }),

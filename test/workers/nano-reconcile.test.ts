@@ -22,6 +22,7 @@ import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { reconcileCoin } from '../../shared/payments/reconcile.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { startPool } from '../../workers/pool.ts'
+import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
@@ -297,6 +298,31 @@ describe('a database restored to before payments', () => {
     const fresh = await venue.invoice(1)
     expect(forgotten.map(({ address }) => address)).not.toContain(fresh.address)
     expect(fresh.address_index).toBeGreaterThan(200)
+  })
+})
+
+describe('money that comes to a forgotten invoice after the reconciliation', () => {
+  it('is found within the hour, for a month, is swept, and belongs to nobody', async () => {
+    const restore = await takeBackup(venue.ctx)
+    const forgotten = [await venue.invoice(1), await venue.invoice(1), await venue.invoice(1)]
+    await fill(XNO)
+    await restore()
+    venue.setPatience()
+    await work()
+    await reconcileNano(venue.ctx)
+    await work()
+    const unassigned = async () => (await venue.ctx.journal.balances('xno')).get('unassigned') ?? 0n
+    for (const [place, hours] of [1, 24, 29 * 24].entries()) {
+      venue.pay(forgotten[place] ?? { address: '' }, DAY_RAW)
+      venue.advance(hours * 3_600_000)
+      await setRate(venue.ctx, 'xno', '1')
+      await work()
+      expect([place, await unassigned()]).toEqual([place, BigInt(place + 1) * DAY_RAW])
+    }
+    expect(venue.logged()).toContain('no invoice on record has')
+    venue.advance(48 * 3_600_000)
+    await work()
+    expect(await venue.ctx.coins.listForgottenDue('xno', Number.MAX_SAFE_INTEGER, 10)).toEqual([])
   })
 })
 
