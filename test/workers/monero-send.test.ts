@@ -537,10 +537,28 @@ describe('a wallet', () => {
       await watchMonero(next)
     }
     expect(await coin()).toMatchObject({ reachable: true, treasury_address: await wallet.primaryAddress() })
-    expect(next.monero.missing.size).toBe(1)
+    expect((await payments())[0]?.missing_since).toBeGreaterThan(0)
     expect((await payments())[0]).not.toHaveProperty('reversed_at')
     await reconcileMonero(venue.ctx)
     await fillMonero(venue.ctx)
+  })
+
+  it('is believed about what it shows no more, also by workers that begin anew before each look', async () => {
+    const invoice = await venue.invoice()
+    const tx = await venue.pay(invoice, invoice.amountPico)
+    await venue.generate(1)
+    await watchMonero(venue.ctx)
+    const payments = () => venue.ctx.invoices.listPayments(invoice.id)
+    const [{ height = 0 } = {}] = await payments()
+    const blocks = (await venue.regtest.height()) - height
+    await venue.regtest.popBlocks(blocks)
+    await venue.regtest.withhold(tx)
+    await venue.generate(blocks + 1)
+    for (let count = 0; count < 7; count++) {
+      await watchMonero(withWallet({}))
+      await venue.generate(1)
+    }
+    expect(await payments()).toMatchObject([{ state: 'gone' }])
   })
 
   it('that lacks addresses which were given out, as after it was restored from its seed, is halted and makes them again', async () => {
