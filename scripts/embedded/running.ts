@@ -27,6 +27,7 @@ const NOTED = [
   'PAYOUTS',
   'MIN_PAYOUT_XNO',
   'MIN_PAYOUT_XMR',
+  'MAX_FEE_XMR',
 ] as const satisfies readonly VariableName[]
 
 const runningFile = z.object({

@@ -6,6 +6,7 @@ import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import type { Coin } from '../../shared/payments/coin.ts'
 import type { FoundPay } from '../../shared/payments/driver.ts'
 import { isChainReachable } from '../../shared/payments/invoice-service.ts'
+import type { PayoutRecord } from '../../shared/payments/payout.ts'
 import { nowSeconds, SECOND_MS } from '../../shared/foundation/time.ts'
 
 const REDIS_WAIT_MS = 2 * SECOND_MS
@@ -15,9 +16,10 @@ const ANSWER_WAIT_MS = 15 * SECOND_MS
  * @throws CommandError unless `tx` is 64 lower-case hex characters, as is the hash of a transaction or block
  */
 export function requireTxHash(tx: string): void {
-  if (!/^[0-9a-f]{64}$/.test(tx))
-    throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
+  if (!isTxHash(tx)) throw usageError('TX is the hash of a transaction or block: 64 hex characters.')
 }
+
+export const isTxHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text)
 
 /** What a coin's node says about a transaction. */
 export type TransactionLookUp =
@@ -67,4 +69,34 @@ export function filterPaysTo(
   const accountOf = (text: string): string => COIN_FACTS[coin].parseAddress(text)?.account ?? text
   const toAddress = pays.filter(({ to }) => accountOf(to) === accountOf(address))
   return { pays: toAddress, sumRaw: toAddress.reduce((sum, { amountRaw }) => sum + amountRaw, 0n) }
+}
+
+/**
+ * Finds out whether a transaction paid a payout, apart from other payouts that are recorded as paid by it: by
+ * our own record of it, or else by the chain.
+ *
+ * @returns `unknown` if the chain can't be asked, or its wallet knows no transactions but its own
+ */
+export async function findWhatPaid(
+  ctx: Context,
+  { _id, coin, address }: Pick<PayoutRecord, '_id' | 'coin' | 'address'>,
+  tx: string,
+): Promise<'paid' | 'nothing' | 'unknown'> {
+  if (address === undefined) return 'unknown'
+  const { payeeOf, paysOneAddress } = COIN_FACTS[coin]
+  const sentTo = async (): Promise<bigint | undefined> => {
+    const transfer = await ctx.payouts.findTransferByTx(coin, tx)
+    if (transfer?.kind === 'payout' && payeeOf !== undefined)
+      return payeeOf(transfer.signed) === address ? BigInt(transfer.amount_raw) : 0n
+    const lookUp = await lookUpTransaction(ctx, coin, tx)
+    if (lookUp === 'unasked') return undefined
+    if (!lookUp.isKnown || lookUp.pays.length === 0) return paysOneAddress ? 0n : undefined
+    return filterPaysTo(coin, lookUp.pays, address).sumRaw
+  }
+  const sentRaw = await sentTo()
+  if (sentRaw === undefined) return 'unknown'
+  const others = (await ctx.payouts.listPaidByHand(coin, tx)).filter((other) => other._id !== _id)
+  const toAddress = others.filter((other) => other.address === address)
+  const leftRaw = toAddress.reduce((left, { amount_raw: raw }) => left - BigInt(raw), sentRaw)
+  return leftRaw > 0n ? 'paid' : 'nothing'
 }

@@ -12,9 +12,15 @@ import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
 import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
 import { readSendable } from '../../shared/payments/due-payouts.ts'
 import type { PayoutRecord, PayoutState } from '../../shared/payments/payout.ts'
-import { markPaidByHand, markPartPaid, undoPaidByHand } from '../../shared/payments/payout-service.ts'
+import {
+  holdPayouts,
+  markPaidByHand,
+  markPartPaid,
+  undoPaidByHand,
+} from '../../shared/payments/payout-service.ts'
+import { findSuspects } from '../../shared/payments/suspects.ts'
 import { nowSeconds } from '../../shared/foundation/time.ts'
-import { filterPaysTo, lookUpTransaction, requireTxHash } from './look-up.ts'
+import { filterPaysTo, findWhatPaid, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
 import { formatAmountOf, showDone } from './output.ts'
 import {
@@ -51,11 +57,12 @@ export const marketVerbs: readonly OperatorVerb[] = [
         "where you paid it, of a buyer that has named no address: it becomes the order's",
       ),
       part: flagOption('it paid a part of what a buyer is owed; the rest stays owed'),
+      unseen: flagOption('with --undo: it is owed at once although the chain cannot say whether TX paid it'),
     },
     help: 'Record that you paid a payout by hand, with the transaction or block TX; one that is held, only after a look at the chain',
     changes: true,
-    async run({ ctx, words: [payoutId, tx], options: { undo, address, part }, dryRun }) {
-      if (undo !== undefined) return undoPaid(ctx, undo, dryRun)
+    async run({ ctx, words: [payoutId, tx], options: { undo, address, part, unseen }, dryRun }) {
+      if (undo !== undefined) return undoPaid(ctx, undo, { unseen, dryRun })
       if (payoutId === undefined || tx === undefined)
         throw usageError('"payout-paid" takes PAYOUT_ID TX, or --undo PAYOUT_ID.')
       if (part) return recordPart(ctx, payoutId, tx.toLowerCase(), dryRun)
@@ -103,10 +110,43 @@ export const marketVerbs: readonly OperatorVerb[] = [
           ledger_entry: 'dispute_outcome',
         },
         dryRun,
+        (await holdWhatWasPaid(ctx, order, dryRun)).join('\n') || undefined,
       )
     },
   }),
 ]
+
+/**
+ * Holds what a decided order owes and a transaction that the database did not know may have paid.
+ *
+ * @returns a sentence for each such transaction
+ */
+async function holdWhatWasPaid(ctx: Context, order: OrderRecord, dryRun: boolean): Promise<string[]> {
+  const sentences = (await listPaidSides(ctx, order)).map(
+    ({ send, side }) =>
+      `${send.tx} has paid this side: it sent ${formatAmountOf(send)} ${order.coin} to the address of the ${side}.`,
+  )
+  if (dryRun) return sentences
+  const owed = (await ctx.payouts.listByOrder(order._id)).filter(({ state }) => state === 'owed')
+  for (const [payoutId, send] of await findSuspects(ctx, order.coin, owed)) {
+    await holdPayouts(ctx, [payoutId], send._id)
+    sentences.push(
+      `${payoutId} is held: "payout-paid ${payoutId} ${send.tx}" if that paid it, else "reconcile ${order.coin} --owed ${payoutId}".`,
+    )
+  }
+  return sentences
+}
+
+/** Lists which sides of an order have an address that a transaction paid which the database did not know. */
+async function listPaidSides(ctx: Context, { coin, at, payout_address, refund_address }: OrderRecord) {
+  const addresses = { seller: payout_address, buyer: refund_address }
+  const sends = (await ctx.payouts.listUnknownSends(coin)).filter((send) => at <= send.at)
+  return (['seller', 'buyer'] as const).flatMap((side) =>
+    sends
+      .filter(({ unexplained_to: to }) => to.includes(addresses[side] ?? ''))
+      .map((send) => ({ side, send })),
+  )
+}
 
 /** Reads a payout. @throws Refusal `no_such_record` */
 async function requirePayout(ctx: Context, payoutId: string): Promise<PayoutRecord> {
@@ -136,8 +176,9 @@ async function recordPaid(
   if (sent !== undefined && sent.sentRaw < sent.neededRaw) throw tooLittle(sent, payout.coin)
   const target = rehearseIf(dryRun, ctx)
   let named: string | undefined
-  if (address !== undefined) named = await nameAddressAndMarkPaid(target, payout, address, tx)
-  else if (!(await markPaidByHand(target, payoutId, tx))) throw await unpayable(ctx, payout)
+  const sentRaw = sent?.sentRaw
+  if (address !== undefined) named = await nameAddressAndMarkPaid(target, payout, address, { tx, sentRaw })
+  else if (!(await markPaidByHand(target, payoutId, tx, { sentRaw }))) throw await unpayable(ctx, payout)
   return showDone(
     {
       payout_id: payoutId,
@@ -257,16 +298,26 @@ const tooLittle = ({ sentRaw, neededRaw }: Sent, coin: Coin): Refusal =>
 
 /**
  * Takes back that a payout was recorded as paid by hand, so that it is owed again, with the refund address
- * that was named with it.
+ * that was named with it. While the chain can't say whether it was paid it is held, unless `unseen` says that
+ * the operator knows.
  *
- * @throws Refusal `wrong_state` if it was not recorded so
+ * @throws Refusal `wrong_state` if it was not recorded so, or the chain shows that it was paid
  */
-async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promise<VerbOutput> {
+async function undoPaid(
+  ctx: Context,
+  payoutId: string,
+  { unseen, dryRun }: { unseen: boolean; dryRun: boolean },
+): Promise<VerbOutput> {
   const payout = await requirePayout(ctx, payoutId)
-  const { coin, order_id: orderId, named_address: wasNamedWithIt } = payout
+  const { coin, tx, order_id: orderId, named_address: wasNamedWithIt } = payout
+  const shown =
+    payout.state === 'manual' && tx !== undefined ? await findWhatPaid(ctx, payout, tx) : 'nothing'
+  if (shown === 'paid')
+    throw wrongState(`The chain shows that ${tx} paid this payout, so it stays as it was recorded.`)
+  const heldBy = shown === 'unknown' && !unseen ? tx : undefined
   const target = rehearseIf(dryRun, ctx)
   const isAddressForgotten = await target.database.transaction(async (session) => {
-    if (!(await undoPaidByHand(inTransaction(target, session), payoutId)))
+    if (!(await undoPaidByHand(inTransaction(target, session), payoutId, heldBy)))
       throw wrongState(
         `The payout is ${payout.state}; only one that was recorded as paid by hand can be taken back.`,
       )
@@ -279,11 +330,18 @@ async function undoPaid(ctx: Context, payoutId: string, dryRun: boolean): Promis
       order_id: orderId ?? null,
       currency: coin,
       amount: formatAmountOf(payout),
-      state: 'owed',
+      state: heldBy === undefined ? 'owed' : 'held',
       ledger_entry: 'payout',
     },
     dryRun,
-    isAddressForgotten ? 'The refund address that was named with it is taken back as well.' : undefined,
+    [
+      ...(isAddressForgotten ? ['The refund address that was named with it is taken back as well.'] : []),
+      ...(heldBy === undefined
+        ? []
+        : [
+            `Nobody could say whether ${heldBy} paid it, so it is held: "reconcile ${coin} --owed ${payoutId}" once you know that it did not, or payout-paid once more.`,
+          ]),
+    ].join('\n') || undefined,
   )
 }
 
@@ -349,7 +407,7 @@ async function nameAddressAndMarkPaid(
   ctx: Context,
   payout: PayoutRecord,
   text: string,
-  tx: string,
+  { tx, sentRaw }: { tx: string; sentRaw: bigint | undefined },
 ): Promise<string> {
   const { _id: payoutId, order_id: orderId } = payout
   if (payout.address !== undefined || orderId === undefined)
@@ -359,7 +417,8 @@ async function nameAddressAndMarkPaid(
     const named = order && (await storeRefundAddress(ctx, order, text, session))
     if (named?.refund_address === undefined)
       throw new Error(`order ${orderId} changed inside its own transaction`)
-    if (!(await markPaidByHand(inTransaction(ctx, session), payoutId, tx, true)))
+    const about = { isAddressNamed: true, sentRaw }
+    if (!(await markPaidByHand(inTransaction(ctx, session), payoutId, tx, about)))
       throw await unpayable(ctx, payout, session)
     return named.refund_address
   })
@@ -392,14 +451,17 @@ interface PayoutList {
   payees: Payee[]
   /** Ids of payouts of an order whose money was recorded by hand, and which the chain hasn't shown yet. */
   waiting: ReadonlySet<string>
+  /** Payouts that a transaction which the database did not know may have paid: its hash, by their ids. */
+  suspects: ReadonlyMap<string, string>
   /** Coins of which there are more payouts than were read. */
   cut: Coin[]
 }
 
 /** What is owed, by payee. @param limit of payouts that cannot be paid now, per coin */
 async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<VerbOutput> {
-  const { payees, waiting, cut } = await readPayouts(ctx, all, limit)
-  const lines = payees.map((payee) => formatPayee(payee, waiting))
+  const list = await readPayouts(ctx, all, limit)
+  const { payees, cut } = list
+  const lines = payees.map((payee) => formatPayee(payee, list))
   if (cut.length > 0)
     lines.push(
       `There is more that cannot be paid now (${cut.join(', ')}); --limit shows up to ${LIST_LIMIT.max} of it per coin.`,
@@ -412,7 +474,7 @@ async function listPayouts(ctx: Context, all: boolean, limit: number): Promise<V
         address,
         payable: formatAmount(payableRaw, currency),
         due: isDue,
-        payouts: payouts.map((payout) => viewPayout(payout, waiting)),
+        payouts: payouts.map((payout) => viewPayout(payout, list)),
       })),
       count: payees.length,
       truncated: cut.length > 0,
@@ -430,6 +492,7 @@ async function readPayouts(ctx: Context, all: boolean, limit: number): Promise<P
   const states: readonly PayoutState[] = all ? [...UNPAID, 'confirmed', 'manual', 'withdrawn'] : UNPAID
   const payees: Payee[] = []
   const waiting = new Set<string>()
+  const suspects = new Map<string, string>()
   const cut: Coin[] = []
   for (const coin of COINS) {
     const sendable = await readSendable(ctx, coin)
@@ -438,7 +501,8 @@ async function readPayouts(ctx: Context, all: boolean, limit: number): Promise<P
     // Read whole: a part of them would give a wrong sum for their payee.
     const payouts: PayoutRecord[] = []
     for await (const payout of ctx.payouts.walkSendable(coin)) payouts.push(payout)
-    for (const { _id } of payouts) if (!ready.has(_id)) waiting.add(_id)
+    for (const { _id } of payouts) if (!ready.has(_id) && !sendable.suspects.has(_id)) waiting.add(_id)
+    for (const [id, { tx }] of sendable.suspects) suspects.set(id, tx)
     const others: PayoutRecord[] = []
     for (const state of states)
       if (others.length <= limit)
@@ -448,7 +512,7 @@ async function readPayouts(ctx: Context, all: boolean, limit: number): Promise<P
     for (const [address, toAddress] of Map.groupBy(payouts, (payout) => payout.address ?? null)) {
       const payable = toAddress.filter(
         ({ _id, state, frozen, to_self: toSelf }) =>
-          state === 'owed' && frozen !== true && toSelf !== true && !waiting.has(_id),
+          state === 'owed' && frozen !== true && toSelf !== true && !waiting.has(_id) && !suspects.has(_id),
       )
       const isDue = toAddress.some(({ _id }) => due.has(_id))
       payees.push({ currency: coin, address, payouts: toAddress, payableRaw: sumAmounts(payable), isDue })
@@ -456,11 +520,11 @@ async function readPayouts(ctx: Context, all: boolean, limit: number): Promise<P
   }
   // The sort is stable: what cannot be paid stays behind what can.
   payees.sort((left, right) => Number(right.isDue) - Number(left.isDue))
-  return { payees, waiting, cut }
+  return { payees, waiting, suspects, cut }
 }
 
-/** A payout as `--json` shows it. @param waiting see PayoutList */
-function viewPayout(payout: PayoutRecord, waiting: ReadonlySet<string>): object {
+/** A payout as `--json` shows it. */
+function viewPayout(payout: PayoutRecord, { waiting, suspects }: PayoutList): object {
   return {
     payout_id: payout._id,
     agent_id: payout.agent_id,
@@ -471,16 +535,17 @@ function viewPayout(payout: PayoutRecord, waiting: ReadonlySet<string>): object 
     frozen: payout.frozen === true,
     waits_for_chain: waiting.has(payout._id),
     to_self: payout.to_self === true,
+    may_be_paid_by: suspects.get(payout._id) ?? null,
     asked_at: payout.asked_at ?? null,
     tx_hash: payout.tx ?? null,
     at: payout.at,
   }
 }
 
-/** A payee and its payouts, a line each. @param waiting see PayoutList */
+/** A payee and its payouts, a line each. */
 function formatPayee(
   { currency, address, payouts, payableRaw, isDue }: Payee,
-  waiting: ReadonlySet<string>,
+  { waiting, suspects }: PayoutList,
 ): string {
   const head = `${address ?? '(no address named yet)'}  ${formatAmount(payableRaw, currency)} ${currency} to pay${isDue ? '' : ', not due'}`
   const lines = payouts.map((payout) => {
@@ -488,6 +553,8 @@ function formatPayee(
     if (payout.frozen === true) states.push('frozen')
     if (waiting.has(payout._id)) states.push('waits until the chain shows what you recorded')
     if (payout.to_self === true) states.push("to an address of the venue's own")
+    const suspect = suspects.get(payout._id)
+    if (suspect !== undefined) states.push(`perhaps paid by ${suspect}: reconcile ${currency} --dry-run`)
     return `${payout._id}  ${formatAmountOf(payout)}  ${states.join(', ')}  ${payout.agent_id}  ${payout.order_id ?? ''}  since ${formatTime(payout.at)}`
   })
   return `${head}\n${indent(lines.join('\n'))}`
@@ -495,9 +562,20 @@ function formatPayee(
 
 async function listDisputes(ctx: Context, limit: number): Promise<VerbOutput> {
   const orders = await ctx.orders.listDisputed(limit)
+  const paid = await Promise.all(orders.map((order) => listPaidSides(ctx, order)))
   return {
-    answer: { ok: true, orders: orders.map(viewDisputed), count: orders.length },
-    text: orders.length === 0 ? 'No disputes.' : orders.map(formatDisputed).join('\n'),
+    answer: {
+      ok: true,
+      orders: orders.map((order, place) => ({
+        ...viewDisputed(order),
+        may_have_paid: (paid[place] ?? []).map(({ side, send }) => ({ side, tx_hash: send.tx })),
+      })),
+      count: orders.length,
+    },
+    text:
+      orders.length === 0
+        ? 'No disputes.'
+        : orders.map((order, place) => formatDisputed(order, paid[place] ?? [])).join('\n'),
   }
 }
 
@@ -517,12 +595,17 @@ function viewDisputed(order: OrderRecord): object {
   }
 }
 
-function formatDisputed(order: OrderRecord): string {
+type PaidSide = Awaited<ReturnType<typeof listPaidSides>>[number]
+
+function formatDisputed(order: OrderRecord, paid: readonly PaidSide[]): string {
   const sides = `buyer ${order.buyer_id}, seller ${order.seller_id}${order.delivered_at === undefined ? ', not delivered' : ''}`
   const why =
     order.disputed_by === 'chain'
       ? 'a payment was taken back by the chain, or a transaction not accounted for went to one of its sides'
       : (order.dispute_reason ?? '')
   const head = `${order._id}  ${formatAmountOf(order)} ${order.coin}  since ${formatTime(order.disputed_at ?? 0)}`
-  return `${head}\n${indent(`${toOneLine(order.title)}\n${sides}\n${why}`)}`
+  const lines = paid.map(
+    ({ side, send }) => `${send.tx} sent ${formatAmountOf(send)} ${order.coin} to the address of the ${side}`,
+  )
+  return `${head}\n${indent([toOneLine(order.title), sides, why, ...lines].join('\n'))}`
 }

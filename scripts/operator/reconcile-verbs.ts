@@ -4,13 +4,18 @@ import { usageError } from '../../client/command/command-error.ts'
 import { orIfLate, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import type { Coin } from '../../shared/payments/coin.ts'
 import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
+import { ANYWHERE } from '../../shared/payments/payout.ts'
 import type { ReconciliationRecord } from '../../shared/payments/reconciliation-store.ts'
-import { explainTransfer, oweAgain } from '../../shared/payments/payout-service.ts'
+import { oweAgain } from '../../shared/payments/payout-service.ts'
+import { accountForSend } from '../../shared/payments/reconcile.ts'
+import { listUndecided, wentTo } from '../../shared/payments/suspects.ts'
 import { nowSeconds, SECOND_MS } from '../../shared/foundation/time.ts'
 import { KEY_LEASES } from '../../shared/servers/lease-store.ts'
 import { enqueueJob } from './job.ts'
+import { findWhatPaid, isTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
 import { formatAmountOf, showDone } from './output.ts'
 import { defineOperatorVerb, parseCoin, wrongState, type OperatorVerb, type VerbOutput } from './verb.ts'
@@ -25,11 +30,11 @@ export const reconcileVerbs: readonly OperatorVerb[] = [
     options: {
       explained: textOption(
         'TX',
-        'a transaction that was found is accounted for: payouts to its payee go out again',
+        'a transaction that was found is accounted for, and all that it may have paid is decided: the orders that it held up go on',
       ),
       owed: textOption(
         'PAYOUT_ID',
-        'a payout that was held because of one was not paid by it: it is owed again',
+        'a payout that such a transaction may have paid was not paid by it: it is owed again',
       ),
       'take-over': textOption(
         'ADDRESS',
@@ -66,7 +71,6 @@ async function reconcile(
   if (record?.configured !== true) throw wrongState(`No worker has set ${coin} up.`)
   const halted =
     record.halted === undefined ? null : `since ${formatTime(record.halted.at)}: ${record.halted.reason}`
-  const before = await ctx.reconciliations.last(coin)
   const known = record.treasury_address
   const isTakeOver = takeOver !== undefined && takeOver !== known
   await requireWallet(ctx, coin, known, isTakeOver ? takeOver : undefined)
@@ -76,18 +80,15 @@ async function reconcile(
     const shown = showDone(fields, true, await listOpen(ctx, coin))
     const unexplained = await ctx.payouts.listUnexplained(coin)
     const sends = unexplained.map(({ tx, unexplained_to: to, amount_raw }) => ({ tx, to, amount_raw }))
-    return { ...shown, answer: { ...shown.answer, sends } }
+    return { ...shown, answer: { ...shown.answer, sends, undecided: await readUndecided(ctx, coin) } }
   }
   if (isTakeOver) await handOver(ctx, coin, takeOver)
-  await enqueueJob(ctx, COIN_FACTS[coin].queues.reconcile, isTakeOver ? { take_over: takeOver } : {})
-  const findResult = async (): Promise<ReconciliationRecord | undefined> => {
-    const last = await ctx.reconciliations.last(coin)
-    if (last === undefined || last._id === before?._id) return undefined
-    // It is put on record before the coin goes on; a later halt is another one.
-    const still = (await ctx.coins.findCoin(coin))?.halted
-    return still === undefined || still.at > last.at ? last : undefined
-  }
-  const result = await waitFor('the reconciliation', findResult, {
+  const id = newId('reconciliation')
+  await enqueueJob(ctx, COIN_FACTS[coin].queues.reconcile, {
+    reconciliation_id: id,
+    ...(isTakeOver ? { take_over: takeOver } : {}),
+  })
+  const result = await waitFor('the reconciliation', () => ctx.reconciliations.find(id), {
     limitMs: RESULT_WAIT_MS,
     everyMs: 250,
   }).catch(orIfLate(undefined))
@@ -163,7 +164,19 @@ async function showReconciliation(ctx: Context, record: ReconciliationRecord): P
       await listOpen(ctx, coin),
     ].join('\n'),
   )
-  return { ...shown, answer: { ...shown.answer, sends, stray, held_payout_ids: held } }
+  const undecided = await readUndecided(ctx, coin)
+  return { ...shown, answer: { ...shown.answer, sends, stray, held_payout_ids: held, undecided } }
+}
+
+/** What each transaction that is not accounted for may have paid and nobody has decided, as `--json` shows it. */
+async function readUndecided(ctx: Context, coin: Coin) {
+  const sends = await ctx.payouts.listUnexplained(coin)
+  return Promise.all(
+    sends.map(async (send) => {
+      const { payouts, orderIds } = await listUndecided(ctx, send)
+      return { tx: send.tx, order_ids: orderIds, payout_ids: payouts.map(({ _id }) => _id) }
+    }),
+  )
 }
 
 /**
@@ -176,33 +189,78 @@ async function listOpen(ctx: Context, coin: Coin): Promise<string> {
   ])
   if (sends.length === 0 && held.length === 0) return 'nothing waits for you'
   const lines: string[] = []
-  for (const { tx, amount_raw, unexplained_to: to } of sends)
+  for (const send of sends) {
+    const { tx, amount_raw, unexplained_to: to } = send
     lines.push(
       `not accounted for: ${tx} sent ${formatAmountOf({ amount_raw, coin })} ${coin} to ${to.join(', ')}`,
     )
+    const { payouts, orderIds } = await listUndecided(ctx, send)
+    for (const id of orderIds)
+      lines.push(
+        `  it may have paid a side of the order ${id}, which waits for "dispute ${id} release" or "refund"`,
+      )
+    for (const { _id } of payouts) lines.push(`  it may have paid ${_id}: ${stepsFor(coin, _id, tx)}`)
+    for (const { _id, address } of await ctx.payouts.listPaidByHand(coin, tx))
+      if (address !== undefined && !to.includes(address) && !to.includes(ANYWHERE))
+        lines.push(`  it is recorded for ${_id}, and did not pay it: "payout-paid --undo ${_id}"`)
+  }
   for (const { _id, amount_raw, address = 'no address', transfer_id: transferId } of held)
     lines.push(
       `held: ${_id}, ${formatAmountOf({ amount_raw, coin })} ${coin} to ${address}${transferId === undefined ? '' : ', with a transaction of its own'}`,
     )
   lines.push(
-    'First payout-paid for each held payout that one of these transactions paid; then reconcile --explained for each transaction; then reconcile --owed for the other held payouts.',
+    'First dispute for each order that is named here, as it was decided before; then payout-paid for each payout that one of these transactions paid, and reconcile --owed for each other one that is held; then reconcile --explained for each transaction.',
   )
   return lines.join('\n')
 }
 
 /** Records that a transaction that a reconciliation found is accounted for. */
-async function explain(ctx: Context, coin: Coin, tx: string, dryRun: boolean): Promise<VerbOutput> {
-  if (!(await explainTransfer(rehearseIf(dryRun, ctx), coin, tx.toLowerCase())))
+async function explain(ctx: Context, coin: Coin, text: string, dryRun: boolean): Promise<VerbOutput> {
+  const tx = text.toLowerCase()
+  const explained = await accountForSend(rehearseIf(dryRun, ctx), coin, tx)
+  if (explained.kind === 'unknown')
     throw wrongState(
-      `${tx} is no transaction in ${coin} that waits to be accounted for (reconcile ${coin} --dry-run lists them), or ${coin} was never reconciled to the end.`,
+      `${text} is no transaction in ${coin} that waits to be accounted for (reconcile ${coin} --dry-run lists them), or ${coin} was never reconciled to the end.`,
     )
-  const fields = { tx: tx.toLowerCase(), explained: true, ledger_entry: 'reconcile' }
-  return showDone(fields, dryRun, await listOpen(ctx, coin))
+  if (explained.kind === 'undecided') {
+    const { payoutIds, orderIds } = explained
+    const what = [
+      ...orderIds.map((id) => `the order ${id} ("dispute ${id} release" or "refund")`),
+      ...payoutIds.map((id) => `the payout ${id} (${stepsFor(coin, id, tx)})`),
+    ]
+    throw wrongState(`It may have paid what is not decided yet; decide first about ${what.join(', ')}.`)
+  }
+  const { resumedOrderIds } = explained
+  const fields = { tx, explained: true, orders_resumed: resumedOrderIds.length, ledger_entry: 'reconcile' }
+  const resumed = resumedOrderIds.map((id) => `the order ${id} is disputed no more, and goes on`)
+  const shown = showDone(fields, dryRun, [...resumed, await listOpen(ctx, coin)].join('\n'))
+  return { ...shown, answer: { ...shown.answer, resumed_order_ids: resumedOrderIds } }
 }
+
+/** How to decide about a payout that a transaction may have paid. */
+const stepsFor = (coin: Coin, payoutId: string, tx: string): string =>
+  `"payout-paid ${payoutId} ${tx}" if it was paid by that, else "reconcile ${coin} --owed ${payoutId}"`
 
 /** Records that a held payout was not paid by an unexplained transaction, so that it is owed again. */
 async function oweHeld(ctx: Context, payoutId: string, dryRun: boolean): Promise<VerbOutput> {
+  const payout = await ctx.payouts.find(payoutId)
+  const tx = payout?.held_by
+  if (
+    payout !== undefined &&
+    tx !== undefined &&
+    isTxHash(tx) &&
+    (await findWhatPaid(ctx, payout, tx)) === 'paid'
+  )
+    throw wrongState(`The chain shows that ${tx} paid it: "payout-paid ${payoutId} ${tx}" records that.`)
   if (!(await oweAgain(rehearseIf(dryRun, ctx), payoutId)))
-    throw wrongState(`${payoutId} is no payout that is held without a transaction of its own.`)
-  return showDone({ payout_id: payoutId, state: 'owed', ledger_entry: 'payout' }, dryRun)
+    throw wrongState(
+      `${payoutId} is no payout that is held, or that a transaction not accounted for may have paid.`,
+    )
+  const sends = payout === undefined ? [] : await ctx.payouts.listUnexplained(payout.coin)
+  const waitsFor = sends.find((send) => wentTo(send, payout?.address))
+  return showDone(
+    { payout_id: payoutId, state: 'owed', ledger_entry: 'payout' },
+    dryRun,
+    waitsFor && `It is sent once ${waitsFor.tx} is accounted for, with reconcile --explained.`,
+  )
 }

@@ -290,7 +290,7 @@ function networkRows(config: Config): Row[] {
       'Smallest payout',
       config,
       ({ minPayout }) =>
-        `${minPayout.xno} XNO, ${minPayout.xmr} XMR: less stays owed until it adds up to that`,
+        `${minPayout.xno} XNO, ${minPayout.xmr} XMR: less stays owed until it adds up to that; and at any one address less than a hundredth of it stays owed`,
     ),
     row(
       'Refund address',

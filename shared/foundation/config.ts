@@ -118,6 +118,7 @@ const VARIABLES = {
   PAYOUTS: z.enum(['manual', 'automatic'], 'expected manual or automatic'),
   MIN_PAYOUT_XNO: coins,
   MIN_PAYOUT_XMR: coins,
+  MAX_FEE_XMR: coins,
   OTEL_EXPORTER_OTLP_ENDPOINT: webUrl(['http:', 'https:']),
   OTEL_EXPORTER_OTLP_HEADERS: z.string(),
   OTEL_TRACES_SAMPLER_ARG: number('a share from 0 to 1', { max: 1 }),
@@ -352,6 +353,7 @@ function toConfig(read: Read) {
     paymentPollMs: (read.PAYMENT_POLL_SECONDS ?? 10) * SECOND_MS,
     payouts: read.PAYOUTS ?? ('manual' as const),
     minPayout: { xno: read.MIN_PAYOUT_XNO ?? '0.01', xmr: read.MIN_PAYOUT_XMR ?? '0.001' },
+    maxFeeXmr: read.MAX_FEE_XMR ?? '0.01',
     logLevel: read.LOG_LEVEL ?? 'info',
     /** Where traces are sent to, and of which share of the requests. */
     tracing:

@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import type { Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import { nowSeconds } from '../foundation/time.ts'
-import { markPaidOut, netReceivedRaw } from './order-payments.ts'
+import { markPaidOut, netReceivedRaw } from './order-money.ts'
 import {
   readPayouts,
   replaceOpenPayouts,
@@ -130,7 +130,11 @@ async function storeDecision(
       written_off_raw,
       ...(isReleased ? { ...priceFields(order), fee_taken: true } : {}),
     },
-    unset: isReleased ? ['undelivered'] : ['undelivered', 'fee_taken'],
+    unset: [
+      ...(isReleased ? (['undelivered'] as const) : (['undelivered', 'fee_taken'] as const)),
+      'suspects',
+      'suspected_from',
+    ],
     entries: isReleased === wasFeeTaken ? [] : feeEntries(order, at, isReleased ? 'taken' : 'returned'),
     kind: 'dispute_outcome',
     data: { outcome, coin: order.coin, written_off_raw: String(writtenOffRaw) },

@@ -2,16 +2,16 @@ import type { Context } from '../context.ts'
 import type { Session } from '../servers/database.ts'
 import { Refusal } from '../foundation/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import type { Coin } from '../payments/coin.ts'
 import type { InvoiceRecord, PaymentRecord } from '../payments/invoice.ts'
-import { ANYWHERE, type PayoutState, type StoredPayout, type UnexplainedSend } from '../payments/payout.ts'
+import type { PayoutState, StoredPayout } from '../payments/payout.ts'
 import type { OrderPurpose, Outcome } from '../payments/purpose.ts'
 import { nowSeconds } from '../foundation/time.ts'
 import { enqueueDeadline } from './order-deadlines.ts'
-import { feeOf, stepRule } from './order-states.ts'
+import { disputeByChain, markPaidOut, netReceivedRaw, paidUpdate, unpaidChange } from './order-money.ts'
+import { disputeSuspected, listDisputedAt, resumeCleared } from './order-suspicions.ts'
 import { payoutFor, readPayouts, replaceOpenPayouts, storeOwnUpdate } from './order-updates.ts'
 import type { OrderUpdate } from './order-updates.ts'
-import { forgiveDust, priceFields, stepChange, type OrderChange, type OrderRecord } from './order.ts'
+import { stepChange, type OrderChange, type OrderRecord } from './order.ts'
 
 /**
  * What the market does when a payment or a payout of an order changes, in the transaction that changes it.
@@ -41,6 +41,9 @@ export const orderPurpose: OrderPurpose = {
   lost: disputeLostPayment,
   restored: restorePayment,
   suspected: disputeSuspected,
+  placedAt: (ctx, orderIds) => ctx.orders.readPlaced(orderIds),
+  disputedAt: listDisputedAt,
+  cleared: resumeCleared,
   expired: expireOrder,
   payoutMoved: notePayoutState,
 }
@@ -71,22 +74,6 @@ async function receivePayment(
   void enqueueDeadline(ctx, update.change.set ?? {})
 }
 
-/** Makes the update for an order whose price is covered by what was received; undefined if it isn't. */
-function paidUpdate(order: OrderRecord, receivedRaw: bigint, at: number): OrderUpdate | undefined {
-  const priced = forgiveDust(order, receivedRaw)
-  if (priced === undefined) return undefined
-  const excessRaw = receivedRaw - BigInt(priced.amount_raw)
-  const deliverBy = at + order.delivery_seconds
-  return {
-    change: stepChange(order, 'paid', at, {
-      set: { paid_at: at, deliver_by: deliverBy, due_at: deliverBy, ...priceFields(priced) },
-      unset: ['unpaid_slot', 'payment_seen_at'],
-      data: { deliver_by: deliverBy, ...(priced === order ? {} : priceFields(priced)) },
-    }),
-    payouts: excessRaw === 0n ? [] : [payoutFor(order, 'buyer', 'excess', excessRaw, at)],
-  }
-}
-
 /**
  * Takes back a payment that the operator had recorded by hand, and that `invoice` no longer counts: an order
  * that is paid awaits its payment again, and the buyer is owed only what the other payments leave it.
@@ -109,36 +96,24 @@ async function undoPayment(ctx: Context, invoice: InvoiceRecord, session: Sessio
     order.status === 'paid' && !isCovered
       ? await unpaidChange(ctx, order, invoice, at)
       : { step: 'payment', at }
+  const { buyer } = await readPayouts(ctx, order, session)
+  const keptRaw = isCovered && !isGivenBack ? priceRaw : 0n
+  if (receivedRaw - keptRaw < buyer.sentRaw) throw paidTooMuch()
   if (order.status === 'disputed') return storeOwnUpdate(ctx, order, { change }, session)
   let buyerRaw = 0n
   if (isGivenBack) buyerRaw = receivedRaw
   else if (isCovered && order.status !== 'awaiting_payment') buyerRaw = receivedRaw - priceRaw
-  const { buyer } = await readPayouts(ctx, order, session)
-  if (buyerRaw < buyer.sentRaw)
-    throw new Refusal(
-      'wrong_state',
-      'The buyer has been paid more than is left without this payment; it cannot be taken back.',
-    )
+  if (buyerRaw < buyer.sentRaw) throw paidTooMuch()
   const due = { raw: buyerRaw, reason: 'undone', at }
   const payouts = await replaceOpenPayouts(ctx, order, 'buyer', buyer, due, session)
   await storeOwnUpdate(ctx, order, { change, payouts }, session)
 }
 
-/** Makes the change back to awaiting the full price, in a slot that may lie beyond those of new orders. */
-async function unpaidChange(ctx: Context, order: OrderRecord, invoice: InvoiceRecord, at: number) {
-  const used = new Set(await ctx.orders.listUnpaidSlots(order.buyer_id))
-  let slot = 0
-  while (used.has(slot)) slot++
-  const { amount_raw } = invoice
-  return stepChange(order, 'payment_undone', at, {
-    set: { unpaid_slot: slot, amount_raw, fee_raw: String(feeOf(BigInt(amount_raw))) },
-    unset: ['paid_at', 'deliver_by', 'due_at'],
-  })
-}
-
-/** Everything that was received for an order and not written off, in the coin's smallest unit. */
-export const netReceivedRaw = (order: OrderRecord, invoice: Pick<InvoiceRecord, 'received_raw'>): bigint =>
-  BigInt(invoice.received_raw) - BigInt(order.written_off_raw)
+const paidTooMuch = (): Refusal =>
+  new Refusal(
+    'wrong_state',
+    'The buyer has been paid more than is left without this payment; it cannot be taken back.',
+  )
 
 /**
  * Disputes the order of a payment that the chain took back. It counts as received until the operator decides.
@@ -146,70 +121,6 @@ export const netReceivedRaw = (order: OrderRecord, invoice: Pick<InvoiceRecord, 
 async function disputeLostPayment(ctx: Context, payment: PaymentRecord, session: Session): Promise<void> {
   const about = { payment_id: payment._id, coin: payment.coin, amount_raw: payment.amount_raw }
   await disputeByChain(ctx, await findOrder(ctx, payment, session), 'payment_lost', about, session)
-}
-
-/** Disputes an order, and freezes what is owed for it. @param about fields of the ledger entry */
-async function disputeByChain(
-  ctx: Context,
-  order: OrderRecord,
-  step: 'payment_lost' | 'suspected',
-  about: PendingEntry['data'],
-  session: Session,
-): Promise<void> {
-  const at = nowSeconds(ctx)
-  const change = stepChange(order, step, at, {
-    set: { disputed_at: at, disputed_by: 'chain' },
-    unset: ['due_at', 'unpaid_slot'],
-    kind: 'dispute',
-    data: { by: 'chain', ...about },
-  })
-  await storeOwnUpdate(ctx, order, { change }, session)
-  await ctx.payouts.setFrozen(order._id, true, session)
-}
-
-/**
- * Disputes the orders for which an unexplained transaction may have paid a side, so that the operator decides
- * them; each in a transaction of its own.
- *
- * @param orderIds the orders in question; if undefined, all that are open
- * @returns the ids of those that are disputed now
- */
-async function disputeSuspected(
-  ctx: Context,
-  coin: Coin,
-  sends: readonly UnexplainedSend[],
-  orderIds?: readonly string[],
-): Promise<string[]> {
-  const disputed: string[] = []
-  const addresses = sends.flatMap(({ unexplained_to: to }) => to)
-  const isAnywhere = addresses.includes(ANYWHERE)
-  for (const { _id } of await ctx.orders.listByAddress(coin, isAnywhere ? undefined : addresses, orderIds)) {
-    const isDisputed = await ctx.database.transaction(async (session) => {
-      const order = await ctx.orders.find(_id, session)
-      if (order === undefined || !stepRule('suspected').from.includes(order.status)) return false
-      if (!sends.some((send) => mayHavePaid(send, order))) return false
-      await disputeByChain(ctx, order, 'suspected', { coin }, session)
-      return true
-    })
-    if (isDisputed) disputed.push(_id)
-  }
-  if (disputed.length > 0)
-    ctx.log.error(
-      { order_ids: disputed },
-      'orders are disputed: a transaction that nobody has accounted for may have paid one of their sides',
-    )
-  return disputed
-}
-
-/**
- * Whether an unexplained send may have paid a side of the order: it went to an address of the order, or the
- * order's refund address isn't known. Not if the order was placed, or disputed by the chain, after the send
- * was found.
- */
-function mayHavePaid({ at, unexplained_to: to }: UnexplainedSend, order: OrderRecord): boolean {
-  if (order.at > at || (order.disputed_by === 'chain' && (order.disputed_at ?? 0) >= at)) return false
-  const { payout_address: payout, refund_address: refund } = order
-  return refund === undefined || [ANYWHERE, payout, refund].some((address) => to.includes(address))
 }
 
 /**
@@ -293,10 +204,3 @@ async function notePayoutState(ctx: Context, payout: StoredPayout, to: PayoutSta
 /** Writes nothing but a new version, so that a transaction that disputes or decides the order conflicts. */
 const touchOrder = (ctx: Context, order: OrderRecord, step: OrderChange['step'], session: Session) =>
   storeOwnUpdate(ctx, order, { change: { step, at: nowSeconds(ctx) } }, session)
-
-/** Stores that the seller has its payout, in the transaction that read the order. */
-export async function markPaidOut(ctx: Context, order: OrderRecord, session: Session): Promise<void> {
-  const at = nowSeconds(ctx)
-  const change = stepChange(order, 'paid_out', at, { set: { paid_out_at: at } })
-  await storeOwnUpdate(ctx, order, { change }, session)
-}

@@ -23,6 +23,15 @@ export type PayoutActor = 'service' | 'operator'
 export const DEADLINES = ['pay_by', 'deliver_by', 'accept_by'] as const
 export type Deadline = (typeof DEADLINES)[number]
 
+/** The transaction for which an order was disputed is accounted for. */
+const resumed = <Status extends OrderStatus>(to: Status, what: string) =>
+  ({
+    from: ['disputed'],
+    to,
+    actor: 'operator',
+    text: `The operator has accounted for the transaction that may have paid a side, and the order was disputed for nothing else: ${what}`,
+  }) as const
+
 export interface OrderStepRule {
   from: readonly OrderStatus[]
   to: OrderStatus
@@ -98,8 +107,14 @@ export const ORDER_STEPS = {
     from: ['awaiting_payment', 'paid', 'delivered', 'released', 'refunded', 'expired'],
     to: 'disputed',
     actor: 'chain',
-    text: "After a restore, a transaction that nobody has accounted for was found to have paid one side's address: it may have paid for this order. What is owed for the order and not signed yet is frozen.",
+    text: 'After a restore, a transaction was found that nobody has accounted for. It went to an address of one side, or the order names no refund address, and then it may have gone to its buyer: it may have paid for this order. What is owed for the order and not signed yet is frozen.',
   },
+  resumed_unpaid: resumed('awaiting_payment', 'it waits for its price again.'),
+  resumed_paid: resumed('paid', 'it goes on, and the time of the dispute is added to deliver_by.'),
+  resumed_delivered: resumed('delivered', 'it goes on, and the time of the dispute is added to accept_by.'),
+  resumed_released: resumed('released', "the seller's payout is free."),
+  resumed_refunded: resumed('refunded', "the buyer's payout is free."),
+  resumed_expired: resumed('expired', 'what was paid in part is owed to the buyer.'),
   payment_undone: {
     from: ['paid'],
     to: 'awaiting_payment',

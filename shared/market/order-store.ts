@@ -78,6 +78,7 @@ export function createOrderStore(connection: Connection) {
       const openStates: QueryFilter<OrderRecord>[] = [
         { status: { $in: ['paid', 'delivered'] } },
         { status: 'awaiting_payment', payment_seen_at: some },
+        { status: 'disputed', suspects: some },
       ]
       const chosen: QueryFilter<OrderRecord> =
         orderIds === undefined ? { $or: openStates } : { _id: { $in: [...orderIds] } }
@@ -92,6 +93,24 @@ export function createOrderStore(connection: Connection) {
       if (!addresses.every((address) => known.has(address))) withAddress.push({ refund_address: none })
       return orders.all({ coin, $and: [chosen, { $or: withAddress }] }, { fields: UNLISTED })
     },
+    /** When orders were placed, by id. */
+    async readPlaced(orderIds: readonly string[]): Promise<Map<string, number>> {
+      if (orderIds.length === 0) return new Map()
+      const found = await orders.all({ _id: { $in: [...orderIds] } }, { fields: { at: 1 } })
+      return new Map(found.map(({ _id, at }) => [_id, at]))
+    },
+    /** Disputed orders, placed by then (Unix seconds), one of whose sides has one of these addresses. */
+    listDisputedAt: (coin: Coin, addresses: readonly string[], placedBy: number) => {
+      const among = { $in: [...addresses] }
+      const isSides = { $or: [{ payout_address: among }, { refund_address: among }] }
+      return orders.all(
+        { status: 'disputed', coin, at: { $lte: placedBy }, ...isSides },
+        { fields: UNLISTED, sort: { _id: 1 } },
+      )
+    },
+    /** Orders that are disputed because of this transfer, among others. */
+    listSuspectedFor: (transferId: string) =>
+      orders.all({ status: 'disputed', suspects: transferId }, { fields: UNLISTED, sort: { _id: 1 } }),
     /** Orders with this deadline and an id above `after`, by ascending ids; without `delivery`. */
     listDue: (dueAt: number, after: string, limit: number) =>
       orders.all({ due_at: dueAt, _id: { $gt: after } }, { fields: UNLISTED, sort: { _id: 1 }, limit }),

@@ -18,6 +18,8 @@ type ChangeName =
   | 'payout_returned'
   | 'payout_arrived'
   | 'refund_address'
+  | 'suspected_more'
+  | 'suspected_less'
 
 const signatureFields = { ...authorShape, step: textOf<ChangeName | 'ordered'>(), agent_id: text }
 export type StepSignature = RecordOf<typeof signatureFields>
@@ -74,6 +76,9 @@ export const orderFields = {
   disputed_at: maybe.number,
   /** `chain`: a settled payment was taken back, or an unaccounted transaction may have paid a side. */
   disputed_by: maybe.textOf<'buyer' | 'chain'>(),
+  /** The transactions for which alone the chain disputes it, and the status that it had before. */
+  suspects: maybe.list(text),
+  suspected_from: maybe.textOf<OrderStatus>(),
   dispute_reason: maybe.text,
   dispute_salt: maybe.text,
   closed_at: maybe.number,

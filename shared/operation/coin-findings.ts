@@ -72,6 +72,15 @@ function checkCoin(coin: CoinRecord, now: number): Finding[] {
       why: halted.reason,
       command: `${OPERATOR} reconcile ${name}   # first with --dry-run: it shows what waits`,
     })
+  if (coin.fee_high !== undefined)
+    findings.push({
+      kind: 'fee_high',
+      about: name,
+      since: coin.fee_high.at,
+      what: `Payouts of ${name} wait: to send ${formatSum(coin.fee_high.sum_raw, name)} would take a fee of ${formatSum(coin.fee_high.fee_raw, name)}`,
+      why: 'the daemon of the wallet names the fee; it is wrong, or the network is crowded',
+      command: `look at the daemon; a higher MAX_FEE_${name.toUpperCase()} for the workers lets them go`,
+    })
   if (gapRaw !== '0')
     findings.push({
       kind: 'books_gap',

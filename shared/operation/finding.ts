@@ -50,6 +50,7 @@ export const FINDING_KINDS = {
   rate_stale: 'act',
   treasury_short: 'act',
   treasury_low: 'look',
+  fee_high: 'act',
   books_gap: 'act',
   books_not_compared: 'look',
   payout_held: 'act',

@@ -15,22 +15,28 @@ import type { CoinDriver } from './driver.ts'
  * The *pool* holds addresses that a worker made ahead, each for one process of the API. That process alone
  * gives it out, once, and remembers that it has, even if the database is restored beneath it.
  *
- * The *index file* lies beside the seed, so restoring the database doesn't reset it. `highest` is the highest
- * index ever put into a pool or skipped; `at` is when that was written, in Unix seconds. Database and file
- * may both be of an old backup, so a worker that starts continues above every index that the chain knows,
- * that the asking process has given out, or that could have been given out since the file was written.
- * Indexes cost nothing.
+ * A *run* is the addresses that one process of the workers makes, one index after the other. Database and files
+ * may all be of an old backup, so each process begins a run where no backup can have one; how, the coin says.
+ *
+ * The *index file* lies beside the seed, so restoring the database doesn't reset it. It names the runs, in the
+ * order in which they began, so that a reconciliation finds money at addresses that the database has forgotten.
+ * `highest` is the highest index in any of them; `at` is when it was written, in Unix seconds.
  */
-const indexFile = z.object({ highest: z.int().min(-1), at: z.int().min(0).optional() })
+const run = z.tuple([z.int().min(0), z.int().min(0)])
+const indexFile = z.object({
+  highest: z.int().min(-1),
+  at: z.int().min(0).optional(),
+  runs: z.array(run).optional(),
+})
 type IndexFile = z.output<typeof indexFile>
+/** The first and the last index of a run. */
+export type Run = z.output<typeof run>
 
-/** What this process wrote last to the index file, by the session of the wallet that the file belongs to. */
-const lastWritten = new WeakMap<object, IndexFile>()
+/** What this process has made, by the session of the wallet that it is of. */
+const ownRuns = new WeakMap<object, Run>()
+/** The file names so many of the newest runs. */
+const MOST_RUNS = 10_000
 
-/** Indexes that a worker skips when it starts: 500, and one for each 10 s since the file was written. */
-const LEAST_SKIPPED = 500
-const SECONDS_PER_INDEX = 10
-const MOST_SKIPPED = 50_000
 /** Addresses made for a process that has none; afterwards its stock is filled up to ADDRESS_POOL. */
 const FIRST_STOCK = 20
 
@@ -38,13 +44,19 @@ export interface AddressSource {
   coin: Coin
   indexFile: string
   treasury(): Promise<string>
-  firstIndex: number
   /** An object that lives as long as this process has the wallet open. */
   session: object
-  /** The first index from `from` on above all that the chain knows, and whether it knows any. */
-  skipUsed(from: number): Promise<{ from: number; isUsed: boolean }>
+  /** An index at which a run may begin that no backup knows. */
+  beginRun(known: KnownIndexes): Promise<number>
   /** `count` addresses with indexes of `from` or more, each higher than the one before. */
   derive(from: number, count: number): Promise<{ index: number; address: string }[]>
+}
+
+export interface KnownIndexes {
+  /** The highest index that the database, the index file or the asking process knows; -1 if there is none. */
+  highest: number
+  /** How long ago this venue is known to have made addresses last; 0 if it never has. */
+  ageSeconds: number
 }
 
 /**
@@ -86,23 +98,39 @@ async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStoc
   const { coin } = source
   if (await isStopped(ctx, coin)) return
   const stored = readIndexFile(source.indexFile)
-  const before = lastWritten.get(source.session)
-  const highest = Math.max(stored.highest, before?.highest ?? -1, await ctx.coins.highestIndex(coin))
+  const runs = runsOf(stored)
   const at = nowSeconds(ctx)
-  let from = Math.max(highest, asker?.given ?? -1, source.firstIndex - 1) + 1
-  if (before === undefined) {
-    const used = await source.skipUsed(from)
-    const isNewWallet = highest < 0 && !used.isUsed
-    const skipped = LEAST_SKIPPED + Math.max(0, Math.ceil((at - (stored.at ?? at)) / SECONDS_PER_INDEX))
-    from = used.from + (isNewWallet ? 0 : Math.min(skipped, MOST_SKIPPED))
-    await ctx.database.transaction((session) => ctx.coins.retireFree(coin, session))
-  }
+  const own = ownRuns.get(source.session)
+  let from = own === undefined ? undefined : own[1] + 1
+  if (own === undefined) await ctx.database.transaction((session) => ctx.coins.retireFree(coin, session))
   const holders = holdersOfNewAddresses(await ctx.coins.countFree(coin), asker)
+  // Where the next run begins, one may have been begun before it.
+  if (from !== undefined && !(await isFreeFor(ctx, coin, runs, from, holders.length))) from = undefined
+  const isNewRun = from === undefined
+  const poolAt = (await ctx.coins.findCoin(coin))?.pool_at
+  const lastAt = Math.max(stored.at ?? 0, poolAt ?? 0)
+  const known = {
+    highest: Math.max(stored.highest, await ctx.coins.highestIndex(coin), asker?.given ?? -1),
+    ageSeconds: lastAt === 0 ? 0 : Math.max(0, at - lastAt),
+  }
+  while (from === undefined) {
+    const place = await source.beginRun(known)
+    if (await isFreeFor(ctx, coin, runs, place, ROOM)) from = place
+  }
   const made = holders.length === 0 ? [] : await source.derive(from, holders.length)
-  const next = { highest: made.at(-1)?.index ?? from - 1, at }
+  const [first, last] = [made[0]?.index, made.at(-1)?.index]
+  if (first === undefined || last === undefined) return ctx.coins.notePool(coin, at)
+  const start = own === undefined || isNewRun ? first : own[0]
+  const others = runs.filter(([begin]) => begin !== start)
+  const next: IndexFile = {
+    highest: Math.max(last, own?.[1] ?? -1, ...others.map(([, end]) => end)),
+    at,
+    runs: [...others, [start, last] satisfies Run].slice(-MOST_RUNS),
+  }
   await writeDurably(source.indexFile, textWithSum(next), 'index', watch)
   const added = made.map(({ index, address }, place): AddressRecord => {
-    return { _id: `${coin}:${index}`, coin, index, address, state: 'free', holder: holders[place] ?? '' }
+    const holder = holders[place] ?? ''
+    return { _id: `${coin}:${index}`, coin, index, run: start, address, state: 'free', holder }
   })
   await performStep(watch, 'addresses', () =>
     ctx.database.transaction(async (session) => {
@@ -110,7 +138,19 @@ async function fillPool(ctx: Context, source: AddressSource, asker?: AddressStoc
       await ctx.coins.notePool(coin, at, session)
     }),
   )
-  lastWritten.set(source.session, next)
+  ownRuns.set(source.session, [start, last])
+}
+
+/** A run begins where so many indexes are free. */
+const ROOM = 1_000
+
+/** Whether neither a run of the index file nor an address on record lies at these indexes. */
+async function isFreeFor(ctx: Context, coin: Coin, runs: readonly Run[], from: number, count: number) {
+  const to = from + count - 1
+  return (
+    !runs.some(([begin, end]) => begin <= to && from <= end) &&
+    !(await ctx.coins.hasAddressIn(coin, from, to))
+  )
 }
 
 /**
@@ -123,6 +163,9 @@ function holdersOfNewAddresses(free: ReadonlyMap<string, number>, asker: Address
     Array<string>(count === 0 ? FIRST_STOCK : Math.max(0, ADDRESS_POOL - count)).fill(holder),
   )
 }
+
+/** The runs that the index file names, the oldest first; of an older version's file, one with all. */
+export const runsOf = ({ highest, runs }: IndexFile): Run[] => runs ?? (highest < 0 ? [] : [[0, highest]])
 
 /** Reads the index file; -1 if there is none. @throws Error if it isn't as it was written */
 export function readIndexFile(file: string): IndexFile {

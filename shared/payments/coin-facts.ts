@@ -25,6 +25,8 @@ export interface CoinFacts {
   readonly paysOneAddress: boolean
   /** The transaction whose money our transaction of kind `receive` takes in. @param signed as it is stored */
   sourceOf?(signed: string): string
+  /** The address that our transaction of kind `payout` pays, if it says so itself. @param signed as it is stored */
+  payeeOf?(signed: string): string
   readonly queues: { readonly [Job in CoinJob]: `${Job}-${'nano' | 'monero'}` }
 }
 

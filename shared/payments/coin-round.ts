@@ -40,12 +40,14 @@ const REACHED = { configured: true, reachable: true }
 export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void> {
   const { coin, confirmations } = driver
   const startedAt = nowSeconds(ctx)
+  let sureAt = startedAt
   try {
     const before = await ctx.coins.findCoin(coin)
-    const { troubles, seen } = await driver.look(startedAt)
+    const { troubles, seen, sureUntil = startedAt } = await driver.look(startedAt)
+    sureAt = Math.min(startedAt, sureUntil)
     const isComplete = troubles.length === 0
     const now = nowSeconds(ctx)
-    const round_at = isComplete ? startedAt : undefined
+    const round_at = isComplete && sureAt > 0 ? sureAt : undefined
     const reached = { ...REACHED, checked_at: now, required_confirmations: confirmations }
     await ctx.coins.report(coin, { ...reached, ...seen, ...omitUndefined({ round_at }) }, now)
     if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
@@ -58,7 +60,7 @@ export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void>
     await noteUnreachable(ctx, coin, confirmations, error)
     return
   }
-  await expireInvoices(ctx, coin, startedAt)
+  await expireInvoices(ctx, coin, sureAt)
 }
 
 /** Looks at one invoice's address. A node that can't be reached is no error: the watcher stores that. */

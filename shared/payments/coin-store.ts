@@ -21,9 +21,11 @@ const coinFields = {
   /** When a worker last reported; Unix seconds. A coin whose worker fell silent is not ready. */
   alive_at: number,
   checked_at: maybe.number,
-  /** Start of the last round that looked at every open address without a failure; Unix seconds. */
+  /** Up to when the last round that looked at every open address without a failure is sure; Unix seconds. */
   round_at: maybe.number,
   height: maybe.number,
+  /** When `height` was last read; Unix seconds. */
+  height_at: maybe.number,
   /** When `height` was last found to have grown; Unix seconds. */
   grown_at: maybe.number,
   /** Sentences that say what else keeps it from being ready; see COIN_PROBLEMS. */
@@ -39,6 +41,8 @@ const coinFields = {
   treasury_raw: maybe.text,
   /** What the treasury lacks for the payouts that are due; '0' if all can be sent. */
   treasury_short_raw: maybe.text,
+  /** The fee for which payouts that are due were not signed, and their sum. */
+  fee_high: maybe.nested({ at: number, fee_raw: text, sum_raw: text }),
   /** How much more the chain holds than the books say, and when they were compared; Unix seconds. */
   gap_raw: maybe.text,
   gap_at: maybe.number,
@@ -60,7 +64,14 @@ export type TreasuryFields = Pick<CoinRecord, 'treasury_address' | 'treasury_raw
 /** What a coin's watcher reports. */
 type WatchFields = Omit<
   CoinRecord,
-  '_id' | 'halted' | 'problems' | 'alive_at' | 'pool_at' | keyof TreasuryFields | keyof BooksFields
+  | '_id'
+  | 'halted'
+  | 'problems'
+  | 'fee_high'
+  | 'alive_at'
+  | 'pool_at'
+  | keyof TreasuryFields
+  | keyof BooksFields
 >
 
 const rateFields = {
@@ -77,6 +88,8 @@ const addressFields = {
   _id: text,
   coin: textOf<Coin>(),
   index: number,
+  /** The first index of the run that it is of (address-pool.ts); absent on older records. */
+  run: maybe.number,
   address: text,
   /** `retired`: may have been given out by a database that was replaced; never given out again. */
   state: textOf<'free' | 'taken' | 'retired'>(),
@@ -84,6 +97,8 @@ const addressFields = {
   holder: maybe.text,
   /** Money that belongs to no invoice was found there. */
   unassigned: maybe.flag,
+  /** Of an invoice that the database may have forgotten: when to look there next, and until when; Unix seconds. */
+  forgotten: maybe.nested({ look_after: number, until: number }),
 }
 export type AddressRecord = RecordOf<typeof addressFields>
 
@@ -114,11 +129,12 @@ addressSchema.index({ address: 1 }, { unique: true })
 addressSchema.index({ coin: 1, state: 1, index: 1 })
 addressSchema.index({ coin: 1, holder: 1, index: 1 }, only({ state: 'free' }, 'stock'))
 addressSchema.index({ coin: 1, index: 1 }, only({ unassigned: true }, 'unassigned'))
+addressSchema.index({ coin: 1, 'forgotten.look_after': 1 }, only({ forgotten: some }, 'forgotten'))
 
-/** A process remembers the last 10,000 indexes given out, and gives out none that lies further back. */
+/** A process remembers the last 10,000 indexes given out of a run, and gives out none that lies further back. */
 const REMEMBERED = 10_000
 
-/** A process that gives out addresses, and what it has given out, by database and coin. */
+/** A process that gives out addresses, and what it has given out, by database, coin and run. */
 export interface AddressGiver {
   readonly id: string
   readonly given: Map<string, { indexes: Set<number>; highest: number }>
@@ -136,8 +152,9 @@ const UNKNOWN = { configured: true, reachable: false, alive_at: 0, required_conf
 /** Creates the store of coins, their rates and addresses, and of what workers are asked to look up. */
 export function createCoinStore(connection: Connection, giver: AddressGiver = thisProcess) {
   const holder = giver.id
-  const givenOf = (coin: Coin) => {
-    const place = `${connection.name} ${coin}`
+  const placesOf = (coin: Coin) => `${connection.name} ${coin} `
+  const givenOf = (coin: Coin, run = 0) => {
+    const place = `${placesOf(coin)}${run}`
     const given = giver.given.get(place) ?? { indexes: new Set<number>(), highest: -1 }
     giver.given.set(place, given)
     return given
@@ -189,6 +206,12 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       const before = await stored.lean<CoinRecord>()
       return before?.problems?.[about] !== sentence
     },
+    /** @returns whether a fee that was too high is stored now, and none was before */
+    async noteHighFee(coin: Coin, fee: CoinRecord['fee_high']): Promise<boolean> {
+      if (fee !== undefined) return coins.change({ _id: coin, fee_high: none }, { $set: { fee_high: fee } })
+      await coins.change({ _id: coin, fee_high: some }, { $unset: { fee_high: 1 } })
+      return false
+    },
     noteGap: (coin: Coin, fields: BooksFields) => coins.change({ _id: coin }, { $set: fields }),
     halt: (coin: Coin, at: number, reason: string, session?: Session) =>
       coins.change({ _id: coin, halted: none }, { $set: { halted: { at, reason } } }, session),
@@ -208,13 +231,13 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
     },
     /** Takes an address of this process's stock, for good; undefined if there is none left. */
     async takeAddress(coin: Coin): Promise<AddressRecord | undefined> {
-      const given = givenOf(coin)
       for (;;) {
-        const free = { coin, holder, state: 'free' as const, index: { $gt: given.highest - REMEMBERED } }
+        const free = { coin, holder, state: 'free' as const }
         const options = { sort: { index: 1 }, returnDocument: 'after' } as const
         const taken = addresses.model.findOneAndUpdate(free, { $set: { state: 'taken' } }, options)
         const address = await taken.lean<AddressRecord>()
         if (address === null) return undefined
+        const given = givenOf(coin, address.run)
         // A database that was restored beneath this process may call an address free that was given out.
         if (given.indexes.has(address.index) || address.index <= given.highest - REMEMBERED) continue
         given.indexes.add(address.index)
@@ -226,7 +249,10 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       }
     },
     /** This process's holder id, and the highest index that it has given out. */
-    stock: (coin: Coin): AddressStock => ({ holder, given: givenOf(coin).highest }),
+    stock(coin: Coin): AddressStock {
+      const places = [...giver.given].filter(([place]) => place.startsWith(placesOf(coin)))
+      return { holder, given: Math.max(-1, ...places.map(([, { highest }]) => highest)) }
+    },
     /** How many free addresses each holder has. */
     async countFree(coin: Coin): Promise<Map<string, number>> {
       const found = await addresses.model.aggregate<{ _id: string | null; count: number }>([
@@ -242,6 +268,18 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
       const tops = await Promise.all(states.map((state) => addresses.one({ coin, state }, reading)))
       return Math.max(-1, ...tops.map((top) => top?.index ?? -1))
     },
+    /** Whether there is an address on record with an index from `from` to `to`. */
+    async hasAddressIn(coin: Coin, from: number, to: number): Promise<boolean> {
+      const states = ['free', 'taken', 'retired'] as const
+      const filter = { coin, state: { $in: [...states] }, index: { $gte: from, $lte: to } }
+      return (await addresses.model.exists(filter)) !== null
+    },
+    /** Indexes on record in a state above `after`, in their order. */
+    async listIndexes(coin: Coin, state: AddressRecord['state'], after: number, limit: number) {
+      const filter = { coin, state, index: { $gt: after } }
+      const found = await addresses.all(filter, { fields: { index: 1 }, sort: { index: 1 }, limit })
+      return found.map(({ index }) => index)
+    },
     /** @throws a duplicate-key error if an index or address is on record */
     addAddresses: (records: readonly AddressRecord[], session?: Session) =>
       addresses.insert(records, session),
@@ -256,6 +294,39 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
         { _id: `${coin}:${index}` },
         { $set: { unassigned: true }, $setOnInsert: { coin, index, address, state: 'retired' } },
       ),
+    /** Marks addresses of invoices that may be forgotten, so that they are looked at until then. */
+    async noteForgotten(
+      coin: Coin,
+      found: readonly Pick<AddressRecord, 'index' | 'address'>[],
+      until: number,
+    ) {
+      const writes = found.map(({ index, address }) => ({
+        updateOne: {
+          filter: { _id: `${coin}:${index}` },
+          update: {
+            $set: { forgotten: { look_after: 0, until } },
+            $setOnInsert: { coin, index, address, state: 'retired' as const },
+          },
+          upsert: true,
+        },
+      }))
+      if (writes.length > 0) await addresses.model.bulkWrite(writes)
+    },
+    /** Those of them that are to be looked at now. */
+    listForgottenDue: (coin: Coin, now: number, limit: number) =>
+      addresses.all(
+        { coin, 'forgotten.look_after': { $lte: now } },
+        { sort: { 'forgotten.look_after': 1 }, limit },
+      ),
+    /** Puts the next look at them off; those whose time is over are looked at no more. */
+    async postponeForgotten(found: readonly AddressRecord[], now: number, lookAfter: number): Promise<void> {
+      const among = { _id: { $in: found.map(({ _id }) => _id) } }
+      await addresses.changeAll(
+        { ...among, 'forgotten.until': { $gt: now } },
+        { $set: { 'forgotten.look_after': lookAfter } },
+      )
+      await addresses.changeAll({ ...among, 'forgotten.until': { $lte: now } }, { $unset: { forgotten: 1 } })
+    },
     listUnassigned: (coin: Coin) => addresses.all({ coin, unassigned: true }, { sort: { index: 1 } }),
     findAddresses: (coin: Coin, texts: readonly string[]) =>
       addresses.all({ address: { $in: [...texts] }, coin }),

@@ -78,6 +78,12 @@ export function normalizeRate(text: string): string {
 /** Parses a rate to units of 10^-12 USD. @throws TypeError if it is not a rate */
 export const parseRate = (usd: string): bigint => parseDecimal(usd, RATE_DECIMALS, 'a rate in USD')
 
+/** The rate in the middle between bid and ask; undefined if the bid is above the ask. */
+export function middleOf(bid: string, ask: string): string | undefined {
+  const [low, high] = [parseRate(bid), parseRate(ask)]
+  return low > high ? undefined : normalizeRate(formatDecimal((low + high) / 2n, RATE_DECIMALS, 0))
+}
+
 /** Converts whole US cents, above 0, to the smallest unit, rounded up at the decimals that are shown. */
 export function priceInCoin(usdCents: number, rateUsd: string, coin: Coin): bigint {
   if (!Number.isSafeInteger(usdCents) || usdCents <= 0)

@@ -58,7 +58,12 @@ export interface FoundPay {
 export interface Look {
   /** Sentences about payments that could not be recorded: nothing expires then. */
   readonly troubles: readonly string[]
-  readonly seen: Partial<Pick<CoinRecord, 'height' | 'grown_at'>>
+  readonly seen: Partial<Pick<CoinRecord, 'height' | 'height_at' | 'grown_at'>>
+  /**
+   * Up to when nothing that was sent can be missing, in Unix seconds: the chain has grown after that. If it is
+   * absent, up to the start of the round.
+   */
+  readonly sureUntil?: number
 }
 
 export interface Funds {

@@ -1,8 +1,19 @@
 import type { Context } from '../context.ts'
 import { nowSeconds } from '../foundation/time.ts'
-import { parseAmount, type Coin } from './coin.ts'
+import { dustThreshold, parseAmount, type Coin } from './coin.ts'
 import { holdPayouts } from './payout-service.ts'
-import { ANYWHERE, type PayoutRecord } from './payout.ts'
+import type { PayoutRecord } from './payout.ts'
+import { findSuspects } from './suspects.ts'
+
+/**
+ * What is moved in a transaction of its own is worth at least a hundredth of the least payout: else each
+ * millionth that somebody sends would cost the venue as much work as a sale.
+ */
+export function leastToMove(ctx: Pick<Context, 'config'>, coin: Coin): bigint {
+  const leastRaw = (parseAmount(ctx.config.minPayout[coin], coin) + 99n) / 100n
+  const dustRaw = dustThreshold(coin)
+  return leastRaw > dustRaw ? leastRaw : dustRaw
+}
 
 /** Payouts to one address that go out together. */
 export interface DueGroup {
@@ -18,9 +29,10 @@ export interface GroupBounds {
 
 /**
  * Reads which payouts may be sent, and which of them are due: their payee (an agent over all its addresses,
- * or an address) is owed MIN_PAYOUT or once was, or the operator asked for it. Left out are payouts of an
+ * or an address) is owed MIN_PAYOUT or once was, at this address not less than a hundredth of it, or the
+ * operator asked for it. Left out are payouts of an
  * order with money that the chain hasn't shown: if its amount is wrong, they would be paid with others'
- * money.
+ * money; and `suspects`, which a send that the database did not know may have paid.
  *
  * @param isAsked reads only what the operator asked for
  */
@@ -29,17 +41,21 @@ export async function readSendable(ctx: Context, coin: Coin, isAsked = false) {
   for await (const payout of ctx.payouts.walkSendable(coin, isAsked)) walked.push(payout)
   // Read after them: the payment behind a payout is on record no later than the payout is.
   const unshown = new Set(await ctx.invoices.listUnshownOrders(coin))
-  const payouts = walked.filter(({ order_id: orderId }) => orderId === undefined || !unshown.has(orderId))
+  const shown = walked.filter(({ order_id: orderId }) => orderId === undefined || !unshown.has(orderId))
+  const suspects = await findSuspects(ctx, coin, shown)
+  const payouts = shown.filter(({ _id }) => !suspects.has(_id))
   const sums = new Map<string, bigint>()
   const payeesOf = ({ agent_id: agentId, address = '' }: PayoutRecord) => [agentId, address]
   for (const payout of payouts)
     for (const payee of payeesOf(payout)) sums.set(payee, (sums.get(payee) ?? 0n) + BigInt(payout.amount_raw))
   const minRaw = parseAmount(ctx.config.minPayout[coin], coin)
+  const leastRaw = leastToMove(ctx, coin)
+  const sumTo = (payee: string): bigint => sums.get(payee) ?? 0n
   const isDue = (payout: PayoutRecord): boolean =>
     payout.due_at !== undefined ||
     payout.asked_at !== undefined ||
-    payeesOf(payout).some((payee) => (sums.get(payee) ?? 0n) >= minRaw)
-  return { payouts, due: payouts.filter(isDue) }
+    (payeesOf(payout).some((payee) => sumTo(payee) >= minRaw) && sumTo(payout.address ?? '') >= leastRaw)
+  return { payouts, due: payouts.filter(isDue), suspects }
 }
 
 /**
@@ -48,7 +64,12 @@ export async function readSendable(ctx: Context, coin: Coin, isAsked = false) {
  */
 export async function groupDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: GroupBounds) {
   const isManual = ctx.config.payouts !== 'automatic'
-  const { due } = await readSendable(ctx, coin, isManual)
+  const { due, suspects } = await readSendable(ctx, coin, isManual)
+  for (const [payoutId, send] of suspects) {
+    const held = await holdPayouts(ctx, [payoutId], send._id)
+    if (held.length > 0)
+      ctx.log.error({ payout_ids: held, tx: send.tx }, 'payouts are held: this may have paid them')
+  }
   const fresh = due.filter(({ due_at: at }) => at === undefined).map(({ _id }) => _id)
   if (!isManual && fresh.length > 0) await ctx.payouts.mark(fresh, 'due_at', nowSeconds(ctx))
   const groups: DueGroup[] = []
@@ -101,14 +122,11 @@ export const sumDue = (groups: readonly DueGroup[]): bigint =>
  */
 export async function holdSuspects(ctx: Context, coin: Coin, because: string): Promise<string[]> {
   const unexplained = await ctx.payouts.listUnexplained(coin)
-  const heldBy = new Map<string, string>()
-  for (const { _id, unexplained_to: to } of unexplained) for (const address of to) heldBy.set(address, _id)
   const held: string[] = []
-  if (heldBy.size === 0) return held
-  for await (const { _id, address = '' } of ctx.payouts.walkSendable(coin)) {
-    const by = heldBy.get(address) ?? heldBy.get(ANYWHERE)
-    if (by !== undefined) held.push(...(await holdPayouts(ctx, [_id], by, because)))
-  }
+  if (unexplained.length === 0) return held
+  const { suspects } = await readSendable(ctx, coin)
+  for (const [payoutId, send] of suspects)
+    held.push(...(await holdPayouts(ctx, [payoutId], send._id, because)))
   await ctx.purposes.order.suspected(ctx, coin, unexplained)
   return held
 }

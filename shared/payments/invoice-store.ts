@@ -237,6 +237,12 @@ export function createInvoiceStore(connection: Connection) {
       const seen = { invoice_id: invoiceId, state: 'seen', ...(inTime ? { late: false } : {}), ...others }
       return (await payments.model.exists(seen as object).session(session ?? null)) !== null
     },
+    /** Notes from which height on payments are missing in the chain; undefined if they are there again. */
+    noteMissing: (ids: readonly string[], since: number | undefined) =>
+      payments.changeAll(
+        idIn(ids),
+        since === undefined ? { $unset: { missing_since: 1 } } : { $set: { missing_since: since } },
+      ),
     listReversed: (invoiceId: string, session: Session) =>
       payments.all({ invoice_id: invoiceId, reversed_at: some }, { session }),
     listPaymentsByTx: (coin: Coin, txs: readonly string[], session?: Session) =>

@@ -93,6 +93,8 @@ export const paymentFields = {
   settled_at: maybe.number,
   credited_days: maybe.number,
   price_raw: maybe.text,
+  /** Monero: the height at which the wallet showed it no more, while it does not. */
+  missing_since: maybe.number,
   /** The chain took it back after it had been settled. */
   reversed_at: maybe.number,
   by: textOf<'chain' | 'operator'>(),

@@ -7,8 +7,7 @@ import type { TreasuryFields } from './coin-store.ts'
 import type { CoinDriver, NextDue } from './driver.ts'
 import { groupDue, splitDue, sumDue, type DueGroup } from './due-payouts.ts'
 import { isOwnAddress } from './payout-address.ts'
-import { holdPayouts } from './payout-service.ts'
-import { ANYWHERE, type UnexplainedSend } from './payout.ts'
+import type { UnexplainedSend } from './payout.ts'
 
 const LISTED_FOR_MS = 5 * SECOND_MS
 
@@ -89,8 +88,8 @@ async function takePayable(
 }
 
 /**
- * Checks whether a group may be paid; otherwise it stays owed. Payouts that one of the `unexplained`
- * transactions may have paid are held; an order is disputed if one may have paid its other side.
+ * Checks whether a group may be paid; otherwise it stays owed. An order is disputed if one of the `unexplained`
+ * transactions may have paid its other side.
  */
 async function screenGroup(
   ctx: Context,
@@ -107,12 +106,6 @@ async function screenGroup(
   if (await isOwnAddress(ctx, coin, address)) {
     if ((await ctx.payouts.markToSelf(ids)) > 0)
       ctx.log.error({ payout_ids: ids }, "payouts name an address of the venue's own: pay them by hand")
-    return false
-  }
-  const suspect = unexplained.find(({ unexplained_to: to }) => to.includes(address) || to.includes(ANYWHERE))
-  if (suspect !== undefined) {
-    await holdPayouts(ctx, ids, suspect._id)
-    ctx.log.error({ payout_ids: ids, tx: suspect.tx }, 'payouts are held: this may have paid them')
     return false
   }
   if (unexplained.length === 0) return true

@@ -3,16 +3,26 @@ import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { isDuplicateKey, isOutage, Overtaken, requireChanged, type Session } from '../servers/database.ts'
 import { LeaseLost } from '../servers/lease-store.ts'
+import { Refusal } from '../foundation/errors.ts'
 import { newId, newStepId } from '../foundation/ids.ts'
 import type { Log } from '../foundation/log.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { nowSeconds } from '../foundation/time.ts'
-import type { Coin } from './coin.ts'
+import { COIN_FACTS } from './coin-facts.ts'
+import { formatAmount, type Coin } from './coin.ts'
 import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
 import { payoutMark, type PayoutChange, type PayoutFrom, type TransferChange } from './payout-store.ts'
 import { countRefusal, isRefusedForLong, OPEN_TRANSFERS } from './payout.ts'
-import type { PayoutRecord, PayoutState, StoredPayout, TransferRecord, TransferState } from './payout.ts'
+import type {
+  PayoutRecord,
+  PayoutState,
+  StoredPayout,
+  TransferRecord,
+  TransferState,
+  UnexplainedSend,
+} from './payout.ts'
 import { purposeOf } from './purpose.ts'
+import { wentTo } from './suspects.ts'
 
 /** Makes a payout with its ledger entry; the caller stores it in the transaction of what it is owed for. */
 export function newPayout(fields: {
@@ -383,18 +393,36 @@ async function takeStep(
 }
 
 /**
- * Makes a held payout owed again, because the operator found it unpaid; if a transfer of another wallet
- * carries it, all payouts in that.
+ * Takes the operator's word that a payout was not paid by what it is held for, or by a send that the database
+ * did not know and that went to its address. It is owed again, and sent once such a send is accounted for. If a
+ * transfer of another wallet carries it, all payouts in that are owed again.
  *
- * @returns false if it is not held
+ * @returns false if it is not held, and no such send went to its address
  */
 export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean> {
   const [payout] = await ctx.payouts.findMany([payoutId])
-  const transfer = await ctx.payouts.findTransfer(payout?.transfer_id ?? '')
+  if (payout === undefined) return false
+  const { held_by: heldBy, cleared_of: before = [] } = payout
+  const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '')
   if (transfer?.foreign === true)
     return moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'replaced', 'the operator found that it paid nobody')
-  const change = { state: 'owed', held_by: null } as const
-  return movePayout(ctx, payoutId, { from: 'held', change, to: 'owed', attempt: newStepId() })
+  const sends = (await ctx.payouts.listUnknownSends(payout.coin)).filter(
+    (send) => send._id === heldBy || wentTo(send, payout.address),
+  )
+  const cleared_of = [...new Set([...before, ...sends.map(({ _id }) => _id)])]
+  if (heldBy === undefined && cleared_of.length === before.length) return false
+  return freePayout(ctx, payoutId, cleared_of)
+}
+
+/** Ends the hold of payouts that the operator has found unpaid by this send, which is accounted for now. */
+export async function freeCleared(ctx: Context, { coin, _id: sendId }: UnexplainedSend): Promise<void> {
+  for (const { _id, cleared_of: cleared = [] } of await ctx.payouts.listHeldBy(coin, sendId))
+    if (cleared.includes(sendId)) await freePayout(ctx, _id, cleared)
+}
+
+function freePayout(ctx: Context, payoutId: string, cleared_of: string[]): Promise<boolean> {
+  const change = { state: 'owed', held_by: null, cleared_of } as const
+  return movePayout(ctx, payoutId, { from: 'owed', change, to: 'owed', attempt: newStepId() })
 }
 
 /**
@@ -421,12 +449,20 @@ export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Pro
  * Records that the operator paid a payout by hand.
  *
  * @param isAddressNamed whether its address was named with that
+ * @param sentRaw what the transaction sent to its address, if the chain could say
  * @returns false if it is frozen, has no address, or is in a transfer, unless that is of another wallet
+ * @throws Refusal `wrong_state` if the transaction is on record for what leaves nothing for this payout
  */
-export async function markPaidByHand(ctx: Context, payoutId: string, tx: string, isAddressNamed = false) {
+export async function markPaidByHand(
+  ctx: Context,
+  payoutId: string,
+  tx: string,
+  { isAddressNamed = false, sentRaw }: { isAddressNamed?: boolean; sentRaw?: bigint | undefined } = {},
+) {
   return ctx.database.transaction(async (session) => {
     const [payout] = await ctx.payouts.findMany([payoutId], session)
     if (payout?.address === undefined || payout.frozen === true) return false
+    await requireNotUsedUp(ctx, payout, tx, sentRaw, session)
     const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '', session)
     const isGivenUp = transfer?.foreign === true && transfer.state !== 'confirmed'
     const from: PayoutFrom = isGivenUp ? { transferId: transfer._id } : 'owed'
@@ -436,6 +472,37 @@ export async function markPaidByHand(ctx: Context, payoutId: string, tx: string,
     const step = { from, change, to: 'manual', tx, attempt: newStepId(), line: 'manual' } as const
     return takeStep(ctx, payout, step, session)
   })
+}
+
+/**
+ * Checks what else a transaction is on record for, and claims it: of two payouts that are recorded at once
+ * with one transaction, one sees the other.
+ *
+ * @throws Refusal `wrong_state` if it paid another address, or too little for all
+ */
+async function requireNotUsedUp(
+  ctx: Context,
+  { _id, coin, address, amount_raw: raw }: StoredPayout,
+  tx: string,
+  sentRaw: bigint | undefined,
+  session: Session,
+): Promise<void> {
+  await ctx.coins.claim(coin, [tx], session)
+  const others = (await ctx.payouts.listPaidByHand(coin, tx, session)).filter((other) => other._id !== _id)
+  const elsewhere = others.find((other) => other.address !== address)
+  if (COIN_FACTS[coin].paysOneAddress && elsewhere !== undefined)
+    throw new Refusal(
+      'wrong_state',
+      `This transaction is on record for the payout ${elsewhere._id} to another address; it cannot have paid this payout.`,
+    )
+  if (sentRaw === undefined) return
+  const toAddress = others.filter((other) => other.address === address)
+  const neededRaw = toAddress.reduce((sum, other) => sum + BigInt(other.amount_raw), BigInt(raw))
+  if (neededRaw > sentRaw)
+    throw new Refusal(
+      'wrong_state',
+      `This transaction pays ${formatAmount(sentRaw, coin)} ${coin} to this address, less than the ${formatAmount(neededRaw, coin)} that it is said to; it cannot have paid this payout.`,
+    )
 }
 
 /** Splits a payout, paid in part by hand, into that and the rest. @returns undefined if that can't be */
@@ -462,11 +529,22 @@ export async function markPartPaid(ctx: Context, payoutId: string, tx: string, p
   })
 }
 
-/** Makes a payout owed again that was recorded as paid by hand. @returns false if it was not recorded so */
-export function undoPaidByHand(ctx: Context, payoutId: string): Promise<boolean> {
-  const change = { state: 'owed', tx: null, named_address: null } as const
+/**
+ * Makes a payout owed again that was recorded as paid by hand.
+ *
+ * @param heldBy the transaction that it was recorded with, if that may have paid it all the same: then the
+ *   payout is held
+ * @returns false if it was not recorded so
+ */
+export function undoPaidByHand(ctx: Context, payoutId: string, heldBy?: string): Promise<boolean> {
+  const change = { state: 'owed', tx: null, named_address: null, held_by: heldBy ?? null } as const
   const details = { attempt: newStepId(), line: 'unpaid', undoes: 'manual' } as const
-  return movePayout(ctx, payoutId, { from: 'manual', change, to: 'owed', ...details })
+  return movePayout(ctx, payoutId, {
+    from: 'manual',
+    change,
+    to: heldBy === undefined ? 'owed' : 'held',
+    ...details,
+  })
 }
 
 /** Cancels an owed payout, because the money is for somebody else. @throws Error if it is no longer owed */

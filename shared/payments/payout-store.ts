@@ -53,6 +53,7 @@ export interface PayoutChange {
   transfer_id?: string | null
   tx?: string | null
   named_address?: true | null
+  cleared_of?: string[]
 }
 
 /** `place`: where it stands in its account's chain after all. */
@@ -264,14 +265,35 @@ export function createPayoutStore(connection: Connection) {
       // A transaction has a read concern of its own.
       transfers.one({ account_index: accountIndex, previous }, { session, isLasting: session === undefined }),
     /** Payouts that this transaction paid by hand, as the operator recorded. */
-    listPaidByHand: (coin: Coin, tx: string) =>
-      payouts.all({ coin, state: 'manual', tx }, { fields: { pending: 0 } }),
+    listPaidByHand: (coin: Coin, tx: string, session?: Session) =>
+      payouts.all({ coin, state: 'manual', tx }, { fields: { pending: 0 }, session }),
     /** Transactions that sent money away and that the operator has not accounted for. */
     listUnexplained: async (coin: Coin) =>
-      (await transfers.all({ coin, unexplained_to: some }, { sort: { _id: 1 } })) as UnexplainedSend[],
+      (await transfers.all(
+        { coin, unexplained_to: some, explained: none },
+        { sort: { _id: 1 } },
+      )) as UnexplainedSend[],
+    /** Those, and those that he has accounted for: what each paid stays known. */
+    listUnknownSends: async (coin: Coin) =>
+      (await transfers.all(
+        { coin, unexplained_to: some },
+        { fields: { signed: 0 }, sort: { _id: 1 } },
+      )) as UnexplainedSend[],
     /** @returns false if it was not unexplained */
     setExplained: (coin: Coin, tx: string, session?: Session) =>
-      transfers.change({ coin, tx, unexplained_to: some }, { $unset: { unexplained_to: 1 } }, session),
+      transfers.change(
+        { coin, tx, unexplained_to: some, explained: none },
+        { $set: { explained: true as const } },
+        session,
+      ),
+    /** What is owed, and not signed, at these addresses, whether it may be sent or not. */
+    listOwedAt: (coin: Coin, addresses: readonly string[]) =>
+      payouts.all(
+        { coin, state: 'owed', address: { $in: [...addresses] } },
+        { fields: { pending: 0 }, sort: { _id: 1 } },
+      ),
+    listHeldBy: (coin: Coin, transferId: string) =>
+      payouts.all({ coin, state: 'owed', held_by: transferId }, { fields: { pending: 0 }, sort: { _id: 1 } }),
     /** @returns the transfer as it was before; undefined if it is in none of the expected states */
     moveTransfer(
       transferId: string,

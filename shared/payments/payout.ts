@@ -24,8 +24,10 @@ export const payoutFields = {
   state: textOf<'owed' | 'in_transfer' | 'manual' | 'withdrawn'>(),
   /** Not to be sent while set: a payment behind it was taken back, or the operator looks at it. */
   frozen: maybe.flag,
-  /** While owed: the unexplained transfer that may have paid it; it isn't sent before that is explained. */
+  /** While owed, and then it isn't sent: the unexplained transfer, or the operator's `tx`, that may have paid it. */
   held_by: maybe.text,
+  /** Transfers that may have paid it and did not, as the operator said: they hold it no more. */
+  cleared_of: maybe.list(text),
   /** The address was found to be the venue's own: nothing is sent there. */
   to_self: maybe.flag,
   /** Paid by hand at an address that was named with that, and goes with it. */
@@ -107,8 +109,10 @@ export const transferFields = {
   refused: maybe.nested({ at: number, count: number, next_at: number, reason: text }),
   /** Of a seed or wallet no longer in use: nobody here can complete it. */
   foreign: maybe.flag,
-  /** Addresses that it may have paid: what is owed there is held until the operator has accounted for it. */
+  /** Addresses that it paid, of a transaction that the database did not know: see suspects.ts. */
   unexplained_to: maybe.list(text),
+  /** The operator has accounted for it. */
+  explained: maybe.flag,
   /** If it takes in money that is neither a payment nor our own: the account that gets it, and its source. */
   brings: maybe.textOf<'operator' | 'unassigned'>(),
   brought_by: maybe.text,

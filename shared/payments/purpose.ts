@@ -57,6 +57,12 @@ export interface OrderPurpose extends Purpose {
     sends: readonly UnexplainedSend[],
     orderIds?: readonly string[],
   ): Promise<string[]>
+  /** When these orders were placed (Unix seconds), by id. */
+  placedAt(ctx: Context, orderIds: readonly string[]): Promise<ReadonlyMap<string, number>>
+  /** Ids of disputed orders one of whose sides has an address that a send went to. */
+  disputedAt(ctx: Context, send: UnexplainedSend): Promise<string[]>
+  /** A send is accounted for: what is disputed because of it alone goes on. @returns ids of those orders */
+  cleared(ctx: Context, send: UnexplainedSend): Promise<string[]>
 }
 
 export interface Purposes {

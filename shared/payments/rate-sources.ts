@@ -1,7 +1,7 @@
 import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { readBounded } from '../foundation/http.ts'
 import { RATE_TIMEOUT_MS, MAX_RATE_ANSWER_BYTES } from '../foundation/limits.ts'
-import { normalizeRate, type Coin } from './coin.ts'
+import { middleOf, normalizeRate, type Coin } from './coin.ts'
 import type { Quote } from './rate-agreement.ts'
 
 export interface RateSource {
@@ -9,14 +9,21 @@ export interface RateSource {
   url: string
   /** Present if it quotes a dollar token instead of USD, as most exchanges do. */
   inToken?: true
-  /** Where the price stands in the JSON: names and places in turn. */
-  path: readonly (string | number)[]
+  /** Where the price stands in the JSON, or bid and ask, of which the middle counts. */
+  path: Place | readonly [bid: Place, ask: Place]
 }
 
-/** Two of each three quote USD: if USDT is no longer worth a dollar, that alone can't set a price. */
+/** Names and places in turn. */
+type Place = readonly (string | number)[]
+
+/**
+ * Of an exchange it is the middle between bid and ask: in a thin book one tiny trade sets the price of the last
+ * one. Two of each three quote USD: if USDT is no longer worth a dollar, that alone can't
+ * set a price.
+ */
 const BUILT_IN: Readonly<Record<Coin, readonly RateSource[]>> = {
   xno: [
-    // {"error":[],"result":{"NANOUSD":{"c":["0.95000000","12.3"],…}}}: c is price and volume of the last trade.
+    // {"error":[],"result":{"NANOUSD":{"a":["0.95300","100","100.0"],"b":["0.95000","20","20.0"],…}}}: ask and bid.
     kraken('NANOUSD', 'NANOUSD'),
     kuCoin('XNO-USDT'),
     // {"nano":{"usd":0.95}}: over the exchanges that it knows, in USD.
@@ -30,19 +37,34 @@ const BUILT_IN: Readonly<Record<Coin, readonly RateSource[]>> = {
     kraken('XMRUSD', 'XXMRZUSD'),
     kuCoin('XMR-USDT'),
     // [BID, BID_SIZE, ASK, ASK_SIZE, DAILY_CHANGE, DAILY_CHANGE_RELATIVE, LAST_PRICE, VOLUME, HIGH, LOW]: numbers
-    { name: 'Bitfinex', url: 'https://api-pub.bitfinex.com/v2/ticker/tXMRUSD', path: [6] },
+    { name: 'Bitfinex', url: 'https://api-pub.bitfinex.com/v2/ticker/tXMRUSD', path: [[0], [2]] },
   ],
 }
 
 function kraken(pair: string, field: string): RateSource {
   const url = `https://api.kraken.com/0/public/Ticker?pair=${pair}`
-  return { name: 'Kraken', url, path: ['result', field, 'c', 0] }
+  return {
+    name: 'Kraken',
+    url,
+    path: [
+      ['result', field, 'b', 0],
+      ['result', field, 'a', 0],
+    ],
+  }
 }
 
-/** {"code":"200000","data":{"price":"0.95",…}} */
+/** {"code":"200000","data":{"bestBid":"0.95","bestAsk":"0.96",…}} */
 function kuCoin(symbol: string): RateSource {
   const url = `https://api.kucoin.com/api/v1/market/orderbook/level1?symbol=${symbol}`
-  return { name: 'KuCoin', url, path: ['data', 'price'], inToken: true }
+  return {
+    name: 'KuCoin',
+    url,
+    path: [
+      ['data', 'bestBid'],
+      ['data', 'bestAsk'],
+    ],
+    inToken: true,
+  }
 }
 
 /** A coin's sources in the setting RATE_SOURCES (`coin=URL#json.path`, …), or else the built-in ones. */
@@ -76,15 +98,29 @@ export async function fetchQuote(source: RateSource): Promise<Quote> {
   return { source: source.name, usd: readQuote(text, source), ...omitUndefined({ inToken: source.inToken }) }
 }
 
-/** @returns the price as decimal text. @throws Error if it is not JSON, or no number above 0 stands there */
-export function readQuote(text: string, source: Pick<RateSource, 'name' | 'path'>): string {
-  let value: unknown
+/**
+ * @returns the price as decimal text
+ * @throws Error if it is not JSON, or no number above 0 stands there, or the bid is above the ask
+ */
+export function readQuote(text: string, { name, path }: Pick<RateSource, 'name' | 'path'>): string {
+  let answer: unknown
   try {
-    value = parseKeepingNumbers(text)
+    answer = parseKeepingNumbers(text)
   } catch {
-    throw new Error(`${source.name} did not answer with JSON`)
+    throw new Error(`${name} did not answer with JSON`)
   }
-  for (const step of source.path) {
+  if (!isBidAndAsk(path)) return readPrice(answer, name, path)
+  const [bid, ask] = path.map((place) => readPrice(answer, name, place))
+  const middle = middleOf(bid ?? '', ask ?? '')
+  if (middle === undefined) throw new Error(`${name} has a bid above its ask`)
+  return middle
+}
+
+const isBidAndAsk = (path: RateSource['path']): path is readonly [Place, Place] => Array.isArray(path[0])
+
+function readPrice(answer: unknown, name: string, place: Place): string {
+  let value = answer
+  for (const step of place) {
     const isThere = typeof value === 'object' && value !== null && Object.hasOwn(value, step)
     value = isThere ? (value as Record<string | number, unknown>)[step] : undefined
   }
@@ -92,7 +128,7 @@ export function readQuote(text: string, source: Pick<RateSource, 'name' | 'path'
     if (typeof value !== 'string') throw new TypeError('there is neither text nor a number')
     return normalizeRate(value)
   } catch (error) {
-    throw new Error(`${source.name} has no price at ${source.path.join('.')}`, { cause: error })
+    throw new Error(`${name} has no price at ${place.join('.')}`, { cause: error })
   }
 }
 

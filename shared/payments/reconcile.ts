@@ -9,10 +9,11 @@ import { stopToReconcile } from './coin-round.ts'
 import type { CoinDriver } from './driver.ts'
 import { holdSuspects } from './due-payouts.ts'
 import type { InvoiceRecord, SeenPayment } from './invoice.ts'
-import { adoptTransfers, newTransfer } from './payout-service.ts'
+import { adoptTransfers, explainTransfer, freeCleared, newTransfer } from './payout-service.ts'
 import type { TransferRecord } from './payout.ts'
 import type { FoundSend, StrayMoney } from './reconciliation-store.ts'
 import { recordPayment } from './settlement.ts'
+import { listUndecided, listUnexplained } from './suspects.ts'
 
 /*
  * After a database was restored, or the wallet was used elsewhere or replaced, a reconciliation puts on
@@ -72,11 +73,18 @@ export function startFindings(ctx: Context, coin: Coin, reason: string) {
  * Reconciles a coin: puts on record what its chain holds, holds suspect payouts, and resumes the coin.
  *
  * @param takeOver the wallet's treasury, named by the operator if it is not the known one
+ * @param _id of the operator's request: one that is done already is not done again, however often its job runs
  * @throws Error if the wallet has another treasury: nothing is changed
  * @throws NodeUnreachable: the coin stays halted, and what was put on record stays; it may be run again
  */
-export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?: string): Promise<void> {
+export async function reconcileCoin(
+  ctx: Context,
+  driver: CoinDriver,
+  takeOver?: string,
+  _id: string = newId('reconciliation'),
+): Promise<void> {
   const { coin } = driver
+  if ((await ctx.reconciliations.find(_id)) !== undefined) return
   const ownTreasury = await driver.addresses.treasury()
   const known = (await ctx.coins.findCoin(coin))?.treasury_address
   if (ownTreasury !== (takeOver ?? known ?? ownTreasury))
@@ -88,9 +96,7 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?:
   const { address, height, totalRaw } = await driver.reconcile(record, findings)
   for (const { address_index: index, address } of found.stray)
     await ctx.coins.noteUnassigned(coin, { index, address })
-  const _id = newId('reconciliation')
   const held = await holdSuspects(ctx, coin, _id)
-  await ctx.database.transaction((session) => ctx.coins.retireFree(coin, session))
   const foreign = await markForeign(ctx, driver)
   const at = nowSeconds(ctx)
   await ctx.coins.report(coin, { height, grown_at: at }, at)
@@ -99,6 +105,8 @@ export async function reconcileCoin(ctx: Context, driver: CoinDriver, takeOver?:
   const result = { _id, coin, at, reason, ...found, held_payout_ids: held, treasury: address }
   await ctx.database.transaction(async (session) => {
     await ctx.reconciliations.insert({ ...result, ...omitUndefined({ treasury_before: before }) }, session)
+    // Addresses that were made meanwhile, after another run of this job, stay: the insert fails then.
+    await ctx.coins.retireFree(coin, session)
     await ctx.coins.noteTreasury(coin, treasury, session)
     await ctx.coins.resume(coin, { session })
   })
@@ -161,23 +169,31 @@ export async function adoptTransaction(ctx: Context, coin: Coin, found: FoundTra
   }
 }
 
-type Sending = Pick<FoundTransaction, 'tx' | 'amountRaw' | 'to' | 'sent'>
+/** What came of the operator's word that a send is accounted for. */
+export type Explained =
+  | { readonly kind: 'explained'; readonly resumedOrderIds: readonly string[] }
+  /** It may have paid these, and the operator has to say so of each first. */
+  | {
+      readonly kind: 'undecided'
+      readonly payoutIds: readonly string[]
+      readonly orderIds: readonly string[]
+    }
+  /** It needs no explanation, or the coin was never reconciled to the end. */
+  | { readonly kind: 'unknown' }
 
 /**
- * The recipients who got another sum than the payouts that the operator recorded as paid with this
- * transaction; all recipients or none if the wallet doesn't know how much each got.
+ * Takes the operator's word that a transaction which the database did not know is accounted for, once all that
+ * it may have paid is decided. Orders that are disputed because of it alone go on.
  */
-export async function listUnexplained(ctx: Context, coin: Coin, { tx, amountRaw, to, sent }: Sending) {
-  const paid = await ctx.payouts.listPaidByHand(coin, tx)
-  const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n)
-  const paidRaw = (payouts: typeof paid) => sum(payouts.map(({ amount_raw: raw }) => BigInt(raw)))
-  if (sent === undefined) return paidRaw(paid) === amountRaw ? [] : [...to]
-  return to.filter((recipient) => {
-    const sentRaw = sum(sent.filter(({ address }) => address === recipient).map((one) => one.amountRaw))
-    return sentRaw !== paidRaw(paid.filter(({ address }) => address === recipient))
-  })
+export async function accountForSend(ctx: Context, coin: Coin, tx: string): Promise<Explained> {
+  const send = (await ctx.payouts.listUnexplained(coin)).find((one) => one.tx === tx)
+  if (send === undefined || (await ctx.reconciliations.last(coin)) === undefined) return { kind: 'unknown' }
+  const { payouts, orderIds } = await listUndecided(ctx, send)
+  if (payouts.length + orderIds.length > 0)
+    return { kind: 'undecided', payoutIds: payouts.map(({ _id }) => _id), orderIds }
+  // The orders first: if this ends between the two, it is done again.
+  const resumedOrderIds = await ctx.purposes.order.cleared(ctx, send)
+  if (!(await explainTransfer(ctx, coin, tx))) return { kind: 'unknown' }
+  await freeCleared(ctx, send)
+  return { kind: 'explained', resumedOrderIds }
 }
-
-/** Whether payouts that the operator recorded as paid with this transaction add up to its amount. */
-export const isPaidByHand = async (ctx: Context, coin: Coin, tx: string, amountRaw: bigint) =>
-  (await listUnexplained(ctx, coin, { tx, amountRaw, to: ['its one recipient'] })).length === 0

@@ -53,6 +53,7 @@ export function createReconciliationStore(connection: Connection) {
       const pending = [{ source: `${_id}/reconcile`, at, kind: 'reconcile' as const, data }]
       return records.insert([{ ...reconciliation, pending }], session)
     },
+    find: (id: string) => records.one({ _id: id }, { fields: { pending: 0 } }),
     last: (coin: Coin) => records.one({ coin }, { fields: { pending: 0 }, sort: { _id: -1 } }),
     /** Adds the ledger entry of a later step. @throws Error if there is no such record */
     async addEntry(id: string, entry: PendingEntry, session: Session): Promise<void> {

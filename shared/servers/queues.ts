@@ -57,10 +57,13 @@ const CHECK = { payload: LOOK, attempts: 2, pool: 'payments', addedBy: ['api'] }
 /** Which process asks for addresses, if one does, and the highest index that it has given out. */
 const STOCK = z.object({ holder: z.string().optional(), given: z.int().min(-1).optional() })
 const FILL = { ...WITH_COIN, payload: STOCK, attempts: 3, addedBy: ['api'] } as const
-/** The treasury that the operator takes over, if it is another one. */
-const TAKE_OVER = z.object({ take_over: z.string().optional() })
+/** The id of the request, which is done once; the treasury that the operator takes over, if it is another one. */
+const RECONCILIATION = z.object({
+  reconciliation_id: z.string().optional(),
+  take_over: z.string().optional(),
+})
 /** The process that has just lost the wallet may have taken the job. */
-const RECONCILE = { ...ONE_AT_A_TIME, attempts: 5, payload: TAKE_OVER, pool: 'payments' } as const
+const RECONCILE = { ...ONE_AT_A_TIME, attempts: 5, payload: RECONCILIATION, pool: 'payments' } as const
 
 /**
  * Every queue: the queue's name is its job's name, the payload holds ids only. MongoDB is the truth and Redis

@@ -182,7 +182,7 @@ describe('npm run operator', () => {
       )
 
       // What was named with the payment goes with it, and another one may be named.
-      await done('payout-paid', '--undo', id)
+      await done('payout-paid', '--undo', id, '--unseen')
       expect((await market.ctx.orders.find(order.id))?.refund_address).toBeUndefined()
       expect(await market.ctx.payouts.find(id)).toMatchObject({ state: 'owed' })
       expect((await market.ctx.payouts.find(id))?.address).toBeUndefined()
@@ -337,7 +337,7 @@ describe('npm run operator', () => {
       await checkMarket(market.ctx)
       expect(await done('payout-paid', '--undo', id, '--dry-run')).toMatchObject({ dry_run: true })
       expect((await market.read(order)).status).toBe('paid_out')
-      expect(await done('payout-paid', '--undo', id)).toMatchObject({
+      expect(await done('payout-paid', '--undo', id, '--unseen')).toMatchObject({
         payout_id: id,
         state: 'owed',
         ledger_entry: 'payout',
@@ -352,5 +352,17 @@ describe('npm run operator', () => {
       'The payout is owed; only one that was recorded as paid by hand can be taken back.\n',
     )
     await done('payout-paid', id, newTx())
+  })
+
+  it('takes back no payment of a disputed order without which its buyer has been paid more than there is', async () => {
+    const order = await market.delivered()
+    const settled = await done('settle-invoice', order.invoiceId, '2', newTx(), '--over', '--unseen')
+    const [excess] = await market.ctx.payouts.listByOrder(order.id)
+    await done('payout-paid', excess?._id ?? '', newTx())
+    expectStatus(await market.step('dispute', order), 200)
+    const undone = await operator('settle-invoice', '--undo', String(settled['payment_id']))
+    expect(undone.stderr).toContain('The buyer has been paid more than is left')
+    await done('dispute', order.id, 'refund')
+    await checkMarket(market.ctx)
   })
 })

@@ -49,6 +49,14 @@ describe('the table of an order', () => {
     }
   })
 
+  // holds: rules.market.steps.resumed_expired, rules.market.steps.resumed_refunded
+  // holds: rules.market.steps.resumed_released, rules.market.steps.resumed_unpaid
+  it('lets a suspected order go back, by the operator alone, to each state from which it was suspected', () => {
+    const resumed = ORDER_STEP_NAMES.filter((name) => name.startsWith('resumed_')).map(stepRule)
+    expect(resumed.map(({ to }) => to).toSorted()).toEqual(stepRule('suspected').from.toSorted())
+    for (const { from, actor } of resumed) expect([...from, actor]).toEqual(['disputed', 'operator'])
+  })
+
   it('tells a wrong state from a passed deadline', () => {
     expect(stepObstacle({ status: 'paid', ...times }, 'accepted', 1)).toBe(
       'The order is paid; this step needs one that is delivered.',

@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
@@ -216,6 +217,59 @@ describe('no address is given twice', () => {
     const { address_index: index } =
       (await venue.ctx.invoices.models.invoices.findOne({ address: given.at(-1) ?? '' }).lean()) ?? {}
     expect(index).toBeGreaterThanOrEqual(most)
+  })
+
+  it('after both are restored from a backup made before the last start, though that start left out as many', async () => {
+    await giveSome(1)
+    const backup = await backUp()
+    const start = async () => {
+      restartWorkers()
+      await restartApis()
+    }
+    await start()
+    await giveSome(20)
+    await backup.database()
+    backup.index()
+    await start()
+    await giveSome(8)
+    expectNoneTwice()
+  })
+
+  it('in whatever order workers and API start, addresses are given and paid, and backups are taken and restored', async () => {
+    let backups: Backup[] = []
+    const acts = {
+      give: () => giveSome(2),
+      'pay one': () =>
+        Promise.resolve(given.length > 0 && venue.pay({ address: given.at(-1) ?? '' }, DAY_RAW)),
+      'back up': async () => void backups.push(await backUp()),
+      'restore the database': () => backups.at(-1)?.database(),
+      'restore the index file': () => backups.at(-1)?.index(),
+      'restore both': async () => {
+        await backups.at(0)?.database()
+        backups.at(0)?.index()
+      },
+      'start the workers': restartWorkers,
+      'start the API': restartApis,
+      'start everything': async () => {
+        restartWorkers()
+        await restartApis()
+      },
+      work,
+    }
+    const names = Object.keys(acts) as (keyof typeof acts)[]
+    // Without one between, nothing could have been given twice.
+    const history = fc.array(fc.constantFrom(...names), { minLength: 6, maxLength: 16 })
+    const property = fc.asyncProperty(history, async (steps) => {
+      await venue.reset()
+      given.length = 0
+      backups = []
+      await restartApis()
+      for (const step of [...steps, 'start everything', 'give'] as const) {
+        await acts[step]()
+        expectNoneTwice()
+      }
+    })
+    await fc.assert(property, { numRuns: process.env['FAULTS'] === '1' ? 100 : 10 })
   })
 
   it('though another process of the API has given it out and runs on, whatever was restored', async () => {

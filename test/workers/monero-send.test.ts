@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import { readIndexFile } from '../../shared/payments/address-pool.ts'
 import { REORG_BLOCKS } from '../../shared/payments/monero/monero-chain.ts'
 import type { MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
@@ -81,6 +82,39 @@ describe('a payout', () => {
     expect((await venue.ctx.monero.wallet.balance()).totalPico).toBe(
       before - amountPico - BigInt(fee as string),
     )
+  })
+
+  it('is not sent for a fee above 2 % of it and above MAX_FEE_XMR: it stays owed, and the operator is told', async () => {
+    const address = await payee.address()
+    const owed = await venue.owe(XMR / 500n, address)
+    const { wallet } = venue.ctx.monero
+    const dear = withWallet({
+      prepareTransfer: async (destinations) => ({
+        ...(await wallet.prepareTransfer(destinations)),
+        feePico: XMR,
+      }),
+    })
+    await sendMonero(dear)
+    expect([await stateOf(owed), await openTransfers()]).toEqual(['owed', []])
+    expect((await coin())?.fee_high).toMatchObject({ fee_raw: String(XMR), sum_raw: String(XMR / 500n) })
+    const findings = await coinFindings.read(venue.ctx)
+    expect(findings.flatMap((found) => found?.kind ?? [])).toContain('fee_high')
+    await send()
+    expect((await coin())?.fee_high).toBeUndefined()
+    await confirmPayouts(venue, [owed])
+    expect(await payee.arrived(address)).toEqual([XMR / 500n])
+  })
+
+  it('for which the wallet has no key makes the coin not ready and says why, until a wallet has one', async () => {
+    const owed = await venue.owe(XMR / 50n, await payee.address())
+    const refused = () =>
+      Promise.reject(new NodeRefused('transfer', 'command not supported by watch-only wallet', -29))
+    await sendMonero(withWallet({ prepareTransfer: refused }))
+    expect(await stateOf(owed)).toBe('owed')
+    expect((await coin())?.problems?.wallet).toContain('watch-only')
+    await send()
+    expect((await coin())?.problems?.wallet).toBeUndefined()
+    await confirmPayouts(venue, [owed])
   })
 
   it('waits until the payee is owed MIN_PAYOUT_XMR, and then goes out with the others of the same payee', async () => {
@@ -503,10 +537,28 @@ describe('a wallet', () => {
       await watchMonero(next)
     }
     expect(await coin()).toMatchObject({ reachable: true, treasury_address: await wallet.primaryAddress() })
-    expect(next.monero.missing.size).toBe(1)
+    expect((await payments())[0]?.missing_since).toBeGreaterThan(0)
     expect((await payments())[0]).not.toHaveProperty('reversed_at')
     await reconcileMonero(venue.ctx)
     await fillMonero(venue.ctx)
+  })
+
+  it('is believed about what it shows no more, also by workers that begin anew before each look', async () => {
+    const invoice = await venue.invoice()
+    const tx = await venue.pay(invoice, invoice.amountPico)
+    await venue.generate(1)
+    await watchMonero(venue.ctx)
+    const payments = () => venue.ctx.invoices.listPayments(invoice.id)
+    const [{ height = 0 } = {}] = await payments()
+    const blocks = (await venue.regtest.height()) - height
+    await venue.regtest.popBlocks(blocks)
+    await venue.regtest.withhold(tx)
+    await venue.generate(blocks + 1)
+    for (let count = 0; count < 7; count++) {
+      await watchMonero(withWallet({}))
+      await venue.generate(1)
+    }
+    expect(await payments()).toMatchObject([{ state: 'gone' }])
   })
 
   it('that lacks addresses which were given out, as after it was restored from its seed, is halted and makes them again', async () => {

@@ -93,6 +93,37 @@ describe('a node of the live network that', () => {
     expect([(await venue.read(paid)).credited_days, (await venue.read(unpaid)).lapsed]).toEqual([1, true])
   })
 
+  it('has stood still for less than that makes nothing expire that was due since it last grew, and nothing late', async () => {
+    const invoice = await venue.invoice(1)
+    const { order, invoice: orders } = await venue.order()
+    poseAsLive()
+    await round()
+    const leftMs = (await venue.read(invoice)).expires_at * 1_000 - venue.ctx.now()
+    venue.advance(leftMs - 2_000)
+    venue.pay(venue.wallet.treasury, XNO)
+    await round()
+    // The node stands still from here on, and lacks what is paid on the network.
+    for (let step = 0; step < 3; step++) {
+      venue.advance(20_000)
+      await round()
+      expect((await coin()).reachable).toBe(true)
+    }
+    expect((await venue.read(invoice)).lapsed).toBe(false)
+    for (const { address, amount_raw: raw } of [invoice, orders]) venue.pay({ address }, BigInt(raw))
+    await round()
+    expect(await venue.ctx.invoices.listPayments(invoice._id)).toMatchObject([{ late: false }])
+    expect((await venue.read(invoice)).credited_days).toBe(1)
+    expect((await venue.ctx.orders.find(order._id))?.status).toBe('paid')
+    const unpaid = await venue.invoice(1)
+    venue.advance(unpaid.expires_at * 1_000 - venue.ctx.now() + 5_000)
+    for (let step = 0; step < 2; step++) {
+      venue.pay(venue.wallet.treasury, XNO)
+      await round()
+      venue.advance(2_000)
+    }
+    expect((await venue.read(unpaid)).lapsed).toBe(true)
+  })
+
   it('grows is in reach', async () => {
     poseAsLive()
     for (let minute = 0; minute < 3; minute++) {

@@ -4,6 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runVerb } from '../support/run-verb.ts'
+import { newId } from '../../shared/foundation/ids.ts'
 import { makeReceipt } from '../../shared/account/receipt-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { makeSeal } from '../../shared/ledger/sealer.ts'
@@ -21,6 +22,7 @@ import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
 import { reconcileCoin } from '../../shared/payments/reconcile.ts'
 import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
 import { startPool } from '../../workers/pool.ts'
+import { setRate } from '../support/coins.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
 import {
@@ -299,6 +301,31 @@ describe('a database restored to before payments', () => {
   })
 })
 
+describe('money that comes to a forgotten invoice after the reconciliation', () => {
+  it('is found within the hour, for a month, is swept, and belongs to nobody', async () => {
+    const restore = await takeBackup(venue.ctx)
+    const forgotten = [await venue.invoice(1), await venue.invoice(1), await venue.invoice(1)]
+    await fill(XNO)
+    await restore()
+    venue.setPatience()
+    await work()
+    await reconcileNano(venue.ctx)
+    await work()
+    const unassigned = async () => (await venue.ctx.journal.balances('xno')).get('unassigned') ?? 0n
+    for (const [place, hours] of [1, 24, 29 * 24].entries()) {
+      venue.pay(forgotten[place] ?? { address: '' }, DAY_RAW)
+      venue.advance(hours * 3_600_000)
+      await setRate(venue.ctx, 'xno', '1')
+      await work()
+      expect([place, await unassigned()]).toEqual([place, BigInt(place + 1) * DAY_RAW])
+    }
+    expect(venue.logged()).toContain('no invoice on record has')
+    venue.advance(48 * 3_600_000)
+    await work()
+    expect(await venue.ctx.coins.listForgottenDue('xno', Number.MAX_SAFE_INTEGER, 10)).toEqual([])
+  })
+})
+
 describe('a reconciliation', () => {
   it('replaces a block of ours whose place another one has, and what that was to pay is owed again', async () => {
     await fill(10n * XNO)
@@ -358,6 +385,22 @@ describe('a reconciliation', () => {
     await work()
     expect(await halted()).toBeUndefined()
     await venue.invoice(1)
+  })
+
+  it('that was asked for is done once, however often its job runs', async () => {
+    await fill(XNO)
+    const { address } = venue.wallet.treasury
+    const id = newId('reconciliation')
+    const run = () => reconcileCoin(venue.ctx, nanoDriver(venue.ctx), address, id)
+    await run()
+    await fillNanoPool(venue.ctx)
+    const invoice = await venue.invoice(1)
+    const free = await venue.ctx.coins.countFree('xno')
+    await run()
+    expect([(await last())._id, await halted()]).toEqual([id, undefined])
+    expect(await venue.ctx.coins.countFree('xno')).toEqual(free)
+    expect(await venue.ctx.reconciliations.models.reconciliations.countDocuments()).toBe(1)
+    expect(invoice.address).not.toBe((await venue.invoice(1)).address)
   })
 
   it('takes the height from the node anew, so that one that was none does not stand in the way for ever', async () => {

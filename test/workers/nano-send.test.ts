@@ -43,6 +43,24 @@ const pay = (...argv: string[]) => runVerb(venue.env, ['pay', ...argv])
 const arrived = (address: string) => venue.holds(address).receivableRaw
 
 describe('payouts', () => {
+  it('is not sent for dust, though its payee is owed enough elsewhere', async () => {
+    await fill(10n * XNO)
+    const agent = await venue.addAgent()
+    const [main, ...others] = Array.from({ length: 5 }, strangerAddress)
+    const owed = await venue.owe(XNO / 100n, main ?? '', agent)
+    const dust: PayoutRecord[] = []
+    for (const address of others) dust.push(await venue.owe(XNO / 1_000_000n, address, agent))
+    await sendNano(venue.ctx)
+    expect((await venue.payout(owed._id)).state).toBe('confirmed')
+    for (const { _id } of dust) expect(await venue.payout(_id)).toMatchObject({ state: 'owed' })
+    // It goes out with more, or if the operator asks for it.
+    await venue.owe(XNO / 100n, others[0] ?? '', agent)
+    await venue.ctx.payouts.mark([dust[1]?._id ?? ''], 'asked_at', 1)
+    await sendNano(venue.ctx)
+    const states = await Promise.all(dust.map(async ({ _id }) => (await venue.payout(_id)).state))
+    expect(states).toEqual(['confirmed', 'confirmed', 'owed', 'owed'])
+  })
+
   // holds: rules.ledger.entry_kinds.payout
   it('go out to the last raw, those to one payee in one block, and end confirmed with their steps in the ledger', async () => {
     await fill(10n * XNO)

@@ -44,7 +44,7 @@ const paid = async (amountRaw: bigint = DAY_RAW) => {
 
 describe('sweeping', () => {
   it('brings every raw of every payment into the treasury, in the least number of blocks', async () => {
-    const amounts = [DAY_RAW, 3n * DAY_RAW + 7n, 10n ** 24n]
+    const amounts = [DAY_RAW, 3n * DAY_RAW + 7n, 10n ** 26n]
     const invoices = []
     for (const amountRaw of amounts) invoices.push(await paid(amountRaw))
     const [twice] = invoices
@@ -71,6 +71,44 @@ describe('sweeping', () => {
     venue.node.resetCalls()
     await sweepNano(venue.ctx)
     expect([venue.node.calls('process'), await halted()]).toEqual([0, undefined])
+  })
+
+  it('leaves what is worth less than its blocks where it is, until more has come there', async () => {
+    const invoice = await venue.invoice(1)
+    const millionth = 10n ** 24n
+    venue.pay(invoice, millionth)
+    venue.pay(venue.wallet.treasury, millionth)
+    await watchNano(venue.ctx)
+    expect(await unswept()).toHaveLength(1)
+    venue.node.resetCalls()
+    await sweepNano(venue.ctx)
+    expect([venue.node.calls('process'), venue.node.calls('work_generate')]).toEqual([0, 0])
+    venue.pay(invoice, DAY_RAW)
+    await watchNano(venue.ctx)
+    await sweepNano(venue.ctx)
+    expect([await unswept(), treasury().balanceRaw]).toEqual([[], DAY_RAW + millionth])
+  })
+
+  it('asks the database for next to nothing while the node has lost the treasury’s chain, however long that is', async () => {
+    for (let count = 0; count < 12; count++) venue.pay(venue.wallet.treasury, DAY_RAW)
+    await sweepNano(venue.ctx)
+    expect((await transfers()).length).toBeGreaterThanOrEqual(12)
+    venue.node.lie(({ action }) => {
+      if (action === 'account_info') return '{"error": "Account not found"}'
+      if (action === 'process') return '{"error": "Gap source block"}'
+      return action === 'blocks_info' ? '{"blocks": {}, "blocks_not_found": []}' : undefined
+    })
+    let asked = 0
+    const { payouts } = venue.ctx
+    const findSuccessor: typeof payouts.findSuccessor = (...place) => {
+      asked++
+      return payouts.findSuccessor(...place)
+    }
+    await sweepNano({ ...venue.ctx, payouts: { ...payouts, findSuccessor } })
+    expect(asked).toBeLessThan(12)
+    venue.node.lie(null)
+    await sweepNano(venue.ctx)
+    expect(await halted()).toBeUndefined()
   })
 
   it('goes on with money that comes after an account was emptied', async () => {

@@ -169,14 +169,21 @@ describe('the text of an exchange', () => {
   }
 
   it('gives its price without ever being a float', () => {
-    expect(readQuote(KRAKEN_XMR, source('Kraken', 'XMRUSD'))).toBe('163.27')
-    expect(readQuote(KRAKEN_XNO, source('Kraken', 'NANOUSD'))).toBe('0.951')
-    expect(readQuote(KUCOIN, source('KuCoin', 'XMR'))).toBe('163.3')
+    expect(readQuote(KRAKEN_XMR, source('Kraken', 'XMRUSD'))).toBe('163.265')
+    expect(readQuote(KRAKEN_XNO, source('Kraken', 'NANOUSD'))).toBe('0.9515')
+    expect(readQuote(KUCOIN, source('KuCoin', 'XMR'))).toBe('163.255')
     expect(readQuote(COINGECKO, source('CoinGecko', 'nano'))).toBe('0.952')
-    expect(readQuote(BITFINEX, source('Bitfinex', 'XMR'))).toBe('163.25')
+    expect(readQuote(BITFINEX, source('Bitfinex', 'XMR'))).toBe('163.24')
     const number = { name: 'x', path: ['p'] }
     expect(readQuote('{"p":0.1000000000000000055}', number)).toBe('0.1')
     expect(readQuote('{"p":123456789.123456789012345}', number)).toBe('123456789.123456789012')
+  })
+
+  it('is not set by the last trade of an exchange, but by what is bid and asked', () => {
+    const moved = KRAKEN_XMR.replace('"c":["163.27000000","0.52341"]', '"c":["1.00","0.00001"]')
+    expect(readQuote(moved, source('Kraken', 'XMRUSD'))).toBe('163.265')
+    const crossed = KRAKEN_XMR.replace('"b":["163.24', '"b":["170.24')
+    expect(() => readQuote(crossed, source('Kraken', 'XMRUSD'))).toThrow('a bid above its ask')
   })
 
   it('is refused where it is an error, of a wrong type, of a wrong shape or no JSON, and never repeated', () => {

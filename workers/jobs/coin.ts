@@ -41,7 +41,8 @@ const jobsOf = (open: (ctx: WorkerContext) => CoinDriver): CoinJobs => ({
   fill: (ctx, { holder, given = -1 }) =>
     fillStocks(ctx, open(ctx), holder === undefined ? undefined : { holder, given }),
   send: (ctx) => payoutRound(ctx, open(ctx)),
-  reconcile: (ctx, { take_over: takeOver }) => reconcileCoin(ctx, open(ctx), takeOver),
+  reconcile: (ctx, { reconciliation_id: id, take_over: takeOver }) =>
+    reconcileCoin(ctx, open(ctx), takeOver, id),
 })
 
 export const NANO_JOBS = {

@@ -1,4 +1,5 @@
-import { readIndexFile, type AddressSource } from '../address-pool.ts'
+import { randomInt } from 'node:crypto'
+import { readIndexFile, type AddressSource, type KnownIndexes } from '../address-pool.ts'
 import { stopCoin } from '../coin-round.ts'
 import type { CoinRecord } from '../coin-store.ts'
 import type { CoinDriver } from '../driver.ts'
@@ -48,6 +49,23 @@ async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string
   return pays.map(({ address: to, amountPico: amountRaw, isConfirmed }) => ({ to, amountRaw, isConfirmed }))
 }
 
+/** One index for each 10 s is left out. */
+const SECONDS_PER_INDEX = 10
+const MOST_LEFT_OUT = 5_000
+
+/**
+ * The first index of a process's run: after all that database, file and wallet know. All three may be of one
+ * backup; so what could have been given out since is left out, and again as much at random. Each index left
+ * out is an address that the wallet has to make, so a process that begins soon after another leaves out next to
+ * none.
+ *
+ * @param made how many addresses the wallet has
+ */
+export function firstOfRun({ highest, ageSeconds }: KnownIndexes, made: number): number {
+  const since = Math.min(Math.floor(ageSeconds / SECONDS_PER_INDEX), MOST_LEFT_OUT)
+  return Math.max(highest + 1, FIRST_MINOR, made) + since + randomInt(since + 1)
+}
+
 /** (0, 0) is the wallet's primary address, where the operator fills it up. */
 const FIRST_MINOR = 1
 
@@ -57,12 +75,8 @@ function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): Addr
     coin: 'xmr',
     indexFile,
     treasury: () => wallet.primaryAddress(),
-    firstIndex: FIRST_MINOR,
     session: wallet,
-    async skipUsed(from) {
-      const count = await wallet.subaddressCount()
-      return { from: Math.max(from, count), isUsed: count > FIRST_MINOR }
-    },
+    beginRun: async (known) => firstOfRun(known, await wallet.subaddressCount()),
     async derive(from, count) {
       // The wallet makes only the next ones: those below `from` are made and not used.
       const behind = from - (await wallet.subaddressCount())

@@ -14,8 +14,6 @@ export interface MoneroGateway {
   readonly indexFile: string
   /** Answers everybody who asked before it began. */
   readonly shareLook: ReturnType<typeof createSharedReads<Look>>
-  /** What the last looks of this process did not find: payment ids, and the height at the first of them. */
-  missing: ReadonlyMap<string, number>
   /** What this process gives to nobody: it was all that there was, without a fee. */
   keptForFees: bigint
   /** What this process has sent last, and how many blocks there were then. */
@@ -41,7 +39,6 @@ export function openMoneroGateway(config: Config, log: Log, timeoutMs = LIMIT_MS
     wallet: createMoneroWallet({ url, log, timeoutMs }),
     indexFile: path.join(config.dataDir, 'monero-address-index'),
     shareLook: createSharedReads<Look>(),
-    missing: new Map(),
     keptForFees: 0n,
   }
 }

@@ -1,4 +1,6 @@
-import { isStopped } from '../coin-round.ts'
+import { nowSeconds } from '../../foundation/time.ts'
+import { parseAmount } from '../coin.ts'
+import { isStopped, noteProblem } from '../coin-round.ts'
 import type { NextDue, PayBounds } from '../driver.ts'
 import { sumDue, type DueGroup } from '../due-payouts.ts'
 import { NodeRefused } from '../node-errors.ts'
@@ -46,12 +48,18 @@ export async function payMonero(ctx: MoneroContext, next: NextDue): Promise<void
   for (let times = 0; times < MAX_DESTINATIONS; times++) {
     const spendableRaw = unlockedPico - ctx.monero.keptForFees
     const groups = await next({ address, totalRaw: totalPico, spendableRaw })
-    if (groups.length === 0) return
+    if (groups.length === 0) {
+      // Nothing is left that could not be signed.
+      if (times === 0) await noteSigning(ctx, { kind: 'none due' })
+      return
+    }
     const signed = await sign(ctx, groups)
-    if (signed === undefined) continue
+    await noteSigning(ctx, signed)
+    if (signed.kind === 'refused') continue
+    if (signed.kind !== 'signed' && signed.kind !== 'too little') return
     // The sum of one payee is all that there is: it waits until there is more.
-    ctx.monero.keptForFees = signed.prepared === undefined ? unlockedPico - sumDue(signed.groups) + 1n : 0n
-    if (signed.prepared === undefined) return
+    ctx.monero.keptForFees = signed.kind === 'too little' ? unlockedPico - sumDue(signed.groups) + 1n : 0n
+    if (signed.kind === 'too little') return
     const transfer = await store(ctx, signed.groups, signed.prepared, { height, wallet: address })
     return transfer && offer(ctx, transfer, 'unknown', height)
   }
@@ -65,38 +73,79 @@ function splitAmount({ address, sumRaw }: DueGroup): MoneroDestination[] {
   return parts
 }
 
-const { notEnoughMoney, notEnoughUnlockedMoney } = MONERO_ERROR
+const { notEnoughMoney, notEnoughUnlockedMoney, watchOnly } = MONERO_ERROR
 const LACKS_MONEY = new Set<number | undefined>([notEnoughMoney, notEnoughUnlockedMoney])
+const KEYLESS = new Set<number | undefined>([watchOnly])
+
+type Signed =
+  | { readonly kind: 'signed'; readonly groups: readonly DueGroup[]; readonly prepared: MoneroPrepared }
+  /** Even for this one alone the money does not suffice. */
+  | { readonly kind: 'too little'; readonly groups: readonly DueGroup[] }
+  /** The wallet signs, for so much that it is not used. */
+  | { readonly kind: 'fee too high'; readonly feePico: bigint; readonly sumPico: bigint }
+  /** The wallet has no key to sign with. */
+  | { readonly kind: 'cannot sign'; readonly reason: string }
+  /** It signs for none of these payees. */
+  | { readonly kind: 'refused' }
+
+/** A fee up to so much of what is paid is always taken. */
+const FEE_PERCENT = 2n
+
+/** Whether a fee is more than 2 % of what is paid and more than MAX_FEE_XMR. */
+export const isFeeTooHigh = (feePico: bigint, sumPico: bigint, maxPico: bigint): boolean =>
+  feePico * 100n > sumPico * FEE_PERCENT && feePico > maxPico
 
 /**
  * Makes the wallet sign a transaction that pays the groups; if the money doesn't suffice or the wallet
  * refuses, without the last ones. A group that is refused alone stays owed: a bad payee must not stop the
  * others.
- *
- * @returns the groups paid; without `prepared` one for which alone the money doesn't suffice
  */
-async function sign(
-  ctx: MoneroContext,
-  groups: readonly DueGroup[],
-): Promise<{ groups: readonly DueGroup[]; prepared?: MoneroPrepared } | undefined> {
+async function sign(ctx: MoneroContext, groups: readonly DueGroup[]): Promise<Signed> {
+  const maxPico = parseAmount(ctx.config.maxFeeXmr, 'xmr')
   for (let from = 0; from < groups.length; from++) {
     for (let to = groups.length; to > from; to--) {
       const chosen = groups.slice(from, to)
       const destinations = chosen.flatMap(splitAmount)
       if (destinations.length > MAX_DESTINATIONS && chosen.length > 1) continue
       try {
-        return { groups: chosen, prepared: await ctx.monero.wallet.prepareTransfer(destinations) }
+        const prepared = await ctx.monero.wallet.prepareTransfer(destinations)
+        const [{ feePico }, sumPico] = [prepared, sumDue(chosen)]
+        if (isFeeTooHigh(feePico, sumPico, maxPico)) return { kind: 'fee too high', feePico, sumPico }
+        return { kind: 'signed', groups: chosen, prepared }
       } catch (error) {
         if (!(error instanceof NodeRefused || error instanceof TypeError)) throw error
+        if (error instanceof NodeRefused && KEYLESS.has(error.code))
+          return { kind: 'cannot sign', reason: error.reason }
         ctx.log.debug({ err: error, destinations: destinations.length }, 'Monero does not sign for these')
         if (chosen.length > 1) continue
-        if (error instanceof NodeRefused && LACKS_MONEY.has(error.code)) return { groups: chosen }
+        if (error instanceof NodeRefused && LACKS_MONEY.has(error.code))
+          return { kind: 'too little', groups: chosen }
         const payout_ids = chosen.flatMap(({ payouts }) => payouts.map(({ _id }) => _id))
         ctx.log.error({ err: error, payout_ids }, 'Monero does not sign for a payee; its payouts stay owed')
       }
     }
   }
-  return undefined
+  return { kind: 'refused' }
+}
+
+/** Stores, and logs if it is new, that the wallet can't sign or asks too much for it; or that this is over. */
+async function noteSigning(
+  ctx: MoneroContext,
+  signed: Signed | { readonly kind: 'none due' },
+): Promise<void> {
+  if (signed.kind === 'cannot sign') {
+    const sentence = `the wallet cannot sign, so nothing could be paid out: ${signed.reason}`
+    return noteProblem(ctx, 'xmr', 'wallet', sentence)
+  }
+  if (signed.kind === 'fee too high') {
+    const [fee_raw, sum_raw] = [String(signed.feePico), String(signed.sumPico)]
+    if (await ctx.coins.noteHighFee('xmr', { at: nowSeconds(ctx), fee_raw, sum_raw }))
+      ctx.log.error({ fee_raw, sum_raw }, 'payouts are not signed: the fee is above MAX_FEE_XMR')
+    return
+  }
+  await ctx.coins.noteHighFee('xmr', undefined)
+  if (signed.kind === 'signed' || signed.kind === 'none due')
+    await noteProblem(ctx, 'xmr', 'wallet', undefined)
 }
 
 /** Stores a signed transaction. @returns undefined if another is under way, or a payout has changed */

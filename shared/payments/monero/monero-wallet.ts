@@ -22,6 +22,7 @@ export const MONERO_ERROR = {
   addressIndexOutOfBounds: -15,
   notEnoughMoney: -17,
   txTooLarge: -18,
+  watchOnly: -29,
   notEnoughUnlockedMoney: -37,
 } as const
 

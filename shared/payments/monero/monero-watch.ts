@@ -177,16 +177,22 @@ async function recordLosses(
   height: number,
 ): Promise<void> {
   const places = new Map(found.map((payment) => [keyOfFound(payment), payment]))
-  const missing = new Map<string, number>()
+  const back: string[] = []
+  const fresh: string[] = []
   const lost: PaymentRecord[] = []
   for (const payment of expected) {
     const shown = places.get(keyOf(payment))
-    if (shown !== undefined && (payment.state !== 'settled' || shown.height !== undefined)) continue
-    const since = Math.min(ctx.monero.missing.get(payment._id) ?? height, height)
-    missing.set(payment._id, since)
+    const { _id, missing_since: since = height } = payment
+    if (shown !== undefined && (payment.state !== 'settled' || shown.height !== undefined)) {
+      if (payment.missing_since !== undefined) back.push(_id)
+      continue
+    }
+    // After a reorganisation the chain may be shorter than it was then.
+    if (payment.missing_since === undefined || since > height) fresh.push(_id)
     if (!isOnWordAlone(payment) && height - since >= LOST_AFTER_BLOCKS) lost.push(payment)
   }
-  ctx.monero.missing = missing
+  if (back.length > 0) await ctx.invoices.noteMissing(back, undefined)
+  if (fresh.length > 0) await ctx.invoices.noteMissing(fresh, height)
   if (lost.length === 0) return
   const highest = lost.reduce((most, { address_index: index }) => Math.max(most, index), 0)
   if (!(await ctx.monero.wallet.hasAddress(highest)))

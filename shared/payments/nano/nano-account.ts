@@ -2,6 +2,7 @@ import { NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers, replaceTransfer, reinstateTransfer } from '../payout-service.ts'
 import type { TransferRecord } from '../payout.ts'
 import type { Findings } from '../reconcile.ts'
+import type { Sending } from '../suspects.ts'
 import { encodeNanoAddress } from '../../crypto/nano-address.ts'
 import { isEpochBlock, workRootOf, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
 import type { NanoContext } from './nano-gateway.ts'
@@ -34,8 +35,8 @@ export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
  * Applies the recovery rule to an account: confirms, replaces, reinstates and adopts blocks on record as
  * its chain has them.
  *
- * @returns `due`: blocks on record that are not confirmed, in the order of the chain, to be published and
- *   waited for; undefined if `adopter` does not accept a block that isn't on record
+ * @returns `due`: blocks on record that the chain has not confirmed, in its order, to be published and waited
+ *   for: the next one, if it was confirmed before, or else all; undefined if `adopter` does not accept a block that isn't on record
  * @throws NodeUnreachable, NodeRefused
  */
 export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopter: Adopter) {
@@ -64,6 +65,9 @@ export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopt
     const next = await findOnPlace(ctx, account, place)
     if (next === undefined) return { info, due }
     due.push(next)
+    // A node that lacks a confirmed block has lost it, or is behind by any number of blocks: it gets that one
+    // first. What is not confirmed is one run at most.
+    if (next.state === 'confirmed') return { info, due }
     place = next.tx
   }
 }
@@ -160,7 +164,8 @@ async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, 
  * Records a confirmed block of an account that is not on record, as a transfer. What it received at an
  * invoice's account is counted as a payment.
  */
-async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock, adopter: Adopter) {
+async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopter) {
+  const { hash, block, change } = unknown
   const { index } = account
   const isSweep =
     account.address !== adopter.treasury && change < 0n && encodeNanoAddress(block.link) === adopter.treasury
@@ -177,10 +182,20 @@ async function adopt(account: OwnAccount, { hash, block, change }: UnknownBlock,
     previous: placeOf(block),
     tx: hash.toLowerCase(),
     signed: JSON.stringify(block),
-    amountRaw: change < 0n ? -change : change,
-    to: kind === 'payout' ? [encodeNanoAddress(block.link)] : [],
+    ...(kind === 'payout' ? sendingOf(unknown) : { amountRaw: change < 0n ? -change : change, to: [] }),
     paymentIds: payment === undefined ? [] : [payment],
   })
+}
+
+/** What a block sends, and to whom. */
+export function sendingOf({ hash, block, change }: UnknownBlock): Required<Sending> {
+  const address = encodeNanoAddress(block.link)
+  return {
+    tx: hash.toLowerCase(),
+    amountRaw: -change,
+    to: [address],
+    sent: [{ address, amountRaw: -change }],
+  }
 }
 
 /** The place of a block in its account's chain, as it is on record (TransferRecord). */

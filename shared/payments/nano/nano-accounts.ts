@@ -1,9 +1,11 @@
-import { readIndexFile } from '../address-pool.ts'
+import { LAPSED_WATCH_MS } from '../../foundation/limits.ts'
+import { unixSeconds } from '../../foundation/time.ts'
+import { readIndexFile, runsOf, type Run } from '../address-pool.ts'
 import { dustThreshold } from '../coin.ts'
 import type { WalletState } from '../driver.ts'
 import { NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers } from '../payout-service.ts'
-import { OPEN_TRANSFERS } from '../payout.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX } from '../payout.ts'
 import type { Findings } from '../reconcile.ts'
 import { accountOf, isOfAccount, settleAccount, type Adopter } from './nano-account.ts'
 import type { NanoBlock } from './nano-blocks.ts'
@@ -29,21 +31,75 @@ export async function reconcileAccounts(ctx: NanoContext, findings: Findings): P
       return Promise.resolve(true)
     },
   }
-  const known = [readIndexFile(wallet.indexFile).highest, await ctx.coins.highestIndex('xno')]
-  const highest = Math.max(...known, wallet.treasury.index)
-  for (let from = wallet.treasury.index; from <= highest; from += PAGE)
-    await settlePage(ctx, from, Math.min(from + PAGE - 1, highest), adopter, findings)
+  for await (const indexes of readKnown(ctx)) await settlePage(ctx, indexes, adopter, findings)
+  const runs = runsOf(readIndexFile(wallet.indexFile))
+  for (const [place, run] of runs.entries())
+    for (const indexes of listRun(run, place === runs.length - 1)) {
+      const onRecord = new Set((await ctx.coins.listAddresses('xno', indexes)).map(({ index }) => index))
+      const forgotten = indexes.filter((index) => !onRecord.has(index))
+      if (forgotten.length > 0) await settlePage(ctx, forgotten, adopter, findings)
+      if (place >= runs.length - WATCHED_RUNS) await watchForgotten(ctx, indexes)
+    }
   await settleForeign(ctx, adopter)
   const { address } = wallet.treasury
   const totalRaw = (await ctx.nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
   return { address, height: cemented, totalRaw }
 }
 
-/** Reads the chains of the accounts `from` to `to`, and notes money at those without an invoice. */
-async function settlePage(ctx: NanoContext, from: number, to: number, adopter: Adopter, findings: Findings) {
+/** Yields the indexes of the treasury and of all addresses on record. */
+async function* readKnown(ctx: NanoContext): AsyncGenerator<number[]> {
+  yield [TREASURY_INDEX]
+  for (const state of ['free', 'taken', 'retired'] as const)
+    for (let after = TREASURY_INDEX; ;) {
+      const page = await ctx.coins.listIndexes('xno', state, after, PAGE)
+      const last = page.at(-1)
+      if (last === undefined) break
+      yield page
+      after = last
+    }
+}
+
+/**
+ * Yields the indexes of a run that the index file names. The file may be of a backup, too: so it goes on behind
+ * the last run, which then was the one in use.
+ */
+function* listRun([first, end]: Run, isLast: boolean): Generator<number[]> {
+  const last = isLast ? end + BEHIND_LAST_RUN : end
+  for (let from = Math.max(first, TREASURY_INDEX + 1); from <= last; from += PAGE)
+    yield Array.from({ length: Math.min(PAGE, last - from + 1) }, (_, step) => from + step)
+}
+const BEHIND_LAST_RUN = 1_000
+/** Addresses of so many of the newest runs may be those of invoices that were open at a restore. */
+const WATCHED_RUNS = 10
+
+/** Has those of the addresses looked at for a month that belong to no invoice on record: one may be forgotten. */
+async function watchForgotten(ctx: NanoContext, indexes: readonly number[]): Promise<void> {
+  const { keys } = ctx.nano.wallet()
+  const [records, invoices] = await Promise.all([
+    ctx.coins.listAddresses('xno', indexes),
+    ctx.invoices.findByAddresses('xno', indexes),
+  ])
+  const stored = new Map(records.map((record) => [record.index, record]))
+  const invoiced = new Set(invoices.map(({ address_index: index }) => index))
+  // One that is free now is given to nobody from here on; one that is taken has its invoice.
+  const forgotten = indexes.filter((index) => !invoiced.has(index))
+  const until = unixSeconds(ctx.databaseNow() + LAPSED_WATCH_MS)
+  const found = forgotten.map((index) => ({
+    index,
+    address: stored.get(index)?.address ?? keys.deriveAccount(index).address,
+  }))
+  await ctx.coins.noteForgotten('xno', found, until)
+}
+
+/** Reads the chains of accounts, and notes money at those without an invoice. */
+async function settlePage(
+  ctx: NanoContext,
+  indexes: readonly number[],
+  adopter: Adopter,
+  findings: Findings,
+): Promise<void> {
   const { rpc } = ctx.nano
   const { keys, treasury } = ctx.nano.wallet()
-  const indexes = Array.from({ length: to - from + 1 }, (_, step) => from + step)
   const records = await ctx.coins.listAddresses('xno', indexes)
   const stored = new Map(records.map(({ index, address }) => [index, address]))
   const addressOf = (index: number) => stored.get(index) ?? keys.deriveAccount(index).address

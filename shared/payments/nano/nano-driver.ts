@@ -1,7 +1,6 @@
+import { randomInt } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { ADDRESS_POOL } from '../../foundation/limits.ts'
 import type { AddressSource } from '../address-pool.ts'
-import { dustThreshold } from '../coin.ts'
 import { noteProblem } from '../coin-round.ts'
 import type { CoinDriver } from '../driver.ts'
 import { reconcileAccounts } from './nano-accounts.ts'
@@ -49,8 +48,10 @@ export function nanoDriver(ctx: NanoContext): CoinDriver {
   }
 }
 
-/** The search for used addresses ends after this many in a row that the chain does not know. */
-const SEARCHED = 1_000
+/** Indexes have 32 bits; those below this are used, so that the end of a run stays below it, too. */
+const INDEXES = 2 ** 31 - 2 ** 20
+/** A run begins so far at most above all that is known; this, of which no backup knows, is chosen at random. */
+const SPREAD = 2 ** 30
 /** Deriving one takes a millisecond: after this many, the worker's other jobs get their turn. */
 const DERIVED_AT_ONCE = 20
 
@@ -69,28 +70,9 @@ function nanoAddresses(ctx: NanoContext): AddressSource {
     coin: 'xno',
     indexFile,
     treasury: () => Promise.resolve(treasury.address),
-    firstIndex: TREASURY_INDEX + 1,
     session: keys,
-    async skipUsed(from) {
-      // What is paid goes on to the treasury within seconds, so if the chain does not know the treasury, hardly
-      // any address can be known to it.
-      const isTreasuryUsed = (await findLastUsed(ctx, [treasury])) !== undefined
-      let first = from
-      for (let last: string | undefined = ''; last !== undefined;) {
-        const accounts = await derive(first, isTreasuryUsed ? SEARCHED : ADDRESS_POOL)
-        last = await findLastUsed(ctx, accounts)
-        first = (accounts.find(({ address }) => address === last)?.index ?? first - 1) + 1
-      }
-      return { from: first, isUsed: isTreasuryUsed || first > from }
-    },
+    beginRun: ({ highest }) =>
+      Promise.resolve(TREASURY_INDEX + 1 + ((Math.max(0, highest) + randomInt(SPREAD)) % INDEXES)),
     derive,
   }
-}
-
-/** Returns the address of the last of the accounts that has a block or money to receive, or undefined. */
-async function findLastUsed({ nano: { rpc } }: NanoContext, accounts: readonly NanoAccount[]) {
-  const addresses = accounts.map(({ address }) => address)
-  const frontiers = await rpc.frontiers(addresses)
-  const receivable = await rpc.receivable(addresses, dustThreshold('xno'))
-  return addresses.findLast((address) => frontiers.has(address) || receivable.has(address))
 }

@@ -1,5 +1,5 @@
 import type { CoinFacts } from '../coin-facts.ts'
-import { NANO_BURN_ADDRESS, parseNanoAddress } from '../../crypto/nano-address.ts'
+import { encodeNanoAddress, NANO_BURN_ADDRESS, parseNanoAddress } from '../../crypto/nano-address.ts'
 import type { NanoBlock } from './nano-blocks.ts'
 
 export const NANO_FACTS: CoinFacts = {
@@ -23,5 +23,6 @@ export const NANO_FACTS: CoinFacts = {
   hasPublicAccounts: true,
   paysOneAddress: true,
   sourceOf: (signed) => (JSON.parse(signed) as NanoBlock).link.toLowerCase(),
+  payeeOf: (signed) => encodeNanoAddress((JSON.parse(signed) as NanoBlock).link),
   queues: { watch: 'watch-nano', check: 'check-nano', fill: 'fill-nano', reconcile: 'reconcile-nano' },
 }

@@ -12,7 +12,8 @@ const STANDS_STILL_MS = 5 * MINUTE_MS
  * Asks whether the node is behind or cut off: such a node answers as any other, and lacks what was paid
  * since. Stores as a problem of the coin that it prunes.
  *
- * @returns what the watcher reports of it; `trouble` if what it does not show says nothing
+ * @returns what the watcher reports of it; `trouble` if what it does not show says nothing; in the live network
+ *   `sureUntil`: a node that stands still lacks what was sent since the chain last grew
  */
 export async function readNode(ctx: NanoContext) {
   const { rpc } = ctx.nano
@@ -22,12 +23,16 @@ export async function readNode(ctx: NanoContext) {
   const highest = before?.height ?? 0
   const now = nowSeconds(ctx)
   const grownAt = cemented > highest || before?.grown_at === undefined ? now : before.grown_at
+  const isLive = (await rpc.network()) === 'live'
   let reason: string | undefined
   if (cemented + HEIGHT_SLACK < highest)
     reason = `the node has ${cemented} confirmed blocks, and had ${highest} before: it is still catching up`
-  else if ((await rpc.network()) === 'live') reason = await doubtLive(ctx, cemented, now - grownAt)
+  else if (isLive) reason = await doubtLive(ctx, cemented, now - grownAt)
+  // It has grown at some time after it was last read.
+  const sureUntil = cemented > highest ? (before?.height_at ?? 0) : 0
   return {
-    seen: { height: Math.max(cemented, highest), grown_at: grownAt },
+    seen: { height: Math.max(cemented, highest), height_at: now, grown_at: grownAt },
+    ...(isLive ? { sureUntil } : {}),
     trouble: reason === undefined ? undefined : new NodeUnreachable(reason),
   }
 }

@@ -1,6 +1,7 @@
 import type { Context } from '../../context.ts'
+import { omitUndefined } from '../../foundation/omit-undefined.ts'
 import { LAPSED_LOOK_EVERY_MS, LAPSED_WATCH_MS } from '../../foundation/limits.ts'
-import { unixSeconds } from '../../foundation/time.ts'
+import { nowSeconds, unixSeconds } from '../../foundation/time.ts'
 import { pagesOf } from '../../servers/records.ts'
 import { dustThreshold } from '../coin.ts'
 import { recordPayments } from '../coin-round.ts'
@@ -34,11 +35,15 @@ const EXPIRED_PAGES = 100
  * @throws NodeUnreachable if the node is cut off or behind; what it showed is recorded before that
  */
 export async function lookAtRound(ctx: NanoContext, startedAt: number): Promise<Look> {
-  const { seen, trouble } = await readNode(ctx)
+  const { seen, trouble, sureUntil } = await readNode(ctx)
   const troubles = [...(await lookAtOpen(ctx)), ...(await lookAtExpired(ctx, startedAt))]
-  if (trouble !== undefined) throw trouble
+  await lookAtForgotten(ctx, startedAt)
+  if (trouble !== undefined) {
+    await ctx.coins.report('xno', { height_at: seen.height_at }, nowSeconds(ctx))
+    throw trouble
+  }
   troubles.push(...(await lookAtUnconfirmed(ctx, startedAt)))
-  return { troubles, seen }
+  return { troubles, seen, ...omitUndefined({ sureUntil }) }
 }
 
 /** Looks at addresses of payments under way, which a crash may have left, and of all unexpired invoices. */
@@ -209,6 +214,29 @@ async function lookAtChains(ctx: NanoContext, addresses: readonly string[]): Pro
     }
   }
   return troubles
+}
+
+const FORGOTTEN_AT_ONCE = 10_000
+
+/**
+ * Looks at addresses of invoices that the database may have forgotten, each hourly for a month after a
+ * reconciliation. What comes there belongs to no invoice: it is swept, and the operator is told.
+ */
+async function lookAtForgotten(ctx: NanoContext, now: number): Promise<void> {
+  const due = await ctx.coins.listForgottenDue('xno', now, FORGOTTEN_AT_ONCE)
+  for (let start = 0; start < due.length; start += RECEIVABLE_BATCH) {
+    const page = due.slice(start, start + RECEIVABLE_BATCH)
+    const receivable = await ctx.nano.rpc.receivable(page.map(addressOf), dustThreshold('xno'))
+    for (const found of page) {
+      if (!receivable.has(found.address) || found.unassigned === true) continue
+      await ctx.coins.noteUnassigned('xno', found)
+      ctx.log.error(
+        { address: found.address },
+        'money came to an address of ours that no invoice on record has',
+      )
+    }
+    await ctx.coins.postponeForgotten(page, now, unixSeconds(ctx.databaseNow() + LAPSED_LOOK_EVERY_MS))
+  }
 }
 
 const MOST_OVERDUE = 50_000

@@ -4,8 +4,9 @@ import { stopCoin, isStopped, noteProblem } from '../coin-round.ts'
 import { isNodeTrouble, NodeRefused, NodeUnreachable } from '../node-errors.ts'
 import { moveTransfers, newTransfer, noteRefusal, storeOrDrop } from '../payout-service.ts'
 import { isToBeOffered, OPEN_TRANSFERS, type PayoutRecord, type TransferRecord } from '../payout.ts'
-import { isPaidByHand, startFindings } from '../reconcile.ts'
-import { accountOf, placeOf, settleAccount, yieldToReceiver } from './nano-account.ts'
+import { startFindings } from '../reconcile.ts'
+import { listUnexplained } from '../suspects.ts'
+import { accountOf, placeOf, sendingOf, settleAccount, yieldToReceiver } from './nano-account.ts'
 import type { OwnAccount } from './nano-account.ts'
 import type { NanoAccountState, NanoBlock, NanoReceivable } from './nano-blocks.ts'
 import type { NanoSubtype, UnsignedNanoBlock } from './nano-blocks.ts'
@@ -142,10 +143,11 @@ export async function settleOrStop(ctx: NanoContext, account: OwnAccount) {
   const settled = await settleAccount(ctx, account, {
     ...findings,
     treasury: (await ctx.coins.findCoin('xno'))?.treasury_address,
-    async accepts({ hash, change, isConfirmed }) {
+    async accepts(unknown) {
+      const { hash, change, isConfirmed } = unknown
       const isAccepted =
         change < 0n
-          ? await isPaidByHand(ctx, 'xno', hash.toLowerCase(), -change)
+          ? (await listUnexplained(ctx, 'xno', sendingOf(unknown))).length === 0
           : change > 0n && (await isInvoiced(ctx, account))
       if (isAccepted && !isConfirmed)
         throw new NodeUnreachable(`block ${hash} of account ${account.index} is not confirmed yet`)

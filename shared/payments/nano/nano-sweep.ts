@@ -6,6 +6,7 @@ import { dustThreshold } from '../coin.ts'
 import { isStopped, runWalletRound } from '../coin-round.ts'
 import type { PaymentRecord } from '../invoice.ts'
 import { isNodeTrouble } from '../node-errors.ts'
+import { leastToMove } from '../due-payouts.ts'
 import { nextDue } from '../payout-round.ts'
 import { OPEN_TRANSFERS, TREASURY_INDEX } from '../payout.ts'
 import { noteShown } from '../settlement.ts'
@@ -75,17 +76,24 @@ async function sweepRound(ctx: NanoContext): Promise<void> {
   if (worst !== undefined) throw worst
 }
 
-/** Lists indexes of accounts with a settled payment that isn't in the treasury yet, or a block under way. */
+/**
+ * Lists indexes of accounts whose settled payments aren't in the treasury yet and are worth it, or with a block
+ * under way.
+ */
 async function listAccounts(ctx: NanoContext): Promise<number[]> {
   const found = new Set<number>()
   for (const { account_index: index } of await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MAX_ACCOUNTS))
     if (index !== undefined) found.add(index)
+  const leastRaw = leastToMove(ctx, 'xno')
+  const sums = new Map<number, bigint>()
   for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
     if (found.size >= MAX_ACCOUNTS) break
-
+    for (const { address_index: index, amount_raw: raw } of page)
+      sums.set(index, (sums.get(index) ?? 0n) + BigInt(raw))
+    const worthIt = page.filter(({ address_index: index }) => (sums.get(index) ?? 0n) >= leastRaw)
     // A payment that the operator recorded by hand may name something that is not a block.
-    const blocks = await ctx.nano.rpc.blocksInfo(page.filter(namesBlock).map(hashOf))
-    for (const payment of page) if (blocks.has(hashOf(payment))) found.add(payment.address_index)
+    const blocks = await ctx.nano.rpc.blocksInfo(worthIt.filter(namesBlock).map(hashOf))
+    for (const payment of worthIt) if (blocks.has(hashOf(payment))) found.add(payment.address_index)
   }
   for (const index of await listUnassigned(ctx)) found.add(index)
   found.delete(TREASURY_INDEX)
@@ -100,7 +108,7 @@ async function listUnassigned(ctx: NanoContext): Promise<number[]> {
   const accounts = await ctx.coins.listUnassigned('xno')
   if (accounts.length === 0) return []
   const addresses = accounts.map(({ address }) => address)
-  const receivable = await ctx.nano.rpc.receivable(addresses, dustThreshold('xno'))
+  const receivable = await ctx.nano.rpc.receivable(addresses, leastToMove(ctx, 'xno'))
   const frontiers = await ctx.nano.rpc.frontiers(addresses)
   const last = new Map([...frontiers].map(([address, hash]) => [hash.toLowerCase(), address]))
   const ours = await ctx.payouts.listTransfersByTx('xno', [...last.keys()])

@@ -248,7 +248,7 @@ export async function mistypePaid(world: World): Promise<string | undefined> {
     check(world, !isAccepted || tx !== payment.hash, `payout-paid takes the payment ${tx} as what paid ${id}`)
     if (!isAccepted) continue
     const sale = world.sales.find((known) => known.id === orderId)
-    await undo(world, 'payout-paid', id)
+    await undo(world, 'payout-paid', id, '--unseen')
     // The buyer's address that was named with it goes with it, unless something was sent there meanwhile.
     const order = sale && (await readOrder(world, sale.buyer, sale.id))
     if (sale !== undefined) sale.refundAddress = order?.refund_address ?? undefined
@@ -258,7 +258,7 @@ export async function mistypePaid(world: World): Promise<string | undefined> {
 }
 
 /** Takes back what a verb recorded, and checks that this is accepted. */
-async function undo(world: World, verb: string, id: string): Promise<void> {
-  const { exitCode, json } = await runOperator(world, verb, '--undo', id)
+async function undo(world: World, verb: string, id: string, ...flags: string[]): Promise<void> {
+  const { exitCode, json } = await runOperator(world, verb, '--undo', id, ...flags)
   check(world, exitCode === 0, `there is no way back from ${verb} for ${id}: ${String(json['message'])}`)
 }

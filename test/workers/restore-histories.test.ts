@@ -1,0 +1,295 @@
+import fs from 'node:fs'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { requestPassInvoice } from '../../shared/account/pass-purchase.ts'
+import { makeOffer } from '../../shared/market/offer-service.ts'
+import type { OrderRecord } from '../../shared/market/order.ts'
+import { placeOrder } from '../../shared/market/order-placing.ts'
+import { acceptDelivery, deliverOrder, disputeOrder } from '../../shared/market/order-service.ts'
+import { readConfig } from '../../shared/foundation/config.ts'
+import { createLog } from '../../shared/foundation/log.ts'
+import { openContext, type Context } from '../../shared/context.ts'
+import { newAddressGiver } from '../../shared/payments/coin-store.ts'
+import { fillStocks } from '../../shared/payments/address-pool.ts'
+import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
+import { listUndecided } from '../../shared/payments/suspects.ts'
+import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
+import { startPool } from '../../workers/pool.ts'
+import { setRate } from '../support/coins.ts'
+import { takeBackup } from '../support/ledger.ts'
+import { checkMarket } from '../support/market.ts'
+import { checkBooks } from '../support/money.ts'
+import { nanoChain, openNanoVenue, signAndPublish, strangerAddress, XNO } from '../support/nano-venue.ts'
+import type { NanoVenue } from '../support/nano-venue.ts'
+import { sendNano, watchNano } from '../support/nano-jobs.ts'
+import { runVerb } from '../support/run-verb.ts'
+
+/*
+ * Random histories of a venue: addresses are given out and paid, orders are delivered, accepted, disputed and
+ * paid out, the operator takes fees, backups are taken and restored, and he then takes the steps that he is told
+ * to take, in any order. Beside them stands what the sides of each order really got, past every restore: as the
+ * chain has it, and as it was once decided.
+ */
+
+const FULL = process.env['FAULTS'] === '1'
+const COUNT = Number(process.env['HISTORIES'] ?? (FULL ? 200 : 5))
+const FIRST_SEED = Number(process.env['HISTORY_SEED'] ?? 1)
+const STEPS = 18
+const PRICE_RAW = 10n * XNO
+const SHARE_RAW = 8n * XNO
+
+let venue: NanoVenue
+let api: Context
+let pool: ReturnType<typeof startPool>
+
+beforeAll(async () => {
+  venue = await openNanoVenue()
+})
+afterEach(() => pool.close())
+afterAll(async () => {
+  await api.close()
+  await venue.stop()
+})
+
+/** Mulberry32: a seed gives the same numbers everywhere. */
+function randomOf(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+const silent = createLog('test', 'fatal', { write: () => undefined })
+async function startApi(): Promise<void> {
+  await api?.close()
+  api = openContext(readConfig(venue.env, 'workers'), silent, {
+    now: () => venue.ctx.now(),
+    databaseTimeoutMs: 30_000,
+    addressGiver: newAddressGiver(),
+  })
+  await api.database.whenReady()
+}
+const arrived = (address: string) => venue.holds(address).receivableRaw
+const operator = async (...argv: string[]) => runVerb(venue.env, argv, () => venue.ctx.now())
+const done = async (...argv: string[]) => (await operator(...argv)).exitCode === 0
+
+/** An order as the world knows it, whatever the database does. */
+interface Deal {
+  id: string
+  seller: string
+  buyer: string
+  payTo: string
+  refundTo: string
+  /** Once decided it stays decided. */
+  decided?: 'release' | 'refund'
+}
+interface Backup {
+  database(): Promise<void>
+  index: Buffer
+}
+
+/** One history. @throws Error if anything does not hold */
+async function play(seed: number): Promise<void> {
+  const random = randomOf(seed)
+  const pick = <T>(items: readonly T[]): T | undefined => items[Math.floor(random() * items.length)]
+  const shuffled = <T>(items: readonly T[]): T[] =>
+    items
+      .map((item) => ({ item, at: random() }))
+      .sort((one, other) => one.at - other.at)
+      .map(({ item }) => item)
+  const told: string[] = []
+  const given: string[] = []
+  const deals: Deal[] = []
+  const fees: string[] = []
+  let backup: Backup | undefined
+
+  const work = async () => {
+    await setRate(venue.ctx, 'xno', '1')
+    await watchNano(venue.ctx)
+    await fillStocks(venue.ctx, nanoDriver(venue.ctx), api.coins.stock('xno'))
+    await sweepNano(venue.ctx)
+    await sendNano(venue.ctx)
+  }
+  const orderOf = async ({ id }: Deal): Promise<OrderRecord | undefined> => venue.ctx.orders.find(id)
+  const those = async (status: string) => {
+    const found = await Promise.all(deals.map(async (deal) => ({ deal, order: await orderOf(deal) })))
+    return found.flatMap(({ deal, order }) => (order?.status === status ? [deal] : []))
+  }
+  const giveOut = (address: string) => {
+    expect(given, `seed ${seed}: ${told.join(', ')}`).not.toContain(address)
+    given.push(address)
+  }
+  /** Everything the operator is told to do after a restore, in whatever order, until nothing is left. */
+  const reconcile = async () => {
+    for (let round = 0; round < 12; round++) {
+      await work()
+      const coin = await venue.ctx.coins.findCoin('xno')
+      if (coin?.halted !== undefined) await done('reconcile', 'xno')
+      const sends = await venue.ctx.payouts.listUnexplained('xno')
+      const undecided = await Promise.all(
+        sends.map(async (send) => ({ tx: send.tx, ...(await listUndecided(venue.ctx, send)) })),
+      )
+      const held = await venue.ctx.payouts.listUnsendable('xno', 'held', 200)
+      if (undecided.length === 0 && held.length === 0) return
+      const steps: (() => Promise<unknown>)[] = []
+      for (const { tx, orderIds } of undecided) {
+        steps.push(() => done('reconcile', 'xno', '--explained', tx))
+        for (const id of orderIds) {
+          const deal = deals.find((one) => one.id === id)
+          // What was not decided before is decided now.
+          const outcome = deal?.decided ?? pick(['release', 'refund'] as const) ?? 'refund'
+          steps.push(async () => {
+            if ((await done('dispute', id, outcome)) && deal !== undefined) deal.decided = outcome
+          })
+        }
+      }
+      for (const payout of held) steps.push(() => decidePayout(payout._id))
+      for (const { payouts } of undecided) for (const { _id } of payouts) steps.push(() => decidePayout(_id))
+      for (const step of shuffled(steps)) {
+        await step()
+        if (random() < 0.3) await work()
+      }
+    }
+    throw new Error('the steps after the restore come to no end')
+  }
+  /** As the chain has it: the side's sum has come, and by a transaction that is recorded for nothing else. */
+  const decidePayout = async (id: string) => {
+    const payout = await venue.ctx.payouts.find(id)
+    const deal = deals.find((one) => one.id === payout?.order_id)
+    if (payout === undefined || deal === undefined) return
+    const address = payout.address ?? ''
+    if (arrived(address) === 0n) return void (await done('reconcile', 'xno', '--owed', id))
+    const sends = await venue.ctx.payouts.listUnknownSends('xno')
+    const tx = sends.find(({ unexplained_to: to }) => to.includes(address))?.tx
+    if (tx !== undefined) await done('payout-paid', id, tx)
+  }
+
+  const acts: Record<string, () => Promise<unknown>> = {
+    async invoice() {
+      const { invoice } = await requestPassInvoice(api, await venue.addAgent(), 'xno', 1)
+      giveOut(invoice.address)
+      if (random() < 0.5) venue.pay(invoice, XNO)
+    },
+    async order() {
+      const [seller, buyer] = [await venue.addAgent(), await venue.addAgent()]
+      const [payTo, refundTo] = [strangerAddress(), strangerAddress()]
+      const terms = {
+        title: 'A translation',
+        description: 'Into Esperanto',
+        price_usd: 10,
+        delivery_hours: 1,
+      }
+      const offer = await makeOffer(api, seller, { ...terms, payout_addresses: { xno: payTo } })
+      const { order, invoice } = await placeOrder(api, buyer, {
+        offer_id: offer._id,
+        refund_address: refundTo,
+      })
+      giveOut(invoice.address)
+      deals.push({ id: order._id, seller, buyer, payTo, refundTo })
+      venue.pay(invoice, PRICE_RAW)
+      await watchNano(venue.ctx)
+    },
+    async deliver() {
+      const deal = pick(await those('paid'))
+      if (deal !== undefined) await deliverOrder(api, deal.seller, { order_id: deal.id, delivery: 'Saluton' })
+    },
+    async accept() {
+      const deal = pick((await those('delivered')).filter(({ decided }) => decided !== 'refund'))
+      if (deal === undefined) return
+      await acceptDelivery(api, deal.buyer, { order_id: deal.id })
+      deal.decided = 'release'
+    },
+    async dispute() {
+      const deal = pick(await those('delivered'))
+      if (deal !== undefined)
+        await disputeOrder(api, deal.buyer, { order_id: deal.id, reason: 'It is empty.' })
+    },
+    async decide() {
+      const deal = pick(await those('disputed'))
+      const outcome = deal?.decided ?? pick(['release', 'refund'] as const) ?? 'refund'
+      if (deal !== undefined && (await done('dispute', deal.id, outcome))) deal.decided = outcome
+    },
+    async 'take fees'() {
+      const held = venue.holds(venue.wallet.treasury.address).balanceRaw
+      if (held < 40n * XNO) return
+      const own = strangerAddress()
+      fees.push(await signAndPublish(venue, 0, { sendTo: own, amountRaw: XNO / 10n }))
+      await reconcile()
+    },
+    async 'back up'() {
+      backup = {
+        database: await takeBackup(venue.ctx),
+        index: fs.readFileSync(venue.wallet.indexFile),
+      }
+    },
+    async restore() {
+      if (backup === undefined) return
+      // Nobody writes while the database is replaced.
+      await pool.close()
+      await backup.database()
+      if (random() < 0.5) fs.writeFileSync(venue.wallet.indexFile, backup.index)
+      // The workers begin anew, and perhaps the API.
+      venue.setPatience()
+      if (random() < 0.7) await startApi()
+      pool = startPool(venue.ctx, ['check-nano', 'reconcile-nano'])
+      await reconcile()
+    },
+    'start workers': async () => venue.setPatience(),
+    'start API': startApi,
+    work,
+  }
+  const names = [
+    ...['invoice', 'order', 'order', 'order', 'deliver', 'deliver', 'deliver', 'accept', 'accept'],
+    ...['dispute', 'decide', 'take fees', 'back up', 'back up', 'restore', 'restore'],
+    ...['start workers', 'start API', 'work', 'work', 'work'],
+  ]
+
+  try {
+    await pool?.close()
+    await venue.reset()
+    await startApi()
+    pool = startPool(venue.ctx, ['check-nano', 'reconcile-nano'])
+    venue.pay(venue.wallet.treasury, 50n * XNO)
+    await work()
+    for (let step = 0; step < STEPS; step++) {
+      const name = pick(names) ?? 'work'
+      told.push(name)
+      if (name === 'invoice' || name === 'order') await work()
+      await acts[name]?.()
+      for (const { id, payTo, refundTo } of deals) {
+        const got = [arrived(payTo), arrived(refundTo)] as const
+        const isOnce = (got[0] === 0n || got[0] === SHARE_RAW) && (got[1] === 0n || got[1] === PRICE_RAW)
+        if (!isOnce || (got[0] > 0n && got[1] > 0n))
+          throw new Error(`${id}: the sides got ${got.join(' and ')}`)
+      }
+    }
+    told.push('the end')
+    await reconcile()
+    for (let round = 0; round < 3; round++) await work()
+    await checkMarket(venue.ctx)
+    await checkBooks(venue.ctx, [nanoChain(venue)])
+    expect((await venue.ctx.coins.findCoin('xno'))?.halted).toBeUndefined()
+    for (const deal of deals) {
+      const order = await orderOf(deal)
+      if (order?.status === 'paid_out') expect(arrived(deal.payTo)).toBe(SHARE_RAW)
+      if (order?.status === 'refunded') expect(arrived(deal.refundTo)).toBe(PRICE_RAW)
+    }
+  } catch (error) {
+    throw new Error(`seed ${seed}, after ${told.join(', ')}: ${String(error)}`, { cause: error })
+  }
+}
+
+describe('random histories of backup, restore, give out, pay, dispute and explain', () => {
+  it(
+    'give no address twice, pay no side twice, and the books equal the chain',
+    async () => {
+      for (let seed = FIRST_SEED; seed < FIRST_SEED + COUNT; seed++) {
+        await play(seed)
+        if (FULL) console.log(`seed ${seed} holds`)
+      }
+    },
+    COUNT * 60_000,
+  )
+})
