@@ -33,7 +33,7 @@ function findReadableSecrets({ config }: Context): Finding[] {
       what: `Others on this host can read ${file}`,
       why: isReplaceable
         ? 'it counts as leaked: a new one is needed, and a start of what reads it'
-        : 'it counts as leaked if others had access: see "Another key" in docs/operators.md',
+        : 'it counts as leaked if others had access: see "Another key" in docs/repair.md',
       command: isReplaceable
         ? `(umask 077; rm -f '${file}'; openssl rand -hex 32 > '${file}')   # then start again what reads it`
         : `chmod 600 '${file}'`,

@@ -81,7 +81,7 @@ async function findLowDisk(ctx: Context): Promise<Finding | undefined> {
   if (freeBytes === undefined) return undefined
   const { minFreeDiskBytes } = ctx.config
   const gb = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`
-  const command = 'make room on that disk, or move to a larger one (docs/operators.md, "Move")'
+  const command = 'make room on that disk, or move to a larger one (docs/repair.md, "Move")'
   if (freeBytes < 4 * minFreeDiskBytes)
     return {
       kind: 'disk_low',

@@ -194,7 +194,7 @@ export function openDatabase(options: DatabaseOptions): Database {
         if (closed) return await forEver()
         if (isRefusedLogin(error))
           throw new StartError(
-            'MongoDB does not take the user and the password of MONGODB_URL; see "Users of the servers" in docs/operators.md, and `authSource` if the user is of another database.',
+            'MongoDB does not take the user and the password of MONGODB_URL; see "Users of the servers" in docs/set-up.md, and `authSource` if the user is of another database.',
             { cause: error },
           )
         if (!isOutage(error)) throw error

@@ -33,7 +33,9 @@ import {
 const LIMIT = { limitMs: 90_000 }
 const WRITES_PER_SECOND = 200
 const ROUNDS = 5
-const DOCS = fs.readFileSync(new URL('../../docs/operators.md', import.meta.url), 'utf8')
+const DOCS = ['set-up', 'run', 'repair']
+  .map((name) => fs.readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8'))
+  .join('\n')
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'recipes-'))
 const toStop: (() => unknown)[] = []
 let [here, there]: TemporaryServers[] = []
@@ -52,7 +54,7 @@ afterAll(async () => {
 /** The commands of a recipe, in order, as the page has them. */
 function commandsOf(heading: string): string[] {
   const section = new RegExp(`^#+ ${heading}\\n(.*?)^#+ `, 'ms').exec(DOCS)?.[1]
-  if (section === undefined) throw new Error(`docs/operators.md has no "${heading}"`)
+  if (section === undefined) throw new Error(`docs/ has no "${heading}"`)
   const lines = section.split('\n').filter((line) => line.includes('npm run operator -- '))
   return lines.map((line) => line.replace(/\s+#.*$/, '').replace(/^.*npm run operator -- /, ''))
 }
@@ -212,7 +214,7 @@ describe('a backup', () => {
   }, 400_000)
 })
 
-describe('the recipe of docs/operators.md', () => {
+describe('the recipe of docs/set-up.md', () => {
   const move = commandsOf('Move')
 
   /** Runs the commands of "Move" under writes, of which none is lost, and none is refused for long. */

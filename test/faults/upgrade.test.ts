@@ -26,7 +26,7 @@ const hasHistory = spawnSync('git', ['cat-file', '-e', `${OLD}^{commit}`], { cwd
 const RATE = 40
 const LONG_MS = 600_000
 const LIMIT = { limitMs: 120_000, everyMs: 100 }
-/** Each part of the service, as docs/operators.md says to replace them. */
+/** Each part of the service, as docs/run.md says to replace them. */
 const POOLS = [
   'sequence,make-seal,check-chain',
   'sign-seals,sign-announcement',

@@ -42,7 +42,7 @@ describe('the docs', () => {
   })
 
   it('have a row for every setting and for no other', () => {
-    const table = /## Settings[\s\S]*?(?:\n## |$)/.exec(read('docs/operators.md'))?.[0] ?? ''
+    const table = /## Settings[\s\S]*?(?:\n## |$)/.exec(read('docs/set-up.md'))?.[0] ?? ''
     const named = table
       .split('\n')
       .flatMap((line) =>
@@ -102,7 +102,7 @@ describe('the docs', () => {
   })
 
   it('have a command for each pool of workers, and together they serve every queue once', () => {
-    const section = /## Pools[\s\S]*?\n## /.exec(read('docs/operators.md'))?.[0] ?? ''
+    const section = /## Pools[\s\S]*?\n## /.exec(read('docs/set-up.md'))?.[0] ?? ''
     const served = [...section.matchAll(/npm run workers -- --queues (\S+)/g)].flatMap(([, names = '']) =>
       names.split(','),
     )
@@ -110,7 +110,7 @@ describe('the docs', () => {
   })
 
   it('name the order of an upgrade: every service of ours once, the ledger first and the API last', () => {
-    const section = /## Upgrade[\s\S]*?\n## /.exec(read('docs/operators.md'))?.[0] ?? ''
+    const section = /## Upgrade[\s\S]*?\n## /.exec(read('docs/run.md'))?.[0] ?? ''
     const steps = section
       .split('\n')
       .filter((line) => /^\d\. |^ {3}/.test(line))
