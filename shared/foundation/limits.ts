@@ -8,6 +8,9 @@ export const PROTOCOL_VERSION = 1
 export const SERVICE_VERSION = 1
 export const API_BASE = '/api/v1'
 
+/** Parameters in one query: more than any route has. */
+export const MAX_QUERY_PARAMETERS = 32
+
 /** Holds the largest body, a batch of 10,000 nonces of 20 characters, with room to spare. */
 export const MAX_BODY_BYTES = 512 * 1024
 /**
