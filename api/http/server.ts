@@ -103,7 +103,7 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
     const text = JSON.stringify({ ok: false, error: refusal.error, message: refusal.message })
     closeSoon(
       socket,
-      `HTTP/1.1 ${refusal.status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
+      `HTTP/1.1 ${refusal.status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
     )
   })
   return {

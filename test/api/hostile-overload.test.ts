@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { trackUnread, readUnreadBytes } from '../../api/http/admission.ts'
+import { trackUnread, readUnreadBytes } from '../../api/http/unread.ts'
 import { createLimitedServer, limitConnections } from '../../api/http/server.ts'
 import { listen } from '../../shared/servers/listen.ts'
 import { MAX_HELD_BODY_BYTES, MAX_UNDER_WAY } from '../../shared/foundation/limits.ts'
