@@ -4,7 +4,7 @@ import type { Context } from '../shared/context.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { createGate } from './http/gate.ts'
 import { measureRequests } from './http/measure.ts'
-import { refuseAmbiguous } from './http/ambiguous.ts'
+import { ignoreLongPreferences, refuseAmbiguous } from './http/ambiguous.ts'
 import {
   answerErrors,
   answerUnrouted,
@@ -85,6 +85,7 @@ export function createApp(ctx: Context): App {
       measureRequests(ctx),
       markServing(ctx),
       refuseAmbiguous(ctx.config.allowedHosts),
+      ignoreLongPreferences,
       tree.serve,
     ),
   )
