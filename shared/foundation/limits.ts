@@ -37,8 +37,13 @@ export const MAX_LIGHT_BODY_BYTES = { open: 16 * 1024, token: 80 * 1024 } as con
  * time.
  */
 export const MAX_UNDER_WAY = { reads: 4_000, writes: 2_000 } as const
-/** Requests in one API process that wait for the answer to an earlier one on their connection; 3 KB each. */
+/**
+ * Requests in one API process that wait for the answer to an earlier one on their connection; 3 KB each. One
+ * read of a connection may bring more than a thousand.
+ */
 export const MAX_PIPELINED = 20_000
+/** Of these every connection may have so many; what goes beyond is cut first. */
+export const MAX_PIPELINED_OF_CONNECTION = 16
 /** One agent may have one 8th of the concurrent requests of each kind. */
 export const CALLERS_SHARE = 8
 /**
