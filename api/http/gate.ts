@@ -52,8 +52,8 @@ export interface Gate {
   /** The same for what weighs something, within run(): it begins when its line has room for its weight. */
   runWeighty<T>(visitor: Visitor, weight: number, part: () => Promise<T>): Promise<T>
   /**
-   * The same for work that can't be divided, such as parsing a long body. Afterwards its line rests for as long
-   * as the work took, so that others have at least half of the process.
+   * The same for work that can't be divided, such as parsing a long body. The next such work of its line begins
+   * only after a rest as long as this took, so that all else has at least half of the process.
    */
   runWhole<T>(visitor: Visitor, work: () => T): Promise<T>
   /** Resolves when the visitor's next turn has come: for the next part of work that is under way. */
@@ -80,7 +80,7 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
   const underWayOf = { reads: new Map<Caller, number>(), writes: new Map<Caller, number>() }
   return {
     async run({ line, caller, signal }, kind, part) {
-      await lines[line].wait(caller, 0, 'last', signal)
+      await lines[line].wait(caller, 'beginning', signal)
       const ofCaller = underWayOf[kind].get(caller) ?? 0
       if (underWay[kind] >= maxUnderWay[kind] || ofCaller >= Math.ceil(maxUnderWay[kind] / CALLERS_SHARE))
         throw overloaded()
@@ -96,7 +96,7 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
       }
     },
     async runWeighty({ line, caller, signal }, weight, part) {
-      await lines[line].wait(caller, weight, 'last', signal)
+      await lines[line].wait(caller, weight, signal)
       try {
         return await (signal === undefined ? part() : untilAborted(part(), signal))
       } finally {
@@ -104,7 +104,7 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
       }
     },
     async runWhole({ line, caller, signal }, work) {
-      await lines[line].wait(caller, 0, 'first', signal)
+      await lines[line].wait(caller, 'whole', signal)
       const startedAt = performance.now()
       try {
         return work()
@@ -112,37 +112,30 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
         lines[line].rest(performance.now() - startedAt)
       }
     },
-    next: ({ line, caller, signal }) => lines[line].wait(caller, 0, 'first', signal),
+    next: ({ line, caller, signal }) => lines[line].wait(caller, 'next part', signal),
   }
 }
 
-/** Something that waits for its turn. */
+/** What waits for its turn: something of a weight, or something that weighs nothing. */
+type Task = number | 'beginning' | 'next part' | 'whole'
+
 interface Waiting {
-  weight: number
+  task: Task
   begin(): void
 }
 
 /** Callers that take turns. */
 interface Line {
   /**
-   * Resolves when the caller's turn has come and the line has room for the weight, which it then holds.
-   *
-   * @param place before or behind what else waits for this caller
+   * Resolves when the caller's turn has come and the line has room for the task's weight, which it then holds.
+   * The next part of something comes before what else waits for this caller.
    */
-  wait(
-    caller: Caller,
-    weight: number,
-    place: 'first' | 'last',
-    signal: AbortSignal | undefined,
-  ): Promise<void>
+  wait(caller: Caller, task: Task, signal: AbortSignal | undefined): Promise<void>
   /** Gives back the room that a weight took. */
   putDown(weight: number): void
-  /** Gives no turns for a while. */
+  /** Begins nothing whole for a while. */
   rest(ms: number): void
 }
-
-/** The longest rest, during which the process may have been busy with others' work. */
-const MAX_REST_MS = 50
 
 /**
  * Creates a line. Callers stand in two rings, and turns are given from both alternately: those that had nothing
@@ -157,11 +150,15 @@ function createLine(perPass: number): Line {
   let left = perPass
   let weightUnderWay = 0
   let isFreshNext = true
-  let restUntilMs = 0
+  let isResting = false
   let isPassDue = false
 
-  const fits = ({ weight }: Waiting): boolean =>
-    weight === 0 || weightUnderWay === 0 || weightUnderWay + weight <= MAX_WEIGHT_AT_ONCE
+  /** @param isRoomAwaited whether something before it waits for room */
+  const mayBegin = ({ task }: Waiting, isRoomAwaited: boolean): boolean => {
+    if (task === 'whole') return !isResting
+    if (typeof task !== 'number') return true
+    return !isRoomAwaited && (weightUnderWay === 0 || weightUnderWay + task <= MAX_WEIGHT_AT_ONCE)
+  }
 
   /** Takes what is next out of the rings; undefined if nothing may begin. */
   function takeNext(): Waiting | undefined {
@@ -169,7 +166,7 @@ function createLine(perPass: number): Line {
     let isRoomAwaited = false
     for (const ring of isFreshNext ? [rings.fresh, rings.served] : [rings.served, rings.fresh])
       for (const [caller, ofCaller] of ring) {
-        const index = ofCaller.findIndex((one) => one.weight === 0 || (!isRoomAwaited && fits(one)))
+        const index = ofCaller.findIndex((one) => mayBegin(one, isRoomAwaited))
         const [taken] = index < 0 ? [] : ofCaller.splice(index, 1)
         if (taken !== undefined) {
           ring.delete(caller)
@@ -179,19 +176,19 @@ function createLine(perPass: number): Line {
           return taken
         }
         if (ofCaller.length === 0) ring.delete(caller)
-        else isRoomAwaited = true
+        else isRoomAwaited ||= ofCaller.some(({ task }) => typeof task === 'number')
       }
     return undefined
   }
 
   /** Gives the turns that are left in this pass. */
   function giveTurns(): void {
-    while (left > 0 && count > 0 && performance.now() >= restUntilMs) {
+    while (left > 0 && count > 0) {
       const next = takeNext()
       if (next === undefined) break
       left--
       count--
-      weightUnderWay += next.weight
+      if (typeof next.task === 'number') weightUnderWay += next.task
       next.begin()
     }
     if (count === 0) for (const ring of Object.values(rings)) ring.clear()
@@ -201,15 +198,13 @@ function createLine(perPass: number): Line {
   }
 
   function endPass(): void {
-    const restMs = restUntilMs - performance.now()
-    if (restMs > 0) return void setTimeout(endPass, restMs)
     isPassDue = false
     left = perPass
     giveTurns()
   }
 
   return {
-    wait(caller, weight, place, signal) {
+    wait(caller, task, signal) {
       return new Promise((resolve, reject) => {
         if (signal?.aborted === true) return reject(signal.reason as Error)
         const ofCaller = rings.served.get(caller) ?? rings.fresh.get(caller) ?? []
@@ -220,13 +215,13 @@ function createLine(perPass: number): Line {
           reject(signal?.reason as Error)
         }
         const waiting: Waiting = {
-          weight,
+          task,
           begin() {
             signal?.removeEventListener('abort', leave)
             resolve()
           },
         }
-        if (place === 'first') ofCaller.unshift(waiting)
+        if (task === 'next part') ofCaller.unshift(waiting)
         else ofCaller.push(waiting)
         count++
         signal?.addEventListener('abort', leave, { once: true })
@@ -238,7 +233,11 @@ function createLine(perPass: number): Line {
       giveTurns()
     },
     rest(ms) {
-      restUntilMs = performance.now() + Math.min(ms, MAX_REST_MS)
+      isResting = true
+      setTimeout(() => {
+        isResting = false
+        giveTurns()
+      }, ms)
     },
   }
 }
