@@ -2,9 +2,17 @@ import { IncomingMessage, ServerResponse, type RequestListener } from 'node:http
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import type { Context } from '../shared/context.ts'
 import { createAuthenticator } from './http/authenticate.ts'
+import { createGate } from './http/gate.ts'
 import { measureRequests } from './http/measure.ts'
-import { refuseAmbiguous } from './http/ambiguous.ts'
-import { answerErrors, answerUnrouted, beginRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts'
+import { ignoreLongPreferences, refuseAmbiguous } from './http/ambiguous.ts'
+import {
+  answerErrors,
+  answerUnrouted,
+  beginRequest,
+  mountRoutes,
+  refuseUnknownPath,
+  waitForTurn,
+} from './http/mount.ts'
 import { splitQuery } from './http/parse.ts'
 import { answerInTurn } from './http/pipeline.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
@@ -49,7 +57,7 @@ export function createApp(ctx: Context): App {
   if (challengeSecret === undefined) throw new TypeError('"ctx.config" expected a challengeSecret')
   const authenticator = createAuthenticator(ctx)
   const routes: Route[] = [
-    ...agentRoutes(challengeSecret, authenticator),
+    ...agentRoutes(ctx, challengeSecret, authenticator),
     ...passRoutes(ctx),
     ...workRoutes(ctx),
     ...claimRoutes(),
@@ -69,6 +77,7 @@ export function createApp(ctx: Context): App {
   app.disable('etag')
   app.set('query parser', splitQuery)
   app.enable('case sensitive routing')
+  const gate = createGate()
   const tree = createRouteTree()
   app.use(
     inOneLayer(
@@ -76,14 +85,15 @@ export function createApp(ctx: Context): App {
       measureRequests(ctx),
       markServing(ctx),
       refuseAmbiguous(ctx.config.allowedHosts),
+      ignoreLongPreferences,
       tree.serve,
     ),
   )
   const waits = createWaits(ctx)
-  mountRoutes(app, tree, ctx, authenticator, routes, waits)
-  app.use(refuseUnknownPath)
-  app.use(answerErrors(ctx, note))
-  const answerRest = answerUnrouted(ctx, note)
+  mountRoutes(app, tree, ctx, authenticator, gate, routes, waits)
+  app.use(waitForTurn(gate), refuseUnknownPath)
+  app.use(answerErrors(ctx, gate, note))
+  const answerRest = answerUnrouted(ctx, gate, note)
   const handle: RequestHandler = app
   const listener: RequestListener = (req, res) =>
     void handle(req as Request, res as Response, answerRest(req as Request, res as Response))

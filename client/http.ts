@@ -76,10 +76,14 @@ export class InsecureUrlError extends Error {
   readonly code = 'insecure_url'
 }
 
+/** Whether a URL leads to this machine's loopback address. */
+export const isLoopback = ({ hostname }: URL): boolean =>
+  /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
+
 /** Whether nobody in between can read or change what is sent: TLS, or this machine's loopback address. */
 function isSafeFromListeners(baseUrl: string): boolean {
-  const { protocol, hostname } = new URL(baseUrl)
-  return protocol === 'https:' || /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
+  const url = new URL(baseUrl)
+  return url.protocol === 'https:' || isLoopback(url)
 }
 
 /** An id as one element of a path, escaped. @throws Error for text that can't be one, such as `..` */
@@ -102,44 +106,14 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
       `${baseUrl} is plain HTTP to another machine: everybody between could read the token and change every answer. Use https://, or say "insecure" (the command: --insecure, or AGENT_INSECURE=1) on a network of your own.`,
     )
   const base = baseUrl + API_BASE
-  const { fetch: send = globalThis.fetch, timeoutMs = TIMEOUT_MS, signal } = options
+  const { signal } = options
 
-  /** Sends one request and reads its answer. */
-  async function callOnce<View extends object>(
+  const callOnce = <View extends object>(
     method: 'GET' | 'POST',
     url: string,
     token: string | undefined,
     body: object | undefined,
-  ): Promise<Answer<View>> {
-    signal?.throwIfAborted()
-    const timeout = AbortSignal.timeout(timeoutMs)
-    const headers: Record<string, string> = { Accept: 'application/json' }
-    if (token !== undefined) headers['Authorization'] = `Bearer ${token}`
-    if (body !== undefined) headers['Content-Type'] = 'application/json'
-    let response: Response | undefined
-    let text: string
-    try {
-      response = await send(url, {
-        method,
-        headers,
-        redirect: 'manual', // a token is for the service it was made for
-        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      })
-      text = await readText(response, signal === undefined ? [timeout] : [signal, timeout])
-    } catch (error) {
-      signal?.throwIfAborted()
-      if (error instanceof AnswerTooLongError) throw toBadAnswer(response, method, url, error.message)
-      throw toTransportError(error, {
-        method,
-        url,
-        status: response?.status,
-        timedOut: timeout.aborted,
-        timeoutMs,
-      })
-    }
-    return readAnswer<View>(response, text, method, url)
-  }
+  ): Promise<Answer<View>> => sendOnce<View>(options, { method, url, token, body })
 
   /** Sends a GET, and again after a 503 that says when: at most twice, and only if that is within 10 s. */
   async function getRepeating<View extends object>(
@@ -163,6 +137,55 @@ export function createCalls(options: HttpOptions): { open: Calls; authed: Calls 
     post: (path, body = {}) => callOnce('POST', base + path, token, body),
   })
   return { open: callsWith(undefined), authed: callsWith(options.token) }
+}
+
+/** One request. */
+export interface Sent {
+  method: 'GET' | 'POST'
+  /** Whole. */
+  url: string
+  token?: string | undefined
+  body?: object | undefined
+}
+
+/**
+ * Sends one request, to wherever its URL leads, and reads its answer, which has to be one of this service's form
+ * and no longer than its answers may be. It rejects with RefusalError, TransportError, or the reason of
+ * `options.signal`.
+ */
+export async function sendOnce<View extends object>(
+  options: Pick<HttpOptions, 'fetch' | 'timeoutMs' | 'signal'>,
+  { method, url, token, body }: Sent,
+): Promise<Answer<View>> {
+  const { fetch: send = globalThis.fetch, timeoutMs = TIMEOUT_MS, signal } = options
+  signal?.throwIfAborted()
+  const timeout = AbortSignal.timeout(timeoutMs)
+  const headers: Record<string, string> = { Accept: 'application/json' }
+  if (token !== undefined) headers['Authorization'] = `Bearer ${token}`
+  if (body !== undefined) headers['Content-Type'] = 'application/json'
+  let response: Response | undefined
+  let text: string
+  try {
+    response = await send(url, {
+      method,
+      headers,
+      redirect: 'manual', // a token is for the service it was made for
+      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    text = await readText(response, signal === undefined ? [timeout] : [signal, timeout])
+  } catch (error) {
+    signal?.throwIfAborted()
+    if (error instanceof AnswerTooLongError) throw toBadAnswer(response, method, url, error.message)
+    throw toTransportError(error, {
+      method,
+      url,
+      status: response?.status,
+      timedOut: timeout.aborted,
+      timeoutMs,
+    })
+  }
+  return readAnswer<View>(response, text, method, url)
 }
 
 /** Waits. Rejects with the signal's own reason when it is aborted. */

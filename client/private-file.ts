@@ -105,7 +105,10 @@ export function withFileLock<T>(filePath: string, change: () => T): T {
 function takeLock(filePath: string): (() => void) | undefined {
   const sqlite = findSqlite()
   if (sqlite === undefined) return lockByFiles(filePath, LOCK_MS)
-  const database = new sqlite.DatabaseSync(`${filePath}.lock`, { timeout: LOCK_MS })
+  const lockFile = `${filePath}.lock`
+  // Before SQLite makes it by the umask: whoever may open it could hold the lock.
+  closeSync(openSync(lockFile, 'a', 0o600))
+  const database = new sqlite.DatabaseSync(lockFile, { timeout: LOCK_MS })
   try {
     database.exec('BEGIN EXCLUSIVE')
     return () => database.close()

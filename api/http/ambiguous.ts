@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import type { RequestHandler } from 'express'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { isHostAllowed } from '../../shared/foundation/hosts.ts'
@@ -11,15 +12,15 @@ import { discardRest } from './body.ts'
 const SINGLE_HEADERS = ['authorization', 'host']
 
 /**
- * Returns middleware that refuses requests that a proxy could read differently: one of SINGLE_HEADERS twice,
- * or a Transfer-Encoding other than chunked (RFC 9112 section 6.1). It also refuses a Host that isn't among
- * `allowedHosts`.
+ * Returns middleware that refuses requests that a proxy could read differently: a version other than HTTP/1.0
+ * and 1.1, one of SINGLE_HEADERS twice, or a Transfer-Encoding other than chunked (RFC 9112 section 6.1). It
+ * also refuses a Host that isn't among `allowedHosts`.
  *
  * @param allowedHosts undefined allows any
  */
 export function refuseAmbiguous(allowedHosts: readonly string[] | undefined): RequestHandler {
   return (req, res, next) => {
-    const ambiguity = findAmbiguity(req.rawHeaders, req.headers['transfer-encoding'])
+    const ambiguity = findAmbiguity(req)
     const isOtherHost = allowedHosts !== undefined && !isHostAllowed(req.headers.host, allowedHosts)
     if (ambiguity === undefined && !isOtherHost) return next()
     res.setHeader('Connection', 'close')
@@ -31,13 +32,25 @@ export function refuseAmbiguous(allowedHosts: readonly string[] | undefined): Re
   }
 }
 
+/** Headers that say what the client prefers. An honest one is a few dozen bytes long. */
+const PREFERENCES = ['accept', 'accept-charset', 'accept-encoding', 'accept-language'] as const
+const MAX_PREFERENCE_LENGTH = 1_024
+
 /**
- * Returns a sentence about what is ambiguous in the headers; undefined if nothing is.
- *
- * @param rawHeaders names and values by turns, as Node gives them
- * @param coding the header Transfer-Encoding
+ * Takes the headers away that say in a kilobyte or more what the client prefers: to weigh that against each
+ * other would cost more than the answer (RFC 9110 section 12.1 lets a server take no notice of them).
  */
-function findAmbiguity(rawHeaders: readonly string[], coding: string | undefined): string | undefined {
+export const ignoreLongPreferences: RequestHandler = (req, _res, next) => {
+  for (const name of PREFERENCES)
+    if (String(req.headers[name] ?? '').length > MAX_PREFERENCE_LENGTH) delete req.headers[name]
+  next()
+}
+
+/** Returns a sentence about what is ambiguous in a request's head; undefined if nothing is. */
+function findAmbiguity({ rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
+  const coding = headers['transfer-encoding']
+  if (httpVersion !== '1.1' && httpVersion !== '1.0')
+    return 'The request line must end with HTTP/1.1 (or HTTP/1.0).'
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     return 'The body must be sent with a Content-Length or with "Transfer-Encoding: chunked".'
   const seen = new Set<string>()

@@ -3,27 +3,13 @@ import { isOutage, unavailable } from '../../shared/servers/database.ts'
 import { Refusal, statusOf } from '../../shared/foundation/errors.ts'
 import { RETRY_AFTER_SECONDS } from '../../shared/foundation/limits.ts'
 import type { Log } from '../../shared/foundation/log.ts'
-import { trackUnread } from './admission.ts'
 import { LateRequest } from './body.ts'
 import type { NoteRefusal } from './refusals.ts'
+import { trackUnread } from './unread.ts'
 
 /** Sends a JSON object. For HEAD, Node leaves the body out and keeps its length. */
 export function sendJson(res: ServerResponse, status: number, value: object): void {
   sendJsonText(res, status, Buffer.from(JSON.stringify(value)))
-}
-
-/** Returns a good answer as JSON, with `ok`; for answers that are written once and sent to many. */
-export function writeJson(view: object): Buffer {
-  return Buffer.from(JSON.stringify({ ok: true, ...view }))
-}
-
-/**
- * Returns a good answer as JSON, with `ok`, a list and its count.
- *
- * @param items each as JSON
- */
-export function writeJsonList(name: string, items: readonly string[]): Buffer {
-  return Buffer.from(`{"ok":true,"${name}":[${items.join(',')}],"count":${items.length}}`)
 }
 
 /** Sends a JSON object that is written already; its parts may be shared with other answers. */
@@ -62,6 +48,8 @@ export function sendDocument(res: ServerResponse, type: string, parts: readonly 
 export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
   const { code, message, field, retryAfterSeconds } = refusal
   const status = refusal instanceof LateRequest ? 408 : statusOf(code)
+  // Without it a cache may keep a refusal for as long as it thinks right (RFC 9111 section 4.2.2).
+  res.setHeader('Cache-Control', 'no-store')
   if (status === 401) res.setHeader('WWW-Authenticate', 'Bearer')
   if (status === 429 || status === 503) res.setHeader('Retry-After', String(retryAfterSeconds ?? RETRY_AFTER_SECONDS))
   if ('locals' in res) Object.assign(res.locals as object, { error: code })

@@ -30,10 +30,10 @@ export interface Authenticator {
     servesBanned?: boolean,
   ): Promise<Caller | undefined>
   /**
-   * Returns the id of the agent whose token this was at its last look-up in this process; undefined if that
-   * isn't cached. It authenticates nobody: use it only for taking turns.
+   * Returns the id of the agent whose token this was at its last look-up in this process, however long ago that
+   * was; undefined if it is not remembered. It authenticates nobody: use it only for taking turns.
    */
-  guessAgentId(access: Access, authorization: string | undefined): string | undefined
+  recall(authorization: string | undefined): string | undefined
   /** Drops a token from this process's cache. @param key its look-up key */
   forget(key: string): void
 }
@@ -68,11 +68,13 @@ export function createAuthenticator(ctx: Context): Authenticator {
       return known.caller
     const timesBefore = timesForgotten
     const caller = await ctx.agents.findCaller(key)
-    if (caller === undefined || !isStoredToken(token, caller))
+    if (caller === undefined || !isStoredToken(token, caller)) {
+      remembered.delete(key)
       throw new Refusal(
         'invalid_token',
         'The token is unknown; send the one that registration or the last rotation gave.',
       )
+    }
     if (caller.banned_at !== undefined) {
       remembered.delete(key)
       if (servesBanned) return caller
@@ -107,8 +109,8 @@ export function createAuthenticator(ctx: Context): Authenticator {
       if (isPassActive(anew.pass_until_ms, ctx.databaseNow())) return anew
       throw new Refusal('pass_required', PASS_REQUIRED)
     },
-    guessAgentId(access, authorization) {
-      const token = access === 'open' || authorization === undefined ? undefined : readToken(authorization)
+    recall(authorization) {
+      const token = authorization === undefined ? undefined : readToken(authorization)
       const known = token === undefined ? undefined : remembered.get(tokenKey(token))
       return known !== undefined && token !== undefined && isStoredToken(token, known.caller)
         ? known.caller._id

@@ -1,8 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Refusal } from '../../shared/foundation/errors.ts'
-import { BODY_FLOOR, MAX_BODY_BYTES } from '../../shared/foundation/limits.ts'
+import {
+  AGENT_BODY_SHARE,
+  BODY_FLOOR,
+  FREE_BODY_BYTES,
+  MAX_BODY_BYTES,
+  MAX_HELD_BODY_BYTES,
+} from '../../shared/foundation/limits.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
-import { overloaded, takeBodyRoom } from './admission.ts'
+import { overloaded } from './gate.ts'
 import { parseJsonObject } from './parse.ts'
 
 /** How long a refused client may go on sending its body before its connection is cut. */
@@ -40,6 +46,52 @@ export async function readBody(
   } catch (error) {
     room.release()
     throw error
+  }
+}
+
+/** Which part of the room for bodies a body takes: that of requests with a token, or of all others. */
+export type BodyShare = keyof typeof MAX_HELD_BODY_BYTES
+
+const heldBytes = { open: 0, token: 0 }
+const heldByAgent = new Map<string, number>()
+/** Bytes that a chunk costs besides its content: a body may arrive a byte at a time. */
+const CHUNK_COST = 256
+
+/**
+ * Reserves memory for one body as it arrives. Its first few KiB are free, so that small bodies get in beside
+ * large ones that don't end, and no agent gets more than a share of the memory.
+ *
+ * @param agentId whose token the body came with; undefined for a body that needs none
+ * @returns `add`, which reserves `more` bytes and returns false if there is no room for them; and
+ *   `release`, which gives back all of them
+ */
+export function takeBodyRoom(agentId: string | undefined): { add(length: number): boolean; release(): void } {
+  const share: BodyShare = agentId === undefined ? 'open' : 'token'
+  let length = 0
+  let taken = 0
+  /** Counts more bytes as held; fewer if negative. */
+  const hold = (more: number): void => {
+    heldBytes[share] += more
+    taken += more
+    if (agentId === undefined) return
+    const held = (heldByAgent.get(agentId) ?? 0) + more
+    if (held > 0) heldByAgent.set(agentId, held)
+    else heldByAgent.delete(agentId)
+  }
+  return {
+    add(more) {
+      length += more + CHUNK_COST
+      const owed = Math.max(0, length - FREE_BODY_BYTES) - taken
+      if (heldBytes[share] + owed > MAX_HELD_BODY_BYTES[share]) return false
+      if (
+        agentId !== undefined &&
+        (heldByAgent.get(agentId) ?? 0) + owed > MAX_HELD_BODY_BYTES.token / AGENT_BODY_SHARE
+      )
+        return false
+      if (owed > 0) hold(owed)
+      return true
+    },
+    release: () => hold(-taken),
   }
 }
 

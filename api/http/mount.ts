@@ -4,11 +4,11 @@ import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { API_BASE, CLOSE_LIMIT_MS } from '../../shared/foundation/limits.ts'
 import { runInScope } from '../../shared/foundation/scope.ts'
-import { createAdmission } from './admission.ts'
 import { sendJson, sendRefusal, toRefusal } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
 import { discardRest, LateRequest } from './body.ts'
 import { createDiskGuard } from './disk.ts'
+import type { Gate, Visitor } from './gate.ts'
 import { measureRequests } from './measure.ts'
 import type { NoteRefusal } from './refusals.ts'
 import type { Route } from './route.ts'
@@ -44,12 +44,12 @@ export function mountRoutes(
   tree: RouteTree,
   ctx: Context,
   authenticator: Authenticator,
+  gate: Gate,
   routes: readonly Route[],
   waits: Waits,
 ): void {
-  const admission = createAdmission()
   const requireDisk = createDiskGuard(ctx)
-  const frame = { ctx, authenticator, admission, requireDisk, waits }
+  const frame = { ctx, authenticator, gate, requireDisk, waits }
   const byPath = new Map<string, Route[]>()
   for (const route of routes)
     for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
@@ -63,7 +63,32 @@ export function mountRoutes(
       if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), handler)
       else router.post(expressPath(path), handler)
     }
-    router.all(expressPath(path, routesOfPath[0]?.endsOpen), answerOtherMethods([...allowed, 'OPTIONS']))
+    router.all(
+      expressPath(path, routesOfPath[0]?.endsOpen),
+      waitForTurn(gate),
+      answerOtherMethods([...allowed, 'OPTIONS']),
+    )
+  }
+}
+
+/** Resolves when a request's next turn has come, or when it is over: for what it is refused with. */
+async function takeTurn(gate: Gate, req: Request, res: Response): Promise<void> {
+  const { signal } = res.locals['life'] as AbortController
+  const visitor = (res.locals['visitor'] as Visitor | undefined) ?? {
+    line: 'open',
+    caller: req.socket,
+    signal,
+  }
+  await gate.next(visitor).catch((error: unknown) => {
+    if (!signal.aborted) throw error
+  })
+}
+
+/** Returns middleware that lets a request go on when its turn has come, for what no route answers. */
+export function waitForTurn(gate: Gate): RequestHandler {
+  return async (req, res, next) => {
+    await takeTurn(gate, req, res)
+    next()
   }
 }
 
@@ -130,13 +155,19 @@ export const refuseUnknownPath: RequestHandler = (req, res) => {
  */
 export function answerUnrouted(
   ctx: Context,
+  gate: Gate,
   note: NoteRefusal,
 ): (req: Request, res: Response) => (error?: unknown) => void {
-  const [measure, answerError] = [measureRequests(ctx), answerErrors(ctx, note)]
+  const measure = measureRequests(ctx)
+  const answerError = answerErrors(ctx, gate, note)
   return (req, res) => (error) => {
     const ignored = (): void => undefined
     if (error !== undefined) return void answerError(error, req, res, ignored)
-    beginRequest(req, res, () => measure(req, res, () => refuseUnknownPath(req, res, ignored)))
+    beginRequest(req, res, () =>
+      measure(req, res, () => {
+        void waitForTurn(gate)(req, res, () => refuseUnknownPath(req, res, ignored))
+      }),
+    )
     discardRest(req)
   }
 }
@@ -145,8 +176,10 @@ export function answerUnrouted(
  * Returns the handler that answers an error with a refusal: see toRefusal(). If a part of the answer has been
  * sent, the connection is cut.
  */
-export function answerErrors(ctx: Context, note: NoteRefusal): ErrorRequestHandler {
-  return (error: unknown, req, res, _next) => {
+export function answerErrors(ctx: Context, gate: Gate, note: NoteRefusal): ErrorRequestHandler {
+  return async (error: unknown, req, res, _next) => {
+    // A refusal costs as much as many an answer.
+    await takeTurn(gate, req, res)
     const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
     if (res.headersSent || res.destroyed) return void res.destroy()
     if (refusal instanceof LateRequest) res.setHeader('Connection', 'close')

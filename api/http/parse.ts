@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { Refusal } from '../../shared/foundation/errors.ts'
+import { MAX_QUERY_PARAMETERS } from '../../shared/foundation/limits.ts'
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
@@ -100,17 +101,26 @@ function withLists(schema: z.ZodObject, input: object): object {
 /**
  * Splits a query string into its parameters, by name: a text each, or a list if a name occurs more than once.
  *
- * @throws Refusal `invalid_field` if an escape is malformed or doesn't decode to UTF-8
+ * @throws Refusal `invalid_field` if it has more than MAX_QUERY_PARAMETERS, or an escape is malformed or
+ *   doesn't decode to UTF-8
  */
 export function splitQuery(text: string | undefined | null): Record<string, string | string[]> {
   const fields: Record<string, string | string[]> = Object.create(null) as Record<string, string | string[]>
-  for (const part of (text ?? '').split('&')) {
+  const parts = (text ?? '').split('&', MAX_QUERY_PARAMETERS + 1)
+  if (parts.length > MAX_QUERY_PARAMETERS)
+    throw new Refusal(
+      'invalid_field',
+      `The query has too many parameters; send at most ${MAX_QUERY_PARAMETERS}, each once.`,
+    )
+  for (const part of parts) {
     if (part === '') continue
     const equals = part.indexOf('=')
     const name = decodeQueryPart(equals < 0 ? part : part.slice(0, equals))
     const value = equals < 0 ? '' : decodeQueryPart(part.slice(equals + 1))
     const earlier = fields[name]
-    fields[name] = earlier === undefined ? value : [earlier, value].flat()
+    if (earlier === undefined) fields[name] = value
+    else if (Array.isArray(earlier)) earlier.push(value)
+    else fields[name] = [earlier, value]
   }
   return fields
 }

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
 import type { ErrorCode } from '../../shared/foundation/errors.ts'
-import type { Meter } from '../../shared/foundation/meter.ts'
 import type { Look } from './waits.ts'
 
 /**
@@ -40,19 +39,6 @@ export interface Call<
    * The one of these media types that the caller's `Accept` prefers; undefined if it accepts none of them.
    */
   prefers(types: readonly string[]): string | undefined
-  /**
-   * Waits for workers while other requests may use this one's room.
-   *
-   * @returns undefined at once, without waiting, if too many wait already
-   */
-  releaseRoomWhile<T>(wait: () => Promise<T>): Promise<T | undefined>
-  /**
-   * Runs work whose cost turns out as it goes, such as a list's. Up to MAX_LIGHT_COST it goes on at once; from
-   * then on, until it is done, in turn with other callers' heavy requests.
-   */
-  metered<T>(work: (meter: Meter) => Promise<T>): Promise<T>
-  /** The same for work whose whole cost is known now. */
-  inTurn<T>(cost: number, work: () => Promise<T>): Promise<T>
 }
 
 /** How a request waits until there is something to answer with. */
@@ -70,10 +56,10 @@ export interface Answer<View> {
   cache?: Caching
 }
 
-/** An answer that is JSON already, with `ok`; its parts may be shared with other answers. */
-export interface WrittenAnswer {
+/** An answer that is JSON already, with `ok`: its bytes, or pieces that may be shared with other answers. */
+export interface JsonAnswer {
   status: 200
-  json: Buffer | readonly Buffer[]
+  json: Buffer | Iterable<string | Buffer>
   cache?: Caching
 }
 
@@ -92,7 +78,7 @@ export interface DocumentAnswer {
   cache?: Caching
 }
 
-export type GivenAnswer<View> = Answer<View> | DocumentAnswer | WrittenAnswer
+export type GivenAnswer<View> = Answer<View> | DocumentAnswer | JsonAnswer
 
 /** The view of a route that answers only with documents. */
 export const noView = z.object({})
@@ -145,6 +131,17 @@ export interface RouteSpec<
   }) => Promise<Wait<Parsed<Query>> | undefined>
   /** How much longer than others this route may take, because it waits for a worker. */
   patienceMs?: number
+  /**
+   * What the longest answer to a query weighs, in the unit of MAX_WEIGHT_AT_ONCE; absent if that is next to
+   * nothing. If the route is public, equal questions are answered together.
+   */
+  weight?(query: Parsed<Query>): number
+  /**
+   * Checks work that the body of an open route shows, at the cost of a refusal.
+   *
+   * @throws Refusal if it shows none
+   */
+  proof?(body: Parsed<Body>): void
   handle(call: Call<A, Body, Query, Params>): Promise<GivenAnswer<z.input<View>>> | GivenAnswer<z.input<View>>
 }
 
@@ -157,8 +154,10 @@ export type Route = Omit<
     z.ZodObject | undefined,
     z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>
   >,
-  'handle' | 'wait'
+  'handle' | 'wait' | 'weight' | 'proof'
 > & {
+  weight?(query: object | undefined): number
+  proof?(body: object): void
   wait?: (call: {
     ctx: Context
     caller: Caller | undefined
@@ -218,11 +217,7 @@ export const documentAnswer = (type: string, text: string | Buffer): DocumentAns
   document: { type, text },
 })
 
-/**
- * The most that one item of a list costs, for `readMetered`: 1 for the document, and its longest text in KiB of
- * UTF-8.
- */
-export const POST_COST = 1 + 8
-export const CLAIM_COST = 1 + 8
-export const PROFILE_COST = 1 + 12
-export const OFFER_COST = 1 + 16
+/** What one item of a list weighs at most: 1 for the document, and 1 for each KiB of its texts in UTF-8. */
+export const WEIGHTS = { post: 1 + 8, claim: 1 + 8, profile: 1 + 12, offer: 1 + 16 } as const
+/** How many times as much a list weighs that has only a few items of each agent. */
+export const PER_AGENT_WEIGHT = 4

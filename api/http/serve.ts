@@ -1,18 +1,19 @@
 import type { Request, RequestHandler, Response } from 'express'
 import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
+import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { tookTooLong, unavailable } from '../../shared/servers/database.ts'
-import { MAX_LIGHT_BODY_BYTES, MAX_LIGHT_COST } from '../../shared/foundation/limits.ts'
-import { createMeter, type Meter } from '../../shared/foundation/meter.ts'
+import { MAX_LIGHT_BODY_BYTES, PART_BYTES } from '../../shared/foundation/limits.ts'
 import { currentSignal } from '../../shared/foundation/scope.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
-import { untilAborted, type Admission, type RequestKind } from './admission.ts'
 import type { Authenticator } from './authenticate.ts'
 import { parseBody, readBody, type HeldBody } from './body.ts'
+import { untilAborted, type Gate, type Visitor } from './gate.ts'
 import { parseFields, parseQuery } from './parse.ts'
-import type { Route } from './route.ts'
+import { isPublic, type Route, type Wait } from './route.ts'
 import { send } from './send.ts'
 import type { Waits } from './waits.ts'
+import { writeAnswer, type WrittenAnswer } from './write.ts'
 
 /** How long a connection may be silent after a wait. */
 const WAIT_SLACK_MS = 30 * SECOND_MS
@@ -21,126 +22,177 @@ const WAIT_SLACK_MS = 30 * SECOND_MS
 export interface Frame {
   ctx: Context
   authenticator: Authenticator
-  admission: Admission
+  gate: Gate
   requireDisk: () => void
   waits: Waits
 }
 
-/**
- * Returns the handler that serves requests of a route. It throws refusals, which answerErrors() sends. Routes
- * that need the database are refused until its indexes exist, because uniqueness depends on them.
- */
-export function serve(frame: Frame, route: Route): RequestHandler {
-  const isRead = route.method !== 'POST'
-  return async (req, res) => {
-    if (route.needsDatabase !== false && !frame.ctx.database.isReady()) throw unavailable()
-    if (!isRead) frame.requireDisk()
-    const request = new RequestUnderWay(frame, route, req, res)
-    // Most requests are reads that don't wait.
-    if (isRead && (route.wait === undefined || !req.url.includes('?'))) await request.answerAtOnce()
-    else await request.answerInSteps()
-  }
+/** The route, and what answers callers with the same question together. */
+interface Served {
+  route: Route
+  share: ReturnType<typeof createSharedReads<WrittenAnswer>>
 }
 
-/** What the fields of a request's URL were parsed to; undefined if the route has none. */
-interface UrlFields {
+/** Returns the handler that serves requests of a route. It throws refusals, which answerErrors() sends. */
+export function serve(frame: Frame, route: Route): RequestHandler {
+  const served = { route, share: createSharedReads<WrittenAnswer>() }
+  return (req, res) => new RequestUnderWay(frame, served, req, res).answer()
+}
+
+/** What a request says before its body. */
+interface Head {
+  caller: Caller | undefined
   query: object | undefined
   params: object | undefined
 }
 
 /**
- * A request on its way through its route. Costly steps wait for their turn, including parsing and writing.
+ * A request on its way through its route: it authenticates its caller, parses the URL, waits if the query asks
+ * for it, reads the body, handles, writes the answer and sends it. Whatever of this costs time takes its turn
+ * at the gate; while the service waits for its client, or for news, the request takes up no room there.
  */
 class RequestUnderWay {
   readonly #frame: Frame
-  readonly #route: Route
+  readonly #served: Served
   readonly #req: Request
   readonly #res: Response
-  readonly #kind: RequestKind
   readonly #life: AbortController
   /** What is left of the time that the service may take for the request. */
   #leftMs: number
 
-  constructor(frame: Frame, route: Route, req: Request, res: Response) {
+  constructor(frame: Frame, served: Served, req: Request, res: Response) {
     this.#frame = frame
-    this.#route = route
+    this.#served = served
     this.#req = req
     this.#res = res
-    this.#kind = route.method === 'POST' ? 'writes' : 'reads'
     this.#life = res.locals['life'] as AbortController
     this.#leftMs = frame.ctx.config.requestMs
   }
 
-  /** Authenticates, parses the URL, handles and answers, all in the time of one part. */
-  async answerAtOnce(): Promise<void> {
-    const { admission } = this.#frame
-    await this.#timed(async () => {
-      const caller =
-        this.#route.access === 'open'
-          ? undefined
-          : await admission.run(this.#kind, () => this.#authenticate())
-      const fields = this.#parseUrl()
-      await admission.run(this.#kind, () => this.#respond(caller, fields, undefined), caller?._id)
-    }, this.#route.patienceMs)
-  }
-
-  /** Authenticates, parses the URL, waits if the query asks for it, reads the body, handles and answers. */
-  async answerInSteps(): Promise<void> {
-    const { access, body, patienceMs } = this.#route
-    const firstCaller = await this.#timed(() => this.#takeTurn())
-    const bodyCameAtOnce = body === undefined || this.#req.complete
-    const firstFields = this.#parseUrl()
-    const { caller, fields } = await this.#waitIfAsked(firstCaller, firstFields)
-    // Not timed: the server limits how long a client may take to send its body.
-    const held =
-      body === undefined
-        ? undefined
-        : await readBody(this.#req, this.#res, access === 'open' ? undefined : caller?._id)
-    const perform = async (): Promise<void> => {
-      const parsed = await this.#parseBody(caller, held)
-      held?.release()
-      // While the body arrived, the token may have been replaced or the agent banned.
-      await this.#respond(bodyCameAtOnce ? caller : await this.#authenticate(), fields, parsed)
-    }
+  async answer(): Promise<void> {
+    const { route } = this.#served
+    const { authenticator } = this.#frame
+    if (route.access === 'open' && route.proof !== undefined) return this.#answerProof(route.proof)
+    const known = authenticator.recall(this.#req.headers.authorization)
+    const isKnown = known !== undefined || route.access === 'open'
+    const begun = await this.#inTurn(this.#visitor(known), async () => {
+      const head = await this.#readHead()
+      const wait = await this.#findWait(head)
+      const isComplete = route.body === undefined || this.#req.complete
+      // Whom the service got to know only now takes its turn among the agents.
+      if (wait !== undefined || !isComplete || !(isKnown || head.caller === undefined)) return { head, wait }
+      await this.#finish(this.#visitor(known), head, await this.#readBody(head))
+      return undefined
+    })
+    if (begun === undefined) return
+    const head = await this.#waitIfAsked(begun.head, begun.wait)
+    const held = await this.#readBody(head)
+    const visitor = this.#visitor(head.caller?._id)
     try {
-      await this.#timed(() => this.#frame.admission.run(this.#kind, perform, caller?._id), patienceMs)
+      await this.#inTurn(visitor, async () => {
+        // While the body arrived, the token may have been replaced or the agent banned.
+        const caller = held === undefined ? head.caller : await this.#authenticate()
+        await this.#finish(visitor, { ...head, caller }, held)
+      })
     } finally {
       held?.release()
     }
   }
 
-  /** Waits for the caller's turn if the request writes. @returns the caller, as of then */
-  async #takeTurn(): Promise<Caller | undefined> {
-    const { admission, authenticator } = this.#frame
-    if (this.#kind === 'writes') {
-      const agentId = authenticator.guessAgentId(this.#route.access, this.#req.headers.authorization)
-      await admission.waitForTurn(agentId ?? this.#req.socket, this.#life.signal)
+  /**
+   * Answers a request that anyone may send and that shows work: it is checked without a turn, and then has a
+   * line of its own. So those who show none don't delay those who do.
+   */
+  async #answerProof(prove: NonNullable<Route['proof']>): Promise<void> {
+    const { body: schema } = this.#served.route
+    let visitor = this.#visitor(undefined)
+    const held = await readBody(this.#req, this.#res, undefined)
+    const isLong = held.bytes.length > MAX_LIGHT_BODY_BYTES.open
+    let refusal: unknown
+    try {
+      if (schema !== undefined && !isLong) prove(parseFields(schema, parseBody(this.#req, held.bytes)))
+      if (!isLong) visitor = { ...visitor, line: 'proofs' }
+    } catch (error) {
+      refusal = error
     }
-    return admission.run(this.#kind, () => this.#authenticate())
+    try {
+      await this.#inTurn(visitor, async () => {
+        if (refusal !== undefined) throw refusal
+        await this.#finish(visitor, await this.#readHead(), held)
+      })
+    } finally {
+      held.release()
+    }
+  }
+
+  /** @param agentId undefined for a caller that is not known */
+  #visitor(agentId: string | undefined): Visitor {
+    const { signal } = this.#life
+    return agentId === undefined
+      ? { line: 'open', caller: this.#req.socket, signal }
+      : { line: 'agents', caller: agentId, signal }
   }
 
   /**
-   * Waits if the query asks for it, after which the request has its whole time again.
-   *
-   * @returns the caller and the fields as they are after the wait
+   * Runs a part in its turn, within what is left of the request's time; after that the request is aborted.
    */
-  async #waitIfAsked(
-    caller: Caller | undefined,
-    fields: UrlFields,
-  ): Promise<{ caller: Caller | undefined; fields: UrlFields }> {
+  async #inTurn<T>(visitor: Visitor, part: () => Promise<T>): Promise<T> {
+    const { gate } = this.#frame
+    const { method, patienceMs = 0 } = this.#served.route
+    const startedAt = performance.now()
+    const timer = setTimeout(() => this.#life.abort(tookTooLong()), this.#leftMs + patienceMs)
+    this.#res.locals['visitor'] = visitor
+    try {
+      const running = gate.run(visitor, method === 'POST' ? 'writes' : 'reads', part)
+      return await untilAborted(running, this.#life.signal)
+    } finally {
+      clearTimeout(timer)
+      this.#leftMs = Math.max(0, this.#leftMs - (performance.now() - startedAt))
+    }
+  }
+
+  /**
+   * Authenticates the caller and parses the URL. Routes that need the database are refused until its indexes
+   * exist, because uniqueness depends on them.
+   *
+   * @throws Refusal
+   */
+  async #readHead(): Promise<Head> {
+    const { ctx, requireDisk } = this.#frame
+    const { needsDatabase, method, query, params } = this.#served.route
+    if (needsDatabase !== false && !ctx.database.isReady()) throw unavailable()
+    if (method === 'POST') requireDisk()
+    return {
+      caller: await this.#authenticate(),
+      query: parseQuery(query, this.#req.query),
+      params: params === undefined ? undefined : parseFields(params, joinParts(this.#req.params)),
+    }
+  }
+
+  /** @returns undefined if the route is open, or takes callers without a token and this one has none */
+  #authenticate(): Promise<Caller | undefined> {
+    const { access, servesBanned } = this.#served.route
+    return this.#frame.authenticator.authenticate(access, this.#req.headers.authorization, servesBanned)
+  }
+
+  /** @returns undefined unless the query asks to wait */
+  async #findWait({ caller, query }: Head): Promise<Wait<object> | undefined> {
+    if (caller === undefined || this.#req.method === 'HEAD') return undefined
+    return this.#served.route.wait?.({ ctx: this.#frame.ctx, caller, query })
+  }
+
+  /** Waits, after which the request has its whole time again. @returns the head as it is after the wait */
+  async #waitIfAsked(head: Head, wait: Wait<object> | undefined): Promise<Head> {
     const { ctx, waits } = this.#frame
-    if (this.#route.wait === undefined || this.#req.method === 'HEAD') return { caller, fields }
-    const wait = await this.#timed(async () => this.#route.wait?.({ ctx, caller, query: fields.query }))
-    if (wait === undefined || caller === undefined) return { caller, fields }
+    const { caller } = head
+    if (wait === undefined || caller === undefined) return head
     await this.#allowSilence(wait.seconds, () =>
       waits.wait(caller._id, wait.seconds, wait.look, this.#life.signal),
     )
     this.#leftMs = ctx.config.requestMs
-    return {
-      // During the wait the token may have been replaced or the agent banned.
-      caller: await this.#timed(() => this.#authenticate()),
-      fields: { ...fields, query: wait.query ?? fields.query },
-    }
+    // During the wait the token may have been replaced or the agent banned.
+    const sinceThen = await this.#inTurn(this.#visitor(caller._id), () => this.#authenticate())
+    return { ...head, caller: sinceThen, query: wait.query ?? head.query }
   }
 
   /** Waits for `wait` with a longer time-out of the connection, and notes its duration for the metrics. */
@@ -157,87 +209,64 @@ class RequestUnderWay {
     }
   }
 
-  /** Parses the body, in turn if it is long. @returns undefined if the route has none */
-  async #parseBody(caller: Caller | undefined, held: HeldBody | undefined): Promise<object | undefined> {
-    const { access, body: schema } = this.#route
-    if (schema === undefined || held === undefined) return undefined
-    const maxLightBytes = MAX_LIGHT_BODY_BYTES[access === 'open' ? 'open' : 'token']
-    return this.#inTurn(caller, held.bytes.length > maxLightBytes, async () =>
-      parseFields(schema, parseBody(this.#req, held.bytes)),
+  /** Reads the body; the server limits how long that may take. @returns undefined if the route has none */
+  async #readBody({ caller }: Head): Promise<HeldBody | undefined> {
+    const { body, access } = this.#served.route
+    if (body === undefined) return undefined
+    return readBody(this.#req, this.#res, access === 'open' ? undefined : caller?._id)
+  }
+
+  /** Parses the body, calls the route's handler, writes its answer and sends it. */
+  async #finish(visitor: Visitor, head: Head, held: HeldBody | undefined): Promise<void> {
+    const { gate } = this.#frame
+    const body = await this.#parseBody(visitor, held)
+    held?.release()
+    const answer = await this.#write(visitor, head, body)
+    // If aborted, a refusal has been sent already.
+    this.#life.signal.throwIfAborted()
+    await send(this.#req, this.#res, this.#served.route, answer, (bytes, compress) =>
+      bytes < PART_BYTES ? compress() : gate.runWeighty(visitor, bytes / 1024, compress),
     )
   }
 
-  /** Calls the route's handler and sends its answer. */
-  async #respond(caller: Caller | undefined, fields: UrlFields, body: object | undefined): Promise<void> {
-    const { ctx, admission } = this.#frame
+  async #parseBody(visitor: Visitor, held: HeldBody | undefined): Promise<object | undefined> {
+    const { access, body: schema } = this.#served.route
+    if (schema === undefined || held === undefined) return undefined
+    const parse = (): object => parseFields(schema, parseBody(this.#req, held.bytes))
+    const isLong = held.bytes.length > MAX_LIGHT_BODY_BYTES[access === 'open' ? 'open' : 'token']
+    return isLong ? this.#frame.gate.runWhole(visitor, parse) : parse()
+  }
+
+  /** Calls the handler and writes its answer; for what weighs something, together with equal questions. */
+  #write(visitor: Visitor, head: Head, body: object | undefined): Promise<WrittenAnswer> {
+    const { gate } = this.#frame
+    const { route, share } = this.#served
+    const perform = async (of: Visitor): Promise<WrittenAnswer> => {
+      const given = this.#handle(head, body)
+      const answer = await given
+      // The database may have answered many at once.
+      if (given instanceof Promise) await gate.next(of)
+      return writeAnswer(route, answer, () => gate.next(of))
+    }
+    const weight = route.weight?.(head.query)
+    if (weight === undefined) return perform(visitor)
+    if (!isPublic(route)) return gate.runWeighty(visitor, weight, () => perform(visitor))
+    return share(JSON.stringify([head.params, head.query]), () => {
+      // It goes on until all who asked have left.
+      const of = { ...visitor, signal: currentSignal() }
+      return gate.runWeighty(of, weight, () => perform(of))
+    })
+  }
+
+  #handle(head: Head, body: object | undefined) {
     const call = {
-      ctx,
-      caller,
+      ctx: this.#frame.ctx,
+      ...head,
       body,
-      query: fields.query,
-      params: fields.params,
       peek: this.#req.method === 'HEAD',
       prefers: (types: readonly string[]) => this.#req.accepts([...types]) || undefined,
-      releaseRoomWhile: <T>(wait: () => Promise<T>) => admission.releaseRoomWhile(this.#kind, wait),
-      metered: <T>(work: (meter: Meter) => Promise<T>) => this.#metered(caller, work),
-      inTurn: <T>(cost: number, work: () => Promise<T>) => this.#inTurn(caller, cost > MAX_LIGHT_COST, work),
     }
-    const result = await this.#route.handle(call as Parameters<Route['handle']>[0])
-    // If aborted, a refusal has been sent already.
-    this.#life.signal.throwIfAborted()
-    await send(this.#req, this.#res, this.#route, result)
-  }
-
-  /** Runs work with a meter: it waits for a turn when it has become heavy, and keeps that until it is done. */
-  async #metered<T>(caller: Caller | undefined, work: (meter: Meter) => Promise<T>): Promise<T> {
-    const done = Promise.withResolvers<void>()
-    const takeTurn = (): Promise<void> =>
-      new Promise((resolve, reject) => {
-        this.#inTurn(caller, true, () => {
-          resolve()
-          return done.promise
-        }).catch(reject)
-      })
-    try {
-      return await work(createMeter(takeTurn))
-    } finally {
-      done.resolve()
-    }
-  }
-
-  /** Runs a part at once, or if it is heavy, in turn with other callers' heavy parts. */
-  #inTurn<T>(caller: Caller | undefined, isHeavy: boolean, part: () => Promise<T>): Promise<T> {
-    if (!isHeavy) return part()
-    return this.#frame.admission.runHeavy(caller?._id ?? this.#req.socket, part, currentSignal())
-  }
-
-  /**
-   * Runs a part within what is left of the request's time and `moreMs`; after that the request is aborted.
-   */
-  async #timed<T>(part: () => Promise<T>, moreMs = 0): Promise<T> {
-    const startedAt = performance.now()
-    const timer = setTimeout(() => this.#life.abort(tookTooLong()), this.#leftMs + moreMs)
-    try {
-      return await untilAborted(part(), this.#life.signal)
-    } finally {
-      clearTimeout(timer)
-      this.#leftMs = Math.max(0, this.#leftMs - (performance.now() - startedAt))
-    }
-  }
-
-  /** @returns undefined if the route is open, or takes callers without a token and this one has none */
-  #authenticate(): Promise<Caller | undefined> {
-    const { access, servesBanned } = this.#route
-    return this.#frame.authenticator.authenticate(access, this.#req.headers.authorization, servesBanned)
-  }
-
-  /** @throws Refusal `invalid_field` */
-  #parseUrl(): UrlFields {
-    const { query, params } = this.#route
-    return {
-      query: parseQuery(query, this.#req.query),
-      params: params === undefined ? undefined : parseFields(params, joinParts(this.#req.params)),
-    }
+    return this.#served.route.handle(call as Parameters<Route['handle']>[0])
   }
 }
 

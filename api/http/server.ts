@@ -11,6 +11,7 @@ import { Server as NetServer, type Socket } from 'node:net'
 import { Refusal, type ErrorCode } from '../../shared/foundation/errors.ts'
 import { CLOSE_LIMIT_MS, STOP_LIMIT_MS } from '../../shared/foundation/limits.ts'
 import { MINUTE_MS, SECOND_MS } from '../../shared/foundation/time.ts'
+import { limitConnections } from '../../shared/servers/limit-connections.ts'
 import { sendRefusal } from './answer.ts'
 import { deferContinue } from './body.ts'
 import type { NoteRefusal } from './refusals.ts'
@@ -103,7 +104,7 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
     const text = JSON.stringify({ ok: false, error: refusal.error, message: refusal.message })
     closeSoon(
       socket,
-      `HTTP/1.1 ${refusal.status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
+      `HTTP/1.1 ${refusal.status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
     )
   })
   return {
@@ -182,40 +183,4 @@ function closeWhenAnswered(socket: Socket): void {
   const answering = answerUnderWay(socket)
   if (answering === undefined) return closeSoon(socket)
   answering.once('close', () => setImmediate(closeWhenAnswered, socket))
-}
-
-/**
- * Limits a server's connections. A new one beyond `maxConnections` cuts the one whose client has kept the
- * server waiting the longest: so a flood of slow or silent clients cuts its own connections, and others are
- * served.
- *
- * @param noteCut is called for each connection that is cut
- */
-export function limitConnections(http: Server, maxConnections: number, noteCut = () => {}): void {
-  /** Connections whose clients the server waits for, the longest first. */
-  const waitedFor = new Set<Socket>()
-  const startWaitingFor = (socket: Socket): void => {
-    if (!socket.destroyed) waitedFor.add(socket)
-  }
-  let open = 0
-  http.on('connection', (socket: Socket) => {
-    open++
-    startWaitingFor(socket)
-    socket.once('close', () => {
-      open--
-      waitedFor.delete(socket)
-    })
-    if (open <= maxConnections) return
-    const [slowest = socket] = waitedFor
-    waitedFor.delete(slowest)
-    slowest.destroy()
-    noteCut()
-  })
-  http.prependListener('request', (req, res: ServerResponse) => {
-    const { socket } = req
-    // While a body is still arriving, the server waits for the client.
-    if (req.complete || req.method === 'GET' || req.method === 'HEAD') waitedFor.delete(socket)
-    else req.once('end', () => waitedFor.delete(socket))
-    res.once('finish', () => startWaitingFor(socket))
-  })
 }

@@ -5,7 +5,7 @@ import { isOutage, unavailable } from '../../shared/servers/database.ts'
 import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../../shared/foundation/limits.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { SECOND_MS } from '../../shared/foundation/time.ts'
-import { overloaded } from './admission.ts'
+import { overloaded } from './gate.ts'
 import { maxConnectionsFor, readDescriptorLimit } from './server.ts'
 
 /*

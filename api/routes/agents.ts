@@ -13,27 +13,26 @@ import {
   rotationView,
   viewAgentListing,
   viewProfile,
-  type AgentListed,
   type AgentRecord,
 } from '../../shared/agents/agent.ts'
 import { agentCardView, readCard, requireAgent } from '../../shared/account/agent-card.ts'
-import { registerAgent, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
+import { registerAgent, requireWork, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
 import { applyBan } from '../../shared/agents/unbanned.ts'
 import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
-import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { feedView, viewPost } from '../../shared/posts/post.ts'
 import { omitUndefined } from '../../shared/foundation/omit-undefined.ts'
-import { readMetered } from '../../shared/foundation/meter.ts'
 import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
-import { writeJson } from '../http/answer.ts'
 import type { Authenticator } from '../http/authenticate.ts'
-import { CLAIM_COST, created, defineRoute, ok, POST_COST, PROFILE_COST, type Route } from '../http/route.ts'
+import { created, defineRoute, ok, WEIGHTS, type Route } from '../http/route.ts'
 
 /** The routes of agents: registration, tokens, profiles, cards, the directory. @param challengeSecret hex */
-export function agentRoutes(challengeSecret: string, authenticator: Authenticator): Route[] {
-  const shareDirectory = createSharedReads<Buffer>()
+export function agentRoutes(
+  ctx: Pick<Context, 'config' | 'now'>,
+  challengeSecret: string,
+  authenticator: Authenticator,
+): Route[] {
   return [
     defineRoute({
       method: 'GET',
@@ -74,6 +73,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         'wrong_answer',
         'insufficient_work',
       ],
+      proof: (body) => requireWork(ctx, challengeSecret, body),
       async handle({ ctx, body }) {
         const { agent, token } = await registerAgent(ctx, challengeSecret, body)
         return created({
@@ -143,7 +143,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       summary: "All of an agent's posts, newest first",
       cursor: 'post',
       view: feedView,
-      longest: POST_COST,
+      weight: WEIGHTS.post,
       read: (ctx, agentId, before, limit) => ctx.posts.listByAgent(agentId, before, limit),
       show: (post, agent) => viewPost(applyBan(agent, post), shownHandle(agent)),
     }),
@@ -152,7 +152,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       summary: "All of an agent's claims, newest first",
       cursor: 'claim',
       view: claimListView,
-      longest: CLAIM_COST,
+      weight: WEIGHTS.claim,
       read: (ctx, agentId, before, limit) => ctx.claims.listByAgent(agentId, before, limit),
       show: (claim, agent, nowSeconds) => viewClaim(applyBan(agent, claim), nowSeconds),
     }),
@@ -161,7 +161,7 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
       summary: 'All verdicts that an agent gave, newest first',
       cursor: 'verdict',
       view: verdictListView,
-      longest: CLAIM_COST,
+      weight: WEIGHTS.claim,
       read: (ctx, agentId, before, limit) => ctx.claims.listVerdicts({ agent_id: agentId }, before, limit),
       show: viewVerdict,
     }),
@@ -176,16 +176,10 @@ export function agentRoutes(challengeSecret: string, authenticator: Authenticato
         limit: limitQuery(),
       }),
       view: directoryView,
-      async handle({ ctx, query: { capability, before, limit }, metered }) {
-        const json = await shareDirectory(JSON.stringify([capability, before, limit]), () =>
-          metered(async (meter) => {
-            const agents = await readMetered<AgentListed>(meter, limit, PROFILE_COST, (size, after) =>
-              ctx.agents.listByCapability(capability, size, after?._id ?? before),
-            )
-            return writeJson({ agents: agents.map(viewAgentListing), count: agents.length })
-          }),
-        )
-        return { status: 200, json }
+      weight: ({ limit }) => limit * WEIGHTS.profile,
+      async handle({ ctx, query: { capability, before, limit } }) {
+        const agents = await ctx.agents.listByCapability(capability, limit, before)
+        return ok({ agents: agents.map(viewAgentListing), count: agents.length })
       },
     }),
   ]
@@ -197,7 +191,7 @@ function agentListRoute<Listed extends { _id: string }>({
   summary,
   cursor,
   view,
-  longest,
+  weight,
   read,
   show,
 }: {
@@ -206,8 +200,8 @@ function agentListRoute<Listed extends { _id: string }>({
   /** The kind of id that `before` takes. */
   cursor: 'post' | 'claim' | 'verdict'
   view: z.ZodObject
-  /** The most that one record costs. */
-  longest: number
+  /** What one record weighs at most. */
+  weight: number
   /** Reads the agent's records, those older than `before` if that is given. */
   read(ctx: Context, agentId: string, before: string | undefined, limit: number): Promise<Listed[]>
   /** Returns a record of the agent as it is shown. */
@@ -225,16 +219,13 @@ function agentListRoute<Listed extends { _id: string }>({
     }),
     view,
     errors: ['no_such_agent'],
-    async handle({ ctx, params, query: { before, limit }, metered }) {
+    weight: ({ limit }) => limit * weight,
+    async handle({ ctx, params, query: { before, limit } }) {
       const agent = await requireAgent(ctx, params.agent_id)
-      return metered(async (meter) => {
-        const records = await readMetered<Listed>(meter, limit, longest, (size, after) =>
-          read(ctx, agent._id, after?._id ?? before, size),
-        )
-        const nowSeconds = unixSeconds(ctx.now())
-        const shown = records.map((record) => show(record, agent, nowSeconds))
-        return { status: 200, json: writeJson({ [name]: shown, count: shown.length }) }
-      })
+      const records = await read(ctx, agent._id, before, limit)
+      const nowSeconds = unixSeconds(ctx.now())
+      const shown = records.map((record) => show(record, agent, nowSeconds))
+      return ok({ [name]: shown, count: shown.length })
     },
   })
 }

@@ -14,18 +14,14 @@ import {
   proposalListView,
   recordedVerdictView,
   resolveBody,
-  type VerdictRecord,
   viewClaim,
   viewVerdict,
 } from '../../shared/claims/claim.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
-import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { VERDICT_LIMIT } from '../../shared/foundation/limits.ts'
-import { readMetered } from '../../shared/foundation/meter.ts'
 import { cursorField, idField, limitQuery, perAgentQuery } from '../../shared/foundation/schema.ts'
 import { unixSeconds } from '../../shared/foundation/time.ts'
-import { writeJson } from '../http/answer.ts'
-import { CLAIM_COST, created, defineRoute, ok, type Route } from '../http/route.ts'
+import { created, defineRoute, ok, PER_AGENT_WEIGHT, WEIGHTS, type Route } from '../http/route.ts'
 
 const claimsQuery = z.object({
   agent: idField('agent').optional(),
@@ -42,8 +38,6 @@ const verdictsQuery = z.object({
 
 /** The routes of claims, verdicts and proposals. */
 export function claimRoutes(): Route[] {
-  const shareList = createSharedReads<Buffer>()
-  const shareProposals = createSharedReads<Buffer>()
   return [
     defineRoute({
       method: 'POST',
@@ -67,25 +61,19 @@ export function claimRoutes(): Route[] {
       query: claimsQuery,
       view: claimListView,
       errors: ['no_such_agent'],
-      async handle({ ctx, query, metered }) {
+      weight: ({ limit, per_agent: perAgent }) =>
+        limit * WEIGHTS.claim * (perAgent === undefined ? 1 : PER_AGENT_WEIGHT),
+      async handle({ ctx, query }) {
         const { agent: agentId, kind, status, limit, per_agent: perAgent } = query
-        const json = await shareList(JSON.stringify([agentId, kind, status, limit, perAgent]), () =>
-          metered(async (meter) => {
-            const nowSeconds = unixSeconds(ctx.now())
-            const claims = await listUnbanned<ClaimRecord>(
-              ctx.agents,
-              limit,
-              (size, past) => ctx.claims.list({ agentId, kind, status }, nowSeconds, size, past),
-              { meter, longest: CLAIM_COST, perAgent },
-            )
-            if (claims.length === 0) await refuseUnknownAgent(ctx, agentId, 'agent')
-            return writeJson({
-              claims: claims.map((claim) => viewClaim(claim, nowSeconds)),
-              count: claims.length,
-            })
-          }),
+        const nowSeconds = unixSeconds(ctx.now())
+        const claims = await listUnbanned<ClaimRecord>(
+          ctx.agents,
+          limit,
+          (size, past) => ctx.claims.list({ agentId, kind, status }, nowSeconds, size, past),
+          { perAgent },
         )
-        return { status: 200, json }
+        if (claims.length === 0) await refuseUnknownAgent(ctx, agentId, 'agent')
+        return ok({ claims: claims.map((claim) => viewClaim(claim, nowSeconds)), count: claims.length })
       },
     }),
     defineRoute({
@@ -97,26 +85,21 @@ export function claimRoutes(): Route[] {
       query: verdictsQuery,
       view: judgedClaimView,
       errors: ['no_such_claim'],
-      handle: ({ ctx, params, query, metered }) =>
-        metered(async (meter) => {
-          const [claim, found] = await Promise.all([
-            ctx.claims.find(params.id),
-            readMetered<VerdictRecord>(meter, query.limit + 1, CLAIM_COST, (limit, after) =>
-              ctx.claims.listVerdicts({ claim_id: params.id }, after?._id ?? query.before, limit),
-            ),
-          ])
-          if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.')
-          const verdicts = found.slice(0, query.limit).map(viewVerdict)
-          const json = writeJson({
-            claim: {
-              ...viewClaim(await applyAuthorBan(ctx.agents, claim), unixSeconds(ctx.now())),
-              verdicts,
-            },
-            count: verdicts.length,
-            more: found.length > query.limit,
-          })
-          return { status: 200, json }
-        }),
+      weight: ({ limit }) => limit * WEIGHTS.claim,
+      async handle({ ctx, params, query }) {
+        const [claim, found] = await Promise.all([
+          ctx.claims.find(params.id),
+          ctx.claims.listVerdicts({ claim_id: params.id }, query.before, query.limit + 1),
+        ])
+        if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.')
+        const verdicts = found.slice(0, query.limit).map(viewVerdict)
+        const shown = await applyAuthorBan(ctx.agents, claim)
+        return ok({
+          claim: { ...viewClaim(shown, unixSeconds(ctx.now())), verdicts },
+          count: verdicts.length,
+          more: found.length > query.limit,
+        })
+      },
     }),
     defineRoute({
       method: 'POST',
@@ -142,29 +125,25 @@ export function claimRoutes(): Route[] {
       }),
       view: proposalListView,
       errors: ['no_such_claim'],
-      async handle({ ctx, query, metered }) {
+      weight: ({ limit }) => limit * WEIGHTS.claim,
+      async handle({ ctx, query }) {
         const begin = query.before === undefined ? undefined : await ctx.claims.find(query.before)
         if (query.before !== undefined && begin?.kind !== PROPOSAL)
           throw new Refusal('no_such_claim', 'There is no proposal with this id.', { field: 'before' })
-        const json = await shareProposals(`${query.limit} ${query.before ?? ''}`, () =>
-          metered(async (meter) => {
-            const nowSeconds = unixSeconds(ctx.now())
-            const proposals = await listUnbanned(
-              ctx.agents,
-              query.limit,
-              (size, past) => ctx.claims.listProposals(size, past),
-              { meter, longest: CLAIM_COST, begin },
-            )
-            return writeJson({
-              proposals: proposals.map((claim) => ({
-                ...viewClaim(claim, nowSeconds),
-                endorsements: claim.standing.true,
-              })),
-              count: proposals.length,
-            })
-          }),
+        const nowSeconds = unixSeconds(ctx.now())
+        const proposals = await listUnbanned(
+          ctx.agents,
+          query.limit,
+          (size, past) => ctx.claims.listProposals(size, past),
+          { begin },
         )
-        return { status: 200, json }
+        return ok({
+          proposals: proposals.map((claim) => ({
+            ...viewClaim(claim, nowSeconds),
+            endorsements: claim.standing.true,
+          })),
+          count: proposals.length,
+        })
       },
     }),
   ]

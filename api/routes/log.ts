@@ -83,7 +83,9 @@ export function logRoutes(): Route[] {
         'application/octet-stream': { type: 'string', contentMediaType: 'application/octet-stream' },
       },
       errors: ['no_such_seal', 'no_such_index'],
-      async handle({ ctx, params, inTurn }) {
+      // Entries are read and put together, tiles are stored as they are.
+      weight: () => TILE_WIDTH,
+      async handle({ ctx, params }) {
         const { height: level } = params
         const place = parseTilePlace(params.place)
         // The schema lets no other place through.
@@ -93,7 +95,7 @@ export function logRoutes(): Route[] {
         const tag = `${level}-${index}-${width}`
         const bytes =
           level === 'entries'
-            ? await inTurn(TILE_WIDTH, () => readEntryBundle(ctx, index, width))
+            ? await readEntryBundle(ctx, index, width)
             : await readTile(ctx, Number(level), index, width)
         return { ...documentAnswer(TILE_TYPE, bytes), cache: cacheForEver(tag) }
       },

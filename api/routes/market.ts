@@ -48,9 +48,7 @@ import { createSolvencyReader, solvencyView } from '../../shared/market/solvency
 import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
 import { viewInvoice } from '../../shared/payments/invoice.ts'
 import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
-import { createSharedReads } from '../../shared/servers/group-commit.ts'
-import { writeJson } from '../http/answer.ts'
-import { created, defineRoute, OFFER_COST, ok, type Route } from '../http/route.ts'
+import { created, defineRoute, ok, WEIGHTS, type Route } from '../http/route.ts'
 
 /** Refusals of every step of an order. */
 const STEP_ERRORS = ['no_such_order', 'not_yours', 'wrong_state'] as const
@@ -61,15 +59,8 @@ export function marketRoutes(ctx: Context): Route[] {
   return [...offerRoutes(), ...orderRoutes(), ...stepRoutes(), solvencyRoute(readSolvency)]
 }
 
-/**
- * Declares the list of open offers, which answers on two paths.
- *
- * @param shareList answers equal questions together
- */
-function offerListRoute(
-  path: '/market' | '/market/offers',
-  shareList: ReturnType<typeof createSharedReads<Buffer>>,
-): Route {
+/** Declares the list of open offers, which answers on two paths. */
+function offerListRoute(path: '/market' | '/market/offers'): Route {
   return defineRoute({
     method: 'GET',
     path,
@@ -82,35 +73,25 @@ function offerListRoute(
     query: offersQuery,
     view: marketView,
     errors: ['no_such_agent'],
-    async handle({ ctx, query, metered }) {
-      const { agent, before, currency, max_price: maxPrice, status, limit } = query
-      const question = JSON.stringify([agent, before, currency, maxPrice, status, limit])
-      const json = await shareList(question, () =>
-        metered(async (meter) => {
-          const [offers, ready] = await Promise.all([
-            listMarket(ctx, query, { meter, longest: OFFER_COST }),
-            listReadyCoins(ctx),
-          ])
-          if (offers.length === 0) await refuseUnknownAgent(ctx, agent, 'agent')
-          return writeJson({
-            ...MARKET_PAGE,
-            offers: offers.map((offer) => viewOffer(offer, ready)),
-            count: offers.length,
-            escrow_address_set: ready.length > 0,
-          })
-        }),
-      )
-      return { status: 200, json }
+    weight: ({ limit }) => limit * WEIGHTS.offer,
+    async handle({ ctx, query }) {
+      const [offers, ready] = await Promise.all([listMarket(ctx, query), listReadyCoins(ctx)])
+      if (offers.length === 0) await refuseUnknownAgent(ctx, query.agent, 'agent')
+      return ok({
+        ...MARKET_PAGE,
+        offers: offers.map((offer) => viewOffer(offer, ready)),
+        count: offers.length,
+        escrow_address_set: ready.length > 0,
+      })
     },
   })
 }
 
 /** The routes of offers. */
 function offerRoutes(): Route[] {
-  const shareList = createSharedReads<Buffer>()
   return [
-    offerListRoute('/market', shareList),
-    offerListRoute('/market/offers', shareList),
+    offerListRoute('/market'),
+    offerListRoute('/market/offers'),
     defineRoute({
       method: 'GET',
       path: '/market/offer/{offer_id}',

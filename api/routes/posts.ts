@@ -1,18 +1,16 @@
 import { z } from 'zod'
 import { shownHandle } from '../../shared/agents/agent.ts'
 import { applyBan } from '../../shared/agents/unbanned.ts'
-import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { createFeed } from '../../shared/posts/feed.ts'
 import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
 import { publishPost } from '../../shared/posts/post-service.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import { idField, limitQuery, perAgentQuery } from '../../shared/foundation/schema.ts'
-import { writeJsonList } from '../http/answer.ts'
-import { created, defineRoute, ok, POST_COST, type Route } from '../http/route.ts'
+import { created, defineRoute, ok, PER_AGENT_WEIGHT, WEIGHTS, type Route } from '../http/route.ts'
+import { listOfJson } from '../http/write.ts'
 
 /** The routes of posts and the feed. */
 export function postRoutes(): Route[] {
-  const readOnceForAll = createSharedReads<Buffer>()
   const feed = createFeed()
   return [
     defineRoute({
@@ -53,15 +51,11 @@ export function postRoutes(): Route[] {
       summary: 'Public posts, newest first; with `per_agent`, no more than so many of one agent',
       query: z.object({ topic: topicField.optional(), per_agent: perAgentQuery(), limit: limitQuery() }),
       view: feedView,
-      async handle({ ctx, query, metered }) {
-        const { topic, limit, per_agent: perAgent } = query
-        const json = await readOnceForAll(`${limit} ${perAgent ?? ''} ${topic ?? ''}`, () =>
-          metered(async (meter) => {
-            const bounds = { meter, longest: POST_COST, perAgent }
-            return writeJsonList('posts', await feed.read(ctx, topic, limit, bounds))
-          }),
-        )
-        return { status: 200, json }
+      weight: ({ limit, per_agent: perAgent }) =>
+        limit * WEIGHTS.post * (perAgent === undefined ? 1 : PER_AGENT_WEIGHT),
+      async handle({ ctx, query }) {
+        const posts = await feed.read(ctx, query.topic, query.limit, query.per_agent)
+        return { status: 200, json: listOfJson('posts', posts) }
       },
     }),
   ]

@@ -4,7 +4,6 @@ import { z } from 'zod'
 import { formatLogPolicy } from '../../shared/crypto/log-policy.ts'
 import { formatVkey } from '../../shared/crypto/note.ts'
 import type { Config } from '../../shared/foundation/config.ts'
-import { createSharedReads } from '../../shared/servers/group-commit.ts'
 import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
 import type { Context } from '../../shared/context.ts'
 import { searchEntries } from '../../shared/ledger/entry-search.ts'
@@ -39,16 +38,23 @@ import {
   ok,
   documentAnswer,
   type Route,
-  type WrittenAnswer,
+  type JsonAnswer,
 } from '../http/route.ts'
+import { piecesOfJson } from '../http/write.ts'
 
 const WHAT_THIS_IS =
   'Each seal covers a range of ledger entries with the root of a Merkle tree over them, names the root of the seal before it, and is signed with Ed25519. Whoever kept an earlier seal can tell whether anything that it covers was changed since.'
 const HONEST_LIMIT =
   'Sealing prevents rewriting, not withholding: an entry that was never made cannot be missed by anybody, and a gap in seq shows that a seal was not made. chain_intact is what this service says of itself; verify it yourself.'
 
-/** The cost of one seal, in the unit of MAX_LIGHT_COST: 1 for the document, and half a KiB of JSON. */
-const SEAL_COST = 1.5
+/** What one seal weighs: half a KiB of JSON. */
+const SEAL_WEIGHT = 0.5
+/** What one entry weighs: a third of a KiB of JSON, in blocks that answers share. */
+const ENTRY_WEIGHT = 0.3
+/** What a search of MAX_ENTRIES_SEARCHED entries weighs, which keeps the database busy for some 20 ms. */
+const SEARCH_WEIGHT = 2_000
+/** What a receipt weighs: of the longest, MAX_RECEIPT_ENTRIES with their proofs, there are two at a time. */
+const RECEIPT_WEIGHT = 2_000
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 
@@ -57,7 +63,6 @@ export function sealRoutes(ctx: Context): Route[] {
   const readPage = createLedgerPageReader(ctx)
   const vectors = readVectors()
   const verifier = fs.readFileSync(path.join(ROOT, 'client', 'seal-verify.mjs'))
-  const shareReceipts = createSharedReads<Buffer>()
   let wholeList: { tag: string; json: Buffer } | undefined
   return [
     defineRoute({
@@ -107,43 +112,38 @@ export function sealRoutes(ctx: Context): Route[] {
         honest_limit: z.string(),
         verify: z.string(),
       }),
-      async handle({ ctx, query, inTurn }) {
+      weight: ({ limit }) => limit * SEAL_WEIGHT,
+      async handle({ ctx, query }) {
         const { after_seq: afterSeq, limit } = query
         const state = await readChainState(ctx)
         const tag = `${state.tag}-${afterSeq ?? 'newest'}-${limit}`
         const cache = cacheAndRevalidate(tag)
-        const answer = (json: Buffer): WrittenAnswer => ({ status: 200, json, cache })
+        const answer = (json: Buffer): JsonAnswer => ({ status: 200, json, cache })
         if (wholeList?.tag === tag) return answer(wholeList.json)
-        /** Reads the list and returns it as JSON. */
-        const writeList = async (): Promise<WrittenAnswer> => {
-          // Another request may have written it meanwhile.
-          if (wholeList?.tag === tag) return answer(wholeList.json)
-          const list = await listSeals(ctx, state, afterSeq, limit)
-          const checkpoint = checkpointOf(await ctx.seals.lastSigned())
-          const view = {
-            seals: list.seals,
-            count: list.seals.length,
-            truncated: list.isTruncated,
-            unsigned_seqs: list.unsignedSeqs,
-            chain_intact: list.isIntact,
-            verified_to_seq: list.verified.seq,
-            walked_at: list.verified.walkedAt,
-            origin: checkpoint?.origin ?? null,
-            vkey: checkpoint?.vkey ?? null,
-            log_size: checkpoint?.size ?? null,
-            log_root: checkpoint?.root ?? null,
-            witness_policy: checkpoint === undefined ? null : writeWitnessPolicy(ctx.config, checkpoint.vkey),
-            what_this_is: WHAT_THIS_IS,
-            honest_limit: HONEST_LIMIT,
-            verify: `Rebuild each payload from at, count, from_id, prev_root, root, seq and to_id as canonical JSON, never from a string of ours. ${ctx.config.baseUrl}/seal-verify.mjs does all of it: node seal-verify.mjs ${ctx.config.baseUrl}`,
-          }
-          const json = Buffer.from(JSON.stringify({ ok: true, ...view }))
-          // The list that everyone asks for is written once for each state of the chain.
-          if (afterSeq === undefined && limit === MAX_SEALS_LISTED) wholeList = { tag, json }
-          return answer(json)
+        const list = await listSeals(ctx, state, afterSeq, limit)
+        const checkpoint = checkpointOf(await ctx.seals.lastSigned())
+        const view = {
+          seals: list.seals,
+          count: list.seals.length,
+          truncated: list.isTruncated,
+          unsigned_seqs: list.unsignedSeqs,
+          chain_intact: list.isIntact,
+          verified_to_seq: list.verified.seq,
+          walked_at: list.verified.walkedAt,
+          origin: checkpoint?.origin ?? null,
+          vkey: checkpoint?.vkey ?? null,
+          log_size: checkpoint?.size ?? null,
+          log_root: checkpoint?.root ?? null,
+          witness_policy: checkpoint === undefined ? null : writeWitnessPolicy(ctx.config, checkpoint.vkey),
+          what_this_is: WHAT_THIS_IS,
+          honest_limit: HONEST_LIMIT,
+          verify: `Rebuild each payload from at, count, from_id, prev_root, root, seq and to_id as canonical JSON, never from a string of ours. ${ctx.config.baseUrl}/seal-verify.mjs does all of it: node seal-verify.mjs ${ctx.config.baseUrl}`,
         }
-        const sealsToList = Math.min(limit, Math.max(0, (state.last?._id ?? 0) - (afterSeq ?? 0)))
-        return inTurn(sealsToList * SEAL_COST, writeList)
+        if (afterSeq !== undefined || limit !== MAX_SEALS_LISTED) return { ...ok(view), cache }
+        // The list that everyone asks for is written once for each state of the chain.
+        const json = Buffer.from(JSON.stringify({ ok: true, ...view }))
+        wholeList = { tag, json }
+        return answer(json)
       },
     }),
     defineRoute({
@@ -194,19 +194,19 @@ export function sealRoutes(ctx: Context): Route[] {
           .describe('with kind or agent: true if there are entries from next_id on'),
       }),
       errors: ['no_such_agent'],
-      handle: ({ ctx, query, metered }) =>
-        metered(async (meter) => {
-          const { kind, agent: agentId, from_id: fromId, limit } = query
-          if (kind !== undefined || agentId !== undefined) {
-            const conditions = { fromId, kind, agentId }
-            const { entries, nextId, more } = await searchEntries(ctx, conditions, limit, meter)
-            if (entries.length === 0) await refuseUnknownAgent(ctx, agentId, 'agent')
-            return ok({ entries, count: entries.length, next_id: nextId, more })
-          }
-          const { parts, count, tag, isFinal } = await readPage(fromId, limit, meter)
-          const json = [Buffer.from('{"ok":true,"entries":['), ...parts, Buffer.from(`],"count":${count}}`)]
-          return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndRevalidate)(tag) }
-        }),
+      weight: ({ kind, agent, limit }) =>
+        kind === undefined && agent === undefined ? limit * ENTRY_WEIGHT : SEARCH_WEIGHT,
+      async handle({ ctx, query }) {
+        const { kind, agent: agentId, from_id: fromId, limit } = query
+        if (kind !== undefined || agentId !== undefined) {
+          const { entries, nextId, more } = await searchEntries(ctx, { fromId, kind, agentId }, limit)
+          if (entries.length === 0) await refuseUnknownAgent(ctx, agentId, 'agent')
+          return ok({ entries, count: entries.length, next_id: nextId, more })
+        }
+        const { parts, count, tag, isFinal } = await readPage(fromId, limit)
+        const json = [Buffer.from('{"ok":true,"entries":['), ...parts, Buffer.from(`],"count":${count}}`)]
+        return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndRevalidate)(tag) }
+      },
     }),
     defineRoute({
       method: 'GET',
@@ -221,11 +221,9 @@ export function sealRoutes(ctx: Context): Route[] {
       view: receiptView,
       errors: ['no_such_record'],
       patienceMs: RECEIPT_WAIT_MS,
-      async handle({ ctx, params: { id }, query: { after }, inTurn }) {
-        const json = await shareReceipts(`${id} ${after ?? 0}`, async () =>
-          Buffer.from(JSON.stringify(await makeReceipt(ctx, id, after, inTurn))),
-        )
-        return { status: 200, json }
+      weight: () => RECEIPT_WEIGHT,
+      async handle({ ctx, params: { id }, query: { after } }) {
+        return { status: 200, json: piecesOfJson(await makeReceipt(ctx, id, after)) }
       },
     }),
     defineRoute({

@@ -21,16 +21,10 @@ export function workRoutes(ctx: Context): Route[] {
       statuses: [200, 202],
       errors: ['no_such_work_order', 'wrong_state', 'insufficient_work', 'try_later'],
       patienceMs: RESULT_WAIT_MS,
-      async handle({ ctx, caller, body, releaseRoomWhile, inTurn }) {
-        const { nonces } = body
-        const submitted = await submitShares(ctx, caller._id, body.order_id, nonces, (verify) =>
-          inTurn(nonces.length * NONCE_COST, verify),
-        )
+      async handle({ ctx, caller, body }) {
+        const submitted = await submitShares(ctx, caller._id, body.order_id, body.nonces)
         const { batchId } = submitted
-        const verified =
-          batchId === undefined
-            ? undefined
-            : await releaseRoomWhile(() => results.wait(batchId, RESULT_WAIT_MS))
+        const verified = batchId === undefined ? undefined : await results.wait(batchId, RESULT_WAIT_MS)
         const submission = await readSubmission(ctx, caller._id, submitted, verified)
         if (batchId !== undefined && verified === undefined)
           return accepted(viewSubmission(submission, 'verifying'))
@@ -40,9 +34,6 @@ export function workRoutes(ctx: Context): Route[] {
     }),
   ]
 }
-
-/** The cost of one nonce, which takes less than a microsecond to hash; in the unit of MAX_LIGHT_COST. */
-const NONCE_COST = 0.1
 
 /** Returns the result of a submission as answers show it. */
 function viewSubmission(

@@ -1,13 +1,15 @@
+import { TransportError } from '../errors.ts'
+import { isLoopback, sendOnce } from '../http.ts'
 import { CommandError, usageError } from './command-error.ts'
 import { toOneLine } from './format.ts'
+import type { Session } from './session.ts'
 import { defineVerb, type Verb } from './verb.ts'
 
 const FAUCET_MS = 30_000
 
-interface FaucetAnswer {
-  ok: boolean
-  tx_hash?: string
-  message?: string
+/** A faucet's good answer. */
+interface Funded {
+  tx_hash: string
 }
 
 export const fundVerb: Verb = defineVerb({
@@ -24,8 +26,7 @@ export const fundVerb: Verb = defineVerb({
       )
     const payment = to.startsWith('nano_') ? { address: to, amount } : await findOpenPayment(to)
     if (payment.amount === undefined) throw usageError('An address needs an AMOUNT of XNO.')
-    const answer = await askFaucet(faucet, payment, session.signal)
-    if (!answer.ok) throw new CommandError('refused', String(answer.message))
+    const answer = await askFaucet(session, faucet, payment)
     return {
       answer,
       text: `The faucet sent ${payment.amount} XNO of play money to ${payment.address} (${answer.tx_hash}).`,
@@ -44,18 +45,38 @@ export const fundVerb: Verb = defineVerb({
   },
 })
 
-/** Asks a sandbox's faucet for a payment. @throws CommandError `faucet_away` if it doesn't answer */
-async function askFaucet(faucet: string, payment: object, signal: AbortSignal): Promise<FaucetAnswer> {
-  try {
-    const response = await fetch(faucet, {
-      method: 'POST',
-      body: JSON.stringify(payment),
-      redirect: 'error',
-      signal: AbortSignal.any([signal, AbortSignal.timeout(FAUCET_MS)]),
-    })
-    return (await response.json()) as FaucetAnswer
-  } catch (cause) {
-    signal.throwIfAborted()
+/**
+ * Asks a sandbox's faucet for a payment. Where the faucet is, is the service's word: so it is asked only at the
+ * service's own host, and on this machine only if the service runs here too.
+ *
+ * @throws CommandError `faucet_elsewhere`, `faucet_away`; RefusalError
+ */
+async function askFaucet(session: Session, faucet: string, payment: object): Promise<Funded> {
+  const { baseUrl, signal } = session
+  if (!isOwnFaucet(faucet, baseUrl))
+    throw new CommandError(
+      'faucet_elsewhere',
+      `${baseUrl} names a faucet at ${toOneLine(faucet)}, which is not on its own host, so nothing was asked of it.`,
+    )
+  const options = { timeoutMs: FAUCET_MS, signal }
+  const request = { method: 'POST', url: faucet, body: payment } as const
+  const answer = await sendOnce<Funded>(options, request).catch((cause: unknown) => {
+    if (!(cause instanceof TransportError)) throw cause
     throw new CommandError('faucet_away', `The faucet at ${toOneLine(faucet)} did not answer.`, { cause })
-  }
+  })
+  if (typeof answer.tx_hash === 'string' && /^[0-9A-F]{64}$/i.test(answer.tx_hash)) return answer
+  throw new CommandError(
+    'faucet_away',
+    `The faucet at ${toOneLine(faucet)} named no transaction, so it may have sent nothing.`,
+  )
+}
+
+/** Whether a faucet stands on the host of its service, or both on this machine. */
+export function isOwnFaucet(faucet: string, baseUrl: string): boolean {
+  if (!URL.canParse(faucet)) return false
+  const url = new URL(faucet)
+  const service = new URL(baseUrl)
+  if (!/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') return false
+  if (service.protocol === 'https:' && url.protocol !== 'https:') return false
+  return url.hostname === service.hostname || (isLoopback(url) && isLoopback(service))
 }

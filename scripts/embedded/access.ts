@@ -173,6 +173,7 @@ export function redisUser(name: AccessName, password: string, prefix: string): s
  */
 export function redisRules(name: AccessName, prefix: string): string {
   const keys = queuesOf(name).map((queue) => `~${queuePrefix(prefix, queue)}:*`)
-  const client = name === 'api' ? '' : ' +client'
-  return `resetkeys ${keys.join(' ')} resetchannels &${hintChannel(prefix)} -@all +@all -@admin -@dangerous +info${client}`
+  // What the API has no need of: the names of others' keys, and an end to their scripts.
+  const own = name === 'api' ? ' -script +script|load +script|exists -randomkey -scan' : ' +client'
+  return `resetkeys ${keys.join(' ')} resetchannels &${hintChannel(prefix)} -@all +@all -@admin -@dangerous +info${own}`
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { COMMON_OPTIONS, parseCommandLine, wantsJson } from '../../client/command/arguments.ts'
 import { CommandError } from '../../client/command/command-error.ts'
-import { escapeControls } from '../../client/command/format.ts'
+import { escapeControls, formatJson } from '../../client/command/format.ts'
 import { showHelp, type HelpFrame } from '../../client/command/help.ts'
 import {
   ConfigError,
@@ -61,13 +61,13 @@ export async function runOperator(world: OperatorWorld): Promise<number> {
   const asJson = wantsJson(argv)
   try {
     const shown = await runVerb(world)
-    stdout.write(`${asJson ? JSON.stringify(shown.answer) : escapeControls(shown.text)}\n`)
+    stdout.write(`${asJson ? formatJson(shown.answer) : escapeControls(shown.text)}\n`)
     return shown.exitCode ?? 0
   } catch (error) {
     const { code, message, exitCode, stack } = describeFailure(error)
-    if (asJson) stdout.write(`${JSON.stringify({ ok: false, error: code, message })}\n`)
+    if (asJson) stdout.write(`${formatJson({ ok: false, error: code, message })}\n`)
     else stderr.write(`${escapeControls(message)}\n`)
-    if (stack !== undefined) stderr.write(`${stack}\n`)
+    if (stack !== undefined) stderr.write(`${escapeControls(stack)}\n`)
     return exitCode
   }
 }

@@ -14,7 +14,6 @@ import {
   DM_PAGE,
   DM_PAGE_BYTES,
   EVENTS_KEPT,
-  HEAVY_AT_ONCE,
   LAPSED_WATCH_MS,
   LIST_LIMIT,
   MAX_BATCH_NONCES,
@@ -28,7 +27,7 @@ import {
   MAX_HELD_BODY_BYTES,
   MAX_KIND_LENGTH,
   MAX_LIGHT_BODY_BYTES,
-  MAX_LIGHT_COST,
+  MAX_WEIGHT_AT_ONCE,
   MAX_NONCE_LENGTH,
   MAX_OPEN_WORK_ORDERS,
   MAX_PASS_DAYS,
@@ -190,7 +189,7 @@ function networkRows(config: Config): Row[] {
     row(
       'Overload',
       `a request that cannot be served within ${config.requestMs / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s), and so is one for which an API process has no room left`,
-      'Writes begin a few at a time, in turns over agents; all callers without a token that is known take one turn together. A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first, POST /invoice and POST /market/order for an address, GET /receipt/<id> for a number.',
+      'Requests begin a few at a time, in turns over agents, and over connections for those without a token. A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first, POST /invoice and POST /market/order for an address, GET /receipt/<id> for a number.',
     ),
     row(
       'Storage per agent and day',
@@ -225,7 +224,7 @@ function networkRows(config: Config): Row[] {
     row(
       'Shares of an API process',
       `one agent has at most 1/${CALLERS_SHARE} of the ${MAX_UNDER_WAY.reads} reads and ${MAX_UNDER_WAY.writes} writes under way, and its bodies at most 1/${AGENT_BODY_SHARE} of the ${MAX_HELD_BODY_BYTES.token / KIB / KIB} MiB held at a time; beyond that it is answered 503 and others are not`,
-      `What reads or answers much (a cost above ${MAX_LIGHT_COST}: one for each document it reads, one for each KiB it answers with; also a body above ${MAX_LIGHT_BODY_BYTES.token / KIB} KiB, ${MAX_LIGHT_BODY_BYTES.open / KIB} KiB without a token) is done ${HEAVY_AT_ONCE} at a time for agents and ${HEAVY_AT_ONCE} for those without a token, in turns over agents and connections. Nothing counts requests by the hour.`,
+      `Requests begin a few at a time, and long answers are written in parts, in turns over agents, and over connections for those without a token that is known; agents have turns of their own, and so have registrations whose work holds. Of lists, agents have ${MAX_WEIGHT_AT_ONCE} under way at a time and all others as many, counting one for each document and one for each KiB that a list may come to; a body above ${MAX_LIGHT_BODY_BYTES.token / KIB} KiB, ${MAX_LIGHT_BODY_BYTES.open / KIB} KiB without a token, is parsed by itself. Nothing counts requests by the hour.`,
     ),
     row(
       'Connection',

@@ -78,12 +78,6 @@ const WAIT_STEP_MS = 100
 /** Proofs read at once. */
 const PROOFS_AT_ONCE = 16
 
-/** Cost of an entry on a receipt, with its path and its seal: some 140 µs. */
-const ENTRY_COST = 12
-
-/** Does work of a cost in the unit of MAX_LIGHT_COST, at once or when the caller's turn has come. */
-type InTurn = <T>(cost: number, work: () => Promise<T>) => Promise<T>
-
 /**
  * Returns the receipt of a record: its entries with their proofs and seals, which a verifier checks offline.
  * It has an entry for every step that was taken before the call; if an entry has no number yet, which takes
@@ -92,16 +86,10 @@ type InTurn = <T>(cost: number, work: () => Promise<T>) => Promise<T>
  *
  * @param id the record's id
  * @param after an entry's id; 0 for the beginning
- * @param inTurn runs the costly part of the work; at once unless given
  * @throws Refusal `no_such_record` if no entry is about this record; `unavailable` if an entry gets no number
  *   in time, the receipt takes longer than a request may, or the database doesn't answer
  */
-export async function makeReceipt(
-  ctx: Context,
-  id: string,
-  after = 0,
-  inTurn: InTurn = (_cost, work) => work(),
-): Promise<Receipt> {
+export async function makeReceipt(ctx: Context, id: string, after = 0): Promise<Receipt> {
   await waitUntilNumbered(ctx, id)
   const listed = await ctx.entries.listByRecord(id, after, MAX_RECEIPT_ENTRIES + 1)
   const [first] = after === 0 ? listed : await ctx.entries.listByRecord(id, 0, 1)
@@ -110,7 +98,7 @@ export async function makeReceipt(
   const rest = listed.filter(({ _id }) => _id !== first._id)
   const entries = [first, ...rest.slice(0, MAX_RECEIPT_ENTRIES - 1)]
   const hasMore = rest.length >= MAX_RECEIPT_ENTRIES
-  return inTurn(entries.length * ENTRY_COST, () => proveAll(ctx, id, entries, hasMore))
+  return proveAll(ctx, id, entries, hasMore)
 }
 
 /**

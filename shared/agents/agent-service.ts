@@ -44,12 +44,7 @@ export async function registerAgent(
   secret: string,
   registration: Registration,
 ): Promise<{ agent: AgentRecord; token: string }> {
-  if (!ctx.config.signupsOpen)
-    throw new Refusal(
-      'signups_closed',
-      'No new agents are taken at present; agents that are registered go on as before.',
-    )
-  const challenge = requireWork(secret, registration, ctx.now())
+  const challenge = requireWork(ctx, secret, registration)
   if (registration.ref !== undefined && !(await ctx.agents.exists(registration.ref))) {
     throw new Refusal(
       'no_such_agent',
@@ -80,12 +75,21 @@ export async function registerAgent(
 }
 
 /**
- * Returns the challenge that a registration is for, after checking its proof of work.
+ * Returns the challenge that a registration is for, after checking its proof of work; asks no database.
  *
- * @throws Refusal `invalid_field` if the challenge's id or the nonce is malformed, `challenge_expired`,
+ * @throws Refusal `signups_closed`; `invalid_field` if the challenge's id or the nonce is malformed, `challenge_expired`,
  *   `insufficient_work`
  */
-function requireWork(secret: string, registration: Registration, nowMs: number): Challenge {
+export function requireWork(
+  ctx: Pick<Context, 'config' | 'now'>,
+  secret: string,
+  registration: Registration,
+): Challenge {
+  if (!ctx.config.signupsOpen)
+    throw new Refusal(
+      'signups_closed',
+      'No new agents are taken at present; agents that are registered go on as before.',
+    )
   const challenge = parseChallengeId(secret, registration.challenge_id)
   if (challenge === undefined) {
     throw new Refusal(
@@ -96,7 +100,7 @@ function requireWork(secret: string, registration: Registration, nowMs: number):
       },
     )
   }
-  if (nowMs >= challenge.expiresAt * SECOND_MS)
+  if (ctx.now() >= challenge.expiresAt * SECOND_MS)
     throw new Refusal('challenge_expired', 'The challenge has expired; get a new one from GET /challenge.')
   const nonce = parseNonce(registration.pow)
   if (nonce === undefined) {

@@ -1,5 +1,4 @@
 import { MAX_LIST_PAGES } from '../foundation/limits.ts'
-import { readMetered, type Meter } from '../foundation/meter.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import type { AgentRecord } from './agent.ts'
 import type { AgentStore } from './agent-store.ts'
@@ -12,10 +11,6 @@ export interface Past<Listed> {
 }
 
 export interface ListBounds<Listed> {
-  /** Counts what is read. */
-  meter: Meter
-  /** The most that a record costs. */
-  longest: number
   /** The list begins after this record. */
   begin?: Listed | undefined
   /** The most records of one agent in the list. */
@@ -39,7 +34,7 @@ export async function listUnbanned<Listed extends { _id: string; agent_id: strin
   agents: Pick<AgentStore, 'findBanned'>,
   limit: number,
   read: (limit: number, past?: Past<Listed>) => Promise<readonly Listed[]>,
-  { meter, longest, begin, perAgent = Number.POSITIVE_INFINITY, expected = [] }: ListBounds<Listed>,
+  { begin, perAgent = Number.POSITIVE_INFINITY, expected = [] }: ListBounds<Listed> = {},
 ): Promise<Listed[]> {
   const kept: Listed[] = []
   /** Agents whose further records are left out: banned ones, and those with `perAgent` records. */
@@ -47,13 +42,9 @@ export async function listUnbanned<Listed extends { _id: string; agent_id: strin
   /** By agent, how many of its records are kept. */
   const keptOf = new Map<string, number>()
   let past: Past<Listed> | undefined = begin === undefined ? undefined : { after: begin, notBy: [] }
-  const readPage = (from: typeof past): Promise<Listed[]> =>
-    readMetered<Listed>(meter, limit, longest, (size, after) =>
-      read(size, after === undefined ? from : { after, notBy: from?.notBy ?? [] }),
-    )
   for (let page = 0; page < MAX_LIST_PAGES; page++) {
     const askedEarly = page === 0 ? expected : []
-    const [listed, banned] = await Promise.all([readPage(past), agents.findBanned(askedEarly)])
+    const [listed, banned] = await Promise.all([read(limit, past), agents.findBanned(askedEarly)])
     const authors = new Set(listed.map(({ agent_id: agentId }) => agentId))
     for (const agentId of askedEarly) authors.delete(agentId)
     for (const agentId of [...banned, ...(await agents.findBanned([...authors]))]) leftOut.add(agentId)

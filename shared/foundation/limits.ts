@@ -8,6 +8,9 @@ export const PROTOCOL_VERSION = 1
 export const SERVICE_VERSION = 1
 export const API_BASE = '/api/v1'
 
+/** Parameters in one query: more than any route has. */
+export const MAX_QUERY_PARAMETERS = 32
+
 /** Holds the largest body, a batch of 10,000 nonces of 20 characters, with room to spare. */
 export const MAX_BODY_BYTES = 512 * 1024
 /**
@@ -25,7 +28,7 @@ export const AGENT_BODY_SHARE = 16
  */
 export const BODY_FLOOR = { bytesPerSecond: 8 * 1024, graceMs: 3 * SECOND_MS } as const
 /**
- * Longer bodies are parsed in turns, a few at a time: JSON may cost 20 times as much to parse as its length
+ * Longer bodies are parsed one at a time, with rests: JSON may cost 20 times as much to parse as its length
  * suggests. The bound for requests with a token lets the longest delivery through at once.
  */
 export const MAX_LIGHT_BODY_BYTES = { open: 16 * 1024, token: 80 * 1024 } as const
@@ -34,29 +37,32 @@ export const MAX_LIGHT_BODY_BYTES = { open: 16 * 1024, token: 80 * 1024 } as con
  * time.
  */
 export const MAX_UNDER_WAY = { reads: 4_000, writes: 2_000 } as const
-/** Requests in one API process that wait for the answer to an earlier one on their connection; 3 KB each. */
+/**
+ * Requests in one API process that wait for the answer to an earlier one on their connection; 3 KB each. One
+ * read of a connection may bring more than a thousand.
+ */
 export const MAX_PIPELINED = 20_000
-/** One agent may have one 8th of the concurrent requests of each kind, and of those that wait their turn. */
+/** Of these every connection may have so many; what goes beyond is cut first. */
+export const MAX_PIPELINED_OF_CONNECTION = 16
+/** One agent may have one 8th of the concurrent requests of each kind. */
 export const CALLERS_SHARE = 8
 /**
- * A request's cost is one for each document that it reads and one for each KiB that it answers with; each
- * takes an API process 10 to 15 µs. Requests that cost more than this take turns, a few at a time, while all
- * others are answered at once. `meter.ts` counts it as it turns out.
+ * What of an answer or a body is worked on before others have their turn: a fraction of a millisecond, and
+ * more than most answers have.
  */
-export const MAX_LIGHT_COST = 500
-/** Costly requests handled at once; more would delay every light request, as a process has one thread. */
-export const HEAVY_AT_ONCE = 1
-/** Costly requests that may wait: more than are done within a request's time. */
-export const MAX_HEAVY_WAITING = 512
+export const PART_BYTES = 32 * 1024
 /**
- * Writes that one pass of the event loop begins, in turns over the agents; requests without a known token
- * share the `open` ones. A write takes up to 0.4 ms, so one caller's flood adds 4 ms to every second pass,
- * and takes at most half of the process.
+ * Turns that one pass of the event loop gives to each line: agents, registrations that have shown their work,
+ * and all others. A request takes two, when it begins and when it is answered, each some 0.2 ms. An idle pass
+ * takes a hundredth of that, so few turns a pass cost little, and whoever waits for a pass waits for little: a
+ * process takes several hundred new connections a second, whatever is asked over the others.
  */
-export const BEGUN_IN_A_PASS = {
-  agents: { perPass: 256, perCaller: 8 },
-  open: { perPass: 4, perCaller: 4 },
-} as const
+export const BEGUN_IN_A_PASS = { agents: 2, proofs: 1, open: 1 } as const
+/**
+ * A list weighs one for each document and one for each KiB that it may come to. So much of it is under way at
+ * a time for agents, and as much for everybody else: one or two of the longest lists, eight of the usual ones.
+ */
+export const MAX_WEIGHT_AT_ONCE = 4_000
 /** How often the free disk is read: meanwhile one process can't fill a disk with MIN_FREE_DISK_GB free. */
 export const DISK_LOOK_EVERY_MS = 5 * SECOND_MS
 /** Bytes of answers with sealed entries that are cached in memory. */

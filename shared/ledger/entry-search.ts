@@ -1,6 +1,5 @@
 import type { Context } from '../context.ts'
 import { MAX_ENTRIES_SEARCHED } from '../foundation/limits.ts'
-import type { Meter } from '../foundation/meter.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
 import { viewEntry } from './entry.ts'
 
@@ -24,13 +23,10 @@ export async function searchEntries(
   ctx: Context,
   conditions: { fromId: number; kind?: string | undefined; agentId?: string | undefined },
   limit: number,
-  meter: Meter,
 ): Promise<FoundEntries> {
   const { fromId, kind, agentId } = conditions
   const highestId = await ctx.entries.highestId()
   const toId = Math.min(fromId + MAX_ENTRIES_SEARCHED - 1, highestId)
-  const searched = Math.max(0, toId - fromId + 1)
-  await meter.spend(searched + Math.min(limit, searched))
   const filter = {
     ...(kind === undefined ? {} : { kind }),
     ...(agentId === undefined ? {} : { $or: AGENT_FIELDS.map((field) => ({ [`data.${field}`]: agentId })) }),

@@ -2,7 +2,6 @@ import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { MAX_SHARED_BYTES } from '../foundation/limits.ts'
-import type { Meter } from '../foundation/meter.ts'
 import { runInScope } from '../foundation/scope.ts'
 import { SECOND_MS } from '../foundation/time.ts'
 import { viewEntry } from './entry.ts'
@@ -15,8 +14,6 @@ import { viewEntry } from './entry.ts'
 
 /** About 3 ms of work; other requests are answered between blocks. */
 const BLOCK_ENTRIES = 250
-/** The cost of an entry: blocks are written once and shared. */
-const ENTRY_COST = 1
 /** Then a block is read again, so that entries which the database has lost aren't published for long. */
 const KEPT_MS = 5 * SECOND_MS
 
@@ -41,9 +38,7 @@ export interface LedgerPage {
  * Creates a reader of pages with a cache of whole blocks under signed seals. The reader returns up to `limit`
  * entries from number `fromId` on, fewer if the ledger ends before.
  */
-export function createLedgerPageReader(
-  ctx: Context,
-): (fromId: number, limit: number, meter: Meter) => Promise<LedgerPage> {
+export function createLedgerPageReader(ctx: Context): (fromId: number, limit: number) => Promise<LedgerPage> {
   // Blocks by their first number, in the order of last use; `size` in bytes, 0 until the block is read.
   const cache = new Map<number, { block: Promise<Block>; untilMs: number; size: number }>()
   let cachedBytes = 0
@@ -99,7 +94,7 @@ export function createLedgerPageReader(
     return { bytes, starts, tag: tagOf(bytes) }
   }
 
-  return async function readPage(fromId, limit, meter) {
+  return async function readPage(fromId, limit) {
     const lastId = fromId + limit - 1
     if (lastId > sealedUpTo.id || performance.now() >= sealedUpTo.untilMs)
       sealedUpTo = { id: (await ctx.seals.lastSigned())?.to_id ?? 0, untilMs: performance.now() + SECOND_MS }
@@ -110,7 +105,7 @@ export function createLedgerPageReader(
       const nextId = fromId + count
       const firstId = nextId - ((nextId - 1) % BLOCK_ENTRIES) // of the block that has this entry
       const isSealed = firstId + BLOCK_ENTRIES - 1 <= sealedUpTo.id
-      const wanted = await meter.room(Math.min(limit - count, firstId + BLOCK_ENTRIES - nextId), ENTRY_COST)
+      const wanted = Math.min(limit - count, firstId + BLOCK_ENTRIES - nextId)
       const block = await (isSealed ? readSealedBlock(firstId) : readBlock(nextId, wanted))
       // The entries to take are those from `from` to before `to` in the block.
       const from = isSealed ? nextId - firstId : 0
@@ -121,7 +116,6 @@ export function createLedgerPageReader(
       parts.push(part)
       tags.push(part.length === block.bytes.length ? block.tag : tagOf(part))
       count += to - from
-      await meter.spend((to - from) * ENTRY_COST)
       if (to - from < wanted) break
       await nextTurn()
     }

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import { omitUndefined } from '../foundation/omit-undefined.ts'
 import { spendAllowance } from '../agents/allowance-service.ts'
-import { listUnbanned, type ListBounds } from '../agents/unbanned.ts'
+import { listUnbanned } from '../agents/unbanned.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { Refusal } from '../foundation/errors.ts'
@@ -103,14 +103,6 @@ export async function findOffer(ctx: Context, offerId: string): Promise<OfferRec
 export const listReadyCoins = async (ctx: Context): Promise<Coin[]> =>
   (await ctx.coins.listCoins()).filter((coin) => isCoinReady(ctx, coin)).map(({ _id }) => _id)
 
-/**
- * Lists offers that are not hidden, of agents that are not banned, newest first.
- *
- * @param bounds what counts their cost, and the most that one costs
- */
-export const listMarket = (
-  ctx: Context,
-  query: OfferQuery,
-  bounds: Pick<ListBounds<OfferRecord>, 'meter' | 'longest'>,
-): Promise<OfferRecord[]> =>
-  listUnbanned(ctx.agents, query.limit, (limit, past) => ctx.offers.list(query, limit, past), bounds)
+/** Lists offers that are not hidden, of agents that are not banned, newest first. */
+export const listMarket = (ctx: Context, query: OfferQuery): Promise<OfferRecord[]> =>
+  listUnbanned(ctx.agents, query.limit, (limit, past) => ctx.offers.list(query, limit, past))

@@ -1,7 +1,6 @@
 import type { Context } from '../context.ts'
 import { shownHandle } from '../agents/agent.ts'
-import { listUnbanned, type ListBounds } from '../agents/unbanned.ts'
-import { costOf } from '../foundation/meter.ts'
+import { listUnbanned } from '../agents/unbanned.ts'
 import { viewPostWithoutHandle, type PostRecord } from './post.ts'
 
 /*
@@ -13,22 +12,14 @@ import { viewPostWithoutHandle, type PostRecord } from './post.ts'
 /** Most characters of JSON in the cache; a few hundred posts of usual length take a small part of it. */
 const CACHED_CHARACTERS = 16_000_000
 
-/** The most that a post costs whose id and author alone are read. */
-const ID_COST = 1 + 0.1
-
 export interface Feed {
   /**
    * Reads posts that are neither hidden nor by a banned agent, newest first, each as JSON.
    *
    * @param topic lists posts with this topic; undefined: all
-   * @param bounds `perAgent`: most posts of one agent; `longest`: the most that a post costs
+   * @param perAgent most posts of one agent
    */
-  read(
-    ctx: Context,
-    topic: string | undefined,
-    limit: number,
-    bounds: Pick<ListBounds<PostRecord>, 'meter' | 'longest' | 'perAgent'>,
-  ): Promise<string[]>
+  read(ctx: Context, topic: string | undefined, limit: number, perAgent?: number): Promise<string[]>
   /** Adds a post that was just stored to the cache. */
   cache(post: PostRecord): void
 }
@@ -59,7 +50,7 @@ export function createFeed(): Feed {
 
   return {
     cache,
-    async read(ctx, topic, limit, { meter, longest, perAgent }) {
+    async read(ctx, topic, limit, perAgent) {
       const expected = authors
       const handles = new Map<string, string | null>()
       /** Finds which of these agents are banned; notes all their handles, which costs no other command. */
@@ -72,18 +63,14 @@ export function createFeed(): Feed {
         { findBanned },
         limit,
         (size, past) => ctx.posts.listFeed(topic, size, past),
-        { meter, longest: ID_COST, perAgent, expected },
+        { perAgent, expected },
       )
       authors = [...new Set(listed.map(({ agent_id: agentId }) => agentId))]
       const textOf = new Map(listed.map(({ _id }) => [_id, texts.get(_id)]))
       const missing = [...textOf.keys()].filter((id) => textOf.get(id) === undefined)
-      await meter.spend(costOf([...textOf.values()].filter((text) => text !== undefined)))
-      while (missing.length > 0) {
-        const posts = await ctx.posts.findAll(missing.splice(0, await meter.room(missing.length, longest)))
-        // A post that was hidden since its id was read is left out.
-        for (const post of posts) if (post.hidden_at === undefined) textOf.set(post._id, cache(post))
-        await meter.spend(costOf(posts))
-      }
+      const posts = missing.length === 0 ? [] : await ctx.posts.findAll(missing)
+      // A post that was hidden since its id was read is left out.
+      for (const post of posts) if (post.hidden_at === undefined) textOf.set(post._id, cache(post))
       return listed.flatMap(({ _id, agent_id: agentId }) => {
         const text = textOf.get(_id)
         const handle = handles.get(agentId) ?? null

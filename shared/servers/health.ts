@@ -1,7 +1,8 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Context } from '../context.ts'
 import { readBuild } from '../foundation/build.ts'
 import { withDeadline } from '../foundation/deadline.ts'
+import { createSmallServer } from './limit-connections.ts'
 import { closeNow, listen } from './listen.ts'
 import { collectProcessMetrics } from './metrics.ts'
 import { isOperator } from '../foundation/operator-token.ts'
@@ -76,7 +77,7 @@ export async function startMetricsServer(ctx: Context, health: Health): Promise<
     )
   }
   collectProcessMetrics(ctx.metrics)
-  const server = createServer({ requestTimeout: 10 * SECOND_MS }, (req, res) => {
+  const server = createSmallServer((req, res) => {
     answer(ctx, health, operatorToken, req, res).catch((error: unknown) => {
       ctx.log.error({ err: error }, 'the metrics could not be told')
       send(res, 500, {

@@ -1,3 +1,4 @@
+import { MAX_WAITING } from '../foundation/limits.ts'
 import { isOutage } from '../servers/database.ts'
 import { runInScope } from '../foundation/scope.ts'
 import type { BatchRecord } from './work.ts'
@@ -9,7 +10,7 @@ const POLL_MS = 10
 export interface BatchResults {
   /**
    * Waits until a batch is verified, for up to `limitMs`. Resolves with the verified batch, or with undefined
-   * if it isn't verified by then. Rejects with an error of the database that isn't an outage.
+   * if it isn't verified by then, and at once if MAX_WAITING wait already. Rejects with an error of the database that isn't an outage.
    */
   wait(batchId: string, limitMs: number): Promise<BatchRecord | undefined>
 }
@@ -28,6 +29,7 @@ export function createBatchResults(store: Pick<WorkStore, 'findVerified'>): Batc
   /** By batch id: several submissions may be in one batch. */
   const waiters = new Map<string, Set<Waiter>>()
   let isPolling = false
+  let count = 0
 
   /** Polls until nobody waits any more. */
   async function poll(): Promise<void> {
@@ -63,13 +65,15 @@ export function createBatchResults(store: Pick<WorkStore, 'findVerified'>): Batc
   }
 
   return {
-    wait(batchId, limitMs) {
-      return new Promise((resolve, reject) => {
+    async wait(batchId, limitMs) {
+      if (count >= MAX_WAITING) return undefined
+      count++
+      return new Promise<BatchRecord | undefined>((resolve, reject) => {
         const waiting = waiters.get(batchId) ?? new Set()
         waiters.set(batchId, waiting.add({ resolve, reject, deadlineMs: performance.now() + limitMs }))
         // Outside the request's scope: the polling outlives the request that starts it.
         if (!isPolling) void runInScope({}, poll)
-      })
+      }).finally(() => count--)
     },
   }
 }

@@ -59,7 +59,6 @@ export interface Submitted {
  * not stored.
  *
  * @param sent nonces as the agent sent them
- * @param inTurn runs the verification, which is costly for many nonces; at once unless given
  * @returns which nonces are rejected, and where the shares are stored
  * @throws Refusal `no_such_work_order`; `wrong_state` for a credited or expired order, unless every nonce
  *   counts for it already; `insufficient_work` for more than SAMPLE_NONCES nonces without a single share;
@@ -70,7 +69,6 @@ export async function submitShares(
   agentId: string,
   orderId: string,
   sent: readonly (string | number)[],
-  inTurn: <T>(work: () => Promise<T>) => Promise<T> = (work) => work(),
 ): Promise<Submitted> {
   const order = await ctx.work.findOrder(orderId)
   if (order === undefined || order.agent_id !== agentId)
@@ -88,11 +86,8 @@ export async function submitShares(
       { field: 'order_id' },
     )
   }
-  const { nonces, rejected, shares } = await inTurn(() => {
-    const parted = partitionNonces(sent)
-    const shares = verifyShares(order.prefix, parted.nonces, order.difficulty_bits)
-    return Promise.resolve({ ...parted, shares })
-  })
+  const { nonces, rejected } = partitionNonces(sent)
+  const shares = verifyShares(order.prefix, nonces, order.difficulty_bits)
   if (shares.length === 0 && nonces.length > SAMPLE_NONCES) {
     throw new Refusal(
       'insufficient_work',

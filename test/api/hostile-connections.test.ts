@@ -6,7 +6,7 @@ import { describeApi } from '../../api/http/openapi.ts'
 import { maxConnectionsFor, createLimitedServer } from '../../api/http/server.ts'
 import { listen } from '../../shared/servers/listen.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { MAX_BODY_BYTES } from '../../shared/foundation/limits.ts'
+import { MAX_BODY_BYTES, MAX_PIPELINED, MAX_PIPELINED_OF_CONNECTION } from '../../shared/foundation/limits.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { connectMany, connectRaw, statusesOf, type RawConnection } from '../support/torture-sockets.ts'
@@ -134,6 +134,33 @@ describe('a connection', () => {
     await waitFor('all of them', () => (asked.length === 20 ? true : undefined), LIMIT)
     expect(asked).toEqual(Array.from({ length: 20 }, (_, at) => `/${at}`))
     connection.socket.destroy()
+    await server.close()
+  })
+
+  it('that sends thousands of requests at once is cut for them, and no other that sends a few', async () => {
+    const { answerInTurn } = await import('../../api/http/pipeline.ts')
+    const open: (() => void)[] = []
+    const server = createLimitedServer(answerInTurn((_req, res) => void open.push(() => res.end('answered'))))
+    const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
+    const request = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
+    // One of each is under way, and all others wait: as many as there is room for.
+    const loud = await connectMany(url, 20)
+    for (const { socket } of loud) socket.write(request.repeat(MAX_PIPELINED / loud.length + 1))
+    await waitFor('one request of each', () => (open.length >= loud.length ? true : undefined), LIMIT)
+    // What comes now is at the expense of those that have the most.
+    const modest = await connectMany(url, 50)
+    const each = MAX_PIPELINED_OF_CONNECTION + 1
+    for (const { socket } of modest) socket.write(request.repeat(each))
+    await waitFor(
+      'an answer to each request of the modest',
+      () => {
+        for (const answer of open.splice(0)) answer()
+        return modest.every(({ received }) => statusesOf(received()).length === each) ? true : undefined
+      },
+      LIMIT,
+    )
+    expect(modest.filter(({ socket }) => socket.destroyed)).toEqual([])
+    for (const { socket } of [...loud, ...modest]) socket.destroy()
     await server.close()
   })
 })

@@ -140,6 +140,37 @@ describe('a request that two readers could read as two', () => {
   })
 })
 
+describe('a request line', () => {
+  it.each(['', ' HTTP/2.0', ' HTTP/0.9', ' HTTP/1.2', ' http/1.1', ' HTTP/11'])(
+    'that does not end in a version of HTTP/1 is refused, and its connection closes: GET /…%s',
+    async (version) => {
+      const received = await send(`GET /api/v1/limits${version}\r\nHost: a\r\n\r\n`)
+      expect(statusesOf(received), received).toEqual([400])
+      expect(received).toMatch(/connection: close/i)
+      expect(received).toContain('"error":"invalid_field"')
+    },
+  )
+
+  it('of HTTP/1.0 is answered', async () => {
+    const received = await send('GET /api/v1/limits HTTP/1.0\r\n\r\n')
+    expect(statusesOf(received)).toEqual([200])
+  })
+})
+
+describe('a header of more than a kilobyte that says what a client prefers', () => {
+  const prefers = (name: string, value: string, count: number) =>
+    send(
+      `GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${name}: ${value}${', a/b;q=0.1'.repeat(count)}\r\n\r\n`,
+      () => false,
+    )
+
+  it('counts as if it were not there, and a shorter one is followed', async () => {
+    expect(await prefers('Accept', 'text/html', 10)).toMatch(/content-type: text\/html/i)
+    expect(await prefers('Accept', 'text/html', 500)).toMatch(/content-type: application\/json/i)
+    expect(await prefers('Accept-Encoding', 'gzip', 500)).not.toMatch(/content-encoding/i)
+  })
+})
+
 describe('headers without end', () => {
   it.each<[string, () => string]>([
     ['one of 1 MB', () => `GET /api/v1/feed HTTP/1.1\r\nX: ${'a'.repeat(2 ** 20)}\r\n\r\n`],

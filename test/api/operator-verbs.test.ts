@@ -204,6 +204,19 @@ async function startIdle(name: QueueName): Promise<() => Promise<void>> {
 const kindsPending = async (collection: string, id: string) =>
   (await listPending(service.ctx.database.connection, collection, id)).map(({ kind }) => kind)
 
+describe('what the operator is shown as JSON', () => {
+  it('has no character that changes what a terminal shows, and parses to the same text', async () => {
+    const text = 'a\u009b\u202eb'
+    const { id, token } = await service.registerWithPass({ handle: 'odd' })
+    const { json } = await service.call('POST', '/post', { token, body: { body: text } })
+    for (const words of [['show', String(json['id'])], ['show', id], [text]]) {
+      const { stdout, stderr } = await operator(...words, '--json')
+      expect(`${stdout}${stderr}`, words.join(' ')).not.toMatch(/[\u0080-\u009f\u202a-\u202e]/u)
+      if (words[1] === json['id']) expect(JSON.stringify(JSON.parse(stdout))).toContain('a\u009b\u202eb')
+    }
+  })
+})
+
 describe('npm run operator', () => {
   it('lists every verb, and each verb says what it takes', async () => {
     const { exitCode, stdout } = await operator('help')

@@ -12,6 +12,7 @@ import { readBuild } from '../../shared/foundation/build.ts'
 import { readConfig } from '../../shared/foundation/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/servers/health.ts'
+import { MAX_WATCHERS } from '../../shared/servers/limit-connections.ts'
 import { createLog } from '../../shared/foundation/log.ts'
 import type { ActRecord } from '../../shared/operation/act-store.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
@@ -24,6 +25,7 @@ import { startPool } from '../../workers/pool.ts'
 import { makeCoinReady } from '../support/coins.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { PATIENT } from '../support/servers.ts'
+import { connectMany } from '../support/torture-sockets.ts'
 import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
 
 const TOKEN = 'operator-token-of-this-test'
@@ -598,6 +600,20 @@ describe('the metrics of an API process', () => {
     )
   })
   afterAll(() => metrics.close())
+
+  it.each([
+    ['the operator', () => operator.port],
+    ['the metrics', () => metrics.port],
+  ])('take a new connection however many others are silent: the port of %s', async (_, portOf) => {
+    const url = `http://127.0.0.1:${portOf()}`
+    const silent = await connectMany(url, 3 * MAX_WATCHERS)
+    for (const { socket } of silent) socket.write('GET /healthz HTTP/1.1\r\nX: ')
+    expect((await fetch(`${url}/healthz`, { headers: { connection: 'close' } })).status).toBe(200)
+    const isOpen = () => silent.filter(({ socket }) => !socket.destroyed).length
+    await waitFor('the cuts', () => (isOpen() <= MAX_WATCHERS ? true : undefined), LIMIT)
+    // The rest is closed as too slow.
+    await waitFor('the end of all', () => (isOpen() === 0 ? true : undefined), LIMIT)
+  })
 
   const look = (path: string, authorization = `Bearer ${TOKEN}`) =>
     fetch(`http://127.0.0.1:${metrics.port}${path}`, {

@@ -92,9 +92,16 @@ describe('a list that is polled', () => {
       expect([path, headers.etag, headers['cache-control'], headers['content-encoding']]).toEqual([
         path,
         undefined,
-        undefined,
+        'no-store',
         undefined,
       ])
+    }
+  })
+
+  it('is kept by no cache if it is another each time, or a refusal', async () => {
+    for (const path of ['/challenge', '/tile/0/999', '/nothing', '/feed?limit=0', '/receipt/pst_none']) {
+      const { headers } = await get(path, {})
+      expect([path, headers['cache-control'], headers.etag]).toEqual([path, 'no-store', undefined])
     }
   })
 })

@@ -1,127 +1,169 @@
+import net from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { ClaimRecord } from '../../shared/claims/claim.ts'
-import { startMarket, type TestMarket } from '../support/market.ts'
+import { MAX_WEIGHT_AT_ONCE } from '../../shared/foundation/limits.ts'
+import { waitFor } from '../../scripts/embedded/wait.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
+import { startApiProcess, whenAnswering, type RunningProcess } from '../support/processes.ts'
+import { isolate } from '../support/servers.ts'
+import { callService, CHALLENGE_SECRET, registerOver, startService } from '../support/service.ts'
+import type { CallOptions, TestService } from '../support/service.ts'
 
-let market: TestMarket
-let claimId: string
-let claim: ClaimRecord
-let author: string
+const LIMIT = { limitMs: PATIENCE_MS, everyMs: 20 }
+const FREE_UNTIL = new Date(Date.now() + 86_400_000).toISOString()
+
+let api: RunningProcess & { url: string }
+let settings: Record<string, string>
+let token: string
+
+/** Over a new connection each time. */
+const call = (method: string, path: string, options: CallOptions = {}) =>
+  callService(api.url, method, path, { ...options, headers: { Connection: 'close', ...options.headers } })
 
 beforeAll(async () => {
-  market = await startMarket()
-  const { token, id } = await market.registerWithPass()
-  const write = async (path: string, body: object, by = token) => {
-    const answer = await market.call('POST', path, { token: by, body })
-    expect([path, answer.json['ok']]).toEqual([path, true])
-    return answer
+  const { mongodbUrl, redisUrl, queuePrefix } = isolate()
+  settings = {
+    MONGODB_URL: mongodbUrl,
+    REDIS_URL: redisUrl,
+    QUEUE_PREFIX: queuePrefix,
+    CHALLENGE_SECRET,
+    REGISTER_BITS: '4',
+    FREE_UNTIL,
+    // What is asked here is how much of a flood comes first, not whether it is done in time.
+    REQUEST_SECONDS: '15',
   }
-  for (let i = 0; i < 3; i++) {
-    await market.offer()
-    await write('/post', { body: `post ${i}` })
-    await write('/claim', { statement: 'Longer posts.', kind: 'proposal' })
-  }
-  await write('/profile', { capabilities: ['listing'] })
-  const made = await write('/claim', { statement: 'It rains tomorrow.' })
-  claimId = String(made.json['id'])
-  claim = (await market.ctx.claims.find(claimId)) as ClaimRecord
-  const verdict = { claim_id: claimId, outcome: 'true', evidence: 'seen' }
-  await write('/claim/resolve', verdict, market.buyer.token)
-  author = id
+  api = await startApiProcess(settings)
+  await whenAnswering(`${api.url}/api/v1/feed`)
+  token = (await registerOver(call)).token
 })
-afterAll(() => market.stop())
+afterAll(() => api.stop())
 
-/** Paths of every route that lists, with the usual limit and with the highest. */
-const listings = (): string[] =>
-  [
-    '/market?',
-    '/market/offers?',
-    '/market/offers?max_price=900&',
-    '/market/offers?status=closed&',
-    '/directory?',
-    '/directory?capability=listing&',
-    '/feed?',
-    '/feed?per_agent=2&',
-    '/claims?',
-    '/claims?per_agent=2&',
-    `/claim/${claimId}?`,
-    '/proposals?',
-    `/agent/${author}/posts?`,
-    `/agent/${author}/claims?`,
-    `/agent/${author}/verdicts?`,
-    '/ledger?',
-    '/ledger?kind=post&',
-    `/ledger?agent=${author}&`,
-  ].flatMap((path) => [path.slice(0, -1), `${path}limit=200`])
-
-/**
- * Begins a list of the longest claims, which has the turn of costly requests until `end` is called, as it would
- * while it waits for the database.
- */
-async function holdTurn(): Promise<{ end(): void; answer: Promise<unknown> }> {
-  const { claims } = market.ctx
-  const { list } = claims
-  const hangs = Promise.withResolvers<void>()
-  const ends = Promise.withResolvers<ClaimRecord[]>()
-  const long = { ...claim, statement: 'x'.repeat(8 * 1024) }
-  let reads = 0
-  claims.list = async (filter, nowSeconds, limit, past) => {
-    if (filter.kind !== 'long') return list(filter, nowSeconds, limit, past)
-    reads++
-    // In the second read, or in the only one, the request has its turn.
-    if (reads === 1 && limit < 200) return Array.from({ length: limit }, () => long)
-    hangs.resolve()
-    return ends.promise
-  }
-  const answer = market.call('GET', '/claims?kind=long&limit=200')
-  await hangs.promise
-  const end = (): void => {
-    claims.list = list
-    ends.resolve([])
-  }
-  return { end, answer }
+interface Flood {
+  /** Answers so far. */
+  count(): number
+  stop(): void
 }
 
-describe('a list of a few short records', () => {
-  it('waits for no turn, whatever its limit: it is answered while a long one has the turn', async () => {
-    const held = await holdTurn()
+/** Sends a request over each of many connections, again after each answer, until it is stopped. */
+async function startFlood(request: string, connections: number): Promise<Flood> {
+  const { port, hostname } = new URL(api.url)
+  let answers = 0
+  const sockets = Array.from({ length: connections }, () => {
+    const socket = net.connect({ port: Number(port), host: hostname })
+    socket.on('error', () => undefined)
+    socket.on('data', () => {
+      answers++
+      socket.write(request)
+    })
+    socket.once('connect', () => socket.write(request))
+    return socket
+  })
+  // All of them are connected, and have been answered.
+  await waitFor('the flood', () => (answers > 5 * connections ? true : undefined), LIMIT)
+  return { count: () => answers, stop: () => sockets.forEach((socket) => socket.destroy()) }
+}
+
+/** How many answers a flood has had while a request was under way. */
+async function countBeside(flood: Flood, ask: () => Promise<unknown>): Promise<number> {
+  const before = flood.count()
+  await ask()
+  return flood.count() - before
+}
+
+const get = (path: string, withToken?: string): string =>
+  `GET /api/v1${path} HTTP/1.1\r\nHost: a\r\n${withToken === undefined ? '' : `Authorization: Bearer ${withToken}\r\n`}\r\n`
+const post = (path: string, body: object): string => {
+  const text = JSON.stringify(body)
+  return `POST /api/v1${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`
+}
+const CONNECTIONS = 200
+
+describe('beside a flood of light requests over 200 connections, whoever comes anew is answered before most of it', () => {
+  it.each([
+    ['reads without a token', () => get('/challenge')],
+    ['reads of one agent', () => get('/me', token)],
+    ['paths that do not exist', () => get('/nothing')],
+    ['tokens that are unknown', () => get('/me', `sk_${'0'.repeat(48)}`)],
+    [
+      'registrations that show no work',
+      () => post('/register', { challenge_id: 'x', answer: 'y', pow: 'z' }),
+    ],
+  ])('%s', async (_, request) => {
+    const flood = await startFlood(request(), CONNECTIONS)
     try {
-      const answers = await Promise.all(
-        listings().map(async (path) => [path, (await market.call('GET', path)).status]),
-      )
-      expect(answers.filter(([, status]) => status !== 200)).toEqual([])
+      const counts: number[] = []
+      for (let asked = 0; asked < 9; asked++)
+        counts.push(
+          await countBeside(flood, async () => expect((await call('GET', '/challenge')).status).toBe(200)),
+        )
+      expect(counts.toSorted((a, b) => a - b)[4], counts.join()).toBeLessThan(CONNECTIONS)
     } finally {
-      held.end()
-      await held.answer
+      flood.stop()
     }
   })
 })
 
-describe('a submission of many nonces', () => {
-  it('has the turn of costly requests while they are verified, and not while they are stored', async () => {
-    const submit = async () => {
-      const { token } = await market.register()
-      const { json } = await market.call('POST', '/invoice', { token, body: { currency: 'pow', days: 1 } })
-      const order_id = String(json['order_id'])
-      const nonces = Array.from({ length: 6_000 }, (_, at) => `${at}`)
-      return market.call('POST', '/work/submit', { token, body: { order_id, nonces } })
-    }
-    const { work } = market.ctx
-    const { insertBatch } = work
-    const hangs = Promise.withResolvers<void>()
-    const ends = Promise.withResolvers<void>()
-    work.insertBatch = async (batch) => {
-      work.insertBatch = insertBatch
-      hangs.resolve()
-      await ends.promise
-      return insertBatch(batch)
-    }
-    const first = submit()
+describe('beside a flood of registrations that show no work', () => {
+  const junk = post('/register', { challenge_id: 'x', answer: 'y', pow: 'z' })
+
+  it('one that shows work does not wait for them', async () => {
+    const flood = await startFlood(junk, 600)
     try {
-      await Promise.race([hangs.promise, first])
-      expect([200, 202]).toContain((await submit()).status)
+      const counts: number[] = []
+      for (let asked = 0; asked < 5; asked++)
+        counts.push(await countBeside(flood, async () => registerOver(call)))
+      // A registration is two requests.
+      expect(counts.toSorted((a, b) => a - b)[2], counts.join()).toBeLessThan(600)
     } finally {
-      ends.resolve()
+      flood.stop()
     }
-    expect([200, 202]).toContain((await first).status)
+  })
+
+  it('the first write of an agent that the process has not seen before is answered as a later one is', async () => {
+    await api.stop()
+    api = await startApiProcess(settings)
+    await whenAnswering(`${api.url}/api/v1/feed`)
+    const flood = await startFlood(junk, 600)
+    try {
+      const count = await countBeside(flood, async () => {
+        const { status } = await call('POST', '/profile', { token, body: { name: 'first' } })
+        expect(status).toBe(200)
+      })
+      expect(count).toBeLessThan(600)
+    } finally {
+      flood.stop()
+    }
+  })
+})
+
+describe('while the longest lists are read', () => {
+  let service: TestService
+  beforeAll(async () => {
+    service = await startService({ queues: [], env: { REQUEST_SECONDS: '15' } })
+  })
+  afterAll(() => service.stop())
+
+  it('others wait for room, equal questions are answered together, and all else is answered', async () => {
+    const { claims } = service.ctx
+    const { list } = claims
+    const gate = Promise.withResolvers<void>()
+    const asked: number[] = []
+    claims.list = async (filter, nowSeconds, limit, past) => {
+      asked.push(limit)
+      await gate.promise
+      return list(filter, nowSeconds, limit, past)
+    }
+    const ask = (limit: number) => service.call('GET', `/claims?limit=${limit}`)
+    const most = Math.floor(MAX_WEIGHT_AT_ONCE / (9 * 180))
+    const answers = [200, 199, 198, 197, 196].flatMap((limit) => [ask(limit), ask(limit), ask(limit)])
+    await waitFor('the first lists', () => (asked.length === most ? true : undefined), LIMIT)
+    const { token: own } = await service.register()
+    expect((await service.call('GET', '/me', { token: own })).status).toBe(200)
+    expect((await service.call('GET', '/challenge')).status).toBe(200)
+    expect(asked).toHaveLength(most)
+    gate.resolve()
+    expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(answers.map(() => 200))
+    expect(new Set(asked).size).toBe(5)
+    expect(asked.length).toBeLessThan(answers.length)
+    claims.list = list
   })
 })

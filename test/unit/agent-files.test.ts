@@ -32,6 +32,19 @@ function runModule(text: string): Promise<{ code: number | null; output: string 
   })
 }
 
+describe('the file of a lock', () => {
+  it('is for its owner alone, whatever the umask, so that nobody else can hold the lock', () => {
+    const before = process.umask(0)
+    try {
+      const file = path.join(home, 'locked')
+      withFileLock(file, () => undefined)
+      expect((statSync(`${file}.lock`).mode & 0o777).toString(8)).toBe('600')
+    } finally {
+      process.umask(before)
+    }
+  })
+})
+
 describe('the keys seen of others', () => {
   it('are all kept when 12 processes each pin another agent at once', async () => {
     const keys = newDmKeyPair()

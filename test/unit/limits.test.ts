@@ -3,8 +3,8 @@ import { EventEmitter } from 'node:events'
 import { maxHeaderSize, type IncomingMessage, type ServerResponse } from 'node:http'
 import { describe, expect, it, vi } from 'vitest'
 import type { z } from 'zod'
-import { createAdmission } from '../../api/http/admission.ts'
 import { LateRequest, readBody } from '../../api/http/body.ts'
+import { createGate } from '../../api/http/gate.ts'
 import { createLimitedServer, maxConnectionsFor, readDescriptorLimit } from '../../api/http/server.ts'
 import { createWaits } from '../../api/http/waits.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'
@@ -316,16 +316,17 @@ describe('of what GET /limits says,', () => {
     )
     expect({ reads, writes }).toEqual(MAX_UNDER_WAY)
     for (const kind of ['reads', 'writes'] as const) {
-      const admission = createAdmission()
+      const gate = createGate()
+      const agent = (caller: string) => ({ line: 'agents', caller }) as const
       let finish = (): void => undefined
       const until = new Promise<void>((resolve) => (finish = resolve))
       const share = MAX_UNDER_WAY[kind] / Number(part)
-      const under = many(share, () => admission.run(kind, () => until, 'agt_one'))
-      const extra = admission.run(kind, () => until, 'agt_one').then(() => 'done', codeOf)
-      const others = [admission.run(kind, () => until, 'agt_other'), admission.run(kind, () => until)]
+      const under = many(share, () => gate.run(agent('agt_one'), kind, () => until))
+      const extra = gate.run(agent('agt_one'), kind, () => until).then(() => 'done', codeOf)
+      const others = [gate.run(agent('agt_other'), kind, () => until)]
+      expect([kind, await extra]).toEqual([kind, 'unavailable'])
       finish()
       await Promise.all([...under, ...others])
-      expect([kind, await extra]).toEqual([kind, 'unavailable'])
     }
   })
 

@@ -1,10 +1,10 @@
-import { createServer } from 'node:http'
 import express, { type RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
 import { readBuild } from '../../shared/foundation/build.ts'
 import { isHostAllowed } from '../../shared/foundation/hosts.ts'
 import type { Health } from '../../shared/servers/health.ts'
 import { closeNow, listen } from '../../shared/servers/listen.ts'
+import { createSmallServer } from '../../shared/servers/limit-connections.ts'
 import { collectProcessMetrics } from '../../shared/servers/metrics.ts'
 import { openNetworkMetrics } from './network-metrics.ts'
 import { isOperator, readAuthorization } from '../../shared/foundation/operator-token.ts'
@@ -32,7 +32,7 @@ export async function startOperatorServer(ctx: Context, health: Health): Promise
       'OPERATOR_TOKEN is not set, and the operator port must not be open without it; set it, or OPERATOR_PORT=0 for no operator port',
     )
   }
-  const server = createServer(createOperatorApp(ctx, health, secrets.operatorToken))
+  const server = createSmallServer(createOperatorApp(ctx, health, secrets.operatorToken))
   const port = await listen(server, operatorPort, operatorHost, 'OPERATOR_PORT')
   const alarm = watchFindings(ctx)
   return {

@@ -48,6 +48,8 @@ export interface StackOptions {
   database?: string
   /** The API's limit of open files; the system's if absent. */
   openFiles?: number
+  /** Settings of the API alone. */
+  apiEnv?: Record<string, string>
   /** Servers to use, which stop() leaves running; if absent, a pair of its own. */
   servers?: TemporaryServers
 }
@@ -83,7 +85,7 @@ export async function startStack(
       ...(isProbed ? PROBED_ENV : {}),
       ...env,
     }
-    const api = await startProcess(API, common, options.openFiles)
+    const api = await startProcess(API, { ...common, ...options.apiEnv }, options.openFiles)
     processes.push(api)
     for (let index = 0; index < workers; index++) processes.push(await startProcess(WORKERS, common))
     const url = `http://127.0.0.1:${api.port}`

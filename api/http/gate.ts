@@ -1,0 +1,267 @@
+import type { Socket } from 'node:net'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import {
+  BEGUN_IN_A_PASS,
+  CALLERS_SHARE,
+  MAX_UNDER_WAY,
+  MAX_WEIGHT_AT_ONCE,
+  RETRY_AFTER_SECONDS,
+} from '../../shared/foundation/limits.ts'
+
+/*
+ * The gate in front of the handlers of one API process. A process has one thread, and between two passes of
+ * its event loop it takes one new connection: so passes must stay short, whoever asks for what.
+ *
+ * The unit is a turn: what begins with it keeps the thread busy for less than a millisecond. It may be the
+ * beginning of a request, refused ones included, or the next part of a long answer. A pass gives a few turns
+ * to each line, by turns over the line's callers. So a caller waits for others' turns, and never for others'
+ * requests; and since a connection sends its next request after its answer, a flood is slowed down by
+ * waiting.
+ *
+ * What holds much memory, or keeps the database busy, has a weight that is known before it begins; of that, a
+ * line has only so much under way.
+ */
+
+/** Who takes turns: an agent by its id, or a connection that has sent no known token. */
+export type Caller = string | Socket
+
+/**
+ * The lines have turns of their own, so a crowd in one doesn't delay another: agents, registrations that have
+ * shown their work, and everybody else.
+ */
+export type LineName = keyof typeof BEGUN_IN_A_PASS
+
+export type RequestKind = keyof typeof MAX_UNDER_WAY
+
+/** For whom something takes its turn. */
+export interface Visitor {
+  line: LineName
+  caller: Caller
+  /** Takes what waits out of the line when it is aborted. */
+  signal?: AbortSignal | undefined
+}
+
+export interface Gate {
+  /**
+   * Runs a part of a request's work when its turn has come, and returns its result.
+   *
+   * @throws Refusal `unavailable` if as many of its kind are under way as the process, or one agent, may have;
+   *   the reason of the visitor's signal if that is aborted before
+   */
+  run<T>(visitor: Visitor, kind: RequestKind, part: () => Promise<T>): Promise<T>
+  /** The same for what weighs something, within run(): it begins when its line has room for its weight. */
+  runWeighty<T>(visitor: Visitor, weight: number, part: () => Promise<T>): Promise<T>
+  /**
+   * The same for work that can't be divided, such as parsing a long body. The next such work of its line begins
+   * only after a rest as long as this took, so that all else has at least half of the process.
+   */
+  runWhole<T>(visitor: Visitor, work: () => T): Promise<T>
+  /** Resolves when the visitor's next turn has come: for the next part of work that is under way. */
+  next(visitor: Visitor): Promise<void>
+}
+
+/** Returns the refusal `unavailable` of a request for which there is no room and nothing was done. */
+export function overloaded(): Refusal {
+  return new Refusal(
+    'unavailable',
+    `The service has as much under way as it can hold, and did nothing with this request; try again in ${RETRY_AFTER_SECONDS} s.`,
+    { countedAs: 'no_room' },
+  )
+}
+
+/** Creates the gate of one process. */
+export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_WAY): Gate {
+  const lines: Record<LineName, Line> = {
+    agents: createLine(BEGUN_IN_A_PASS.agents),
+    proofs: createLine(BEGUN_IN_A_PASS.proofs),
+    open: createLine(BEGUN_IN_A_PASS.open),
+  }
+  const underWay = { reads: 0, writes: 0 }
+  const underWayOf = { reads: new Map<Caller, number>(), writes: new Map<Caller, number>() }
+  return {
+    async run({ line, caller, signal }, kind, part) {
+      await lines[line].wait(caller, 'beginning', signal)
+      const ofCaller = underWayOf[kind].get(caller) ?? 0
+      if (underWay[kind] >= maxUnderWay[kind] || ofCaller >= Math.ceil(maxUnderWay[kind] / CALLERS_SHARE))
+        throw overloaded()
+      underWay[kind]++
+      underWayOf[kind].set(caller, ofCaller + 1)
+      try {
+        return await part()
+      } finally {
+        underWay[kind]--
+        const left = (underWayOf[kind].get(caller) ?? 1) - 1
+        if (left > 0) underWayOf[kind].set(caller, left)
+        else underWayOf[kind].delete(caller)
+      }
+    },
+    async runWeighty({ line, caller, signal }, weight, part) {
+      await lines[line].wait(caller, weight, signal)
+      try {
+        return await (signal === undefined ? part() : untilAborted(part(), signal))
+      } finally {
+        lines[line].putDown(weight)
+      }
+    },
+    async runWhole({ line, caller, signal }, work) {
+      await lines[line].wait(caller, 'whole', signal)
+      const startedAt = performance.now()
+      try {
+        return work()
+      } finally {
+        lines[line].rest(performance.now() - startedAt)
+      }
+    },
+    next: ({ line, caller, signal }) => lines[line].wait(caller, 'next part', signal),
+  }
+}
+
+/** What waits for its turn: something of a weight, or something that weighs nothing. */
+type Task = number | 'beginning' | 'next part' | 'whole'
+
+interface Waiting {
+  task: Task
+  begin(): void
+}
+
+/** Callers that take turns. */
+interface Line {
+  /**
+   * Resolves when the caller's turn has come and the line has room for the task's weight, which it then holds.
+   * The next part of something comes before what else waits for this caller.
+   */
+  wait(caller: Caller, task: Task, signal: AbortSignal | undefined): Promise<void>
+  /** Gives back the room that a weight took. */
+  putDown(weight: number): void
+  /** Begins nothing whole for a while. */
+  rest(ms: number): void
+}
+
+/**
+ * Creates a line. Callers stand in two rings, and turns are given from both alternately: those that had nothing
+ * waiting when they came, and those that have had a turn since. So whoever asks now and then is before all who
+ * ask without a pause, however many these are.
+ *
+ * @param perPass turns in one pass of the event loop
+ */
+function createLine(perPass: number): Line {
+  const rings = { fresh: new Map<Caller, Waiting[]>(), served: new Map<Caller, Waiting[]>() }
+  let count = 0
+  let left = perPass
+  let weightUnderWay = 0
+  let isFreshNext = true
+  let isResting = false
+  let isPassDue = false
+
+  /** @param isRoomAwaited whether something before it waits for room */
+  const mayBegin = ({ task }: Waiting, isRoomAwaited: boolean): boolean => {
+    if (task === 'whole') return !isResting
+    if (typeof task !== 'number') return true
+    return !isRoomAwaited && (weightUnderWay === 0 || weightUnderWay + task <= MAX_WEIGHT_AT_ONCE)
+  }
+
+  /** Takes what is next out of the rings; undefined if nothing may begin. */
+  function takeNext(): Waiting | undefined {
+    // What doesn't fit waits before all else that weighs something, or it would wait for ever.
+    let isRoomAwaited = false
+    for (const ring of isFreshNext ? [rings.fresh, rings.served] : [rings.served, rings.fresh])
+      for (const [caller, ofCaller] of ring) {
+        const index = ofCaller.findIndex((one) => mayBegin(one, isRoomAwaited))
+        const [taken] = index < 0 ? [] : ofCaller.splice(index, 1)
+        if (taken !== undefined) {
+          ring.delete(caller)
+          // Without anything waiting too: what it sends next is not fresh until the ring has come round.
+          rings.served.set(caller, ofCaller)
+          isFreshNext = ring === rings.served
+          return taken
+        }
+        if (ofCaller.length === 0) ring.delete(caller)
+        else isRoomAwaited ||= ofCaller.some(({ task }) => typeof task === 'number')
+      }
+    return undefined
+  }
+
+  /** Gives the turns that are left in this pass. */
+  function giveTurns(): void {
+    while (left > 0 && count > 0) {
+      const next = takeNext()
+      if (next === undefined) break
+      left--
+      count--
+      if (typeof next.task === 'number') weightUnderWay += next.task
+      next.begin()
+    }
+    if (count === 0) for (const ring of Object.values(rings)) ring.clear()
+    if (left === perPass || isPassDue) return
+    isPassDue = true
+    setImmediate(endPass)
+  }
+
+  function endPass(): void {
+    isPassDue = false
+    left = perPass
+    giveTurns()
+  }
+
+  return {
+    wait(caller, task, signal) {
+      return new Promise((resolve, reject) => {
+        if (signal?.aborted === true) return reject(signal.reason as Error)
+        const ofCaller = rings.served.get(caller) ?? rings.fresh.get(caller) ?? []
+        if (!rings.served.has(caller)) rings.fresh.set(caller, ofCaller)
+        const leave = (): void => {
+          ofCaller.splice(ofCaller.indexOf(waiting), 1)
+          count--
+          reject(signal?.reason as Error)
+        }
+        const waiting: Waiting = {
+          task,
+          begin() {
+            signal?.removeEventListener('abort', leave)
+            resolve()
+          },
+        }
+        if (task === 'next part') ofCaller.unshift(waiting)
+        else ofCaller.push(waiting)
+        count++
+        signal?.addEventListener('abort', leave, { once: true })
+        giveTurns()
+      })
+    },
+    putDown(weight) {
+      weightUnderWay -= weight
+      giveTurns()
+    },
+    rest(ms) {
+      isResting = true
+      setTimeout(() => {
+        isResting = false
+        giveTurns()
+      }, ms)
+    },
+  }
+}
+
+/**
+ * Waits for work that goes on, and returns its result, unless `signal` is aborted before.
+ *
+ * @throws the reason of `signal` as soon as that is aborted; the work itself goes on
+ */
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason as Error)
+    if (signal.aborted) stop()
+    signal.addEventListener('abort', stop, { once: true })
+    const forget = (): void => signal.removeEventListener('abort', stop)
+    work.then(
+      (result) => {
+        forget()
+        resolve(result)
+      },
+      (error: unknown) => {
+        forget()
+        reject(error)
+      },
+    )
+  })
+}

@@ -1,0 +1,214 @@
+import type { Socket } from 'node:net'
+import { describe, expect, it } from 'vitest'
+import { takeBodyRoom } from '../../api/http/body.ts'
+import { createGate, type Visitor } from '../../api/http/gate.ts'
+import { Refusal } from '../../shared/foundation/errors.ts'
+import {
+  AGENT_BODY_SHARE,
+  BEGUN_IN_A_PASS,
+  FREE_BODY_BYTES,
+  MAX_HELD_BODY_BYTES,
+  MAX_WEIGHT_AT_ONCE,
+} from '../../shared/foundation/limits.ts'
+
+const later = () => new Promise((resolve) => setImmediate(resolve))
+const agent = (caller: string, signal?: AbortSignal): Visitor => ({ line: 'agents', caller, signal })
+/** Somebody who has shown no token, over a connection of its own. */
+const stranger = (): Visitor => ({ line: 'open', caller: {} as Socket })
+const nothing = () => Promise.resolve()
+/** Work that lasts until `end` is called. */
+function lasting(): { work: () => Promise<void>; end: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  return { work: () => promise, end: resolve }
+}
+
+describe('the turns of an API process', () => {
+  it.each(['reads', 'writes'] as const)(
+    'are given a few in each pass of the event loop, for %s too, so that all else goes on between',
+    async (kind) => {
+      const gate = createGate()
+      let begun = 0
+      const asked = Array.from({ length: 40 }, () =>
+        gate.run(stranger(), kind, () => Promise.resolve(begun++)),
+      )
+      const seen: number[] = []
+      while (begun < 40) {
+        const before = begun
+        await later()
+        seen.push(begun - before)
+      }
+      await Promise.all(asked)
+      expect(Math.max(...seen)).toBeLessThanOrEqual(2 * BEGUN_IN_A_PASS.open)
+    },
+  )
+
+  it('go over the callers, however many requests one of them has waiting', async () => {
+    const gate = createGate()
+    const order: string[] = []
+    const ask = (caller: string) => gate.run(agent(caller), 'reads', async () => void order.push(caller))
+    const asked = [
+      ...Array.from({ length: 100 }, () => ask('loud')),
+      ask('quiet'),
+      ask('quiet'),
+      ask('other'),
+    ]
+    await Promise.all(asked)
+    // Some began before anybody else had come.
+    expect(order.lastIndexOf('quiet')).toBeLessThan(20)
+    expect(order.indexOf('other')).toBeLessThan(16)
+    expect(order).toHaveLength(103)
+  })
+
+  it('come first to whoever asks now and then, however many ask without a pause', async () => {
+    const gate = createGate()
+    let isOver = false
+    let turns = 0
+    const flood = Array.from({ length: 200 }, async () => {
+      const visitor = stranger()
+      while (!isOver) await gate.run(visitor, 'reads', () => Promise.resolve(turns++))
+    })
+    // Until each of the flood has had a turn.
+    while (turns < 1_000) await later()
+    const before = turns
+    await gate.run(stranger(), 'reads', nothing)
+    expect(turns - before).toBeLessThan(10)
+    isOver = true
+    await Promise.all(flood)
+  })
+
+  it('of agents, of registrations that show their work, and of all others are apart', async () => {
+    const gate = createGate()
+    let begun = 0
+    const flood = Array.from({ length: 200 }, () =>
+      gate.run(stranger(), 'writes', () => Promise.resolve(begun++)),
+    )
+    await gate.run(agent('agt_1'), 'writes', nothing)
+    await gate.run({ ...stranger(), line: 'proofs' }, 'writes', nothing)
+    expect(begun).toBeLessThan(10)
+    await Promise.all(flood)
+  })
+
+  it('are not given to what is over, and what has left makes nobody wait', async () => {
+    const gate = createGate()
+    const life = new AbortController()
+    const flood = Array.from({ length: 20 }, () => gate.run(agent('one'), 'reads', nothing))
+    let began = false
+    const left = gate.run(agent('two', life.signal), 'reads', async () => void (began = true))
+    life.abort(new Error('left'))
+    await expect(left).rejects.toThrow('left')
+    await expect(gate.run(agent('two', life.signal), 'reads', nothing)).rejects.toThrow('left')
+    await Promise.all(flood)
+    expect(began).toBe(false)
+  })
+
+  it('for the next part of an answer come before the next request of the same caller', async () => {
+    const gate = createGate()
+    const order: string[] = []
+    const asked = Array.from({ length: 20 }, (_, at) =>
+      gate.run(agent('one'), 'reads', async () => void order.push(`request ${at}`)),
+    )
+    await gate.next(agent('one'))
+    expect(order.length).toBeLessThan(20)
+    await Promise.all(asked)
+  })
+})
+
+describe('what weighs something', () => {
+  it('is under way up to a bound, in turns over callers, and what weighs nothing goes on meanwhile', async () => {
+    const gate = createGate()
+    const first = lasting()
+    const order: string[] = []
+    const half = MAX_WEIGHT_AT_ONCE / 2
+    const under = [1, 2].map(() => gate.runWeighty(agent('one'), half, first.work))
+    const ask = (name: string) => gate.runWeighty(agent(name), half, async () => void order.push(name))
+    const asked = ['one', 'one', 'one', 'two'].map(ask)
+    await gate.run(agent('one'), 'reads', nothing)
+    await gate.run(agent('three'), 'reads', nothing)
+    expect(order).toEqual([])
+    first.end()
+    await Promise.all([...under, ...asked])
+    expect(order.indexOf('two')).toBeLessThan(2)
+  })
+
+  it('begins although it weighs more than the bound, when nothing else does, and is not overtaken for ever', async () => {
+    const gate = createGate()
+    const order: string[] = []
+    const first = lasting()
+    const small = (name: string) =>
+      gate.runWeighty(agent(name), 1, async () => (await later(), void order.push(name)))
+    const begun = gate.runWeighty(agent('first'), 1, first.work)
+    const heavy = gate.runWeighty(
+      agent('heavy'),
+      2 * MAX_WEIGHT_AT_ONCE,
+      async () => void order.push('heavy'),
+    )
+    const others = Array.from({ length: 50 }, (_, at) => small(`small ${at}`))
+    await later()
+    first.end()
+    await Promise.all([begun, heavy, ...others])
+    expect(order.indexOf('heavy')).toBeLessThan(5)
+  })
+
+  it('gives its room to others when it fails, and when it hangs until its time is over', async () => {
+    const gate = createGate()
+    const life = new AbortController()
+    const failing = gate.runWeighty(agent('a'), MAX_WEIGHT_AT_ONCE, () =>
+      Promise.reject(new Error('a defect')),
+    )
+    await expect(failing).rejects.toThrow('a defect')
+    const hanging = gate.runWeighty(agent('a', life.signal), MAX_WEIGHT_AT_ONCE, lasting().work)
+    const next = gate.runWeighty(agent('b'), MAX_WEIGHT_AT_ONCE, () => Promise.resolve('served'))
+    await later()
+    life.abort(new Error('over'))
+    await expect(hanging).rejects.toThrow('over')
+    await expect(next).resolves.toBe('served')
+  })
+})
+
+describe('work that cannot be divided', () => {
+  it('is followed by a rest of such work as long as it took, in which all else goes on', async () => {
+    const gate = createGate()
+    const busy = () => {
+      const endMs = performance.now() + 500
+      while (performance.now() < endMs);
+      return endMs
+    }
+    const ended = await gate.runWhole(agent('one'), busy)
+    let isOver = false
+    const next = gate.runWhole(agent('one'), () => performance.now()).finally(() => (isOver = true))
+    for (let at = 0; at < 10; at++) await gate.run(agent('two'), 'writes', nothing)
+    await gate.run(agent('one'), 'writes', nothing)
+    expect(isOver).toBe(false)
+    expect((await next) - ended).toBeGreaterThan(400)
+  })
+})
+
+describe('the room of an API process', () => {
+  it('is refused to a request once as many of its kind are under way, and given again', async () => {
+    const gate = createGate({ reads: 2, writes: 1 })
+    const { work, end } = lasting()
+    const first = gate.run(agent('one'), 'writes', work)
+    await expect(gate.run(agent('two'), 'writes', nothing)).rejects.toThrow(Refusal)
+    // A flood of writes leaves reads served.
+    await expect(gate.run(agent('two'), 'reads', () => Promise.resolve('read'))).resolves.toBe('read')
+    end()
+    await first
+    const fail = () => Promise.reject(new Error('a defect'))
+    await expect(gate.run(agent('two'), 'writes', fail)).rejects.toThrow('a defect')
+    await expect(gate.run(agent('two'), 'writes', () => Promise.resolve('written'))).resolves.toBe('written')
+  })
+})
+
+describe('the room for bodies', () => {
+  it('is given to one agent up to its share, and the rest is left for others', () => {
+    const share = MAX_HELD_BODY_BYTES.token / AGENT_BODY_SHARE
+    const bodies = Array.from({ length: 200 }, () => takeBodyRoom('agt_loud'))
+    const taken = bodies.filter((room) => room.add(512 * 1024)).length
+    expect(taken * (512 * 1024 - FREE_BODY_BYTES)).toBeLessThanOrEqual(share)
+    expect(taken).toBeGreaterThanOrEqual(8)
+    const other = takeBodyRoom('agt_quiet')
+    expect(other.add(512 * 1024)).toBe(true)
+    for (const room of [...bodies, other]) room.release()
+    expect(takeBodyRoom('agt_loud').add(512 * 1024)).toBe(true)
+  })
+})
