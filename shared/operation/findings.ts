@@ -60,6 +60,8 @@ export async function readFindings(ctx: Context, limitMs: number): Promise<Findi
   }
   const readSince = async (): Promise<ReadonlyMap<string, number>> =>
     isReached(await reaches.mongodb) ? inTime(ctx.watch.readSince(), limitMs, 'MongoDB') : new Map()
+  // Asked from the beginning, so that it is there if it is needed.
+  const api = askApi(ctx, 2 * limitMs)
   const [mongodb, redis, sinceByKey, ...parts] = await Promise.all([
     reaches.mongodb,
     reaches.redis,
@@ -67,7 +69,7 @@ export async function readFindings(ctx: Context, limitMs: number): Promise<Findi
     ...READERS.map(askReader),
   ])
   const host = readHost()
-  const apiServes = mongodb.kind === 'silent' ? await askApi(ctx, limitMs) : undefined
+  const apiServes = mongodb.kind === 'silent' ? await api : undefined
   const findings = [
     ...judgeReach('mongodb', mongodb, { apiServes, host }),
     ...judgeReach('redis', redis, { apiServes, host }),

@@ -71,6 +71,8 @@ export function judgeReach(server: Server, reach: Reach, { apiServes, host }: Ev
       return [describeAwayServer(server, reach.why)]
     case 'late':
     case 'silent':
+      if (reach.kind === 'silent' && server === 'mongodb' && apiServes === false)
+        return [describeAwayServer(server, reach.why)]
       if (isBusy(host)) return [describeBusy(host)]
       if (reach.kind === 'late' || (server === 'mongodb' && apiServes === true))
         return [describeSlow(server, reach)]

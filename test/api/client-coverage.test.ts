@@ -65,7 +65,7 @@ const CALLS: Record<Method, (client: Client) => Promise<unknown>> = {
   unreadMessages: (client) => client.unreadMessages({ from: 'agt_1', wait: 1 }),
   messagesAfter: (client) => client.messagesAfter('m', { from: 'agt_1', wait: 1 }),
   events: (client) => client.events({ after: '1', wait: 1, limit: 1 }),
-  sentMessages: (client) => client.sentMessages({ before: 'msg_1' }),
+  sentMessages: (client) => client.sentMessages({ before: 'msg_1', limit: 1 }),
   blockSender: (client) => client.blockSender({ agent_id: 'a' }),
   unblockSender: (client) => client.unblockSender({ agent_id: 'a' }),
   market: (client) =>

@@ -976,7 +976,7 @@ describe('what the operator mistypes', () => {
     const [shown] = listed.flatMap(({ payouts }) => payouts).filter(({ waits_for_chain: waits }) => waits)
     expect(shown?.payout_id).toBe((await payoutsOf(order))[0]?._id)
     expect(await refreshOrder(order)).toMatchObject({ payouts: [{ waits_for_chain: true, to_self: false }] })
-    expect((await operator('status')).json).toMatchObject({
+    expect((await operator('status', '--wait', '20')).json).toMatchObject({
       payouts: { waits_for_chain: { xno: 1, xmr: 0 }, to_self: { xno: 0 } },
     })
 

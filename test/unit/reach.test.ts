@@ -17,6 +17,7 @@ describe('a server that does not answer', () => {
     ['is late on a busy host', { kind: 'late' }, { apiServes: undefined, host: BUSY }, ['host_busy']],
     ['is late', { kind: 'late' }, { apiServes: undefined, host: QUIET }, ['mongodb_slow']],
     ['is silent on a busy host', silent, { apiServes: undefined, host: BUSY }, ['host_busy']],
+    ['is silent there, and the API refuses', silent, { apiServes: false, host: BUSY }, ['mongodb_away']],
     ['is silent while the API serves', silent, { apiServes: true, host: QUIET }, ['mongodb_slow']],
     ['is silent, and so is the API', silent, { apiServes: undefined, host: QUIET }, ['mongodb_away']],
     ['is silent, and the API refuses', silent, { apiServes: false, host: QUIET }, ['mongodb_away']],
