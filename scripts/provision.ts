@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { parseArgs } from 'node:util'
-import { parseRedisUrl, REDIS_URL_FORM } from '../shared/foundation/redis-url.ts'
+import { parseRedisUrl, REDIS_URL_FORM } from '../shared/platform/redis-url.ts'
 import { describeAccess, provisionMongo, writeAccessFiles } from './embedded/provision.ts'
 
 const USAGE = `Makes users for a MongoDB and a Redis that run separately, as under docker-compose.yml:

@@ -8,7 +8,7 @@ import {
   readFileVariables,
   toUrlHost,
   type Config,
-} from '../shared/foundation/config.ts'
+} from '../shared/platform/config.ts'
 import { HOST_USERS, type HostUser } from './embedded/access.ts'
 import { stopLeftovers, trackChildren } from './embedded/children.ts'
 import { lockDataDir, ensureFirstStart } from './embedded/data-dir.ts'
@@ -22,8 +22,8 @@ import { noteRunning } from './embedded/running.ts'
 import { ensureSealKey, defaultMemoryFile } from '../shared/ledger/seal-key.ts'
 import { memoryFileOf } from '../shared/ledger/seal-memory.ts'
 import { requireKeys } from '../shared/operation/require-keys.ts'
-import { assertPrivate } from '../shared/foundation/private-file.ts'
-import { SAME_SIGNAL_MS, StartError } from '../shared/foundation/process.ts'
+import { assertPrivate } from '../shared/platform/private-file.ts'
+import { SAME_SIGNAL_MS, StartError } from '../shared/platform/process.ts'
 import { whenUp, type SupervisedChild } from './embedded/supervise.ts'
 import { compileCacheDir } from './prepare.mjs'
 

@@ -1,9 +1,9 @@
-import type { QueueName } from '../shared/servers/queues.ts'
-import { requireNano } from '../shared/payments/nano/nano-gateway.ts'
-import { createNanoHints } from '../shared/payments/nano/nano-watch.ts'
-import { watchNanoConfirmations, type NanoWatch } from '../shared/payments/nano/nano-websocket.ts'
-import { createTracker, type Tracker } from '../shared/foundation/tracker.ts'
-import { unixSeconds } from '../shared/foundation/time.ts'
+import type { QueueName } from '../shared/platform/queues.ts'
+import { requireNano } from '../shared/money/coins/nano/nano-gateway.ts'
+import { createNanoHints } from '../shared/money/coins/nano/nano-watch.ts'
+import { watchNanoConfirmations, type NanoWatch } from '../shared/money/coins/nano/nano-websocket.ts'
+import { createTracker, type Tracker } from '../shared/platform/tracker.ts'
+import { unixSeconds } from '../shared/platform/time.ts'
 import type { WorkerContext } from './worker-context.ts'
 
 /**

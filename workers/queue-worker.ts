@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { UnrecoverableError, Worker, type Job } from 'bullmq'
-import { isWorthRetrying, kindOfError, Refusal } from '../shared/foundation/errors.ts'
-import type { JobOutcome } from '../shared/servers/metrics.ts'
+import { isWorthRetrying, kindOfError, Refusal } from '../shared/platform/errors.ts'
+import type { JobOutcome } from '../shared/platform/metrics.ts'
 import {
   QUEUES,
   queuePrefix,
@@ -9,11 +9,11 @@ import {
   WORKER_TIMING,
   type Payload,
   type QueueName,
-} from '../shared/servers/queues.ts'
-import type { RedisClient } from '../shared/servers/redis-connection.ts'
-import { currentScope, REQUEST_ID_FORM, runInScope, type Scope } from '../shared/foundation/scope.ts'
-import { SECOND_MS } from '../shared/foundation/time.ts'
-import { createTracker, type Tracker } from '../shared/foundation/tracker.ts'
+} from '../shared/platform/queues.ts'
+import type { RedisClient } from '../shared/platform/redis-connection.ts'
+import { currentScope, REQUEST_ID_FORM, runInScope, type Scope } from '../shared/platform/scope.ts'
+import { SECOND_MS } from '../shared/platform/time.ts'
+import { createTracker, type Tracker } from '../shared/platform/tracker.ts'
 import { HANDLERS } from './handlers.ts'
 import type { WorkerContext } from './worker-context.ts'
 

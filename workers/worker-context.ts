@@ -1,9 +1,9 @@
-import type { Config } from '../shared/foundation/config.ts'
+import type { Config } from '../shared/platform/config.ts'
 import { openContext, type Context, type ContextOptions } from '../shared/context.ts'
-import type { Log } from '../shared/foundation/log.ts'
-import { openMoneroGateway, type MoneroGateway } from '../shared/payments/monero/monero-gateway.ts'
-import { openNanoGateway, type NanoGateway } from '../shared/payments/nano/nano-gateway.ts'
-import { queueRow, type Need, type QueueName } from '../shared/servers/queues.ts'
+import type { Log } from '../shared/platform/log.ts'
+import { openMoneroGateway, type MoneroGateway } from '../shared/money/coins/monero/monero-gateway.ts'
+import { openNanoGateway, type NanoGateway } from '../shared/money/coins/nano/nano-gateway.ts'
+import { queueRow, type Need, type QueueName } from '../shared/platform/queues.ts'
 
 /** What a job works with: the context that the API has as well, and the coins' nodes and wallets. */
 export interface WorkerContext extends Context {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { RequestHandler } from 'express'
-import { Refusal } from '../../shared/foundation/errors.ts'
-import { isHostAllowed } from '../../shared/foundation/hosts.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
+import { isHostAllowed } from '../../shared/platform/hosts.ts'
 import { sendRefusal } from './answer.ts'
 import { discardRest } from './body.ts'
 

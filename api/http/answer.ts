@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http'
-import { isOutage, unavailable } from '../../shared/servers/database.ts'
-import { Refusal, statusOf } from '../../shared/foundation/errors.ts'
-import { RETRY_AFTER_SECONDS } from '../../shared/foundation/limits.ts'
-import type { Log } from '../../shared/foundation/log.ts'
+import { isOutage, unavailable } from '../../shared/platform/database.ts'
+import { Refusal, statusOf } from '../../shared/platform/errors.ts'
+import { RETRY_AFTER_SECONDS } from '../../shared/platform/limits.ts'
+import type { Log } from '../../shared/platform/log.ts'
 import { LateRequest } from './body.ts'
 import type { NoteRefusal } from './refusals.ts'
 import { trackUnread } from './unread.ts'
@@ -51,7 +51,8 @@ export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
   // Without it a cache may keep a refusal for as long as it thinks right (RFC 9111 section 4.2.2).
   res.setHeader('Cache-Control', 'no-store')
   if (status === 401) res.setHeader('WWW-Authenticate', 'Bearer')
-  if (status === 429 || status === 503) res.setHeader('Retry-After', String(retryAfterSeconds ?? RETRY_AFTER_SECONDS))
+  if (status === 429 || status === 503)
+    res.setHeader('Retry-After', String(retryAfterSeconds ?? RETRY_AFTER_SECONDS))
   if ('locals' in res) Object.assign(res.locals as object, { error: code })
   sendJson(res, status, { ok: false, error: code, message, ...(field === undefined ? {} : { field }) })
 }

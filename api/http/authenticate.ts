@@ -1,14 +1,14 @@
 import type { Caller } from '../../shared/agents/agent-store.ts'
 import { isStoredToken, tokenKey } from '../../shared/agents/token.ts'
 import type { Context } from '../../shared/context.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
 import {
   API_BASE,
   PRICE_USD_CENTS_PER_DAY,
   TOKEN_CACHE_ENTRIES,
   TOKEN_CACHE_MS,
   TOKEN_PATTERN,
-} from '../../shared/foundation/limits.ts'
+} from '../../shared/platform/limits.ts'
 import { isPassActive, usdFromCents } from '../../shared/passes/pass.ts'
 import type { Access } from './route.ts'
 

@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Refusal } from '../../shared/foundation/errors.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
 import {
   AGENT_BODY_SHARE,
   BODY_FLOOR,
   FREE_BODY_BYTES,
   MAX_BODY_BYTES,
   MAX_HELD_BODY_BYTES,
-} from '../../shared/foundation/limits.ts'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
+} from '../../shared/platform/limits.ts'
+import { SECOND_MS } from '../../shared/platform/time.ts'
 import { overloaded } from './gate.ts'
 import { parseJsonObject } from './parse.ts'
 

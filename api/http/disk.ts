@@ -1,8 +1,8 @@
 import type { Context } from '../../shared/context.ts'
-import { isOutage } from '../../shared/servers/database.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
-import { DISK_LOOK_EVERY_MS } from '../../shared/foundation/limits.ts'
-import { runInScope } from '../../shared/foundation/scope.ts'
+import { isOutage } from '../../shared/platform/database.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
+import { DISK_LOOK_EVERY_MS } from '../../shared/platform/limits.ts'
+import { runInScope } from '../../shared/platform/scope.ts'
 
 /**
  * Creates a function to call before each write. It throws a Refusal `unavailable` while the database's disk

@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
+import { SECOND_MS } from '../../shared/platform/time.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
 import {
   BEGUN_IN_A_PASS,
   CALLERS_SHARE,
   MAX_UNDER_WAY,
   MAX_WEIGHT_AT_ONCE,
   RETRY_AFTER_SECONDS,
-} from '../../shared/foundation/limits.ts'
+} from '../../shared/platform/limits.ts'
 
 /*
  * The gate in front of the handlers of one API process. A process has one thread, and between two passes of

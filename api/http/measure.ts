@@ -1,7 +1,7 @@
 import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
-import { currentTracer } from '../../shared/foundation/tracing.ts'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { currentTracer } from '../../shared/platform/tracing.ts'
+import { SECOND_MS } from '../../shared/platform/time.ts'
 
 /** Any other method is counted as `other`: a metric's labels must be few. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'DELETE', 'PATCH'])

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { z } from 'zod'
-import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
-import { PROTOCOL_VERSION, SERVICE_VERSION, TOKEN_PATTERN } from '../../shared/foundation/limits.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
+import { PROTOCOL_VERSION, SERVICE_VERSION, TOKEN_PATTERN } from '../../shared/platform/limits.ts'
 import {
   describeSchema,
   exampleOf,

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { Refusal } from '../../shared/foundation/errors.ts'
-import { MAX_QUERY_PARAMETERS } from '../../shared/foundation/limits.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
+import { MAX_QUERY_PARAMETERS } from '../../shared/platform/limits.ts'
 
 const decoder = new TextDecoder('utf-8', { fatal: true })
 

@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http'
 import type { Socket } from 'node:net'
-import { MAX_PIPELINED, MAX_PIPELINED_OF_CONNECTION } from '../../shared/foundation/limits.ts'
+import { MAX_PIPELINED, MAX_PIPELINED_OF_CONNECTION } from '../../shared/platform/limits.ts'
 
 /** The requests of each connection that wait for their turn, in order; only for connections that have any. */
 const waiting = new Map<Socket, (() => void)[]>()

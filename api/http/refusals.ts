@@ -1,7 +1,7 @@
-import type { Refusal } from '../../shared/foundation/errors.ts'
-import { hideCredentials, type Log } from '../../shared/foundation/log.ts'
-import { runInScope } from '../../shared/foundation/scope.ts'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
+import type { Refusal } from '../../shared/platform/errors.ts'
+import { hideCredentials, type Log } from '../../shared/platform/log.ts'
+import { runInScope } from '../../shared/platform/scope.ts'
+import { SECOND_MS } from '../../shared/platform/time.ts'
 
 /** Why requests or connections were refused or cut, for reasons that the log only counts. */
 export type RefusalKind = NonNullable<Refusal['countedAs']> | 'large_headers' | 'malformed' | 'cut_for_room'

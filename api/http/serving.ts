@@ -1,8 +1,8 @@
 import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
-import { isOutage } from '../../shared/servers/database.ts'
+import { isOutage } from '../../shared/platform/database.ts'
 import { OUTAGE_GAP_MS, SERVING_BEAT_MS } from '../../shared/market/market-terms.ts'
-import { runInScope } from '../../shared/foundation/scope.ts'
+import { runInScope } from '../../shared/platform/scope.ts'
 
 /**
  * Returns middleware that records in the database, every SERVING_BEAT_MS, that this process serves: from the

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { MAX_UNREAD_ANSWER_BYTES } from '../../shared/foundation/limits.ts'
+import { MAX_UNREAD_ANSWER_BYTES } from '../../shared/platform/limits.ts'
 
 /** The answers that their clients have not read yet, the oldest first. */
 const unread = new Map<ServerResponse, { bytes: number; sentAtMs: number }>()

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { PART_BYTES } from '../../shared/foundation/limits.ts'
+import { PART_BYTES } from '../../shared/platform/limits.ts'
 import { cacheAndRevalidate, isPublic, type Caching, type GivenAnswer, type Route } from './route.ts'
 
 /** An answer as it is sent, to one caller or to many. */

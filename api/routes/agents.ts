@@ -15,15 +15,15 @@ import {
   viewProfile,
   type AgentRecord,
 } from '../../shared/agents/agent.ts'
-import { agentCardView, readCard, requireAgent } from '../../shared/account/agent-card.ts'
+import { agentCardView, readCard, requireAgent } from '../../shared/about/agent-card.ts'
 import { registerAgent, requireWork, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
 import { applyBan } from '../../shared/agents/unbanned.ts'
 import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
 import { feedView, viewPost } from '../../shared/posts/post.ts'
-import { omitUndefined } from '../../shared/foundation/omit-undefined.ts'
-import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
-import { unixSeconds } from '../../shared/foundation/time.ts'
+import { omitUndefined } from '../../shared/platform/omit-undefined.ts'
+import { cursorField, idField, limitQuery } from '../../shared/platform/schema.ts'
+import { unixSeconds } from '../../shared/platform/time.ts'
 import type { Authenticator } from '../http/authenticate.ts'
 import { created, defineRoute, ok, WEIGHTS, type Route } from '../http/route.ts'
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
+import { refuseUnknownAgent } from '../../shared/about/agent-card.ts'
 import { listUnbanned, applyAuthorBan } from '../../shared/agents/unbanned.ts'
 import { makeClaim, recordVerdict } from '../../shared/claims/claim-service.ts'
 import {
@@ -17,10 +17,10 @@ import {
   viewClaim,
   viewVerdict,
 } from '../../shared/claims/claim.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
-import { VERDICT_LIMIT } from '../../shared/foundation/limits.ts'
-import { cursorField, idField, limitQuery, perAgentQuery } from '../../shared/foundation/schema.ts'
-import { unixSeconds } from '../../shared/foundation/time.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
+import { VERDICT_LIMIT } from '../../shared/platform/limits.ts'
+import { cursorField, idField, limitQuery, perAgentQuery } from '../../shared/platform/schema.ts'
+import { unixSeconds } from '../../shared/platform/time.ts'
 import { created, defineRoute, ok, PER_AGENT_WEIGHT, WEIGHTS, type Route } from '../http/route.ts'
 
 const claimsQuery = z.object({

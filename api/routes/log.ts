@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { parseTilePlace } from '../../shared/crypto/log-tree.ts'
 import { TILE_WIDTH } from '../../shared/crypto/merkle.ts'
-import { text, wholeNumber } from '../../shared/foundation/schema.ts'
+import { text, wholeNumber } from '../../shared/platform/schema.ts'
 import {
   cosignBody,
   addCosignature,
@@ -9,7 +9,7 @@ import {
   registerWitness,
   witnessBody,
   witnessView,
-} from '../../shared/account/witness-service.ts'
+} from '../../shared/agents/witness-service.ts'
 import {
   consistencyView,
   keysView,

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
+import { refuseUnknownAgent } from '../../shared/about/agent-card.ts'
 import { applyAuthorBan } from '../../shared/agents/unbanned.ts'
 import type { Context } from '../../shared/context.ts'
 import {
@@ -45,9 +45,9 @@ import {
   setRefundAddress,
 } from '../../shared/market/order-service.ts'
 import { createSolvencyReader, solvencyView } from '../../shared/market/solvency.ts'
-import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
-import { viewInvoice } from '../../shared/payments/invoice.ts'
-import { cursorField, idField, limitQuery } from '../../shared/foundation/schema.ts'
+import { ADDRESS_WAIT_MS } from '../../shared/platform/limits.ts'
+import { viewInvoice } from '../../shared/money/invoice.ts'
+import { cursorField, idField, limitQuery } from '../../shared/platform/schema.ts'
 import { created, defineRoute, ok, WEIGHTS, type Route } from '../http/route.ts'
 
 /** Refusals of every step of an order. */

@@ -1,7 +1,7 @@
-import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
+import { refuseUnknownAgent } from '../../shared/about/agent-card.ts'
 import { z } from 'zod'
 import { numberEvents } from '../../shared/events/event-service.ts'
-import { cursorField, limitQuery } from '../../shared/foundation/schema.ts'
+import { cursorField, limitQuery } from '../../shared/platform/schema.ts'
 import {
   handOutAfter,
   handOutUnread,

@@ -2,23 +2,23 @@ import { waitQuery } from '../../shared/events/event.ts'
 import { numberEvents } from '../../shared/events/event-service.ts'
 import { z } from 'zod'
 import type { Context } from '../../shared/context.ts'
-import { ADDRESS_WAIT_MS } from '../../shared/foundation/limits.ts'
-import { currencyMenuView, invoiceBody, readCurrencies } from '../../shared/account/currencies.ts'
+import { ADDRESS_WAIT_MS } from '../../shared/platform/limits.ts'
+import { currencyMenuView, invoiceBody, readCurrencies } from '../../shared/passes/currencies.ts'
 import { freeCreditView, usdFromCents } from '../../shared/passes/pass.ts'
-import { buyDays, type Purchase } from '../../shared/account/pass-purchase.ts'
-import { readStanding, standingView } from '../../shared/account/standing.ts'
-import { createCoinMenu } from '../../shared/payments/coin-menu.ts'
-import { checkInvoice } from '../../shared/payments/invoice-service.ts'
+import { buyDays, type Purchase } from '../../shared/passes/pass-purchase.ts'
+import { readStanding, standingView } from '../../shared/about/standing.ts'
+import { createCoinMenu } from '../../shared/money/coin-menu.ts'
+import { checkInvoice } from '../../shared/money/invoice-service.ts'
 import {
   checkedInvoiceView,
   checkInvoiceBody,
   madeInvoiceView,
   viewCheckedInvoice,
   viewMadeInvoice,
-} from '../../shared/payments/invoice.ts'
+} from '../../shared/money/invoice.ts'
 import { viewWaiting } from '../../shared/market/order-views.ts'
-import { isoTime, unixSeconds } from '../../shared/foundation/time.ts'
-import { madeWorkOrderView, viewWorkOrder } from '../../shared/work/work.ts'
+import { isoTime, unixSeconds } from '../../shared/platform/time.ts'
+import { madeWorkOrderView, viewWorkOrder } from '../../shared/passes/work.ts'
 import { accepted, created, defineRoute, ok, type Route } from '../http/route.ts'
 
 /** The routes of a pass: currencies, invoices, and the caller's standing. */

@@ -3,15 +3,15 @@ import path from 'node:path'
 import { z } from 'zod'
 import { formatLogPolicy } from '../../shared/crypto/log-policy.ts'
 import { formatVkey } from '../../shared/crypto/note.ts'
-import type { Config } from '../../shared/foundation/config.ts'
-import { refuseUnknownAgent } from '../../shared/account/agent-card.ts'
+import type { Config } from '../../shared/platform/config.ts'
+import { refuseUnknownAgent } from '../../shared/about/agent-card.ts'
 import type { Context } from '../../shared/context.ts'
 import { searchEntries } from '../../shared/ledger/entry-search.ts'
 import { checkpointOf } from '../../shared/ledger/checkpoint.ts'
 import { entryView } from '../../shared/ledger/entry.ts'
 import { ENTRY_KINDS } from '../../shared/ledger/pending.ts'
 import { proofView, readProof } from '../../shared/ledger/proofs.ts'
-import { makeReceipt, receiptView } from '../../shared/account/receipt-service.ts'
+import { makeReceipt, receiptView } from '../../shared/about/receipt-service.ts'
 import { sealView } from '../../shared/ledger/seal.ts'
 import { createLedgerPageReader } from '../../shared/ledger/sealed-pages.ts'
 import { listSeals, readChainState } from '../../shared/ledger/seal-service.ts'
@@ -20,7 +20,7 @@ import {
   MAX_SEALS_LISTED,
   RECEIPT_WAIT_MS,
   WALK_LIMIT,
-} from '../../shared/foundation/limits.ts'
+} from '../../shared/platform/limits.ts'
 import {
   countView,
   hex,
@@ -29,7 +29,7 @@ import {
   text,
   unixTime,
   wholeNumber,
-} from '../../shared/foundation/schema.ts'
+} from '../../shared/platform/schema.ts'
 import {
   cacheAndRevalidate,
   cacheForEver,

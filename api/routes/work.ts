@@ -1,10 +1,10 @@
 import type { z } from 'zod'
 import type { Context } from '../../shared/context.ts'
-import { RESULT_WAIT_MS } from '../../shared/foundation/limits.ts'
-import { isoTime, unixSeconds } from '../../shared/foundation/time.ts'
-import { createBatchResults } from '../../shared/work/batch-results.ts'
-import { readSubmission, submitShares, type Submission } from '../../shared/work/work-service.ts'
-import { submissionView, submitBody, workStatusAt } from '../../shared/work/work.ts'
+import { RESULT_WAIT_MS } from '../../shared/platform/limits.ts'
+import { isoTime, unixSeconds } from '../../shared/platform/time.ts'
+import { createBatchResults } from '../../shared/passes/batch-results.ts'
+import { readSubmission, submitShares, type Submission } from '../../shared/passes/work-service.ts'
+import { submissionView, submitBody, workStatusAt } from '../../shared/passes/work.ts'
 import { accepted, defineRoute, ok, type Route } from '../http/route.ts'
 
 /** The route that takes nonces for work orders. */

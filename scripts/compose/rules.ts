@@ -10,10 +10,10 @@ import {
   type Config,
   type Part,
   type VariableName,
-} from '../../shared/foundation/config.ts'
-import { IDLE_DRAIN_MS, STOP_LIMIT_MS } from '../../shared/foundation/limits.ts'
-import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/servers/queues.ts'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
+} from '../../shared/platform/config.ts'
+import { IDLE_DRAIN_MS, STOP_LIMIT_MS } from '../../shared/platform/limits.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queues.ts'
+import { SECOND_MS } from '../../shared/platform/time.ts'
 import { servedQueues } from '../../workers/worker-context.ts'
 import { findDockerfileProblems, isPinned } from './dockerfile.ts'
 import { composeFile, readSeconds, type ComposeFile, type ComposeService } from './schema.ts'
@@ -222,7 +222,7 @@ function findQueueNameProblems(service: ComposeService): string[] {
     return ['workers must be told their --queues, or the pool that has the keys is not the only one']
   return names
     .filter((name) => !isQueueName(name))
-    .map((name) => `--queues names ${name}, and shared/servers/queues.ts has no such queue`)
+    .map((name) => `--queues names ${name}, and shared/platform/queues.ts has no such queue`)
 }
 
 /** Finds queues that no service serves. */

@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url'
 import { createApp } from '../../api/app.ts'
 import { describeApi } from '../../api/http/openapi.ts'
 import { openContext } from '../../shared/context.ts'
-import { readConfig } from '../../shared/foundation/config.ts'
-import { createLog } from '../../shared/foundation/log.ts'
+import { readConfig } from '../../shared/platform/config.ts'
+import { createLog } from '../../shared/platform/log.ts'
 
 interface Schema {
   $ref?: string

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
 
 /** The path of a file in docs/. */
 const pathOf = (name: string): string => fileURLToPath(new URL(`../../docs/${name}.md`, import.meta.url))

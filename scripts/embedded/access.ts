@@ -4,7 +4,7 @@ import {
   queuePrefix,
   queueRow,
   type QueueName,
-} from '../../shared/servers/queues.ts'
+} from '../../shared/platform/queues.ts'
 
 /*
  * Who may do what at the servers. Every user may read the database; what each may write is listed here, with

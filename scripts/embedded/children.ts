@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { z } from 'zod'
-import { replaceFile } from '../../shared/foundation/durable-file.ts'
+import { replaceFile } from '../../shared/platform/durable-file.ts'
 import { waitFor } from './wait.ts'
 
 /**

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { replaceFile, takeLock } from '../../shared/foundation/durable-file.ts'
-import { assertPrivate } from '../../shared/foundation/private-file.ts'
-import { StartError } from '../../shared/foundation/process.ts'
+import { replaceFile, takeLock } from '../../shared/platform/durable-file.ts'
+import { assertPrivate } from '../../shared/platform/private-file.ts'
+import { StartError } from '../../shared/platform/process.ts'
 
 /** The data folder cannot be used. */
 export class DataDirError extends StartError {

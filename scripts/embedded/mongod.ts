@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import mongoose from 'mongoose'
 import { z } from 'zod'
-import { replaceFile } from '../../shared/foundation/durable-file.ts'
+import { replaceFile } from '../../shared/platform/durable-file.ts'
 import { ensureSecret } from './data-dir.ts'
 import { readLastLines, rotateLogFile } from './log-file.ts'
 import {
@@ -16,8 +16,8 @@ import {
   NOT_YET_INITIALIZED,
 } from './mongo-users.ts'
 import { findFreePort, isPortAnswering } from './ports.ts'
-import { StartError } from '../../shared/foundation/process.ts'
-import { HOUR_MS } from '../../shared/foundation/time.ts'
+import { StartError } from '../../shared/platform/process.ts'
+import { HOUR_MS } from '../../shared/platform/time.ts'
 import { ensurePasswords, HOST, superviseServer, type EmbeddedServer, type ServerOptions } from './server.ts'
 import type { SupervisedChild } from './supervise.ts'
 

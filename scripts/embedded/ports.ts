@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import net from 'node:net'
-import { StartError } from '../../shared/foundation/process.ts'
+import { StartError } from '../../shared/platform/process.ts'
 
 /** A port cannot be used. */
 export class PortError extends StartError {

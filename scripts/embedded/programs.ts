@@ -1,4 +1,4 @@
-import { StartError } from '../../shared/foundation/process.ts'
+import { StartError } from '../../shared/platform/process.ts'
 import { findMongod, findRedis } from '../prepare.mjs'
 
 /** The mongod of this machine. @throws StartError that says how to get one */

@@ -4,8 +4,8 @@ import path from 'node:path'
 import mongoose from 'mongoose'
 import { z } from 'zod'
 import { ACCESS_NAMES, mongoPrivileges, redisRules, type AccessName } from './access.ts'
-import { readJsonFile, replaceFile } from '../../shared/foundation/durable-file.ts'
-import { StartError } from '../../shared/foundation/process.ts'
+import { readJsonFile, replaceFile } from '../../shared/platform/durable-file.ts'
+import { StartError } from '../../shared/platform/process.ts'
 import { makeSecret } from './data-dir.ts'
 import {
   DATABASE,

@@ -1,8 +1,8 @@
 import path from 'node:path'
 import { z } from 'zod'
-import type { VariableName } from '../../shared/foundation/config.ts'
-import { readJsonFile, replaceFile, textWithSum } from '../../shared/foundation/durable-file.ts'
-import { StartError } from '../../shared/foundation/process.ts'
+import type { VariableName } from '../../shared/platform/config.ts'
+import { readJsonFile, replaceFile, textWithSum } from '../../shared/platform/durable-file.ts'
+import { StartError } from '../../shared/platform/process.ts'
 
 /**
  * The settings that the operator's command needs to know as the network does. Not one that is a secret, leads

@@ -4,8 +4,8 @@ import { createServer, type IncomingMessage, type Server } from 'node:http'
 import path from 'node:path'
 import type { StateBlock } from '../../devnet/nano-node/block.ts'
 import type { NanoNode } from '../../devnet/nano-node/nano-node.ts'
-import { replaceFile } from '../../shared/foundation/durable-file.ts'
-import { parseAmount } from '../../shared/payments/coin.ts'
+import { replaceFile } from '../../shared/platform/durable-file.ts'
+import { parseAmount } from '../../shared/money/coin.ts'
 import { DataDirError } from './data-dir.ts'
 
 /** A stand-in for the Nano network, whose coin is play money, and a faucet that gives it to whoever asks. */

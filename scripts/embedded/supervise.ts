@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
-import { StartError } from '../../shared/foundation/process.ts'
+import { StartError } from '../../shared/platform/process.ts'
 import { signalProcess, type ChildTracker } from './children.ts'
 import { waitFor } from './wait.ts'
 

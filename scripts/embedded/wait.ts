@@ -1,4 +1,4 @@
-import { StartError } from '../../shared/foundation/process.ts'
+import { StartError } from '../../shared/platform/process.ts'
 
 export class TimeoutError extends StartError {
   override readonly name = 'TimeoutError'

@@ -1,13 +1,13 @@
 import { formatTime, indent } from '../../client/command/format.ts'
 import { textOption } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
-import { omitUndefined } from '../../shared/foundation/omit-undefined.ts'
+import { omitUndefined } from '../../shared/platform/omit-undefined.ts'
 import { moveBetween } from '../../shared/operation/check-money.ts'
 import { formatGap } from '../../shared/operation/finding.ts'
-import { COINS, formatAmount, type Coin } from '../../shared/payments/coin.ts'
-import type { CoinRecord } from '../../shared/payments/coin-store.ts'
-import type { LineFilter } from '../../shared/payments/journal-store.ts'
-import { heldRaw, type Account, type AccountKind, type JournalLine } from '../../shared/payments/journal.ts'
+import { COINS, formatAmount, type Coin } from '../../shared/money/coin.ts'
+import type { CoinRecord } from '../../shared/money/coin-store.ts'
+import type { LineFilter } from '../../shared/money/journal-store.ts'
+import { heldRaw, type Account, type AccountKind, type JournalLine } from '../../shared/money/journal.ts'
 import { formatAmountOf } from './output.ts'
 import {
   defineOperatorVerb,

@@ -1,8 +1,8 @@
 import type { Context } from '../../shared/context.ts'
-import { withDeadline } from '../../shared/foundation/deadline.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
-import type { Payload, QueueName } from '../../shared/servers/queues.ts'
+import { withDeadline } from '../../shared/platform/deadline.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
+import { SECOND_MS } from '../../shared/platform/time.ts'
+import type { Payload, QueueName } from '../../shared/platform/queues.ts'
 
 const REDIS_LIMIT_MS = 5 * SECOND_MS
 

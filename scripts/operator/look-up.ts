@@ -1,13 +1,13 @@
 import { usageError } from '../../client/command/command-error.ts'
 import { orIfLate, waitFor } from '../embedded/wait.ts'
 import type { Context } from '../../shared/context.ts'
-import { withDeadline } from '../../shared/foundation/deadline.ts'
-import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
-import type { Coin } from '../../shared/payments/coin.ts'
-import type { FoundPay } from '../../shared/payments/driver.ts'
-import { isChainReachable } from '../../shared/payments/invoice-service.ts'
-import type { PayoutRecord } from '../../shared/payments/payout.ts'
-import { nowSeconds, SECOND_MS } from '../../shared/foundation/time.ts'
+import { withDeadline } from '../../shared/platform/deadline.ts'
+import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
+import type { Coin } from '../../shared/money/coin.ts'
+import type { FoundPay } from '../../shared/money/driver.ts'
+import { isChainReachable } from '../../shared/money/invoice-service.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import { nowSeconds, SECOND_MS } from '../../shared/platform/time.ts'
 
 const REDIS_WAIT_MS = 2 * SECOND_MS
 const ANSWER_WAIT_MS = 15 * SECOND_MS

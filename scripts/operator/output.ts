@@ -1,5 +1,5 @@
 import { formatFields } from '../../client/command/format.ts'
-import { formatAmount, type Coin } from '../../shared/payments/coin.ts'
+import { formatAmount, type Coin } from '../../shared/money/coin.ts'
 import type { VerbOutput } from './verb.ts'
 
 type Value = string | number | boolean | null

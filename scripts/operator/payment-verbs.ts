@@ -1,25 +1,19 @@
 import { usageError } from '../../client/command/command-error.ts'
 import { flagOption, textOption } from '../../client/command/verb.ts'
 import type { Context } from '../../shared/context.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
-import {
-  COIN_UNITS,
-  dustThreshold,
-  formatAmount,
-  parseAmount,
-  type Coin,
-} from '../../shared/payments/coin.ts'
-import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
-import type { FoundPay } from '../../shared/payments/driver.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
+import { COIN_UNITS, dustThreshold, formatAmount, parseAmount, type Coin } from '../../shared/money/coin.ts'
+import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
+import type { FoundPay } from '../../shared/money/driver.ts'
 import {
   invoiceStatus,
   remainingRaw,
   type InvoiceRecord,
   type PaymentRecord,
-} from '../../shared/payments/invoice.ts'
-import { requiredConfirmations } from '../../shared/payments/invoice-service.ts'
-import { noteShown, recordPayment, undoPayment } from '../../shared/payments/settlement.ts'
-import { isoTime } from '../../shared/foundation/time.ts'
+} from '../../shared/money/invoice.ts'
+import { requiredConfirmations } from '../../shared/money/invoice-service.ts'
+import { noteShown, recordPayment, undoPayment } from '../../shared/money/settlement.ts'
+import { isoTime } from '../../shared/platform/time.ts'
 import { filterPaysTo, lookUpTransaction, requireTxHash } from './look-up.ts'
 import { rehearseIf } from './rehearse.ts'
 import { formatAmountOf, showDone } from './output.ts'

@@ -1,5 +1,5 @@
 import type { Context } from '../../shared/context.ts'
-import type { Session } from '../../shared/servers/database.ts'
+import type { Session } from '../../shared/platform/database.ts'
 
 /** Aborts a rehearsed transaction, and carries its result out of it. */
 class RehearsalEnd extends Error {

@@ -3,19 +3,14 @@ import { COMMON_OPTIONS, parseCommandLine, wantsJson } from '../../client/comman
 import { CommandError } from '../../client/command/command-error.ts'
 import { escapeControls, formatJson } from '../../client/command/format.ts'
 import { showHelp, type HelpFrame } from '../../client/command/help.ts'
-import {
-  ConfigError,
-  listSecretFiles,
-  readConfig,
-  readFileVariables,
-} from '../../shared/foundation/config.ts'
+import { ConfigError, listSecretFiles, readConfig, readFileVariables } from '../../shared/platform/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { isOutage } from '../../shared/servers/database.ts'
-import { withDeadline } from '../../shared/foundation/deadline.ts'
-import { messageOf, Refusal } from '../../shared/foundation/errors.ts'
-import { createLog } from '../../shared/foundation/log.ts'
-import { StartError } from '../../shared/foundation/process.ts'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { isOutage } from '../../shared/platform/database.ts'
+import { withDeadline } from '../../shared/platform/deadline.ts'
+import { messageOf, Refusal } from '../../shared/platform/errors.ts'
+import { createLog } from '../../shared/platform/log.ts'
+import { StartError } from '../../shared/platform/process.ts'
+import { SECOND_MS } from '../../shared/platform/time.ts'
 import { completeEnvironment, readRunning } from '../embedded/running.ts'
 import { defineLocalVerb, type OperatorVerbGroup, type VerbOutput } from './verb.ts'
 import { OPERATOR_VERB_GROUPS } from './verbs.ts'

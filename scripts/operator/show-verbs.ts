@@ -1,5 +1,5 @@
 import { formatTime, toOneLine } from '../../client/command/format.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
 import { readStory, type Story, type StoryRecord } from '../../shared/operation/story.ts'
 import { defineOperatorVerb, type OperatorVerb } from './verb.ts'
 

@@ -1,8 +1,8 @@
 import { formatDuration, formatTime } from '../../client/command/format.ts'
 import type { Context } from '../../shared/context.ts'
-import { COINS, formatAmount } from '../../shared/payments/coin.ts'
+import { COINS, formatAmount } from '../../shared/money/coin.ts'
 import { readDisk } from '../../shared/operation/service-findings.ts'
-import { readSchema } from '../../shared/servers/migrations.ts'
+import { readSchema } from '../../shared/platform/migrations.ts'
 import { formatAge } from './status-section.ts'
 
 /**

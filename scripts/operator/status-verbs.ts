@@ -8,15 +8,15 @@ import { formatAge, type StatusSection } from './status-section.ts'
 import { showDone } from './output.ts'
 import { defineOperatorVerb, type OperatorVerb, type VerbOutput } from './verb.ts'
 import type { Context } from '../../shared/context.ts'
-import { describeBuild, readBuild } from '../../shared/foundation/build.ts'
-import { withDeadline } from '../../shared/foundation/deadline.ts'
-import { messageOf } from '../../shared/foundation/errors.ts'
-import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { describeBuild, readBuild } from '../../shared/platform/build.ts'
+import { withDeadline } from '../../shared/platform/deadline.ts'
+import { messageOf } from '../../shared/platform/errors.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { severityOf, worstOf, type Finding } from '../../shared/operation/finding.ts'
 import { readFindings } from '../../shared/operation/findings.ts'
 import { replaceRedisMark } from '../../shared/operation/redis-mark.ts'
-import { limitOf } from '../../shared/servers/queue-state.ts'
-import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
+import { limitOf } from '../../shared/platform/queue-state.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
 /** Whoever is silent is asked twice: so that it is told within 2 s. */
 const WAIT_MS = 0.8 * SECOND_MS
@@ -29,7 +29,11 @@ export const statusVerbs: readonly OperatorVerb[] = [
     options: {
       all: flagOption('show everything, not what needs you alone'),
       watch: flagOption('draw it anew every 5 s until Ctrl-C'),
-      wait: numberOption('SECONDS', 'how long to wait for MongoDB and Redis each of two times, 0.8 if absent', 1),
+      wait: numberOption(
+        'SECONDS',
+        'how long to wait for MongoDB and Redis each of two times, 0.8 if absent',
+        1,
+      ),
     },
     help: 'What needs you, with since when, why and the command; exit code 0 fine, 1 look, 2 act',
     changes: false,

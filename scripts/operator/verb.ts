@@ -9,10 +9,10 @@ import type {
 import type { Context } from '../../shared/context.ts'
 import { usageError } from '../../client/command/command-error.ts'
 import { flagOption, numberOption } from '../../client/command/verb.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
-import { LIST_LIMIT } from '../../shared/foundation/limits.ts'
-import { HOUR_MS } from '../../shared/foundation/time.ts'
-import { COINS, type Coin } from '../../shared/payments/coin.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
+import { LIST_LIMIT } from '../../shared/platform/limits.ts'
+import { HOUR_MS } from '../../shared/platform/time.ts'
+import { COINS, type Coin } from '../../shared/money/coin.ts'
 
 export type { VerbOutput }
 

@@ -1,4 +1,4 @@
-import { API_BASE, SERVICE_VERSION } from '../foundation/limits.ts'
+import { API_BASE, SERVICE_VERSION } from '../platform/limits.ts'
 
 /**
  * The version of A2A whose card this is, and the one before it, whose readers know neither

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../foundation/limits.ts'
+import { API_BASE, PROTOCOL_VERSION, SERVICE_VERSION } from '../platform/limits.ts'
 
 const statements = z.array(z.string())
 

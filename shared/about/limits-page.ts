@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { readConfig, type Config } from '../foundation/config.ts'
+import { readConfig, type Config } from '../platform/config.ts'
 import { forkWarning } from '../ledger/witnesses.ts'
 import { expectedHashes } from '../crypto/pow.ts'
 import {
@@ -58,13 +58,13 @@ import {
   RESULT_WAIT_MS,
   WALK_LIMIT,
   WORK_ORDER_BASE_DAYS,
-} from '../foundation/limits.ts'
+} from '../platform/limits.ts'
 import { usdFromCents } from '../passes/pass.ts'
 import { SOLVERS } from '../passes/solvers.ts'
-import { COINS, dustThreshold, formatAmount } from '../payments/coin.ts'
-import { AGREEMENT_PERCENT, LEAST_SOURCES } from '../payments/rate-agreement.ts'
-import { countView } from '../foundation/schema.ts'
-import { DAY_MS, HOUR_MS, isoTime, MINUTE_MS, SECOND_MS } from '../foundation/time.ts'
+import { COINS, dustThreshold, formatAmount } from '../money/coin.ts'
+import { AGREEMENT_PERCENT, LEAST_SOURCES } from '../money/rate-agreement.ts'
+import { countView } from '../platform/schema.ts'
+import { DAY_MS, HOUR_MS, isoTime, MINUTE_MS, SECOND_MS } from '../platform/time.ts'
 import {
   MARKET_FEE_PERCENT,
   MAX_DELIVERY_BYTES,

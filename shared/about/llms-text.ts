@@ -1,5 +1,5 @@
-import type { Config } from '../foundation/config.ts'
-import { ERRORS, statusOf, type ErrorCode } from '../foundation/errors.ts'
+import type { Config } from '../platform/config.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../platform/errors.ts'
 import {
   API_BASE,
   CHALLENGE_TTL_MS,
@@ -16,11 +16,11 @@ import {
   MAX_WAIT_SECONDS,
   MIN_PASS_DAYS,
   POLL_EVERY_SECONDS,
-} from '../foundation/limits.ts'
+} from '../platform/limits.ts'
 import { MARKET_FEE_PERCENT } from '../market/market-terms.ts'
 import { isFreePeriod } from '../passes/pass.ts'
 import { RULES } from '../reports/report.ts'
-import { isoTime, MINUTE_MS } from '../foundation/time.ts'
+import { isoTime, MINUTE_MS } from '../platform/time.ts'
 import { workedExample } from './rules.ts'
 
 export interface ListedRoute {

@@ -4,9 +4,9 @@ import path from 'node:path'
 import { z } from 'zod'
 import { SIGNED_FIELDS } from '../crypto/author.ts'
 import { CLAIM_STATUSES, OUTCOMES, PROPOSAL, type ClaimStatus } from '../claims/claim.ts'
-import type { Config } from '../foundation/config.ts'
+import type { Config } from '../platform/config.ts'
 import { countLeadingZeroBits, isShare } from '../crypto/pow.ts'
-import { ERRORS, statusOf, type ErrorCode } from '../foundation/errors.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../platform/errors.ts'
 import type { EntryKind } from '../ledger/pending.ts'
 import {
   CHALLENGE_TTL_MS,
@@ -20,17 +20,12 @@ import {
   REFERRAL_PRICE_USD_CENTS_PER_DAY,
   REFERRAL_THRESHOLD,
   WORK_ORDER_BASE_DAYS,
-} from '../foundation/limits.ts'
+} from '../platform/limits.ts'
 import { usdFromCents } from '../passes/pass.ts'
-import {
-  INVOICE_STATUSES,
-  PAYMENT_STATES,
-  type InvoiceStatus,
-  type PaymentState,
-} from '../payments/invoice.ts'
+import { INVOICE_STATUSES, PAYMENT_STATES, type InvoiceStatus, type PaymentState } from '../money/invoice.ts'
 import { RULES } from '../reports/report.ts'
-import { countView, hex } from '../foundation/schema.ts'
-import { HOUR_MS, MINUTE_MS } from '../foundation/time.ts'
+import { countView, hex } from '../platform/schema.ts'
+import { HOUR_MS, MINUTE_MS } from '../platform/time.ts'
 import {
   MARKET_FEE_PERCENT,
   MAX_ORDER_USD_CENTS,

@@ -1,6 +1,6 @@
-import type { Config } from '../foundation/config.ts'
-import { API_BASE, DM_PAGE, MAX_WAIT_SECONDS, POLL_EVERY_SECONDS } from '../foundation/limits.ts'
-import { DAY_MS, isoTime } from '../foundation/time.ts'
+import type { Config } from '../platform/config.ts'
+import { API_BASE, DM_PAGE, MAX_WAIT_SECONDS, POLL_EVERY_SECONDS } from '../platform/limits.ts'
+import { DAY_MS, isoTime } from '../platform/time.ts'
 
 /**
  * Returns the Markdown of `/skill.md`, with front matter: what a person pastes into an agent, so that it

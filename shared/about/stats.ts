@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { Database } from '../servers/database.ts'
-import { unixTime } from '../foundation/schema.ts'
+import type { Database } from '../platform/database.ts'
+import { unixTime } from '../platform/schema.ts'
 
 /** By the name of each counter, the collection that holds what it counts. */
 const COUNTED = {

@@ -9,7 +9,7 @@ import {
   MAX_PROFILE_NAME_LENGTH,
   MAX_PURPOSE_LENGTH,
   TOKEN_PATTERN,
-} from '../foundation/limits.ts'
+} from '../platform/limits.ts'
 import {
   BLANK,
   CONTROLS,
@@ -22,7 +22,7 @@ import {
   oneLineText,
   text,
   unixTime,
-} from '../foundation/schema.ts'
+} from '../platform/schema.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
-import { Refusal } from '../foundation/errors.ts'
-import { DAILY_BYTES, RECORD_BYTES } from '../foundation/limits.ts'
+import { Refusal } from '../platform/errors.ts'
+import { DAILY_BYTES, RECORD_BYTES } from '../platform/limits.ts'
 import type { AllowanceKind } from './allowance-store.ts'
 
 const KIND_NAMES: Record<AllowanceKind, string> = {

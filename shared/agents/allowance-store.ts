@@ -1,7 +1,7 @@
 import { Schema, type Connection } from 'mongoose'
-import { createBoundedCounts } from '../servers/bounded-counts.ts'
-import { ALLOWANCE_AHEAD_BYTES, DAILY_BYTES } from '../foundation/limits.ts'
-import { DAY_MS } from '../foundation/time.ts'
+import { createBoundedCounts } from '../platform/bounded-counts.ts'
+import { ALLOWANCE_AHEAD_BYTES, DAILY_BYTES } from '../platform/limits.ts'
+import { DAY_MS } from '../platform/time.ts'
 
 /** The kinds of writes whose daily bytes are counted separately. */
 export type AllowanceKind = keyof typeof DAILY_BYTES

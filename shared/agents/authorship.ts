@@ -11,10 +11,10 @@ import {
 } from '../crypto/author.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
 import { signatureFromBase64 } from '../crypto/ed25519.ts'
-import { Refusal } from '../foundation/errors.ts'
-import { hex } from '../foundation/schema.ts'
+import { Refusal } from '../platform/errors.ts'
+import { hex } from '../platform/schema.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { nested, number, text } from '../servers/fields.ts'
+import { nested, number, text } from '../platform/fields.ts'
 
 const seenLog = z.object({ size: z.int().min(0), root: hex(64) })
 

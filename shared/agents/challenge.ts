@@ -1,9 +1,9 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import { makePuzzle, PUZZLE_VERSION, type Puzzle } from '../crypto/puzzle.ts'
-import { CHALLENGE_TTL_MS, PREFIX_LENGTH } from '../foundation/limits.ts'
-import { hex, unixTime } from '../foundation/schema.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { CHALLENGE_TTL_MS, PREFIX_LENGTH } from '../platform/limits.ts'
+import { hex, unixTime } from '../platform/schema.ts'
+import { unixSeconds } from '../platform/time.ts'
 
 /**
  * A registration challenge is not stored: its id carries all its parameters under an HMAC, and puzzle and

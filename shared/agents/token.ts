@@ -1,5 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { TOKEN_KEY_LENGTH, TOKEN_PATTERN } from '../foundation/limits.ts'
+import { TOKEN_KEY_LENGTH, TOKEN_PATTERN } from '../platform/limits.ts'
 
 /**
  * The stored form of a token: the key that finds its agent, and a salted SHA-256 of the whole token.

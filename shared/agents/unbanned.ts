@@ -1,4 +1,4 @@
-import { MAX_LIST_PAGES } from '../foundation/limits.ts'
+import { MAX_LIST_PAGES } from '../platform/limits.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import type { AgentRecord } from './agent.ts'
 import type { AgentStore } from './agent-store.ts'

@@ -3,23 +3,23 @@ import { z } from 'zod'
 import type { Context } from '../context.ts'
 import { commitRecord, isOpenedBy, findOpeningContent } from '../crypto/commitment.ts'
 import { ed25519Sign } from '../crypto/ed25519.ts'
-import { Refusal } from '../foundation/errors.ts'
-import { newId } from '../foundation/ids.ts'
+import { Refusal } from '../platform/errors.ts'
+import { newId } from '../platform/ids.ts'
 import type { EntryRecord } from '../ledger/entry.ts'
 import { newSalt } from '../ledger/pending.ts'
-import { refuseCopy } from '../servers/copy.ts'
+import { refuseCopy } from '../platform/copy.ts'
 import { SealError } from '../ledger/seal.ts'
 import { requireSealMemory, findTimeFault, openSigner } from '../ledger/signing.ts'
 import { rememberSignedAnnouncement } from '../ledger/signed-announcements.ts'
-import { performStep, type WatchStep } from '../foundation/step.ts'
+import { performStep, type WatchStep } from '../platform/step.ts'
 import {
   MAX_ANNOUNCEMENT_AGE_MS,
   MAX_ANNOUNCEMENT_LENGTH,
   MAX_KIND_LENGTH,
   RECEIPT_WAIT_MS,
-} from '../foundation/limits.ts'
-import { text } from '../foundation/schema.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+} from '../platform/limits.ts'
+import { text } from '../platform/schema.ts'
+import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { announcementContent, announcementPayload, type AnnouncementRecord } from './announcement.ts'
 
 const announcementFields = z.object({

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { canonicalJson } from '../crypto/canonical-json.ts'
 import type { Ledgered } from '../ledger/pending.ts'
-import { hex, idView, unixTime } from '../foundation/schema.ts'
+import { hex, idView, unixTime } from '../platform/schema.ts'
 
 /**
  * A public statement by the operator, signed with the key that signs the seals; it is listed once it is

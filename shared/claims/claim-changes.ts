@@ -1,4 +1,4 @@
-import { MAX_UNENDORSED_PROPOSALS } from '../foundation/limits.ts'
+import { MAX_UNENDORSED_PROPOSALS } from '../platform/limits.ts'
 import {
   OUTCOMES,
   PROPOSAL,

@@ -2,20 +2,11 @@ import { z } from 'zod'
 import { authorFields, authorOf, authorView } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
 import type { Hideable } from '../ledger/hidden.ts'
-import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../foundation/limits.ts'
+import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../platform/limits.ts'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
-import {
-  countView,
-  hex,
-  hexOrEmpty,
-  idField,
-  idView,
-  notBlank,
-  text,
-  unixTime,
-} from '../foundation/schema.ts'
-import { SECOND_MS } from '../foundation/time.ts'
+import { countView, hex, hexOrEmpty, idField, idView, notBlank, text, unixTime } from '../platform/schema.ts'
+import { SECOND_MS } from '../platform/time.ts'
 
 export const CLAIM_STATUSES = ['open', 'judged', 'contested', 'overdue', 'accepted'] as const
 export type ClaimStatus = (typeof CLAIM_STATUSES)[number]

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { EVENTS_KEPT, LIST_LIMIT, MAX_WAIT_SECONDS } from '../foundation/limits.ts'
-import { limitQuery, unixTime } from '../foundation/schema.ts'
-import { date, maybe, number, opaque, text, textOf, type RecordOf } from '../servers/fields.ts'
+import { EVENTS_KEPT, LIST_LIMIT, MAX_WAIT_SECONDS } from '../platform/limits.ts'
+import { limitQuery, unixTime } from '../platform/schema.ts'
+import { date, maybe, number, opaque, text, textOf, type RecordOf } from '../platform/fields.ts'
 import { EVENT_KINDS, eventFields, type EventFields, type EventKind } from './mark.ts'
 
 export const eventRecordFields = {

@@ -1,7 +1,7 @@
 import { Schema } from 'mongoose'
 import { z } from 'zod'
-import { idView, isoTimeView } from '../foundation/schema.ts'
-import { number, opaque, text, textOf, type RecordOf } from '../servers/fields.ts'
+import { idView, isoTimeView } from '../platform/schema.ts'
+import { number, opaque, text, textOf, type RecordOf } from '../platform/fields.ts'
 
 /**
  * Terms.

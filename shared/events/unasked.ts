@@ -1,8 +1,8 @@
 import type { Context } from '../context.ts'
-import { Refusal } from '../foundation/errors.ts'
-import { UNASKED_DAYS } from '../foundation/limits.ts'
-import { DAY_MS, SECOND_MS } from '../foundation/time.ts'
-import { isOutage } from '../servers/database.ts'
+import { Refusal } from '../platform/errors.ts'
+import { UNASKED_DAYS } from '../platform/limits.ts'
+import { DAY_MS, SECOND_MS } from '../platform/time.ts'
+import { isOutage } from '../platform/database.ts'
 import { numberEvents } from './event-service.ts'
 import type { MarkPlace } from './event-store.ts'
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { createKeyTree, type AgentKeys, type KeyForm, type KeyTree } from '../crypto/key-tree.ts'
-import { hex } from '../foundation/schema.ts'
+import { hex } from '../platform/schema.ts'
 import { isReadable, type EntryRecord } from './entry.ts'
 import type { EntryStore } from './entry-store.ts'
 

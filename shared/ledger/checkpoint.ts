@@ -1,5 +1,5 @@
-import type { Config } from '../foundation/config.ts'
-import { StartError } from '../foundation/process.ts'
+import type { Config } from '../platform/config.ts'
+import { StartError } from '../platform/process.ts'
 import { keyFromHex } from '../crypto/ed25519.ts'
 import {
   formatCheckpoint,

@@ -1,6 +1,6 @@
 import { Schema, type Connection } from 'mongoose'
-import { MAX_COSIGNATURES_SHOWN } from '../foundation/limits.ts'
-import { unlessDuplicate } from '../servers/database.ts'
+import { MAX_COSIGNATURES_SHOWN } from '../platform/limits.ts'
+import { unlessDuplicate } from '../platform/database.ts'
 
 /** A cosigner's line below the checkpoint of a size: one for each size and key. */
 export interface CosignatureRecord {

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { MAX_ENTRIES_SEARCHED } from '../foundation/limits.ts'
+import { MAX_ENTRIES_SEARCHED } from '../platform/limits.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
 import { viewEntry } from './entry.ts'
 

@@ -1,5 +1,5 @@
 import mongoose, { Schema, type Connection, type Model, type PipelineStage } from 'mongoose'
-import { isDuplicateKey, MAJORITY, within, type Session } from '../servers/database.ts'
+import { isDuplicateKey, MAJORITY, within, type Session } from '../platform/database.ts'
 import type { EntryRecord } from './entry.ts'
 import { KEY_CHANGES } from './agent-keys.ts'
 import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'

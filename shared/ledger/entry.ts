@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
 import { hashLeafTexts } from '../crypto/merkle.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
-import { unixTime } from '../foundation/schema.ts'
+import { unixTime } from '../platform/schema.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
 
 /** A numbered entry as MongoDB holds it, for ever and unchanged. */

@@ -3,7 +3,7 @@ import path from 'node:path'
 import type { Context } from '../context.ts'
 import { listLogTiles, tilePath } from '../crypto/log-tree.ts'
 import { HASH_BYTES, TILE_WIDTH } from '../crypto/merkle.ts'
-import { replaceFile } from '../foundation/durable-file.ts'
+import { replaceFile } from '../platform/durable-file.ts'
 import { bundleEntries, readCheckpoint, formatCosignedNote } from './log-service.ts'
 
 /** Tiles read at once. */

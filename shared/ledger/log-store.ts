@@ -1,7 +1,7 @@
 import mongoose, { Schema, type Connection, type Model } from 'mongoose'
 import { edgeTiles, logRootFromTiles } from '../crypto/log-tree.ts'
 import { HASH_BYTES, type Tile } from '../crypto/merkle.ts'
-import { MAJORITY } from '../servers/database.ts'
+import { MAJORITY } from '../platform/database.ts'
 
 export type TilePlace = Pick<Tile, 'level' | 'index'>
 

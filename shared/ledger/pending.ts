@@ -1,7 +1,7 @@
 import { Schema } from 'mongoose'
 import type { JsonValue } from '../crypto/canonical-json.ts'
 import { SALT_BYTES } from '../crypto/commitment.ts'
-import { takeRandomBytes } from '../foundation/random.ts'
+import { takeRandomBytes } from '../platform/random.ts'
 
 /**
  * Terms.

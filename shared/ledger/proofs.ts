@@ -9,8 +9,8 @@ import {
   type TileAddress,
 } from '../crypto/merkle.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
-import { Refusal } from '../foundation/errors.ts'
-import { hex } from '../foundation/schema.ts'
+import { Refusal } from '../platform/errors.ts'
+import { hex } from '../platform/schema.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
 import type { SealRecord } from './seal.ts'
 

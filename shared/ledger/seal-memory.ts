@@ -1,12 +1,12 @@
 import path from 'node:path'
 import { z } from 'zod'
-import type { Config } from '../foundation/config.ts'
+import type { Config } from '../platform/config.ts'
 import { sealPayloadHash } from '../crypto/seal-payload.ts'
-import { lockFile, readJsonFile, textWithSum, writeDurably } from '../foundation/durable-file.ts'
-import { hex } from '../foundation/schema.ts'
+import { lockFile, readJsonFile, textWithSum, writeDurably } from '../platform/durable-file.ts'
+import { hex } from '../platform/schema.ts'
 import { statedKeys } from './agent-keys.ts'
 import { sealFields, SealError, type SealRecord } from './seal.ts'
-import type { WatchStep } from '../foundation/step.ts'
+import type { WatchStep } from '../platform/step.ts'
 
 /**
  * What was last signed, kept beside the key and not in the database, so that a restored database can't make

@@ -1,8 +1,8 @@
-import { readBounded } from '../foundation/http.ts'
+import { readBounded } from '../platform/http.ts'
 import { z } from 'zod'
-import type { Config } from '../foundation/config.ts'
+import type { Config } from '../platform/config.ts'
 import { sealPayloadHash, verifySealSignature, type Seal } from '../crypto/seal-payload.ts'
-import { MAX_PEER_ANSWER_BYTES, PEER_PAUSE_MS, PEER_TIMEOUT_MS } from '../foundation/limits.ts'
+import { MAX_PEER_ANSWER_BYTES, PEER_PAUSE_MS, PEER_TIMEOUT_MS } from '../platform/limits.ts'
 
 /*
  * A host that was restored as a whole, database and seal memory from one copy, has forgotten what it signed

@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
 import type { Seal } from '../crypto/seal-payload.ts'
-import { CHAIN_WALK_EVERY_MS, MAX_SEALS_LISTED } from '../foundation/limits.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { CHAIN_WALK_EVERY_MS, MAX_SEALS_LISTED } from '../platform/limits.ts'
+import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { findTailFault } from './chain-check.ts'
 import { nextSealAt, viewSeal } from './seal.ts'
 

@@ -1,5 +1,5 @@
 import mongoose, { Schema, type Connection } from 'mongoose'
-import { isDuplicateKey, MAJORITY, unlessDuplicate, within, type Session } from '../servers/database.ts'
+import { isDuplicateKey, MAJORITY, unlessDuplicate, within, type Session } from '../platform/database.ts'
 import type { Tile } from '../crypto/merkle.ts'
 import { findHashes, type TilePlace } from './log-store.ts'
 import type { SealSignature } from '../crypto/seal-payload.ts'

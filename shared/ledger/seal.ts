@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { SEAL_ALGO, type Seal, type SealFields, type SealSignature } from '../crypto/seal-payload.ts'
-import { hex, unixTime } from '../foundation/schema.ts'
+import { hex, unixTime } from '../platform/schema.ts'
 
 /**
  * A seal as MongoDB holds it. Everything but the signature is immutable from its insert on. Times are Unix

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { MAX_SHARED_BYTES } from '../foundation/limits.ts'
-import { runInScope } from '../foundation/scope.ts'
-import { SECOND_MS } from '../foundation/time.ts'
+import { MAX_SHARED_BYTES } from '../platform/limits.ts'
+import { runInScope } from '../platform/scope.ts'
+import { SECOND_MS } from '../platform/time.ts'
 import { viewEntry } from './entry.ts'
 
 /*

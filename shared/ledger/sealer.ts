@@ -3,13 +3,13 @@ import type { Context } from '../context.ts'
 import type { LogTree } from '../crypto/log-tree.ts'
 import type { Tile } from '../crypto/merkle.ts'
 import { sealPayloadHash, verifySealFollows } from '../crypto/seal-payload.ts'
-import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { MAX_SIGNED_AHEAD_MS } from '../platform/limits.ts'
+import { unixSeconds } from '../platform/time.ts'
 import { verifyNewSeals } from './chain-check.ts'
 import { numberEntry, computeLeaves, type EntryRecord } from './entry.ts'
 import { keyState } from './agent-keys.ts'
 import { createEntryTree } from './entry-tree.ts'
-import type { Lease } from '../servers/lease-store.ts'
+import type { Lease } from '../platform/lease-store.ts'
 import { logState, readLogFromTiles, buildLogFromEntries } from './log.ts'
 import { closingSource, sealFields, SealError, type SealRecord } from './seal.ts'
 import {
@@ -22,7 +22,7 @@ import {
   type StateBefore,
 } from './solvency.ts'
 import { traceSeal } from './traced.ts'
-import { performStep, type WatchStep } from '../foundation/step.ts'
+import { performStep, type WatchStep } from '../platform/step.ts'
 
 /*
  * The sealer makes seal after seal over the ledger's entries; signing.ts signs them. Any number of sealers

@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { numberEntry, type EntryRecord } from './entry.ts'
 import type { PendingCollection, PendingRecord } from './entry-store.ts'
-import type { Lease } from '../servers/lease-store.ts'
+import type { Lease } from '../platform/lease-store.ts'
 import { parsePendingEntry } from './pending-check.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
 import { SealError } from './seal.ts'
 import { traceEntries } from './traced.ts'
-import { performStep, type WatchStep } from '../foundation/step.ts'
+import { performStep, type WatchStep } from '../platform/step.ts'
 
 /*
  * The sequencer gives pending entries their numbers: 1, 2, 3, … without a gap, each entry one number, and no

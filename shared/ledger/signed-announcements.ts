@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { z } from 'zod'
-import { readJsonFile, textWithSum, writeDurably } from '../foundation/durable-file.ts'
-import { hex } from '../foundation/schema.ts'
+import { readJsonFile, textWithSum, writeDurably } from '../platform/durable-file.ts'
+import { hex } from '../platform/schema.ts'
 import { SealError } from './seal.ts'
-import type { WatchStep } from '../foundation/step.ts'
+import type { WatchStep } from '../platform/step.ts'
 
 /**
  * The announcements that the seal key has signed: the SHA-256 of each payload, as hex, by the announcement's

@@ -5,9 +5,9 @@ import type { LogTree } from '../crypto/log-tree.ts'
 import { ed25519PublicKey, keyToHex } from '../crypto/ed25519.ts'
 import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
 import { sealPayloadHash, signSeal, verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
-import { MAX_SIGNED_AHEAD_MS } from '../foundation/limits.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
-import { refuseCopy } from '../servers/copy.ts'
+import { MAX_SIGNED_AHEAD_MS } from '../platform/limits.ts'
+import { SECOND_MS, unixSeconds } from '../platform/time.ts'
+import { refuseCopy } from '../platform/copy.ts'
 import { endAdoption, requireLastSigned, readAdoption, type Adoption } from './adoption.ts'
 import { verifyNewSeals, verifyWholeChain } from './chain-check.ts'
 import { computeLeaves, type EntryRecord } from './entry.ts'
@@ -37,7 +37,7 @@ import {
   parseOwed,
   type Owed,
 } from './solvency.ts'
-import { performStep, type WatchStep } from '../foundation/step.ts'
+import { performStep, type WatchStep } from '../platform/step.ts'
 import { requireNoWitnessConflict } from './witnesses.ts'
 
 /*

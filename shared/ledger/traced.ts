@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
-import { currentScope } from '../foundation/scope.ts'
-import { currentTracer } from '../foundation/tracing.ts'
+import { currentScope } from '../platform/scope.ts'
+import { currentTracer } from '../platform/tracing.ts'
 import type { EntryRecord } from './entry.ts'
 import type { SealRecord } from './seal.ts'
 

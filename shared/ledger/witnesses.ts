@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import { readBounded } from '../foundation/http.ts'
+import { readBounded } from '../platform/http.ts'
 import type { Context } from '../context.ts'
-import type { Config } from '../foundation/config.ts'
+import type { Config } from '../platform/config.ts'
 import {
   formatNote,
   formatVkey,
@@ -12,8 +12,8 @@ import {
   verifyNote,
   type NoteKey,
 } from '../crypto/note.ts'
-import { MAX_SIGNED_AHEAD_MS, MAX_WITNESS_ANSWER_BYTES, PEER_TIMEOUT_MS } from '../foundation/limits.ts'
-import { SECOND_MS } from '../foundation/time.ts'
+import { MAX_SIGNED_AHEAD_MS, MAX_WITNESS_ANSWER_BYTES, PEER_TIMEOUT_MS } from '../platform/limits.ts'
+import { SECOND_MS } from '../platform/time.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { proveConsistency } from './log.ts'
 import { SealError } from './seal.ts'

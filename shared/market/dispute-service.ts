@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
-import type { Session } from '../servers/database.ts'
-import { Refusal } from '../foundation/errors.ts'
-import { nowSeconds } from '../foundation/time.ts'
+import type { Session } from '../platform/database.ts'
+import { Refusal } from '../platform/errors.ts'
+import { nowSeconds } from '../platform/time.ts'
 import { markPaidOut, netReceivedRaw } from './order-money.ts'
 import {
   readPayouts,

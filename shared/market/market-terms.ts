@@ -1,4 +1,4 @@
-import { HOUR_MS, SECOND_MS } from '../foundation/time.ts'
+import { HOUR_MS, SECOND_MS } from '../platform/time.ts'
 
 // Contract, rule 7 of the endpoints and the table of limits.
 

@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
-import { requireChanged, type Session } from '../servers/database.ts'
-import type { PayoutRecord } from '../payments/payout.ts'
-import { newPayout, withdrawPayout } from '../payments/payout-service.ts'
+import { requireChanged, type Session } from '../platform/database.ts'
+import type { PayoutRecord } from '../money/payout.ts'
+import { newPayout, withdrawPayout } from '../money/payout-service.ts'
 import { feeEntries, journalLinesOf, sellerShare, stepChange, sumAmounts } from './order.ts'
 import type { OrderChange, OrderRecord } from './order.ts'
 

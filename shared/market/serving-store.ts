@@ -1,7 +1,7 @@
 import type { Connection } from 'mongoose'
-import { unlessDuplicate } from '../servers/database.ts'
-import { number, schemaOf, textOf, type RecordOf } from '../servers/fields.ts'
-import { recordsOf } from '../servers/records.ts'
+import { unlessDuplicate } from '../platform/database.ts'
+import { number, schemaOf, textOf, type RecordOf } from '../platform/fields.ts'
+import { recordsOf } from '../platform/records.ts'
 import { OUTAGE_GAP_MS } from './market-terms.ts'
 
 /*

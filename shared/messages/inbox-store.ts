@@ -1,8 +1,8 @@
 import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
-import { createBoundedCounts } from '../servers/bounded-counts.ts'
-import type { Session } from '../servers/database.ts'
-import { MAX_UNREAD_OF_SENDER } from '../foundation/limits.ts'
+import { createBoundedCounts } from '../platform/bounded-counts.ts'
+import type { Session } from '../platform/database.ts'
+import { MAX_UNREAD_OF_SENDER } from '../platform/limits.ts'
 
 /** The unread messages of one sender to one recipient, counted; `_id` is `<recipient>/<sender>`. */
 export interface InboxRecord {

@@ -1,8 +1,8 @@
 import { Schema, type Connection } from 'mongoose'
-import { type Session, within } from '../servers/database.ts'
-import { createGroups, insertEach } from '../servers/group-commit.ts'
+import { type Session, within } from '../platform/database.ts'
+import { createGroups, insertEach } from '../platform/group-commit.ts'
 import { TELLS_INDEX, tellsField } from '../events/mark.ts'
-import { DM_PAGE, DM_PAGE_BYTES } from '../foundation/limits.ts'
+import { DM_PAGE, DM_PAGE_BYTES } from '../platform/limits.ts'
 import type { MessageRecord } from './message.ts'
 
 const string = { type: String, required: true } as const

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { waitQuery } from '../events/event.ts'
 import type { Telling } from '../events/mark.ts'
-import { idPattern } from '../foundation/ids.ts'
-import { MAX_BOX_BYTES } from '../foundation/limits.ts'
-import { countView, idField, idView, textOfBytes, unixTime } from '../foundation/schema.ts'
+import { idPattern } from '../platform/ids.ts'
+import { MAX_BOX_BYTES } from '../platform/limits.ts'
+import { countView, idField, idView, textOfBytes, unixTime } from '../platform/schema.ts'
 
 /** A direct message: the sender's ciphertext, kept byte for byte; the operator cannot read it. */
 export interface MessageRecord extends Telling {

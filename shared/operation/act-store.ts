@@ -1,9 +1,9 @@
 import type { Connection } from 'mongoose'
 import { commitRecord } from '../crypto/commitment.ts'
-import { newId } from '../foundation/ids.ts'
+import { newId } from '../platform/ids.ts'
 import { newSalt, PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from '../ledger/pending.ts'
-import { number, schemaOf, text, type RecordOf } from '../servers/fields.ts'
-import { recordsOf } from '../servers/records.ts'
+import { number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
+import { recordsOf } from '../platform/records.ts'
 
 /** What somebody did on the operator's board. */
 const actFields = {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import type { Config } from '../foundation/config.ts'
-import type { ProcessRecord } from '../servers/process-store.ts'
+import type { Config } from '../platform/config.ts'
+import type { ProcessRecord } from '../platform/process-store.ts'
 import { OPERATOR, type Finding } from './finding.ts'
 
 /*

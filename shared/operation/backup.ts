@@ -4,11 +4,11 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import mongoose from 'mongoose'
 import { z } from 'zod'
-import { readJsonFile, syncFolder, textWithSum } from '../foundation/durable-file.ts'
-import { StartError } from '../foundation/process.ts'
-import { unixSeconds } from '../foundation/time.ts'
-import { readBuild } from '../foundation/build.ts'
-import type { CopyRecord } from '../servers/copy.ts'
+import { readJsonFile, syncFolder, textWithSum } from '../platform/durable-file.ts'
+import { StartError } from '../platform/process.ts'
+import { unixSeconds } from '../platform/time.ts'
+import { readBuild } from '../platform/build.ts'
+import type { CopyRecord } from '../platform/copy.ts'
 
 /*
  * A backup is a folder: `database/NAME.bson`, the documents of each collection one after another as mongodump

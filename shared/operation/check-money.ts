@@ -1,10 +1,10 @@
-import { isPaid, remainderRaw, type InvoiceRecord, type PaymentRecord } from '../payments/invoice.ts'
+import { isPaid, remainderRaw, type InvoiceRecord, type PaymentRecord } from '../money/invoice.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { addToOwed, NOTHING_OWED } from '../ledger/solvency.ts'
 import type { OrderRecord } from '../market/order.ts'
-import { COINS, type Coin } from '../payments/coin.ts'
-import type { Account, JournalLine } from '../payments/journal.ts'
-import type { StoredPayout, TransferRecord } from '../payments/payout.ts'
+import { COINS, type Coin } from '../money/coin.ts'
+import type { Account, JournalLine } from '../money/journal.ts'
+import type { StoredPayout, TransferRecord } from '../money/payout.ts'
 
 /*
  * What has to add up of money, worked out from the records alone, without the code that wrote them. Pure; all

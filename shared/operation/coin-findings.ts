@@ -1,10 +1,10 @@
 import type { Context } from '../context.ts'
-import { COIN_FACTS } from '../payments/coin-facts.ts'
-import { COINS, formatAmount, type Coin } from '../payments/coin.ts'
-import type { CoinRecord } from '../payments/coin-store.ts'
-import { readSendable } from '../payments/due-payouts.ts'
-import { isFresh } from '../payments/rate.ts'
-import { HOUR_MS, MINUTE_MS, nowSeconds, SECOND_MS } from '../foundation/time.ts'
+import { COIN_FACTS } from '../money/coin-facts.ts'
+import { COINS, formatAmount, type Coin } from '../money/coin.ts'
+import type { CoinRecord } from '../money/coin-store.ts'
+import { readSendable } from '../money/due-payouts.ts'
+import { isFresh } from '../money/rate.ts'
+import { HOUR_MS, MINUTE_MS, nowSeconds, SECOND_MS } from '../platform/time.ts'
 import { formatGap, OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
 /** A coin's worker writes with each round: a longer silence means that there is none. */

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { formatAmount, type Coin } from '../payments/coin.ts'
+import { formatAmount, type Coin } from '../money/coin.ts'
 
 /** `look`: soon, it does no harm yet. `act`: something doesn't work, or money waits, until somebody acts. */
 export const SEVERITIES = ['look', 'act'] as const

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { messageOf } from '../foundation/errors.ts'
+import { messageOf } from '../platform/errors.ts'
 import { coinFindings } from './coin-findings.ts'
 import { keyOf, OPERATOR, severityOf, type Finding, type FindingReader } from './finding.ts'
 import { hostFindings } from './host-findings.ts'

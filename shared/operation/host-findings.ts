@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import tls from 'node:tls'
 import type { Context } from '../context.ts'
-import { messageOf } from '../foundation/errors.ts'
-import { DAY_MS, SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { messageOf } from '../platform/errors.ts'
+import { DAY_MS, SECOND_MS, unixSeconds } from '../platform/time.ts'
 import type { Finding, FindingReader } from './finding.ts'
 
 /** Permission bits of anyone but the owner. */

@@ -1,4 +1,4 @@
-import { KEY_LEASES } from '../servers/lease-store.ts'
+import { KEY_LEASES } from '../platform/lease-store.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
 /**

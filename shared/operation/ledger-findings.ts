@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { formatVkey } from '../crypto/note.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { checkpointOf } from '../ledger/checkpoint.ts'
 import { headOf, NOTHING_SIGNED } from '../ledger/seal-memory.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'

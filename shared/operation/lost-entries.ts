@@ -3,11 +3,11 @@ import { claimEntry } from '../claims/claim-service.ts'
 import type { ClaimRecord } from '../claims/claim.ts'
 import type { Context } from '../context.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import type { PaymentRecord } from '../payments/invoice.ts'
-import { paymentEntry } from '../payments/settlement.ts'
+import type { PaymentRecord } from '../money/invoice.ts'
+import { paymentEntry } from '../money/settlement.ts'
 import { postEntry } from '../posts/post-service.ts'
 import type { PostRecord } from '../posts/post.ts'
-import { pagesOf } from '../servers/records.ts'
+import { pagesOf } from '../platform/records.ts'
 
 /*
  * A record and its first entry in the ledger are one write: the record carries the entry in its `pending`

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import type { SetMember } from '../servers/database.ts'
+import type { SetMember } from '../platform/database.ts'
 import type { Finding, FindingReader } from './finding.ts'
 
 /** A member that is further behind than this may lack minutes of writes that an election then waits for. */

@@ -1,7 +1,7 @@
 import type { Connection } from 'mongoose'
-import { newStepId } from '../foundation/ids.ts'
-import { number, schemaOf, text, type RecordOf } from '../servers/fields.ts'
-import { recordsOf } from '../servers/records.ts'
+import { newStepId } from '../platform/ids.ts'
+import { number, schemaOf, text, type RecordOf } from '../platform/fields.ts'
+import { recordsOf } from '../platform/records.ts'
 
 /** Why an operator did something, in their own words. Nobody else is shown it. */
 const noteFields = {

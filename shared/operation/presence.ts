@@ -1,9 +1,9 @@
 import os from 'node:os'
 import type { Context } from '../context.ts'
-import { readBuild } from '../foundation/build.ts'
-import { newStepId } from '../foundation/ids.ts'
-import { omitUndefined } from '../foundation/omit-undefined.ts'
-import { SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { readBuild } from '../platform/build.ts'
+import { newStepId } from '../platform/ids.ts'
+import { omitUndefined } from '../platform/omit-undefined.ts'
+import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { hashSettings } from './agreement.ts'
 
 /** How often it is checked whether the record has to be renewed. */

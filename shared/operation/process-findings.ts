@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
-import { describeBuild } from '../foundation/build.ts'
-import { HOUR_MS, nowSeconds, SECOND_MS } from '../foundation/time.ts'
-import type { ProcessRecord } from '../servers/process-store.ts'
+import { describeBuild } from '../platform/build.ts'
+import { HOUR_MS, nowSeconds, SECOND_MS } from '../platform/time.ts'
+import type { ProcessRecord } from '../platform/process-store.ts'
 import { findDifferentSettings, findTwoNetworks } from './agreement.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 

@@ -1,12 +1,12 @@
 import type { Context } from '../context.ts'
 import { sealPayloadHash } from '../crypto/seal-payload.ts'
-import { copiesOf, readCopy, type CopyRecord } from '../servers/copy.ts'
-import type { Coin } from '../payments/coin.ts'
-import type { CoinDriver } from '../payments/driver.ts'
+import { copiesOf, readCopy, type CopyRecord } from '../platform/copy.ts'
+import type { Coin } from '../money/coin.ts'
+import type { CoinDriver } from '../money/driver.ts'
 import { sealFields } from '../ledger/seal.ts'
 import { findUnknownSeals } from '../ledger/seal-peers.ts'
-import { messageOf } from '../foundation/errors.ts'
-import { nowSeconds, unixSeconds } from '../foundation/time.ts'
+import { messageOf } from '../platform/errors.ts'
+import { nowSeconds, unixSeconds } from '../platform/time.ts'
 import { formatGap } from './finding.ts'
 
 /** How old a comparison by the copy's workers may be to count. */

@@ -1,8 +1,8 @@
 import type { Context } from '../context.ts'
-import { hasNoWorker, readQueueStates, type QueueState } from '../servers/queue-state.ts'
-import { queueRow, type QueueName } from '../servers/queues.ts'
-import { withDeadline } from '../foundation/deadline.ts'
-import { HOUR_MS, MINUTE_MS, SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { hasNoWorker, readQueueStates, type QueueState } from '../platform/queue-state.ts'
+import { queueRow, type QueueName } from '../platform/queues.ts'
+import { withDeadline } from '../platform/deadline.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
 const BEHIND_SECONDS = (2 * MINUTE_MS) / SECOND_MS

@@ -1,12 +1,12 @@
 import os from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Context } from '../context.ts'
-import { withDeadline } from '../foundation/deadline.ts'
-import { messageOf } from '../foundation/errors.ts'
-import { StartError } from '../foundation/process.ts'
-import { SECOND_MS } from '../foundation/time.ts'
-import { describeAway, listMemberErrors, tryPrimary } from '../servers/database-reason.ts'
-import { tryRedis } from '../servers/redis-connection.ts'
+import { withDeadline } from '../platform/deadline.ts'
+import { messageOf } from '../platform/errors.ts'
+import { StartError } from '../platform/process.ts'
+import { SECOND_MS } from '../platform/time.ts'
+import { describeAway, listMemberErrors, tryPrimary } from '../platform/database-reason.ts'
+import { tryRedis } from '../platform/redis-connection.ts'
 import type { Finding } from './finding.ts'
 
 /*

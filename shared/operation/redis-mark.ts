@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { newStepId } from '../foundation/ids.ts'
+import { newStepId } from '../platform/ids.ts'
 import type { RedisNote } from './watch-store.ts'
 
 /**

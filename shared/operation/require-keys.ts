@@ -1,10 +1,10 @@
-import type { Config } from '../foundation/config.ts'
-import { assertPrivate } from '../foundation/private-file.ts'
-import { StartError } from '../foundation/process.ts'
+import type { Config } from '../platform/config.ts'
+import { assertPrivate } from '../platform/private-file.ts'
+import { StartError } from '../platform/process.ts'
 import { readSealKey } from '../ledger/seal-key.ts'
 import { SealError } from '../ledger/seal.ts'
-import { requireMoneroLibrary } from '../payments/monero/monero-connection.ts'
-import { openNanoSeed } from '../payments/nano/nano-keys.ts'
+import { requireMoneroLibrary } from '../money/coins/monero/monero-connection.ts'
+import { openNanoSeed } from '../money/coins/nano/nano-keys.ts'
 
 /**
  * Checks that every key file in the settings exists, holds a key, and is readable by its owner alone, and

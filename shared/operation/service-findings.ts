@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
-import { readCopy } from '../servers/copy.ts'
-import { readSchema } from '../servers/migrations.ts'
-import { DAY_MS, HOUR_MS, nowSeconds, SECOND_MS, unixSeconds } from '../foundation/time.ts'
+import { readCopy } from '../platform/copy.ts'
+import { readSchema } from '../platform/migrations.ts'
+import { DAY_MS, HOUR_MS, nowSeconds, SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { OPERATOR, type Finding, type FindingReader } from './finding.ts'
 
 const BACKUP_LATE_SECONDS = (26 * HOUR_MS) / SECOND_MS

@@ -1,13 +1,13 @@
 import type { JobType } from 'bullmq'
 import type { Connection } from 'mongoose'
 import type { Context } from '../context.ts'
-import { ID_PREFIXES, type RecordKind } from '../foundation/ids.ts'
-import { SECOND_MS } from '../foundation/time.ts'
+import { ID_PREFIXES, type RecordKind } from '../platform/ids.ts'
+import { SECOND_MS } from '../platform/time.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { formatAmount } from '../payments/coin.ts'
-import type { JournalLine } from '../payments/journal.ts'
+import { formatAmount } from '../money/coin.ts'
+import type { JournalLine } from '../money/journal.ts'
 import { isRedisReady } from './queue-findings.ts'
-import { QUEUE_NAMES } from '../servers/queues.ts'
+import { QUEUE_NAMES } from '../platform/queues.ts'
 
 /*
  * Everything that is on record about one thing: the records that are linked with it and, in the order of

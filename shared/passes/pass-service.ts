@@ -1,11 +1,11 @@
 import type { AgentRecord } from '../agents/agent.ts'
 import type { Context } from '../context.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
-import { requireChanged, type Session } from '../servers/database.ts'
-import { Refusal } from '../foundation/errors.ts'
-import { newStepId } from '../foundation/ids.ts'
+import { requireChanged, type Session } from '../platform/database.ts'
+import { Refusal } from '../platform/errors.ts'
+import { newStepId } from '../platform/ids.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
-import { DAY_MS, isoTime, unixSeconds } from '../foundation/time.ts'
+import { DAY_MS, isoTime, unixSeconds } from '../platform/time.ts'
 import { endAfterFreeDays, endAfterPaidDays } from './pass.ts'
 
 /**

@@ -3,9 +3,9 @@ import {
   PRICE_USD_CENTS_PER_DAY,
   REFERRAL_PRICE_USD_CENTS_PER_DAY,
   REFERRAL_THRESHOLD,
-} from '../foundation/limits.ts'
-import { isoTimeView } from '../foundation/schema.ts'
-import { DAY_MS } from '../foundation/time.ts'
+} from '../platform/limits.ts'
+import { isoTimeView } from '../platform/schema.ts'
+import { DAY_MS } from '../platform/time.ts'
 
 export const freeCreditView = z.object({
   free: z.literal(true),

@@ -1,5 +1,5 @@
 import measured from './measured-solvers.json' with { type: 'json' }
-import { HOUR_MS, SECOND_MS } from '../foundation/time.ts'
+import { HOUR_MS, SECOND_MS } from '../platform/time.ts'
 
 export interface Solver {
   name: string

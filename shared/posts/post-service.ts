@@ -3,9 +3,9 @@ import { authorData, authorOf, readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
 import type { SeenLog } from '../crypto/author.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { newId } from '../foundation/ids.ts'
+import { newId } from '../platform/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { unixSeconds } from '../platform/time.ts'
 import { postContent, type PostRecord } from './post.ts'
 
 /**

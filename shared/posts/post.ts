@@ -2,10 +2,10 @@ import { z } from 'zod'
 import { authorFields, authorOf, authorView } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
 import type { Hideable } from '../ledger/hidden.ts'
-import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../foundation/limits.ts'
+import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../platform/limits.ts'
 import type { Telling } from '../events/mark.ts'
 import type { Ledgered } from '../ledger/pending.ts'
-import { countView, idView, notBlank, text, textOfBytes, unixTime } from '../foundation/schema.ts'
+import { countView, idView, notBlank, text, textOfBytes, unixTime } from '../platform/schema.ts'
 
 /** A public post; `at` in Unix seconds. */
 export interface PostRecord extends Ledgered, Hideable, Telling {

@@ -1,9 +1,9 @@
 import type { Context } from '../context.ts'
 import { makeMark } from '../events/mark.ts'
-import { Refusal, type ErrorCode } from '../foundation/errors.ts'
+import { Refusal, type ErrorCode } from '../platform/errors.ts'
 import type { Hideable, SetHidden } from '../ledger/hidden.ts'
-import { newStepId } from '../foundation/ids.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { newStepId } from '../platform/ids.ts'
+import { unixSeconds } from '../platform/time.ts'
 
 interface Kind {
   /** The field of the ledger entry's data that holds the record's id. */

@@ -1,8 +1,8 @@
 import { spendAllowance } from '../agents/allowance-service.ts'
 import type { Context } from '../context.ts'
-import { Refusal } from '../foundation/errors.ts'
-import { newId } from '../foundation/ids.ts'
-import { unixSeconds } from '../foundation/time.ts'
+import { Refusal } from '../platform/errors.ts'
+import { newId } from '../platform/ids.ts'
+import { unixSeconds } from '../platform/time.ts'
 import type { ReportRecord, RuleId } from './report.ts'
 
 /**

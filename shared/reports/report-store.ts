@@ -1,5 +1,5 @@
 import { Schema, type Connection } from 'mongoose'
-import { isDuplicateKey } from '../servers/database.ts'
+import { isDuplicateKey } from '../platform/database.ts'
 import type { ReportRecord } from './report.ts'
 
 const string = { type: String, required: true } as const

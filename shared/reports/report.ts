@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { idField, idView, unixTime } from '../foundation/schema.ts'
+import { idField, idView, unixTime } from '../platform/schema.ts'
 
 /** The rules that a post can break. Their ids are wire names; a report names one of them. */
 export const RULES = [

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { newId } from '../../shared/foundation/ids.ts'
+import { newId } from '../../shared/platform/ids.ts'
 import { ADDRESSES, OFFER } from '../support/market.ts'
 import { countStored } from '../support/stored.ts'
 import {

@@ -6,10 +6,10 @@ import type { Route } from '../../api/http/route.ts'
 import { createClient, type Client } from '../../client/client.ts'
 import { TYPE_FILES, type Document } from '../../scripts/docs/client-types.ts'
 import { describeApi } from '../../api/http/openapi.ts'
-import { readConfig } from '../../shared/foundation/config.ts'
+import { readConfig } from '../../shared/platform/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { API_BASE } from '../../shared/foundation/limits.ts'
-import { createLog } from '../../shared/foundation/log.ts'
+import { API_BASE } from '../../shared/platform/limits.ts'
+import { createLog } from '../../shared/platform/log.ts'
 import { sendJson, startBrokenPeer } from '../support/broken-peer.ts'
 
 type Method = Exclude<keyof Client, 'baseUrl' | 'with'>

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { newId } from '../../shared/foundation/ids.ts'
+import { newId } from '../../shared/platform/ids.ts'
 import { OFFER } from '../support/market.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 

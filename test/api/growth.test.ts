@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { MAX_QUERY_PARAMETERS } from '../../shared/foundation/limits.ts'
+import { MAX_QUERY_PARAMETERS } from '../../shared/platform/limits.ts'
 import { startService, WITHOUT_LEDGER, type TestService } from '../support/service.ts'
 import { connectRaw, type RawConnection } from '../support/torture-sockets.ts'
 

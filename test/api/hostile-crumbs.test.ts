@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { expireInvoices } from '../../shared/payments/settlement.ts'
-import { unixSeconds } from '../../shared/foundation/time.ts'
+import { expireInvoices } from '../../shared/money/settlement.ts'
+import { unixSeconds } from '../../shared/platform/time.ts'
 import { makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { ADDRESSES, checkMarket, startMarket, type TestMarket } from '../support/market.ts'
 import { checkMoney } from '../support/money.ts'

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runVerb } from '../support/run-verb.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/foundation/config.ts'
-import { parseAmount } from '../../shared/payments/coin.ts'
-import type { InvoiceRecord } from '../../shared/payments/invoice.ts'
+import { readConfig } from '../../shared/platform/config.ts'
+import { parseAmount } from '../../shared/money/coin.ts'
+import type { InvoiceRecord } from '../../shared/money/invoice.ts'
 import { encodeNanoAddress, parseNanoAddress } from '../../shared/crypto/nano-address.ts'
-import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
-import type { PayoutRecord } from '../../shared/payments/payout.ts'
-import { refreshRate } from '../../shared/payments/rate.ts'
-import { recordLoss, recordPayment } from '../../shared/payments/settlement.ts'
+import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
+import { refreshRate } from '../../shared/money/rate.ts'
+import { recordLoss, recordPayment } from '../../shared/money/settlement.ts'
 import { startPool } from '../../workers/pool.ts'
 import { anotherCopy } from '../support/another-copy.ts'
 import { startBrokenPeer } from '../support/broken-peer.ts'
@@ -127,8 +127,8 @@ async function openAnotherWorker() {
   const again = anotherCopy()
   const [{ openWorkerContext }, { openNanoGateway }, watch] = await Promise.all([
     again<typeof import('../../workers/worker-context.ts')>('workers/worker-context.ts'),
-    again<typeof import('../../shared/payments/nano/nano-gateway.ts')>(
-      'shared/payments/nano/nano-gateway.ts',
+    again<typeof import('../../shared/money/coins/nano/nano-gateway.ts')>(
+      'shared/money/coins/nano/nano-gateway.ts',
     ),
     again<typeof import('../support/nano-jobs.ts')>('test/support/nano-jobs.ts'),
   ])

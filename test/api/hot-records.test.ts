@@ -3,7 +3,7 @@ import net from 'node:net'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
-import { newId } from '../../shared/foundation/ids.ts'
+import { newId } from '../../shared/platform/ids.ts'
 import type { MessageRecord } from '../../shared/messages/message.ts'
 import {
   registerOver,

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
-import { newId } from '../../shared/foundation/ids.ts'
-import { markPaidByHand } from '../../shared/payments/payout-service.ts'
-import { unixSeconds } from '../../shared/foundation/time.ts'
+import { newId } from '../../shared/platform/ids.ts'
+import { markPaidByHand } from '../../shared/money/payout-service.ts'
+import { unixSeconds } from '../../shared/platform/time.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import { makeCoinReady, setRate } from '../support/coins.ts'
 import {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { setBanned } from '../../shared/agents/agent-service.ts'
-import { newId } from '../../shared/foundation/ids.ts'
+import { newId } from '../../shared/platform/ids.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 let service: TestService

@@ -6,7 +6,7 @@ import type { JsonSchema } from '../../api/http/json-schema.ts'
 import { describeApi, refusalsOf } from '../../api/http/openapi.ts'
 import { noView, type Route } from '../../api/http/route.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
-import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 interface Response {

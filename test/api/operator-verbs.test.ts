@@ -13,7 +13,7 @@ import { noteRunning } from '../../scripts/embedded/running.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { openGate } from '../harness/storm/gate.ts'
 import { startPool, type Pool } from '../../workers/pool.ts'
-import { readConfig } from '../../shared/foundation/config.ts'
+import { readConfig } from '../../shared/platform/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { keepPresence } from '../../shared/operation/presence.ts'
 import { commit } from '../../shared/crypto/commitment.ts'
@@ -25,7 +25,7 @@ import {
   keyToHex,
   signatureFromBase64,
 } from '../../shared/crypto/ed25519.ts'
-import { queuePrefix, type QueueName } from '../../shared/servers/queues.ts'
+import { queuePrefix, type QueueName } from '../../shared/platform/queues.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
 import { readSealKey } from '../../shared/ledger/seal-key.ts'
 import { NO_PAYLOAD_HASH } from '../../shared/ledger/seal-memory.ts'

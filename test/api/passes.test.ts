@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { acceptProposal } from '../../shared/claims/claim-service.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
 import { creditFreeDays } from '../../shared/passes/pass-service.ts'
-import { isoTime } from '../../shared/foundation/time.ts'
+import { isoTime } from '../../shared/platform/time.ts'
 import { vouch } from '../support/market.ts'
 import { countStored, listPending } from '../support/stored.ts'
 import {

@@ -2,7 +2,7 @@ import http from 'node:http'
 import zlib from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { pathsOf } from '../../api/http/mount.ts'
-import { POLL_EVERY_SECONDS } from '../../shared/foundation/limits.ts'
+import { POLL_EVERY_SECONDS } from '../../shared/platform/limits.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
 let service: TestService

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { solvePuzzle } from '../../client/puzzle-solver.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
-import { readStanding } from '../../shared/account/standing.ts'
+import { readStanding } from '../../shared/about/standing.ts'
 import { countStored, listPending } from '../support/stored.ts'
 import {
   findNonce,

@@ -10,7 +10,7 @@ import type { Receipt } from '../../shared/crypto/receipt.ts'
 import { verifyInclusion } from '../../shared/crypto/merkle.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { MAX_RECEIPT_ENTRIES } from '../../shared/foundation/limits.ts'
+import { MAX_RECEIPT_ENTRIES } from '../../shared/platform/limits.ts'
 import { writePosts } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import {

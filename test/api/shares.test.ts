@@ -6,9 +6,9 @@ import {
   MAX_UNREAD_OF_SENDER,
   RECORD_BYTES,
   WORK_ORDER_BASE_DAYS,
-} from '../../shared/foundation/limits.ts'
+} from '../../shared/platform/limits.ts'
 import { MAX_OPEN_OFFERS } from '../../shared/market/market-terms.ts'
-import { DAY_MS, MINUTE_MS } from '../../shared/foundation/time.ts'
+import { DAY_MS, MINUTE_MS } from '../../shared/platform/time.ts'
 import { OFFER } from '../support/market.ts'
 import {
   startService,

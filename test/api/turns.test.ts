@@ -1,6 +1,6 @@
 import net from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { MAX_WEIGHT_AT_ONCE } from '../../shared/foundation/limits.ts'
+import { MAX_WEIGHT_AT_ONCE } from '../../shared/platform/limits.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, whenAnswering, type RunningProcess } from '../support/processes.ts'

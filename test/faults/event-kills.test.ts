@@ -19,8 +19,8 @@ import { startHistory } from '../harness/storm/history.ts'
 import { DICE, numbersFor } from '../harness/storm/plan.ts'
 import { startStack, type Stack } from '../harness/storm/stack.ts'
 import { readStored } from '../harness/storm/stored.ts'
-import { MINUTE_MS } from '../../shared/foundation/time.ts'
-import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
+import { MINUTE_MS } from '../../shared/platform/time.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
 const KILLS = Number(process.env['EVENT_KILLS'] ?? 100)
 const SEED = Number(process.env['TORTURE_SEED'] ?? Math.floor(Date.now() / 86_400_000))

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import type { PayoutRecord } from '../../shared/payments/payout.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { expectConfirmed } from '../support/monero-crashes.ts'
 import { checkMoney } from '../support/money.ts'
 import {

@@ -11,8 +11,8 @@ import type { TemporaryServers } from '../../scripts/embedded/temporary.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { startMongoSet } from '../harness/storm/mongo-set.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { readConfig } from '../../shared/foundation/config.ts'
-import { createLog } from '../../shared/foundation/log.ts'
+import { readConfig } from '../../shared/platform/config.ts'
+import { createLog } from '../../shared/platform/log.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import {
   startApiProcess,

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readConfig } from '../../shared/foundation/config.ts'
+import { readConfig } from '../../shared/platform/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { createLog } from '../../shared/foundation/log.ts'
-import { DAY_MS } from '../../shared/foundation/time.ts'
+import { createLog } from '../../shared/platform/log.ts'
+import { DAY_MS } from '../../shared/platform/time.ts'
 import { startBalancer, type Balancer } from '../support/balancer.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { findFreePort } from '../../scripts/embedded/ports.ts'
 import { cacheDir } from '../../scripts/prepare.mjs'
-import { SECRETS, VARIABLE_NAMES } from '../../shared/foundation/config.ts'
+import { SECRETS, VARIABLE_NAMES } from '../../shared/platform/config.ts'
 import { startProcess, type RunningProcess } from '../support/processes.ts'
 
 const NOBODY = '65534'

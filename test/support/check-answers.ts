@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { pathsOf } from '../../api/http/mount.ts'
 import type { Route } from '../../api/http/route.ts'
-import { ERRORS, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
+import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
 
 /** What any request can be told, whatever its route. */
 const EVERYWHERE: readonly ErrorCode[] = ['unavailable', 'method_not_allowed', 'no_such_route']

@@ -2,7 +2,7 @@ import { pathsOf } from '../../api/http/mount.ts'
 import type { z } from 'zod'
 import { describeSchema, type JsonSchema } from '../../api/http/json-schema.ts'
 import { noView, type Route } from '../../api/http/route.ts'
-import { PROTOCOL_VERSION } from '../../shared/foundation/limits.ts'
+import { PROTOCOL_VERSION } from '../../shared/platform/limits.ts'
 
 /** `posts[].id` → `string`; a `?` at the end of a type marks a field that may be absent. */
 export type Fields = Record<string, string>

@@ -4,18 +4,18 @@ import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { MAX_OPEN_OFFERS } from '../../shared/market/market-terms.ts'
 import { ORDER_STEPS, type OrderStep } from '../../shared/market/order-states.ts'
-import { COINS, dustThreshold, formatAmount, type Coin } from '../../shared/payments/coin.ts'
-import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
+import { COINS, dustThreshold, formatAmount, type Coin } from '../../shared/money/coin.ts'
+import type { InvoiceRecord, PaymentRecord } from '../../shared/money/invoice.ts'
 import {
   showPayout,
   type PayoutRecord,
   type StoredPayout,
   type TransferRecord,
-} from '../../shared/payments/payout.ts'
-import { expireInvoices } from '../../shared/payments/settlement.ts'
+} from '../../shared/money/payout.ts'
+import { expireInvoices } from '../../shared/money/settlement.ts'
 import { recordLoss, recordPayment } from './told-chain.ts'
-import { unixSeconds } from '../../shared/foundation/time.ts'
-import type { QueueName } from '../../shared/servers/queues.ts'
+import { unixSeconds } from '../../shared/platform/time.ts'
+import type { QueueName } from '../../shared/platform/queues.ts'
 import { foundAt, makeCoinReady, newTx, pay } from './coins.ts'
 import { startService, WITHOUT_LEDGER, type Answer, type TestAgent, type TestService } from './service.ts'
 import { atOneMoment, listAllEntries } from './stored.ts'

@@ -2,9 +2,9 @@
  * A worker of the Monero wallet for tests that dies at one call: looks and sends, in a process of its own.
  * CRASH_CALL, CRASH_PHASE and CRASH_COUNT name the place; without them it runs to its end.
  */
-import { readConfig } from '../../shared/foundation/config.ts'
-import { createLog } from '../../shared/foundation/log.ts'
-import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
+import { readConfig } from '../../shared/platform/config.ts'
+import { createLog } from '../../shared/platform/log.ts'
+import { requireMonero } from '../../shared/money/coins/monero/monero-gateway.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { sendMonero, watchMonero } from './monero-jobs.ts'
 import { watched } from './crash-point.ts'

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import type { PayoutRecord } from '../../shared/payments/payout.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { sendMonero } from './monero-jobs.ts'
 import { checkMoney } from './money.ts'
 import {

@@ -1,5 +1,5 @@
 import type { WorkerContext } from '../../workers/worker-context.ts'
-import { requireMonero } from '../../shared/payments/monero/monero-gateway.ts'
+import { requireMonero } from '../../shared/money/coins/monero/monero-gateway.ts'
 import { MONERO_JOBS } from '../../workers/jobs/coin.ts'
 
 /** The jobs of Monero's queues, as a worker runs them. */

@@ -8,9 +8,9 @@ import {
   type BookRecords,
 } from '../../shared/operation/check-money.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
-import type { Coin } from '../../shared/payments/coin.ts'
-import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
-import { heldRaw } from '../../shared/payments/journal.ts'
+import type { Coin } from '../../shared/money/coin.ts'
+import type { InvoiceRecord, PaymentRecord } from '../../shared/money/invoice.ts'
+import { heldRaw } from '../../shared/money/journal.ts'
 import { atOneMoment, listAllEntries } from './stored.ts'
 import { toldChain } from './told-chain.ts'
 

@@ -2,7 +2,7 @@ import {
   ZERO_HASH,
   type NanoAccountState,
   type UnsignedNanoBlock,
-} from '../../shared/payments/nano/nano-blocks.ts'
+} from '../../shared/money/coins/nano/nano-blocks.ts'
 
 /** A block that names another representative and moves nothing, which the service never makes. */
 export function buildChange(

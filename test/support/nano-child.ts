@@ -3,10 +3,10 @@
  * own. CRASH_CALL, CRASH_PHASE and CRASH_COUNT name the place; without them it runs to its end. ROUNDS is how
  * often it does all of it.
  */
-import { readConfig } from '../../shared/foundation/config.ts'
-import { createLog } from '../../shared/foundation/log.ts'
-import { requireNano } from '../../shared/payments/nano/nano-gateway.ts'
-import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
+import { readConfig } from '../../shared/platform/config.ts'
+import { createLog } from '../../shared/platform/log.ts'
+import { requireNano } from '../../shared/money/coins/nano/nano-gateway.ts'
+import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { openWorkerContext } from '../../workers/worker-context.ts'
 import { watched } from './crash-point.ts'
 import { sendNano, watchNano } from './nano-jobs.ts'

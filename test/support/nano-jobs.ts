@@ -1,10 +1,10 @@
-import type { WatchStep } from '../../shared/foundation/step.ts'
-import { fillStocks } from '../../shared/payments/address-pool.ts'
-import { checkInvoiceAddress, watchCoin } from '../../shared/payments/coin-round.ts'
-import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
-import type { NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
-import { payoutRound } from '../../shared/payments/payout-round.ts'
-import { reconcileCoin } from '../../shared/payments/reconcile.ts'
+import type { WatchStep } from '../../shared/platform/step.ts'
+import { fillStocks } from '../../shared/money/address-pool.ts'
+import { checkInvoiceAddress, watchCoin } from '../../shared/money/coin-round.ts'
+import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
+import type { NanoContext } from '../../shared/money/coins/nano/nano-gateway.ts'
+import { payoutRound } from '../../shared/money/payout-round.ts'
+import { reconcileCoin } from '../../shared/money/reconcile.ts'
 
 /** What the jobs of Nano's queues do, each by itself. */
 export const watchNano = (ctx: NanoContext): Promise<void> => watchCoin(ctx, nanoDriver(ctx))

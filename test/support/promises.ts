@@ -8,7 +8,7 @@ import path from 'node:path'
 import { describeContract } from '../../shared/about/contract.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'
 import { describeRules } from '../../shared/about/rules.ts'
-import { readConfig } from '../../shared/foundation/config.ts'
+import { readConfig } from '../../shared/platform/config.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 

@@ -1,4 +1,4 @@
-import type { Config } from '../../shared/foundation/config.ts'
+import type { Config } from '../../shared/platform/config.ts'
 import { runOperator, type OperatorWorld } from '../../scripts/operator/run.ts'
 
 export interface Ran {

@@ -7,7 +7,7 @@ import { signAnnouncement } from '../../shared/announcements/announcement-servic
 import { makeSeal } from '../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../shared/ledger/signing.ts'
-import type { WatchStep } from '../../shared/foundation/step.ts'
+import type { WatchStep } from '../../shared/platform/step.ts'
 import { openWorkerContext } from './ledger.ts'
 
 const {

@@ -1,4 +1,4 @@
-import type { VariableName } from '../../shared/foundation/config.ts'
+import type { VariableName } from '../../shared/platform/config.ts'
 
 export const SECRET = 'ab'.repeat(32)
 export const REQUIRED = {

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { expect } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { readStanding } from '../../shared/account/standing.ts'
+import { readStanding } from '../../shared/about/standing.ts'
 import { listPending } from './stored.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 import { startWorkersProcess, type RunningProcess } from './processes.ts'

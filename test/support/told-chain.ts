@@ -1,8 +1,8 @@
 import type { Context } from '../../shared/context.ts'
-import { COINS, type Coin } from '../../shared/payments/coin.ts'
-import type { PaymentRecord } from '../../shared/payments/invoice.ts'
-import * as payouts from '../../shared/payments/payout-service.ts'
-import * as settlement from '../../shared/payments/settlement.ts'
+import { COINS, type Coin } from '../../shared/money/coin.ts'
+import type { PaymentRecord } from '../../shared/money/invoice.ts'
+import * as payouts from '../../shared/money/payout-service.ts'
+import * as settlement from '../../shared/money/settlement.ts'
 import type { ChainHoldings } from './money.ts'
 
 /*

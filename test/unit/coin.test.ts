@@ -8,8 +8,8 @@ import {
   formatPrice,
   parseAmount,
   priceInCoin,
-} from '../../shared/payments/coin.ts'
-import { COIN_FACTS } from '../../shared/payments/coin-facts.ts'
+} from '../../shared/money/coin.ts'
+import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
 
 const coin = () => fc.constantFrom(...COINS)
 const raw = () => fc.bigInt({ min: 0n, max: 2n ** 130n })

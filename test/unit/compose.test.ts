@@ -3,7 +3,7 @@ import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { findComposeProblems } from '../../scripts/compose/rules.ts'
-import { VARIABLE_NAMES } from '../../shared/foundation/config.ts'
+import { VARIABLE_NAMES } from '../../shared/platform/config.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const read = (name: string) => fs.readFileSync(path.join(ROOT, name), 'utf8')

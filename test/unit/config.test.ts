@@ -9,7 +9,7 @@ import {
   VARIABLE_NAMES,
   type Part,
   type VariableName,
-} from '../../shared/foundation/config.ts'
+} from '../../shared/platform/config.ts'
 import { ADDRESS, REQUIRED, SECRET, VALUES } from '../support/settings.ts'
 
 const PARTS: Part[] = ['start', 'api', 'workers', 'operator']

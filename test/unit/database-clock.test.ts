@@ -3,7 +3,7 @@ import {
   createDatabaseClock,
   MAX_CLOCK_ROUND_TRIP_MS,
   MAX_CLOCK_SAMPLE_AGE_MS,
-} from '../../shared/servers/database-clock.ts'
+} from '../../shared/platform/database-clock.ts'
 
 const PRESENT = Date.parse('2030-01-01T00:00:00Z')
 

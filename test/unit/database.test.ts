@@ -1,6 +1,6 @@
 import mongoose from 'mongoose'
 import { describe, expect, it } from 'vitest'
-import { isDuplicateKey, isOutage } from '../../shared/servers/database.ts'
+import { isDuplicateKey, isOutage } from '../../shared/platform/database.ts'
 
 const { MongoBulkWriteError, MongoNetworkError, MongoServerError } = mongoose.mongo
 const named = (name: string) => Object.defineProperty(new Error('x'), 'name', { value: name })

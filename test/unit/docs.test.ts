@@ -8,8 +8,8 @@ import { VERB_GROUPS } from '../../client/command/verbs.ts'
 import { WRITERS } from '../../scripts/embedded/access.ts'
 import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
 import { changeTable, errorTable } from '../../scripts/docs/write-docs.ts'
-import { FILE_VARIABLES, VARIABLE_NAMES } from '../../shared/foundation/config.ts'
-import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
+import { FILE_VARIABLES, VARIABLE_NAMES } from '../../shared/platform/config.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const read = (file: string): string => readFileSync(path.join(ROOT, file), 'utf8')

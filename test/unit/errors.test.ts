@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ERRORS, isWorthRetrying, Refusal, statusOf, type ErrorCode } from '../../shared/foundation/errors.ts'
+import { ERRORS, isWorthRetrying, Refusal, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
 
 /** The table of the wire format, status by status. */
 const BY_STATUS: Record<number, string> = {

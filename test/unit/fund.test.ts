@@ -7,7 +7,7 @@ import { Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runAgent } from '../../client/command/run.ts'
-import { currencyMenuView } from '../../shared/account/currencies.ts'
+import { currencyMenuView } from '../../shared/passes/currencies.ts'
 import { sampleOf } from '../support/hostile-answers.ts'
 import { serverFolder } from '../support/server-folder.ts'
 

@@ -5,9 +5,9 @@ import {
   createSharedReads,
   performEachAlone,
   type Outcomes,
-} from '../../shared/servers/group-commit.ts'
-import { REQUEST_TIMEOUT_MS } from '../../shared/foundation/limits.ts'
-import { currentSignal, runInScope } from '../../shared/foundation/scope.ts'
+} from '../../shared/platform/group-commit.ts'
+import { REQUEST_TIMEOUT_MS } from '../../shared/platform/limits.ts'
+import { currentSignal, runInScope } from '../../shared/platform/scope.ts'
 
 const done = <T>(value: T): PromiseSettledResult<T> => ({ status: 'fulfilled', value })
 

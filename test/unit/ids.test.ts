@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { ID_PREFIXES, idPattern, newId, type RecordKind } from '../../shared/foundation/ids.ts'
+import { ID_PREFIXES, idPattern, newId, type RecordKind } from '../../shared/platform/ids.ts'
 
 const kinds = Object.keys(ID_PREFIXES) as RecordKind[]
 const isRising = (ids: readonly string[]) => ids.every((id, i) => i === 0 || (ids[i - 1] ?? '') < id)
@@ -10,9 +10,9 @@ afterEach(() => vi.useRealTimers())
  * The same code with a count of its own: ids never go back, and those of the files after this one are of the
  * present.
  */
-async function importAgain(name: string): Promise<typeof import('../../shared/foundation/ids.ts')> {
-  const file = '../../shared/foundation/ids.ts'
-  const again = (await import(`${file}?${name}`)) as typeof import('../../shared/foundation/ids.ts')
+async function importAgain(name: string): Promise<typeof import('../../shared/platform/ids.ts')> {
+  const file = '../../shared/platform/ids.ts'
+  const again = (await import(`${file}?${name}`)) as typeof import('../../shared/platform/ids.ts')
   expect(again.newId).not.toBe(newId)
   return again
 }

@@ -11,17 +11,15 @@ const IMPORT =
  * don't see each other.
  */
 const ORDER = [
-  ['operation'],
-  ['about', 'account'],
-  ['market'],
-  ['payments', 'work', 'claims'],
+  ['operation', 'about'],
+  ['market', 'claims'],
   ['passes'],
+  ['money'],
   ['posts', 'announcements', 'messages', 'reports'],
   ['agents'],
   ['ledger'],
   ['events'],
-  ['servers'],
-  ['foundation'],
+  ['platform'],
   ['crypto'],
 ]
 /**
@@ -110,7 +108,7 @@ describe('the law of imports', () => {
       const [from, to] = [roomOf(file), roomOf(target)]
       if (from === undefined || from === to) return false
       return to === undefined
-        ? !isType || from === 'crypto' || from === 'foundation'
+        ? !isType || from === 'crypto' || from === 'platform'
         : lineOf(to) <= lineOf(from)
     }
     expect(breaches(isUpwards)).toEqual([])
@@ -126,7 +124,7 @@ describe('the law of imports', () => {
   })
 
   it('asks which coin it is in the two folders of the coins alone', () => {
-    const isCoinFolder = isBelow('shared/payments/nano', 'shared/payments/monero')
+    const isCoinFolder = isBelow('shared/money/coins/nano', 'shared/money/coins/monero')
     // The stand-in is of one coin.
     const isChecker = isBelow('devnet')
     const asks = sources.filter(
@@ -146,7 +144,7 @@ describe('the law of imports', () => {
     )
     expect(pure.length).toBeGreaterThan(10)
     const isOutside = (target: string) =>
-      /-store\.ts$|-service\.ts$|^shared\/(context|servers\/database|servers\/queues)\.ts$|^(mongoose|bullmq|ioredis|express)$/.test(
+      /-store\.ts$|-service\.ts$|^shared\/(context|platform\/database|platform\/queues)\.ts$|^(mongoose|bullmq|ioredis|express)$/.test(
         target,
       )
     expect(
@@ -166,12 +164,12 @@ describe('the law of imports', () => {
   // prom-client loads OpenTelemetry's API by itself; what makes and sends spans is loaded by one file, which
   // is loaded only if traces are on.
   it('loads OpenTelemetry behind one door, which opens only at run time', () => {
-    const door = 'shared/foundation/otel.ts'
+    const door = 'shared/platform/otel.ts'
     const isOtel = (target: string) => /^(?:@opentelemetry\/|bullmq-otel$)/.test(target)
     expect(imports.some(({ file, target }) => file === door && isOtel(target))).toBe(true)
     expect(breaches(({ file, target }) => isOtel(target) && file !== door)).toEqual([])
     const openers = imports.filter(({ target }) => target === door).map(({ file }) => file)
-    expect(openers).toEqual(['shared/foundation/start-tracing.ts'])
+    expect(openers).toEqual(['shared/platform/start-tracing.ts'])
     expect(fs.readFileSync(path.join(ROOT, openers[0] ?? ''), 'utf8')).toContain("await import('./otel.ts')")
   })
 })

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { MAX_CREDITED_DAYS } from '../../shared/foundation/limits.ts'
-import { computeMoneyChange } from '../../shared/account/pass-invoice.ts'
+import { MAX_CREDITED_DAYS } from '../../shared/platform/limits.ts'
+import { computeMoneyChange } from '../../shared/passes/pass-invoice.ts'
 import {
   invoiceStatus,
   remainderRaw,
   viewCheckedInvoice,
   type InvoiceRecord,
-} from '../../shared/payments/invoice.ts'
+} from '../../shared/money/invoice.ts'
 
 const base: InvoiceRecord & { days: number } = {
   _id: 'inv_1',

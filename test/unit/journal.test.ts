@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { computeMoneySpent, type PassInvoice } from '../../shared/account/pass-invoice.ts'
-import { dustThreshold } from '../../shared/payments/coin.ts'
-import { isPaid, remainderRaw, type PaymentRecord } from '../../shared/payments/invoice.ts'
+import { computeMoneySpent, type PassInvoice } from '../../shared/passes/pass-invoice.ts'
+import { dustThreshold } from '../../shared/money/coin.ts'
+import { isPaid, remainderRaw, type PaymentRecord } from '../../shared/money/invoice.ts'
 import {
   heldRaw,
   move,
@@ -12,7 +12,7 @@ import {
   transferLines,
   type Account,
   type JournalLine,
-} from '../../shared/payments/journal.ts'
+} from '../../shared/money/journal.ts'
 
 const DAY = 10n ** 30n
 const fresh = (days: number, amountRaw: bigint): PassInvoice => ({

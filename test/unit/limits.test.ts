@@ -8,14 +8,14 @@ import { createGate } from '../../api/http/gate.ts'
 import { createLimitedServer, maxConnectionsFor, readDescriptorLimit } from '../../api/http/server.ts'
 import { createWaits } from '../../api/http/waits.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'
-import { invoiceBody } from '../../shared/account/currencies.ts'
+import { invoiceBody } from '../../shared/passes/currencies.ts'
 import { handleField, profileBody } from '../../shared/agents/agent.ts'
 import { claimBody, resolveBody } from '../../shared/claims/claim.ts'
 import type { Context } from '../../shared/context.ts'
 import { NOTHING_SEEN } from '../../shared/crypto/author.ts'
 import { expectedHashes } from '../../shared/crypto/pow.ts'
 import { eventsQuery } from '../../shared/events/event.ts'
-import { readConfig } from '../../shared/foundation/config.ts'
+import { readConfig } from '../../shared/platform/config.ts'
 import {
   DAILY_BYTES,
   LIST_LIMIT,
@@ -24,18 +24,18 @@ import {
   TOKEN_CACHE_MS,
   VERDICT_LIMIT,
   WALK_LIMIT,
-} from '../../shared/foundation/limits.ts'
-import { limitQuery } from '../../shared/foundation/schema.ts'
+} from '../../shared/platform/limits.ts'
+import { limitQuery } from '../../shared/platform/schema.ts'
 import { offerBody } from '../../shared/market/offer.ts'
 import { deliverBody, disputeBody } from '../../shared/market/order-views.ts'
 import { dmBody } from '../../shared/messages/message.ts'
-import { COINS, COIN_UNITS, dustThreshold, parseAmount } from '../../shared/payments/coin.ts'
-import { MONERO_FACTS } from '../../shared/payments/monero/monero-facts.ts'
-import { NANO_FACTS } from '../../shared/payments/nano/nano-facts.ts'
-import { isFresh } from '../../shared/payments/rate.ts'
+import { COINS, COIN_UNITS, dustThreshold, parseAmount } from '../../shared/money/coin.ts'
+import { MONERO_FACTS } from '../../shared/money/coins/monero/monero-facts.ts'
+import { NANO_FACTS } from '../../shared/money/coins/nano/nano-facts.ts'
+import { isFresh } from '../../shared/money/rate.ts'
 import { postBody } from '../../shared/posts/post.ts'
 import { parseNonce } from '../../shared/crypto/pow.ts'
-import { submitBody } from '../../shared/work/work.ts'
+import { submitBody } from '../../shared/passes/work.ts'
 
 /*
  * The numbers are read from the text of GET /limits, so each test fails if the text and what is done differ.

@@ -3,8 +3,8 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { createLog } from '../../shared/foundation/log.ts'
-import { openLogOutput } from '../../shared/foundation/log-output.ts'
+import { createLog } from '../../shared/platform/log.ts'
+import { openLogOutput } from '../../shared/platform/log-output.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 
@@ -102,7 +102,7 @@ describe.runIf(process.platform === 'linux')('an output of the log that takes no
   })
 
   it('keeps the order of lines to the end, however busy the threads are that write', () => {
-    const source = new URL('../../shared/foundation/log.ts', import.meta.url).href
+    const source = new URL('../../shared/platform/log.ts', import.meta.url).href
     // The one thread of the pool is at work from before the first line is handed over until after the last.
     const script = `
       import { pbkdf2 } from 'node:crypto'
@@ -121,7 +121,7 @@ describe.runIf(process.platform === 'linux')('an output of the log that takes no
   })
 
   it('does not hold up the end of the process where they cannot be written', () => {
-    const source = new URL('../../shared/foundation/log.ts', import.meta.url).href
+    const source = new URL('../../shared/platform/log.ts', import.meta.url).href
     const script = `import { createLog } from '${source}'; const log = createLog('test'); log.info('one'); setTimeout(() => { log.info('two'); process.exit(3) }, 50)`
     const run = (stdout: number | 'pipe') =>
       spawnSync(process.execPath, ['--input-type=module', '-e', script], {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { parseMoneroAddress } from '../../shared/payments/monero/monero-address.ts'
+import { parseMoneroAddress } from '../../shared/money/coins/monero/monero-address.ts'
 
 type Vector = { address: string; valid: boolean; network?: string; kind?: string }
 

@@ -2,10 +2,10 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, it } from 'vitest'
-import { StartError } from '../../shared/foundation/process.ts'
-import { readConfig } from '../../shared/foundation/config.ts'
+import { StartError } from '../../shared/platform/process.ts'
+import { readConfig } from '../../shared/platform/config.ts'
 import { requireKeys } from '../../shared/operation/require-keys.ts'
-import { requireMoneroLibrary } from '../../shared/payments/monero/monero-connection.ts'
+import { requireMoneroLibrary } from '../../shared/money/coins/monero/monero-connection.ts'
 
 it('a start with Monero, and without the package for it, ends with a sentence', () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'monero-library-test-'))

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { encodeNanoAddress } from '../../shared/crypto/nano-address.ts'
-import type { NanoBlock } from '../../shared/payments/nano/nano-blocks.ts'
+import type { NanoBlock } from '../../shared/money/coins/nano/nano-blocks.ts'
 import {
   buildReceive,
   buildSend,
@@ -15,8 +15,8 @@ import {
   workRootOf,
   workValue,
   ZERO_HASH,
-} from '../../shared/payments/nano/nano-blocks.ts'
-import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
+} from '../../shared/money/coins/nano/nano-blocks.ts'
+import { createNanoKeys } from '../../shared/money/coins/nano/nano-keys.ts'
 import { buildChange } from '../support/nano-change.ts'
 
 interface Recorded {

@@ -12,9 +12,9 @@ import {
   hashNanoBlock,
   isSignedByAccount,
   MAX_RAW,
-} from '../../shared/payments/nano/nano-blocks.ts'
-import { createNanoKeys, openNanoSeed, TREASURY_INDEX } from '../../shared/payments/nano/nano-keys.ts'
-import { StartError } from '../../shared/foundation/process.ts'
+} from '../../shared/money/coins/nano/nano-blocks.ts'
+import { createNanoKeys, openNanoSeed, TREASURY_INDEX } from '../../shared/money/coins/nano/nano-keys.ts'
+import { StartError } from '../../shared/platform/process.ts'
 import { deriveSecretKey, signHash, verifyHash } from '../../devnet/nano-node/block.ts'
 import { buildChange } from '../support/nano-change.ts'
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { Writable } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createLog } from '../../shared/foundation/log.ts'
-import type { NanoBlock, UnsignedNanoBlock } from '../../shared/payments/nano/nano-blocks.ts'
+import { createLog } from '../../shared/platform/log.ts'
+import type { NanoBlock, UnsignedNanoBlock } from '../../shared/money/coins/nano/nano-blocks.ts'
 import {
   buildReceive,
   buildSend,
@@ -10,11 +10,11 @@ import {
   MAX_RAW,
   workRootOf,
   workValue,
-} from '../../shared/payments/nano/nano-blocks.ts'
-import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
-import type { NanoRpc } from '../../shared/payments/nano/nano-rpc.ts'
-import { createNanoRpc, RECEIVABLE_BATCH } from '../../shared/payments/nano/nano-rpc.ts'
-import { NodeRefused, NodeUnreachable } from '../../shared/payments/node-errors.ts'
+} from '../../shared/money/coins/nano/nano-blocks.ts'
+import { createNanoKeys } from '../../shared/money/coins/nano/nano-keys.ts'
+import type { NanoRpc } from '../../shared/money/coins/nano/nano-rpc.ts'
+import { createNanoRpc, RECEIVABLE_BATCH } from '../../shared/money/coins/nano/nano-rpc.ts'
+import { NodeRefused, NodeUnreachable } from '../../shared/money/node-errors.ts'
 import { startBrokenPeer } from '../support/broken-peer.ts'
 import { encodeAddress } from '../../devnet/nano-node/encoding.ts'
 import type { NanoNode, NanoNodeOptions } from '../../devnet/nano-node/nano-node.ts'

@@ -5,14 +5,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { WebSocket as ServerSocket } from 'ws'
 import { WebSocketServer } from 'ws'
-import { createLog } from '../../shared/foundation/log.ts'
-import { createNanoKeys } from '../../shared/payments/nano/nano-keys.ts'
+import { createLog } from '../../shared/platform/log.ts'
+import { createNanoKeys } from '../../shared/money/coins/nano/nano-keys.ts'
 import type {
   NanoConfirmation,
   NanoWatch,
   NanoWatchOptions,
-} from '../../shared/payments/nano/nano-websocket.ts'
-import { watchNanoConfirmations } from '../../shared/payments/nano/nano-websocket.ts'
+} from '../../shared/money/coins/nano/nano-websocket.ts'
+import { watchNanoConfirmations } from '../../shared/money/coins/nano/nano-websocket.ts'
 import type { NanoNode } from '../../devnet/nano-node/nano-node.ts'
 import { startNanoNode } from '../../devnet/nano-node/nano-node.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { splitDue, type DueGroup } from '../../shared/payments/due-payouts.ts'
-import { isRefusedForLong, isToBeOffered, countRefusal, showPayout } from '../../shared/payments/payout.ts'
-import type { StoredPayout, TransferRecord } from '../../shared/payments/payout.ts'
+import { splitDue, type DueGroup } from '../../shared/money/due-payouts.ts'
+import { isRefusedForLong, isToBeOffered, countRefusal, showPayout } from '../../shared/money/payout.ts'
+import type { StoredPayout, TransferRecord } from '../../shared/money/payout.ts'
 
 const payout = (fields: Partial<StoredPayout>): StoredPayout => ({
   ...{ _id: 'out_1', source: 'mkt_1/release', coin: 'xno', agent_id: 'agt_1', amount_raw: '5' },

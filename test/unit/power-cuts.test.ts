@@ -4,7 +4,7 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createPrivateFile, writePrivateFile } from '../../client/private-file.ts'
 import { ed25519PublicKey, keyFromHex, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { replaceFile } from '../../shared/foundation/durable-file.ts'
+import { replaceFile } from '../../shared/platform/durable-file.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { recordCalls, statesAfter, type DiskState } from '../support/disk-log.ts'
 

@@ -4,7 +4,7 @@ import { findDifferentSettings, findTwoNetworks, hashSettings } from '../../shar
 import { severityOf } from '../../shared/operation/finding.ts'
 import { findStalledJobs, findUnreached } from '../../shared/operation/process-findings.ts'
 import { judgeReach, type Evidence, type Reach } from '../../shared/operation/reach.ts'
-import { readConfig } from '../../shared/foundation/config.ts'
+import { readConfig } from '../../shared/platform/config.ts'
 
 const QUIET = { load: 0.5, cores: 2, timerLateMs: 3 }
 const BUSY = { load: 40, cores: 2, timerLateMs: 900 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { pagesOf } from '../../shared/servers/records.ts'
+import { pagesOf } from '../../shared/platform/records.ts'
 
 describe('pages of records', () => {
   /** Reads `count` records in pages of two. @returns the ids that were yielded, and how many reads it took */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseRedisUrl } from '../../shared/foundation/redis-url.ts'
+import { parseRedisUrl } from '../../shared/platform/redis-url.ts'
 
 describe('parseRedisUrl', () => {
   it('reads one server with its login, its database and TLS', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { toRefusal } from '../../api/http/answer.ts'
-import { createLog } from '../../shared/foundation/log.ts'
+import { createLog } from '../../shared/platform/log.ts'
 
 test('a defect is logged, and answered without its details', () => {
   let logged = ''

@@ -3,8 +3,8 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { FILE_VARIABLES, mayRead, VARIABLE_NAMES, type Part } from '../../shared/foundation/config.ts'
-import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
+import { FILE_VARIABLES, mayRead, VARIABLE_NAMES, type Part } from '../../shared/platform/config.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const UNITS = path.join(ROOT, 'deploy/systemd')

@@ -15,14 +15,14 @@ import { readPasswords, writeAccessFiles } from '../../scripts/embedded/provisio
 import { noteRunning, readRunning } from '../../scripts/embedded/running.ts'
 import { persistBlocks } from '../../scripts/embedded/sandbox.ts'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
-import { replaceFile, textWithSum } from '../../shared/foundation/durable-file.ts'
+import { replaceFile, textWithSum } from '../../shared/platform/durable-file.ts'
 import { adoptionFileOf, readAdoption } from '../../shared/ledger/adoption.ts'
 import { ensureSealKey, readSealKey } from '../../shared/ledger/seal-key.ts'
 import { findMemoryConflict, memoryText, readMemory } from '../../shared/ledger/seal-memory.ts'
 import { rememberSignedAnnouncement } from '../../shared/ledger/signed-announcements.ts'
 import { verifyBackup } from '../../shared/operation/backup.ts'
-import { readIndexFile } from '../../shared/payments/address-pool.ts'
-import { openNanoSeed } from '../../shared/payments/nano/nano-keys.ts'
+import { readIndexFile } from '../../shared/money/address-pool.ts'
+import { openNanoSeed } from '../../shared/money/coins/nano/nano-keys.ts'
 
 interface Kept {
   /** What keeps it, in the words of the test's name. */

@@ -2,14 +2,14 @@ import type { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { takeBodyRoom } from '../../api/http/body.ts'
 import { createGate, type Visitor } from '../../api/http/gate.ts'
-import { Refusal } from '../../shared/foundation/errors.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
 import {
   AGENT_BODY_SHARE,
   BEGUN_IN_A_PASS,
   FREE_BODY_BYTES,
   MAX_HELD_BODY_BYTES,
   MAX_WEIGHT_AT_ONCE,
-} from '../../shared/foundation/limits.ts'
+} from '../../shared/platform/limits.ts'
 
 const later = () => new Promise((resolve) => setImmediate(resolve))
 const agent = (caller: string, signal?: AbortSignal): Visitor => ({ line: 'agents', caller, signal })

@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import mongoose from 'mongoose'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { StartError } from '../../shared/foundation/process.ts'
+import { StartError } from '../../shared/platform/process.ts'
 import { verifyBackup, writeBackup } from '../../shared/operation/backup.ts'
 
 let folder: string

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createWaits } from '../../api/http/waits.ts'
 import type { Context } from '../../shared/context.ts'
 import { makeMark } from '../../shared/events/mark.ts'
-import { SECOND_MS } from '../../shared/foundation/time.ts'
+import { SECOND_MS } from '../../shared/platform/time.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())

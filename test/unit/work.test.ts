@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createCountedNonceCache, setLastPage } from '../../shared/work/counted-nonces.ts'
-import { createNonceTable } from '../../shared/work/counted-nonces.ts'
+import { createCountedNonceCache, setLastPage } from '../../shared/passes/counted-nonces.ts'
+import { createNonceTable } from '../../shared/passes/counted-nonces.ts'
 import {
   countShares,
   applyBatches,
@@ -9,7 +9,7 @@ import {
   workOrderTtlDays,
   workStatusAt,
   type SharePage,
-} from '../../shared/work/work.ts'
+} from '../../shared/passes/work.ts'
 
 describe('shares on an order', () => {
   it('complete each day once and never more than was ordered, in whatever batches they come', () => {

@@ -3,23 +3,23 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import type { Context } from '../../shared/context.ts'
-import { newId } from '../../shared/foundation/ids.ts'
+import { newId } from '../../shared/platform/ids.ts'
 import { runChecks } from '../../shared/operation/check.ts'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import { openNetworkMetrics } from '../../workers/operator/network-metrics.ts'
-import { compareBooks } from '../../shared/payments/books.ts'
-import type { CoinDriver } from '../../shared/payments/driver.ts'
-import type { SeenPayment } from '../../shared/payments/invoice.ts'
-import { nanoDriver } from '../../shared/payments/nano/nano-driver.ts'
-import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
+import { compareBooks } from '../../shared/money/books.ts'
+import type { CoinDriver } from '../../shared/money/driver.ts'
+import type { SeenPayment } from '../../shared/money/invoice.ts'
+import { nanoDriver } from '../../shared/money/coins/nano/nano-driver.ts'
+import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import {
   markPaidByHand,
   moveTransfer,
   storeTransfers,
   undoPaidByHand,
-} from '../../shared/payments/payout-service.ts'
-import type { TransferRecord } from '../../shared/payments/payout.ts'
-import { recordPayment } from '../../shared/payments/settlement.ts'
+} from '../../shared/money/payout-service.ts'
+import type { TransferRecord } from '../../shared/money/payout.ts'
+import { recordPayment } from '../../shared/money/settlement.ts'
 import { foundAt, newTx } from '../support/coins.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import {

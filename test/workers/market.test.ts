@@ -3,16 +3,16 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
 import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
-import { newId } from '../../shared/foundation/ids.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+import { newId } from '../../shared/platform/ids.ts'
+import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
 import {
   holdPayouts,
   markPaidByHand,
   oweAgain,
   storeOrDrop,
   storeTransfers,
-} from '../../shared/payments/payout-service.ts'
-import { readSendable } from '../../shared/payments/due-payouts.ts'
+} from '../../shared/money/payout-service.ts'
+import { readSendable } from '../../shared/money/due-payouts.ts'
 import { moveTransfer, recordPayment } from '../support/told-chain.ts'
 import { sweep } from '../../workers/jobs/sweep.ts'
 import { checkBooksAfterEach } from '../support/money.ts'

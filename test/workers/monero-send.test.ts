@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
-import { readIndexFile } from '../../shared/payments/address-pool.ts'
-import { REORG_BLOCKS } from '../../shared/payments/monero/monero-chain.ts'
-import type { MoneroContext } from '../../shared/payments/monero/monero-gateway.ts'
+import { readIndexFile } from '../../shared/money/address-pool.ts'
+import { REORG_BLOCKS } from '../../shared/money/coins/monero/monero-chain.ts'
+import type { MoneroContext } from '../../shared/money/coins/monero/monero-gateway.ts'
 import {
   createMoneroWallet,
   MAX_AMOUNT_PICO,
   MAX_DESTINATIONS,
   MONERO_ERROR,
   type MoneroDestination,
-} from '../../shared/payments/monero/monero-wallet.ts'
-import { NodeRefused } from '../../shared/payments/node-errors.ts'
-import { markPaidByHand, oweAgain } from '../../shared/payments/payout-service.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
+} from '../../shared/money/coins/monero/monero-wallet.ts'
+import { NodeRefused } from '../../shared/money/node-errors.ts'
+import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
+import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
 import { disown } from '../support/coins.ts'
 import { fillMonero, reconcileMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { checkBooksAfterEach } from '../support/money.ts'

@@ -1,15 +1,15 @@
 import { Writable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { createLog } from '../../shared/foundation/log.ts'
-import { parseMoneroAddress } from '../../shared/payments/monero/monero-address.ts'
+import { createLog } from '../../shared/platform/log.ts'
+import { parseMoneroAddress } from '../../shared/money/coins/monero/monero-address.ts'
 import {
   createMoneroWallet,
   MAX_DESTINATIONS,
   MONERO_ERROR,
   type MoneroWallet,
-} from '../../shared/payments/monero/monero-wallet.ts'
-import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../../shared/payments/node-errors.ts'
+} from '../../shared/money/coins/monero/monero-wallet.ts'
+import { AnswerTooLong, NodeRefused, NodeUnreachable } from '../../shared/money/node-errors.ts'
 import { refuse, sendJson, startBrokenPeer, type Behaviour } from '../support/broken-peer.ts'
 import type { MoneroRegtest, RegtestWallet } from '../../devnet/monero-regtest/regtest.ts'
 import { openRegtest } from '../support/monero-regtest.ts'

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { runVerb } from '../support/run-verb.ts'
-import { newId } from '../../shared/foundation/ids.ts'
-import { markPaidByHand, moveTransfer } from '../../shared/payments/payout-service.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/payments/payout.ts'
-import type { NanoContext } from '../../shared/payments/nano/nano-gateway.ts'
-import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
+import { newId } from '../../shared/platform/ids.ts'
+import { markPaidByHand, moveTransfer } from '../../shared/money/payout-service.ts'
+import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import type { NanoContext } from '../../shared/money/coins/nano/nano-gateway.ts'
+import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import {
   nanoChain,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { TransferRecord } from '../../shared/payments/payout.ts'
-import { sweepNano } from '../../shared/payments/nano/nano-sweep.ts'
-import { recordPayment } from '../../shared/payments/settlement.ts'
-import { MINUTE_MS } from '../../shared/foundation/time.ts'
+import type { TransferRecord } from '../../shared/money/payout.ts'
+import { sweepNano } from '../../shared/money/coins/nano/nano-sweep.ts'
+import { recordPayment } from '../../shared/money/settlement.ts'
+import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { checkBooksAfterEach } from '../support/money.ts'
 import {
   DAY_RAW,

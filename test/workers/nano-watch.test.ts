@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import type { PaymentRecord } from '../../shared/payments/invoice.ts'
-import { checkInvoice } from '../../shared/payments/invoice-service.ts'
+import type { PaymentRecord } from '../../shared/money/invoice.ts'
+import { checkInvoice } from '../../shared/money/invoice-service.ts'
 import { encodeNanoAddress } from '../../shared/crypto/nano-address.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { startNanoListener } from '../../workers/nano-listener.ts'
 import { setRate } from '../support/coins.ts'
 import { checkBooksAfterEach, checkMoney } from '../support/money.ts'
@@ -19,7 +19,7 @@ import {
 } from '../support/nano-venue.ts'
 import { checkNanoInvoice, fillNanoPool, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
-import { createNanoHints } from '../../shared/payments/nano/nano-watch.ts'
+import { createNanoHints } from '../../shared/money/coins/nano/nano-watch.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }
 let venue: NanoVenue

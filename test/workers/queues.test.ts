@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { openGate } from '../harness/storm/gate.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { createLog } from '../../shared/foundation/log.ts'
-import { openQueues } from '../../shared/servers/queues.ts'
+import { createLog } from '../../shared/platform/log.ts'
+import { openQueues } from '../../shared/platform/queues.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { isolate } from '../support/servers.ts'
 

@@ -3,18 +3,18 @@ import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import * as purchase from '../../shared/account/pass-purchase.ts'
+import * as purchase from '../../shared/passes/pass-purchase.ts'
 import { openContext, type Context } from '../../shared/context.ts'
-import { createLog } from '../../shared/foundation/log.ts'
-import { MAX_CREDITED_DAYS } from '../../shared/foundation/limits.ts'
-import { recordPayments, watchCoin } from '../../shared/payments/coin-round.ts'
-import { parseAmount } from '../../shared/payments/coin.ts'
-import type { CoinDriver } from '../../shared/payments/driver.ts'
-import type { InvoiceRecord, PaymentRecord } from '../../shared/payments/invoice.ts'
-import { FIXED_RATE_SOURCE } from '../../shared/payments/rate.ts'
-import { queuePrefix } from '../../shared/servers/queues.ts'
-import * as settlement from '../../shared/payments/settlement.ts'
-import { unixSeconds } from '../../shared/foundation/time.ts'
+import { createLog } from '../../shared/platform/log.ts'
+import { MAX_CREDITED_DAYS } from '../../shared/platform/limits.ts'
+import { recordPayments, watchCoin } from '../../shared/money/coin-round.ts'
+import { parseAmount } from '../../shared/money/coin.ts'
+import type { CoinDriver } from '../../shared/money/driver.ts'
+import type { InvoiceRecord, PaymentRecord } from '../../shared/money/invoice.ts'
+import { FIXED_RATE_SOURCE } from '../../shared/money/rate.ts'
+import { queuePrefix } from '../../shared/platform/queues.ts'
+import * as settlement from '../../shared/money/settlement.ts'
+import { unixSeconds } from '../../shared/platform/time.ts'
 import { anotherCopy } from '../support/another-copy.ts'
 import { addAddresses, ageRate, foundAt, makeCoinReady, newTx, pay, setRate } from '../support/coins.ts'
 import { openMarket } from '../support/market.ts'
@@ -725,14 +725,14 @@ describe('two processes', () => {
  * database.
  */
 async function importAgain(): Promise<typeof settlement> {
-  const again = await anotherCopy()<typeof settlement>('shared/payments/settlement.ts')
+  const again = await anotherCopy()<typeof settlement>('shared/money/settlement.ts')
   expect(again.recordPayment).not.toBe(settlement.recordPayment)
   return { ...again, recordPayment: telling(again.recordPayment) }
 }
 
 type PassPurchase = typeof purchase
 async function importTwice(): Promise<[PassPurchase, PassPurchase]> {
-  const again = await anotherCopy()<PassPurchase>('shared/account/pass-purchase.ts')
+  const again = await anotherCopy()<PassPurchase>('shared/passes/pass-purchase.ts')
   expect(again.requestPassInvoice).not.toBe(purchase.requestPassInvoice)
   return [purchase, again]
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { STATUS_SECTIONS } from '../../scripts/operator/status-sections.ts'
-import { listCoinsInUse } from '../../shared/payments/rate.ts'
+import { listCoinsInUse } from '../../shared/money/rate.ts'
 import { foundAt, makeCoinReady, newTx, pay } from '../support/coins.ts'
 import { ADDRESSES, expectStatus, MARKET_QUEUES, OFFER, vouch } from '../support/market.ts'
 import { recordPayment } from '../support/told-chain.ts'

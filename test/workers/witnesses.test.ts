@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import fs from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { MINUTE_MS } from '../../shared/foundation/time.ts'
+import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { ledgerFindings } from '../../shared/operation/ledger-findings.ts'
 import { afterEach, describe, expect, it } from 'vitest'
 import {

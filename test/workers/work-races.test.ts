@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openContext, type Context } from '../../shared/context.ts'
-import { MAX_BATCH_NONCES } from '../../shared/foundation/limits.ts'
-import { newId } from '../../shared/foundation/ids.ts'
-import { submitShares, verifyBatch } from '../../shared/work/work-service.ts'
+import { MAX_BATCH_NONCES } from '../../shared/platform/limits.ts'
+import { newId } from '../../shared/platform/ids.ts'
+import { submitShares, verifyBatch } from '../../shared/passes/work-service.ts'
 import { findNonces, startService, type TestAgent, type TestService } from '../support/service.ts'
 
 /*

@@ -1,6 +1,6 @@
 import type { Context } from '../../shared/context.ts'
 import { verifyWholeChain } from '../../shared/ledger/chain-check.ts'
-import { findContentFaults } from '../../shared/account/content-check.ts'
+import { findContentFaults } from '../../shared/operation/content-check.ts'
 
 /**
  * Verifies the whole chain of seals with every entry, stores the chain's status, and compares the records

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { enqueueUnsignedAnnouncements } from '../../shared/announcements/announcement-service.ts'
 import type { Context } from '../../shared/context.ts'
-import { SHARE_PAGES_KEPT_MS } from '../../shared/foundation/limits.ts'
+import { SHARE_PAGES_KEPT_MS } from '../../shared/platform/limits.ts'
 import { markOverdueClaims } from '../../shared/claims/claim-service.ts'
 import { enqueueChainCheck } from '../../shared/ledger/seal-service.ts'
-import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 import { enqueueOverdueDeadlines } from '../../shared/market/order-deadlines.ts'
 import { replaceRedisMark } from '../../shared/operation/redis-mark.ts'
 

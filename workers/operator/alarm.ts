@@ -1,7 +1,7 @@
 import type { Context } from '../../shared/context.ts'
 import { keyOf, severityOf, type Finding } from '../../shared/operation/finding.ts'
 import { readFindings } from '../../shared/operation/findings.ts'
-import { MINUTE_MS, SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { MINUTE_MS, SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 
 const LOOK_EVERY_MS = 15 * SECOND_MS
 const LOOK_LIMIT_MS = 3 * SECOND_MS

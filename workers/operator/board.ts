@@ -1,11 +1,11 @@
 import type { Queue } from 'bullmq'
 import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
-import { kindOfError } from '../../shared/foundation/errors.ts'
-import { readAuthorization } from '../../shared/foundation/operator-token.ts'
-import { unixSeconds } from '../../shared/foundation/time.ts'
+import { kindOfError } from '../../shared/platform/errors.ts'
+import { readAuthorization } from '../../shared/platform/operator-token.ts'
+import { unixSeconds } from '../../shared/platform/time.ts'
 import { readStory } from '../../shared/operation/story.ts'
-import { QUEUE_NAMES } from '../../shared/servers/queues.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
 /**
  * Makes a handler that shows Bull Board over all queues, without buttons unless BOARD_WRITES is set. It

@@ -3,7 +3,7 @@ import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { ExpressAdapter } from '@bull-board/express'
 import type { Queue } from 'bullmq'
 import type { RequestHandler } from 'express'
-import { queueRow, type QueueName } from '../../shared/servers/queues.ts'
+import { queueRow, type QueueName } from '../../shared/platform/queues.ts'
 
 /**
  * Makes Bull Board over these queues, as an Express router below /queues.

@@ -1,15 +1,15 @@
 import { Gauge, Registry } from 'prom-client'
 import type { Context } from '../../shared/context.ts'
-import { withDeadline } from '../../shared/foundation/deadline.ts'
+import { withDeadline } from '../../shared/platform/deadline.ts'
 import { closingSums } from '../../shared/ledger/solvency.ts'
 import { severityOf } from '../../shared/operation/finding.ts'
 import { readFindings } from '../../shared/operation/findings.ts'
-import { METRIC_PREFIX } from '../../shared/servers/metrics.ts'
-import { COIN_PROBLEMS } from '../../shared/payments/coin-store.ts'
-import { COIN_UNITS, COINS, type Coin } from '../../shared/payments/coin.ts'
-import { readSendable } from '../../shared/payments/due-payouts.ts'
-import { hasNoWorker, readQueueStates } from '../../shared/servers/queue-state.ts'
-import { SECOND_MS, unixSeconds } from '../../shared/foundation/time.ts'
+import { METRIC_PREFIX } from '../../shared/platform/metrics.ts'
+import { COIN_PROBLEMS } from '../../shared/money/coin-store.ts'
+import { COIN_UNITS, COINS, type Coin } from '../../shared/money/coin.ts'
+import { readSendable } from '../../shared/money/due-payouts.ts'
+import { hasNoWorker, readQueueStates } from '../../shared/platform/queue-state.ts'
+import { SECOND_MS, unixSeconds } from '../../shared/platform/time.ts'
 
 /**
  * Gauges of the whole network, not of one process. The process that serves the operator's port reads them

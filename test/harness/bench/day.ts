@@ -7,7 +7,7 @@ import { solvePuzzle, type PuzzleQuestion } from '../../../client/puzzle-solver.
 import { newToken, toStoredToken } from '../../../shared/agents/token.ts'
 import { encodeNanoAddress } from '../../../shared/crypto/nano-address.ts'
 import { findShares } from '../../../shared/crypto/pow.ts'
-import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../../shared/foundation/time.ts'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../../shared/platform/time.ts'
 import { ensureSealKey } from '../../../shared/ledger/seal-key.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { compareWith, percentile, type Figure } from './figure.ts'

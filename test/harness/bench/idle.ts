@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { MINUTE_MS } from '../../../shared/foundation/time.ts'
+import { MINUTE_MS } from '../../../shared/platform/time.ts'
 import { startServers } from '../../../scripts/embedded/temporary.ts'
 import { compareWith, type Figure } from './figure.ts'
 import { makePlace, runNpmStart } from './npm-start.ts'

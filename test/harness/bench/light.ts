@@ -4,9 +4,9 @@ import { createApp } from '../../../api/app.ts'
 import { check } from '../../../client/seal-verify.mjs'
 import { openContext, type Context } from '../../../shared/context.ts'
 import { verifyLogConsistency } from '../../../shared/crypto/log-tree.ts'
-import { readConfig } from '../../../shared/foundation/config.ts'
-import { createLog } from '../../../shared/foundation/log.ts'
-import { listen } from '../../../shared/servers/listen.ts'
+import { readConfig } from '../../../shared/platform/config.ts'
+import { createLog } from '../../../shared/platform/log.ts'
+import { listen } from '../../../shared/platform/listen.ts'
 import { compareWith, median, type Figure } from './figure.ts'
 
 const ROUNDS = 200

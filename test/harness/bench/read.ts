@@ -1,5 +1,5 @@
 import { waitFor } from '../../../scripts/embedded/wait.ts'
-import { MINUTE_MS } from '../../../shared/foundation/time.ts'
+import { MINUTE_MS } from '../../../shared/platform/time.ts'
 import { makeData, makeRequests, storeData } from './api.ts'
 import { compareInTurns, compareWith, median, type Figure } from './figure.ts'
 import { startLoad, type LoadJob } from './load.ts'

@@ -4,8 +4,8 @@
 import { noResolutions } from '../../../shared/agents/agent.ts'
 import { toStoredToken } from '../../../shared/agents/token.ts'
 import { findShares } from '../../../shared/crypto/pow.ts'
-import { newId } from '../../../shared/foundation/ids.ts'
-import { unixSeconds } from '../../../shared/foundation/time.ts'
+import { newId } from '../../../shared/platform/ids.ts'
+import { unixSeconds } from '../../../shared/platform/time.ts'
 
 const SALT = 'ab'.repeat(32)
 /** The prefix of all orders, so that a benchmark finds its shares once; the service's prefixes are random. */

@@ -9,7 +9,7 @@ import express, { type Request, type Response } from 'express'
 import mongoose from 'mongoose'
 import { isStoredToken, tokenKey } from '../../../shared/agents/token.ts'
 import { findShares } from '../../../shared/crypto/pow.ts'
-import { newId } from '../../../shared/foundation/ids.ts'
+import { newId } from '../../../shared/platform/ids.ts'
 
 interface AgentDocument {
   _id: string

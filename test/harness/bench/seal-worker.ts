@@ -4,13 +4,13 @@
  * the driver alone, and builds no tree. Prints a SealRun as JSON.
  */
 import mongoose from 'mongoose'
-import { readConfig } from '../../../shared/foundation/config.ts'
+import { readConfig } from '../../../shared/platform/config.ts'
 import { openContext } from '../../../shared/context.ts'
 import { makeSeal } from '../../../shared/ledger/sealer.ts'
 import { sequencePending } from '../../../shared/ledger/sequencer.ts'
 import { signSeals } from '../../../shared/ledger/signing.ts'
-import { createLog } from '../../../shared/foundation/log.ts'
-import { MAJORITY } from '../../../shared/servers/database.ts'
+import { createLog } from '../../../shared/platform/log.ts'
+import { MAJORITY } from '../../../shared/platform/database.ts'
 
 export interface SealRun {
   entries: number

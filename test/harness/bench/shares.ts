@@ -1,6 +1,6 @@
 import mongoose from 'mongoose'
 import { newToken, toStoredToken } from '../../../shared/agents/token.ts'
-import { newId } from '../../../shared/foundation/ids.ts'
+import { newId } from '../../../shared/platform/ids.ts'
 import { compareInTurns, type Figure } from './figure.ts'
 import { requestText, startLoad } from './load.ts'
 import { benchFindShares } from './miner.ts'

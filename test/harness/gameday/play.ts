@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
-import { SECOND_MS } from '../../../shared/foundation/time.ts'
-import { parseAmount } from '../../../shared/payments/coin.ts'
+import { SECOND_MS } from '../../../shared/platform/time.ts'
+import { parseAmount } from '../../../shared/money/coin.ts'
 import type { FindingKind } from '../../../shared/operation/finding.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import type { Network, ShownFinding } from './network.ts'

@@ -3,7 +3,7 @@
  * in is days, remainder, owed, paid out, fee or unassigned.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DAY_MS } from '../../../shared/foundation/time.ts'
+import { DAY_MS } from '../../../shared/platform/time.ts'
 import { sumRaw } from '../storm/check-coins.ts'
 import { readLedger } from '../storm/check-ledger.ts'
 import { checkOrder, checkPassInvoice } from './books.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers.ts'
-import { parseAmount } from '../../../shared/payments/coin.ts'
+import { parseAmount } from '../../../shared/money/coin.ts'
 import type { Agent } from '../storm/agent.ts'
 import type { Answered } from '../storm/client.ts'
 import { checkOrder } from './books.ts'

@@ -1,6 +1,6 @@
 import mongoose, { type Connection } from 'mongoose'
-import type { Database, Session } from '../../../shared/servers/database.ts'
-import { unavailable } from '../../../shared/servers/database.ts'
+import type { Database, Session } from '../../../shared/platform/database.ts'
+import { unavailable } from '../../../shared/platform/database.ts'
 import { createModelCollection, type Server } from './collection.ts'
 import { NotModelled } from './query.ts'
 import { ModelSession, type UniqueIndex } from './replica-set.ts'

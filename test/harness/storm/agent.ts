@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { solvePuzzle } from '../../../client/puzzle-solver.ts'
-import { SECOND_MS } from '../../../shared/foundation/time.ts'
+import { SECOND_MS } from '../../../shared/platform/time.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers.ts'
 import type { Answered, Client } from './client.ts'

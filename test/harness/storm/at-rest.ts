@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { SECOND_MS } from '../../../shared/foundation/time.ts'
+import { SECOND_MS } from '../../../shared/platform/time.ts'
 
 const MAX_ASKED = 20
 

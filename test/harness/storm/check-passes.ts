@@ -1,4 +1,4 @@
-import { DAY_MS } from '../../../shared/foundation/time.ts'
+import { DAY_MS } from '../../../shared/platform/time.ts'
 import type { LedgerEntry } from '../../../shared/crypto/receipt.ts'
 import { isShare, type Agent } from './agent.ts'
 import { collectFindings, type Finding } from './check-records.ts'

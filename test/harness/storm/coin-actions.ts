@@ -1,4 +1,4 @@
-import { SECOND_MS } from '../../../shared/foundation/time.ts'
+import { SECOND_MS } from '../../../shared/platform/time.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { ask, nextMarker, type Agent, type World } from './agent.ts'
 import { fateOf } from './history.ts'

@@ -6,8 +6,8 @@ import {
   type MoneroRegtest,
   type RegtestWallet,
 } from '../../../devnet/monero-regtest/regtest.ts'
-import { createSerializer } from '../../../shared/foundation/serializer.ts'
-import { StartError } from '../../../shared/foundation/process.ts'
+import { createSerializer } from '../../../shared/platform/serializer.ts'
+import { StartError } from '../../../shared/platform/process.ts'
 import { findProgram } from '../../../scripts/prepare.mjs'
 import type { History } from './history.ts'
 import { openMoneroGate, type MoneroGate } from './monero-gate.ts'

@@ -1,4 +1,4 @@
-import { TOKEN_CACHE_MS } from '../../../shared/foundation/limits.ts'
+import { TOKEN_CACHE_MS } from '../../../shared/platform/limits.ts'
 import { collectFindings, type Finding } from './check-records.ts'
 import { fateOf, type Call, type Fate } from './history.ts'
 import { linearize, type Model, type Operation } from './linearize.ts'

@@ -12,7 +12,7 @@ import { supervise, type SupervisedChild } from '../../../scripts/embedded/super
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { compileCacheDir } from '../../../scripts/prepare.mjs'
 import { ensureSealKey } from '../../../shared/ledger/seal-key.ts'
-import { QUEUE_NAMES, queueRow, type QueueName } from '../../../shared/servers/queues.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../../../shared/platform/queues.ts'
 import type { Coins } from './coins.ts'
 import { openGate, type Gate } from './gate.ts'
 import type { Monero } from './monero.ts'

@@ -1,4 +1,4 @@
-import type { StoredPayout, TransferRecord } from '../../../../shared/payments/payout.ts'
+import type { StoredPayout, TransferRecord } from '../../../../shared/money/payout.ts'
 import type { World } from '../world.ts'
 
 /** A payment that the chain shows from some time on. */

@@ -13,7 +13,7 @@ import { createSealStore } from '../../../../shared/ledger/seal-store.ts'
 import { sequencePending } from '../../../../shared/ledger/sequencer.ts'
 import { closesSeal } from '../../../../shared/ledger/solvency.ts'
 import { createPostStore } from '../../../../shared/posts/post-store.ts'
-import { unixSeconds } from '../../../../shared/foundation/time.ts'
+import { unixSeconds } from '../../../../shared/platform/time.ts'
 import { requireThat, stubs } from '../stubs.ts'
 import type { Scenario, World } from '../world.ts'
 

@@ -1,0 +1,193 @@
+import type { Context } from '../context.ts'
+import { omitUndefined } from '../platform/omit-undefined.ts'
+import { isCopy } from '../platform/copy.ts'
+import { StartError } from '../platform/process.ts'
+import { DAY_MS, nowSeconds, SECOND_MS } from '../platform/time.ts'
+import { isOutage } from '../platform/database.ts'
+import { COIN_UNITS, type Coin } from './coin.ts'
+import type { CoinProblem } from './coin-store.ts'
+import type { SeenPayment } from './invoice.ts'
+import { isNodeTrouble, NodeUnreachable } from './node-errors.ts'
+import type { CoinDriver } from './driver.ts'
+import { isAlive } from './invoice-service.ts'
+import { expireInvoices, recordLoss, recordPayment, settleWaiting } from './settlement.ts'
+
+/** Whether the coin is halted; in a restored copy of the database all coins are. */
+export async function isStopped(ctx: Context, coin: Coin): Promise<boolean> {
+  if (await isCopy(ctx.database.connection)) return true
+  return (await ctx.coins.findCoin(coin))?.halted !== undefined
+}
+
+/** Halts payouts, sweeps and new addresses of a coin, because its chain and the database do not agree. */
+export async function stopCoin(ctx: Context, coin: Coin, reason: string): Promise<'stopped'> {
+  if (await isStopped(ctx, coin)) return 'stopped'
+  // Logged before it is stored: if the write succeeds but its answer is lost, nobody would log it afterwards.
+  ctx.log.error(
+    { reason },
+    `${COIN_UNITS[coin].name} is halted: no payouts, no sweeps, no new addresses before "operator reconcile ${coin}"`,
+  )
+  const at = nowSeconds(ctx)
+  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, reason, session))
+  return 'stopped'
+}
+
+const REACHED = { configured: true, reachable: true }
+
+/**
+ * One round of a coin's watcher: looks at all its open addresses, stores how its node is, settles what waited
+ * and expires what is overdue. A node that can't be reached is stored as such, and is no error.
+ */
+export async function watchCoin(ctx: Context, driver: CoinDriver): Promise<void> {
+  const { coin, confirmations } = driver
+  const startedAt = nowSeconds(ctx)
+  let sureAt = startedAt
+  try {
+    const before = await ctx.coins.findCoin(coin)
+    const { troubles, seen, sureUntil = startedAt } = await driver.look(startedAt)
+    sureAt = Math.min(startedAt, sureUntil)
+    const isComplete = troubles.length === 0
+    const now = nowSeconds(ctx)
+    const round_at = isComplete && sureAt > 0 ? sureAt : undefined
+    const reached = { ...REACHED, checked_at: now, required_confirmations: confirmations }
+    await ctx.coins.report(coin, { ...reached, ...seen, ...omitUndefined({ round_at }) }, now)
+    if (before?.reachable === false) ctx.log.info(`the ${COIN_UNITS[coin].name} node is reached`)
+    await settleWaiting(ctx, coin)
+    logTroubles(ctx, coin, troubles)
+    // Nothing expires unless each address was looked at and all that was found was recorded.
+    if (!isComplete) return
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    await noteUnreachable(ctx, coin, confirmations, error)
+    return
+  }
+  await expireInvoices(ctx, coin, sureAt)
+}
+
+/** Looks at one invoice's address. A node that can't be reached is no error: the watcher stores that. */
+export async function checkInvoiceAddress(ctx: Context, driver: CoinDriver, invoiceId: string) {
+  const invoice = await ctx.invoices.find(invoiceId)
+  if (invoice?.coin !== driver.coin) return
+  try {
+    await driver.lookAt(invoice)
+    const at = nowSeconds(ctx)
+    await ctx.coins.report(driver.coin, { ...REACHED, checked_at: at }, at)
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    ctx.log.debug({ err: error, invoice_id: invoiceId }, 'an invoice could not be looked at')
+  }
+}
+
+/**
+ * Stores a problem that keeps a coin from being ready, and logs it if it is new.
+ *
+ * @param about the kind of problem; a coin can have one of each
+ * @param sentence undefined: there is no such problem, or it is over
+ */
+export async function noteProblem(ctx: Context, coin: Coin, about: CoinProblem, sentence?: string) {
+  if (!(await ctx.coins.noteProblem(coin, about, sentence))) return
+  if (sentence === undefined) ctx.log.info({ coin, about }, 'a problem of a coin is over')
+  else ctx.log.error({ coin, about, problem: sentence }, 'a coin is not ready: nobody can pay with it')
+}
+
+/** Remembers the last sentence about a subject. @returns whether it is a new one */
+function rememberIfNew(ctx: Context, about: string, sentence: string | undefined): boolean {
+  const { lastLogged } = ctx.coins
+  const before = lastLogged.get(about)
+  lastLogged.set(about, sentence)
+  return sentence !== undefined && sentence !== before
+}
+
+/** Logs what kept a round from being complete, once until it changes: every round meets it again. */
+function logTroubles(ctx: Context, coin: Coin, troubles: readonly string[]): void {
+  const [first] = troubles
+  if (!rememberIfNew(ctx, `troubles of ${coin}`, first)) return
+  const about = { coin, trouble: first, troubles: troubles.length }
+  ctx.log.warn(about, 'a look at the chain was not whole: nothing expires by it')
+}
+
+/** Stores that the node can't be reached, and logs it when that is new to the database or to this process. */
+async function noteUnreachable(ctx: Context, coin: Coin, required_confirmations: number, error: Error) {
+  const before = await ctx.coins.findCoin(coin)
+  const fields = { configured: true, reachable: false, unreachable: error.message, required_confirmations }
+  await ctx.coins.report(coin, fields, nowSeconds(ctx))
+  const isFirst = rememberIfNew(ctx, `reach of ${coin}`, 'gives no news')
+  if (before?.reachable !== false || isFirst)
+    ctx.log.warn({ err: error }, `the ${COIN_UNITS[coin].name} node gives no news; nothing expires meanwhile`)
+}
+
+/**
+ * Runs a round of a coin's wallet. An error of the node ends the round early and is logged: at debug if the
+ * watcher has stored that the node can't be reached. A wallet that can't be opened is stored as a problem.
+ */
+export async function runWalletRound(ctx: Context, coin: Coin, round: () => Promise<void>): Promise<void> {
+  try {
+    await round()
+  } catch (error) {
+    if (error instanceof StartError) return noteProblem(ctx, coin, 'wallet', error.message)
+    if (!isNodeTrouble(error)) throw error
+    const isKnown = error instanceof NodeUnreachable && (await ctx.coins.findCoin(coin))?.reachable === false
+    const level = isKnown ? 'debug' : 'warn'
+    ctx.log[level]({ err: error }, `a round of the ${COIN_UNITS[coin].name} wallet ended early`)
+  }
+}
+
+/** Halts a coin for a reconciliation. @returns the coin as it is then, and why it was halted first */
+export async function stopToReconcile(ctx: Context, coin: Coin) {
+  ctx.log.warn(`${COIN_UNITS[coin].name} is being reconciled, and halted until that is done`)
+  const at = nowSeconds(ctx)
+  await ctx.database.transaction((session) => ctx.coins.halt(coin, at, 'the operator reconciles it', session))
+  const record = await ctx.coins.findCoin(coin)
+  return { record, reason: record?.halted?.reason ?? 'it was not halted' }
+}
+
+const RECORDED_AT_ONCE = 8
+
+/** Records payments; one that fails is logged and delays no other. @returns a sentence about each failure */
+export async function recordPayments(ctx: Context, found: readonly SeenPayment[]): Promise<string[]> {
+  const troubles: string[] = []
+  for (let start = 0; start < found.length; start += RECORDED_AT_ONCE) {
+    const batch = found.slice(start, start + RECORDED_AT_ONCE)
+    const ended = await Promise.allSettled(batch.map((payment) => recordPayment(ctx, payment)))
+    for (const [index, outcome] of ended.entries()) {
+      if (outcome.status === 'fulfilled') continue
+      const { coin, tx } = batch[index] as SeenPayment
+      troubles.push(`${tx}: ${String(outcome.reason)}`)
+      const level = isOutage(outcome.reason) ? 'warn' : 'error'
+      ctx.log[level]({ err: outcome.reason, coin, tx }, 'a payment that was found could not be recorded')
+    }
+  }
+  return troubles
+}
+
+/** Looks up whom a transaction pays and stores that for the operator; nothing if the node can't be asked. */
+export async function answerLookUp(ctx: Context, driver: CoinDriver, tx: string) {
+  try {
+    const found = (await driver.findTransaction(tx))?.map(({ to, amountRaw, isConfirmed }) => {
+      return { to, amount_raw: String(amountRaw), is_confirmed: isConfirmed }
+    })
+    await ctx.coins.answerLookUp(driver.coin, tx, found)
+  } catch (error) {
+    if (!isNodeTrouble(error)) throw error
+    ctx.log.warn({ err: error, tx }, 'a transaction could not be looked up for the operator')
+  }
+}
+
+/** A payment that was seen before its coin was switched off keeps its invoice from expiring for a day. */
+const HELD_SECONDS = DAY_MS / SECOND_MS
+
+/**
+ * If no worker reports on a coin any more, stores that it is switched off, gives up unconfirmed payments that
+ * were first seen more than HELD_SECONDS ago, and expires what isn't paid in time, although nobody looks at
+ * the chain. Money that comes meanwhile is found when the coin is back.
+ */
+export async function switchOffIfSilent(ctx: Context, coin: Coin): Promise<void> {
+  const record = await ctx.coins.findCoin(coin)
+  if (record === undefined || isAlive(ctx, record.alive_at)) return
+  if (await ctx.coins.switchOff(record))
+    ctx.log.warn(`${COIN_UNITS[coin].name} is switched off: what is not paid in time expires`)
+  const now = nowSeconds(ctx)
+  for (const payment of await ctx.invoices.listUnderWay(coin))
+    if (payment.waits_for_rate !== true && payment.first_seen_at < now - HELD_SECONDS)
+      await recordLoss(ctx, payment)
+  await expireInvoices(ctx, coin, now)
+}

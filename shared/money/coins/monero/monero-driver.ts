@@ -1,0 +1,131 @@
+import { randomInt } from 'node:crypto'
+import { readIndexFile, type AddressSource, type KnownIndexes } from '../../address-pool.ts'
+import { stopCoin } from '../../coin-round.ts'
+import type { CoinRecord } from '../../coin-store.ts'
+import type { CoinDriver } from '../../driver.ts'
+import { NodeUnreachable } from '../../node-errors.ts'
+import type { Findings } from '../../reconcile.ts'
+import { compareOutgoing, firstCompared, readHeight, readSent } from './monero-chain.ts'
+import { isByHand, isDeep, toFound } from './monero-chain.ts'
+import type { MoneroContext } from './monero-gateway.ts'
+import { moneroHoldings } from './monero-holdings.ts'
+import { MONERO_BOUNDS, payMonero } from './monero-pay.ts'
+import { leaveToOtherWallets, listOpen, listRecent, seeToTransfers } from './monero-recovery.ts'
+import { countPayments, shareLook } from './monero-watch.ts'
+
+/** The driver of Monero, over the wallet of this process. */
+export function moneroDriver(ctx: MoneroContext): CoinDriver {
+  return {
+    coin: 'xmr',
+    confirmations: ctx.config.monero.confirmations,
+    addresses: moneroAddresses(ctx),
+    addressesAt: (indexes) => ctx.monero.wallet.listAddresses(indexes),
+    look: () => shareLook(ctx),
+    lookAt: async () => void (await shareLook(ctx)),
+    findTransaction: (tx) => findTransaction(ctx, tx),
+    async checkAgreement() {
+      const coin = await ctx.coins.findCoin('xmr')
+      const sent = await compareOutgoing(ctx, coin, await readHeight(ctx, coin))
+      return sent !== undefined && !(await haltIfAddressesLack(ctx))
+    },
+    bounds: MONERO_BOUNDS,
+    isUnderWay: async () => (await listOpen(ctx)).length + (await listRecent(ctx)).length > 0,
+    pay: (next) => payMonero(ctx, next),
+    holdings: () => moneroHoldings(ctx),
+    reconcile: (before, findings) => reconcile(ctx, before, findings),
+  }
+}
+
+/** Reads whom a transaction pays. @returns undefined also if the wallet can't say, as of another program's */
+async function findTransaction({ monero: { wallet } }: MoneroContext, tx: string) {
+  const { incoming, outgoing } = await wallet.findTransaction(tx)
+  const sent = outgoing?.destinations ?? []
+  const isSentConfirmed = outgoing?.state === 'confirmed'
+  const pays = [
+    ...incoming.map((pay) => ({ ...pay, isConfirmed: !pay.inPool })),
+    ...sent.map((pay) => ({ ...pay, isConfirmed: isSentConfirmed })),
+  ]
+  if (pays.length === 0) return undefined
+  return pays.map(({ address: to, amountPico: amountRaw, isConfirmed }) => ({ to, amountRaw, isConfirmed }))
+}
+
+/** One index for each 10 s is left out. */
+const SECONDS_PER_INDEX = 10
+const MOST_LEFT_OUT = 5_000
+
+/**
+ * The first index of a process's run: after all that database, file and wallet know. All three may be of one
+ * backup; so what could have been given out since is left out, and again as much at random. Each index left
+ * out is an address that the wallet has to make, so a process that begins soon after another leaves out next to
+ * none.
+ *
+ * @param made how many addresses the wallet has
+ */
+export function firstOfRun({ highest, ageSeconds }: KnownIndexes, made: number): number {
+  const since = Math.min(Math.floor(ageSeconds / SECONDS_PER_INDEX), MOST_LEFT_OUT)
+  return Math.max(highest + 1, FIRST_MINOR, made) + since + randomInt(since + 1)
+}
+
+/** (0, 0) is the wallet's primary address, where the operator fills it up. */
+const FIRST_MINOR = 1
+
+/** The source of invoices' addresses: subaddresses of the wallet's first account. */
+function moneroAddresses({ monero: { wallet, indexFile } }: MoneroContext): AddressSource {
+  return {
+    coin: 'xmr',
+    indexFile,
+    treasury: () => wallet.primaryAddress(),
+    session: wallet,
+    beginRun: async (known) => firstOfRun(known, await wallet.subaddressCount()),
+    async derive(from, count) {
+      // The wallet makes only the next ones: those below `from` are made and not used.
+      const behind = from - (await wallet.subaddressCount())
+      if (behind > 0) await wallet.createSubaddresses(behind)
+      return wallet.createSubaddresses(count)
+    },
+  }
+}
+
+/**
+ * Halts the coin if the wallet lacks addresses that were made, and has them made: a wallet restored from
+ * its seed has to make them again, and to look through the chain again. @returns whether it lacked any
+ */
+async function haltIfAddressesLack(ctx: MoneroContext): Promise<boolean> {
+  const highest = await ctx.coins.highestIndex('xmr')
+  if (highest < 0 || (await ctx.monero.wallet.hasAddress(highest))) return false
+  await stopCoin(
+    ctx,
+    'xmr',
+    'the wallet lacks addresses that were made, as after it was restored from its seed; let it rescan the chain (rescan_blockchain)',
+  )
+  await makeLackingAddresses(ctx)
+  return true
+}
+
+/** Makes the wallet make the addresses that were given out once and that it lacks. */
+async function makeLackingAddresses(ctx: MoneroContext): Promise<void> {
+  const { wallet, indexFile } = ctx.monero
+  const wanted = Math.max(await ctx.coins.highestIndex('xmr'), readIndexFile(indexFile).highest) + 1
+  const lacking = wanted - (await wallet.subaddressCount())
+  if (lacking > 0) await wallet.createSubaddresses(lacking)
+}
+
+/** Gives `findings` what the wallet has sent and received, and works on the transfers on record. */
+async function reconcile(ctx: MoneroContext, before: CoinRecord | undefined, findings: Findings) {
+  const { wallet } = ctx.monero
+  const address = await wallet.primaryAddress()
+  const height = await wallet.getHeight()
+  await makeLackingAddresses(ctx)
+  const sinceHeight = firstCompared(before, height)
+  const sent = await readSent(ctx, sinceHeight)
+  for (const send of sent.unknown) {
+    if (isDeep(ctx, send)) await findings.adopt(toFound(send))
+    // What the operator has recorded is adopted by a later round, once it is confirmed.
+    else if (!(await isByHand(ctx, send)))
+      throw new NodeUnreachable(`transaction ${send.txHash} is not confirmed yet; reconcile again once it is`)
+  }
+  await countPayments(ctx, sinceHeight, height, findings)
+  await leaveToOtherWallets(ctx, address)
+  await seeToTransfers(ctx, sent, height, true)
+  return { address, height, totalRaw: (await wallet.balance()).totalPico }
+}

@@ -1,0 +1,219 @@
+import { NodeUnreachable } from '../../node-errors.ts'
+import { moveTransfers, replaceTransfer, reinstateTransfer } from '../../payout-service.ts'
+import type { TransferRecord } from '../../payout.ts'
+import type { Findings } from '../../reconcile.ts'
+import type { Sending } from '../../suspects.ts'
+import { encodeNanoAddress } from '../../../crypto/nano-address.ts'
+import { isEpochBlock, workRootOf, ZERO_HASH, type NanoBlock } from './nano-blocks.ts'
+import type { NanoContext } from './nano-gateway.ts'
+import { TREASURY_INDEX, type NanoAccount } from './nano-keys.ts'
+import type { NanoBlockInfo } from './nano-rpc.ts'
+
+/*
+ * The recovery rule (docs/architecture.md) for one account: its chain as the node has it decides, in
+ * normal work and in a reconciliation alike. A block on record whose place a confirmed block has, or whose
+ * money another one has received, is replaced, and all that was built on it.
+ */
+
+export type OwnAccount = Pick<NanoAccount, 'index' | 'address'>
+
+export interface UnknownBlock {
+  readonly hash: string
+  readonly block: NanoBlock
+  readonly isConfirmed: boolean
+  /** Of the account's balance, in raw. */
+  readonly change: bigint
+}
+
+export interface Adopter extends Pick<Findings, 'adopt' | 'count'> {
+  /** Whether to put a block on record; if not, the account's work ends. @throws NodeUnreachable to wait */
+  accepts(unknown: UnknownBlock): Promise<boolean>
+  readonly treasury: string | undefined
+}
+
+/**
+ * Applies the recovery rule to an account: confirms, replaces, reinstates and adopts blocks on record as
+ * its chain has them.
+ *
+ * @returns `due`: blocks on record that the chain has not confirmed, in its order, to be published and waited
+ *   for: the next one, if it was confirmed before, or else all; undefined if `adopter` does not accept a block that isn't on record
+ * @throws NodeUnreachable, NodeRefused
+ */
+export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopter: Adopter) {
+  // The node first and then the database: whatever the node has of ours was stored before it was published.
+  const info = await ctx.nano.rpc.accountInfo(account.address)
+  const { tail, balanceRaw } =
+    info === undefined ? { tail: [], balanceRaw: 0n } : await readTail(ctx, account, info.frontier)
+  const due: TransferRecord[] = []
+  let before = balanceRaw
+  for (const { found, block, record } of tail) {
+    const change = found.balanceRaw - before
+    before = found.balanceRaw
+    const isOurs = change !== 0n || !isEpochBlock(block)
+    const unknown: UnknownBlock = { hash: found.hash, block, isConfirmed: found.confirmed, change }
+    if (record === undefined && isOurs && !(await adopter.accepts(unknown))) return undefined
+    if (!found.confirmed) {
+      // Not before it is confirmed has it taken anybody's place.
+      if (record !== undefined) due.push(record)
+      continue
+    }
+    await supersede(ctx, account, block, found.hash.toLowerCase())
+    if (record !== undefined) await confirm(ctx, account, block, record)
+    else if (isOurs) await adopt(account, unknown, adopter)
+  }
+  for (let place = (info?.frontier ?? publicKeyOf(account)).toLowerCase(); ;) {
+    const next = await findOnPlace(ctx, account, place)
+    if (next === undefined) return { info, due }
+    due.push(next)
+    // A node that lacks a confirmed block has lost it, or is behind by any number of blocks: it gets that one
+    // first. What is not confirmed is one run at most.
+    if (next.state === 'confirmed') return { info, due }
+    place = next.tx
+  }
+}
+
+interface ChainBlock {
+  readonly found: NanoBlockInfo
+  readonly block: NanoBlock
+  readonly record: TransferRecord | undefined
+}
+
+/**
+ * Reads an account's blocks after the last one that is on record as confirmed.
+ *
+ * @returns the blocks, the oldest first, and the balance before them
+ * @throws NodeUnreachable if the node lacks one of them, or has one of another account in its place
+ */
+async function readTail(ctx: NanoContext, account: OwnAccount, frontier: string) {
+  const tail: ChainBlock[] = []
+  for (let hash = frontier; hash !== ZERO_HASH;) {
+    const record = await findOwnTransfer(ctx, hash.toLowerCase())
+    if (record?.account_index === account.index && record.state === 'confirmed')
+      return { tail, balanceRaw: BigInt((JSON.parse(record.signed) as NanoBlock).balance) }
+    const found = await ctx.nano.rpc.blockInfo(hash)
+    if (found?.block === undefined || found.account !== account.address)
+      throw new NodeUnreachable(`block ${hash} is not one of account ${account.index} at the node`)
+    tail.unshift({ found, block: found.block, record })
+    hash = found.block.previous
+  }
+  return { tail, balanceRaw: 0n }
+}
+
+/** Finds our transfer; a first miss is read again from the primary, since it may halt the coin. */
+async function findOwnTransfer(ctx: NanoContext, tx: string): Promise<TransferRecord | undefined> {
+  const found = await ctx.payouts.findTransferByTx('xno', tx)
+  return found ?? ctx.payouts.findTransferByTx('xno', tx, { surely: true })
+}
+
+/** Replaces every other block on record in the block's place, which `tx` has; those built on it first. */
+async function supersede(
+  ctx: NanoContext,
+  account: OwnAccount,
+  block: NanoBlock,
+  tx: string,
+  why = 'another block stands in its place',
+): Promise<void> {
+  for (;;) {
+    const rival = await findLastBuiltOn(ctx, account, placeOf(block), tx)
+    if (rival === undefined) return
+    // If another process has built on it meanwhile, that goes first.
+    if (!(await replaceTransfer(ctx, rival, `${why}: ${tx}`))) continue
+    // What it was thought to have sent on is at its account again.
+    await ctx.invoices.setSwept(rival.payment_ids, undefined)
+    ctx.log.warn({ transfer_id: rival._id, block: rival.tx, by: tx }, `a block of ours is replaced: ${why}`)
+  }
+}
+
+/**
+ * Replaces a receive that the node refuses because a confirmed block of the account has received the same
+ * send: it was built while the node had lost that one, and can never be published.
+ *
+ * @returns false if there is no such block
+ */
+export async function yieldToReceiver(ctx: NanoContext, account: OwnAccount, block: NanoBlock) {
+  const by = (await ctx.nano.rpc.blockInfo(block.link))?.receivedBy
+  const found = by === undefined ? undefined : await ctx.nano.rpc.blockInfo(by)
+  if (found?.confirmed !== true || found.account !== account.address || found.block?.link !== block.link)
+    return false
+  await supersede(ctx, account, block, found.hash.toLowerCase(), 'another one has received its money')
+  return true
+}
+
+/** Finds the last block on record at or after a place, each built on the one before; none after `tx`. */
+async function findLastBuiltOn(ctx: NanoContext, account: OwnAccount, place: string, tx: string) {
+  let last: TransferRecord | undefined
+  for (let next = await findOnPlace(ctx, account, place); next !== undefined && next.tx !== tx;) {
+    last = next
+    next = await findOnPlace(ctx, account, next.tx)
+  }
+  return last
+}
+
+/** Notes that a block on record is confirmed in the chain, whatever it was called. */
+async function confirm(ctx: NanoContext, account: OwnAccount, block: NanoBlock, record: TransferRecord) {
+  if (record.state === 'replaced')
+    await reinstateTransfer(ctx, record, { account_index: account.index, previous: placeOf(block) })
+  else {
+    // The process that published it may have died before it noted that.
+    await moveTransfers(ctx, [record], ['signed', 'held'], 'sent')
+    await moveTransfers(ctx, [record], ['sent'], 'confirmed')
+  }
+}
+
+/**
+ * Records a confirmed block of an account that is not on record, as a transfer. What it received at an
+ * invoice's account is counted as a payment.
+ */
+async function adopt(account: OwnAccount, unknown: UnknownBlock, adopter: Adopter) {
+  const { hash, block, change } = unknown
+  const { index } = account
+  const isSweep =
+    account.address !== adopter.treasury && change < 0n && encodeNanoAddress(block.link) === adopter.treasury
+  let kind: 'other' | 'receive' | 'sweep' | 'payout' = isSweep ? 'sweep' : 'payout'
+  if (change >= 0n) kind = change > 0n ? 'receive' : 'other'
+  const tx = block.link.toLowerCase()
+  const isPayment = kind === 'receive' && index !== TREASURY_INDEX
+  // The send is no longer listed as receivable, so no look will find it.
+  const seen = { coin: 'xno', tx, addressIndex: index, amountRaw: change, confirmations: 1 } as const
+  const payment = isPayment ? await adopter.count({ ...seen, isConfirmed: true }) : undefined
+  await adopter.adopt({
+    kind,
+    account_index: index,
+    previous: placeOf(block),
+    tx: hash.toLowerCase(),
+    signed: JSON.stringify(block),
+    ...(kind === 'payout' ? sendingOf(unknown) : { amountRaw: change < 0n ? -change : change, to: [] }),
+    paymentIds: payment === undefined ? [] : [payment],
+  })
+}
+
+/** What a block sends, and to whom. */
+export function sendingOf({ hash, block, change }: UnknownBlock): Required<Sending> {
+  const address = encodeNanoAddress(block.link)
+  return {
+    tx: hash.toLowerCase(),
+    amountRaw: -change,
+    to: [address],
+    sent: [{ address, amountRaw: -change }],
+  }
+}
+
+/** The place of a block in its account's chain, as it is on record (TransferRecord). */
+export const placeOf = (block: Pick<NanoBlock, 'account' | 'previous'>): string =>
+  workRootOf(block).toLowerCase()
+
+const publicKeyOf = ({ address }: OwnAccount): string => placeOf({ account: address, previous: ZERO_HASH })
+
+/** Finds the block on record in a place, also an account's first one as older versions stored it. */
+async function findOnPlace(ctx: NanoContext, account: OwnAccount, place: string) {
+  const found = await ctx.payouts.findSuccessor(account.index, place)
+  if (found !== undefined || place !== publicKeyOf(account)) return found
+  const older = await ctx.payouts.findSuccessor(account.index, ZERO_HASH)
+  return older !== undefined && isOfAccount(older, account) ? older : undefined
+}
+
+export const accountOf = ({ signed }: TransferRecord): string => (JSON.parse(signed) as NanoBlock).account
+
+/** Whether a transfer is a block of this account, and not of another seed's with the same index. */
+export const isOfAccount = (transfer: TransferRecord, { address }: Pick<NanoAccount, 'address'>): boolean =>
+  accountOf(transfer) === address

@@ -1,0 +1,168 @@
+import { LAPSED_WATCH_MS } from '../../../platform/limits.ts'
+import { unixSeconds } from '../../../platform/time.ts'
+import { readIndexFile, runsOf, type Run } from '../../address-pool.ts'
+import { dustThreshold } from '../../coin.ts'
+import type { WalletState } from '../../driver.ts'
+import { NodeUnreachable } from '../../node-errors.ts'
+import { moveTransfers } from '../../payout-service.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../payout.ts'
+import type { Findings } from '../../reconcile.ts'
+import { accountOf, isOfAccount, settleAccount, type Adopter } from './nano-account.ts'
+import type { NanoBlock } from './nano-blocks.ts'
+import type { NanoContext } from './nano-gateway.ts'
+
+const PAGE = 1_000
+
+/**
+ * Reads the chains of all accounts ever made, of this seed and of earlier ones, into `findings`.
+ *
+ * @throws NodeUnreachable: what was put on record stays; it may be run again
+ */
+export async function reconcileAccounts(ctx: NanoContext, findings: Findings): Promise<WalletState> {
+  const wallet = ctx.nano.wallet()
+  const { cemented } = await ctx.nano.rpc.blockCount()
+  const adopter: Adopter = {
+    ...findings,
+    treasury: wallet.treasury.address,
+    /** Every confirmed block of ours goes on record; one that isn't confirmed ends the run. */
+    accepts({ hash, isConfirmed }) {
+      if (!isConfirmed)
+        throw new NodeUnreachable(`block ${hash} is not confirmed yet; reconcile again once it is`)
+      return Promise.resolve(true)
+    },
+  }
+  for await (const indexes of readKnown(ctx)) await settlePage(ctx, indexes, adopter, findings)
+  const runs = runsOf(readIndexFile(wallet.indexFile))
+  for (const [place, run] of runs.entries())
+    for (const indexes of listRun(run, place === runs.length - 1)) {
+      const onRecord = new Set((await ctx.coins.listAddresses('xno', indexes)).map(({ index }) => index))
+      const forgotten = indexes.filter((index) => !onRecord.has(index))
+      if (forgotten.length > 0) await settlePage(ctx, forgotten, adopter, findings)
+      if (place >= runs.length - WATCHED_RUNS) await watchForgotten(ctx, indexes)
+    }
+  await settleForeign(ctx, adopter)
+  const { address } = wallet.treasury
+  const totalRaw = (await ctx.nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
+  return { address, height: cemented, totalRaw }
+}
+
+/** Yields the indexes of the treasury and of all addresses on record. */
+async function* readKnown(ctx: NanoContext): AsyncGenerator<number[]> {
+  yield [TREASURY_INDEX]
+  for (const state of ['free', 'taken', 'retired'] as const)
+    for (let after = TREASURY_INDEX; ;) {
+      const page = await ctx.coins.listIndexes('xno', state, after, PAGE)
+      const last = page.at(-1)
+      if (last === undefined) break
+      yield page
+      after = last
+    }
+}
+
+/**
+ * Yields the indexes of a run that the index file names. The file may be of a backup, too: so it goes on behind
+ * the last run, which then was the one in use.
+ */
+function* listRun([first, end]: Run, isLast: boolean): Generator<number[]> {
+  const last = isLast ? end + BEHIND_LAST_RUN : end
+  for (let from = Math.max(first, TREASURY_INDEX + 1); from <= last; from += PAGE)
+    yield Array.from({ length: Math.min(PAGE, last - from + 1) }, (_, step) => from + step)
+}
+const BEHIND_LAST_RUN = 1_000
+/** Addresses of so many of the newest runs may be those of invoices that were open at a restore. */
+const WATCHED_RUNS = 10
+
+/** Has those of the addresses looked at for a month that belong to no invoice on record: one may be forgotten. */
+async function watchForgotten(ctx: NanoContext, indexes: readonly number[]): Promise<void> {
+  const { keys } = ctx.nano.wallet()
+  const [records, invoices] = await Promise.all([
+    ctx.coins.listAddresses('xno', indexes),
+    ctx.invoices.findByAddresses('xno', indexes),
+  ])
+  const stored = new Map(records.map((record) => [record.index, record]))
+  const invoiced = new Set(invoices.map(({ address_index: index }) => index))
+  // One that is free now is given to nobody from here on; one that is taken has its invoice.
+  const forgotten = indexes.filter((index) => !invoiced.has(index))
+  const until = unixSeconds(ctx.databaseNow() + LAPSED_WATCH_MS)
+  const found = forgotten.map((index) => ({
+    index,
+    address: stored.get(index)?.address ?? keys.deriveAccount(index).address,
+  }))
+  await ctx.coins.noteForgotten('xno', found, until)
+}
+
+/** Reads the chains of accounts, and notes money at those without an invoice. */
+async function settlePage(
+  ctx: NanoContext,
+  indexes: readonly number[],
+  adopter: Adopter,
+  findings: Findings,
+): Promise<void> {
+  const { rpc } = ctx.nano
+  const { keys, treasury } = ctx.nano.wallet()
+  const records = await ctx.coins.listAddresses('xno', indexes)
+  const stored = new Map(records.map(({ index, address }) => [index, address]))
+  const addressOf = (index: number) => stored.get(index) ?? keys.deriveAccount(index).address
+  const accounts = indexes.map((index) => ({ index, address: addressOf(index) }))
+  const frontiers = await rpc.frontiers(accounts.map(({ address }) => address))
+  const balances = new Map<number, bigint>()
+  const received = new Map<number, { sumRaw: bigint; sources: string[] }>()
+  const noting: Adopter = {
+    ...adopter,
+    async adopt(found) {
+      await adopter.adopt(found)
+      const { kind, account_index: index = treasury.index, amountRaw, signed } = found
+      if (kind !== 'receive') return
+      const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
+      const { link } = JSON.parse(signed) as NanoBlock
+      received.set(index, { sumRaw: sumRaw + amountRaw, sources: [...sources, link] })
+    },
+  }
+  for (const account of accounts.filter(({ address }) => frontiers.has(address))) {
+    const { info } = (await settleAccount(ctx, account, noting)) ?? {}
+    balances.set(account.index, info?.balanceRaw ?? 0n)
+  }
+  const invoices = await ctx.invoices.findByAddresses('xno', indexes)
+  const invoiced = new Set(invoices.map(({ address_index: index }) => index))
+  const uninvoiced = accounts.filter(({ index }) => index !== treasury.index && !invoiced.has(index))
+  const addresses = uninvoiced.map(({ address }) => address)
+  const receivable = await rpc.receivable(addresses, dustThreshold('xno'))
+  for (const { index, address } of uninvoiced) {
+    const waiting = receivable.get(address) ?? []
+    const { sumRaw, sources } = received.get(index) ?? { sumRaw: 0n, sources: [] }
+    const balanceRaw = balances.get(index) ?? 0n
+    const thereRaw = waiting.reduce((sum, { amountRaw }) => sum + amountRaw, balanceRaw)
+    if (thereRaw === 0n && sumRaw === 0n) continue
+    const blocks = await rpc.blocksInfo([...sources, ...waiting.map(({ hash }) => hash)])
+    const senders = [...new Set([...blocks.values()].map(({ account }) => account))]
+    const about = { address, address_index: index, senders }
+    if (thereRaw > 0n) findings.stray({ ...about, amount_raw: String(thereRaw) })
+    if (sumRaw > balanceRaw) findings.stray({ ...about, amount_raw: String(sumRaw - balanceRaw), gone: true })
+  }
+}
+
+const MOST_FOREIGN = 10_000
+
+/**
+ * Settles the chains of other seeds' accounts that have open transfers, which no sender does. Marks as
+ * foreign, and logs, what is neither in the chain nor replaced: it may still come into the chain.
+ */
+async function settleForeign(ctx: NanoContext, adopter: Adopter): Promise<void> {
+  const { keys } = ctx.nano.wallet()
+  const open = await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MOST_FOREIGN)
+  const foreign = open.filter((transfer) => {
+    const { account_index: index } = transfer
+    return index !== undefined && !isOfAccount(transfer, keys.deriveAccount(index))
+  })
+  for (const [address, [transfer]] of Map.groupBy(foreign, accountOf))
+    await settleAccount(ctx, { index: transfer?.account_index ?? 0, address }, adopter)
+  for (const { _id } of foreign) {
+    const transfer = await ctx.payouts.findTransfer(_id)
+    if (transfer === undefined || !OPEN_TRANSFERS.some((state) => state === transfer.state)) continue
+    await ctx.payouts.setForeign(_id)
+    const reason = 'it is of an account of another seed, and not in its chain'
+    await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', reason)
+    const about = { transfer_id: _id, block: transfer.tx, payout_ids: transfer.payout_ids }
+    ctx.log.error(about, 'a block of another seed is not in the chain, and may still come into it')
+  }
+}

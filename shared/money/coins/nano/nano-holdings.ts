@@ -1,0 +1,68 @@
+import type { Holdings } from '../../driver.ts'
+import { dustThreshold } from '../../coin.ts'
+import { OPEN_TRANSFERS } from '../../payout.ts'
+import { parseNanoAddress } from '../../../crypto/nano-address.ts'
+import { pagesOf } from '../../../platform/records.ts'
+import type { NanoContext } from './nano-gateway.ts'
+
+const MOST_OPEN = 10_000
+const PAGE = 500
+const ACCOUNTS_AT_ONCE = 8
+
+/**
+ * Sums what is at the treasury, on its way there, and at invoices' accounts.
+ *
+ * @returns undefined while a block of ours is unconfirmed, or before the treasury is known
+ */
+export async function nanoHoldings(ctx: NanoContext): Promise<Holdings | undefined> {
+  const { rpc } = ctx.nano
+  // As the database knows it: who watches may have no seed.
+  const address = (await ctx.coins.findCoin('xno'))?.treasury_address
+  if (address === undefined) return undefined
+  const open = await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MOST_OPEN)
+  const blocks = await rpc.blocksInfo(open.map(({ tx }) => tx.toUpperCase()))
+  if ([...blocks.values()].some(({ confirmed }) => !confirmed)) return undefined
+  let heldRaw = await readBalance(ctx, address)
+  for (const { tx, kind, amount_raw: raw, brings } of open) {
+    if (!blocks.has(tx.toUpperCase())) continue
+    if (kind === 'payout') heldRaw += BigInt(raw)
+    if (brings !== undefined) heldRaw -= BigInt(raw)
+  }
+  const waiting = (await rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
+  const waitingTxs = waiting.map(({ hash }) => hash.toLowerCase())
+  const ours = await ctx.payouts.listTransfersByTx('xno', waitingTxs)
+  const ourTxs = new Set(ours.map(({ tx }) => tx))
+  for (const { hash, amountRaw } of waiting) if (ourTxs.has(hash.toLowerCase())) heldRaw += amountRaw
+  const indexes = new Set(open.flatMap(({ account_index: index = 0 }) => (index === 0 ? [] : [index])))
+  for (const { index } of await ctx.coins.listUnassigned('xno')) indexes.add(index)
+  heldRaw += await sumUnreceived(ctx, indexes)
+  const accounts = await ctx.coins.listAddresses('xno', [...indexes])
+  for (let start = 0; start < accounts.length; start += ACCOUNTS_AT_ONCE) {
+    const batch = accounts.slice(start, start + ACCOUNTS_AT_ONCE)
+    const balances = await Promise.all(batch.map((account) => readBalance(ctx, account.address)))
+    heldRaw += balances.reduce((sum, balance) => sum + balance, 0n)
+  }
+  return { address, heldRaw, deposits: [] }
+}
+
+const readBalance = async ({ nano }: NanoContext, address: string): Promise<bigint> =>
+  (await nano.rpc.accountInfo(address))?.confirmedBalanceRaw ?? 0n
+
+/** Sums settled payments that wait to be received. @param received gets the accounts of all others added */
+async function sumUnreceived(ctx: NanoContext, received: Set<number>): Promise<bigint> {
+  let sumRaw = 0n
+  for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
+    const indexes = new Set(page.map(({ address_index: index }) => index))
+    const addresses = await ctx.coins.listAddresses('xno', [...indexes])
+    const keys = new Map(addresses.map(({ index, address }) => [index, parseNanoAddress(address)?.publicKey]))
+    const blocks = await ctx.nano.rpc.blocksInfo(page.map(({ tx }) => tx.toUpperCase()))
+    for (const { tx, address_index: index } of page) {
+      const found = blocks.get(tx.toUpperCase())
+      // What the operator recorded by hand may be nowhere: then the books have more than the chain.
+      if (found?.block === undefined || found.block.link !== keys.get(index) || !found.confirmed) continue
+      if (found.receivedBy === undefined) sumRaw += found.amountRaw ?? 0n
+      else received.add(index)
+    }
+  }
+  return sumRaw
+}

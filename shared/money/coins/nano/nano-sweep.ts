@@ -1,0 +1,213 @@
+import { randomInt } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SECOND_MS, nowSeconds } from '../../../platform/time.ts'
+import { pagesOf } from '../../../platform/records.ts'
+import { dustThreshold } from '../../coin.ts'
+import { isStopped, runWalletRound } from '../../coin-round.ts'
+import type { PaymentRecord } from '../../invoice.ts'
+import { isNodeTrouble } from '../../node-errors.ts'
+import { leastToMove } from '../../due-payouts.ts'
+import { nextDue } from '../../payout-round.ts'
+import { OPEN_TRANSFERS, TREASURY_INDEX } from '../../payout.ts'
+import { noteShown } from '../../settlement.ts'
+import { buildSend, type NanoAccountState, type NanoReceivable } from './nano-blocks.ts'
+import { nanoDriver } from './nano-driver.ts'
+import type { NanoContext } from './nano-gateway.ts'
+import type { NanoAccount } from './nano-keys.ts'
+import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
+import { proveSends, requireProvenSend } from './nano-proof.ts'
+import { runTreasury } from './nano-treasury.ts'
+
+/* Settled money is received at its invoice's account, sent to the treasury in one block, received there. */
+
+/** The invoices' part of a round ends after this long; the next round goes on. */
+const ROUND_MS = 20 * SECOND_MS
+const TREASURY_EVERY_MS = 500
+const ACCOUNTS_AT_ONCE = 8
+const MAX_ACCOUNTS = 500
+const PAGE = 500
+const MISCOUNTED = 'a payment was counted with another amount than its block sends'
+/** Payments of one account read at once. */
+const ACCOUNT_PAGE = 100
+
+/**
+ * Moves settled money from the invoices' accounts to the treasury, and sends due payouts, for about 20 s.
+ * Also compares the treasury's chain with what is stored. Does nothing while Nano is halted.
+ */
+export async function sweepNano(ctx: NanoContext): Promise<void> {
+  if (await isStopped(ctx, 'xno')) return
+  await runWalletRound(ctx, 'xno', () => sweepRound(ctx))
+}
+
+/** Sweeps eight accounts at once while the treasury sends and receives. @throws the worst error at the end */
+async function sweepRound(ctx: NanoContext): Promise<void> {
+  const { keys } = ctx.nano.wallet()
+  const untilMs = performance.now() + ROUND_MS
+  const indexes = await listAccounts(ctx)
+  // An account's error ends the work on that account alone, and is thrown at the end.
+  const errors: unknown[] = []
+  const sweepNextAccounts = async (): Promise<void> => {
+    while (performance.now() < untilMs) {
+      const index = indexes.shift()
+      if (index === undefined) return
+      try {
+        const account = keys.deriveAccount(index)
+        const next = (state: NanoAccountState) => nextForInvoice(ctx, account, state)
+        if ((await runSender(ctx, account, next, untilMs)) === 'stopped') return
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+  }
+  const next = nextDue(ctx, nanoDriver(ctx))
+  let areSwept = false
+  const sweepers = Array.from({ length: ACCOUNTS_AT_ONCE }, sweepNextAccounts)
+  const sweeping = Promise.all(sweepers).finally(() => (areSwept = true))
+  const workTreasury = async (): Promise<void> => {
+    for (let isLast = false; !isLast;) {
+      isLast = areSwept
+      await runTreasury(ctx, next, { isReceiving: true })
+      if (!isLast) await Promise.race([sweeping, sleep(TREASURY_EVERY_MS)])
+    }
+  }
+  for (const ended of await Promise.allSettled([sweeping, workTreasury()]))
+    if (ended.status === 'rejected') errors.push(ended.reason)
+  const worst = errors.find((error) => !isNodeTrouble(error)) ?? errors[0]
+  if (worst !== undefined) throw worst
+}
+
+/**
+ * Lists indexes of accounts whose settled payments aren't in the treasury yet and are worth it, or with a block
+ * under way.
+ */
+async function listAccounts(ctx: NanoContext): Promise<number[]> {
+  const found = new Set<number>()
+  for (const { account_index: index } of await ctx.payouts.listTransfers('xno', OPEN_TRANSFERS, MAX_ACCOUNTS))
+    if (index !== undefined) found.add(index)
+  const leastRaw = leastToMove(ctx, 'xno')
+  const sums = new Map<number, bigint>()
+  for await (const page of pagesOf((after) => ctx.invoices.listUnswept('xno', after, PAGE))) {
+    if (found.size >= MAX_ACCOUNTS) break
+    for (const { address_index: index, amount_raw: raw } of page)
+      sums.set(index, (sums.get(index) ?? 0n) + BigInt(raw))
+    const worthIt = page.filter(({ address_index: index }) => (sums.get(index) ?? 0n) >= leastRaw)
+    // A payment that the operator recorded by hand may name something that is not a block.
+    const blocks = await ctx.nano.rpc.blocksInfo(worthIt.filter(namesBlock).map(hashOf))
+    for (const payment of worthIt) if (blocks.has(hashOf(payment))) found.add(payment.address_index)
+  }
+  for (const index of await listUnassigned(ctx)) found.add(index)
+  found.delete(TREASURY_INDEX)
+  const accounts = [...found].slice(0, MAX_ACCOUNTS)
+  // Each process begins at a random one, so that two don't meet at every account.
+  const start = randomInt(accounts.length + 1)
+  return [...accounts.slice(start), ...accounts.slice(0, start)]
+}
+
+/** Lists indexes of accounts that hold, or could receive, money of no invoice: it is swept too. */
+async function listUnassigned(ctx: NanoContext): Promise<number[]> {
+  const accounts = await ctx.coins.listUnassigned('xno')
+  if (accounts.length === 0) return []
+  const addresses = accounts.map(({ address }) => address)
+  const receivable = await ctx.nano.rpc.receivable(addresses, leastToMove(ctx, 'xno'))
+  const frontiers = await ctx.nano.rpc.frontiers(addresses)
+  const last = new Map([...frontiers].map(([address, hash]) => [hash.toLowerCase(), address]))
+  const ours = await ctx.payouts.listTransfersByTx('xno', [...last.keys()])
+  const holding = new Set(ours.flatMap(({ kind, tx }) => (kind === 'receive' ? [last.get(tx)] : [])))
+  return accounts
+    .filter(({ address }) => receivable.has(address) || holding.has(address))
+    .map(({ index }) => index)
+}
+
+const hashOf = ({ tx }: PaymentRecord): string => tx.toUpperCase()
+/** Whether its `tx` has the form of a block's hash. */
+const namesBlock = ({ tx }: PaymentRecord): boolean => /^[0-9a-f]{64}$/.test(tx)
+
+/** Returns the next steps of an invoice's account; none if all its money is in the treasury. */
+async function nextForInvoice(ctx: NanoContext, account: NanoAccount, state: NanoAccountState) {
+  const isEmpty = state.balanceRaw === 0n
+  const readPage = (after: string) => ctx.invoices.listUnsweptAt('xno', account.index, after, ACCOUNT_PAGE)
+  for await (const page of pagesOf(readPage)) {
+    const { receivable, receivedIds } = await lookAtPage(ctx, account, page.filter(namesBlock))
+    if (receivable.length > 0) return receiveAndSend(ctx, state, receivable, receivedIds)
+    if (receivedIds.length > 0 && !isEmpty) return [sweepStep(ctx, state, receivedIds)]
+    if (receivedIds.length > 0) await ctx.invoices.setSwept(receivedIds, nowSeconds(ctx))
+  }
+  const [address] = await ctx.coins.listAddresses('xno', [account.index])
+  const unassigned = address?.unassigned === true ? await listProven(ctx, account) : []
+  if (unassigned.length > 0) return receiveAndSend(ctx, state, unassigned, [])
+  return isEmpty ? [] : [sweepStep(ctx, state, [])]
+}
+
+/** Lists up to MAX_RUN sends to an account that the node lists and its blocks prove. */
+async function listProven(ctx: NanoContext, { address }: NanoAccount): Promise<Receivable[]> {
+  const listed = (await ctx.nano.rpc.receivable([address], dustThreshold('xno'))).get(address) ?? []
+  const claimed = listed.slice(0, MAX_RUN).map((send) => ({ ...send, address }))
+  const { proven } = await proveSends(ctx.nano.rpc, claimed)
+  return proven.map((send) => ({ send, paymentIds: [] }))
+}
+
+/** Returns steps that receive up to MAX_RUN sends and, if there are no more, then send everything on. */
+function receiveAndSend(
+  ctx: NanoContext,
+  state: NanoAccountState,
+  receivable: readonly Receivable[],
+  receivedIds: readonly string[],
+): SenderStep[] {
+  const { run, after } = buildRun(state, receivable.slice(0, MAX_RUN), (before, { send, paymentIds }) =>
+    receiveStep(before, send, paymentIds),
+  )
+  const paymentIds = [...receivedIds, ...receivable.flatMap(({ paymentIds }) => paymentIds)]
+  return receivable.length < MAX_RUN ? [...run, sweepStep(ctx, after, paymentIds)] : run
+}
+
+/** Returns the step that sends an account's whole balance to the treasury. */
+function sweepStep(ctx: NanoContext, state: NanoAccountState, paymentIds: readonly string[]): SenderStep {
+  const destination = ctx.nano.wallet().treasury.address
+  const amountRaw = state.balanceRaw
+  return { block: buildSend(state, { destination, amountRaw }), kind: 'sweep', amountRaw, paymentIds }
+}
+
+interface Receivable {
+  readonly send: NanoReceivable
+  /** None: the money belongs to no invoice. */
+  readonly paymentIds: readonly string[]
+}
+
+/**
+ * Asks the node for the sends of an account's payments, and notes those that the chain shows.
+ *
+ * @returns up to MAX_RUN that can be received, and the ids of those that blocks of ours have received
+ * @throws NodeUnreachable if a send that can be received isn't proven
+ */
+async function lookAtPage(ctx: NanoContext, account: NanoAccount, payments: readonly PaymentRecord[]) {
+  const blocks = await ctx.nano.rpc.blocksInfo(payments.map(hashOf))
+  const receivable: Receivable[] = []
+  const receivedBy = new Map<string, string>()
+  for (const payment of payments) {
+    const found = blocks.get(hashOf(payment))
+    if (found?.amountRaw === undefined) continue
+    const isHere = found.block?.link === account.publicKey
+    const isShown = BigInt(payment.amount_raw) === found.amountRaw && found.confirmed
+    // What came to another address of ours, and belonged to nobody, counts for this invoice because the
+    // operator said so.
+    if (isShown && (isHere || (found.receivedBy !== undefined && (await isOurs(ctx, found.receivedBy)))))
+      await noteShown(ctx, payment)
+    if (found.receivedBy !== undefined) receivedBy.set(payment._id, found.receivedBy.toLowerCase())
+    else if (isHere && receivable.length < MAX_RUN) {
+      const send = { hash: found.hash, amountRaw: found.amountRaw }
+      await requireProvenSend(ctx.nano.rpc, { ...send, address: account.address })
+      if (BigInt(payment.amount_raw) !== send.amountRaw)
+        ctx.log.error({ payment_id: payment._id, sent_raw: String(send.amountRaw) }, MISCOUNTED)
+      receivable.push({ send, paymentIds: [payment._id] })
+    }
+  }
+  // Blocks of this account, or of another if the operator recorded the payment.
+  const ours = await ctx.payouts.listTransfersByTx('xno', [...receivedBy.values()])
+  const ourTxs = new Set(ours.map(({ tx }) => tx))
+  const receivedIds = [...receivedBy].flatMap(([id, tx]) => (ourTxs.has(tx) ? [id] : []))
+  return { receivable, receivedIds }
+}
+
+/** Whether the block with this hash is one of our own. */
+const isOurs = async (ctx: NanoContext, hash: string): Promise<boolean> =>
+  (await ctx.payouts.findTransferByTx('xno', hash.toLowerCase())) !== undefined

@@ -1,0 +1,66 @@
+import { SECOND_MS } from '../../../platform/time.ts'
+import { dustThreshold } from '../../coin.ts'
+import type { NextDue } from '../../driver.ts'
+import { leastToMove, type DueGroup } from '../../due-payouts.ts'
+import { buildSend, type NanoAccountState } from './nano-blocks.ts'
+import type { NanoContext } from './nano-gateway.ts'
+import { buildRun, MAX_RUN, receiveStep, runSender, type SenderStep } from './nano-sender.ts'
+import { logDoubt, proveSends, wasDoubted, type ClaimedSend } from './nano-proof.ts'
+
+const ROUND_MS = 20 * SECOND_MS
+/** This many sends are looked at for the next run, and as many again while too few of them are proven. */
+const TREASURY_CANDIDATES = 2 * MAX_RUN
+const MAX_LOOKS = 8
+
+/**
+ * Sends due payouts from the treasury for up to 20 s, a block for each group, and then with `isReceiving`
+ * receives what waits there. Payouts come first: else a stream of sales would keep the treasury busy.
+ *
+ * @throws NodeUnreachable, NodeRefused
+ */
+export async function runTreasury(ctx: NanoContext, next: NextDue, { isReceiving = false } = {}) {
+  const { treasury } = ctx.nano.wallet()
+  /** Chooses the blocks that follow on `state`: payouts, or else receives. */
+  const nextRun = async (state: NanoAccountState): Promise<SenderStep[]> => {
+    const { account: address, balanceRaw } = state
+    const onItsWay = () => sumOnItsWay(ctx, address)
+    const groups = await next({ address, totalRaw: balanceRaw, spendableRaw: balanceRaw, onItsWay })
+    if (groups.length > 0) return buildPayouts(state, groups)
+    return isReceiving ? nextReceives(ctx, state) : []
+  }
+  await runSender(ctx, treasury, nextRun, performance.now() + ROUND_MS)
+}
+
+/** Sums, in raw, what waits at invoices' accounts to be swept, and at the treasury to be received. */
+async function sumOnItsWay(ctx: NanoContext, treasury: string): Promise<bigint> {
+  const waiting = (await ctx.nano.rpc.receivable([treasury], dustThreshold('xno'))).get(treasury) ?? []
+  return waiting.reduce((sum, { amountRaw }) => sum + amountRaw, await ctx.invoices.sumUnswept('xno'))
+}
+
+/** Builds a send for each group, one on the other, on the account's state. */
+function buildPayouts(state: NanoAccountState, groups: readonly DueGroup[]): SenderStep[] {
+  const pay = (before: NanoAccountState, group: DueGroup): SenderStep => {
+    const { address: destination, sumRaw: amountRaw, payouts } = group
+    return { block: buildSend(before, { destination, amountRaw }), kind: 'payout', amountRaw, payouts }
+  }
+  return buildRun(state, groups, pay).run
+}
+
+/** Returns receives of proven sends to the treasury (our sweeps, or the operator's), the largest first. */
+async function nextReceives(ctx: NanoContext, state: NanoAccountState): Promise<SenderStep[]> {
+  const { rpc } = ctx.nano
+  const { account: address } = state
+  const listed = (await rpc.receivable([address], leastToMove(ctx, 'xno'))).get(address) ?? []
+  const receivable = listed.map((send) => ({ ...send, address }))
+  // What was in doubt before comes last: however many of those there are, some round gets past them.
+  const candidates = [...receivable.filter((send) => !wasDoubted(send)), ...receivable.filter(wasDoubted)]
+  const proven: ClaimedSend[] = []
+  for (let look = 0; look < MAX_LOOKS && proven.length < MAX_RUN; look++) {
+    const sends = candidates.slice(look * TREASURY_CANDIDATES, (look + 1) * TREASURY_CANDIDATES)
+    if (sends.length === 0) break
+    const looked = await proveSends(rpc, sends)
+    proven.push(...looked.proven)
+    for (const { send, doubt } of looked.doubtful) logDoubt(ctx.log, send, doubt)
+  }
+  return buildRun(state, proven.slice(0, MAX_RUN), receiveStep).run
+}

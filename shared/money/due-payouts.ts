@@ -1,0 +1,132 @@
+import type { Context } from '../context.ts'
+import { nowSeconds } from '../platform/time.ts'
+import { dustThreshold, parseAmount, type Coin } from './coin.ts'
+import { holdPayouts } from './payout-service.ts'
+import type { PayoutRecord } from './payout.ts'
+import { findSuspects } from './suspects.ts'
+
+/**
+ * What is moved in a transaction of its own is worth at least a hundredth of the least payout: else each
+ * millionth that somebody sends would cost the venue as much work as a sale.
+ */
+export function leastToMove(ctx: Pick<Context, 'config'>, coin: Coin): bigint {
+  const leastRaw = (parseAmount(ctx.config.minPayout[coin], coin) + 99n) / 100n
+  const dustRaw = dustThreshold(coin)
+  return leastRaw > dustRaw ? leastRaw : dustRaw
+}
+
+/** Payouts to one address that go out together. */
+export interface DueGroup {
+  address: string
+  payouts: PayoutRecord[]
+  sumRaw: bigint
+}
+
+export interface GroupBounds {
+  maxPayouts: number
+  maxRaw?: bigint
+}
+
+/**
+ * Reads which payouts may be sent, and which of them are due: their payee (an agent over all its addresses,
+ * or an address) is owed MIN_PAYOUT or once was, at this address not less than a hundredth of it, or the
+ * operator asked for it. Left out are payouts of an
+ * order with money that the chain hasn't shown: if its amount is wrong, they would be paid with others'
+ * money; and `suspects`, which a send that the database did not know may have paid.
+ *
+ * @param isAsked reads only what the operator asked for
+ */
+export async function readSendable(ctx: Context, coin: Coin, isAsked = false) {
+  const walked: PayoutRecord[] = []
+  for await (const payout of ctx.payouts.walkSendable(coin, isAsked)) walked.push(payout)
+  // Read after them: the payment behind a payout is on record no later than the payout is.
+  const unshown = new Set(await ctx.invoices.listUnshownOrders(coin))
+  const shown = walked.filter(({ order_id: orderId }) => orderId === undefined || !unshown.has(orderId))
+  const suspects = await findSuspects(ctx, coin, shown)
+  const payouts = shown.filter(({ _id }) => !suspects.has(_id))
+  const sums = new Map<string, bigint>()
+  const payeesOf = ({ agent_id: agentId, address = '' }: PayoutRecord) => [agentId, address]
+  for (const payout of payouts)
+    for (const payee of payeesOf(payout)) sums.set(payee, (sums.get(payee) ?? 0n) + BigInt(payout.amount_raw))
+  const minRaw = parseAmount(ctx.config.minPayout[coin], coin)
+  const leastRaw = leastToMove(ctx, coin)
+  const sumTo = (payee: string): bigint => sums.get(payee) ?? 0n
+  const isDue = (payout: PayoutRecord): boolean =>
+    payout.due_at !== undefined ||
+    payout.asked_at !== undefined ||
+    (payeesOf(payout).some((payee) => sumTo(payee) >= minRaw) && sumTo(payout.address ?? '') >= leastRaw)
+  return { payouts, due: payouts.filter(isDue), suspects }
+}
+
+/**
+ * Groups the due payouts by address, the group with the oldest payout first, and marks them as due: if only a
+ * part is sent now, the rest is paid however small it is.
+ */
+export async function groupDue(ctx: Context, coin: Coin, { maxPayouts, maxRaw }: GroupBounds) {
+  const isManual = ctx.config.payouts !== 'automatic'
+  const { due, suspects } = await readSendable(ctx, coin, isManual)
+  for (const [payoutId, send] of suspects) {
+    const held = await holdPayouts(ctx, [payoutId], send._id)
+    if (held.length > 0)
+      ctx.log.error({ payout_ids: held, tx: send.tx }, 'payouts are held: this may have paid them')
+  }
+  const fresh = due.filter(({ due_at: at }) => at === undefined).map(({ _id }) => _id)
+  if (!isManual && fresh.length > 0) await ctx.payouts.mark(fresh, 'due_at', nowSeconds(ctx))
+  const groups: DueGroup[] = []
+  for (const payout of due) {
+    const { address = '' } = payout
+    const amountRaw = BigInt(payout.amount_raw)
+    let group = groups.at(-1)
+    const isFull =
+      group !== undefined &&
+      (group.payouts.length === maxPayouts || (maxRaw !== undefined && group.sumRaw + amountRaw > maxRaw))
+    if (group?.address !== address || isFull) groups.push((group = { address, payouts: [], sumRaw: 0n }))
+    group.payouts.push(payout)
+    group.sumRaw += amountRaw
+  }
+  return groups.sort((left, right) => (oldestId(left) < oldestId(right) ? -1 : 1))
+}
+
+/**
+ * Takes payouts out of a group that add up to at most `mostRaw`.
+ *
+ * @returns them as a group of their own; undefined, with the group unchanged, if they are worth less than
+ *   `leastRaw` or there are none
+ */
+export function splitDue(group: DueGroup, mostRaw: bigint, leastRaw: bigint): DueGroup | undefined {
+  let sumRaw = 0n
+  let count = 0
+  for (const { amount_raw: raw } of group.payouts) {
+    if (sumRaw + BigInt(raw) > mostRaw) break
+    sumRaw += BigInt(raw)
+    count++
+  }
+  if (sumRaw === 0n || sumRaw < leastRaw) return undefined
+  group.sumRaw -= sumRaw
+  return { address: group.address, payouts: group.payouts.splice(0, count), sumRaw }
+}
+
+/** Ids sort by time. */
+const oldestId = ({ payouts }: DueGroup): string =>
+  payouts.reduce((first, { _id }) => (_id < first ? _id : first), payouts[0]?._id ?? '')
+
+/** The sum of what is due to these groups, in the smallest unit. */
+export const sumDue = (groups: readonly DueGroup[]): bigint =>
+  groups.reduce((sum, { sumRaw }) => sum + sumRaw, 0n)
+
+/**
+ * Holds the payouts that a transaction which nobody has accounted for may have paid, and disputes the orders
+ * for which it may have paid the other side.
+ *
+ * @returns the ids of the payouts held now
+ */
+export async function holdSuspects(ctx: Context, coin: Coin, because: string): Promise<string[]> {
+  const unexplained = await ctx.payouts.listUnexplained(coin)
+  const held: string[] = []
+  if (unexplained.length === 0) return held
+  const { suspects } = await readSendable(ctx, coin)
+  for (const [payoutId, send] of suspects)
+    held.push(...(await holdPayouts(ctx, [payoutId], send._id, because)))
+  await ctx.purposes.order.suspected(ctx, coin, unexplained)
+  return held
+}

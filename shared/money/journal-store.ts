@@ -1,0 +1,85 @@
+import type { Connection } from 'mongoose'
+import type { Session } from '../platform/database.ts'
+import { only, schemaOf, some } from '../platform/fields.ts'
+import { recordsOf } from '../platform/records.ts'
+import type { Coin } from './coin.ts'
+import { heldRaw, lineFields, OUTSIDE } from './journal.ts'
+import type { Account, AccountKind, Balances, JournalLine, LineIds } from './journal.ts'
+import { isOpenedFromRecords, openingFields, type Opening } from './journal-opening.ts'
+import { sumBy } from './sum-raw.ts'
+
+const journalSchema = schemaOf<JournalLine>('journal', lineFields)
+// With the amount, so that a balance is read from the index alone.
+journalSchema.index({ coin: 1, from: 1, to: 1, amount_raw: 1 })
+journalSchema.index({ coin: 1, to: 1, amount_raw: 1 })
+journalSchema.index({ agent_id: 1, at: 1 }, only({ agent_id: some }))
+journalSchema.index({ order_id: 1, at: 1 }, only({ order_id: some }))
+journalSchema.index({ transfer_id: 1 }, only({ transfer_id: some }))
+
+/** The mark of journal-opening.ts. */
+const openingSchema = schemaOf<Opening>('openings', openingFields)
+
+export type LineFilter = Partial<LineIds> & { coin?: Coin; account?: Account }
+
+/** The sum of all moves from accounts of one kind to those of another. */
+export interface Flow {
+  from: AccountKind
+  to: AccountKind
+  sum: bigint
+}
+
+/** Creates the store of the journal, the lines that move money between accounts. */
+export function createJournalStore(connection: Connection) {
+  connection.model<Opening>('Opening', openingSchema)
+  const journal = recordsOf(connection.model<JournalLine>('JournalLine', journalSchema))
+  /** Sums, for each account, the lines to it less those from it; `matchOf` chooses the lines of each side. */
+  const sumUp = async (coin: Coin, matchOf: (side: 'from' | 'to') => object, session?: Session) => {
+    const sums = new Map<Account, bigint>()
+    for (const side of ['from', 'to'] as const) {
+      const match = { coin, ...matchOf(side) }
+      const found = await sumBy<Account, JournalLine>(journal.model, match, 'amount_raw', `$${side}`, session)
+      for (const { key, sum } of found) sums.set(key, (sums.get(key) ?? 0n) + (side === 'to' ? sum : -sum))
+    }
+    return sums
+  }
+  return {
+    models: { journal: journal.model },
+    /**
+     * Writes moves, in the transaction that makes them.
+     *
+     * @throws a duplicate-key error for one written before
+     */
+    write: (lines: readonly JournalLine[], session: Session) => journal.insert(lines, session),
+    list: ({ account, ...filter }: LineFilter, limit: number, session?: Session) =>
+      journal.all(
+        { ...filter, ...(account === undefined ? {} : { $or: [{ from: account }, { to: account }] }) },
+        { session, sort: { at: -1, _id: -1 }, limit },
+      ),
+    balances: (coin: Coin, { account, ...filter }: LineFilter = {}, session?: Session): Promise<Balances> =>
+      sumUp(coin, (side) => ({ ...filter, ...(account === undefined ? {} : { [side]: account }) }), session),
+    /** Sums all moves by the kinds of their two accounts. */
+    async flows(coin: Coin): Promise<Flow[]> {
+      const kindOf = (side: string) => ({ $first: { $split: [side, ':'] } })
+      const key = { from: kindOf('$from'), to: kindOf('$to') }
+      const found = await sumBy<Omit<Flow, 'sum'>, JournalLine>(journal.model, { coin }, 'amount_raw', key)
+      return found.map(({ key: way, sum }) => ({ ...way, sum }))
+    },
+    /** The line that booked a transaction's money, if that was not a payment of an invoice. */
+    findDeposit: (coin: Coin, tx: string, session: Session) =>
+      journal.one({ _id: { $regex: `^${coin}/${tx}/` } }, { session }),
+    /** What each wallet held before the books saw it: see books.ts. */
+    listOpenings: (coin: Coin) => journal.all({ _id: { $regex: `^opening/${coin}/` } }, { sort: { at: 1 } }),
+    /** Which of these lines are written. */
+    async listKnown(ids: readonly string[]): Promise<string[]> {
+      return (await journal.all({ _id: { $in: [...ids] } }, { fields: { _id: 1 } })).map(({ _id }) => _id)
+    },
+    /** Whether the books were opened from the records of an older version. */
+    isMigrated: (): Promise<boolean> => isOpenedFromRecords(connection),
+    /** What the venue holds by the books, in the smallest unit. */
+    async held(coin: Coin, session?: Session): Promise<bigint> {
+      return heldRaw(await sumUp(coin, (side) => ({ [side]: { $in: OUTSIDE } }), session))
+    },
+  }
+}
+
+export type JournalStore = ReturnType<typeof createJournalStore>

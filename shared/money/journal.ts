@@ -1,0 +1,157 @@
+import { omitUndefined } from '../platform/omit-undefined.ts'
+import { maybe, number, text, textOf, type RecordOf } from '../platform/fields.ts'
+import type { Coin } from './coin.ts'
+import type { PaymentRecord } from './invoice.ts'
+import { COIN_FACTS } from './coin-facts.ts'
+import { TREASURY_INDEX, type StoredPayout, type TransferRecord } from './payout.ts'
+
+/**
+ * The books. Every move of money is one line, from account to account, written in the transaction that makes
+ * the move, so all accounts together are always 0. docs/architecture.md, "The journal", says what each
+ * account holds. Lines are whole units: what an invoice has left below one is booked as sold.
+ */
+export type Account = Single | `${Owner}:${string}`
+type Single = 'chain' | 'sold' | 'fee' | 'paid' | 'network_fee' | 'operator' | 'unassigned' | 'lost'
+type Owner = 'invoice' | 'remainder' | 'order' | 'owed'
+export type AccountKind = Single | Owner
+
+const idFields = {
+  agent_id: maybe.text,
+  order_id: maybe.text,
+  invoice_id: maybe.text,
+  payment_id: maybe.text,
+  payout_id: maybe.text,
+  transfer_id: maybe.text,
+}
+export type LineIds = RecordOf<typeof idFields>
+
+export const lineFields = {
+  /** The move, such as `<payment id>/received`: unique, so that each is made once. */
+  _id: text,
+  at: number,
+  coin: textOf<Coin>(),
+  from: textOf<Account>(),
+  to: textOf<Account>(),
+  /** Above 0. */
+  amount_raw: text,
+  ...idFields,
+}
+export type JournalLine = RecordOf<typeof lineFields>
+
+interface About {
+  coin: Coin
+  at: number
+  ids?: LineIds
+}
+
+/** Makes the line of a move of money: none if `amountRaw` is 0, in the other direction if it is negative. */
+export function move(id: string, from: Account, to: Account, amountRaw: bigint, { coin, at, ids }: About) {
+  if (amountRaw === 0n) return []
+  const [payer, payee] = amountRaw > 0n ? [from, to] : [to, from]
+  const amount_raw = String(amountRaw > 0n ? amountRaw : -amountRaw)
+  return [{ _id: id, at, coin, from: payer, to: payee, amount_raw, ...ids }]
+}
+
+/** Makes the line that reverses one. @param step is appended to the line's id */
+export function reverse(line: JournalLine, step: string, at: number): JournalLine {
+  return { ...line, _id: `${line._id}/${step}`, at, from: line.to, to: line.from }
+}
+
+type Received = Pick<
+  PaymentRecord,
+  '_id' | 'coin' | 'amount_raw' | 'agent_id' | 'order_id' | 'invoice_id' | 'taken_from'
+>
+
+/** Makes the line of a payment's step. `lost` and `restored`, which may happen again, end in an id. */
+export function paymentLine(
+  payment: Received,
+  step: 'received' | 'undone' | `${'lost' | 'restored'}/${string}`,
+  at: number,
+): JournalLine[] {
+  const { _id: payment_id, agent_id, order_id, invoice_id, coin } = payment
+  const about = { coin, at, ids: omitUndefined({ agent_id, invoice_id, payment_id, order_id }) }
+  const isOwn = step === 'received' || step === 'undone'
+  const from = isOwn ? (payment.taken_from ?? 'chain') : 'chain'
+  const payee: Account = order_id === undefined ? `invoice:${invoice_id}` : `order:${order_id}`
+  const isBack = step === 'undone' || step.startsWith('lost')
+  const amountRaw = BigInt(payment.amount_raw)
+  return move(`${payment_id}/${step}`, from, isOwn ? payee : 'lost', isBack ? -amountRaw : amountRaw, about)
+}
+
+type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'amount_raw'>
+
+/**
+ * Makes the line of a payout's step: `owed`, `withdrawn`, `manual/…` (paid by hand), `unpaid/…` (not paid)
+ * or `paid/<transfer>` (the chain has it).
+ */
+export function payoutLine(payout: Owed, step: string, at: number): JournalLine[] {
+  const owed: Account = `owed:${payout.agent_id}`
+  // A payout for no order is the operator's.
+  const order: Account = payout.order_id === undefined ? 'operator' : `order:${payout.order_id}`
+  const ways: Readonly<Record<string, readonly [Account, Account]>> = {
+    owed: [order, owed],
+    withdrawn: [owed, order],
+    manual: [owed, 'operator'],
+    unpaid: ['operator', owed],
+    paid: [owed, 'paid'],
+  }
+  const [from, to] = ways[step.split('/')[0] ?? ''] ?? [owed, 'paid']
+  const { _id: payout_id, agent_id, order_id, coin } = payout
+  const ids = { agent_id, payout_id, ...omitUndefined({ order_id }) }
+  return move(`${payout_id}/${step}`, from, to, BigInt(payout.amount_raw), { coin, at, ids })
+}
+
+/**
+ * Makes the lines of a transfer in the chain: those of its payouts, what a payout's transfer sends beyond
+ * them, the money that it brings in, if any, and its fee. What is sent beyond the payouts, and the fee, is
+ * the operator's.
+ *
+ * @param step is appended to the lines' names, if they were written and reversed before
+ */
+export function transferLines(
+  transfer: Pick<TransferRecord, '_id' | 'coin' | 'kind' | 'amount_raw' | 'fee_raw' | 'brings'>,
+  payouts: readonly Owed[],
+  at: number,
+  step = '',
+): JournalLine[] {
+  const { _id: transfer_id, coin, kind, brings } = transfer
+  const about = { coin, at, ids: { transfer_id } }
+  const carried = payouts.reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n)
+  const end = step === '' ? '' : `/${step}`
+  return [
+    ...payouts.flatMap((payout) =>
+      payoutLine(payout, `paid/${transfer_id}${end}`, at).map((line) => ({ ...line, transfer_id })),
+    ),
+    ...(kind === 'payout'
+      ? move(`${transfer_id}/sent${end}`, 'operator', 'paid', BigInt(transfer.amount_raw) - carried, about)
+      : []),
+    ...(brings === undefined
+      ? []
+      : move(`${transfer_id}/brought${end}`, 'chain', brings, BigInt(transfer.amount_raw), about)),
+    ...move(`${transfer_id}/fee${end}`, 'operator', 'network_fee', BigInt(transfer.fee_raw ?? '0'), about),
+  ]
+}
+
+/** Returns the transaction whose money a transfer of ours takes in, if that money is not a payment. */
+export function sourceOf({ coin, kind, payment_ids: payments, signed }: TransferRecord): string | undefined {
+  return kind === 'receive' && payments.length === 0 ? COIN_FACTS[coin].sourceOf?.(signed) : undefined
+}
+
+/** Returns whose the money is that a transfer takes in, and its source; neither if `own` has the source. */
+export function broughtBy(
+  transfer: TransferRecord,
+  own: ReadonlySet<string>,
+): Pick<TransferRecord, 'brings' | 'brought_by'> {
+  const source = sourceOf(transfer)
+  if (source === undefined || own.has(source)) return {}
+  return { brings: transfer.account_index === TREASURY_INDEX ? 'operator' : 'unassigned', brought_by: source }
+}
+
+export type Balances = ReadonlyMap<Account, bigint>
+
+/** The accounts outside the venue. */
+export const OUTSIDE = ['chain', 'paid', 'network_fee'] as const
+
+/** What the venue holds by the books: what came in and has not left. */
+export const heldRaw = (balances: ReadonlyMap<AccountKind | Account, bigint>): bigint =>
+  -OUTSIDE.reduce((sum, account) => sum + (balances.get(account) ?? 0n), 0n)

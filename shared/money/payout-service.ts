@@ -1,0 +1,557 @@
+import { omitUndefined } from '../platform/omit-undefined.ts'
+import type { Context } from '../context.ts'
+import { commitRecord } from '../crypto/commitment.ts'
+import { isDuplicateKey, isOutage, Overtaken, requireChanged, type Session } from '../platform/database.ts'
+import { LeaseLost } from '../platform/lease-store.ts'
+import { Refusal } from '../platform/errors.ts'
+import { newId, newStepId } from '../platform/ids.ts'
+import type { Log } from '../platform/log.ts'
+import { newSalt, type PendingEntry } from '../ledger/pending.ts'
+import { nowSeconds } from '../platform/time.ts'
+import { COIN_FACTS } from './coin-facts.ts'
+import { formatAmount, type Coin } from './coin.ts'
+import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
+import { payoutMark, type PayoutChange, type PayoutFrom, type TransferChange } from './payout-store.ts'
+import { countRefusal, isRefusedForLong, OPEN_TRANSFERS } from './payout.ts'
+import type {
+  PayoutRecord,
+  PayoutState,
+  StoredPayout,
+  TransferRecord,
+  TransferState,
+  UnexplainedSend,
+} from './payout.ts'
+import { purposeOf } from './purpose.ts'
+import { wentTo } from './suspects.ts'
+
+/** Makes a payout with its ledger entry; the caller stores it in the transaction of what it is owed for. */
+export function newPayout(fields: {
+  source: string
+  coin: Coin
+  agentId: string
+  orderId: string
+  amountRaw: bigint
+  address: string | undefined
+  at: number
+}): PayoutRecord {
+  const { agentId: agent_id, orderId: order_id, amountRaw, address, ...sum } = fields
+  if (amountRaw <= 0n) throw new TypeError(`"amountRaw" expected more than 0, got ${amountRaw}`)
+  const amount_raw = String(amountRaw)
+  const owed = { ...sum, agent_id, order_id, amount_raw, ...omitUndefined({ address }), salt: newSalt() }
+  const { at } = owed
+  const payout: PayoutRecord = { _id: newId('payout'), ...owed, state: 'owed', changed_at: at }
+  const entry = payoutEntry(payout, 'owed', at)
+  return { ...payout, tells: [payoutMark(payout, entry)], pending: [entry] }
+}
+
+/** Makes the record of a transaction of ours; the caller stores it with storeOrDrop() before it is sent. */
+export function newTransfer(ctx: Context, fields: Omit<TransferRecord, '_id' | 'at' | 'changed_at'>) {
+  const at = nowSeconds(ctx)
+  return { _id: newId('transfer'), ...fields, at, changed_at: at }
+}
+
+type Payout = Omit<StoredPayout, 'state'>
+
+interface StepDetails {
+  /** The transaction that the step is about; the entry only commits to it. */
+  tx?: string | undefined
+  /** Tells apart a step that is taken more than once. */
+  attempt?: string | undefined
+  /** The step of an earlier entry that is no longer true. */
+  undoes?: 'manual' | 'confirmed' | undefined
+}
+
+/** The ledger entry of a payout's step. The amount is in the clear, since sums owed are public. */
+function payoutEntry(payout: Payout, step: PayoutState, at: number, details: StepDetails = {}): PendingEntry {
+  const { tx, attempt, undoes } = details
+  const { _id, order_id, coin, amount_raw, salt } = payout
+  const tx_hash = tx === undefined ? undefined : commitRecord(_id, salt, { tx })
+  const data = { payout_id: _id, coin, amount_raw, step, ...omitUndefined({ order_id, undoes, tx_hash }) }
+  return { source: `${_id}/${step}${attempt === undefined ? '' : `/${attempt}`}`, at, kind: 'payout', data }
+}
+
+/**
+ * Stores signed transfers with the payouts that they carry, in one transaction, before they may be broadcast.
+ *
+ * @param listed the payouts as they were when the transfers were signed
+ * @throws a duplicate-key error if another transfer has the place of one in its account's chain, or is in
+ *   flight
+ * @throws Overtaken if the block that they are built on was replaced
+ * @throws Error if a payout is no longer free, or no longer to the address that was signed for
+ */
+export async function storeTransfers(
+  ctx: Context,
+  transfers: readonly TransferRecord[],
+  listed: readonly Pick<PayoutRecord, '_id' | 'address'>[] = [],
+): Promise<void> {
+  const addresses = new Map(listed.map(({ _id, address }) => [_id, address]))
+  await ctx.database.transaction(async (session) => {
+    await requireConfirmedBelow(ctx, transfers, session)
+    await insertTransfers(ctx, transfers, session)
+    for (const transfer of transfers)
+      for (const payout of await ctx.payouts.findMany(transfer.payout_ids, session)) {
+        if (addresses.has(payout._id) && addresses.get(payout._id) !== payout.address)
+          throw new Error(`payout ${payout._id} is no longer to the address that was signed for`)
+        const step = { from: 'free', to: 'signed', attempt: transfer._id } as const
+        await putIntoTransfer(ctx, transfer, payout, step, session)
+      }
+  })
+  for (const transfer of transfers) logTransfer(ctx.log, transfer, transfer.state)
+}
+
+/** Logs a transfer's state, with ids alone. */
+function logTransfer(log: Log, transfer: TransferRecord, state: TransferState): void {
+  const { _id, coin, kind, payout_ids, payment_ids } = transfer
+  const about = { money: 'transfer', transfer_id: _id, coin, kind, state, payout_ids, payment_ids }
+  log.info(about, `a transaction of ours is ${state}`)
+}
+
+/**
+ * Notes that a block is built on the one before. @throws Overtaken unless that is confirmed: if it was
+ * replaced, a block on it could never be published, and would keep its place for ever
+ */
+async function requireConfirmedBelow(ctx: Context, [first]: readonly TransferRecord[], session: Session) {
+  if (first?.account_index === undefined || first.previous === undefined) return
+  const before = await ctx.payouts.noteSuccessor(first.coin, first.previous, first.tx, session)
+  if (before !== undefined && before.state !== 'confirmed')
+    throw new Overtaken(`transfer ${first._id} is built on ${before.tx}, which is ${before.state}`)
+}
+
+/** Stores transfers, each with whose the money is that it takes in. @returns them as stored */
+async function insertTransfers(ctx: Context, transfers: readonly TransferRecord[], session: Session) {
+  const sources = transfers.flatMap((transfer) => sourceOf(transfer) ?? [])
+  const own = new Set(transfers.map(({ tx }) => tx))
+  const [first] = transfers
+  if (first !== undefined && sources.length > 0) {
+    for (const { tx } of await ctx.payouts.listTransfersByTx(first.coin, sources, session)) own.add(tx)
+    const others = sources.filter((source) => !own.has(source))
+    await ctx.coins.claim(first.coin, others, session)
+    for (const { tx, state } of await ctx.invoices.listPaymentsByTx(first.coin, others, session))
+      if (state === 'settled') own.add(tx)
+  }
+  const stored = transfers.map((transfer): TransferRecord => ({ ...transfer, ...broughtBy(transfer, own) }))
+  await ctx.payouts.insertTransfers(stored, session)
+  return stored
+}
+
+/**
+ * Stores signed transfers with their payouts' steps, like storeTransfers().
+ *
+ * @returns false, with nothing stored, if something has changed meanwhile: then the transactions are dropped
+ * @throws what storeTransfers() throws in an outage, without the lease, or for transfers without payouts
+ */
+export async function storeOrDrop(...[ctx, transfers, listed]: Parameters<typeof storeTransfers>) {
+  try {
+    await storeTransfers(ctx, transfers, listed)
+    return true
+  } catch (error) {
+    if (isDuplicateKey(error) || error instanceof Overtaken) return false
+    const payoutIds = transfers.flatMap(({ payout_ids: ids }) => ids)
+    if (isOutage(error) || error instanceof LeaseLost || payoutIds.length === 0) throw error
+    ctx.log.warn({ err: error, payout_ids: payoutIds }, 'a payout has changed: its transaction is dropped')
+    return false
+  }
+}
+
+/** Puts a payout into a transfer. @throws Error if the payout is not, or no longer, as `from` says */
+async function putIntoTransfer(
+  ctx: Context,
+  transfer: TransferRecord,
+  payout: StoredPayout,
+  step: Pick<PayoutStep, 'from' | 'to' | 'attempt'>,
+  session: Session,
+): Promise<void> {
+  const change = { state: 'in_transfer', transfer_id: transfer._id, held_by: null } as const
+  if (await takeStep(ctx, payout, { ...step, change, tx: transfer.tx }, session)) return
+  const state = `${payout.state}${payout.frozen ? ' and frozen' : ''}`
+  throw new Error(`payout ${payout._id} is ${state}, so it cannot go into a transfer`)
+}
+
+/** Moves transfers in one of the states `from`, with their payouts' steps. @returns how many were moved */
+export async function moveTransfers(
+  ctx: Context,
+  transfers: readonly TransferRecord[],
+  from: readonly TransferState[],
+  to: TransferState,
+  reason?: string,
+): Promise<number> {
+  if (transfers.length === 0) return 0
+  const moved = await ctx.database.transaction(async (session) => {
+    const change = { state: to, changed_at: nowSeconds(ctx), ...omitUndefined({ reason }) }
+    const changed: TransferRecord[] = []
+    for (const transfer of transfers) {
+      const before = await ctx.payouts.moveTransfer(transfer._id, from, change, session)
+      if (before === undefined) continue
+      await followTransfer(ctx, before, to, session)
+      changed.push(transfer)
+    }
+    return changed
+  })
+  for (const transfer of moved) logTransfer(ctx.log, transfer, to)
+  return moved.length
+}
+
+/** Moves a transfer, with its payouts' steps. @returns false if it is in none of the states `from` */
+export const moveTransfer = async (
+  ctx: Context,
+  transfer: TransferRecord,
+  from: readonly TransferState[],
+  to: TransferState,
+  reason?: string,
+): Promise<boolean> => (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
+
+/**
+ * Marks a transfer as replaced, because another transaction has its place in the chain: reverses its journal
+ * lines, and makes those of its payouts that are still in it owed again.
+ *
+ * @returns false, with nothing changed, if it was replaced before, or a transfer that is not replaced is
+ *   built on it: that one has to be replaced first
+ */
+export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: string): Promise<boolean> {
+  return ctx.database.transaction(async (session) => {
+    const { _id, account_index: index, tx } = transfer
+    const next = index === undefined ? undefined : await ctx.payouts.findSuccessor(index, tx, session)
+    if (next !== undefined) return false
+    const change = { state: 'replaced', changed_at: nowSeconds(ctx), reason } as const
+    const before = await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session)
+    if (before === undefined) return false
+    await followTransfer(ctx, before, 'replaced', session)
+    return true
+  })
+}
+
+/**
+ * Writes what follows from a transfer's new state: the books, and the entries and orders of its payouts.
+ *
+ * @param transfer as it was stored before. What its entries undo depends on it, and the caller's copy may be
+ *   older: another worker may have confirmed or held the transfer since.
+ */
+async function followTransfer(ctx: Context, transfer: TransferRecord, to: TransferState, session: Session) {
+  const at = nowSeconds(ctx)
+  const carried =
+    transfer.payout_ids.length === 0 ? [] : await ctx.payouts.findMany(transfer.payout_ids, session)
+  const undoes = transfer.state === 'confirmed' && to !== 'confirmed' ? 'confirmed' : undefined
+  const isOwn = ({ transfer_id: id, state }: StoredPayout) => state === 'in_transfer' && id === transfer._id
+  const [own, others] = [carried.filter(isOwn), carried.filter((payout) => !isOwn(payout))]
+  if (to === 'confirmed') await bookTransfer(ctx, transfer, { own, others }, session)
+  if (to === 'replaced') {
+    await unbookTransfer(ctx, transfer, session)
+    for (const payout of own) {
+      const change = { state: 'owed', transfer_id: null } as const
+      const entry = payoutEntry(payout, 'owed', at, { attempt: `${transfer._id}/${newStepId()}`, undoes })
+      const moved = ctx.payouts.move(payout, { transferId: transfer._id }, change, entry, session)
+      await requireChanged(moved, `payout ${payout._id}`)
+    }
+  } else {
+    // A transfer may be held, or be missing from the chain again, more than once.
+    const isRepeatable = to === 'held' || transfer.state === 'held'
+    const attempt = isRepeatable ? `${transfer._id}/${newStepId()}` : transfer._id
+    const details: StepDetails = { tx: transfer.tx, attempt, undoes }
+    const entries = own.map((payout) => [payout, payoutEntry(payout, to, at, details)] as const)
+    await ctx.payouts.addEntries(new Map(entries), session)
+  }
+  for (const payout of own)
+    await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to === 'replaced' ? 'owed' : to, session)
+}
+
+/**
+ * Books a transfer that is in the chain, and logs `others`: payouts of it that were paid otherwise.
+ *
+ * @param transfer as it is stored: only that says whose money it takes in, see insertTransfers()
+ * @param payouts.step tells the lines apart from those of an earlier booking
+ */
+async function bookTransfer(
+  ctx: Context,
+  transfer: TransferRecord,
+  payouts: { own: readonly StoredPayout[]; others: readonly StoredPayout[]; step?: string },
+  session: Session,
+): Promise<void> {
+  const { own, others, step } = payouts
+  for (const { _id, state, transfer_id: other, tx } of others) {
+    const about = { payout_id: _id, transfer_id: transfer._id, paid_by: other ?? tx, payout_state: state }
+    ctx.log.error(about, 'a payout paid otherwise is in a confirmed transfer: it may have been paid twice')
+  }
+  const lines = transferLines(transfer, own, nowSeconds(ctx), step)
+  await ctx.journal.write(lines, session)
+}
+
+/** Stores and books transfers that only the chain knew. @throws a duplicate-key error if one is on record */
+export async function adoptTransfers(ctx: Context, transfers: readonly TransferRecord[]): Promise<void> {
+  await ctx.database.transaction(async (session) => {
+    for (const transfer of await insertTransfers(ctx, transfers, session)) {
+      await bookTransfer(ctx, transfer, { own: [], others: [] }, session)
+      // If it sent money to another account of ours, that may have been booked as somebody's before.
+      const taker = await ctx.payouts.claimBrought(transfer.coin, transfer.tx, session)
+      if (taker !== undefined) await unbookTransfer(ctx, taker, session)
+    }
+  })
+}
+
+/** Reverses the journal lines of a transfer that are not reversed yet. */
+async function unbookTransfer(ctx: Context, transfer: TransferRecord, session: Session): Promise<void> {
+  const lines = await ctx.journal.list({ transfer_id: transfer._id }, Number.MAX_SAFE_INTEGER, session)
+  const ids = new Set(lines.map(({ _id }) => _id))
+  const standing = lines.filter(({ _id }) => !_id.endsWith('/undone') && !ids.has(`${_id}/undone`))
+  const reversed = standing.map((line) => reverse(line, 'undone', nowSeconds(ctx)))
+  await ctx.journal.write(reversed, session)
+}
+
+/** Stores that the node refused a transfer. After 10 minutes of refusals it is held: offered, but rarely. */
+export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason: string): Promise<void> {
+  const at = nowSeconds(ctx)
+  const refused = countRefusal(transfer, reason, at)
+  await ctx.payouts.setRefused(transfer._id, refused)
+  const { _id: transfer_id, tx, payout_ids } = transfer
+  const about = { transfer_id, tx, payout_ids, reason, refusals: refused.count }
+  if (!isRefusedForLong({ refused }, at))
+    ctx.log.warn(about, 'a transaction of ours is refused; it will be offered again')
+  else if ((await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', `it is refused: ${reason}`)) > 0)
+    ctx.log.error(about, 'a transaction of ours has been refused for long; it is offered with longer pauses')
+}
+
+/**
+ * Notes that a replaced transfer is in the chain after all, with those of its payouts that are still owed.
+ *
+ * @param place in its account's chain, which no other transfer on record may have
+ * @returns false if it was not replaced
+ */
+export function reinstateTransfer(ctx: Context, transfer: TransferRecord, place?: TransferChange['place']) {
+  return ctx.database.transaction(async (session) => {
+    const reason = 'it is in the chain after all'
+    const change = {
+      state: 'confirmed',
+      changed_at: nowSeconds(ctx),
+      reason,
+      ...omitUndefined({ place }),
+    } as const
+    const before = await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session)
+    if (before === undefined) return false
+    const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
+    const own = carried.filter(({ state }) => state === 'owed')
+    for (const payout of own) {
+      const attempt = `${transfer._id}/${newStepId()}`
+      await putIntoTransfer(ctx, transfer, payout, { from: 'owed', to: 'confirmed', attempt }, session)
+    }
+    const others = carried.filter(({ state }) => state !== 'owed')
+    await bookTransfer(ctx, before, { own, others, step: newStepId() }, session)
+    return true
+  })
+}
+
+/**
+ * Holds those of the payouts that are free, because the unexplained transfer `heldBy` may have paid them.
+ *
+ * @param because goes into the source of the ledger entries
+ * @returns the ids of those held now
+ */
+export async function holdPayouts(ctx: Context, ids: readonly string[], heldBy: string, because = heldBy) {
+  const held: string[] = []
+  for (const payoutId of ids) {
+    // Outside the transaction, so that a transaction that is run again makes the same entry.
+    const attempt = `${because}/${newStepId()}`
+    const change = { state: 'owed', held_by: heldBy } as const
+    if (await movePayout(ctx, payoutId, { from: 'free', change, to: 'held', attempt })) held.push(payoutId)
+  }
+  return held
+}
+
+/** A payout's change from a state, and the step `to` that its ledger entry names. */
+interface PayoutStep extends StepDetails {
+  from: PayoutFrom
+  change: PayoutChange
+  to: PayoutState
+  /** The step of its journal line, if money moves. */
+  line?: 'manual' | 'unpaid'
+}
+
+/** Takes a payout's step in a transaction of its own. @returns false if the payout is not as `from` says */
+function movePayout(ctx: Context, payoutId: string, step: PayoutStep): Promise<boolean> {
+  return ctx.database.transaction(async (session) => {
+    const [payout] = await ctx.payouts.findMany([payoutId], session)
+    return payout !== undefined && takeStep(ctx, payout, step, session)
+  })
+}
+
+/**
+ * Changes a payout, with its ledger entry and journal line, and what its order notes of it.
+ *
+ * @returns false, with nothing written, if the payout is not as `from` says
+ */
+async function takeStep(
+  ctx: Context,
+  payout: StoredPayout,
+  { from, change, to, line, ...details }: PayoutStep,
+  session: Session,
+): Promise<boolean> {
+  const at = nowSeconds(ctx)
+  const entry = payoutEntry(payout, to, at, details)
+  if (!(await ctx.payouts.move(payout, from, change, entry, session))) return false
+  if (line !== undefined)
+    await ctx.journal.write(payoutLine(payout, `${line}/${details.attempt}`, at), session)
+  await purposeOf(ctx, payout).payoutMoved?.(ctx, payout, to, session)
+  return true
+}
+
+/**
+ * Takes the operator's word that a payout was not paid by what it is held for, or by a send that the database
+ * did not know and that went to its address. It is owed again, and sent once such a send is accounted for. If a
+ * transfer of another wallet carries it, all payouts in that are owed again.
+ *
+ * @returns false if it is not held, and no such send went to its address
+ */
+export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean> {
+  const [payout] = await ctx.payouts.findMany([payoutId])
+  if (payout === undefined) return false
+  const { held_by: heldBy, cleared_of: before = [] } = payout
+  const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '')
+  if (transfer?.foreign === true)
+    return moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'replaced', 'the operator found that it paid nobody')
+  const sends = (await ctx.payouts.listUnknownSends(payout.coin)).filter(
+    (send) => send._id === heldBy || wentTo(send, payout.address),
+  )
+  const cleared_of = [...new Set([...before, ...sends.map(({ _id }) => _id)])]
+  if (heldBy === undefined && cleared_of.length === before.length) return false
+  return freePayout(ctx, payoutId, cleared_of)
+}
+
+/** Ends the hold of payouts that the operator has found unpaid by this send, which is accounted for now. */
+export async function freeCleared(ctx: Context, { coin, _id: sendId }: UnexplainedSend): Promise<void> {
+  for (const { _id, cleared_of: cleared = [] } of await ctx.payouts.listHeldBy(coin, sendId))
+    if (cleared.includes(sendId)) await freePayout(ctx, _id, cleared)
+}
+
+function freePayout(ctx: Context, payoutId: string, cleared_of: string[]): Promise<boolean> {
+  const change = { state: 'owed', held_by: null, cleared_of } as const
+  return movePayout(ctx, payoutId, { from: 'owed', change, to: 'owed', attempt: newStepId() })
+}
+
+/**
+ * Stores that the operator has accounted for a transaction which the database did not know.
+ *
+ * @returns false if it needs no explanation, or the coin was never reconciled to the end
+ */
+export async function explainTransfer(ctx: Context, coin: Coin, tx: string): Promise<boolean> {
+  const transfer = await ctx.payouts.findTransferByTx(coin, tx)
+  const reconciliation = await ctx.reconciliations.last(coin)
+  if (transfer === undefined || reconciliation === undefined) return false
+  const { _id } = reconciliation
+  const data = { reconciliation_id: _id, step: 'explained', coin, transfer_id: transfer._id }
+  const source = `${_id}/explained/${transfer._id}`
+  const entry: PendingEntry = { source, at: nowSeconds(ctx), kind: 'reconcile', data }
+  return ctx.database.transaction(async (session) => {
+    if (!(await ctx.payouts.setExplained(coin, tx, session))) return false
+    await ctx.reconciliations.addEntry(_id, entry, session)
+    return true
+  })
+}
+
+/**
+ * Records that the operator paid a payout by hand.
+ *
+ * @param isAddressNamed whether its address was named with that
+ * @param sentRaw what the transaction sent to its address, if the chain could say
+ * @returns false if it is frozen, has no address, or is in a transfer, unless that is of another wallet
+ * @throws Refusal `wrong_state` if the transaction is on record for what leaves nothing for this payout
+ */
+export async function markPaidByHand(
+  ctx: Context,
+  payoutId: string,
+  tx: string,
+  { isAddressNamed = false, sentRaw }: { isAddressNamed?: boolean; sentRaw?: bigint | undefined } = {},
+) {
+  return ctx.database.transaction(async (session) => {
+    const [payout] = await ctx.payouts.findMany([payoutId], session)
+    if (payout?.address === undefined || payout.frozen === true) return false
+    await requireNotUsedUp(ctx, payout, tx, sentRaw, session)
+    const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '', session)
+    const isGivenUp = transfer?.foreign === true && transfer.state !== 'confirmed'
+    const from: PayoutFrom = isGivenUp ? { transferId: transfer._id } : 'owed'
+    const named_address = isAddressNamed ? (true as const) : null
+    const change = { state: 'manual' as const, tx, held_by: null, transfer_id: null, named_address }
+    // It may have been paid by hand before, and that taken back.
+    const step = { from, change, to: 'manual', tx, attempt: newStepId(), line: 'manual' } as const
+    return takeStep(ctx, payout, step, session)
+  })
+}
+
+/**
+ * Checks what else a transaction is on record for, and claims it: of two payouts that are recorded at once
+ * with one transaction, one sees the other.
+ *
+ * @throws Refusal `wrong_state` if it paid another address, or too little for all
+ */
+async function requireNotUsedUp(
+  ctx: Context,
+  { _id, coin, address, amount_raw: raw }: StoredPayout,
+  tx: string,
+  sentRaw: bigint | undefined,
+  session: Session,
+): Promise<void> {
+  await ctx.coins.claim(coin, [tx], session)
+  const others = (await ctx.payouts.listPaidByHand(coin, tx, session)).filter((other) => other._id !== _id)
+  const elsewhere = others.find((other) => other.address !== address)
+  if (COIN_FACTS[coin].paysOneAddress && elsewhere !== undefined)
+    throw new Refusal(
+      'wrong_state',
+      `This transaction is on record for the payout ${elsewhere._id} to another address; it cannot have paid this payout.`,
+    )
+  if (sentRaw === undefined) return
+  const toAddress = others.filter((other) => other.address === address)
+  const neededRaw = toAddress.reduce((sum, other) => sum + BigInt(other.amount_raw), BigInt(raw))
+  if (neededRaw > sentRaw)
+    throw new Refusal(
+      'wrong_state',
+      `This transaction pays ${formatAmount(sentRaw, coin)} ${coin} to this address, less than the ${formatAmount(neededRaw, coin)} that it is said to; it cannot have paid this payout.`,
+    )
+}
+
+/** Splits a payout, paid in part by hand, into that and the rest. @returns undefined if that can't be */
+export async function markPartPaid(ctx: Context, payoutId: string, tx: string, paidRaw: bigint) {
+  const whole = await ctx.payouts.find(payoutId)
+  if (whole?.order_id === undefined || whole.address === undefined) return undefined
+  const { source, coin, agent_id: agentId, order_id: orderId, address } = whole
+  const at = nowSeconds(ctx)
+  const [attempt, wholeRaw] = [newStepId(), BigInt(whole.amount_raw)]
+  const split = (name: string, amountRaw: bigint) =>
+    newPayout({ source: `${source}/${name}`, coin, agentId, orderId, amountRaw, address, at })
+  const [part, rest] = [split('part', paidRaw), split('rest', wholeRaw - paidRaw)]
+  return ctx.database.transaction(async (session) => {
+    const [now] = await ctx.payouts.findMany([payoutId], session)
+    if (now?.state !== 'owed' || now.frozen === true) return undefined
+    await withdrawPayout(ctx, whole, session)
+    await ctx.payouts.insert([part, rest], session)
+    const lines = [part, rest].flatMap((payout) => payoutLine(payout, 'owed', at))
+    await ctx.journal.write(lines, session)
+    const change = { state: 'manual', tx } as const
+    const step: PayoutStep = { from: 'owed', change, to: 'manual', tx, attempt, line: 'manual' }
+    await requireChanged(takeStep(ctx, { ...part, state: 'owed' }, step, session), `payout ${part._id}`)
+    return { part, rest }
+  })
+}
+
+/**
+ * Makes a payout owed again that was recorded as paid by hand.
+ *
+ * @param heldBy the transaction that it was recorded with, if that may have paid it all the same: then the
+ *   payout is held
+ * @returns false if it was not recorded so
+ */
+export function undoPaidByHand(ctx: Context, payoutId: string, heldBy?: string): Promise<boolean> {
+  const change = { state: 'owed', tx: null, named_address: null, held_by: heldBy ?? null } as const
+  const details = { attempt: newStepId(), line: 'unpaid', undoes: 'manual' } as const
+  return movePayout(ctx, payoutId, {
+    from: 'manual',
+    change,
+    to: heldBy === undefined ? 'owed' : 'held',
+    ...details,
+  })
+}
+
+/** Cancels an owed payout, because the money is for somebody else. @throws Error if it is no longer owed */
+export async function withdrawPayout(ctx: Context, payout: PayoutRecord, session: Session): Promise<void> {
+  const at = nowSeconds(ctx)
+  const entry = payoutEntry(payout, 'withdrawn', at)
+  if (!(await ctx.payouts.move(payout, 'owed', { state: 'withdrawn' }, entry, session)))
+    throw new Error(`payout ${payout._id} is not owed, so it cannot be withdrawn`)
+  await ctx.journal.write(payoutLine(payout, 'withdrawn', at), session)
+}

@@ -1,0 +1,379 @@
+import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises'
+import type { Context } from '../context.ts'
+import { verifyShares } from '../crypto/share-verifier.ts'
+import { isDuplicateKey, isOutage, Overtaken, unlessOvertaken } from '../platform/database.ts'
+import { Refusal } from '../platform/errors.ts'
+import { createGroups, performEachAlone, type Outcomes } from '../platform/group-commit.ts'
+import { newId } from '../platform/ids.ts'
+import { MAX_BATCH_NONCES, SAMPLE_NONCES } from '../platform/limits.ts'
+import { oncePer } from '../platform/once-per.ts'
+import { creditPaidDays } from './pass-service.ts'
+import { DAY_MS, unixSeconds } from '../platform/time.ts'
+import {
+  createCountedNonceCache,
+  setLastPage,
+  type Counted,
+  type CountedNonceCache,
+} from './counted-nonces.ts'
+import type { VerifiedBatch, Verification } from './work-store.ts'
+import {
+  applyBatches,
+  decodeOutcomes,
+  partitionNonces,
+  workStatusAt,
+  encodeOutcomes,
+  type BatchRecord,
+  type Rejected,
+  type SharePage,
+  type BatchResult,
+  type WorkOrderRecord,
+} from './work.ts'
+
+/**
+ * How long a verified batch is kept so that a slow request still finds its result; the shares are kept for
+ * ever.
+ */
+const VERIFIED_TTL_MS = DAY_MS
+
+/**
+ * Attempts to join the waiting batch or to insert a new one: each can miss if a batch is verified in
+ * between.
+ */
+const JOIN_TRIES = 5
+
+/** The nonces of one request, after the checks that need no other batch. */
+export interface Submitted {
+  order: WorkOrderRecord
+  /** Nonces refused at once: malformed, not shares, or sent twice. */
+  rejected: readonly Rejected[]
+  /** The shares, which the workers verify in the batch `batchId`, from index `from` on. May be empty. */
+  shares: readonly string[]
+  /** Absent if there are no shares. */
+  batchId?: string
+  from: number
+}
+
+/**
+ * Stores the shares among the sent nonces, for the workers to verify. They are in MongoDB before their job is
+ * enqueued, so the sweep enqueues it again if it is lost. Nonces that are not shares are rejected at once and
+ * not stored.
+ *
+ * @param sent nonces as the agent sent them
+ * @returns which nonces are rejected, and where the shares are stored
+ * @throws Refusal `no_such_work_order`; `wrong_state` for a credited or expired order, unless every nonce
+ *   counts for it already; `insufficient_work` for more than SAMPLE_NONCES nonces without a single share;
+ *   `try_later` if the order's waiting batch is full
+ */
+export async function submitShares(
+  ctx: Context,
+  agentId: string,
+  orderId: string,
+  sent: readonly (string | number)[],
+): Promise<Submitted> {
+  const order = await ctx.work.findOrder(orderId)
+  if (order === undefined || order.agent_id !== agentId)
+    throw new Refusal('no_such_work_order', 'You have no work order with this id.', { field: 'order_id' })
+  const status = workStatusAt(order, unixSeconds(ctx.databaseNow()))
+  if (status !== 'open') {
+    // The answer by which the agent would have learnt that they count may have been lost.
+    const { nonces, rejected } = partitionNonces(sent)
+    const isRepeat = nonces.length > 0 && rejected.every(({ reason }) => reason === 'duplicate')
+    if (isRepeat && (await areCounted(ctx, order, nonces)))
+      return { order, rejected: [...rejected, ...nonces.map(asDuplicate)], shares: [], from: 0 }
+    throw new Refusal(
+      'wrong_state',
+      `This work order is ${status}; make a new one with POST /api/v1/invoice.`,
+      { field: 'order_id' },
+    )
+  }
+  const { nonces, rejected } = partitionNonces(sent)
+  const shares = verifyShares(order.prefix, nonces, order.difficulty_bits)
+  if (shares.length === 0 && nonces.length > SAMPLE_NONCES) {
+    throw new Refusal(
+      'insufficient_work',
+      `None of these nonces reaches ${order.difficulty_bits} zero bits, so none was counted; send nonces that do.`,
+      { field: 'nonces' },
+    )
+  }
+  // Both are in one order, and no nonce stands twice.
+  let nextShare = 0
+  const insufficient: Rejected[] = []
+  for (const nonce of nonces) {
+    if (nonce === shares[nextShare]) nextShare++
+    else insufficient.push({ nonce, reason: 'insufficient_work' })
+  }
+  const submitted = { order, shares, rejected: [...rejected, ...insufficient], from: 0 }
+  return shares.length === 0 ? submitted : { ...submitted, ...(await storeShares(ctx, order, shares)) }
+}
+
+const asDuplicate = (nonce: string): Rejected => ({ nonce, reason: 'duplicate' })
+
+/** Whether each of these nonces counts for an order that takes no more. */
+async function areCounted(ctx: Context, order: WorkOrderRecord, nonces: readonly string[]): Promise<boolean> {
+  const pages = await ctx.work.listPages(order._id, 1, order.share_pages ?? 0)
+  const counted = new Set(pages.flatMap((page) => page.nonces))
+  return nonces.every((nonce) => counted.has(nonce))
+}
+
+/**
+ * Adds shares to the order's waiting batch, or to a new batch if there is none, and enqueues the batch's job.
+ *
+ * @returns the batch, and the index of the first of these shares in it
+ * @throws Refusal `try_later` if the waiting batch has no room for them
+ */
+async function storeShares(
+  ctx: Context,
+  order: WorkOrderRecord,
+  shares: string[],
+): Promise<{ batchId: string; from: number }> {
+  for (let tries = 0; tries < JOIN_TRIES; tries++) {
+    const joined = tries === 0 ? undefined : await ctx.work.joinBatch(order._id, shares)
+    if (joined !== undefined) {
+      // Its job may have been lost with Redis; if it wasn't, this adds no second one.
+      await ctx.queues.enqueue('verify-shares', { batch_id: joined.batchId }, { debounceId: joined.batchId })
+      return joined
+    }
+    const batch: BatchRecord = {
+      _id: newId('work_batch'),
+      order_id: order._id,
+      agent_id: order.agent_id,
+      at_ms: ctx.now(),
+      state: 'waiting',
+      slot: order._id,
+      nonces: shares,
+      count: shares.length,
+    }
+    try {
+      await ctx.work.insertBatch(batch)
+    } catch (error) {
+      if (!isDuplicateKey(error, 'slot')) throw error
+      continue
+    }
+    // Fairness: an agent's second waiting batch comes after every other agent's first.
+    const otherBatches = (await ctx.work.countWaiting(order.agent_id)) - 1
+    await ctx.queues.enqueue(
+      'verify-shares',
+      { batch_id: batch._id },
+      { debounceId: batch._id, ...(otherBatches > 0 ? { priority: otherBatches } : {}) },
+    )
+    return { batchId: batch._id, from: 0 }
+  }
+  throw new Refusal(
+    'try_later',
+    `This order already has as many shares waiting to be verified as one batch holds (${MAX_BATCH_NONCES}); these were not stored, so send them again.`,
+  )
+}
+
+/**
+ * Verifies one batch and stores its result, in one transaction with others that this process is asked to
+ * verify at the same time. A batch that is verified already is left as it is. Any number of workers may run
+ * this for one batch or for one order, and may die at any point.
+ *
+ * The transaction marks each batch as verified, adds to each order's counts, and stores the page of counted
+ * shares, the pass, the referral and the ledger entries. If the process dies before the commit, the batches
+ * are still waiting, and the sweep enqueues them again.
+ *
+ * A nonce counts once for its order: it is compared with every page of the order, and the result is stored
+ * only if the order still has exactly these pages and the batch is still waiting; otherwise everything is
+ * read again. A page's number is unique, and pages never change.
+ *
+ * @throws Error if other workers kept verifying batches of the same orders through all retries; any error of
+ *   the database
+ */
+export const verifyBatch = (ctx: Context, batchId: string): Promise<void> => verifierOf(ctx)(batchId)
+
+/** Returns the function of a context that verifies batches in groups; it is created at the first call. */
+const verifierOf = oncePer((ctx: Context) => {
+  const cache = createCountedNonceCache(ctx.work)
+  return createGroups((batchIds: string[]) => verifyGroup(ctx, cache, batchIds), {
+    maxItems: BATCHES_TOGETHER,
+    atOnce: 2,
+  })
+})
+
+/** Batches verified in one transaction, of at most MAX_BATCH_NONCES nonces each. */
+const BATCHES_TOGETHER = 32
+/**
+ * Attempts at a verification that conflicts with other workers, before the job fails and is retried later.
+ */
+const TRIES = 50
+const RACE_PAUSE_MS = 5
+
+/**
+ * Verifies batches in one transaction; if that fails, except in an outage of the database, each in one of its
+ * own, so that one bad batch doesn't keep the others from being verified.
+ */
+async function verifyGroup(
+  ctx: Context,
+  cache: CountedNonceCache,
+  batchIds: string[],
+): Promise<Outcomes<void>> {
+  try {
+    await verifyTogether(ctx, cache, batchIds)
+    return batchIds.map(() => ({ status: 'fulfilled', value: undefined }))
+  } catch (error) {
+    if (batchIds.length === 1 || isOutage(error)) throw error
+    return performEachAlone(batchIds, (batchId) => verifyTogether(ctx, cache, [batchId]))
+  }
+}
+
+/**
+ * Verifies those of the batches that are waiting, and stores the results in one transaction. On a conflict
+ * with another worker it reads everything again.
+ *
+ * @throws Error after TRIES conflicts
+ */
+async function verifyTogether(
+  ctx: Context,
+  cache: CountedNonceCache,
+  batchIds: readonly string[],
+): Promise<void> {
+  for (let tries = 0; tries < TRIES; tries++) {
+    const batches = await ctx.work.findWaiting([...new Set(batchIds)])
+    if (batches.length === 0) return
+    const verified = await verifyWithoutStoring(ctx, cache, batches)
+    if (verified !== undefined && (await storeVerifications(ctx, verified))) {
+      for (const [orderId, nonces] of verified.counted) cache.putBack(orderId, nonces)
+      return
+    }
+    await sleep(RACE_PAUSE_MS * Math.random() * (tries + 1))
+  }
+  throw new Error(
+    `${batchIds.length} batches could not be verified: other workers verified batches of the same orders each time`,
+  )
+}
+
+/** What the verification of some batches stores. */
+interface Verifications {
+  /** One for each order. */
+  orders: Verification[]
+  batches: VerifiedBatch[]
+  /** By order id, the nonces that count once this is stored. */
+  counted: Map<string, Counted>
+}
+
+/**
+ * Verifies batches without storing anything. The counted nonces of their orders are taken out of the cache.
+ *
+ * @returns undefined if an order has changed since it was read
+ */
+async function verifyWithoutStoring(
+  ctx: Context,
+  cache: CountedNonceCache,
+  batches: readonly BatchRecord[],
+): Promise<Verifications | undefined> {
+  const verified: Verifications = { orders: [], batches: [], counted: new Map() }
+  const byOrder = Map.groupBy(batches, ({ order_id: orderId }) => orderId)
+  const orders = await Promise.all(Array.from(byOrder.keys(), (orderId) => ctx.work.findOrder(orderId)))
+  for (const [index, [orderId, ordersBatches]] of [...byOrder].entries()) {
+    const order = orders[index]
+    if (order === undefined) throw new Error(`batch ${ordersBatches[0]?._id} has no order`)
+    const counted = await cache.takeOut(order)
+    if (counted === undefined) return undefined
+    verified.counted.set(orderId, counted)
+    const shares: string[][] = []
+    for (const { nonces = [], text } of ordersBatches) {
+      shares.push(verifyShares(order.prefix, nonces, order.difficulty_bits, text))
+      // The locks of all jobs under way are renewed by this process between two batches, however slow it is.
+      await nextPass()
+    }
+    const { results, newlyCounted, completedDays } = applyBatches(
+      order,
+      ordersBatches,
+      shares,
+      counted.nonces,
+    )
+    const countingBatches = ordersBatches.filter((_, position) => (results[position]?.accepted ?? 0) > 0)
+    const page: SharePage = {
+      order_id: orderId,
+      number: (order.share_pages ?? 0) + 1,
+      batch_ids: countingBatches.map(({ _id }) => _id),
+      nonces: newlyCounted,
+    }
+    if (newlyCounted.length > 0) setLastPage(counted, page)
+    for (const [position, batch] of ordersBatches.entries()) {
+      const { _id, count, nonces = [], rejected: rejectedBefore = [] } = batch
+      const { accepted, rejected } = results[position] as BatchResult
+      const outcomes = encodeOutcomes(nonces, rejected.slice(rejectedBefore.length))
+      verified.batches.push({ _id, ...(count === undefined ? {} : { count }), accepted, outcomes })
+    }
+    verified.orders.push({
+      before: order,
+      ...(newlyCounted.length === 0 ? {} : { page }),
+      completedDays,
+      entries: [],
+    })
+  }
+  return verified
+}
+
+/**
+ * Stores the results of batches, and credits the days that they complete, in one transaction.
+ *
+ * @returns false on a conflict with another worker; then nothing is stored
+ */
+async function storeVerifications(
+  ctx: Context,
+  { orders: verifications, batches }: Verifications,
+): Promise<boolean> {
+  const storing = ctx.database.transaction(async (session) => {
+    if (!(await ctx.work.markVerified(batches, new Date(ctx.databaseNow() + VERIFIED_TTL_MS), session)))
+      throw new Overtaken()
+    const credited: Verification[] = []
+    for (const verification of verifications) {
+      const { before, completedDays } = verification
+      if (completedDays === 0) {
+        credited.push(verification)
+        continue
+      }
+      const source = `${before._id}/credit/${before.credited_days + completedDays}`
+      const credit = { source, means: 'work' as const, record: { order_id: before._id } }
+      credited.push({
+        ...verification,
+        entries: [await creditPaidDays(ctx, before.agent_id, completedDays, credit, session)],
+      })
+    }
+    if (!(await ctx.work.addShares(credited, session))) throw new Overtaken()
+  })
+  return unlessOvertaken(storing)
+}
+
+/** The result of a submission, as `POST /work/submit` answers it. */
+export interface Submission {
+  order: WorkOrderRecord
+  /** Number of its nonces that count. */
+  accepted: number
+  rejected: readonly Rejected[]
+  /** End of the agent's pass, in milliseconds since the epoch. */
+  passUntilMs: number | undefined
+}
+
+/**
+ * Returns the result of a submission, with the present state of its order and of the agent's pass.
+ *
+ * @param verified the submission's batch; undefined if it isn't verified yet, and then `accepted` is 0
+ */
+export async function readSubmission(
+  ctx: Context,
+  agentId: string,
+  submitted: Submitted,
+  verified: BatchRecord | undefined,
+): Promise<Submission> {
+  const { shares, rejected, from } = submitted
+  const [order, agent] = await Promise.all([
+    ctx.work.findOrder(submitted.order._id),
+    ctx.agents.find(agentId),
+  ])
+  if (order === undefined) throw new Error(`a submission of agent ${agentId} has no order`)
+  const outcomes = verified === undefined ? [] : decodeOutcomes(verified.outcomes ?? '', from, shares.length)
+  const refused = shares.flatMap((nonce, index) => {
+    const reason = outcomes[index]
+    return reason === undefined ? [] : [{ nonce, reason }]
+  })
+  return {
+    order,
+    accepted: verified === undefined ? 0 : shares.length - refused.length,
+    rejected: [...rejected, ...refused],
+    passUntilMs: agent?.pass_until_ms,
+  }
+}

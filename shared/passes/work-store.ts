@@ -1,0 +1,354 @@
+import type mongoose from 'mongoose'
+import { Schema, type Connection } from 'mongoose'
+import type { Session } from '../platform/database.ts'
+import { createGroups, createIdLookUp, createLookUp, insertEach } from '../platform/group-commit.ts'
+import { MAX_BATCH_NONCES } from '../platform/limits.ts'
+import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
+import type { BatchRecord, SharePage, WorkOrderRecord } from './work.ts'
+
+const number = { type: Number, required: true } as const
+const string = { type: String, required: true } as const
+
+const orderSchema = new Schema<WorkOrderRecord>(
+  {
+    _id: string,
+    agent_id: string,
+    at: number,
+    days: number,
+    shares_per_day: number,
+    shares_required: number,
+    difficulty_bits: number,
+    prefix: string,
+    expires_at: number,
+    shares_accepted: number,
+    credited_days: number,
+    share_pages: Number,
+    last_batch: String,
+    open_slot: Number,
+    ...pendingField,
+  },
+  { collection: 'work_orders', strict: 'throw', versionKey: false },
+)
+orderSchema.index({ agent_id: 1, _id: -1 })
+orderSchema.index(
+  { agent_id: 1, open_slot: 1 },
+  { unique: true, partialFilterExpression: { open_slot: { $exists: true } } },
+)
+// Those that have pages, by the end of their time.
+orderSchema.index({ expires_at: 1 }, { partialFilterExpression: { share_pages: { $exists: true } } })
+orderSchema.index(...PENDING_INDEX)
+
+/**
+ * Nonces are stored as one text, separated by spaces: an array of thousands costs ten times as much to write
+ * and to read.
+ */
+type StoredBatch = Omit<BatchRecord, 'nonces' | 'text'> & { nonces?: string }
+
+const batchSchema = new Schema<StoredBatch>(
+  {
+    _id: string,
+    order_id: string,
+    at_ms: number,
+    state: string,
+    slot: String,
+    agent_id: String,
+    nonces: String,
+    count: Number,
+    rejected: Schema.Types.Mixed,
+    accepted: Number,
+    outcomes: String,
+    forget_at: Date,
+  },
+  { collection: 'work_batches', strict: 'throw', versionKey: false },
+)
+batchSchema.index({ at_ms: 1 }, { name: 'waiting', partialFilterExpression: { state: 'waiting' } })
+batchSchema.index({ slot: 1 }, { unique: true, sparse: true })
+batchSchema.index(
+  { agent_id: 1 },
+  { name: 'waiting_of_agent', partialFilterExpression: { state: 'waiting' } },
+)
+batchSchema.index({ forget_at: 1 }, { expireAfterSeconds: 0 })
+
+/**
+ * `_id` is `<order id>/<number>`, the number with leading zeros, so that pages sort and each number is
+ * unique.
+ */
+type StoredPage = Omit<SharePage, 'number' | 'nonces'> & { _id: string; nonces: string }
+
+const pageSchema = new Schema<StoredPage>(
+  { _id: string, order_id: string, batch_ids: { type: [String], required: true }, nonces: string },
+  { collection: 'share_pages', strict: 'throw', versionKey: false },
+)
+
+/**
+ * How many shares were ever counted. The sum is spread over COUNT_SLOTS documents, so that concurrent
+ * verifications seldom conflict on one.
+ */
+const countSchema = new Schema<{ _id: number; shares: number }>(
+  { _id: number, shares: number },
+  { collection: 'share_counts', strict: 'throw', versionKey: false },
+)
+const COUNT_SLOTS = 64
+
+/** The changes that verifying batches makes to one order. */
+export interface Verification {
+  /** The order as it was read. */
+  before: WorkOrderRecord
+  /** Absent if nothing counted. */
+  page?: SharePage
+  completedDays: number
+  entries: PendingEntry[]
+}
+
+/** The batch's nonce count as it was read, and its result. */
+export interface VerifiedBatch extends Pick<BatchRecord, '_id' | 'count'> {
+  accepted: number
+  outcomes: string
+}
+
+/** Batches of 10,000 nonces that fit into one message to MongoDB. */
+const BATCHES_AT_ONCE = 100
+
+/**
+ * Creates the store of work orders, their batches of nonces, and the pages of counted shares.
+ *
+ * @param patienceMs how long a batch may wait before its insert begins
+ */
+export function createWorkStore(connection: Connection, patienceMs: number) {
+  const orders = connection.model<WorkOrderRecord>('WorkOrder', orderSchema)
+  const batches = connection.model<StoredBatch>('WorkBatch', batchSchema)
+  const pages = connection.model<StoredPage>('SharePage', pageSchema)
+  const counts = connection.model<{ _id: number; shares: number }>('ShareCount', countSchema)
+  // Without mongoose's casting: nonces come by the thousand, and the route has already validated each.
+  const rawOrders = () => orders.collection as unknown as mongoose.mongo.Collection<WorkOrderRecord>
+  const rawBatches = () => batches.collection as unknown as mongoose.mongo.Collection<StoredBatch>
+  const rawPages = () => pages.collection as unknown as mongoose.mongo.Collection<StoredPage>
+  /** Reads those of the given batches that are in a state, in any order. */
+  const listBatches = async (
+    batchIds: readonly string[],
+    state: BatchRecord['state'],
+  ): Promise<BatchRecord[]> =>
+    (
+      await rawBatches()
+        .find({ _id: { $in: [...batchIds] }, state }, { batchSize: batchIds.length + 1 })
+        .toArray()
+    ).map(toBatchRecord)
+  const findCount = createLookUp(
+    (agentIds: string[]) =>
+      rawBatches()
+        .aggregate<{ _id: string; waiting: number }>(
+          [
+            { $match: { agent_id: { $in: agentIds }, state: 'waiting' } },
+            { $group: { _id: '$agent_id', waiting: { $sum: 1 } } },
+          ],
+          { hint: 'waiting_of_agent', batchSize: agentIds.length + 1 },
+        )
+        .toArray(),
+    ({ _id }) => _id,
+  )
+  return {
+    models: { orders, batches, pages, counts },
+    /** @throws a duplicate-key error on `agent_id` if another order of the agent has its `open_slot` */
+    async insertOrder(order: WorkOrderRecord): Promise<void> {
+      await orders.insertMany([order], { lean: true })
+    },
+    /**
+     * Frees the slots of the agent's credited and expired orders.
+     *
+     * @returns the slots that its open orders still occupy
+     */
+    async freeOldSlots(agentId: string, nowSeconds: number): Promise<number[]> {
+      const inSlot = { agent_id: agentId, open_slot: { $exists: true } }
+      const closed = {
+        $or: [{ $expr: { $gte: ['$credited_days', '$days'] } }, { expires_at: { $lte: nowSeconds } }],
+      }
+      await rawOrders().updateMany({ ...inSlot, ...closed }, { $unset: { open_slot: 1 } })
+      const open = await rawOrders()
+        .find(inSlot, { projection: { open_slot: 1 } })
+        .toArray()
+      return open.flatMap(({ open_slot: slot }) => (slot === undefined ? [] : [slot]))
+    },
+    /** Reads an order; undefined if there is none with this id. */
+    findOrder: createIdLookUp(rawOrders),
+    /**
+     * Inserts one batch, together with others that arrive at the same time (group commit). Resolves once a
+     * majority has it in its journal.
+     *
+     * @throws a duplicate-key error on `slot` if the order has a waiting batch
+     */
+    insertBatch: createGroups(
+      (group: BatchRecord[]) =>
+        insertEach(
+          rawBatches(),
+          group.map(({ nonces, ...batch }) => ({
+            ...batch,
+            ...(nonces === undefined ? {} : { nonces: nonces.join(' ') }),
+          })),
+        ),
+      { patienceMs, maxItems: BATCHES_AT_ONCE },
+    ),
+    /**
+     * Adds nonces to an order's waiting batch.
+     *
+     * @returns the batch, and how many nonces stand before these; undefined if the order has no waiting
+     *   batch, or it has no room for them
+     */
+    async joinBatch(
+      orderId: string,
+      nonces: readonly string[],
+    ): Promise<{ batchId: string; from: number } | undefined> {
+      const before = await rawBatches().findOneAndUpdate(
+        { slot: orderId, state: 'waiting', count: { $lte: MAX_BATCH_NONCES - nonces.length } },
+        [
+          {
+            $set: {
+              nonces: { $concat: ['$nonces', ' ', { $literal: nonces.join(' ') }] },
+              count: { $add: ['$count', nonces.length] },
+            },
+          },
+        ],
+        { returnDocument: 'before', projection: { count: 1 } },
+      )
+      return before === null ? undefined : { batchId: before._id, from: before.count ?? 0 }
+    },
+    /** Counts the agent's waiting batches, together with those of other agents that are asked for. */
+    countWaiting: async (agentId: string): Promise<number> => (await findCount(agentId))?.waiting ?? 0,
+    /** Reads those of the given batches that are waiting. */
+    findWaiting: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'waiting'),
+    /** Reads those of the given batches that are verified. */
+    findVerified: (batchIds: readonly string[]): Promise<BatchRecord[]> => listBatches(batchIds, 'judged'),
+    /**
+     * Lists the ids of waiting batches whose `at_ms` is at most `beforeMs` or above `afterMs`, oldest first.
+     */
+    async listWaiting(
+      beforeMs: number,
+      limit: number,
+      afterMs: number = Number.POSITIVE_INFINITY,
+    ): Promise<string[]> {
+      const found = await batches
+        .find(
+          { state: 'waiting', $or: [{ at_ms: { $lte: beforeMs } }, { at_ms: { $gt: afterMs } }] },
+          { _id: 1 },
+        )
+        .sort({ at_ms: 1 })
+        .limit(limit)
+        .hint('waiting')
+        .lean<{ _id: string }[]>()
+      return found.map(({ _id }) => _id)
+    },
+    /**
+     * Reads an order's pages number `from` to number `to`, ascending, as a majority of the database has them.
+     */
+    async listPages(orderId: string, from: number, to: number): Promise<SharePage[]> {
+      const found = await rawPages()
+        .find(
+          { _id: { $gte: pageId(orderId, from), $lte: pageId(orderId, to) } },
+          { readConcern: { level: 'majority' }, batchSize: 1_000 },
+        )
+        .sort({ _id: 1 })
+        .toArray()
+      return found.map(({ _id, nonces, ...page }) => ({
+        ...page,
+        number: Number(_id.slice(orderId.length + 1)),
+        nonces: splitNonces(nonces),
+      }))
+    },
+    /**
+     * Deletes the pages of up to `limit` orders whose time was over at `beforeSeconds` (Unix seconds), except
+     * those with a waiting batch. An order takes nonces only in its time, and what it has counted and
+     * credited stands in the order and in the ledger.
+     *
+     * @returns the number of orders whose pages were deleted
+     */
+    async deleteOldPages(beforeSeconds: number, limit: number): Promise<number> {
+      const closed = await rawOrders()
+        .find({ share_pages: { $exists: true }, expires_at: { $lte: beforeSeconds } })
+        .limit(limit)
+        .toArray()
+      let cleared = 0
+      for (const { _id, share_pages: pages = 0 } of closed) {
+        // A waiting batch will still be compared with the pages.
+        if ((await rawBatches().findOne({ slot: _id })) !== null) continue
+        await rawPages().deleteMany({ _id: { $gte: pageId(_id, 1), $lte: pageId(_id, pages) } })
+        await rawOrders().updateOne({ _id }, { $unset: { share_pages: 1, last_batch: 1 } })
+        cleared++
+      }
+      return cleared
+    },
+    /**
+     * Stores the batches' results, and removes their nonces.
+     *
+     * @param forgetAt when MongoDB deletes the batches
+     * @returns false if one of them was verified or added to since it was read; the caller must abort
+     */
+    async markVerified(
+      verified: readonly VerifiedBatch[],
+      forgetAt: Date,
+      session: Session,
+    ): Promise<boolean> {
+      const updates = verified.map(({ _id, count = { $exists: false }, accepted, outcomes }) => ({
+        updateOne: {
+          filter: { _id, state: 'waiting' as const, count },
+          update: {
+            $set: { state: 'judged' as const, accepted, outcomes, forget_at: forgetAt },
+            $unset: { nonces: 1 as const, rejected: 1 as const, slot: 1 as const },
+          },
+        },
+      }))
+      return (
+        (await rawBatches().bulkWrite(updates, { session, ordered: false })).matchedCount === updates.length
+      )
+    },
+    /**
+     * Adds counted shares to orders, with their pages and entries, and to the number of all counted shares.
+     * Verifications without a page store nothing.
+     *
+     * @returns false if an order has changed since its `before` was read; the caller must abort
+     */
+    async addShares(verifications: readonly Verification[], session: Session): Promise<boolean> {
+      const newPages = verifications.flatMap(({ page }) => (page === undefined ? [] : [page]))
+      if (newPages.length === 0) return true
+      const updates = verifications.flatMap(({ before, page, completedDays, entries }) => {
+        const { _id, shares_accepted, credited_days, share_pages = { $exists: false } } = before
+        if (page === undefined) return []
+        const update = {
+          $inc: { shares_accepted: page.nonces.length, credited_days: completedDays },
+          $set: { share_pages: page.number, last_batch: page.batch_ids.at(-1) ?? '' },
+          ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
+        }
+        return [{ updateOne: { filter: { _id, shares_accepted, credited_days, share_pages }, update } }]
+      })
+      // The orders first: if one of them has changed, the rest needn't be sent.
+      const { matchedCount } = await rawOrders().bulkWrite(updates, { session, ordered: false })
+      if (matchedCount !== updates.length) return false
+      await rawPages().insertMany(
+        newPages.map(({ number: pageNumber, nonces, ...page }) => ({
+          ...page,
+          _id: pageId(page.order_id, pageNumber),
+          nonces: nonces.join(' '),
+        })),
+        { session },
+      )
+      const shares = newPages.reduce((sum, { nonces }) => sum + nonces.length, 0)
+      await counts.collection.updateOne(
+        { _id: Math.floor(Math.random() * COUNT_SLOTS) } as never,
+        { $inc: { shares } },
+        { session, upsert: true },
+      )
+      return true
+    },
+  }
+}
+
+export type WorkStore = ReturnType<typeof createWorkStore>
+
+/** Returns the `_id` of an order's page; ids of one order sort by number. */
+const pageId = (orderId: string, pageNumber: number): string =>
+  `${orderId}/${String(pageNumber).padStart(9, '0')}`
+/** Returns the nonces of a stored text, which are separated by spaces. */
+const splitNonces = (text: string): string[] => (text === '' ? [] : text.split(' '))
+
+/** Returns a stored batch with its nonces as a list. */
+function toBatchRecord({ nonces, ...batch }: StoredBatch): BatchRecord {
+  return { ...batch, ...(nonces === undefined ? {} : { nonces: splitNonces(nonces), text: nonces }) }
+}

@@ -1,0 +1,299 @@
+import { z } from 'zod'
+import { MAX_BATCH_NONCES, WORK_ORDER_BASE_DAYS } from '../platform/limits.ts'
+import type { Ledgered } from '../ledger/pending.ts'
+import { hex, idField, idView, isoTimeView, text, unixTime } from '../platform/schema.ts'
+import { parseNonce } from '../crypto/pow.ts'
+
+/**
+ * Terms.
+ *
+ * - A *work order* is an agent's offer to buy days by proof of work; its difficulty and counts never change.
+ * - A *share* is a nonce that reaches the order's difficulty; it counts once for its order.
+ * - A *batch* holds the shares of one or more `POST /work/submit` on one order, concatenated, for the workers
+ *   to verify. An order has at most one waiting batch.
+ * - A *page* holds the shares of an order that one verification counted; it never changes. An order's pages
+ *   are numbered from 1 without a gap and the order stores how many there are, so a verification that has
+ *   read that many has seen every counted share.
+ */
+export const WORK_STATUSES = ['open', 'credited', 'expired'] as const
+export type WorkStatus = (typeof WORK_STATUSES)[number]
+
+export const REJECTIONS = ['invalid_nonce', 'insufficient_work', 'duplicate', 'order_full'] as const
+export type Rejection = (typeof REJECTIONS)[number]
+
+export interface WorkOrderRecord extends Ledgered {
+  _id: string
+  agent_id: string
+  at: number
+  days: number
+  shares_per_day: number
+  shares_required: number
+  difficulty_bits: number
+  prefix: string
+  /** Unix seconds. */
+  expires_at: number
+  shares_accepted: number
+  credited_days: number
+  /** Number of pages of counted shares; 0 if absent. */
+  share_pages?: number
+  /** Id of the last batch of the last page. */
+  last_batch?: string
+  /** The order's place among the agent's open orders, which bounds their number: see insertInSlot(). */
+  open_slot?: number
+}
+
+export interface Rejected {
+  nonce: string | number
+  reason: Rejection
+}
+
+export interface BatchRecord {
+  _id: string
+  order_id: string
+  at_ms: number
+  /** `judged` is the stored word for what is called verified everywhere else. */
+  state: 'waiting' | 'judged'
+  /**
+   * The order's id while the batch is waiting; a unique index makes it the order's only one. Absent in
+   * batches of older versions.
+   */
+  slot?: string
+  /** The agent that made the order. */
+  agent_id?: string
+  /** In canonical form; removed when the batch is verified. */
+  nonces?: string[]
+  /** The same as one text, with a space between two of them, in a batch that was read. */
+  text?: string
+  /** Number of `nonces`. A result is stored only if it is still the number that was read. */
+  count?: number
+  /** Nonces refused on arrival; only in batches of older versions. */
+  rejected?: Rejected[]
+  /** Number of its shares that count; set when verified. */
+  accepted?: number
+  /** The outcome of each nonce, in order: see {@link encodeOutcomes}. Set when verified. */
+  outcomes?: string
+  /** MongoDB deletes the batch after this time. */
+  forget_at?: Date
+}
+
+export interface SharePage {
+  order_id: string
+  /** 1, 2, 3, … */
+  number: number
+  /** The batches with at least one nonce that counted here. */
+  batch_ids: string[]
+  nonces: string[]
+}
+
+/** An order's lifetime in days: 30, and one for each day it buys. */
+export const workOrderTtlDays = (days: number): number => WORK_ORDER_BASE_DAYS + days
+
+/**
+ * Returns an order's status at a time: `credited` once all its days are, else `expired` after its time, else
+ * `open`.
+ */
+export function workStatusAt(
+  order: Pick<WorkOrderRecord, 'credited_days' | 'days' | 'expires_at'>,
+  nowSeconds: number,
+): WorkStatus {
+  if (order.credited_days >= order.days) return 'credited'
+  return order.expires_at <= nowSeconds ? 'expired' : 'open'
+}
+
+/**
+ * Computes how many of the new shares the order has room for, and how many more days these complete.
+ *
+ * @param newShares number of shares that have not counted for the order
+ */
+export function countShares(
+  order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
+  newShares: number,
+): { counted: number; completedDays: number } {
+  const counted = Math.min(newShares, order.shares_required - order.shares_accepted)
+  return {
+    counted,
+    completedDays: Math.floor((order.shares_accepted + counted) / order.shares_per_day) - order.credited_days,
+  }
+}
+
+/** The result of verifying a batch. */
+export interface BatchResult {
+  accepted: number
+  rejected: Rejected[]
+}
+
+/**
+ * Decides which nonces of an order's batches count, batch after batch: a nonce counts if it is a share, has
+ * not counted before, and the order has room for it.
+ *
+ * @param order as it is stored
+ * @param shares for each batch, those of its nonces that reach the difficulty, in the batch's order
+ * @param counted the nonces that counted before; those that count now are added to it. `add` returns false
+ *   for a nonce that is in it already
+ * @returns a result for each batch, the nonces that count now, and the number of days that they complete
+ */
+export function applyBatches(
+  order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
+  batches: readonly Pick<BatchRecord, 'nonces' | 'rejected'>[],
+  shares: readonly (readonly string[])[],
+  counted: Pick<Set<string>, 'has'> & { add(nonce: string): boolean },
+): { results: BatchResult[]; newlyCounted: string[]; completedDays: number } {
+  const room = order.shares_required - order.shares_accepted
+  const newlyCounted: string[] = []
+  const results = batches.map(({ nonces = [], rejected = [] }, index) => {
+    const countedBefore = newlyCounted.length
+    const refused: Rejected[] = []
+    const batchShares = shares[index] ?? []
+    let nextShare = 0
+    for (const nonce of nonces) {
+      if (nonce !== batchShares[nextShare]) {
+        refused.push({ nonce, reason: 'insufficient_work' })
+        continue
+      }
+      nextShare++
+      if (newlyCounted.length >= room)
+        refused.push({ nonce, reason: counted.has(nonce) ? 'duplicate' : 'order_full' })
+      else if (counted.add(nonce)) newlyCounted.push(nonce)
+      else refused.push({ nonce, reason: 'duplicate' })
+    }
+    return {
+      accepted: newlyCounted.length - countedBefore,
+      rejected: refused.length === 0 ? rejected : [...rejected, ...refused],
+    }
+  })
+  const { completedDays } = countShares(order, newlyCounted.length)
+  return { results, newlyCounted, completedDays }
+}
+
+/** By letter, the outcome of a nonce that it stands for; undefined: the nonce counts. */
+const LETTERS = { a: undefined, i: 'insufficient_work', d: 'duplicate', f: 'order_full' } as const
+const LETTER_OF: ReadonlyMap<Rejection | undefined, string> = new Map(
+  Object.entries(LETTERS).map(([letter, reason]) => [reason, letter]),
+)
+
+/**
+ * Encodes the outcome of each nonce of a batch, without the nonces: run lengths and letters, such as `3a12d`
+ * for three nonces that count and twelve duplicates. decodeOutcomes() reads it.
+ *
+ * @param rejected the nonces that don't count, in the order of `nonces`
+ */
+export function encodeOutcomes(nonces: readonly string[], rejected: readonly Rejected[]): string {
+  let nextRejected = 0
+  let text = ''
+  let runLetter = ''
+  let runLength = 0
+  const endRun = (): void => {
+    if (runLength > 0) text += `${runLength}${runLetter}`
+  }
+  for (const nonce of nonces) {
+    const refused = rejected[nextRejected]?.nonce === nonce ? rejected[nextRejected++] : undefined
+    const letter = LETTER_OF.get(refused?.reason) ?? 'a'
+    if (letter !== runLetter) {
+      endRun()
+      runLength = 0
+    }
+    runLetter = letter
+    runLength++
+  }
+  endRun()
+  return text
+}
+
+/**
+ * Decodes what encodeOutcomes() has written.
+ *
+ * @param from index of the first nonce whose outcome is returned
+ * @returns for each of `count` nonces, the reason why it doesn't count, or undefined if it counts; fewer if
+ *   the text ends before
+ */
+export function decodeOutcomes(text: string, from: number, count: number): (Rejection | undefined)[] {
+  const reasons: (Rejection | undefined)[] = []
+  let runStart = 0
+  for (const [, times, letter] of text.matchAll(/(\d{1,5})([aidf])/g)) {
+    const runEnd = runStart + Number(times)
+    for (let index = Math.max(runStart, from); index < Math.min(runEnd, from + count); index++)
+      reasons.push(LETTERS[letter as keyof typeof LETTERS])
+    runStart = runEnd
+  }
+  return reasons
+}
+
+/**
+ * Separates the sent values into distinct nonces in canonical form, and those that are invalid or
+ * duplicates.
+ */
+export function partitionNonces(sent: readonly (string | number)[]): {
+  nonces: string[]
+  rejected: Rejected[]
+} {
+  const nonces = new Set<string>()
+  const rejected: Rejected[] = []
+  for (const value of sent) {
+    const nonce = parseNonce(value)
+    if (nonce === undefined) rejected.push({ nonce: value, reason: 'invalid_nonce' })
+    else if (nonces.has(nonce)) rejected.push({ nonce: value, reason: 'duplicate' })
+    else nonces.add(nonce)
+  }
+  return { nonces: [...nonces], rejected }
+}
+
+export const submitBody = z.object({
+  order_id: idField('work_order'),
+  nonces: z
+    .array(
+      z.union(
+        [text({ max: 64 }), z.number()],
+        'expected nonces: strings of 1 to 20 characters of 0-9 and a-z, or non-negative safe integers',
+      ),
+      'expected a list of nonces',
+    )
+    .min(1, 'expected at least one nonce')
+    .max(MAX_BATCH_NONCES, `expected at most ${MAX_BATCH_NONCES} nonces; send the rest in another batch`),
+})
+
+export const workOrderView = z
+  .object({
+    order_id: idView('work_order'),
+    currency: z.literal('pow'),
+    days: z.int(),
+    shares_required: z.int(),
+    difficulty_bits: z.int(),
+    prefix: hex(32),
+    preimage: z.literal('prefix:nonce'),
+    status: z.enum(WORK_STATUSES),
+    shares_accepted: z.int(),
+    credited_days: z.int(),
+    expires_at: unixTime(),
+  })
+  .meta({ id: 'WorkOrder' })
+
+/** The answer to making an order: the order's fields, and the same order under `order`. */
+export const madeWorkOrderView = workOrderView.extend({ order: workOrderView })
+
+export const submissionView = z.object({
+  order_id: idView('work_order'),
+  status: z.enum([...WORK_STATUSES, 'verifying']),
+  accepted: z.int().describe('shares of this batch that count'),
+  rejected: z.array(z.object({ nonce: z.union([z.string(), z.number()]), reason: z.enum(REJECTIONS) })),
+  shares_accepted: z.int(),
+  shares_required: z.int(),
+  credited_days: z.int(),
+  pass_until: isoTimeView().nullable(),
+})
+
+/** Returns an order as answers show it, with its status at `nowSeconds`. */
+export function viewWorkOrder(order: WorkOrderRecord, nowSeconds: number): z.input<typeof workOrderView> {
+  return {
+    order_id: order._id,
+    currency: 'pow',
+    days: order.days,
+    shares_required: order.shares_required,
+    difficulty_bits: order.difficulty_bits,
+    prefix: order.prefix,
+    preimage: 'prefix:nonce',
+    status: workStatusAt(order, nowSeconds),
+    shares_accepted: order.shares_accepted,
+    credited_days: order.credited_days,
+    expires_at: order.expires_at,
+  }
+}

@@ -1,0 +1,492 @@
+import mongoose, { type Connection } from 'mongoose'
+import { endWaitsAtClose } from './closed-sockets.ts'
+import { CLOCK_SAMPLE_EVERY_MS, createDatabaseClock } from './database-clock.ts'
+import { describeAway, tryPrimary } from './database-reason.ts'
+import { NotYetMade } from './not-yet-made.ts'
+import { Refusal } from './errors.ts'
+import type { Log } from './log.ts'
+import { StartError } from './process.ts'
+import { throwIfOver } from './scope.ts'
+import { inSpan } from './tracing.ts'
+
+/** A client session inside a transaction; absent if one write stands alone. */
+export type Session = mongoose.mongo.ClientSession
+
+/** Thrown to end a transaction that was prepared from records which have changed since. */
+export class Overtaken extends Error {
+  override name = 'Overtaken'
+}
+
+/**
+ * Waits for a transaction.
+ *
+ * @param field counts only a refusal by the unique index that begins with this field
+ * @returns true if it was committed; false if it threw Overtaken or a unique index refused it: nothing is
+ *   stored, and the transaction can be made again from what is stored now
+ * @throws any other error
+ */
+export async function unlessOvertaken(transaction: Promise<void>, field?: string): Promise<boolean> {
+  try {
+    await transaction
+    return true
+  } catch (error) {
+    if (error instanceof Overtaken || isDuplicateKey(error, field)) return false
+    throw error
+  }
+}
+
+/**
+ * Waits for a conditional write inside a transaction that has read the record itself, and requires that it
+ * matched. Only a defect makes it find another state, since a conflict ends the whole transaction.
+ *
+ * @param write resolves to false if it matched nothing
+ * @param what names the record in the error
+ * @throws Error if it matched nothing
+ */
+export async function requireChanged(write: Promise<boolean>, what: string): Promise<void> {
+  if (!(await write)) throw new Error(`${what} changed inside its own transaction`)
+}
+
+/** Waits for an insert. @returns whether it was stored: false if a unique index refused it */
+export async function unlessDuplicate(insert: Promise<unknown>): Promise<boolean> {
+  try {
+    await insert
+    return true
+  } catch (error) {
+    if (isDuplicateKey(error)) return false
+    throw error
+  }
+}
+
+/** For reads that lead to writes or are published: only what a majority has, so no election takes it back. */
+export const MAJORITY = { readConcern: { level: 'majority' } } as const
+
+/** The options that run a query or write in a session; none if it stands alone. */
+export const within = (session: Session | undefined): { session?: Session } =>
+  session === undefined ? {} : { session }
+
+export interface Database {
+  readonly connection: Connection
+  /** True once the first connection stands and every index exists: before that nothing is unique. */
+  isReady(): boolean
+  /** Resolves when isReady() does. */
+  whenReady(): Promise<void>
+  /**
+   * Runs `work` in one transaction (snapshot, majority) and returns its result; in the session `own` if that
+   * is given. The driver runs `work` again on a conflict, so it must have no effects other than its writes
+   * through the session.
+   *
+   * @throws what `work` throws; Refusal `unavailable` if it is tried in vain for too long
+   */
+  transaction<T>(work: (session: Session) => Promise<T>, own?: Session): Promise<T>
+  /** Opens a session; the caller ends it. */
+  openSession(): Session
+  /**
+   * Runs `work`, whose reads through the session each see at least what those before them saw, and returns
+   * its result. Without the session, a new primary may know less at first than the one that answered before.
+   */
+  inOrder<T>(work: (session: Session) => Promise<T>): Promise<T>
+  /**
+   * Now by the primary's clock, in milliseconds since the epoch.
+   *
+   * @throws Refusal `unavailable` if it is not known
+   */
+  now(): number
+  /** Free bytes of the database's disk; undefined if the server doesn't say. */
+  freeDiskBytes(): Promise<number | undefined>
+  /**
+   * The members of the replica set as its primary sees them; none if this user may not ask, or a router
+   * answers.
+   */
+  members(): Promise<SetMember[]>
+  close(): Promise<void>
+}
+
+/** A member of the replica set, as the primary sees it. */
+export interface SetMember {
+  /** `host:port`. */
+  name: string
+  /** As MongoDB calls it: PRIMARY, SECONDARY, ARBITER, RECOVERING, `(not reachable/healthy)` and so on. */
+  state: string
+  isUp: boolean
+  /** How far what it has stored is behind the primary, in seconds; absent for who stores nothing. */
+  lagSeconds?: number
+  /** What the primary was told when it last asked in vain. */
+  message?: string
+}
+
+export interface DatabaseOptions {
+  url: string
+  log: Log
+  /** Creates every index, and whatever else must exist; called once after the first connection. */
+  prepare(connection: Connection): Promise<void>
+  /** Longest wait for a server and for a connection to it; workers wait longer than the API. */
+  timeoutMs: number
+  /** How long a transaction that conflicts is tried again; `timeoutMs` if absent. */
+  transactionMs?: number
+}
+
+/**
+ * Connects in the background and keeps trying, so that a process can start before its database. Writes are
+ * acknowledged by a majority with its journal: with less, a killed primary loses acknowledged writes.
+ */
+export function openDatabase(options: DatabaseOptions): Database {
+  const { url, log, timeoutMs, transactionMs = timeoutMs } = options
+  endWaitsAtClose()
+  const connection = mongoose.createConnection()
+  refuseAfterRequest(connection)
+  connection.set('bufferCommands', false)
+  connection.set('strictQuery', 'throw')
+  let ready = false
+  let closed = false
+  const clock = createDatabaseClock()
+  let sampling: NodeJS.Timeout | undefined
+  const sampleClock = () =>
+    clock.sample(async () => ((await readHello(connection))['localTime'] as Date).getTime())
+  // The clock itself refuses once its last sample is too old.
+  const logSampling = (error: unknown): void =>
+    log.debug({ err: error }, "the database's clock could not be read")
+
+  let isAwayLogged = false
+  const logAway = (error: unknown): void => {
+    if (isAwayLogged || ready || closed) return
+    isAwayLogged = true
+    // At the first start of all, each process waits for what another one makes.
+    if (error instanceof NotYetMade) {
+      log.info({ waits_for: error.message }, 'waiting until another process has made the collections')
+      return
+    }
+    log.warn({ err: error, reason: describeAway(error) }, 'MongoDB is out of reach; trying on')
+  }
+  // The connection may wait for much longer: until then the log would say nothing.
+  const early =
+    timeoutMs > SAY_AFTER_MS
+      ? setTimeout(() => void tryPrimary(url, SAY_LIMIT_MS).catch(logAway), SAY_AFTER_MS).unref()
+      : undefined
+  const becomeReady = (async () => {
+    while (!closed) {
+      try {
+        await connection.openUri(url, {
+          ...(namesDatabase(url) ? {} : { dbName: DEFAULT_DATABASE }),
+          // Set on the connection, mongoose takes no notice of them: it makes all that it has a model of.
+          autoIndex: false,
+          autoCreate: false,
+          serverSelectionTimeoutMS: timeoutMs,
+          connectTimeoutMS: Math.min(timeoutMs, CONNECT_TIMEOUT_MS),
+          waitQueueTimeoutMS: timeoutMs,
+          socketTimeoutMS: SOCKET_TIMEOUT_MS,
+          maxPoolSize: 100,
+          writeConcern: { w: 'majority', journal: true },
+          readPreference: 'primary',
+          appName: 'agent-network',
+        })
+        await assertReplicaSet(connection)
+        if (!namesDatabase(url)) await refuseEmptyDefault(connection)
+        await options.prepare(connection)
+        while (!(await sampleClock()));
+        if (closed) return await forEver()
+        sampling = setInterval(() => void sampleClock().catch(logSampling), CLOCK_SAMPLE_EVERY_MS).unref()
+        ready = true
+        clearTimeout(early)
+        if (isAwayLogged) log.info('MongoDB is reached')
+        return
+      } catch (error) {
+        if (closed) return await forEver()
+        if (isRefusedLogin(error))
+          throw new StartError(
+            'MongoDB does not take the user and the password of MONGODB_URL; see "Users of the servers" in docs/set-up.md, and `authSource` if the user is of another database.',
+            { cause: error },
+          )
+        if (!isOutage(error)) throw error
+        logAway(error)
+        await connection.close().catch(() => {})
+        await new Promise((resolve) => setTimeout(resolve, 250))
+      }
+    }
+    // It was closed before it was ready, so whoever waits for that goes on waiting.
+    await forEver()
+  })()
+  becomeReady.catch((error: unknown) => {
+    // Whoever waits for the database shows a StartError to the operator.
+    if (!(error instanceof StartError)) log.fatal({ err: error }, 'MongoDB cannot be used')
+  })
+
+  return {
+    connection,
+    isReady: () => ready,
+    whenReady: () => becomeReady,
+    transaction(work, own) {
+      const deadlineMs = performance.now() + transactionMs
+      const run = (session: Session) => {
+        return session.withTransaction(() => {
+          // The caller has been told that the request failed, so nothing more may be written.
+          if (performance.now() >= deadlineMs) throw unavailable()
+          return work(session).then((result) => {
+            throwIfOver()
+            return result
+          })
+        }, TRANSACTION)
+      }
+      return inSpan('commit', () => (own === undefined ? connection.getClient().withSession(run) : run(own)))
+    },
+    openSession: () => connection.getClient().startSession(),
+    inOrder: (work) => connection.getClient().withSession({ causalConsistency: true }, work),
+    now: () => clock.now(),
+    async freeDiskBytes() {
+      const { fsTotalSize: total, fsUsedSize: used } = await connection
+        .getClient()
+        .db()
+        .command({ dbStats: 1 })
+      return typeof total === 'number' && typeof used === 'number' && total > 0 ? total - used : undefined
+    },
+    members: () => readMembers(connection),
+    async close() {
+      closed = true
+      clearTimeout(early)
+      clearInterval(sampling)
+      const closing = connection.close()
+      // Before the first connection nothing is under way but a try, which would be waited for.
+      if (ready) await closing
+      else closing.catch(() => {})
+    },
+  }
+}
+
+const forEver = (): Promise<never> => new Promise<never>(() => {})
+
+/** Every way to the server that a store uses. */
+const OPERATIONS = [
+  ...(['find', 'findOne', 'aggregate', 'distinct', 'countDocuments', 'estimatedDocumentCount'] as const),
+  ...([
+    'insertOne',
+    'insertMany',
+    'updateOne',
+    'updateMany',
+    'replaceOne',
+    'deleteOne',
+    'deleteMany',
+    'bulkWrite',
+  ] as const),
+  ...(['findOneAndUpdate', 'findOneAndReplace', 'findOneAndDelete'] as const),
+]
+
+/**
+ * Makes each operation on the connection's collections throw if the request that it is done for is over, so
+ * that no loop outlives its request and nothing is written after a 503. The driver's own signal isn't used:
+ * it closes the connection under a command, and callers who leave would empty the pool.
+ */
+function refuseAfterRequest(connection: Connection): void {
+  const open = connection.collection.bind(connection)
+  connection.collection = ((...named: Parameters<typeof open>) => {
+    const collection = open(...named)
+    if (Object.hasOwn(collection, 'find')) return collection
+    for (const name of OPERATIONS) {
+      const perform = collection[name] as (...given: unknown[]) => unknown
+      Object.defineProperty(collection, name, {
+        value: (...given: unknown[]) => {
+          throwIfOver()
+          return perform.apply(collection, given)
+        },
+      })
+    }
+    return collection
+  }) as typeof connection.collection
+}
+
+const SAY_AFTER_MS = 2_000
+const SAY_LIMIT_MS = 1_000
+
+/** Whether the server refused the user or password; the second code is a hosted MongoDB's. */
+const isRefusedLogin = (error: unknown): boolean =>
+  error instanceof mongoose.mongo.MongoServerError && [18, 8_000].includes(Number(error.code))
+
+/**
+ * A server that accepts a connection or a heartbeat and stays silent is given up by then: waiting longer
+ * would outlast an election.
+ */
+const CONNECT_TIMEOUT_MS = 3_000
+
+/** A server that fell silent under a command is given up by then, so that its connections come back. */
+const SOCKET_TIMEOUT_MS = 30_000
+
+/** The database, if MONGODB_URL names none; the driver's own default is called test. */
+const DEFAULT_DATABASE = 'agent-network'
+
+/** Whether a URL names a database: there is something behind the host and before any `?`. */
+function namesDatabase(url: string): boolean {
+  return /^mongodb(\+srv)?:\/\/[^/]+\/[^?]+/.test(url)
+}
+
+/** What `npm start`, docker-compose.yml and the units of systemd call it. */
+const USUAL_DATABASE = 'agent_network'
+
+/**
+ * Refuses the default database, which is used if MONGODB_URL names none, if it is empty while the usual one
+ * on the same server holds a network: then the wrong one would be started.
+ *
+ * @throws StartError in that case
+ */
+async function refuseEmptyDefault(connection: Connection): Promise<void> {
+  const usual = connection.getClient().db(USUAL_DATABASE)
+  const [collections, agent] = await Promise.all([
+    connection.listCollections(),
+    usual
+      .collection('agents')
+      .findOne({}, { projection: { _id: 1 } })
+      .catch(() => null), // a user of this database alone can't have meant the other
+  ])
+  if (collections.length > 0 || agent === null) return
+  throw new StartError(
+    `MONGODB_URL names no database, so it is "${DEFAULT_DATABASE}", which is empty; there is a network in "${USUAL_DATABASE}" on the same MongoDB. Write the one that you mean into the URL, behind the host and before any "?".`,
+  )
+}
+
+/** The server's codes for a command that this user, or a router, doesn't have. */
+const NOT_TO_BE_ASKED = new Set([13, 59])
+
+interface MemberStatus {
+  name: string
+  stateStr: string
+  health: number
+  optimeDate?: Date
+  lastHeartbeatMessage?: string
+}
+
+/** Reads the members of the replica set by `replSetGetStatus`. */
+async function readMembers(connection: Connection): Promise<SetMember[]> {
+  const status = await connection
+    .getClient()
+    .db('admin')
+    .command({ replSetGetStatus: 1 })
+    .catch((error: unknown) => {
+      const isRefused =
+        error instanceof mongoose.mongo.MongoServerError && NOT_TO_BE_ASKED.has(Number(error.code))
+      if (isRefused) return { members: [] }
+      throw error
+    })
+  const members = status['members'] as MemberStatus[]
+  const primary = members.find(({ stateStr }) => stateStr === 'PRIMARY')
+  return members.map(({ name, stateStr, health, optimeDate, lastHeartbeatMessage = '' }) => {
+    const lagMs = (primary?.optimeDate?.getTime() ?? NaN) - (optimeDate?.getTime() ?? NaN)
+    return {
+      name,
+      state: stateStr,
+      isUp: health === 1,
+      ...(Number.isNaN(lagMs) || health !== 1 ? {} : { lagSeconds: Math.max(0, Math.round(lagMs / 1_000)) }),
+      ...(lastHeartbeatMessage === '' ? {} : { message: lastHeartbeatMessage }),
+    }
+  })
+}
+
+/** Asks the primary for its `hello`: its set, its clock and so on. */
+const readHello = (connection: Connection) => connection.getClient().db().admin().command({ hello: 1 })
+
+/**
+ * @throws StartError if the server is of no replica set, and no router of a cluster: it has no transactions
+ */
+async function assertReplicaSet(connection: Connection): Promise<void> {
+  const hello = await readHello(connection)
+  if (hello['setName'] === undefined && hello['msg'] !== 'isdbgrid') {
+    throw new StartError(
+      'MONGODB_URL leads to a MongoDB that is no replica set, so it has no transactions; start it with --replSet (one member is enough).',
+    )
+  }
+}
+
+const TRANSACTION = {
+  readConcern: { level: 'snapshot' },
+  writeConcern: { w: 'majority', journal: true },
+  readPreference: 'primary',
+} as const
+
+const OUTAGE_ERRORS = new Set([
+  'NotYetMade',
+  'MongoServerSelectionError',
+  'MongoNetworkError',
+  'MongoNetworkTimeoutError',
+  'MongoOperationTimeoutError',
+  'MongoPoolClearedError',
+  'MongoPoolClosedError',
+  'PoolClearedOnNetworkError',
+  'MongoServerClosedError',
+  'MongoNotConnectedError',
+  'MongoTopologyClosedError',
+  'MongoClientClosedError',
+  // A closed client ends the sessions of what it still tries again.
+  'MongoExpiredSessionError',
+  'MongoWaitQueueTimeoutError',
+  'MongooseServerSelectionError',
+  'MongooseNotConnectedError',
+])
+
+/** Server codes of a node that is stepping down, starting, or shutting down; and of a time limit passed. */
+const OUTAGE_CODES = new Set([
+  6, 7, 50, 64, 89, 91, 100, 112, 134, 189, 246, 262, 9001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436,
+])
+
+/** What the driver says if a client is closed while one of its transactions is being aborted. */
+const ENDED_TWICE = '[TRANSACTION_ABORTED] to [TRANSACTION_ABORTED]'
+
+/**
+ * Whether an error comes from the database being out of reach, not from what was asked of it: a write may or
+ * may not have been stored. Also true for a write conflict of a transaction, which has stored nothing and may
+ * be retried.
+ */
+export function isOutage(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  if (OUTAGE_ERRORS.has(error.name)) return true
+  if (
+    error instanceof mongoose.mongo.MongoError &&
+    (error.hasErrorLabel('RetryableWriteError') || error.hasErrorLabel('TransientTransactionError'))
+  )
+    return true
+  if (error instanceof mongoose.mongo.MongoServerError && OUTAGE_CODES.has(Number(error.code))) return true
+  if (
+    error.name === 'MongooseError' &&
+    /before initial connection|not connected|buffering/i.test(error.message)
+  )
+    return true
+  if (error.name === 'MongoRuntimeError' && error.message.includes(ENDED_TWICE)) return true
+  // An insert of many wraps what ended it.
+  if (error instanceof mongoose.mongo.MongoBulkWriteError && isOutage(error.errorResponse)) return true
+  return error.cause !== undefined && isOutage(error.cause)
+}
+
+/** The server's code for a write that a unique index refused. */
+export const DUPLICATE_KEY = 11_000
+
+/**
+ * Whether an error says that a unique index refused a write; with `field`, only the index that begins with
+ * it. An insert of many has the index in its message alone.
+ */
+export function isDuplicateKey(error: unknown, field?: string): boolean {
+  if (!(error instanceof mongoose.mongo.MongoServerError) || error.code !== DUPLICATE_KEY) return false
+  return field === undefined || / dup key: \{ ([\w.]+):/.exec(error.message)?.[1] === field
+}
+
+/** Makes the refusal of a request that takes too long. */
+export function tookTooLong(): Refusal {
+  return new Refusal(
+    'unavailable',
+    'The service did not finish this request in time and stopped working on it. A write in it may have been stored: read before you send it again.',
+    { countedAs: 'too_long' },
+  )
+}
+
+/** Makes the refusal of a request while the database is out of reach. */
+export function unavailable(cause?: unknown): Refusal {
+  return new Refusal(
+    'unavailable',
+    'The service cannot reach its database now. A write in this request may have been stored: read before you send it again.',
+    { cause, countedAs: 'database' },
+  )
+}
+
+/**
+ * Makes the refusal `unavailable` for a record that was read a moment ago and is not there any more: an
+ * election has rolled back its write. The work has to begin again.
+ *
+ * @param what the record, in words
+ */
+export const rolledBack = (what: string): Refusal =>
+  unavailable(new Error(`${what} was there and is gone: an election has rolled it back`))

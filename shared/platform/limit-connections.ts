@@ -1,0 +1,56 @@
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { SECOND_MS } from './time.ts'
+
+/**
+ * Limits a server's connections. A new one beyond `maxConnections` cuts the one whose client has kept the
+ * server waiting the longest: so a flood of slow or silent clients cuts its own connections, and others are
+ * served.
+ *
+ * @param noteCut is called for each connection that is cut
+ */
+export function limitConnections(http: Server, maxConnections: number, noteCut = () => {}): void {
+  /** Connections whose clients the server waits for, the longest first. */
+  const waitedFor = new Set<Socket>()
+  const startWaitingFor = (socket: Socket): void => {
+    if (!socket.destroyed) waitedFor.add(socket)
+  }
+  let open = 0
+  http.on('connection', (socket: Socket) => {
+    open++
+    startWaitingFor(socket)
+    socket.once('close', () => {
+      open--
+      waitedFor.delete(socket)
+    })
+    if (open <= maxConnections) return
+    const [slowest = socket] = waitedFor
+    waitedFor.delete(slowest)
+    slowest.destroy()
+    noteCut()
+  })
+  http.prependListener('request', (req, res: ServerResponse) => {
+    const { socket } = req
+    // While a body is still arriving, the server waits for the client.
+    if (req.complete || req.method === 'GET' || req.method === 'HEAD') waitedFor.delete(socket)
+    else req.once('end', () => waitedFor.delete(socket))
+    res.once('finish', () => startWaitingFor(socket))
+  })
+}
+
+/** Connections of a port for the operator and what watches the network, which are a few people and programs. */
+export const MAX_WATCHERS = 64
+
+/**
+ * Creates an HTTP server for a port that a few use: connections beyond MAX_WATCHERS cut those that have kept it
+ * waiting the longest, and those that are slow or silent are closed.
+ */
+export function createSmallServer(listener: RequestListener): Server {
+  const http = createServer({ connectionsCheckingInterval: SECOND_MS }, listener)
+  limitConnections(http, MAX_WATCHERS)
+  http.headersTimeout = 5 * SECOND_MS
+  http.requestTimeout = 10 * SECOND_MS
+  http.keepAliveTimeout = 10 * SECOND_MS
+  http.timeout = 60 * SECOND_MS
+  return http
+}

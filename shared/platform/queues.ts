@@ -1,0 +1,440 @@
+import { Queue, type JobsOptions } from 'bullmq'
+import { z } from 'zod'
+import type { Config } from './config.ts'
+import { withDeadline } from './deadline.ts'
+import type { Log } from './log.ts'
+import { newStepId } from './ids.ts'
+import { QUEUE_TIMEOUT_MS, REFRESH_RATES_EVERY_MS, SEQUENCE_EVERY_MS } from './limits.ts'
+import { connectFailingFast, connectWaiting } from './redis-connection.ts'
+import { currentScope } from './scope.ts'
+import { currentTracer, type Tracer } from './tracing.ts'
+import { MINUTE_MS } from './time.ts'
+
+/** The pools of workers that an operator scales by themselves. A user of the servers is made for each. */
+export const POOLS = ['shares', 'ledger', 'signer', 'payments', 'sweep'] as const
+export type PoolName = (typeof POOLS)[number]
+
+/**
+ * What jobs cannot do without: a queue is served only by a process that has it, and waits for that process.
+ */
+export type Need = 'seal key' | 'nano node' | 'nano seed' | 'monero wallet'
+
+interface QueueRow {
+  /** Ids only. */
+  payload: z.ZodObject
+  /** Jobs under way at once in one process. */
+  concurrency: number
+  attempts: number
+  pool: PoolName
+  /** Who else puts jobs on it. */
+  addedBy?: readonly ('api' | 'ledger')[]
+  needs?: Need
+  /** How often a regular job is put on it, in ms, by the processes that serve it. */
+  every?: (config: Config) => number
+  /**
+   * Every network needs its regular jobs. Those of a coin are missed only once some were done: only the
+   * processes that have the coin's node, wallet or seed know that it is in use.
+   */
+  isAlwaysDue?: true
+  /** A job may be put off for longer than any pause before another try. */
+  mayWaitLong?: true
+  /** What its jobs do, for the board. */
+  does: string
+}
+
+const NOTHING = z.object({})
+const ONE_AT_A_TIME = { payload: NOTHING, concurrency: 1, attempts: 1 } as const
+/** One at a time, with other tries: nobody else brings its work back soon. */
+const SEALING = { ...ONE_AT_A_TIME, attempts: 8 } as const
+const WITH_COIN = {
+  ...ONE_AT_A_TIME,
+  pool: 'payments',
+  every: ({ paymentPollMs }: Config) => paymentPollMs,
+} as const
+/** A fresh look at one invoice, because its owner asked, or at one transaction, because the operator did. */
+const LOOK = z.object({ invoice_id: z.string().optional(), tx: z.string().optional() })
+const CHECK = { payload: LOOK, attempts: 2, pool: 'payments', addedBy: ['api'] } as const
+/** Which process asks for addresses, if one does, and the highest index that it has given out. */
+const STOCK = z.object({ holder: z.string().optional(), given: z.int().min(-1).optional() })
+const FILL = { ...WITH_COIN, payload: STOCK, attempts: 3, addedBy: ['api'] } as const
+/** The id of the request, which is done once; the treasury that the operator takes over, if it is another one. */
+const RECONCILIATION = z.object({
+  reconciliation_id: z.string().optional(),
+  take_over: z.string().optional(),
+})
+/** The process that has just lost the wallet may have taken the job. */
+const RECONCILE = { ...ONE_AT_A_TIME, attempts: 5, payload: RECONCILIATION, pool: 'payments' } as const
+
+/**
+ * Every queue: the queue's name is its job's name, the payload holds ids only. MongoDB is the truth and Redis
+ * a to-do list that may be lost at any moment: a handler reads MongoDB again, and the sweep enqueues what is
+ * due once more. What each runs is in workers/handlers.ts, where a missing one does not compile.
+ */
+export const QUEUES = {
+  sweep: {
+    ...ONE_AT_A_TIME,
+    pool: 'sweep',
+    every: ({ sweepMs }) => sweepMs,
+    isAlwaysDue: true,
+    does: 'looks in MongoDB for work that Redis has lost',
+  },
+  // Batches that a process holds at once are verified together.
+  'verify-shares': {
+    payload: z.object({ batch_id: z.string() }),
+    concurrency: 64,
+    attempts: 5,
+    pool: 'shares',
+    addedBy: ['api'],
+    does: 'verifies batches of work and credits their days',
+  },
+  sequence: {
+    ...ONE_AT_A_TIME,
+    pool: 'ledger',
+    every: () => SEQUENCE_EVERY_MS,
+    isAlwaysDue: true,
+    does: 'gives ledger entries their numbers',
+  },
+  'make-seal': { ...SEALING, pool: 'ledger', does: 'seals the entries since the last seal' },
+  'sign-seals': { ...SEALING, pool: 'signer', addedBy: ['ledger'], needs: 'seal key', does: 'signs seals' },
+  // Offers the last checkpoint to the witnesses of this process; again at each turn, until all have cosigned
+  // it.
+  cosign: {
+    ...ONE_AT_A_TIME,
+    pool: 'signer',
+    every: ({ sweepMs }) => sweepMs,
+    does: 'asks the witnesses to cosign the last checkpoint',
+  },
+  'sign-announcement': {
+    ...SEALING,
+    payload: z.object({ announcement_id: z.string() }),
+    pool: 'signer',
+    needs: 'seal key',
+    does: 'signs an announcement',
+  },
+  'check-chain': { ...ONE_AT_A_TIME, attempts: 3, pool: 'ledger', does: 'verifies the chain of seals anew' },
+  'refresh-rates': {
+    ...ONE_AT_A_TIME,
+    pool: 'payments',
+    every: () => REFRESH_RATES_EVERY_MS,
+    does: 'asks the exchanges for rates',
+  },
+  // A round over every open address of the coin.
+  'watch-nano': { ...WITH_COIN, needs: 'nano node', does: 'looks at every open address of Nano' },
+  'watch-monero': { ...WITH_COIN, needs: 'monero wallet', does: 'looks at every open address of Monero' },
+  'check-nano': { ...CHECK, concurrency: 8, needs: 'nano node', does: 'looks at one invoice in Nano' },
+  // Those that a process holds at once share one look at the wallet.
+  'check-monero': {
+    ...CHECK,
+    concurrency: 64,
+    needs: 'monero wallet',
+    does: 'looks at one invoice in Monero',
+  },
+  'fill-nano': { ...FILL, needs: 'nano seed', does: 'makes addresses of Nano ahead' },
+  'fill-monero': { ...FILL, needs: 'monero wallet', does: 'makes addresses of Monero ahead' },
+  'sweep-nano': { ...WITH_COIN, needs: 'nano seed', does: 'sweeps payments into the treasury of Nano' },
+  'send-nano': { ...WITH_COIN, needs: 'nano seed', does: 'sends payouts in Nano' },
+  'send-monero': { ...WITH_COIN, needs: 'monero wallet', does: 'sends payouts in Monero' },
+  'reconcile-nano': { ...RECONCILE, needs: 'nano seed', does: 'compares the wallet of Nano with the chain' },
+  'reconcile-monero': {
+    ...RECONCILE,
+    needs: 'monero wallet',
+    does: 'compares the wallet of Monero with the chain',
+  },
+  // Acts on the market orders whose deadline is this second.
+  'order-deadlines': {
+    payload: z.object({ due_at: z.int().min(0) }),
+    concurrency: 4,
+    attempts: 3,
+    pool: 'payments',
+    addedBy: ['api'],
+    mayWaitLong: true,
+    does: 'moves market orders on whose deadline has passed',
+  },
+} as const satisfies Record<string, QueueRow>
+
+export type QueueName = keyof typeof QUEUES
+export type Payload<Name extends QueueName> = z.output<(typeof QUEUES)[Name]['payload']>
+export const QUEUE_NAMES = Object.keys(QUEUES) as QueueName[]
+/** A queue's row, with what it leaves out as undefined. */
+export const queueRow = (name: QueueName): QueueRow => QUEUES[name]
+
+/**
+ * A killed worker's job is handed on after at most lock + stalled check = 10 s. A job whose worker was killed
+ * often is still good work: only a failure that the handler threw uses up an attempt.
+ */
+export const WORKER_TIMING = {
+  lockDuration: 5_000,
+  stalledInterval: 5_000,
+  maxStalledCount: 1_000,
+  // A job wakes whoever waits for one; this is how often an idle worker asks again, in seconds.
+  drainDelay: 10,
+} as const
+
+/** The prefix of one queue's keys, which share a hash slot of Redis Cluster by its braces. */
+export function queuePrefix(prefix: string, name: QueueName): string {
+  return `{${prefix}.${name}}`
+}
+
+/** The channel of Redis on which processes tell each other for which agents something was written. */
+export const hintChannel = (prefix: string): string => `{${prefix}.hints}`
+
+/** The option by which BullMQ adds to traces; none if tracing is off. */
+export function telemetry(): { telemetry?: Tracer['telemetry'] } {
+  const tracer = currentTracer()
+  return tracer === undefined ? {} : { telemetry: tracer.telemetry }
+}
+
+/** The options of a queue's jobs: how often they are tried, with which pauses, and how long they are kept. */
+export function jobOptions(name: QueueName): JobsOptions {
+  return {
+    attempts: QUEUES[name].attempts,
+    backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 },
+    removeOnComplete: { age: 3_600, count: 1_000 },
+    removeOnFail: { age: 7 * 86_400, count: 10_000 },
+  }
+}
+
+export interface Queues {
+  /**
+   * Puts one job on its queue. Never throws for a Redis that is away: the record in MongoDB is the work, and
+   * the sweep enqueues it again. `debounceId` keeps a second job with the same id from waiting beside the
+   * first; one with a `priority` waits behind all that have none, and then for those with a lower one. The id
+   * of the request that the job comes from goes with it.
+   *
+   * @returns whether the job is on the queue
+   */
+  enqueue<Name extends QueueName>(
+    name: Name,
+    payload: Payload<Name>,
+    options?: { debounceId?: string; delayMs?: number; priority?: number },
+  ): Promise<boolean>
+  /**
+   * Puts a job without a payload on its queue, unless one waits there, or one was put there within about
+   * `everyMs` by any process. Never throws for a Redis that is away: the next turn comes.
+   */
+  enqueueRegular(name: QueueName, everyMs: number): Promise<void>
+  /**
+   * Makes jobs run now that are delayed for longer than any pause before another try, up to 100 of each
+   * queue: a worker whose clock was ahead has put them off. Does nothing if Redis is away.
+   */
+  promoteOverdelayed(names: readonly QueueName[]): Promise<void>
+  /**
+   * Whether jobs wait that a worker could take now; false also if the queue is paused or limited, or if Redis
+   * does not say so within its deadline.
+   */
+  hasWaiting(name: QueueName): Promise<boolean>
+  /** Whether Redis holds a job as under way in any process; true also if it does not say so in time. */
+  hasActive(name: QueueName): Promise<boolean>
+  /**
+   * The marker in Redis by which the network sees whether Redis has lost its data; undefined if it is gone.
+   */
+  readMark(): Promise<string | undefined>
+  setMark(mark: string): Promise<void>
+  /** What Redis holds in memory, and how much it may; 0 if nobody set a limit. Of a cluster, one node's. */
+  readMemory(): Promise<{ usedBytes: number; maxBytes: number }>
+  /**
+   * What the Redis that was reached last calls itself, anew at each of its starts; undefined if none was
+   * reached yet, or if it is one of a cluster.
+   */
+  runId(): string | undefined
+  /** The queue itself. @throws if Redis has never been reached: use whenReady() first */
+  get(name: QueueName): Queue
+  /** Tells every process that listens; lost if Redis is away. */
+  publishHint(text: string): void
+  /**
+   * Hears what is published from now on, over a connection of its own. `isUp`: whether nothing is missed now.
+   */
+  listenToHints(listener: (text: string) => void): { isUp(): boolean; close(): void }
+  /** Whether Redis is reached at this moment. */
+  isConnected(): boolean
+  /** Resolves once Redis has been reached for the first time. */
+  whenReady(): Promise<void>
+  close(): Promise<void>
+}
+
+/**
+ * Longer than any pause before another try: 8 attempts, the last of them after 64 s and half as long again.
+ */
+const LONGEST_PAUSE_MS = 5 * MINUTE_MS
+/** A field beside those of BullMQ, which go with all the rest if Redis is emptied. */
+const MARK = 'network'
+/** BullMQ's order of delayed jobs: milliseconds, shifted by 12 bits. */
+const DELAYED_SCORE = 0x1000
+
+// A job's id is one that no other job ever has. BullMQ's own count from 1, and again from 1 once Redis was
+// emptied: a worker that is still at the job 2 from before would meet a job 2 that is another one's.
+
+/**
+ * Returns a job's data: its payload, and beside it the id of the request that it comes from, if any. The
+ * payload's schema takes no notice of that.
+ */
+function withRequest(payload: object): object {
+  const { request_id } = currentScope()
+  return request_id === undefined ? payload : { ...payload, request_id }
+}
+
+/** Opens the producers' side of every queue over one connection that fails fast. */
+export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
+  const connection = connectFailingFast(redisUrl, log)
+  const open = new Map<QueueName, Queue>()
+  let wasReady = false
+  const ready = new Promise<void>((resolve) => {
+    connection.once('ready', () => {
+      wasReady = true
+      resolve()
+    })
+  })
+  let runId: string | undefined
+  connection.on('ready', () => {
+    // A failed read leaves what is known: the next connection asks again.
+    if (!connection.isCluster)
+      connection.info('server').then(
+        (info) => (runId = /^run_id:(\w+)/m.exec(info)?.[1]),
+        () => undefined,
+      )
+  })
+  // A Queue asks Redis once who it is, and remembers for ever that it got no answer.
+  const forgetUnlessReady = (name: QueueName, queue: Queue): void => {
+    queue.waitUntilReady().catch(() => {
+      if (open.get(name) === queue) open.delete(name)
+      queue.close().catch(() => undefined) // gives up its listeners; the connection is everyone's
+    })
+  }
+  const get = (name: QueueName): Queue => {
+    if (!wasReady) throw new Error('Redis has not been reached yet')
+    let queue = open.get(name)
+    if (queue === undefined) {
+      queue = new Queue(name, {
+        connection,
+        prefix: queuePrefix(prefix, name),
+        defaultJobOptions: jobOptions(name),
+        skipWaitingForReady: true,
+        ...telemetry(),
+      })
+      queue.on('error', () => {}) // the connection's own listener has said it
+      open.set(name, queue)
+      forgetUnlessReady(name, queue)
+    }
+    return queue
+  }
+  const inTime = <T>(work: Promise<T>): Promise<T> =>
+    withDeadline(
+      work,
+      QUEUE_TIMEOUT_MS,
+      () => new Error(`Redis did not answer within ${QUEUE_TIMEOUT_MS} ms`),
+    )
+  const failing = new Set<string>()
+  /** Runs `work` with a deadline, and logs its error: a turn that fails as the one before did, at debug. */
+  const logFailure = async (what: string, work: () => Promise<void>): Promise<void> => {
+    try {
+      await inTime(work())
+      failing.delete(what)
+    } catch (error) {
+      log[failing.has(what) ? 'debug' : 'warn']({ err: error }, `${what}: not now, with the next turn`)
+      failing.add(what)
+    }
+  }
+  return {
+    get,
+    isConnected: () => connection.status === 'ready',
+    whenReady: () => ready,
+    async enqueue(name, payload, options = {}) {
+      if (connection.status !== 'ready') return false
+      try {
+        await inTime(
+          get(name).add(name, withRequest(QUEUES[name].payload.parse(payload)), {
+            jobId: newStepId(),
+            ...(options.debounceId === undefined ? {} : { deduplication: { id: options.debounceId } }),
+            ...(options.delayMs === undefined ? {} : { delay: options.delayMs }),
+            ...(options.priority === undefined ? {} : { priority: options.priority }),
+          }),
+        )
+        return true
+      } catch (error) {
+        log.warn({ err: error, queue: name }, 'a job was not enqueued; the sweep will find its work')
+        return false
+      }
+    },
+    async enqueueRegular(name, everyMs) {
+      if (connection.status !== 'ready') return
+      await logFailure(`the regular job of ${name}`, async () => {
+        const { waiting = 0 } = await get(name).getJobCounts('waiting')
+        if (waiting > 0) return
+        // Redis counts the time to live, so no process's clock matters.
+        const deduplication = { id: 'regular', ttl: Math.max(1, Math.floor(everyMs * 0.9)) }
+        await get(name).add(name, {}, { jobId: newStepId(), deduplication })
+      })
+    },
+    async promoteOverdelayed(names) {
+      if (connection.status !== 'ready') return
+      await logFailure('jobs that were delayed too far', async () => {
+        for (const name of names.filter((queueName) => !queueRow(queueName).mayWaitLong)) {
+          const queue = get(name)
+          const from = (Date.now() + LONGEST_PAUSE_MS) * DELAYED_SCORE
+          for (const jobId of await connection.zrangebyscore(
+            queue.toKey('delayed'),
+            from,
+            '+inf',
+            'LIMIT',
+            0,
+            100,
+          ))
+            await (await queue.getJob(jobId))?.promote()
+        }
+      })
+    },
+    publishHint(text) {
+      if (connection.status === 'ready') connection.publish(hintChannel(prefix), text).catch(() => {})
+    },
+    listenToHints(listener) {
+      // Its own connection: one that listens does nothing else. The other one's listener says that Redis is
+      // away.
+      const listening = connectWaiting(redisUrl, log)
+      let isUp = false
+      const listen = (): void => {
+        listening.subscribe(hintChannel(prefix)).then(
+          () => (isUp = true),
+          () => undefined,
+        )
+      }
+      listening.on('ready', listen)
+      listening.on('close', () => (isUp = false))
+      listening.on('message', (_channel: string, text: string) => listener(text))
+      return { isUp: () => isUp, close: () => listening.disconnect() }
+    },
+    async hasWaiting(name) {
+      if (connection.status !== 'ready') return false
+      try {
+        const queue = get(name)
+        const counts = await inTime(queue.getJobCounts('waiting', 'prioritized'))
+        if ((counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) === 0) return false
+        // What an operator has paused or limited waits as it should.
+        const { paused, max, concurrency } = await inTime(queue.getMeta())
+        return paused !== true && max === undefined && concurrency === undefined
+      } catch {
+        return false // the connection's own listener says that Redis is away
+      }
+    },
+    async hasActive(name) {
+      try {
+        return (await inTime(get(name).getActiveCount())) > 0
+      } catch {
+        return true // the connection's own listener says that Redis is away
+      }
+    },
+    readMark: async () => (await inTime(connection.hget(get('sweep').toKey('meta'), MARK))) ?? undefined,
+    async setMark(mark) {
+      await inTime(connection.hset(get('sweep').toKey('meta'), MARK, mark))
+    },
+    async readMemory() {
+      const info = await inTime(connection.info('memory'))
+      const read = (field: string): number => Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(info)?.[1] ?? 0)
+      return { usedBytes: read('used_memory'), maxBytes: read('maxmemory') }
+    },
+    runId: () => runId,
+    async close() {
+      await Promise.allSettled([...open.values()].map((queue) => queue.close()))
+      connection.disconnect()
+    },
+  }
+}
