@@ -2809,6 +2809,98 @@ function remember(state, base, memory, { remembered, kept = remembered, keys, fi
   state[base] = memory
 }
 
+// ——— dumps, evidence and vectors in files
+
+/** Checks a dump or a receipt in a file. */
+async function checkFile(file, options, progress) {
+  const lines = await fromFile(() => dumpSource(file))
+  const content = lines === null ? await readJsonFile(file) : null
+  const now = nowSeconds()
+  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries))
+    return checkOneReceipt(content, file, options)
+  if (
+    lines === null &&
+    !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries))
+  )
+    throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
+  const source =
+    lines ??
+    listSource(
+      () => content.seals,
+      () => content.entries,
+    )
+  const remembered = findService(
+    await readState(options.state),
+    [await findFirstKey(source)],
+    options.service,
+  )
+  const walk = await verifyChain(source, {
+    ...chainOptions(options, now, progress),
+    remembered,
+    mayBeOlder: true,
+    isFull: true,
+  })
+  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(), {
+    base: options.service ?? null,
+    now,
+    options,
+    support: chainSupport(walk),
+  })
+}
+
+/** The key of the first signed seal. */
+async function findFirstKey(source) {
+  for await (const seal of source.seals(0)) if (seal?.signed === true) return seal.pubkey
+  return undefined
+}
+
+/** Checks a file that is to prove that one key signed two histories. */
+async function checkEvidence(file, options) {
+  const evidence = await readJsonFile(file)
+  const isLog =
+    isObject(evidence) &&
+    evidence.kind === 'log_fork' &&
+    Array.isArray(evidence.notes) &&
+    evidence.notes.length === 2
+  if (
+    !isLog &&
+    (!isObject(evidence) ||
+      evidence.kind !== 'fork' ||
+      !Array.isArray(evidence.sides) ||
+      evidence.sides.length !== 2)
+  )
+    throw new Unchecked('usage', `${file} is not evidence of a fork`)
+  const known = Object.values(await readState(options.state)).map(({ pubkeys }) => pubkeys)
+  const named = isLog ? [evidence.pubkey] : evidence.sides.map((side) => side?.pubkey)
+  const remembered = known.find((pubkeys) => named.some((key) => pubkeys.includes(key))) ?? []
+  const checked = (isLog ? verifyLogEvidence : verifyEvidence)(evidence, {
+    pinned: options.pubkey,
+    remembered,
+  })
+  const reasons = checked.keys.trust === 'first_seen' ? [['key_unknown', RECEIPT_KEY_UNKNOWN]] : []
+  return conclude(
+    { kind: 'evidence', target: file, ...checked.report, key_trust: checked.keys.trust },
+    checked,
+    reasons,
+  )
+}
+
+/** Runs the vectors in files, each of which holds one or a list. */
+async function checkVectors(files) {
+  const results = []
+  for (const file of files) {
+    const content = await readJsonFile(file)
+    for (const [place, vector] of (Array.isArray(content) ? content : [content]).entries()) {
+      const { findings, reasons } = await verifyVector(vector)
+      const name = Array.isArray(content) ? `${file}[${place}]` : file
+      const notBinding = findings.total > 0 ? [] : reasons.map(([reason]) => reason)
+      results.push({ file: name, ok: findings.total === 0, not_binding: notBinding, findings: findings.list })
+    }
+  }
+  const ok = results.every((result) => result.ok)
+  return { ok, binding: false, verdict: ok ? 'good' : 'broken', kind: 'vectors', results }
+}
+
 // ——— the command
 
 /** Parses the arguments and checks what they name. @returns the result. Throws Unchecked */
@@ -3087,43 +3179,6 @@ function chainReport(target, walk) {
   }
 }
 
-/** Checks a dump or a receipt in a file. */
-async function checkFile(file, options, progress) {
-  const lines = await fromFile(() => dumpSource(file))
-  const content = lines === null ? await readJsonFile(file) : null
-  const now = nowSeconds()
-  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries))
-    return checkOneReceipt(content, file, options)
-  if (
-    lines === null &&
-    !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries))
-  )
-    throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
-  const source =
-    lines ??
-    listSource(
-      () => content.seals,
-      () => content.entries,
-    )
-  const remembered = findService(
-    await readState(options.state),
-    [await findFirstKey(source)],
-    options.service,
-  )
-  const walk = await verifyChain(source, {
-    ...chainOptions(options, now, progress),
-    remembered,
-    mayBeOlder: true,
-    isFull: true,
-  })
-  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(), {
-    base: options.service ?? null,
-    now,
-    options,
-    support: chainSupport(walk),
-  })
-}
-
 /** Checks a receipt; remembers its checkpoint if that goes on from what was seen. */
 async function checkOneReceipt(receipt, target, options, proof) {
   const now = nowSeconds()
@@ -3244,43 +3299,6 @@ function findService(state, keys, base) {
   return services.find(({ pubkeys }) => keys.some((key) => pubkeys.includes(key))) ?? null
 }
 
-/** The key of the first signed seal. */
-async function findFirstKey(source) {
-  for await (const seal of source.seals(0)) if (seal?.signed === true) return seal.pubkey
-  return undefined
-}
-
-/** Checks a file that is to prove that one key signed two histories. */
-async function checkEvidence(file, options) {
-  const evidence = await readJsonFile(file)
-  const isLog =
-    isObject(evidence) &&
-    evidence.kind === 'log_fork' &&
-    Array.isArray(evidence.notes) &&
-    evidence.notes.length === 2
-  if (
-    !isLog &&
-    (!isObject(evidence) ||
-      evidence.kind !== 'fork' ||
-      !Array.isArray(evidence.sides) ||
-      evidence.sides.length !== 2)
-  )
-    throw new Unchecked('usage', `${file} is not evidence of a fork`)
-  const known = Object.values(await readState(options.state)).map(({ pubkeys }) => pubkeys)
-  const named = isLog ? [evidence.pubkey] : evidence.sides.map((side) => side?.pubkey)
-  const remembered = known.find((pubkeys) => named.some((key) => pubkeys.includes(key))) ?? []
-  const checked = (isLog ? verifyLogEvidence : verifyEvidence)(evidence, {
-    pinned: options.pubkey,
-    remembered,
-  })
-  const reasons = checked.keys.trust === 'first_seen' ? [['key_unknown', RECEIPT_KEY_UNKNOWN]] : []
-  return conclude(
-    { kind: 'evidence', target: file, ...checked.report, key_trust: checked.keys.trust },
-    checked,
-    reasons,
-  )
-}
-
 /** Runs something that reads a file. Throws Unchecked `usage` if the file can't be read. */
 async function fromFile(read) {
   try {
@@ -3322,22 +3340,6 @@ async function conclude(report, { findings, keys }, ownReasons, place = {}) {
     findings_total: findings.total,
     ...evidence,
   }
-}
-
-/** Runs the vectors in files, each of which holds one or a list. */
-async function checkVectors(files) {
-  const results = []
-  for (const file of files) {
-    const content = await readJsonFile(file)
-    for (const [place, vector] of (Array.isArray(content) ? content : [content]).entries()) {
-      const { findings, reasons } = await verifyVector(vector)
-      const name = Array.isArray(content) ? `${file}[${place}]` : file
-      const notBinding = findings.total > 0 ? [] : reasons.map(([reason]) => reason)
-      results.push({ file: name, ok: findings.total === 0, not_binding: notBinding, findings: findings.list })
-    }
-  }
-  const ok = results.every((result) => result.ok)
-  return { ok, binding: false, verdict: ok ? 'good' : 'broken', kind: 'vectors', results }
 }
 
 function progressOnStderr() {
