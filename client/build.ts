@@ -46,8 +46,9 @@ const ON_ANY_PLATFORM: InputOptions = {
  * check() on services and on receipts alone.
  */
 const LEFT_OUT = {
-  vectors: 'function verifyVector() {}',
-  dumps: 'const dumpSource = async () => null\nfunction openSave() {}',
+  dumps: 'function openSave() {}',
+  'dumps, evidence and vectors in files':
+    'function checkFile() {}\nfunction checkEvidence() {}\nfunction checkVectors() {}',
 }
 
 /** The source of seal-verify.mjs without its command, its usage text and the sections that are left out. */
@@ -85,7 +86,7 @@ writeFileSync(path.join(DIST, 'native-search.c'), nativeSearch.replace(/\/\*[^]*
 copyFileSync(at('seal-verify.d.mts'), path.join(DIST, 'types/client/seal-verify.d.mts'))
 removeUnreached(['index', 'browser'].map((name) => path.join(DIST, `types/client/${name}.d.ts`)))
 dropComments([
-  'types/client/{http,own-ledger,token-file,puzzle-solver,seal-verify,sealed-box,wire,work-bound}.d.*ts',
+  'types/client/{author-signatures,http,mine,own-ledger,puzzle-solver,register,seal-verify,sealed-box,token-file,wire,work-bound}.d.*ts',
   'types/{client/miner,shared/**}/*.d.ts',
 ])
 process.exitCode = status ?? 1

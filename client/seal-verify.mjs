@@ -426,22 +426,35 @@ const nowSeconds = () => Math.floor(Date.now() / 1000)
 
 /** The list of what does not hold, and proofs of contradictions. */
 class Findings {
-  list = []
+  #kept = []
+  /** How many seals are dated after now, and the latest of them: {count, at, now, where}; null if none is. */
+  future = null
   /** Two signed sides of a contradiction, for whoever doesn't trust the finder. */
   fork = null
   /** The same of two signed checkpoints. */
   logFork = null
 
+  get list() {
+    return this.future === null ? this.#kept : [...this.#kept, futureFinding(this.future)]
+  }
+
   get total() {
-    return this.list.length
+    return this.#kept.length + (this.future === null ? 0 : 1)
   }
 
   get isFull() {
-    return this.list.length >= MAX_FINDINGS
+    return this.#kept.length >= MAX_FINDINGS
   }
 
   add(reason, where, message) {
-    if (!this.isFull) this.list.push({ reason, where, message })
+    if (!this.isFull) this.#kept.push({ reason, where, message })
+  }
+
+  /** Compares a seal's time with now. However many are later, it is one finding: the clock here may be wrong. */
+  addTime(where, at, now) {
+    if (at <= now + MAX_CLOCK_SKEW_SECONDS) return
+    const { count, ...latest } = this.future ?? { count: 0, at: -1 }
+    this.future = { ...(at > latest.at ? { at, now, where } : latest), count: count + 1 }
   }
 
   /** Runs a check; if it throws Refused, adds that. @returns whether it went well */
@@ -484,6 +497,17 @@ class Findings {
     if (this.fork === null && isProof(seen) && isProof(shown))
       this.fork = [signedSide(seen), signedSide(shown)]
   }
+}
+
+/** The one finding for all seals that are dated after now. @param date what the service's own clock says, if it disagrees */
+function futureFinding({ count, at, now, where, date }) {
+  const many = count === 1 ? '' : `, the latest of ${count} seals that are dated after now`
+  const doubt =
+    date === undefined
+      ? "it is of the future, or this machine's clock is behind"
+      : `the service's own Date is ${date}`
+  const message = `is dated ${at}${many}; this machine's clock says ${now}: ${doubt}`
+  return { reason: 'from_the_future', where, message }
 }
 
 /** The fields of a seal that prove who signed what. */
@@ -546,8 +570,7 @@ function checkSealAlone(seal, now, findings, where) {
   if (seal.seq > 1 && seal.prev_root === null)
     findings.add('wrong_prev_root', where, 'only the first seal has no previous root')
   const latest = seal.signed ? Math.max(seal.at, seal.signed_at) : seal.at
-  if (latest > now + MAX_CLOCK_SKEW_SECONDS)
-    findings.add('from_the_future', where, `is of the time ${latest}, and now is ${now}`)
+  findings.addTime(where, latest, now)
 }
 
 /** Checks what a seal says about the one before it. */
@@ -877,9 +900,12 @@ function judgeSupport(policy, support, trust, { now, maxAge }) {
   const { checkpoints } = support
   const newest = checkpoints.reduce((one, other) => (other.size > (one?.size ?? -1) ? other : one), null)
   const times = new Map() // when the newest was cosigned, by the names of those who cosigned all of them
-  for (const [name, key] of policy?.witnesses ?? [])
-    if (newest !== null && checkpoints.every((each) => cosignedAt(each, key, now) !== undefined))
-      times.set(name, cosignedAt(newest, key, now))
+  const early = [] // whose cosignature is dated after now
+  for (const [name, key] of newest === null ? [] : (policy?.witnesses ?? [])) {
+    const at = cosignedAt(newest, key, now)
+    if (checkpoints.every((each) => cosignedAt(each, key, now) !== undefined)) times.set(name, at)
+    else if (at === undefined && cosignedAt(newest, key, MAX_RECORDED) !== undefined) early.push(name)
+  }
   const names = [...times.keys()]
   const isCosigned = names.length > 0
   const rests = {
@@ -890,7 +916,7 @@ function judgeSupport(policy, support, trust, { now, maxAge }) {
     seen_size: support.seenSize,
   }
   const reasons = [
-    ...(policy === null ? [] : policyDoubts(policy, checkpoints, names)),
+    ...(policy === null ? [] : policyDoubts(policy, checkpoints, names, early)),
     ...coverDoubts(support, isCosigned),
     ...ageDoubts(rests.cosigned_at, support.madeAt, now, maxAge),
   ]
@@ -898,7 +924,7 @@ function judgeSupport(policy, support, trust, { now, maxAge }) {
 }
 
 /** Why checkpoints that these witnesses cosigned are not enough for a policy: [word, sentence] each. */
-function policyDoubts(policy, checkpoints, names) {
+function policyDoubts(policy, checkpoints, names, early) {
   const foreign = checkpoints.find(({ origin }) => policy.logs.every(({ name }) => name !== origin))
   if (policy.logs.length > 0 && foreign !== undefined)
     return [['other_log', `the log ${show(foreign.origin)} is none of the policy's`]]
@@ -909,7 +935,11 @@ function policyDoubts(policy, checkpoints, names) {
       : names.length === 0
         ? "none of the policy's witnesses has cosigned the checkpoint"
         : `of the policy's witnesses only ${names.join(', ')} cosigned the checkpoint`
-  return [['quorum_not_met', `${who}, and the quorum is ${policy.quorum}`]]
+  const clocks =
+    early.length === 0
+      ? ''
+      : `; the time of ${early.join(', ')} is after now, so its clock is ahead or this machine's is behind`
+  return [['quorum_not_met', `${who}, and the quorum is ${policy.quorum}${clocks}`]]
 }
 
 /** A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork. */
@@ -926,7 +956,7 @@ function ageDoubts(cosignedAt, madeAt, now, maxAge) {
   const at = cosignedAt ?? madeAt
   if (at === null || maxAge === null || now - at <= maxAge) return []
   const what = cosignedAt === undefined ? 'signed seal' : 'cosignature'
-  const sentence = `the newest ${what} is ${now - at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, or newer ones are withheld`
+  const sentence = `the newest ${what} is ${now - at} s old, and ${maxAge} s are allowed (--max-age): nothing was written since, newer ones are withheld, or this machine's clock is ahead`
   return [['stale', sentence]]
 }
 
@@ -1080,7 +1110,7 @@ function historyAt(records, seq) {
  *   iterables
  * @param options.remembered what an earlier check left, or null
  * @param options.mayBeOlder of a dump: it may end before what is remembered
- * @param options.now Unix seconds
+ * @param options.clock () => Unix seconds; a check may take an hour, and seals are made meanwhile
  * @returns the ChainWalk, with its findings
  */
 async function verifyChain(source, options) {
@@ -1140,14 +1170,14 @@ class ChainWalk {
 
   constructor(
     source,
-    { pinned, remembered, mayBeOlder = false, now, expected = [], limits = {}, progress, keep },
+    { pinned, remembered, mayBeOlder = false, clock, expected = [], limits = {}, progress, keep },
     records,
   ) {
     this.source = source
     this.mayBeOlder = mayBeOlder
     this.remembered = remembered
     this.records = records
-    this.now = now
+    this.clock = clock
     this.expected = expected
     this.maxSeals = limits.seals ?? Infinity
     this.progress = progress
@@ -1178,7 +1208,7 @@ class ChainWalk {
     if (!isSameSignedSeal(shown, seq, payload_hash)) return null
     const where = `seal ${seq}`
     for (const key of this.remembered.pubkeys) this.keys.seen.add(key)
-    checkSealAlone(shown, this.now, this.findings, where)
+    checkSealAlone(shown, this.clock(), this.findings, where)
     checkSignature(shown, sealPayload(shown), this.keys, this.findings, where)
     this.seq = this.signed = seq
     this.previous = shown
@@ -1251,7 +1281,7 @@ class ChainWalk {
       return
     }
     if (seal.seq !== due) this.findings.add('seq_gap', where, `seal ${due} was due`)
-    checkSealAlone(seal, this.now, this.findings, where)
+    checkSealAlone(seal, this.clock(), this.findings, where)
     if (this.previous !== null) checkSealLink(this.previous, seal, this.findings, where)
     const payloadHash = sha256Hex(payload)
     this.history = nextHistory(this.history, payloadHash)
@@ -1571,7 +1601,7 @@ class ChainWalk {
     return {
       ...head,
       pubkeys: [...this.keys.seen],
-      checked_at: this.now,
+      checked_at: this.clock(),
       head: {
         seq,
         at,
@@ -1729,10 +1759,47 @@ class Passing extends Error {
   }
 }
 
-/** How long a service is waited for: {timeoutMs, deadlineMs, endsAt}, the last by the monotonic clock. */
+/**
+ * How long a service is waited for: {timeoutMs, deadlineMs, endsAt}, the last by the monotonic clock; and by
+ * how many seconds its clock was ahead of this machine's, at the most: `ahead`, null while no answer had a Date.
+ */
 function beginPatience({ timeoutMs, deadlineMs }) {
-  return { timeoutMs, deadlineMs, endsAt: performance.now() + deadlineMs }
+  return { timeoutMs, deadlineMs, endsAt: performance.now() + deadlineMs, ahead: null }
 }
+
+const HTTP_DATE =
+  /^[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([1-9][0-9]{3}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT$/
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+
+/** The Unix seconds of a Date as RFC 9110 has it; null for any other text. */
+function readHttpDate(text = '') {
+  const [, day, month, year, ...time] = HTTP_DATE.exec(text) ?? []
+  if (!MONTHS.includes(month)) return null
+  return Date.UTC(Number(year), MONTHS.indexOf(month), Number(day), ...time.map(Number)) / 1000
+}
+
+function compareClocks(patience, date) {
+  const at = readHttpDate(date)
+  if (at !== null) patience.ahead = Math.max(at - nowSeconds(), patience.ahead ?? -Infinity)
+}
+
+/**
+ * If seals are dated after now, says whether the service's own clock agrees with them. Throws Unchecked
+ * `wrong_clock` if it does and nothing else is wrong.
+ */
+function judgeClock(findings, { ahead }) {
+  const { future } = findings
+  if (future === null || ahead === null) return
+  if (future.at > future.now + ahead + MAX_CLOCK_SKEW_SECONDS)
+    findings.future = { ...future, date: future.now + ahead }
+  else if (findings.total === 1)
+    throw new Unchecked(
+      'wrong_clock',
+      `the newest seal is dated ${future.at} by the service and this machine's clock says ${future.now}; this machine's clock is ${inMinutes(ahead)} behind, or the service's Date and its seals are wrong together`,
+    )
+}
+
+const inMinutes = (seconds) => (seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`)
 
 const tooSlow = ({ deadlineMs }) =>
   new Unchecked(
@@ -1789,6 +1856,7 @@ async function getBody(url, patience, absent = []) {
   let address = url
   for (let redirects = 0; ; redirects++) {
     const { status, headers, body } = await getOnce(address, patience)
+    compareClocks(patience, headers.date)
     if (absent.includes(status)) return null
     if (status === 200) return decompress(url, headers['content-encoding'], body)
     if (status >= 500 || status === 429)
@@ -2509,7 +2577,7 @@ async function verifyVector(vector) {
       () => vector.seals,
       () => vector.entries,
     )
-    const walk = await verifyChain(source, { pinned, remembered, now, isFull: true })
+    const walk = await verifyChain(source, { pinned, remembered, clock: () => now, isFull: true })
     return { findings: walk.findings, reasons: walk.notBinding() }
   }
   if (vector.kind === 'receipt') {
@@ -2809,6 +2877,96 @@ function remember(state, base, memory, { remembered, kept = remembered, keys, fi
   state[base] = memory
 }
 
+// ——— dumps, evidence and vectors in files
+
+/** Checks a dump or a receipt in a file. */
+async function checkFile(file, options, progress) {
+  const lines = await fromFile(() => dumpSource(file))
+  const content = lines === null ? await readJsonFile(file) : null
+  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries))
+    return checkOneReceipt(content, file, options)
+  if (
+    lines === null &&
+    !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries))
+  )
+    throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
+  const source =
+    lines ??
+    listSource(
+      () => content.seals,
+      () => content.entries,
+    )
+  const remembered = findService(
+    await readState(options.state),
+    [await findFirstKey(source)],
+    options.service,
+  )
+  const walk = await verifyChain(source, {
+    ...chainOptions(options, progress),
+    remembered,
+    mayBeOlder: true,
+    isFull: true,
+  })
+  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(), {
+    base: options.service ?? null,
+    options,
+    support: chainSupport(walk),
+  })
+}
+
+/** The key of the first signed seal. */
+async function findFirstKey(source) {
+  for await (const seal of source.seals(0)) if (seal?.signed === true) return seal.pubkey
+  return undefined
+}
+
+/** Checks a file that is to prove that one key signed two histories. */
+async function checkEvidence(file, options) {
+  const evidence = await readJsonFile(file)
+  const isLog =
+    isObject(evidence) &&
+    evidence.kind === 'log_fork' &&
+    Array.isArray(evidence.notes) &&
+    evidence.notes.length === 2
+  if (
+    !isLog &&
+    (!isObject(evidence) ||
+      evidence.kind !== 'fork' ||
+      !Array.isArray(evidence.sides) ||
+      evidence.sides.length !== 2)
+  )
+    throw new Unchecked('usage', `${file} is not evidence of a fork`)
+  const known = Object.values(await readState(options.state)).map(({ pubkeys }) => pubkeys)
+  const named = isLog ? [evidence.pubkey] : evidence.sides.map((side) => side?.pubkey)
+  const remembered = known.find((pubkeys) => named.some((key) => pubkeys.includes(key))) ?? []
+  const checked = (isLog ? verifyLogEvidence : verifyEvidence)(evidence, {
+    pinned: options.pubkey,
+    remembered,
+  })
+  const reasons = checked.keys.trust === 'first_seen' ? [['key_unknown', RECEIPT_KEY_UNKNOWN]] : []
+  return conclude(
+    { kind: 'evidence', target: file, ...checked.report, key_trust: checked.keys.trust },
+    checked,
+    reasons,
+  )
+}
+
+/** Runs the vectors in files, each of which holds one or a list. */
+async function checkVectors(files) {
+  const results = []
+  for (const file of files) {
+    const content = await readJsonFile(file)
+    for (const [place, vector] of (Array.isArray(content) ? content : [content]).entries()) {
+      const { findings, reasons } = await verifyVector(vector)
+      const name = Array.isArray(content) ? `${file}[${place}]` : file
+      const notBinding = findings.total > 0 ? [] : reasons.map(([reason]) => reason)
+      results.push({ file: name, ok: findings.total === 0, not_binding: notBinding, findings: findings.list })
+    }
+  }
+  const ok = results.every((result) => result.ok)
+  return { ok, binding: false, verdict: ok ? 'good' : 'broken', kind: 'vectors', results }
+}
+
 // ——— the command
 
 /** Parses the arguments and checks what they name. @returns the result. Throws Unchecked */
@@ -2920,12 +3078,11 @@ async function checkService(base, options, progress) {
   const state = await readState(options.state)
   const remembered = state[base] ?? null
   const save = options.save === undefined ? undefined : await fromFile(() => openSave(options.save))
-  const now = nowSeconds()
   const patience = beginPatience(options)
   let walk
   try {
     walk = await verifyChain(serviceSource(base, { save, patience }), {
-      ...chainOptions(options, now, progress),
+      ...chainOptions(options, progress),
       remembered,
       isFull: options.full === true || save !== undefined,
       keep: (broken) => keepProgress(options.state, base, broken),
@@ -2933,6 +3090,7 @@ async function checkService(base, options, progress) {
   } finally {
     await save?.close()
   }
+  judgeClock(walk.findings, patience)
   const checkpoint =
     walk.findings.total === 0 && walk.atHead?.logged === true
       ? await checkCheckpoint(base, walk, options, patience)
@@ -2947,7 +3105,6 @@ async function checkService(base, options, progress) {
   }
   return conclude(report, walk, walk.notBinding(), {
     base,
-    now,
     options,
     maxAge: options.maxAge ?? DEFAULT_MAX_AGE_SECONDS,
     support: chainSupport(walk),
@@ -3060,12 +3217,13 @@ async function getConsistency(base, one, other, patience) {
 /** {root, path} of an answer to GET /ledger/consistency: the older root as that log has it, and the proof. */
 const readConsistency = (answer) => (isObject(answer) ? { root: answer.from_root, path: answer.hashes } : {})
 
-function chainOptions({ pubkey, expected, maxSeals, maxEntries }, now, progress) {
-  return { pinned: pubkey, expected, limits: { seals: maxSeals, entries: maxEntries }, now, progress }
+function chainOptions({ pubkey, expected, maxSeals, maxEntries }, progress) {
+  const limits = { seals: maxSeals, entries: maxEntries }
+  return { pinned: pubkey, expected, limits, clock: nowSeconds, progress }
 }
 
 function chainReport(target, walk) {
-  const { head, headSeal, now } = walk
+  const { head, headSeal } = walk
   return {
     kind: 'chain',
     target,
@@ -3077,7 +3235,7 @@ function chainReport(target, walk) {
     resumed_at: walk.resumedAt ?? null,
     entries_read: walk.reader.count,
     head: head === null ? null : { ...head, at: headSeal.at },
-    head_age_seconds: head === null ? null : now - headSeal.at,
+    head_age_seconds: head === null ? null : nowSeconds() - headSeal.at,
     log: walk.log && walk.isLogged ? logHeadOf(walk.log) : null,
     keys: walk.isLogged ? walk.keyReport() : null,
     adoptions: walk.adoptions,
@@ -3087,50 +3245,13 @@ function chainReport(target, walk) {
   }
 }
 
-/** Checks a dump or a receipt in a file. */
-async function checkFile(file, options, progress) {
-  const lines = await fromFile(() => dumpSource(file))
-  const content = lines === null ? await readJsonFile(file) : null
-  const now = nowSeconds()
-  if (isObject(content) && !Array.isArray(content.seals) && Array.isArray(content.entries))
-    return checkOneReceipt(content, file, options)
-  if (
-    lines === null &&
-    !(isObject(content) && Array.isArray(content.seals) && Array.isArray(content.entries))
-  )
-    throw new Unchecked('usage', `${file} is neither a dump {entries, seals} nor a receipt`)
-  const source =
-    lines ??
-    listSource(
-      () => content.seals,
-      () => content.entries,
-    )
-  const remembered = findService(
-    await readState(options.state),
-    [await findFirstKey(source)],
-    options.service,
-  )
-  const walk = await verifyChain(source, {
-    ...chainOptions(options, now, progress),
-    remembered,
-    mayBeOlder: true,
-    isFull: true,
-  })
-  return conclude({ ...chainReport(file, walk), remembered_seq: null }, walk, walk.notBinding(), {
-    base: options.service ?? null,
-    now,
-    options,
-    support: chainSupport(walk),
-  })
-}
-
 /** Checks a receipt; remembers its checkpoint if that goes on from what was seen. */
 async function checkOneReceipt(receipt, target, options, proof) {
-  const now = nowSeconds()
   const keys = Array.isArray(receipt.entries) ? receipt.entries.map((item) => item?.seal?.pubkey) : []
   const remembered = findService(await readState(options.state), keys, options.service)
   const consistency = await proofBetween(seenLog(remembered), newestCheckpoint(receipt), options, proof)
-  const checked = verifyReceipt(receipt, { pinned: options.pubkey, remembered, now, consistency })
+  const known = { pinned: options.pubkey, remembered, now: nowSeconds(), consistency }
+  const checked = verifyReceipt(receipt, known)
   const { log, ...checkedReport } = checked.report
   const { note: _note, ...shownLog } = log ?? {}
   const report = {
@@ -3143,7 +3264,6 @@ async function checkOneReceipt(receipt, target, options, proof) {
   }
   const result = await conclude(report, checked, receiptNotBinding(checked), {
     base: options.service ?? null,
-    now,
     options,
     support: checked.support,
   })
@@ -3180,7 +3300,6 @@ const MAX_HEARD = 16
 
 /** Compares a checkpoint that another reader was shown with what is remembered of the service. */
 async function checkNote(note, target, options, ask) {
-  const now = nowSeconds()
   const remembered = findService(await readState(options.state), [], options.service)
   const findings = new Findings()
   const keys = new Keys(options.pubkey, remembered?.pubkeys ?? [])
@@ -3213,7 +3332,7 @@ async function checkNote(note, target, options, ask) {
     seenSize: isConnected(report.log) ? seen.size : null,
   }
   return conclude(report, { findings, keys }, reasons, {
-    ...{ base: options.service ?? null, now, options, support },
+    ...{ base: options.service ?? null, options, support },
   })
 }
 
@@ -3244,43 +3363,6 @@ function findService(state, keys, base) {
   return services.find(({ pubkeys }) => keys.some((key) => pubkeys.includes(key))) ?? null
 }
 
-/** The key of the first signed seal. */
-async function findFirstKey(source) {
-  for await (const seal of source.seals(0)) if (seal?.signed === true) return seal.pubkey
-  return undefined
-}
-
-/** Checks a file that is to prove that one key signed two histories. */
-async function checkEvidence(file, options) {
-  const evidence = await readJsonFile(file)
-  const isLog =
-    isObject(evidence) &&
-    evidence.kind === 'log_fork' &&
-    Array.isArray(evidence.notes) &&
-    evidence.notes.length === 2
-  if (
-    !isLog &&
-    (!isObject(evidence) ||
-      evidence.kind !== 'fork' ||
-      !Array.isArray(evidence.sides) ||
-      evidence.sides.length !== 2)
-  )
-    throw new Unchecked('usage', `${file} is not evidence of a fork`)
-  const known = Object.values(await readState(options.state)).map(({ pubkeys }) => pubkeys)
-  const named = isLog ? [evidence.pubkey] : evidence.sides.map((side) => side?.pubkey)
-  const remembered = known.find((pubkeys) => named.some((key) => pubkeys.includes(key))) ?? []
-  const checked = (isLog ? verifyLogEvidence : verifyEvidence)(evidence, {
-    pinned: options.pubkey,
-    remembered,
-  })
-  const reasons = checked.keys.trust === 'first_seen' ? [['key_unknown', RECEIPT_KEY_UNKNOWN]] : []
-  return conclude(
-    { kind: 'evidence', target: file, ...checked.report, key_trust: checked.keys.trust },
-    checked,
-    reasons,
-  )
-}
-
 /** Runs something that reads a file. Throws Unchecked `usage` if the file can't be read. */
 async function fromFile(read) {
   try {
@@ -3295,19 +3377,20 @@ async function fromFile(read) {
  * contradiction, if one was found, beside the state file.
  */
 async function conclude(report, { findings, keys }, ownReasons, place = {}) {
+  const now = nowSeconds()
   const judged =
     place.support &&
     judgeSupport(place.options.policy, place.support, keys.trust, {
-      now: place.now,
+      now,
       maxAge: place.maxAge ?? place.options.maxAge,
     })
   const reasons = [...ownReasons, ...(judged?.reasons ?? [])]
   const verdict = findings.total > 0 ? 'broken' : reasons.length > 0 ? 'not_binding' : 'good'
   const found =
     findings.fork !== null
-      ? { kind: 'fork', service: place.base, found_at: place.now, sides: findings.fork }
+      ? { kind: 'fork', service: place.base, found_at: now, sides: findings.fork }
       : findings.logFork !== null
-        ? { kind: 'log_fork', service: place.base, found_at: place.now, ...findings.logFork }
+        ? { kind: 'log_fork', service: place.base, found_at: now, ...findings.logFork }
         : null
   const evidence =
     found === null ? {} : { evidence: await writeEvidence(path.dirname(place.options.state), found) }
@@ -3322,22 +3405,6 @@ async function conclude(report, { findings, keys }, ownReasons, place = {}) {
     findings_total: findings.total,
     ...evidence,
   }
-}
-
-/** Runs the vectors in files, each of which holds one or a list. */
-async function checkVectors(files) {
-  const results = []
-  for (const file of files) {
-    const content = await readJsonFile(file)
-    for (const [place, vector] of (Array.isArray(content) ? content : [content]).entries()) {
-      const { findings, reasons } = await verifyVector(vector)
-      const name = Array.isArray(content) ? `${file}[${place}]` : file
-      const notBinding = findings.total > 0 ? [] : reasons.map(([reason]) => reason)
-      results.push({ file: name, ok: findings.total === 0, not_binding: notBinding, findings: findings.list })
-    }
-  }
-  const ok = results.every((result) => result.ok)
-  return { ok, binding: false, verdict: ok ? 'good' : 'broken', kind: 'vectors', results }
 }
 
 function progressOnStderr() {

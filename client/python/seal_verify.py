@@ -87,18 +87,53 @@ class Finding:
     message: str
 
 
+@dataclass
+class Future:
+    """The seals that are dated after now: how many, and the latest of them."""
+
+    where: str
+    at: int
+    now: int
+    count: int = 0
+    service_now: int = None  # what the service's own clock says, if it disagrees
+
+    def finding(self):
+        """The one finding for all of them."""
+        many = "" if self.count == 1 else f", the latest of {self.count} seals that are dated after now"
+        doubt = f"the service's own Date is {self.service_now}"
+        if self.service_now is None:
+            doubt = "it is of the future, or this machine's clock is behind"
+        message = f"is dated {self.at}{many}; this machine's clock says {self.now}: {doubt}"
+        return Finding("from_the_future", self.where, message)
+
+
 class Findings:
     """The list of what does not hold, and the two signed sides of a contradiction, if there is one."""
 
     def __init__(self):
-        self.kept = []
+        self._kept = []
+        self.future = None  # how many seals are dated after now, and the latest of them; None if none is
         self.fork = None  # two seals
         self.log_fork = None  # two checkpoints
 
     @property
+    def kept(self):
+        """All of them, in a list."""
+        return self._kept if self.future is None else [*self._kept, self.future.finding()]
+
+    @property
     def full(self):
         """Whether there are so many that the check ends."""
-        return len(self.kept) >= MOST_FINDINGS
+        return len(self._kept) >= MOST_FINDINGS
+
+    def note_time(self, where, seal, now):
+        """Compares a seal's time with now. However many are later, it is one finding: the clock here may be wrong."""
+        at = max(seal["at"], seal["signed_at"]) if seal["signed"] else seal["at"]
+        if at > now + CLOCK_SKEW_SECONDS:
+            self.future = self.future or Future(where, at, now)
+            if at > self.future.at:
+                self.future.where, self.future.at, self.future.now = where, at, now
+            self.future.count += 1
 
     def note(self, where, faults):
         """Adds every fault of an iterable to the list. Returns whether there was none."""
@@ -106,7 +141,7 @@ class Findings:
         for fault in faults:
             good = False
             if not self.full:
-                self.kept.append(Finding(fault.reason, where, fault.message))
+                self._kept.append(Finding(fault.reason, where, fault.message))
         return good
 
     def keep_fork(self, seen, shown, keyring):
@@ -552,8 +587,8 @@ def seal_form_faults(seal):
 SIDE_FIELDS = ("seq", "at", "count", "from_id", "to_id", "root", "prev_root", "signature", "pubkey")
 
 
-def seal_faults(seal, now):
-    """Yields what is wrong with a well-formed seal by itself; `now` in Unix seconds."""
+def seal_faults(seal):
+    """Yields what is wrong with a well-formed seal by itself, whatever the time is."""
     if seal["count"] < 1 or seal["count"] != seal["to_id"] - seal["from_id"] + 1:
         yield Fault("wrong_count", f"count is {seal['count']} for the entries {seal['from_id']} to {seal['to_id']}")
     if seal["seq"] == 1 and seal["from_id"] != 1:
@@ -561,9 +596,6 @@ def seal_faults(seal, now):
     if (seal["seq"] == 1) != (seal["prev_root"] is None) and seal["seq"] >= 1:
         first = "the first seal names a previous root"
         yield Fault("wrong_prev_root", first if seal["seq"] == 1 else "only the first seal has no previous root")
-    latest = max(seal["at"], seal["signed_at"]) if seal["signed"] else seal["at"]
-    if latest > now + CLOCK_SKEW_SECONDS:
-        yield Fault("from_the_future", f"is of the time {latest}, and now is {now}")
 
 
 def link_faults(before, seal):
@@ -1085,6 +1117,9 @@ def cosigned_at(checkpoint, witness, now):
     return newest
 
 
+EARLY = "; the time of {} is after now, so its clock is ahead or this machine's is behind"
+
+
 @dataclass
 class Support:
     """What a verdict rests on besides the key: checkpoints, how far they reach, and the log as it was seen before.
@@ -1102,9 +1137,12 @@ class Support:
         """What the report says of it, and (word, sentence) of why that is not enough. max_age: in seconds, None is any age."""
         newest = max(self.checkpoints, key=lambda checkpoint: checkpoint["size"], default=None)
         times = {}  # when the newest was cosigned, by the names of those who cosigned all of them
+        early = []  # whose cosignature is dated after now
         for name, key in policy.witnesses.items() if policy and newest else ():
             if all(cosigned_at(checkpoint, key, now) is not None for checkpoint in self.checkpoints):
                 times[name] = cosigned_at(newest, key, now)
+            elif cosigned_at(newest, key, now) is None and cosigned_at(newest, key, LARGEST_RECORDED) is not None:
+                early.append(name)
         rests = {
             "key": trust,
             "cosigned_by": list(times),
@@ -1112,10 +1150,10 @@ class Support:
             "quorum": policy and policy.quorum,
             "seen_size": self.seen_size,
         }
-        doubts = [*self._policy_doubts(policy, list(times)), *self._cover_doubts(times), *self._age_doubts(rests.get("cosigned_at"), now, max_age)]
+        doubts = [*self._policy_doubts(policy, list(times), early), *self._cover_doubts(times), *self._age_doubts(rests.get("cosigned_at"), now, max_age)]
         return rests, doubts
 
-    def _policy_doubts(self, policy, names):
+    def _policy_doubts(self, policy, names, early):
         """Yields why checkpoints that these witnesses cosigned are not enough for a policy."""
         if policy is None:
             return
@@ -1131,7 +1169,7 @@ class Support:
             who = "none of the policy's witnesses has cosigned the checkpoint"
         else:
             who = f"of the policy's witnesses only {', '.join(names)} cosigned the checkpoint"
-        yield "quorum_not_met", f"{who}, and the quorum is {policy.quorum}"
+        yield "quorum_not_met", f"{who}, and the quorum is {policy.quorum}{EARLY.format(', '.join(early)) if early else ''}"
 
     def _cover_doubts(self, names):
         """A checkpoint says nothing of the entries behind it: an old one must not vouch for a fork."""
@@ -1146,7 +1184,7 @@ class Support:
             what = "signed seal" if cosigned is None else "cosignature"
             yield "stale", (
                 f"the newest {what} is {now - at} s old, and {max_age} s are allowed (--max-age): "
-                "nothing was written since, or newer ones are withheld"
+                "nothing was written since, newer ones are withheld, or this machine's clock is ahead"
             )
 
 
@@ -1302,11 +1340,11 @@ RECEIPT_KEY_UNKNOWN = f"{KEY_UNKNOWN}, or check the service first, so that its k
 
 @dataclass
 class Question:
-    """What a chain is checked against. `now` in Unix seconds; `expected` is a list of (seq, history)."""
+    """What a chain is checked against. `clock` gives Unix seconds; `expected` is a list of (seq, history)."""
 
     pinned: list = field(default_factory=list)
     remembered: dict = None
-    now: float = float("inf")
+    clock: object = lambda: float("inf")  # a check may take an hour, and seals are made meanwhile
     expected: list = field(default_factory=list)
     most_seals: float = float("inf")
     most_entries: float = float("inf")
@@ -1384,7 +1422,8 @@ class ChainAudit:
             return False
         where = f"seal {seal['seq']}"
         self.keyring.seen = list(memory["pubkeys"])
-        self.findings.note(where, seal_faults(seal, self.question.now))
+        self.findings.note(where, seal_faults(seal))
+        self.findings.note_time(where, seal, self.question.clock())
         self.findings.note(where, self.keyring.faults(seal["pubkey"]))
         self.findings.note(where, signature_faults(seal, payload_of(seal)))
         self.resumed_at = self.last_seq = self.signed = seal["seq"]
@@ -1443,7 +1482,8 @@ class ChainAudit:
             return
         if seal["seq"] != due:
             self.findings.note(where, [Fault("seq_gap", f"seal {due} was due")])
-        self.findings.note(where, seal_faults(seal, self.question.now))
+        self.findings.note(where, seal_faults(seal))
+        self.findings.note_time(where, seal, self.question.clock())
         if self._before is not None:
             self.findings.note(where, link_faults(self._before, seal))
         payload_hash = payload_hash_of(seal)
@@ -1739,7 +1779,7 @@ class ChainAudit:
         return {
             **checked,
             "pubkeys": self.keyring.seen,
-            "checked_at": self.question.now,
+            "checked_at": self.question.clock(),
             "head": head,
             **at_head,
             **({} if self.checkpoint is None else {"checkpoint": self.checkpoint}),
@@ -1762,7 +1802,7 @@ class ChainAudit:
             "resumed_at": self.resumed_at or None,
             "entries_read": self.entries_read,
             "head": {**self.head, "at": at} if self.head else None,
-            "head_age_seconds": self.question.now - at if self.head else None,
+            "head_age_seconds": self.question.clock() - at if self.head else None,
             "log": log_head_of(self.log) if self.log and self._logged else None,
             "keys": keys and {**keys, "recomputed": self.key_tree is not None},
             "adoptions": self.adoptions,
@@ -1885,12 +1925,38 @@ class Passing(Exception):
         self.busy, self.retry_after = busy, retry_after
 
 
+_HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([1-9][0-9]{3}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT\Z")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def read_http_date(text):
+    """The Unix seconds of a Date as RFC 9110 has it; None for any other text."""
+    match = _HTTP_DATE.match(text)
+    if not match or match.group(2) not in _MONTHS:
+        return None
+    day, month, year, *of_day = match.groups()
+    since_march = (_MONTHS.index(month) + 10) % 12  # so that the day that a leap year adds is its last
+    years = int(year) - (since_march > 9)
+    days = 365 * years + years // 4 - years // 100 + years // 400 + (153 * since_march + 2) // 5 + int(day) - 719_469
+    hours, minutes, seconds = map(int, of_day)
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
 class Patience:
-    """How long a service is waited for, in seconds: for an answer, and for all of them together."""
+    """How long a service is waited for, in seconds: for an answer, and for all of them together.
+
+    `ahead`: by how many seconds its clock was ahead of this machine's, at the most; None while no answer had a Date."""
 
     def __init__(self, timeout, deadline):
         self.timeout, self._deadline = timeout, deadline
         self._ends_at = time.monotonic() + deadline
+        self.ahead = None
+
+    def compare_clocks(self, date):
+        at = read_http_date(date)
+        if at is not None:
+            ahead = at - int(time.time())
+            self.ahead = ahead if self.ahead is None else max(ahead, self.ahead)
 
     def left(self):
         """Seconds that are left. Raises CannotCheck if there are none."""
@@ -1952,6 +2018,7 @@ def fetch(url, patience, absent=()):
     origin, route = f"{parts.scheme}://{parts.netloc}", url[len(f"{parts.scheme}://{parts.netloc}") :]
     for _ in range(MOST_REDIRECTS + 1):
         status, headers, body = fetch_once(parts, route, url, patience)
+        patience.compare_clocks(headers.get("date", ""))
         if status == 200:
             return decompress(url, headers.get("content-encoding", "identity"), body)
         if status in absent:
@@ -2000,7 +2067,7 @@ def _ask(parts, route, url, timeout):
     try:
         connection.request("GET", route, headers={"accept": "application/json", "accept-encoding": "gzip"})
         response = connection.getresponse()
-        headers = {name.lower(): value for name, value in response.getheaders()}
+        headers = {name.lower(): value for name, value in reversed(response.getheaders())}  # the first counts
         if sum(len(name) + len(value) for name, value in response.getheaders()) > LARGEST_HEADERS:
             raise http.client.HTTPException("the headers are too long")
         body = bytearray()
@@ -2184,6 +2251,7 @@ class ReceiptAudit:
                 return good
         self._seals[seq] = seal
         self.findings.note(f"seal {seq}", self._seal_faults(seal))
+        self.findings.note_time(f"seal {seq}", seal, self.question.clock())
         self.findings.note(f"seal {seq}", self._memory_faults(seal))
         return good
 
@@ -2261,7 +2329,7 @@ class ReceiptAudit:
 
     def _seal_faults(self, seal):
         """Yields what is wrong with a seal by itself and with its signature."""
-        yield from seal_faults(seal, self.question.now)
+        yield from seal_faults(seal)
         if seal["signed"]:
             yield from self.keyring.faults(seal["pubkey"])
             yield from signature_faults(seal, payload_of(seal))
@@ -2506,7 +2574,8 @@ def check_vector(vector):
     if not isinstance(vector, dict):
         raise CannotCheck("usage", "a vector is not an object")
     kind = vector.get("kind")
-    question = Question(vector.get("pubkeys", []), vector.get("remembered"), vector.get("now", float("inf")))
+    now = vector.get("now", float("inf"))
+    question = Question(vector.get("pubkeys", []), vector.get("remembered"), lambda: now)
     if kind == "seal":
         if not isinstance(vector.get("seals"), list) or not isinstance(vector.get("entries"), list):
             raise CannotCheck("usage", "a vector of seals has seals and entries")
@@ -2933,6 +3002,7 @@ def check_service(arguments):
     finally:
         if recorder:
             recorder.close()
+    judge_clock(audit.findings, patience.ahead)
     checkpoint = check_checkpoint(base, audit, patience, arguments.policy) if not audit.findings.kept and audit.head and audit.at_head["logged"] else None
     if not audit.findings.kept and audit.head:
         change_state(arguments.state, lambda state: remember(state, base, audit))
@@ -2941,6 +3011,24 @@ def check_service(arguments):
     if arguments.max_age is None:
         arguments.max_age = DEFAULT_MAX_AGE
     return conclude(report, audit.findings, audit.not_binding(), arguments, base, chain_support(audit), audit.keyring)
+
+
+def judge_clock(findings, ahead):
+    """If seals are dated after now, says whether the service's own clock, so many seconds ahead, agrees with them.
+
+    Raises CannotCheck if it does and nothing else is wrong."""
+    future = findings.future
+    if future is None or ahead is None:
+        return
+    if future.at > future.now + ahead + CLOCK_SKEW_SECONDS:
+        future.service_now = future.now + ahead
+    elif len(findings.kept) == 1:
+        behind = f"{ahead} s" if ahead < 120 else f"{ahead // 60} min"
+        raise CannotCheck(
+            "wrong_clock",
+            f"the newest seal is dated {future.at} by the service and this machine's clock says {future.now}; "
+            f"this machine's clock is {behind} behind, or the service's Date and its seals are wrong together",
+        )
 
 
 def keep_progress(path, base, audit):
@@ -3069,7 +3157,7 @@ def chain_question(arguments):
     """The question that the arguments ask about a chain."""
     return Question(
         pinned=arguments.pubkey,
-        now=int(time.time()),
+        clock=lambda: int(time.time()),
         expected=arguments.expect,
         most_seals=arguments.max_seals,
         most_entries=arguments.max_entries,

@@ -234,6 +234,8 @@ export type LedgerServer = {
   /** Bytes of all answers. */
   sent: number
   chain: LedgerChain
+  /** What its clock says in the header Date, Unix seconds; no such header if null, and this machine's clock if absent. */
+  date?: number | null
   /** What GET /checkpoint answers, and the proof between two sizes; 404 where absent. */
   note?: string | undefined
   /** Message keys by agent, for GET /agent/<id>. */
@@ -253,6 +255,9 @@ export async function serveChain(chain: LedgerChain, pageSize = 10_000): Promise
   const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://localhost')
     served.requests.push(request.url ?? '/')
+    response.sendDate = served.date !== null
+    if (typeof served.date === 'number')
+      response.setHeader('date', new Date(served.date * 1000).toUTCString())
     const limit = Math.min(Number(searchParams.get('limit') ?? 50), pageSize)
     const answer = (status: number, body: object) => {
       const text = JSON.stringify(body)
