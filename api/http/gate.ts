@@ -1,5 +1,4 @@
-import type { Socket } from 'node:net'
-import { SECOND_MS } from '../../shared/platform/time.ts'
+import { untilAborted } from '../../shared/platform/deadline.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import {
   BEGUN_IN_A_PASS,
@@ -8,6 +7,7 @@ import {
   MAX_WEIGHT_AT_ONCE,
   RETRY_AFTER_SECONDS,
 } from '../../shared/platform/limits.ts'
+import { createRing, createTurnCounts, type Caller, type Ring, type Waiting } from './rings.ts'
 
 /*
  * The gate in front of the handlers of one API process. A process has one thread, and between two passes of
@@ -22,9 +22,6 @@ import {
  * What holds much memory, or keeps the database busy, has a weight that is known before it begins; of that, a
  * line has only so much under way.
  */
-
-/** Who takes turns: an agent by its id, or a connection that has sent no known token. */
-export type Caller = string | Socket
 
 /**
  * The lines have turns of their own, so a crowd in one doesn't delay another: agents, registrations that have
@@ -120,12 +117,6 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
 /** What waits for its turn: something of a weight, or something that weighs nothing. */
 type Task = number | 'beginning' | 'next part' | 'whole'
 
-interface Waiting {
-  caller: Caller
-  weight: number
-  begin(): void
-}
-
 /** Callers that take turns. */
 interface Line {
   /**
@@ -138,6 +129,8 @@ interface Line {
   rest(ms: number): void
 }
 
+/** A caller with fewer turns lately is fresh: a registration has four. */
+const FRESH_TURNS = 5
 /**
  * Creates a line. What waits stands in rings, which have turns one after the other, and in a ring its callers
  * have. A caller that has had few turns lately stands in another ring than the others: so whoever asks now and
@@ -236,90 +229,4 @@ function createLine(perPass: number): Line {
       }, ms)
     },
   }
-}
-
-/** What waits of each caller, in the order in which the callers have their turns. */
-interface Ring {
-  add(waiting: Waiting): void
-  remove(waiting: Waiting): void
-  /** Takes the next one; undefined if there is none, or it may not begin. */
-  take(): Waiting | undefined
-}
-
-function createRing(mayBegin: (next: Waiting) => boolean): Ring {
-  const callers = new Map<Caller, Set<Waiting>>()
-  return {
-    add(waiting) {
-      const ofCaller = callers.get(waiting.caller) ?? new Set()
-      callers.set(waiting.caller, ofCaller.add(waiting))
-    },
-    remove(waiting) {
-      const ofCaller = callers.get(waiting.caller)
-      ofCaller?.delete(waiting)
-      if (ofCaller?.size === 0) callers.delete(waiting.caller)
-    },
-    take() {
-      const [entry] = callers
-      const [next] = entry?.[1] ?? []
-      if (entry === undefined || next === undefined || !mayBegin(next)) return undefined
-      const [caller, ofCaller] = entry
-      ofCaller.delete(next)
-      // At the end, if it has more.
-      callers.delete(caller)
-      if (ofCaller.size > 0) callers.set(caller, ofCaller)
-      return next
-    },
-  }
-}
-
-/** A caller with fewer turns lately is fresh: a registration has four. */
-const FRESH_TURNS = 5
-/** How often the counts of turns are halved. */
-const HALVED_EVERY_MS = SECOND_MS
-
-/** Counts the turns of each caller; a turn counts half after a second, and so on. */
-function createTurnCounts(): { add(caller: Caller): void; of(caller: Caller): number } {
-  const counts = new Map<Caller, number>()
-  let halvedAtMs = performance.now()
-  const halve = (): void => {
-    const times = Math.floor((performance.now() - halvedAtMs) / HALVED_EVERY_MS)
-    if (times === 0) return
-    halvedAtMs += times * HALVED_EVERY_MS
-    for (const [caller, count] of counts) {
-      const left = count / 2 ** times
-      if (left < 1) counts.delete(caller)
-      else counts.set(caller, left)
-    }
-  }
-  return {
-    add(caller) {
-      halve()
-      counts.set(caller, (counts.get(caller) ?? 0) + 1)
-    },
-    of: (caller) => counts.get(caller) ?? 0,
-  }
-}
-
-/**
- * Waits for work that goes on, and returns its result, unless `signal` is aborted before.
- *
- * @throws the reason of `signal` as soon as that is aborted; the work itself goes on
- */
-export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason as Error)
-    if (signal.aborted) stop()
-    signal.addEventListener('abort', stop, { once: true })
-    const forget = (): void => signal.removeEventListener('abort', stop)
-    work.then(
-      (result) => {
-        forget()
-        resolve(result)
-      },
-      (error: unknown) => {
-        forget()
-        reject(error)
-      },
-    )
-  })
 }

@@ -14,3 +14,27 @@ export async function withDeadline<T>(work: Promise<T>, limitMs: number, makeErr
     clearTimeout(timer)
   }
 }
+
+/**
+ * Waits for work that goes on, and returns its result, unless `signal` is aborted before.
+ *
+ * @throws the reason of `signal` as soon as that is aborted; the work itself goes on
+ */
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason as Error)
+    if (signal.aborted) stop()
+    signal.addEventListener('abort', stop, { once: true })
+    const forget = (): void => signal.removeEventListener('abort', stop)
+    work.then(
+      (result) => {
+        forget()
+        resolve(result)
+      },
+      (error: unknown) => {
+        forget()
+        reject(error)
+      },
+    )
+  })
+}
