@@ -29,6 +29,7 @@ export const FINDING_KINDS = {
   copy_not_promoted: 'act',
   redis_emptied: 'look',
   redis_filling: 'look',
+  redis_evicts: 'act',
   queue_paused: 'act',
   queue_limited: 'look',
   queue_without_worker: 'act',

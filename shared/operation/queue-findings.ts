@@ -20,12 +20,17 @@ export const queueFindings: FindingReader = {
   needs: 'redis',
   async read(ctx) {
     const states = await readQueueStates(ctx.queues, ctx.now())
-    const [emptied, filling, ...givenUp] = await Promise.all([
+    const [emptied, memory, ...givenUp] = await Promise.all([
       findEmptied(ctx),
-      findFilling(ctx),
+      ctx.queues.readMemory().then(checkMemory),
       ...states.map((state) => findGivenUp(ctx, state)),
     ])
-    return [emptied, filling, ...states.flatMap((state) => checkQueue(state, ctx.now(), states)), ...givenUp]
+    return [
+      emptied,
+      ...memory,
+      ...states.flatMap((state) => checkQueue(state, ctx.now(), states)),
+      ...givenUp,
+    ]
   },
 }
 
@@ -48,17 +53,32 @@ async function findEmptied(ctx: Context): Promise<Finding | undefined> {
   }
 }
 
-/** Finds that Redis is nearly full. A full one takes no job; the sweep brings them all once it has room. */
-async function findFilling(ctx: Context): Promise<Finding | undefined> {
-  const { usedBytes, maxBytes } = await ctx.queues.readMemory()
-  if (usedBytes <= FILLING * maxBytes || maxBytes === 0) return undefined
+/**
+ * Finds that Redis is nearly full, or throws keys away when it is: pure. A full one that keeps what it has takes
+ * no job, and the sweep brings them all once it has room.
+ */
+export function checkMemory({
+  usedBytes,
+  maxBytes,
+  policy,
+}: Awaited<ReturnType<Context['queues']['readMemory']>>): Finding[] {
   const mb = (bytes: number): string => `${Math.round(bytes / 1e6)} MB`
-  return {
-    kind: 'redis_filling',
-    what: `Redis holds ${mb(usedBytes)} of the ${mb(maxBytes)} that it may`,
-    why: 'when it is full it takes no job, and work waits in MongoDB until it does',
-    command: `${OPERATOR} status --all   # which queue is long; or give Redis more (maxmemory)`,
-  }
+  const findings: Finding[] = []
+  if (maxBytes > 0 && policy !== 'noeviction')
+    findings.push({
+      kind: 'redis_evicts',
+      what: `Redis throws keys away when it is full: its maxmemory-policy is ${policy}`,
+      why: 'a queue that has lost a part of its keys does odd things; the sweep brings back only work that is gone as a whole',
+      command: 'redis-cli CONFIG SET maxmemory-policy noeviction   # and in its configuration',
+    })
+  if (maxBytes > 0 && usedBytes > FILLING * maxBytes)
+    findings.push({
+      kind: 'redis_filling',
+      what: `Redis holds ${mb(usedBytes)} of the ${mb(maxBytes)} that it may`,
+      why: 'when it is full it takes no job, and work waits in MongoDB until it does',
+      command: `${OPERATOR} status --all   # which queue is long; or give Redis more (maxmemory)`,
+    })
+  return findings
 }
 
 /**

@@ -230,8 +230,11 @@ export interface Queues {
    */
   readMark(): Promise<string | undefined>
   setMark(mark: string): Promise<void>
-  /** What Redis holds in memory, and how much it may; 0 if nobody set a limit. Of a cluster, one node's. */
-  readMemory(): Promise<{ usedBytes: number; maxBytes: number }>
+  /**
+   * What Redis holds in memory, how much it may (0 if nobody set a limit), and what it does when it is full.
+   * Of a cluster, one node's.
+   */
+  readMemory(): Promise<{ usedBytes: number; maxBytes: number; policy: string }>
   /**
    * What the Redis that was reached last calls itself, anew at each of its starts; undefined if none was
    * reached yet, or if it is one of a cluster.
@@ -429,7 +432,8 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
     async readMemory() {
       const info = await inTime(connection.info('memory'))
       const read = (field: string): number => Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(info)?.[1] ?? 0)
-      return { usedBytes: read('used_memory'), maxBytes: read('maxmemory') }
+      const policy = /^maxmemory_policy:([\w-]+)/m.exec(info)?.[1] ?? 'unknown'
+      return { usedBytes: read('used_memory'), maxBytes: read('maxmemory'), policy }
     },
     runId: () => runId,
     async close() {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { checkMembers } from '../../shared/operation/member-findings.ts'
 import { findDifferentSettings, findTwoNetworks, hashSettings } from '../../shared/operation/agreement.ts'
 import { severityOf } from '../../shared/operation/finding.ts'
+import { checkMemory } from '../../shared/operation/queue-findings.ts'
 import { findStalledJobs, findUnreached } from '../../shared/operation/process-findings.ts'
 import { judgeReach, type Evidence, type Reach } from '../../shared/operation/reach.ts'
 import { readConfig } from '../../shared/platform/config.ts'
@@ -53,6 +54,17 @@ describe('a member of the set', () => {
     ])
     expect(findings[1]?.why).toContain('Connection refused')
     expect(findings[1]?.why).toContain('4 of 5 members are up')
+  })
+})
+
+describe('the memory of Redis', () => {
+  it('is a finding if it is nearly used up, and if keys are thrown away for want of it', () => {
+    const kinds = (usedBytes: number, maxBytes: number, policy: string) =>
+      checkMemory({ usedBytes, maxBytes, policy }).map(({ kind }) => kind)
+    expect(kinds(50, 100, 'noeviction')).toEqual([])
+    expect(kinds(90, 0, 'allkeys-lru')).toEqual([])
+    expect(kinds(90, 100, 'noeviction')).toEqual(['redis_filling'])
+    expect(kinds(50, 100, 'allkeys-lru')).toEqual(['redis_evicts'])
   })
 })
 
