@@ -129,8 +129,8 @@ interface Line {
   rest(ms: number): void
 }
 
-/** A caller with fewer turns lately is fresh: a registration has four. */
-const FRESH_TURNS = 5
+/** A caller that has had fewer turns lately is fresh; a request takes one or two. */
+const FRESH_TURNS = 3
 /**
  * Creates a line. What waits stands in rings, which have turns one after the other, and in a ring its callers
  * have. A caller that has had few turns lately stands in another ring than the others: so whoever asks now and

@@ -46,28 +46,28 @@ export function createRing(mayBegin: (next: Waiting) => boolean): Ring {
   }
 }
 
-/** How often the counts of turns are halved. */
-const HALVED_EVERY_MS = SECOND_MS
+/** A turn counts half after this time, a quarter after twice as long, and so on. */
+const HALF_LIFE_MS = 8 * SECOND_MS
+/** Agents whose turns are counted; the counts of connections end with these. */
+const MAX_AGENTS = 20_000
 
-/** Counts the turns of each caller; a turn counts half after a second, and so on. */
+/** Counts the turns that each caller has had lately. */
 export function createTurnCounts(): { add(caller: Caller): void; of(caller: Caller): number } {
-  const counts = new Map<Caller, number>()
-  let halvedAtMs = performance.now()
-  const halve = (): void => {
-    const times = Math.floor((performance.now() - halvedAtMs) / HALVED_EVERY_MS)
-    if (times === 0) return
-    halvedAtMs += times * HALVED_EVERY_MS
-    for (const [caller, count] of counts) {
-      const left = count / 2 ** times
-      if (left < 1) counts.delete(caller)
-      else counts.set(caller, left)
-    }
+  type Counted = { count: number; atMs: number }
+  const ofAgents = new Map<string, Counted>()
+  const ofConnections = new WeakMap<Socket, Counted>()
+  const countOf = (caller: Caller, nowMs: number): number => {
+    const counted = typeof caller === 'string' ? ofAgents.get(caller) : ofConnections.get(caller)
+    return counted === undefined ? 0 : counted.count * 2 ** ((counted.atMs - nowMs) / HALF_LIFE_MS)
   }
   return {
     add(caller) {
-      halve()
-      counts.set(caller, (counts.get(caller) ?? 0) + 1)
+      const nowMs = performance.now()
+      const counted = { count: countOf(caller, nowMs) + 1, atMs: nowMs }
+      if (typeof caller !== 'string') return void ofConnections.set(caller, counted)
+      if (ofAgents.size >= MAX_AGENTS) ofAgents.clear()
+      ofAgents.set(caller, counted)
     },
-    of: (caller) => counts.get(caller) ?? 0,
+    of: (caller) => countOf(caller, performance.now()),
   }
 }
