@@ -6,6 +6,7 @@ import { computeLeaves } from './entry.ts'
 import { createEntryTree } from './entry-tree.ts'
 import { sealFields, sealSignature, type SealRecord } from './seal.ts'
 import { NOTHING_VERIFIED, type ChainStatus } from './seal-store.ts'
+import type { TileRepair } from './tile-repair.ts'
 
 type ChainContext = Pick<Context, 'database' | 'entries' | 'seals'>
 
@@ -35,9 +36,9 @@ export async function verifyNewSeals(ctx: ChainContext, known?: KnownRoot): Prom
   }
 }
 
-/** Verifies every seal with its entries. @returns a status; nothing is stored */
-const verifyFromFirst = (ctx: ChainContext): Promise<ChainStatus> =>
-  ctx.database.inOrder((session) => verifyAfter(ctx, NOTHING_VERIFIED, undefined, session))
+/** Verifies every seal with its entries. @returns a status, which is not stored */
+const verifyFromFirst = (ctx: ChainContext, repair?: TileRepair): Promise<ChainStatus> =>
+  ctx.database.inOrder((session) => verifyAfter(ctx, NOTHING_VERIFIED, undefined, session, repair))
 
 /**
  * Verifies every seal with its entries, and stores nothing.
@@ -47,9 +48,16 @@ const verifyFromFirst = (ctx: ChainContext): Promise<ChainStatus> =>
 export const findChainFault = async (ctx: ChainContext): Promise<string | undefined> =>
   (await verifyFromFirst(ctx)).fault
 
-/** Verifies every seal with its entries, all read again, then stores and returns the chain's new status. */
-export async function verifyWholeChain(ctx: ChainContext & Pick<Context, 'now'>): Promise<ChainStatus> {
-  const verified = await verifyFromFirst(ctx)
+/**
+ * Verifies every seal with its entries, all read again, then stores and returns the chain's new status.
+ *
+ * @param repair replaces stored tiles that are not those of the entries; without it none is compared
+ */
+export async function verifyWholeChain(
+  ctx: ChainContext & Pick<Context, 'now'>,
+  repair?: TileRepair,
+): Promise<ChainStatus> {
+  const verified = await verifyFromFirst(ctx, repair)
   for (;;) {
     // Another process may have stored a status meanwhile. This one replaces it, since it covers the chain
     // from the first seal on; seals that came meanwhile are verified after that.
@@ -93,6 +101,7 @@ async function verifyAfter(
   status: ChainStatus,
   known: KnownRoot | undefined,
   session: Session,
+  repair?: TileRepair,
 ): Promise<ChainStatus> {
   const signatures = await verifyLateSignatures(ctx, status.open, session)
   const { open } = signatures
@@ -107,7 +116,7 @@ async function verifyAfter(
       fault =
         findLinkFault(previous, seal) ??
         findSignatureFault(seal) ??
-        (await findRootFault(ctx, seal, known, session))
+        (await findRootFault(ctx, seal, known, session, repair))
       if (fault !== undefined) break
       if (!seal.signed) open.push(seal._id)
       previous = seal
@@ -177,6 +186,7 @@ async function findRootFault(
   seal: SealRecord,
   known: KnownRoot | undefined,
   session: Session,
+  repair: TileRepair | undefined,
 ): Promise<string | undefined> {
   const compareRoot = (root: string): string | undefined =>
     root === seal.root
@@ -190,8 +200,15 @@ async function findRootFault(
       if (entry._id !== due) return `entry ${due} is missing from the ledger`
       due++
     }
-    tree.add(computeLeaves(page).leaves)
+    const { leaves } = computeLeaves(page)
+    const tiles = tree.add(leaves)
+    await repair?.compare(seal._id, tiles, leaves)
   }
   if (tree.count !== seal.count) return `entry ${due} is missing from the ledger`
-  return compareRoot(tree.finish().root)
+  const { tiles, root } = tree.finish()
+  const fault = compareRoot(root)
+  if (fault !== undefined) return fault
+  await repair?.compare(seal._id, tiles, Buffer.alloc(0))
+  await repair?.replace(seal._id)
+  return undefined
 }

@@ -2,9 +2,10 @@ import fs from 'node:fs'
 import path from 'node:path'
 import type { Context } from '../context.ts'
 import { listLogTiles, tilePath } from '../crypto/log-tree.ts'
-import { HASH_BYTES, TILE_WIDTH } from '../crypto/merkle.ts'
+import { TILE_WIDTH } from '../crypto/merkle.ts'
 import { replaceFile } from '../platform/durable-file.ts'
 import { bundleEntries, readCheckpoint, formatCosignedNote } from './log-service.ts'
+import { requireTileUnderRoot } from './log.ts'
 
 /** Tiles read at once. */
 const GROUP = 64
@@ -37,18 +38,17 @@ export async function exportLog(
   }
   for (let start = 0; start < missing.length; start += GROUP) {
     const group = missing.slice(start, start + GROUP)
-    const stored = await ctx.logTiles.findTiles(group)
+    // What is written is never written again, so a damaged tile must not be.
+    const stored = await Promise.all(group.map((tile) => requireTileUnderRoot(ctx, tile, checkpoint)))
     for (const [place, tile] of group.entries()) {
-      const hashes = stored[place]
-      if (hashes === undefined || hashes.length < tile.width * HASH_BYTES)
-        throw new Error(`tile ${tile.level}/${tile.index} of the log is missing`)
+      const hashes = stored[place] as Buffer
       // The entries first: if a tile is there, its entries are not written again.
       if (tile.level === 0) {
         const entries = await ctx.entries.list(tile.index * TILE_WIDTH + 1, tile.width)
         if (entries.length < tile.width) throw new Error(`an entry below tile 0/${tile.index} is missing`)
         writeFile(tilePath({ ...tile, level: 'entries' }), bundleEntries(entries))
       }
-      writeFile(tilePath(tile), hashes.subarray(0, tile.width * HASH_BYTES))
+      writeFile(tilePath(tile), hashes)
     }
   }
   fs.mkdirSync(folder, { recursive: true })

@@ -11,7 +11,7 @@ import { hex, text } from '../platform/schema.ts'
 import { readStatedKeys, readTreeAsStated } from './agent-keys.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { entryView, viewEntry, type EntryRecord } from './entry.ts'
-import { proveConsistency, proveInLog, readTileUnderRoot } from './log.ts'
+import { proveConsistency, proveInLog, requireTileUnderRoot } from './log.ts'
 import type { SealRecord } from './seal.ts'
 
 type LogContext = Pick<Context, 'entries' | 'seals' | 'logTiles' | 'cosignatures' | 'readKeyTree'>
@@ -69,9 +69,7 @@ export async function readTile(
 ): Promise<Buffer> {
   const checkpoint = await requireTile(ctx, level, index, width)
   // Caches keep a tile for ever, so a damaged one must not be given out.
-  const hashes = await readTileUnderRoot(ctx, { level, index }, checkpoint)
-  if (hashes === undefined)
-    throw new Error(`tile ${level}/${index} of the log is missing, or does not lead to the signed root`)
+  const hashes = await requireTileUnderRoot(ctx, { level, index }, checkpoint)
   return hashes.subarray(0, width * HASH_BYTES)
 }
 

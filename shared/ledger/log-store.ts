@@ -65,11 +65,12 @@ export function createLogStore(connection: Connection) {
      * however wide those are.
      */
     async repairTiles(given: readonly Tile[]): Promise<void> {
+      if (given.length === 0) return
       const stored = await findTiles(given)
       const repairs = given.flatMap(({ level, index, hashes }, place) => {
         const found = stored[place]
-        if (found === undefined || found.subarray(0, hashes.length).equals(hashes.subarray(0, found.length)))
-          return []
+        // One that is too short may say that it is wide: then putTiles() would leave it.
+        if (found === undefined || found.subarray(0, hashes.length).equals(hashes)) return []
         return {
           updateOne: {
             filter: { _id: tileId({ level, index }), hashes: found },
@@ -110,6 +111,7 @@ export async function findHashes(
   { collection }: Pick<Model<unknown>, 'collection'>,
   ids: readonly string[],
 ): Promise<(Buffer | undefined)[]> {
+  if (ids.length === 0) return []
   const stored = await (
     collection as unknown as mongoose.mongo.Collection<Pick<LogTileRecord, '_id' | 'hashes'>>
   )

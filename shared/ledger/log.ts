@@ -74,9 +74,22 @@ export async function buildLogFromEntries(
  * Reads a tile, as wide as it is in the log of `size` entries, and checks that it leads to the log's root: by
  * the tiles above it, up to those at the log's edge.
  *
- * @returns undefined if one of them is missing, or they lead elsewhere
+ * @throws Error if one of them is missing, or they lead elsewhere: the check of the chain builds them again
  */
-export async function readTileUnderRoot(
+export async function requireTileUnderRoot(
+  ctx: LogContext,
+  place: TilePlace,
+  log: LogState,
+): Promise<Buffer> {
+  const hashes = await findTileUnderRoot(ctx, place, log)
+  if (hashes === undefined)
+    throw new Error(
+      `tile ${place.level}/${place.index} of the log is missing, or does not lead to the signed root`,
+    )
+  return hashes
+}
+
+async function findTileUnderRoot(
   { logTiles }: LogContext,
   { level, index }: TilePlace,
   { size, root }: LogState,
