@@ -44,8 +44,8 @@ const USAGE = `usage: node seal-verify.mjs BASE_URL | DUMP.json | RECEIPT.json [
   --expect SEQ:HISTORY  compare with what another reader saw; may be given again
   --max-age SECONDS     how old the newest cosignature that counts may be, or without any the newest signed seal
                         (default 1800 for a service; any age for a file)
-  --max-seals N         give up on a chain that is longer (default 1000000)
-  --max-entries N       give up on a ledger that is longer (default 100000000)
+  --max-seals N         give up if there are more to check at once (default 1000000)
+  --max-entries N       the same of entries (default 100000000)
   --timeout SECONDS     for each answer as a whole (default 30)
   --deadline SECONDS    for all answers of a service together (default 3600); the next check goes on from there
   --json                print one JSON object instead of lines
@@ -1270,8 +1270,12 @@ class ChainWalk {
   /** Checks the next seal of the chain, with its entries. */
   async #checkSeal(seal) {
     const due = this.seq + 1
-    if (due > this.maxSeals)
-      throw new Unchecked('too_long', `the chain has more than ${this.maxSeals} seals (--max-seals)`)
+    // Of this check: a chain that was checked before may be of any length.
+    if (this.fresh.length >= this.maxSeals)
+      throw new Unchecked(
+        'too_long',
+        `there are more than ${this.maxSeals} seals to check (--max-seals)${this.keep === undefined ? '' : NEXT_GOES_ON}`,
+      )
     this.seq = isWhole(seal?.seq) ? seal.seq : due
     const where = `seal ${this.seq}`
     let payload
@@ -1801,10 +1805,12 @@ function judgeClock(findings, { ahead }) {
 
 const inMinutes = (seconds) => (seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`)
 
+const NEXT_GOES_ON = '; the next check goes on from the last signed seal that was checked'
+
 const tooSlow = ({ deadlineMs }) =>
   new Unchecked(
     'deadline',
-    `the service had not answered everything within ${deadlineMs / 1000} s (--deadline); the next check goes on from the last signed seal that was checked`,
+    `the service had not answered everything within ${deadlineMs / 1000} s (--deadline)${NEXT_GOES_ON}`,
   )
 
 /** Fetches JSON, as askAgain() asks. Throws Unchecked. */

@@ -1329,6 +1329,7 @@ def next_history(history, payload_hash):
     return hashlib.sha256((history + payload_hash).encode("ascii")).hexdigest()
 
 
+NEXT_GOES_ON = "; the next check goes on from the last signed seal that was checked"
 END = object()  # no entry of any ledger, not even null
 
 
@@ -1456,8 +1457,9 @@ class ChainAudit:
 
     def _run_to_end(self, seals):
         for seal in seals:
-            if self.last_seq + 1 > self.question.most_seals:
-                raise CannotCheck("too_long", f"the chain has more than {self.question.most_seals} seals (--max-seals)")
+            if len(self._fresh) >= self.question.most_seals:  # of this check: one that was checked before may be of any length
+                goes_on = NEXT_GOES_ON if self.question.keep else ""
+                raise CannotCheck("too_long", f"there are more than {self.question.most_seals} seals to check (--max-seals){goes_on}")
             self._take_seal(seal)
             if self.findings.full:
                 return self
@@ -1973,7 +1975,7 @@ class Patience:
 
     def give_up(self):
         message = f"the service had not answered everything within {self._deadline} s (--deadline)"
-        raise CannotCheck("deadline", f"{message}; the next check goes on from the last signed seal that was checked")
+        raise CannotCheck("deadline", message + NEXT_GOES_ON)
 
 
 def fetch_json(url, patience, ease=lambda: None):
@@ -2932,8 +2934,8 @@ def read_arguments(argv):
     add("--save", metavar="FILE", help="write what was read from BASE_URL as a dump; reads everything")
     add("--expect", action="append", default=[], type=_expected, metavar="SEQ:HISTORY", help="compare with what another reader saw")
     add("--max-age", type=_whole, metavar="SECONDS", help="how old the newest cosignature that counts may be, or without any the newest signed seal (1800 for a service)")
-    add("--max-seals", type=_whole, default=1_000_000, metavar="N", help="give up on a chain that is longer")
-    add("--max-entries", type=_whole, default=100_000_000, metavar="N", help="give up on a ledger that is longer")
+    add("--max-seals", type=_whole, default=1_000_000, metavar="N", help="give up if there are more to check at once")
+    add("--max-entries", type=_whole, default=100_000_000, metavar="N", help="the same of entries")
     add("--timeout", type=_whole, default=30, metavar="SECONDS", help="for each answer as a whole")
     add("--deadline", type=_whole, default=3_600, metavar="SECONDS", help="for all answers of a service together; the next check goes on from there")
     add("--evidence", metavar="FILE", help="check a proof that one key signed two histories")

@@ -79,6 +79,21 @@ describe.each(verifiers)('a check of a service in %s', (_name, verify) => {
     return true
   }
 
+  it('--max-seals bounds what one check reads, not how long a service may live', async () => {
+    for (const seen of [15, 30]) {
+      expect(await check('--max-seals', '15')).toMatchObject({
+        code: 2,
+        error: 'too_long',
+        message:
+          'there are more than 15 seals to check (--max-seals); the next check goes on from the last signed seal that was checked',
+      })
+      expect(JSON.parse(readFileSync(state(), 'utf8'))).toMatchObject({ [url]: { seq: seen } })
+    }
+    expect(await check('--max-seals', '15')).toMatchObject({ code: 0, resumed_at: 30, seals: SEALS })
+    expect(await check('--max-seals', '0')).toMatchObject({ code: 0, resumed_at: SEALS })
+    expect(await check('--max-seals', '15', '--full')).toMatchObject({ code: 2, error: 'too_long' })
+  })
+
   it('goes on from the last signed seal whose entries it has checked, whatever broke it off', async () => {
     hinder = (from, limit, response) =>
       from > 400 ? (response.destroy(), true) : inPages(from, limit, response)
