@@ -16,6 +16,7 @@ import {
   sealOver,
   type LedgerChain,
 } from '../support/ledger-chain.ts'
+import { consistencyOf, noteOf } from '../support/log-proofs.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
 /*
@@ -49,12 +50,30 @@ interface Scenario {
   answer: Answering
 }
 
-const good = ({ isSeals, from }: Asked): Answer => ({
+const good = (asked: Asked): Answer => pageOf(CHAIN, asked)
+const pageOf = ({ seals, entries }: LedgerChain, { isSeals, from }: Asked): Answer => ({
   body: JSON.stringify(
     isSeals
-      ? { ok: true, seals: CHAIN.seals.filter(({ seq }) => seq > from) }
-      : { ok: true, entries: CHAIN.entries.filter(({ id }) => id >= from) },
+      ? { ok: true, seals: seals.filter(({ seq }) => seq > from) }
+      : { ok: true, entries: entries.filter(({ id }) => id >= from) },
   ),
+})
+const LOGGED = buildChain([3, 2, 4], 1, { loggedFrom: 1 })
+const NOTE = noteOf(LOGGED)
+/** A good log with such an answer to GET /checkpoint, and to GET /ledger/consistency if it isn't the true one. */
+const withCheckpoint =
+  (checkpoint: Answer, consistency?: Answer): Answering =>
+  (asked) => {
+    const { pathname, searchParams } = new URL(asked.path, asked.origin)
+    if (pathname.endsWith('/checkpoint')) return checkpoint
+    if (!pathname.endsWith('/consistency')) return pageOf(LOGGED, asked)
+    const [from, to] = [Number(searchParams.get('from')), Number(searchParams.get('to'))]
+    return consistency ?? { body: JSON.stringify({ ok: true, from, to, ...consistencyOf(LOGGED, from, to) }) }
+  }
+const note = (name: string, body: string | Buffer): Scenario => ({
+  name,
+  ends: [1, 'wrong_checkpoint'],
+  answer: withCheckpoint({ body }),
 })
 const bodyOf = (asked: Asked): string => String(good(asked).body)
 /** The good body with something done to it. */
@@ -255,6 +274,53 @@ const SCENARIOS: Scenario[] = [
     ends: [2, 'too_long'],
     args: ['--max-entries', '25000'],
     answer: endlessEntries,
+  },
+  // A checkpoint that is none, or not of this log
+  { name: 'a checkpoint of the log', ends: [0], answer: withCheckpoint({ body: NOTE }) },
+  { name: 'no checkpoint', ends: [0], answer: withCheckpoint({ status: 404 }) },
+  {
+    name: 'a Date of another century, beside seals that are not of the future',
+    ends: [0],
+    answer: withCheckpoint({ body: NOTE, headers: { date: 'Fri, 01 Jan 9999 00:00:00 GMT' } }),
+  },
+  unreachable(
+    'the bare size of a larger log in place of a checkpoint',
+    withCheckpoint({ status: 409, body: '999999999999\n' }),
+  ),
+  unreachable(
+    'the bare size of a larger log in place of a proof',
+    withCheckpoint({ body: noteOf(LOGGED, { size: 5 }) }, { status: 409, body: '999999999999\n' }),
+  ),
+  note('the bare size of a larger log as a checkpoint', '999999999999\n'),
+  note('a checkpoint with an empty line in its text', NOTE.replace('\n', '\n\n')),
+  note('a checkpoint with empty lines above its signature', NOTE.replace('\n\n', '\n\n\n\n')),
+  note('a checkpoint with an empty line below its signature', `${NOTE}\n`),
+  note('empty lines alone as a checkpoint', '\n'.repeat(60_000)),
+  note('a checkpoint with more lines than a reader takes', NOTE + `— x y\n`.repeat(64)),
+  note('a checkpoint with a megabyte of cosignatures', NOTE + `— x ${'A'.repeat(100)}\n`.repeat(10_000)),
+  note('escapes as the name of the log', NOTE.replace('test.example', ESCAPES)),
+  note('a checkpoint that is not UTF-8', Buffer.from(NOTE, 'latin1')),
+  note('a checkpoint of more entries than a double counts', NOTE.replace('\n9\n', '\n9007199254740993\n')),
+  {
+    name: 'an old checkpoint in front of newer seals',
+    ends: [3, 'not_cosigned_yet'],
+    answer: withCheckpoint({ body: noteOf(LOGGED, { size: 5 }) }),
+  },
+  {
+    name: 'a newer checkpoint that nothing proves',
+    ends: [1, 'log_rewritten'],
+    answer: withCheckpoint(
+      { body: noteOf(LOGGED, { size: 10 }) },
+      { body: '{"from_root":null,"hashes":[null]}' },
+    ),
+  },
+  {
+    name: 'a newer checkpoint with a proof of another shape',
+    ends: [1, 'log_rewritten'],
+    answer: withCheckpoint(
+      { body: noteOf(LOGGED, { size: 10 }) },
+      { body: JSON.stringify({ hashes: Array(129).fill('ab'.repeat(32)) }) },
+    ),
   },
   // A ledger that is false
   {

@@ -20,6 +20,8 @@ import {
   type LedgerChain,
   type LedgerServer,
 } from '../support/ledger-chain.ts'
+import { cosign, POLICY, witnessVkey } from '../support/log-policies.ts'
+import { consistencyOf, noteOf, receiptInLog } from '../support/log-proofs.ts'
 import { canRunPythonVerifier } from '../support/run-verifier.ts'
 
 /*
@@ -298,6 +300,158 @@ const ROWS: Row[] = [
   },
 ]
 
+/*
+ * The same readers before a log with checkpoints. The returning one has checked LOGGED.
+ */
+
+const logged = (sizes: readonly number[], options: ChainOptions = {}) =>
+  buildChain(sizes, 0, { at: NOW - 60 - (sizes.length - 1) * 600, loggedFrom: 1, ...options })
+const AT = NOW - 60 - 4 * 600
+const LONGER = logged([3, 2, 4, 5, 2], { at: AT })
+const upTo = (of: LedgerChain, seals: number): LedgerChain => ({
+  entries: of.entries.slice(0, of.seals[seals - 1]?.to_id),
+  seals: of.seals.slice(0, seals),
+})
+const LOGGED = upTo(LONGER, 4)
+/** Goes on as LONGER up to seal `from`, and otherwise after it. */
+const forkAfter = (from: number): LedgerChain =>
+  logged([3, 2, 4, 5, 2], {
+    at: AT,
+    entry: (id) => (id === (LONGER.seals[from]?.from_id ?? 0) ? { ...makeEntry(id), at: 1 } : undefined),
+  })
+const textOf = (note: string): string => note.slice(0, note.lastIndexOf('\n\n') + 1)
+const cosigned = (note: string, ...names: string[]): string =>
+  note + names.map((name) => `${cosign(textOf(note), name, NOW - 30)}\n`).join('')
+const signature = (note: string): string => note.slice(textOf(note).length + 1)
+/** Below a note, lines of so many strangers, as a service shows them that lets them crowd a reader's own out. */
+const crowd = (count: number): string =>
+  Array.from({ length: count }, (_, number) => {
+    const stranger = cosign('another text\n', 'Y1', NOW - 30).replace(
+      'Y1.example',
+      `stranger-${number}.example`,
+    )
+    return `${stranger}\n`
+  }).join('')
+
+interface LoggedRow {
+  name: string
+  shown: LedgerChain | object
+  /** What GET /checkpoint gives, to whoever asks for the lines of these witnesses. */
+  note?: (witnesses: string[]) => string
+  /** The reader asks for the cosignature of X1. */
+  hasPolicy?: boolean
+  /** The returning reader has also been shown this checkpoint of the log, by somebody else, with a proof. */
+  told?: string
+  fresh: Ends
+  returning: Ends
+  pinned: Ends
+}
+
+const same = (ends: Ends): Pick<LoggedRow, 'fresh' | 'returning' | 'pinned'> => ({
+  fresh: ends,
+  returning: ends,
+  pinned: ends,
+})
+const wrongNote = (name: string, note: string): LoggedRow => ({
+  name,
+  shown: LOGGED,
+  note: () => note,
+  ...same([1, 'wrong_checkpoint']),
+})
+const WHOLE_NOTE = noteOf(LOGGED)
+
+const LOGGED_ROWS: LoggedRow[] = [
+  {
+    name: 'a log and its checkpoint',
+    shown: LOGGED,
+    note: () => WHOLE_NOTE,
+    ...{ fresh: [3, 'key_unknown'], returning: [0], pinned: [0] },
+  },
+  {
+    name: "a checkpoint that the reader's own witness has cosigned",
+    shown: LOGGED,
+    note: () => cosigned(WHOLE_NOTE, 'X1'),
+    hasPolicy: true,
+    ...same([0]),
+  },
+  {
+    name: 'an old cosigned checkpoint in front of what came after it',
+    shown: LOGGED,
+    note: () => cosigned(noteOf(LOGGED, { size: 5 }), 'X1'),
+    hasPolicy: true,
+    ...same([3, 'not_cosigned_yet']),
+  },
+  {
+    name: 'an old cosigned checkpoint in front of a fork that a reader has not seen the place of',
+    shown: forkAfter(4),
+    note: () => cosigned(noteOf(LONGER, { size: 14 }), 'X1'),
+    hasPolicy: true,
+    ...same([3, 'not_cosigned_yet']),
+  },
+  {
+    name: 'an old cosigned checkpoint in front of a fork of what was seen',
+    shown: forkAfter(2),
+    note: () => cosigned(noteOf(LONGER, { size: 5 }), 'X1'),
+    hasPolicy: true,
+    ...{
+      fresh: [3, 'not_cosigned_yet'],
+      returning: [1, 'history_rewritten'],
+      pinned: [3, 'not_cosigned_yet'],
+    },
+  },
+  {
+    name: 'a cosigned checkpoint of another log than the entries give',
+    shown: forkAfter(2),
+    note: () => cosigned(WHOLE_NOTE, 'X1'),
+    hasPolicy: true,
+    ...{ fresh: [1, 'log_rewritten'], returning: [1, 'history_rewritten'], pinned: [1, 'log_rewritten'] },
+  },
+  {
+    name: 'a shorter log than the one that was seen',
+    shown: upTo(LOGGED, 3),
+    note: () => noteOf(upTo(LOGGED, 3)),
+    ...{ fresh: [3, 'key_unknown'], returning: [1, 'chain_shortened'], pinned: [0] },
+  },
+  {
+    name: 'a shorter log than somebody else was shown',
+    shown: LOGGED,
+    note: () => WHOLE_NOTE,
+    told: noteOf(LONGER),
+    ...{ fresh: [3, 'key_unknown'], returning: [3, 'behind'], pinned: [0] },
+  },
+  {
+    name: 'a receipt from an older log than the one that was seen',
+    shown: receiptInLog(upTo(LOGGED, 2), 'pst_4', [4]),
+    ...{ fresh: [3, 'key_unknown'], returning: [0], pinned: [0] },
+  },
+  {
+    name: 'a receipt from an older log, of another history',
+    shown: receiptInLog(upTo(forkAfter(1), 2), 'pst_2', [2]),
+    ...{ fresh: [3, 'key_unknown'], returning: [1, 'log_rewritten'], pinned: [0] },
+  },
+  wrongNote('a note with an empty line in its text', WHOLE_NOTE.replace('\n', '\n\n')),
+  wrongNote('a note with an empty line below its signature', `${WHOLE_NOTE}\n`),
+  wrongNote('a note with an empty line between two signatures', `${WHOLE_NOTE}\n${signature(WHOLE_NOTE)}`),
+  wrongNote('a note with two empty lines above its signature', WHOLE_NOTE.replace('\n\n', '\n\n\n')),
+  wrongNote('a note with two signed texts', `${WHOLE_NOTE}\n${WHOLE_NOTE}`),
+  wrongNote('a note with more lines than any reader takes', WHOLE_NOTE + crowd(64)),
+  {
+    name: "cosignatures of strangers, who crowd out the reader's own until it asks for them",
+    shown: LOGGED,
+    note: (witnesses) =>
+      (witnesses.includes(witnessVkey('X1')) ? cosigned(WHOLE_NOTE, 'X1') : WHOLE_NOTE) + crowd(60),
+    hasPolicy: true,
+    ...same([0]),
+  },
+  {
+    name: 'cosignatures of strangers alone, whatever the reader asks for',
+    shown: LOGGED,
+    note: () => WHOLE_NOTE + crowd(60),
+    hasPolicy: true,
+    ...same([3, 'quorum_not_met']),
+  },
+]
+
 describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if there is no python3)', () => {
   let python: ReturnType<typeof startPythonVerifier>
   let server: LedgerServer
@@ -356,6 +510,49 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
       await read(verify, server.url)
       const returning = await ask()
       expect({ fresh, returning, pinned }).toEqual({ fresh: one, returning: two, pinned: three })
+    },
+  )
+
+  const loggedCases = LOGGED_ROWS.flatMap((row) =>
+    (['node', 'python'] as const).map((language) => ({ ...row, language })),
+  )
+  it.each(loggedCases)(
+    '$name, in $language',
+    async ({ name: _, shown, note, hasPolicy, told, language, ...row }) => {
+      const verify = language === 'node' ? verifyInNode : python.verify
+      const [policy, file, state] = ['policy', 'file.json', 'state.json'].map((name) =>
+        join(folder, name),
+      ) as [string, string, string]
+      writeFileSync(policy, POLICY.replace(/quorum .*/, 'quorum X1'))
+      writeFileSync(file, JSON.stringify(shown))
+      server.consistency = consistencyOf
+      const ask = async (...more: string[]) => {
+        if ('seals' in shown) Object.assign(server, { chain: shown, note })
+        const proof = join(folder, 'proof.json')
+        writeFileSync(proof, JSON.stringify(consistencyOf(LOGGED, 5, 14)))
+        const target =
+          'seals' in shown ? [server.url] : [file, '--service', server.url, '--consistency', proof]
+        const { code, words } = await read(
+          verify,
+          ...target,
+          ...(hasPolicy ? ['--policy', policy] : []),
+          ...more,
+        )
+        rmSync(state, { force: true })
+        return [code, ...words]
+      }
+      const fresh = await ask()
+      const pinned = await ask('--pubkey', PUBKEY)
+      Object.assign(server, { chain: LOGGED, note: undefined })
+      await read(verify, server.url)
+      if (told !== undefined) {
+        writeFileSync(join(folder, 'told'), told)
+        writeFileSync(join(folder, 'told.proof'), JSON.stringify(consistencyOf(LONGER, 14, 16)))
+        const proof = ['--consistency', join(folder, 'told.proof'), '--service', server.url]
+        expect((await read(verify, '--note', join(folder, 'told'), ...proof)).code).toBe(0)
+      }
+      const returning = await ask()
+      expect({ fresh, returning, pinned }).toEqual(row)
     },
   )
 

@@ -236,8 +236,8 @@ export type LedgerServer = {
   chain: LedgerChain
   /** What its clock says in the header Date, Unix seconds; no such header if null, and this machine's clock if absent. */
   date?: number | null
-  /** What GET /checkpoint answers, and the proof between two sizes; 404 where absent. */
-  note?: string | undefined
+  /** What GET /checkpoint answers, to whoever asks for these witnesses' lines; and the proof between two sizes; 404 where absent. */
+  note?: string | ((witnesses: string[]) => string) | undefined
   /** Message keys by agent, for GET /agent/<id>. */
   cards?: Record<string, string>
   consistency?: (chain: LedgerChain, from: number, to: number) => object
@@ -259,6 +259,8 @@ export async function serveChain(chain: LedgerChain, pageSize = 10_000): Promise
     if (typeof served.date === 'number')
       response.setHeader('date', new Date(served.date * 1000).toUTCString())
     const limit = Math.min(Number(searchParams.get('limit') ?? 50), pageSize)
+    const noteFor = (witnesses: string[]): string =>
+      typeof served.note === 'function' ? served.note(witnesses) : (served.note ?? '')
     const answer = (status: number, body: object) => {
       const text = JSON.stringify(body)
       served.sent += Buffer.byteLength(text)
@@ -281,12 +283,13 @@ export async function serveChain(chain: LedgerChain, pageSize = 10_000): Promise
     if (keysOf !== undefined && served.keys !== undefined)
       return answer(200, { ok: true, ...served.keys(keysOf) })
     if (pathname === '/api/v1/checkpoint' && served.note !== undefined) {
-      served.sent += Buffer.byteLength(served.note)
-      return response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(served.note)
+      const note = noteFor(searchParams.getAll('witness'))
+      served.sent += Buffer.byteLength(note)
+      return response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(note)
     }
     if (pathname === '/api/v1/ledger/consistency' && served.consistency !== undefined) {
       const [from, to] = [Number(searchParams.get('from')), Number(searchParams.get('to'))]
-      const signed = Math.max(served.chain.seals.at(-1)?.to_id ?? 0, Number(served.note?.split('\n')[1] ?? 0))
+      const signed = Math.max(served.chain.seals.at(-1)?.to_id ?? 0, Number(noteFor([]).split('\n')[1] ?? 0))
       if (to > signed) return answer(400, { ok: false, error: 'invalid_field', message: 'no such size' })
       return answer(200, { ok: true, from, to, ...served.consistency(served.chain, from, to) })
     }

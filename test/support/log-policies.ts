@@ -12,7 +12,7 @@ const vkeyOf = (name: string, secret: Uint8Array, type: NoteKeyType) =>
 
 export const LOG_VKEY = vkeyOf(ORIGIN, SEAL_KEY, NOTE_KEY.signer)
 
-const witnessVkey = (name: string): string =>
+export const witnessVkey = (name: string): string =>
   vkeyOf(`${name}.example`, secrets.get(name) ?? SEAL_KEY, NOTE_KEY.cosigner)
 
 /** A witness's line below a checkpoint. */
