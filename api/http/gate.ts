@@ -136,16 +136,18 @@ const FRESH_TURNS = 3
  * have. A caller that has had few turns lately stands in another ring than the others: so whoever asks now and
  * then doesn't wait for those who ask without a pause, however many these are.
  *
- * @param perPass turns in one pass of the event loop
+ * @param pace turns in one pass of the event loop, of all callers and of each
  */
-function createLine(perPass: number): Line {
+function createLine({ perPass, perCaller }: { perPass: number; perCaller: number }): Line {
   let weightUnderWay = 0
   let isResting = false
-  const always = (): boolean => true
+  /** How many turns each caller has had in this pass. */
+  const inThisPass = new Map<Caller, number>()
+  const mayTake = ({ caller }: Waiting): boolean => (inThisPass.get(caller) ?? 0) < perCaller
   const rings = {
-    parts: createRing(always),
-    fresh: createRing(always),
-    served: createRing(always),
+    parts: createRing(mayTake),
+    fresh: createRing(mayTake),
+    served: createRing(mayTake),
     // What doesn't fit is waited for, or smaller weights would pass it for ever.
     weighty: createRing(
       ({ weight }) => weightUnderWay === 0 || weightUnderWay + weight <= MAX_WEIGHT_AT_ONCE,
@@ -177,6 +179,7 @@ function createLine(perPass: number): Line {
       left--
       weightUnderWay += next.weight
       lately.add(next.caller)
+      inThisPass.set(next.caller, (inThisPass.get(next.caller) ?? 0) + 1)
       next.begin()
     }
     if (left === perPass || isPassDue) return
@@ -184,6 +187,7 @@ function createLine(perPass: number): Line {
     setImmediate(() => {
       isPassDue = false
       left = perPass
+      inThisPass.clear()
       giveTurns()
     })
   }

@@ -87,7 +87,7 @@ export async function submitShares(
     )
   }
   const { nonces, rejected } = partitionNonces(sent)
-  const shares = verifyShares(order.prefix, nonces, order.difficulty_bits)
+  const shares = await verifyInSlices(order, nonces)
   if (shares.length === 0 && nonces.length > SAMPLE_NONCES) {
     throw new Refusal(
       'insufficient_work',
@@ -113,6 +113,23 @@ async function areCounted(ctx: Context, order: WorkOrderRecord, nonces: readonly
   const pages = await ctx.work.listPages(order._id, 1, order.share_pages ?? 0)
   const counted = new Set(pages.flatMap((page) => page.nonces))
   return nonces.every((nonce) => counted.has(nonce))
+}
+
+/** Nonces verified before others have their turn: some 0.2 ms of work. */
+const SLICE_NONCES = 1_000
+let lastSlice = Promise.resolve()
+
+/** Returns the shares among the nonces. Of all batches, one slice is verified in a pass of the event loop. */
+async function verifyInSlices(
+  { prefix, difficulty_bits: bits }: WorkOrderRecord,
+  nonces: readonly string[],
+): Promise<string[]> {
+  const shares: string[] = []
+  for (let from = 0; from < nonces.length; from += SLICE_NONCES) {
+    if (from > 0) await (lastSlice = lastSlice.then(() => nextPass()))
+    shares.push(...verifyShares(prefix, nonces.slice(from, from + SLICE_NONCES), bits))
+  }
+  return shares
 }
 
 /**

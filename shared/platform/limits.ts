@@ -55,9 +55,14 @@ export const PART_BYTES = 32 * 1024
  * Turns that one pass of the event loop gives to each line: agents, registrations that have shown their work,
  * and all others. A request takes two, when it begins and when it is answered, each some 0.2 ms. An idle pass
  * takes a hundredth of that, so few turns a pass cost little, and whoever waits for a pass waits for little: a
- * process takes several hundred new connections a second, whatever is asked over the others.
+ * process takes several hundred new connections a second, whatever is asked over the others. Agents have more,
+ * as what many of them write at once is stored together, but each of them only two.
  */
-export const BEGUN_IN_A_PASS = { agents: 2, proofs: 1, open: 1 } as const
+export const BEGUN_IN_A_PASS = {
+  agents: { perPass: 16, perCaller: 2 },
+  proofs: { perPass: 1, perCaller: 1 },
+  open: { perPass: 1, perCaller: 1 },
+} as const
 /**
  * A list weighs one for each document and one for each KiB that it may come to. So much of it is under way at
  * a time for agents, and as much for everybody else: one or two of the longest lists, eight of the usual ones.

@@ -38,7 +38,7 @@ describe('the turns of an API process', () => {
         seen.push(begun - before)
       }
       await Promise.all(asked)
-      expect(Math.max(...seen)).toBeLessThanOrEqual(2 * BEGUN_IN_A_PASS.open)
+      expect(Math.max(...seen)).toBeLessThanOrEqual(2 * BEGUN_IN_A_PASS.open.perPass)
     },
   )
 
