@@ -1,6 +1,7 @@
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
@@ -135,11 +136,11 @@ describe.skipIf(!canRunPythonVerifier())('mutated checkpoints (skipped if there 
                 )
               return outline(verify, [...target, ...options, '--state', state, '--json'], state)
             }
-            return {
-              mutation,
-              inNode: await run(verifyInNode, 'node'),
-              inPython: await run(python.verify, 'python'),
-            }
+            const inNode = await run(verifyInNode, 'node')
+            const inPython = await run(python.verify, 'python')
+            // What is too old by the second in which Python looked may not have been so in Node's: then Node looks again.
+            const isAlike = isDeepStrictEqual(inNode, inPython)
+            return { mutation, inNode: isAlike ? inNode : await run(verifyInNode, 'node'), inPython }
           }),
         )
         for (const { mutation, inNode, inPython } of ends) {

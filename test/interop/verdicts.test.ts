@@ -518,7 +518,7 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
   )
   it.each(loggedCases)(
     '$name, in $language',
-    async ({ name: _, shown, note, hasPolicy, told, language, ...row }) => {
+    async ({ shown, note, hasPolicy, told, language, fresh: one, returning: two, pinned: three }) => {
       const verify = language === 'node' ? verifyInNode : python.verify
       const [policy, file, state] = ['policy', 'file.json', 'state.json'].map((name) =>
         join(folder, name),
@@ -552,7 +552,7 @@ describe.skipIf(!canRunPythonVerifier())('what both verifiers tell (skipped if t
         expect((await read(verify, '--note', join(folder, 'told'), ...proof)).code).toBe(0)
       }
       const returning = await ask()
-      expect({ fresh, returning, pinned }).toEqual(row)
+      expect({ fresh, returning, pinned }).toEqual({ fresh: one, returning: two, pinned: three })
     },
   )
 
