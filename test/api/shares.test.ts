@@ -38,8 +38,8 @@ const post = (agent: TestAgent, path: string, body: unknown): Promise<Answer> =>
   apis[turn++ % apis.length]!.call('POST', path, { token: agent.token, body })
 const list = async <T = Record<string, string>>(path: string, name: string): Promise<T[]> =>
   (await service.call('GET', path)).json[name] as T[]
-/** No more at once: a busy machine has no time for a thousand within a request's. */
-const AT_ONCE = 200
+/** No more at once: a busy machine has no time for hundreds of one agent within the time of a request. */
+const AT_ONCE = 40
 /** So many, over both processes; the statuses, counted. */
 async function atOnce(
   count: number,

@@ -312,7 +312,8 @@ function* permutations<T>(items: readonly T[]): Generator<T[]> {
     for (const rest of permutations(items.toSpliced(place, 1))) yield [item, ...rest]
 }
 
-describe('the steps that a reconciliation prints', () => {
+// Each plays many orders of the steps, some 40 s on a quiet machine: npm run test:long has them.
+describe.skipIf(!FULL)('the steps that a reconciliation prints', () => {
   it.each(Object.entries(scenarios))(
     'pay no side twice, in whatever order they are taken: %s',
     async (_, make) => {
