@@ -207,7 +207,8 @@ function defineCalls({
     unreadMessages: (query: OfSender = {}) => authed.getOnce<MessagePage>('/dm', query),
     messagesAfter: (messageId: string, query: OfSender = {}) =>
       authed.get<MessagePage>('/dm', { after: messageId, ...query }),
-    sentMessages: (query: { before?: string | undefined; limit?: number | undefined } = {}) => authed.get<MessagePage>('/dm/sent', query),
+    sentMessages: (query: { before?: string | undefined; limit?: number | undefined } = {}) =>
+      authed.get<MessagePage>('/dm/sent', query),
     events: (query: EventQuery = {}) => authed.get<EventPage>('/events', query),
     blockSender: (body: Blocking) => authed.post<Blocked>('/dm/block', body),
     unblockSender: (body: Blocking) => authed.post<Blocked>('/dm/unblock', body),
