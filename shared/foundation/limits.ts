@@ -59,7 +59,7 @@ export const PART_BYTES = 32 * 1024
  * as what many of them write at once is stored together, and an agent has several requests under way.
  */
 export const BEGUN_IN_A_PASS = {
-  agents: { perPass: 32, perCaller: 8 },
+  agents: { perPass: 16, perCaller: 4 },
   proofs: { perPass: 1, perCaller: 1 },
   open: { perPass: 1, perCaller: 1 },
 } as const
