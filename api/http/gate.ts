@@ -51,7 +51,7 @@ export interface Gate {
   runWeighty<T>(visitor: Visitor, weight: number, part: () => Promise<T>): Promise<T>
   /**
    * The same for work that can't be divided, such as parsing a long body. The next such work of its line begins
-   * only after a rest as long as this took, so that all else has at least half of the process.
+   * only after a rest of REST_TIMES as long, so that all else has most of the process.
    */
   runWhole<T>(visitor: Visitor, work: () => T): Promise<T>
   /** Resolves when the visitor's next turn has come: for the next part of work that is under way. */
@@ -66,6 +66,9 @@ export function overloaded(): Refusal {
     { countedAs: 'no_room' },
   )
 }
+
+/** A rest, in terms of the work before it: to read a long body takes a few times as long as to parse it. */
+const REST_TIMES = 5
 
 /** Creates the gate of one process. */
 export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_WAY): Gate {
@@ -107,7 +110,7 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
       try {
         return work()
       } finally {
-        lines[line].rest(performance.now() - startedAt)
+        lines[line].rest(REST_TIMES * (performance.now() - startedAt))
       }
     },
     next: ({ line, caller, signal }) => lines[line].wait(caller, 'next part', signal),

@@ -56,10 +56,10 @@ export const PART_BYTES = 32 * 1024
  * and all others. A request takes two, when it begins and when it is answered, each some 0.2 ms. An idle pass
  * takes a hundredth of that, so few turns a pass cost little, and whoever waits for a pass waits for little: a
  * process takes several hundred new connections a second, whatever is asked over the others. Agents have more,
- * as what many of them write at once is stored together, but each of them only two.
+ * as what many of them write at once is stored together, and an agent has several requests under way.
  */
 export const BEGUN_IN_A_PASS = {
-  agents: { perPass: 16, perCaller: 2 },
+  agents: { perPass: 16, perCaller: 4 },
   proofs: { perPass: 1, perCaller: 1 },
   open: { perPass: 1, perCaller: 1 },
 } as const
