@@ -41,6 +41,8 @@ export interface App {
   classes: ServerClasses
   /** Counts a connection that is refused before there is a request, for the log. */
   note: NoteRefusal
+  /** Call it for each connection that is accepted. */
+  noteConnection: () => void
   /** All routes, in order: the route table and the OpenAPI document are made of it. */
   routes: readonly Route[]
   /** The requests that wait for events. */
@@ -97,7 +99,10 @@ export function createApp(ctx: Context): App {
   const handle: RequestHandler = app
   const listener: RequestListener = (req, res) =>
     void handle(req as Request, res as Response, answerRest(req as Request, res as Response))
-  return { routes, note, waits, classes: createServerClasses(app), listener: answerInTurn(listener) }
+  return {
+    ...{ routes, note, waits, noteConnection: gate.noteConnection },
+    ...{ classes: createServerClasses(app), listener: answerInTurn(listener) },
+  }
 }
 
 interface ServerClasses {

@@ -21,11 +21,12 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const ctx = openContext(config, log)
   const metrics =
     config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
-  const { listener, classes, note, waits } = createApp(ctx)
+  const { listener, classes, note, noteConnection, waits } = createApp(ctx)
   const endNumbering = keepNumberingOverdueMarks(ctx)
   const openFiles = readDescriptorLimit()
   const maxConnections = maxConnectionsFor(openFiles)
   const server = createLimitedServer(listener, { note, maxConnections, classes })
+  server.http.on('connection', noteConnection)
   const port = await listen(server.http, config.port, config.host)
   log.info(
     { port, host: config.host, max_connections: maxConnections, open_files: openFiles },

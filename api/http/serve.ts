@@ -9,10 +9,11 @@ import { currentSignal } from '../../shared/platform/scope.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 import type { Authenticator } from './authenticate.ts'
 import { parseBody, readBody, type HeldBody } from './body.ts'
-import type { Gate, Visitor } from './gate.ts'
+import type { Gate } from './gate.ts'
 import { parseFields, parseQuery } from './parse.ts'
 import { isPublic, type Route, type Wait } from './route.ts'
 import { send } from './send.ts'
+import type { Visitor } from './turns.ts'
 import type { Waits } from './waits.ts'
 import { writeAnswer, type WrittenAnswer } from './write.ts'
 
@@ -226,7 +227,7 @@ class RequestUnderWay {
     // If aborted, a refusal has been sent already.
     this.#life.signal.throwIfAborted()
     await send(this.#req, this.#res, this.#served.route, answer, (bytes, compress) =>
-      bytes < PART_BYTES ? compress() : gate.runWeighty(visitor, bytes / 1024, compress),
+      bytes < PART_BYTES ? compress() : gate.runWithRoom(visitor, bytes / 1024, compress),
     )
   }
 
@@ -250,13 +251,16 @@ class RequestUnderWay {
       return writeAnswer(route, answer, () => gate.next(of))
     }
     const weight = route.weight?.(head.query)
-    if (weight === undefined) return perform(visitor)
-    if (!isPublic(route)) return gate.runWeighty(visitor, weight, () => perform(visitor))
-    return share(JSON.stringify([head.params, head.query]), () => {
+    // What waits for workers would keep the database from others.
+    if (route.needsDatabase === false || route.patienceMs !== undefined) return perform(visitor)
+    if (weight === undefined || !isPublic(route))
+      return gate.runWithRoom(visitor, weight, () => perform(visitor))
+    return share(
+      JSON.stringify([head.params, head.query]),
       // It goes on until all who asked have left.
-      const of = { ...visitor, signal: currentSignal() }
-      return gate.runWeighty(of, weight, () => perform(of))
-    })
+      () => perform({ ...visitor, signal: currentSignal() }),
+      (read) => gate.runWithRoom({ ...visitor, signal: undefined }, weight, read),
+    )
   }
 
   #handle(head: Head, body: object | undefined) {

@@ -189,7 +189,7 @@ function networkRows(config: Config): Row[] {
     row(
       'Overload',
       `a request that cannot be served within ${config.requestMs / SECOND_MS} s is answered 503 unavailable with Retry-After (${RETRY_AFTER_SECONDS} s), and so is one for which an API process has no room left`,
-      'Requests begin a few at a time, in turns over agents, and over connections for those without a token. A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first, POST /invoice and POST /market/order for an address, GET /receipt/<id> for a number.',
+      'Requests begin in turns that share the time fairly over agents, and over connections for those without a token. A write that was answered so may have been stored: read before you send it again. POST /work/submit may wait for the workers first, POST /invoice and POST /market/order for an address, GET /receipt/<id> for a number.',
     ),
     row(
       'Storage per agent and day',
@@ -224,7 +224,7 @@ function networkRows(config: Config): Row[] {
     row(
       'Shares of an API process',
       `one agent has at most 1/${CALLERS_SHARE} of the ${MAX_UNDER_WAY.reads} reads and ${MAX_UNDER_WAY.writes} writes under way, and its bodies at most 1/${AGENT_BODY_SHARE} of the ${MAX_HELD_BODY_BYTES.token / KIB / KIB} MiB held at a time; beyond that it is answered 503 and others are not`,
-      `Requests begin a few at a time, and long answers are written in parts, in turns over agents, and over connections for those without a token that is known; agents have turns of their own, and so have registrations whose work holds. Of lists, agents have ${MAX_WEIGHT_AT_ONCE} under way at a time and all others as many, counting one for each document and one for each KiB that a list may come to; a body above ${MAX_LIGHT_BODY_BYTES.token / KIB} KiB, ${MAX_LIGHT_BODY_BYTES.open / KIB} KiB without a token, is parsed by itself. Nothing counts requests by the hour.`,
+      `Requests begin, and long answers are written in parts, in turns that share the time of the process fairly over agents, and over connections for those without a token that is known; agents have a share of their own, and so have registrations whose work holds. Of lists, agents have ${MAX_WEIGHT_AT_ONCE} under way at a time and all others as many, counting one for each document and one for each KiB that a list may come to; a body above ${MAX_LIGHT_BODY_BYTES.token / KIB} KiB, ${MAX_LIGHT_BODY_BYTES.open / KIB} KiB without a token, is parsed by itself. Nothing counts requests by the hour.`,
     ),
     row(
       'Connection',

@@ -34,6 +34,11 @@ export interface GroupOptions<Item> {
    * other.
    */
   keysOf?: (item: Item) => readonly string[]
+  /**
+   * Runs a group when there is room for it; what comes until then belongs to the group. Given the item that
+   * came first.
+   */
+  enter?: (first: Item, run: () => Promise<void>) => Promise<void>
   /** The name of a span from an item's coming to its outcome. */
   span?: string
 }
@@ -68,15 +73,18 @@ export function createGroups<Item, Result>(
   perform: (items: Item[]) => Promise<Outcomes<Result>>,
   options: GroupOptions<Item> = {},
 ): (item: Item) => Promise<Result> {
-  const { maxItems = MAX_ITEMS, atOnce = AT_ONCE, patienceMs = Number.POSITIVE_INFINITY, keysOf } = options
+  const { maxItems = MAX_ITEMS, atOnce = AT_ONCE, patienceMs = Number.POSITIVE_INFINITY } = options
+  const { keysOf, enter } = options
   const keysUnderWay = new Set<string>()
   let waiting: Waiting<Item, Result>[] = []
   let underWay = 0
   let isDue = false
+  let isEntering = false
 
   /** Begins as many groups as may be under way. */
   function begin(): void {
     isDue = false
+    if (enter !== undefined) return void enterNext(enter)
     const nowMs = performance.now()
     while (waiting.length > 0 && underWay < atOnce) {
       const before = waiting.length
@@ -85,6 +93,18 @@ export function createGroups<Item, Result>(
       // Those that are left wait for a group that is under way; its end begins the next.
       else if (waiting.length === before) return
     }
+  }
+
+  /** Performs a group when it may enter, unless one waits for that already. */
+  async function enterNext(mayEnter: NonNullable<typeof enter>): Promise<void> {
+    const [first] = waiting
+    if (first === undefined || isEntering || underWay >= atOnce) return
+    isEntering = true
+    await mayEnter(first.item, async () => {
+      isEntering = false
+      const group = takeGroup(performance.now())
+      if (group.length > 0) await performGroup(group)
+    })
   }
 
   /**
@@ -208,42 +228,52 @@ export function createIdLookUp<Stored extends { _id: string }>(
   )
 }
 
+/** How one who asks would have the question answered. */
+interface Asked<Answer> {
+  answer: () => Promise<Answer>
+  enter: (read: () => Promise<void>) => Promise<void>
+  wanted: AbortSignal | undefined
+}
+
 /**
  * Creates a function that answers a question together with equal ones that wait: by one read, which begins
  * after the last of them was asked, and is stopped once the requests of all of them are over.
  *
- * @returns a function of the question, as a text that says all of it, and of how to answer it
+ * @returns a function of the question, as a text that says all of it; of how to answer it; and of what runs
+ *   the read when there is room for it, at once if absent
  */
 export function createSharedReads<Answer>(): (
   question: string,
   answer: () => Promise<Answer>,
+  enter?: (read: () => Promise<void>) => Promise<void>,
 ) => Promise<Answer> {
-  type Asked = { answer: () => Promise<Answer>; wanted: AbortSignal | undefined }
-  const asked = new Map<string, { ask: (one: Asked) => Promise<Answer>; waiting: number }>()
-  return async (question, answer) => {
+  const asked = new Map<string, { ask: (one: Asked<Answer>) => Promise<Answer>; waiting: number }>()
+  return async (question, answer, enter = (read) => read()) => {
     let shared = asked.get(question)
     if (shared === undefined) {
-      const ask = createGroups<Asked, Answer>(
-        async (group) => {
-          const value = await runInScope(
-            {},
-            (group[0] as Asked).answer,
-            untilAllLeft(group.map(({ wanted }) => wanted)),
-          )
-          return group.map(() => ({ status: 'fulfilled', value }))
-        },
-        { maxItems: Number.POSITIVE_INFINITY, atOnce: 2 },
-      )
-      shared = { ask, waiting: 0 }
+      shared = { ask: createGroups<Asked<Answer>, Answer>(answerTogether, SHARED), waiting: 0 }
       asked.set(question, shared)
     }
     shared.waiting++
     try {
-      return await shared.ask({ answer, wanted: currentSignal() })
+      return await shared.ask({ answer, enter, wanted: currentSignal() })
     } finally {
       if (--shared.waiting === 0) asked.delete(question)
     }
   }
+}
+
+const SHARED = {
+  maxItems: Number.POSITIVE_INFINITY,
+  atOnce: 2,
+  enter: ({ enter }: Pick<Asked<unknown>, 'enter'>, read: () => Promise<void>) => enter(read),
+}
+
+/** Answers all who ask as the first of them would be. */
+async function answerTogether<Answer>(group: readonly Asked<Answer>[]): Promise<Outcomes<Answer>> {
+  const wanted = untilAllLeft(group.map((one) => one.wanted))
+  const value = await runInScope({}, (group[0] as Asked<Answer>).answer, wanted)
+  return group.map(() => ({ status: 'fulfilled', value }))
 }
 
 /**

@@ -52,16 +52,22 @@ export const CALLERS_SHARE = 8
  */
 export const PART_BYTES = 32 * 1024
 /**
- * Turns that one pass of the event loop gives to each line: agents, registrations that have shown their work,
- * and all others. A request takes two, when it begins and when it is answered, each some 0.2 ms. An idle pass
- * takes a hundredth of that, so few turns a pass cost little, and whoever waits for a pass waits for little: a
- * process takes several hundred new connections a second, whatever is asked over the others. Agents have more,
- * as what many of them write at once is stored together, and an agent has several requests under way.
+ * The time for which one pass of the event loop gives turns. A pass without any takes some 0.05 ms, so a few
+ * passes more cost little; and whoever has just connected, or waits for his turn, waits for passes.
  */
-export const BEGUN_IN_A_PASS = {
-  agents: { perPass: 16, perCaller: 4 },
-  proofs: { perPass: 1, perCaller: 1 },
-  open: { perPass: 1, perCaller: 1 },
+export const PASS_BUDGET_MS = 2
+/** How the time of a pass is shared by agents, registrations that have shown their work, and all others. */
+export const LINE_SHARES = { agents: 4, proofs: 1, open: 2 } as const
+/** Connections that are accepted between two passes with turns if so many come; each costs some 0.1 ms. */
+export const ACCEPTED_BETWEEN_TURNS = 32
+/**
+ * Light requests that ask the database at a time: so many that it is never idle and writes are stored together,
+ * and so few that their answers, which come without a turn, keep the process busy for milliseconds only.
+ */
+export const MAX_LIGHT_AT_ONCE = {
+  agents: { all: 32, ofCaller: 8 },
+  proofs: { all: 8, ofCaller: 1 },
+  open: { all: 16, ofCaller: 1 },
 } as const
 /**
  * A list weighs one for each document and one for each KiB that it may come to. So much of it is under way at

@@ -1,14 +1,17 @@
 import type { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { takeBodyRoom } from '../../api/http/body.ts'
-import { createGate, type Visitor } from '../../api/http/gate.ts'
+import { createGate } from '../../api/http/gate.ts'
+import type { Visitor } from '../../api/http/turns.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import {
+  ACCEPTED_BETWEEN_TURNS,
   AGENT_BODY_SHARE,
-  BEGUN_IN_A_PASS,
   FREE_BODY_BYTES,
   MAX_HELD_BODY_BYTES,
+  MAX_LIGHT_AT_ONCE,
   MAX_WEIGHT_AT_ONCE,
+  PASS_BUDGET_MS,
 } from '../../shared/platform/limits.ts'
 
 const later = () => new Promise((resolve) => setImmediate(resolve))
@@ -16,6 +19,10 @@ const agent = (caller: string, signal?: AbortSignal): Visitor => ({ line: 'agent
 /** Somebody who has shown no token, over a connection of its own. */
 const stranger = (): Visitor => ({ line: 'open', caller: {} as Socket })
 const nothing = () => Promise.resolve()
+function keepBusy(ms: number): void {
+  const endMs = performance.now() + ms
+  while (performance.now() < endMs);
+}
 /** Work that lasts until `end` is called. */
 function lasting(): { work: () => Promise<void>; end: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -24,23 +31,61 @@ function lasting(): { work: () => Promise<void>; end: () => void } {
 
 describe('the turns of an API process', () => {
   it.each(['reads', 'writes'] as const)(
-    'are given a few in each pass of the event loop, for %s too, so that all else goes on between',
+    'are given for a few milliseconds in each pass of the event loop, for %s too, so that all else goes on between',
     async (kind) => {
       const gate = createGate()
       let begun = 0
-      const asked = Array.from({ length: 40 }, () =>
-        gate.run(stranger(), kind, () => Promise.resolve(begun++)),
+      const asked = Array.from({ length: 10 }, () =>
+        gate.run(stranger(), kind, async () => {
+          begun++
+          keepBusy(PASS_BUDGET_MS)
+        }),
       )
-      const seen: number[] = []
-      while (begun < 40) {
+      while (begun < 10) {
         const before = begun
         await later()
-        seen.push(begun - before)
+        // One of the pass that ends, and one of the next.
+        expect(begun - before).toBeLessThanOrEqual(2)
       }
       await Promise.all(asked)
-      expect(Math.max(...seen)).toBeLessThanOrEqual(2 * BEGUN_IN_A_PASS.open.perPass)
     },
   )
+
+  it('are given to others first after a turn that took long', async () => {
+    const gate = createGate()
+    const order: string[] = []
+    const ask = (caller: string, ms: number) =>
+      gate.run(agent(caller), 'reads', async () => {
+        order.push(caller)
+        keepBusy(ms)
+      })
+    await Promise.all([
+      ask('costly', 20),
+      ask('costly', 20),
+      ...Array.from({ length: 6 }, () => ask('cheap', 1)),
+    ])
+    expect(order).toEqual(['costly', ...Array.from({ length: 6 }, () => 'cheap'), 'costly'])
+  })
+
+  it('are given to nobody while connections are being accepted, but not for ever', async () => {
+    const gate = createGate()
+    let begun = 0
+    const ask = () =>
+      gate.run(stranger(), 'reads', async () => {
+        begun++
+        keepBusy(PASS_BUDGET_MS)
+      })
+    const asked = [ask(), ask()]
+    let passes = 0
+    while (begun < 2) {
+      gate.noteConnection()
+      passes++
+      await later()
+    }
+    expect(passes).toBeGreaterThan(ACCEPTED_BETWEEN_TURNS / 2)
+    expect(passes).toBeLessThan(2 * ACCEPTED_BETWEEN_TURNS)
+    await Promise.all(asked)
+  })
 
   it('go over the callers, however many requests one of them has waiting', async () => {
     const gate = createGate()
@@ -120,8 +165,8 @@ describe('what weighs something', () => {
     const first = lasting()
     const order: string[] = []
     const half = MAX_WEIGHT_AT_ONCE / 2
-    const under = [1, 2].map(() => gate.runWeighty(agent('one'), half, first.work))
-    const ask = (name: string) => gate.runWeighty(agent(name), half, async () => void order.push(name))
+    const under = [1, 2].map(() => gate.runWithRoom(agent('one'), half, first.work))
+    const ask = (name: string) => gate.runWithRoom(agent(name), half, async () => void order.push(name))
     const asked = ['one', 'one', 'one', 'two'].map(ask)
     await gate.run(agent('one'), 'reads', nothing)
     await gate.run(agent('three'), 'reads', nothing)
@@ -136,9 +181,9 @@ describe('what weighs something', () => {
     const order: string[] = []
     const first = lasting()
     const small = (name: string) =>
-      gate.runWeighty(agent(name), 1, async () => (await later(), void order.push(name)))
-    const begun = gate.runWeighty(agent('first'), 1, first.work)
-    const heavy = gate.runWeighty(
+      gate.runWithRoom(agent(name), 1, async () => (await later(), void order.push(name)))
+    const begun = gate.runWithRoom(agent('first'), 1, first.work)
+    const heavy = gate.runWithRoom(
       agent('heavy'),
       2 * MAX_WEIGHT_AT_ONCE,
       async () => void order.push('heavy'),
@@ -153,12 +198,12 @@ describe('what weighs something', () => {
   it('gives its room to others when it fails, and when it hangs until its time is over', async () => {
     const gate = createGate()
     const life = new AbortController()
-    const failing = gate.runWeighty(agent('a'), MAX_WEIGHT_AT_ONCE, () =>
+    const failing = gate.runWithRoom(agent('a'), MAX_WEIGHT_AT_ONCE, () =>
       Promise.reject(new Error('a defect')),
     )
     await expect(failing).rejects.toThrow('a defect')
-    const hanging = gate.runWeighty(agent('a', life.signal), MAX_WEIGHT_AT_ONCE, lasting().work)
-    const next = gate.runWeighty(agent('b'), MAX_WEIGHT_AT_ONCE, () => Promise.resolve('served'))
+    const hanging = gate.runWithRoom(agent('a', life.signal), MAX_WEIGHT_AT_ONCE, lasting().work)
+    const next = gate.runWithRoom(agent('b'), MAX_WEIGHT_AT_ONCE, () => Promise.resolve('served'))
     await later()
     life.abort(new Error('over'))
     await expect(hanging).rejects.toThrow('over')
@@ -166,13 +211,34 @@ describe('what weighs something', () => {
   })
 })
 
+describe('what asks the database', () => {
+  it('is under way up to a bound, of one agent up to a smaller one, and others do not wait for that agent', async () => {
+    const gate = createGate()
+    const { all, ofCaller } = MAX_LIGHT_AT_ONCE.agents
+    const { work, end } = lasting()
+    const begun: string[] = []
+    const ask = (caller: string) =>
+      gate.runWithRoom(agent(caller), undefined, () => {
+        begun.push(caller)
+        return work()
+      })
+    const asked = Array.from({ length: 2 * all }, () => ask('loud'))
+    const others = Array.from({ length: 2 * all }, (_, at) => ask(`agent ${at}`))
+    await later()
+    expect(begun.filter((caller) => caller === 'loud')).toHaveLength(ofCaller)
+    expect(begun).toHaveLength(all)
+    end()
+    await Promise.all([...asked, ...others])
+    expect(begun).toHaveLength(4 * all)
+  })
+})
+
 describe('work that cannot be divided', () => {
   it('is followed by a longer rest of such work, in which all else goes on', async () => {
     const gate = createGate()
     const busy = () => {
-      const endMs = performance.now() + 200
-      while (performance.now() < endMs);
-      return endMs
+      keepBusy(200)
+      return performance.now()
     }
     const ended = await gate.runWhole(agent('one'), busy)
     let isOver = false

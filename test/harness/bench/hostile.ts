@@ -3,12 +3,13 @@ import { randomBytes } from 'node:crypto'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { solvePuzzle } from '../../../client/puzzle-solver.ts'
 import type { Context } from '../../../shared/context.ts'
 import { findShares } from '../../../shared/crypto/pow.ts'
 import { newId } from '../../../shared/platform/ids.ts'
 import type { EntryRecord } from '../../../shared/ledger/entry.ts'
-import { DAY_MS, SECOND_MS } from '../../../shared/platform/time.ts'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../../shared/platform/time.ts'
 import { ask, type Question } from './ask.ts'
 import { compareWith, percentile, type Figure } from './figure.ts'
 import type { Attack } from './hostile-child.ts'
@@ -53,7 +54,7 @@ interface Times {
  * request, by the processor time of the API's main thread and by the clock, and the API's memory, each beside
  * the value without the attack, and the processor's load after it.
  *
- * @param only measures the attacks whose names contain this; all if empty
+ * @param only measures the attacks whose names contain one of these, with commas between them; all if empty
  */
 export async function benchHostile(
   report: (line: string) => void = (line) => process.stderr.write(`${line}\n`),
@@ -79,6 +80,14 @@ async function measureAttacks(
   report: (line: string) => void,
   only: string,
 ): Promise<Figure[]> {
+  await waitFor(
+    'the API',
+    async () => {
+      const { status } = await send(stack, { method: 'GET', path: '/feed' })
+      return status === 200 ? true : undefined
+    },
+    { limitMs: MINUTE_MS },
+  )
   const [honest, loud, target] = await Promise.all([
     registerWithPass(stack, ctx),
     registerWithPass(stack, ctx),
@@ -92,7 +101,7 @@ async function measureAttacks(
   await measure(SETTLE_MS + MEASURED_MS)
   const figures: Figure[] = []
   for (const [name, attack] of Object.entries(attacks)) {
-    if (!name.includes(only)) continue
+    if (!only.split(',').some((part) => name.includes(part))) continue
     const alone = await measure(MEASURED_MS)
     const mibBefore = readUsage(stack.api.pid).rssMib
     const child = fork(fileURLToPath(new URL('hostile-child.ts', import.meta.url)))

@@ -1,0 +1,91 @@
+import type { Caller } from './turns.ts'
+
+/** A semaphore whose holders take room by their weight, in turns over callers. */
+export interface Room {
+  /**
+   * Resolves when there is room for the weight, which the caller then holds. What weighs more than all room
+   * has it alone.
+   *
+   * @returns whether it had to wait
+   * @throws the reason of the signal if that is aborted before
+   */
+  take(caller: Caller, weight: number, signal: AbortSignal | undefined): Promise<boolean>
+  /** Gives back what was taken. */
+  putDown(caller: Caller, weight: number): void
+}
+
+interface Waiting {
+  weight: number
+  begin(): void
+}
+
+/**
+ * Creates a room that is empty.
+ *
+ * @param ofCaller what one caller may hold; all of it if absent
+ */
+export function createRoom(capacity: number, ofCaller = capacity): Room {
+  /** What waits of each caller, in the order in which the callers have their turns. */
+  const callers = new Map<Caller, Set<Waiting>>()
+  const held = new Map<Caller, number>()
+  let taken = 0
+
+  const fits = (weight: number, used: number, most: number): boolean => used === 0 || used + weight <= most
+
+  /**
+   * Lets in what is next, as far as there is room. What doesn't fit is waited for, or smaller weights would
+   * pass it for ever; but a caller who has his share is passed.
+   */
+  function letIn(): void {
+    for (const [caller, waiting] of callers) {
+      const [next] = waiting
+      const own = held.get(caller) ?? 0
+      if (next === undefined || !fits(next.weight, own, ofCaller)) continue
+      if (!fits(next.weight, taken, capacity)) return
+      remove(caller, next)
+      // At the end, if it has more.
+      if (callers.delete(caller)) callers.set(caller, waiting)
+      taken += next.weight
+      held.set(caller, own + next.weight)
+      next.begin()
+    }
+  }
+
+  function remove(caller: Caller, one: Waiting): void {
+    const waiting = callers.get(caller)
+    waiting?.delete(one)
+    if (waiting?.size === 0) callers.delete(caller)
+  }
+
+  return {
+    take(caller, weight, signal) {
+      return new Promise((resolve, reject) => {
+        if (signal?.aborted === true) return reject(signal.reason as Error)
+        let hasWaited = false
+        const leave = (): void => {
+          remove(caller, one)
+          reject(signal?.reason as Error)
+          letIn()
+        }
+        const one: Waiting = {
+          weight,
+          begin() {
+            signal?.removeEventListener('abort', leave)
+            resolve(hasWaited)
+          },
+        }
+        signal?.addEventListener('abort', leave, { once: true })
+        callers.set(caller, (callers.get(caller) ?? new Set()).add(one))
+        letIn()
+        hasWaited = true
+      })
+    },
+    putDown(caller, weight) {
+      taken -= weight
+      const left = (held.get(caller) ?? 0) - weight
+      if (left > 0) held.set(caller, left)
+      else held.delete(caller)
+      letIn()
+    },
+  }
+}

@@ -1,0 +1,208 @@
+import type { Socket } from 'node:net'
+import { ACCEPTED_BETWEEN_TURNS, LINE_SHARES, PASS_BUDGET_MS } from '../../shared/platform/limits.ts'
+
+/*
+ * Turns at the thread of an API process. What begins with a turn runs until it waits for something, and the
+ * next turn is given then. In one pass of the event loop, turns are given until PASS_BUDGET_MS are spent.
+ *
+ * Who is next is decided by start-time fair queueing (Goyal, Vin, Cheng: IEEE/ACM Transactions on Networking
+ * 5(5), 1997). A turn has a start tag: the finish tag of the caller's last turn, or the line's virtual time if
+ * that is later. Its finish tag is its start tag and the time that it took; the line's virtual time is the
+ * start tag of its last turn; and the turn with the lowest start tag is next. So callers who want more than
+ * there is get the same time each, and whoever wants less is next as soon as he asks.
+ */
+
+/** Who takes turns: an agent by its id, or a connection that has sent no known token. */
+export type Caller = string | Socket
+
+/** The lines share the time of a pass. */
+export type LineName = keyof typeof LINE_SHARES
+
+/** For whom something takes its turn. */
+export interface Visitor {
+  line: LineName
+  caller: Caller
+  /** Takes what waits out of the line when it is aborted. */
+  signal?: AbortSignal | undefined
+}
+
+/** Whether a turn begins a request, or goes on with one. */
+export type TurnKind = 'beginning' | 'part'
+
+export interface Turns {
+  /**
+   * Resolves when the visitor's turn has come. Of what a caller has waiting, parts come before beginnings.
+   *
+   * @throws the reason of the visitor's signal if that is aborted before
+   */
+  wait(visitor: Visitor, kind: TurnKind): Promise<void>
+  /** Notes that the server has accepted a connection. */
+  noteConnection(): void
+}
+
+/** Creates the turns of one process. */
+export function createTurns(): Turns {
+  const lines: Record<LineName, Line> = {
+    agents: createLine(LINE_SHARES.agents),
+    proofs: createLine(LINE_SHARES.proofs),
+    open: createLine(LINE_SHARES.open),
+  }
+  const all = Object.values(lines)
+  let spentMs = 0
+  let isGiving = false
+  let isPassDue = false
+  let isAccepted = false
+  let accepted = 0
+
+  /** Gives the next turn, unless nobody waits or the time of this pass is spent. */
+  function give(): void {
+    const [line, ...others] = all.filter(({ isWaiting }) => isWaiting())
+    isGiving = line !== undefined && spentMs < PASS_BUDGET_MS
+    if (line === undefined || !isGiving) return
+    const next = others.reduce((one, other) => (other.spent() < one.spent() ? other : one), line)
+    const startedAt = performance.now()
+    const end = next.begin()
+    // Node empties the queue of microtasks, so all that begins now, before it comes to the next tick.
+    queueMicrotask(() =>
+      process.nextTick(() => {
+        const tookMs = performance.now() - startedAt
+        end(tookMs)
+        spentMs += tookMs
+        give()
+      }),
+    )
+    if (isPassDue) return
+    isPassDue = true
+    setImmediate(beginPass)
+  }
+
+  /**
+   * Begins the next pass. The event loop accepts one connection in each of its passes: so after one in which
+   * it did, turns are given only when no more come, or when there were ACCEPTED_BETWEEN_TURNS. Otherwise a
+   * caller who connects behind a crowd would wait for the crowd's requests.
+   */
+  function beginPass(): void {
+    if (isAccepted && accepted < ACCEPTED_BETWEEN_TURNS) {
+      isAccepted = false
+      accepted++
+      setImmediate(beginPass)
+      return
+    }
+    isAccepted = false
+    accepted = 0
+    isPassDue = false
+    spentMs = 0
+    for (const line of all) line.beginPass()
+    if (!isGiving) give()
+  }
+
+  return {
+    wait({ line, caller, signal }, kind) {
+      return new Promise((resolve, reject) => {
+        if (signal?.aborted === true) return reject(signal.reason as Error)
+        const waiting = (): void => {
+          signal?.removeEventListener('abort', leave)
+          resolve()
+        }
+        const leave = (): void => {
+          lines[line].remove(caller, waiting)
+          reject(signal?.reason as Error)
+        }
+        signal?.addEventListener('abort', leave, { once: true })
+        lines[line].add(caller, kind, waiting)
+        if (!isGiving) give()
+      })
+    },
+    noteConnection() {
+      isAccepted = true
+    },
+  }
+}
+
+/** What waits for its turn; called when that has come. */
+type Waiting = () => void
+
+/** What a caller has waiting. */
+interface CallersTurns {
+  startTag: number
+  part: Set<Waiting>
+  beginning: Set<Waiting>
+}
+
+/** Callers that take turns with each other. */
+interface Line {
+  add(caller: Caller, kind: TurnKind, waiting: Waiting): void
+  remove(caller: Caller, waiting: Waiting): void
+  isWaiting(): boolean
+  /** Gives the turn that is next. @returns what has to be called with the time that it took */
+  begin(): (tookMs: number) => void
+  /** The time that its turns took in this pass, in terms of its share. */
+  spent(): number
+  beginPass(): void
+}
+
+/** Finish tags beyond this number are looked through for those that mean nothing any more. */
+const MANY_TAGS = 10_000
+
+function createLine(share: number): Line {
+  /** In the order in which they came, which decides between equal tags. */
+  const callers = new Map<Caller, CallersTurns>()
+  const finishTags = new Map<Caller, number>()
+  let virtualTime = 0
+  let spentMs = 0
+
+  /** Returns the waiting caller with the lowest start tag. */
+  function findNext(): [Caller, CallersTurns] | undefined {
+    let next: [Caller, CallersTurns] | undefined
+    for (const entry of callers) if (next === undefined || entry[1].startTag < next[1].startTag) next = entry
+    return next
+  }
+
+  /** Notes the end of a turn. The caller then stands behind others with the same tag. */
+  function endTurn(caller: Caller, finishTag: number): void {
+    finishTags.set(caller, finishTag)
+    if (finishTags.size > MANY_TAGS)
+      for (const [one, tag] of finishTags) if (tag <= virtualTime) finishTags.delete(one)
+    const own = callers.get(caller)
+    callers.delete(caller)
+    if (own !== undefined && own.part.size + own.beginning.size > 0)
+      callers.set(caller, { ...own, startTag: finishTag })
+  }
+
+  return {
+    add(caller, kind, waiting) {
+      let own = callers.get(caller)
+      if (own === undefined) {
+        const startTag = Math.max(virtualTime, finishTags.get(caller) ?? 0)
+        own = { startTag, part: new Set(), beginning: new Set() }
+        callers.set(caller, own)
+      }
+      own[kind].add(waiting)
+    },
+    remove(caller, waiting) {
+      const own = callers.get(caller)
+      if (own === undefined) return
+      own.part.delete(waiting)
+      own.beginning.delete(waiting)
+      if (own.part.size + own.beginning.size === 0) callers.delete(caller)
+    },
+    isWaiting: () => callers.size > 0,
+    begin() {
+      const [caller, own] = findNext() ?? []
+      if (caller === undefined || own === undefined) return () => undefined
+      const waiting = own.part.size > 0 ? own.part : own.beginning
+      const [first] = waiting
+      if (first !== undefined) waiting.delete(first)
+      virtualTime = own.startTag
+      first?.()
+      return (tookMs) => {
+        spentMs += tookMs
+        endTurn(caller, own.startTag + tookMs)
+      }
+    },
+    spent: () => spentMs / share,
+    beginPass() {
+      spentMs = 0
+    },
+  }
+}
