@@ -29,6 +29,7 @@ import { connectMany } from '../support/torture-sockets.ts'
 import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
 
 const TOKEN = 'operator-token-of-this-test'
+const METRICS_TOKEN = 'metrics-token-of-this-test'
 const LIMIT = { limitMs: PATIENCE_MS }
 /**
  * A process asks MongoDB for a second whether it is ready: after a pause of this machine it is, the next
@@ -55,6 +56,7 @@ beforeAll(async () => {
       QUEUE_PREFIX: queuePrefix,
       OPERATOR_PORT: '0',
       OPERATOR_TOKEN: TOKEN,
+      METRICS_TOKEN,
       OPERATOR_HOSTS: 'board.example',
       BOARD_WRITES: '1',
     },
@@ -106,6 +108,21 @@ const exprOf = (name: string): string => ALERTS.find(({ alert }) => alert === na
 const scrape = async () => readSeries(await (await ask('/metrics')).text())
 
 describe("the operator's port", () => {
+  it('opens its metrics, and nothing else, to whoever has the token of the metrics', async () => {
+    const authorization = `Bearer ${METRICS_TOKEN}`
+    const metrics = await ask('/metrics', { authorization })
+    expect([metrics.status, await metrics.text()]).toEqual([200, expect.stringContaining('agent_network_')])
+    for (const [method, path] of [
+      ['POST', '/metrics'],
+      ['GET', '/metrics/x'],
+      ['GET', '/queues'],
+      ['GET', '/failed'],
+      ['GET', '/show/1'],
+      ['GET', '/readyz'],
+    ] as const)
+      expect((await ask(path, { method, authorization })).status, `${method} ${path}`).toBe(401)
+  })
+
   it.each([
     '/',
     '/queues',
@@ -594,7 +611,7 @@ describe('the metrics of an API process', () => {
     const { config } = service.ctx
     const own: Context = {
       ...service.ctx,
-      config: { ...config, metricsPort: 0, secrets: { ...config.secrets, operatorToken: TOKEN } },
+      config: { ...config, metricsPort: 0, secrets: { ...config.secrets, metricsToken: METRICS_TOKEN } },
     }
     metrics = await startMetricsServer(
       own,
@@ -617,7 +634,7 @@ describe('the metrics of an API process', () => {
     await waitFor('the end of all', () => (isOpen() === 0 ? true : undefined), LIMIT)
   })
 
-  const look = (path: string, authorization = `Bearer ${TOKEN}`) =>
+  const look = (path: string, authorization = `Bearer ${METRICS_TOKEN}`) =>
     fetch(`http://127.0.0.1:${metrics.port}${path}`, {
       headers: authorization === '' ? {} : { Authorization: authorization },
     })
@@ -638,15 +655,33 @@ describe('the metrics of an API process', () => {
     expect([await ask(operator.port), await ask(1)]).toEqual([1, 1])
   })
 
+  it("are open to the operator's token too on the port of a process that has it", async () => {
+    const { config } = service.ctx
+    const secrets = { ...config.secrets, operatorToken: TOKEN, metricsToken: METRICS_TOKEN }
+    const own: Context = { ...service.ctx, config: { ...config, metricsPort: 0, secrets } }
+    const workers = await startMetricsServer(own, watchHealth(own, new Promise(() => {}), true))
+    const statusFor = async (token: string) =>
+      (
+        await fetch(`http://127.0.0.1:${workers.port}/metrics`, {
+          headers: { Authorization: `Bearer ${token}` },
+        })
+      ).status
+    expect([await statusFor(TOKEN), await statusFor(METRICS_TOKEN), await statusFor('wrong')]).toEqual([
+      200, 200, 401,
+    ])
+    await workers.close()
+  })
+
   it('stand behind the token, and health does not', async () => {
-    for (const authorization of ['', 'Bearer wrong', basic('wrong')]) {
+    // The operator's token isn't the API's to know.
+    for (const authorization of ['', 'Bearer wrong', basic('wrong'), `Bearer ${TOKEN}`]) {
       const answer = await look('/metrics', authorization)
       expect([answer.status, await answer.json()]).toEqual([
         401,
         expect.objectContaining({ error: 'invalid_token' }),
       ])
     }
-    expect((await look('/metrics', basic(TOKEN))).status).toBe(200)
+    expect((await look('/metrics', basic(METRICS_TOKEN))).status).toBe(200)
     expect(await (await look('/healthz', '')).json()).toEqual({ ok: true, ...readBuild() })
     expect([(await look('/nowhere')).status, (await look('/queues')).status]).toEqual([404, 404])
   })
