@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import fs from 'node:fs'
 import http from 'node:http'
+import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Worker } from 'bullmq'
@@ -14,6 +16,7 @@ import { openContext, type Context } from '../../shared/context.ts'
 import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/platform/health.ts'
 import { MAX_WATCHERS } from '../../shared/platform/limit-connections.ts'
 import { createLog } from '../../shared/platform/log.ts'
+import { readFindings } from '../../shared/operation/findings.ts'
 import type { ActRecord } from '../../shared/operation/act-store.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queues.ts'
@@ -29,6 +32,9 @@ import { connectMany } from '../support/torture-sockets.ts'
 import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
 
 const TOKEN = 'operator-token-of-this-test'
+/** Long enough on a busy machine. */
+const LOOK_LIMIT_MS = 20_000
+const SILENCE_MS = 500
 const METRICS_TOKEN = 'metrics-token-of-this-test'
 const LIMIT = { limitMs: PATIENCE_MS }
 /**
@@ -600,6 +606,43 @@ describe('the metrics', () => {
     expect(series.get('agent_network_collector_up{collector="ledger"}')).toBe(1)
     expect(series.get('process_resident_memory_bytes')).toBeGreaterThan(10_000_000)
     expect(series.has('nodejs_eventloop_lag_p99_seconds')).toBe(true)
+  })
+})
+
+describe('a look at what is not fine', () => {
+  it('asks the API whether it serves only once MongoDB was silent', async () => {
+    let asked = 0
+    const api = http.createServer((_req, res) => {
+      asked++
+      res.end('{}')
+    })
+    await once(api.listen(0, '127.0.0.1'), 'listening')
+    const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
+    const url = new URL(mongodbUrl ?? '')
+    const mongo = await openGate(Number(url.port))
+    url.port = String(mongo.port)
+    url.search = '?directConnection=true'
+    const env = {
+      ...PATIENT,
+      MONGODB_URL: url.href,
+      REDIS_URL: redisUrl,
+      QUEUE_PREFIX: queuePrefix,
+      BASE_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}`,
+    }
+    const own = openContext(readConfig(env, 'operator'), createLog('operator', 'silent'))
+    try {
+      await Promise.all([own.database.whenReady(), own.queues.whenReady()])
+      await readFindings(own, LOOK_LIMIT_MS)
+      expect(asked).toBe(0)
+      mongo.hang()
+      await readFindings(own, SILENCE_MS)
+      expect(asked).toBe(1)
+    } finally {
+      mongo.cut()
+      await own.close()
+      await mongo.close()
+      api.close()
+    }
   })
 })
 
