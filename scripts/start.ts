@@ -131,6 +131,7 @@ export async function startNetwork(options: {
       NODE_COMPILE_CACHE: compileCacheDir(env),
       CHALLENGE_SECRET: first.challengeSecret,
       OPERATOR_TOKEN: first.operatorToken,
+      METRICS_TOKEN: first.metricsToken,
       FREE_UNTIL: new Date(first.firstStartMs + FREE_PERIOD_MS).toISOString().replace('Z', '+00:00'),
       SEAL_KEY_FILE: sealKeyFile,
       SEAL_MEMORY_FILE: sealMemoryFile,

@@ -13,7 +13,7 @@ const SINGLE_HEADERS = ['authorization', 'host']
 
 /**
  * Returns middleware that refuses requests that a proxy could read differently: a version other than HTTP/1.0
- * and 1.1, one of SINGLE_HEADERS twice, or a Transfer-Encoding other than chunked (RFC 9112 section 6.1). It
+ * and 1.1, no Host with the latter (RFC 9112 section 3.2), one of SINGLE_HEADERS twice, or a Transfer-Encoding other than chunked (RFC 9112 section 6.1). It
  * also refuses a Host that isn't among `allowedHosts`.
  *
  * @param allowedHosts undefined allows any
@@ -51,6 +51,8 @@ function findAmbiguity({ rawHeaders, headers, httpVersion }: IncomingMessage): s
   const coding = headers['transfer-encoding']
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
     return 'The request line must end with HTTP/1.1 (or HTTP/1.0).'
+  if (httpVersion === '1.1' && headers.host === undefined)
+    return 'A request of HTTP/1.1 must have the header Host.'
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
     return 'The body must be sent with a Content-Length or with "Transfer-Encoding: chunked".'
   const seen = new Set<string>()

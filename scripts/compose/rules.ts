@@ -149,9 +149,7 @@ function findVariableProblems(service: ComposeService, part: Part): string[] {
   return Object.entries(service.environment).flatMap(([name, value]) => {
     const meant = FILE_VARIABLES.get(name) ?? VARIABLE_NAMES.find((known) => known === name)
     if (meant === undefined) return [`${name} is no setting that readConfig knows`]
-    const problems = mayRead(meant, part, service.environment['METRICS_PORT'])
-      ? []
-      : [`${name} is not for the ${part} to read`]
+    const problems = mayRead(meant, part) ? [] : [`${name} is not for the ${part} to read`]
     const text = String(value ?? '')
     const secret = /^\/run\/secrets\/(.+)$/.exec(text)?.[1]
     if (secret !== undefined && !service.secrets.some(({ source, target }) => (target ?? source) === secret))
@@ -193,6 +191,7 @@ function readSettings(service: ComposeService, part: Part): { config: Config } |
 
 const STAND_INS: Record<string, string> = {
   OPERATOR_TOKEN: 'x'.repeat(32),
+  METRICS_TOKEN: 'm'.repeat(32),
   CHALLENGE_SECRET: 'c0'.repeat(32),
   MONGODB_URL: 'mongodb://mongo/x',
   REDIS_URL: 'redis://redis',

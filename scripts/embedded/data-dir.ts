@@ -43,6 +43,7 @@ export interface FirstStart {
   challengeSecret: string
   operatorToken: string
   operatorTokenFile: string
+  metricsToken: string
   /** Milliseconds since the epoch. */
   firstStartMs: number
 }
@@ -62,13 +63,16 @@ export function ensureFirstStart(dataDir: string, nowMs: number): FirstStart {
   )
   return {
     challengeSecret: ensureSecret(path.join(dataDir, 'challenge-secret')),
-    operatorToken: ensureFile(operatorTokenFile, makeSecret, /^[\x21-\x7e]{16,}$/),
+    operatorToken: ensureFile(operatorTokenFile, makeSecret, TOKEN),
     operatorTokenFile,
+    metricsToken: ensureFile(path.join(dataDir, 'metrics-token'), makeSecret, TOKEN),
     firstStartMs: Date.parse(firstStart),
   }
 }
 
 const SECRET = /^[0-9a-f]{64}$/
+/** An operator may write another one. */
+const TOKEN = /^[\x21-\x7e]{16,}$/
 
 /** 32 random bytes in hex. */
 export function makeSecret(): string {

@@ -48,7 +48,7 @@ export function selectEnvironment(env: NodeJS.ProcessEnv, part: ChildPart): Node
   const names: string[] = [
     ...BASICS,
     ...(part === 'workers' ? PROXIES : []),
-    ...VARIABLE_NAMES.filter((name) => mayRead(name, part, env['METRICS_PORT'])),
+    ...VARIABLE_NAMES.filter((name) => mayRead(name, part)),
   ]
   const selected: NodeJS.ProcessEnv = {}
   for (const name of names) {

@@ -169,6 +169,7 @@ function findKeys(env: NodeJS.ProcessEnv): { name: string; file: string }[] {
     ['index of the nano seed', nano.seedFile === undefined ? undefined : `${nano.seedFile}.index`],
     ['challenge secret', inDataDir('challenge-secret')],
     ['operator token', inDataDir('operator-token')],
+    ['metrics token', inDataDir('metrics-token')],
     ['time of the first start', inDataDir('first-start')],
   ]
   return wanted.flatMap(([name, file]) => (file !== undefined && fs.existsSync(file) ? [{ name, file }] : []))

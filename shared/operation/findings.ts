@@ -42,7 +42,12 @@ const READERS: readonly FindingReader[] = [
  */
 export async function readFindings(ctx: Context, limitMs: number): Promise<Finding[]> {
   const readHost = watchHost()
-  const reaches = { mongodb: askServer(ctx, 'mongodb', limitMs), redis: askServer(ctx, 'redis', limitMs) }
+  let api: Promise<boolean | undefined> | undefined
+  const reaches = {
+    // Whether the API serves says what MongoDB's silence means.
+    mongodb: askServer(ctx, 'mongodb', limitMs, () => (api = askApi(ctx, limitMs))),
+    redis: askServer(ctx, 'redis', limitMs),
+  }
   const askReader = async ({ name, needs, read }: FindingReader): Promise<Part> => {
     if (needs !== 'nothing' && !isReached(await reaches[needs])) return { findings: [], wasLate: false }
     const ask = () => inTime(read(ctx), limitMs, `The part "${name}"`)
@@ -60,8 +65,6 @@ export async function readFindings(ctx: Context, limitMs: number): Promise<Findi
   }
   const readSince = async (): Promise<ReadonlyMap<string, number>> =>
     isReached(await reaches.mongodb) ? inTime(ctx.watch.readSince(), limitMs, 'MongoDB') : new Map()
-  // Asked from the beginning, so that it is there if it is needed.
-  const api = askApi(ctx, 2 * limitMs)
   const [mongodb, redis, sinceByKey, ...parts] = await Promise.all([
     reaches.mongodb,
     reaches.redis,

@@ -9,6 +9,8 @@ import type { Finding, FindingReader } from './finding.ts'
 const OTHERS = 0o077
 /** Where container engines mount secrets, readable for all in the container. */
 const MOUNTED_SECRETS = '/run/secrets/'
+/** Secrets that anyone can make anew. */
+const REPLACEABLE: ReadonlySet<string> = new Set(['OPERATOR_TOKEN', 'METRICS_TOKEN', 'CHALLENGE_SECRET'])
 const ENDING_SECONDS = (7 * DAY_MS) / SECOND_MS
 const CONNECT_LIMIT_MS = 900
 
@@ -26,7 +28,7 @@ function findReadableSecrets({ config }: Context): Finding[] {
     return !file.startsWith(MOUNTED_SECRETS) && stat !== undefined && (stat.mode & OTHERS) !== 0
   })
   return readable.map(({ name, file }) => {
-    const isReplaceable = name === 'OPERATOR_TOKEN' || name === 'CHALLENGE_SECRET'
+    const isReplaceable = REPLACEABLE.has(name)
     return {
       kind: 'secret_readable',
       about: name,

@@ -7,7 +7,7 @@ import { StartError } from '../platform/process.ts'
 import { SECOND_MS } from '../platform/time.ts'
 import { describeAway, listMemberErrors, tryPrimary } from '../platform/database-reason.ts'
 import { tryRedis } from '../platform/redis-connection.ts'
-import type { Finding } from './finding.ts'
+import { OPERATOR, type Finding } from './finding.ts'
 
 /*
  * Whether MongoDB and Redis answer. One time-out proves nothing: on a busy host it is this process that is slow.
@@ -105,7 +105,7 @@ function describeSlow(server: Server, reach: Reach & { kind: 'late' | 'silent' }
         ? `${name} answered only when it was asked a second time`
         : `${name} does not answer this command, but the API serves`,
     why: reach.kind === 'late' ? undefined : reach.why,
-    command: 'npm run operator -- status --wait 30   # if it stays so, look at the server and the network',
+    command: `${OPERATOR} status --wait 30   # if it stays so, look at the server and the network`,
   }
 }
 
@@ -137,11 +137,18 @@ export const inTime = <T>(work: Promise<T>, limitMs: number, what: string): Prom
  * say what a client that goes on trying does not.
  *
  * @param limitMs of each of the two times
+ * @param onSilence is called before the second time
  */
-export async function askServer(ctx: Context, server: Server, limitMs: number): Promise<Reach> {
+export async function askServer(
+  ctx: Context,
+  server: Server,
+  limitMs: number,
+  onSilence: () => void = () => undefined,
+): Promise<Reach> {
   const { name, ping, connect } = SERVERS[server]
   const first = await tryTo(inTime(ping(ctx), limitMs, name))
   if (first.kind !== 'silent') return first
+  onSilence()
   const [pinged, connected] = await Promise.all([
     tryTo(inTime(ping(ctx), limitMs, name)),
     tryTo(connect(ctx, limitMs)),

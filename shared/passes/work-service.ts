@@ -117,16 +117,25 @@ async function areCounted(ctx: Context, order: WorkOrderRecord, nonces: readonly
 
 /** Nonces verified before others have their turn: some 0.2 ms of work. */
 const SLICE_NONCES = 1_000
-let lastSlice = Promise.resolve()
+let lastTurn = Promise.resolve()
 
-/** Returns the shares among the nonces. Of all batches, one slice is verified in a pass of the event loop. */
+/**
+ * Waits for a pass of the event loop in which nobody else who waits here goes on: others have their turn, and
+ * so has the renewal of the locks of all jobs under way, however slow this process is.
+ */
+function nextTurn(): Promise<void> {
+  lastTurn = lastTurn.then(() => nextPass())
+  return lastTurn
+}
+
+/** Returns the shares among the nonces. */
 async function verifyInSlices(
   { prefix, difficulty_bits: bits }: WorkOrderRecord,
   nonces: readonly string[],
 ): Promise<string[]> {
   const shares: string[] = []
   for (let from = 0; from < nonces.length; from += SLICE_NONCES) {
-    if (from > 0) await (lastSlice = lastSlice.then(() => nextPass()))
+    if (from > 0) await nextTurn()
     shares.push(...verifyShares(prefix, nonces.slice(from, from + SLICE_NONCES), bits))
   }
   return shares
@@ -291,8 +300,7 @@ async function verifyWithoutStoring(
     const shares: string[][] = []
     for (const { nonces = [], text } of ordersBatches) {
       shares.push(verifyShares(order.prefix, nonces, order.difficulty_bits, text))
-      // The locks of all jobs under way are renewed by this process between two batches, however slow it is.
-      await nextPass()
+      await nextTurn()
     }
     const { results, newlyCounted, completedDays } = applyBatches(
       order,

@@ -57,6 +57,7 @@ const VARIABLES = {
   BOARD_WRITES: z.enum(['0', '1'], 'expected 0 or 1'),
   METRICS_PORT: port,
   METRICS_HOST: z.string(),
+  METRICS_TOKEN: z.string().min(16, 'expected at least 16 characters'),
   REQUEST_SECONDS: number('a number of seconds from 1 to 15', { min: 1, max: 15 }),
   DRAIN_SECONDS: number(`a number of seconds from 0 to ${MAX_DRAIN_SECONDS}`, { max: MAX_DRAIN_SECONDS }),
   DATA_DIR: filePath,
@@ -138,6 +139,7 @@ type Read = { [Name in VariableName]?: z.output<(typeof VARIABLES)[Name]> }
  */
 const IN_FILES = [
   'OPERATOR_TOKEN',
+  'METRICS_TOKEN',
   'CHALLENGE_SECRET',
   'MONGODB_URL',
   'REDIS_URL',
@@ -159,10 +161,12 @@ const REQUIRED: Record<Part, readonly VariableName[]> = {
 
 /**
  * The variables that are secrets or lead to one, and the parts that may read them; `start` only passes them
- * on. The API reads the operator's token as well if it serves metrics: see mayRead.
+ * on.
  */
 export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   OPERATOR_TOKEN: ['start', 'workers'],
+  // Opens the metrics and nothing else, so that the API needn't hold the operator's token.
+  METRICS_TOKEN: ['start', 'api', 'workers'],
   CHALLENGE_SECRET: ['start', 'api'],
   SEAL_KEY_FILE: ['start', 'workers'],
   // The operator's command writes the record of an adopted memory beside it.
@@ -192,7 +196,7 @@ export function readFileVariables(
   for (const [fileName, name] of FILE_VARIABLES) {
     const file = env[fileName]
     delete whole[fileName]
-    if (!file || !mayRead(name, part, env['METRICS_PORT'])) continue
+    if (!file || !mayRead(name, part)) continue
     if (env[name]) {
       problems.push(`${name} and ${fileName} are both set; set one of them`)
       continue
@@ -209,20 +213,8 @@ export function readFileVariables(
   return { env: whole, problems, unread }
 }
 
-/**
- * Whether a part may read a variable. Those of SECRETS are only for the parts named there; the API also reads
- * the operator's token if it serves metrics.
- *
- * @param metricsPort METRICS_PORT as it is set, as text or as a number
- */
-export function mayRead(name: VariableName, part: Part, metricsPort: unknown): boolean {
-  const parts = SECRETS[name]
-  return (
-    parts === undefined ||
-    parts.includes(part) ||
-    (name === 'OPERATOR_TOKEN' && part === 'api' && Number(metricsPort ?? 0) > 0)
-  )
-}
+/** Whether a part may read a variable: those of SECRETS are only for the parts named there. */
+export const mayRead = (name: VariableName, part: Part): boolean => SECRETS[name]?.includes(part) ?? true
 
 export type Config = ReturnType<typeof toConfig>
 
@@ -249,7 +241,7 @@ export function readConfig(environment: NodeJS.ProcessEnv, part: Part): Config {
     else read[name] = result.data
   }
   if (problems.length > 0) throw new ConfigError(problems)
-  for (const name of VARIABLE_NAMES) if (!mayRead(name, part, read['METRICS_PORT'])) delete read[name]
+  for (const name of VARIABLE_NAMES) if (!mayRead(name, part)) delete read[name]
   return toConfig(read)
 }
 
@@ -261,6 +253,7 @@ export function listSecretFiles(env: NodeJS.ProcessEnv): { name: VariableName; f
   const inDataDir = (name: string): string => path.join(path.resolve(env['DATA_DIR'] || '.data'), name)
   const defaults: Partial<Record<VariableName, string>> = {
     OPERATOR_TOKEN: inDataDir('operator-token'),
+    METRICS_TOKEN: inDataDir('metrics-token'),
     CHALLENGE_SECRET: inDataDir('challenge-secret'),
     SEAL_KEY_FILE: inDataDir('seal-key'),
     SEAL_MEMORY_FILE: inDataDir('seal-memory'),
@@ -364,6 +357,7 @@ function toConfig(read: Read) {
     secretFiles: [] as { name: VariableName; file: string }[],
     secrets: {
       operatorToken: read.OPERATOR_TOKEN,
+      metricsToken: read.METRICS_TOKEN,
       challengeSecret: read.CHALLENGE_SECRET,
       sealKeyFile: read.SEAL_KEY_FILE,
       sealMemoryFile: read.SEAL_MEMORY_FILE,

@@ -7,7 +7,7 @@ import type { Config } from './config.ts'
 import type { Database } from './database.ts'
 import type { Log } from './log.ts'
 import { collectProcessMetrics, type Metrics } from './metrics.ts'
-import { isOperator } from './operator-token.ts'
+import { holdsToken } from './operator-token.ts'
 import { StartError } from './process.ts'
 import type { Queues } from './queues.ts'
 import { SECOND_MS } from './time.ts'
@@ -77,20 +77,22 @@ export interface MetricsServer {
 
 /**
  * Opens this process's own port for whoever watches it: `/healthz` (alive) and `/readyz` (can serve) for
- * anyone who can reach it (`/readyz?deep`: with the servers that it needs), `/metrics` behind the operator's
- * token.
+ * anyone who can reach it (`/readyz?deep`: with the servers that it needs), `/metrics` behind METRICS_TOKEN,
+ * or behind the operator's token in a process that has that one.
+ *
+ * @throws StartError with neither token, or if the port can't be opened
  */
 export async function startMetricsServer(ctx: Watched, health: Health): Promise<MetricsServer> {
   const { metricsPort, metricsHost, secrets } = ctx.config
-  const { operatorToken } = secrets
-  if (operatorToken === undefined) {
+  const tokens = [secrets.metricsToken, secrets.operatorToken].filter((token) => token !== undefined)
+  if (tokens.length === 0) {
     throw new StartError(
-      'OPERATOR_TOKEN is not set, and metrics must not be open without it; set it, or METRICS_PORT=0 for no metrics port',
+      'METRICS_TOKEN is not set, and metrics must not be open without it; set it, or METRICS_PORT=0 for no metrics port',
     )
   }
   collectProcessMetrics(ctx.metrics)
   const server = createSmallServer((req, res) => {
-    answer(ctx, health, operatorToken, req, res).catch((error: unknown) => {
+    answer(ctx, health, tokens, req, res).catch((error: unknown) => {
       ctx.log.error({ err: error }, 'the metrics could not be told')
       send(res, 500, {
         ok: false,
@@ -107,7 +109,7 @@ export async function startMetricsServer(ctx: Watched, health: Health): Promise<
 async function answer(
   ctx: Watched,
   health: Health,
-  token: string,
+  tokens: readonly string[],
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
@@ -124,9 +126,9 @@ async function answer(
   }
   if (path !== '/metrics')
     return refuse(404, 'no_such_route', 'This port has /healthz, /readyz and /metrics.')
-  if (!isOperator(req.headers.authorization, token)) {
-    const message = "The metrics need the operator's token, as Bearer or as the password of Basic."
-    const headers = { 'WWW-Authenticate': 'Basic realm="operator", charset="UTF-8"' }
+  if (!holdsToken(req.headers.authorization, tokens)) {
+    const message = 'The metrics need the token of METRICS_TOKEN, as Bearer or as the password of Basic.'
+    const headers = { 'WWW-Authenticate': 'Basic realm="metrics", charset="UTF-8"' }
     return refuse(401, 'invalid_token', message, headers)
   }
   const { registry } = ctx.metrics

@@ -3,12 +3,12 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
 
 /**
- * Whether an `Authorization` header holds the operator's token: as Bearer for programs, as the password of
+ * Whether an `Authorization` header holds one of these tokens: as Bearer for programs, as the password of
  * Basic with any user name for a browser, which asks for it by itself. Compared in constant time.
  */
-export function isOperator(authorization: string | undefined, token: string): boolean {
-  const { credentials } = readAuthorization(authorization)
-  return timingSafeEqual(digest(credentials), digest(token))
+export function holdsToken(authorization: string | undefined, tokens: readonly string[]): boolean {
+  const given = digest(readAuthorization(authorization).credentials)
+  return tokens.some((token) => timingSafeEqual(given, digest(token)))
 }
 
 /**

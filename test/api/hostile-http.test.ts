@@ -151,9 +151,16 @@ describe('a request line', () => {
     },
   )
 
-  it('of HTTP/1.0 is answered', async () => {
+  it('of HTTP/1.0 is answered, without Host too', async () => {
     const received = await send('GET /api/v1/limits HTTP/1.0\r\n\r\n')
     expect(statusesOf(received)).toEqual([200])
+  })
+
+  it('of HTTP/1.1 is refused without Host, and its connection closes', async () => {
+    const received = await send('GET /api/v1/limits HTTP/1.1\r\n\r\n')
+    expect(statusesOf(received)).toEqual([400])
+    expect(received).toMatch(/connection: close/i)
+    expect(received).toContain('must have the header Host')
   })
 })
 

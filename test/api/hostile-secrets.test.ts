@@ -154,6 +154,7 @@ describe('a part of the network', () => {
 
 describe('what the network was given to keep', () => {
   const OPERATOR_TOKEN = 'operator-token-of-this-test'
+  const METRICS_TOKEN = 'metrics-token-of-this-test'
   let api: RunningProcess & { url: string }
   let workers: RunningProcess
   let metricsPort: number
@@ -177,6 +178,7 @@ describe('what the network was given to keep', () => {
         ...PATIENT,
         LOG_LEVEL: 'trace',
         OPERATOR_TOKEN,
+        METRICS_TOKEN,
         SWEEP_SECONDS: '1',
         SEAL_INTERVAL_SECONDS: '1',
         FREE_UNTIL: 'none',
@@ -234,7 +236,7 @@ describe('what the network was given to keep', () => {
     await workers.waitForLine('seals were signed')
     const metrics = await (
       await fetch(`http://127.0.0.1:${metricsPort}/metrics`, {
-        headers: { Authorization: `Bearer ${OPERATOR_TOKEN}` },
+        headers: { Authorization: `Bearer ${METRICS_TOKEN}` },
       })
     ).text()
     expect(metrics).toContain('agent_network_request_seconds')
@@ -258,6 +260,7 @@ describe('what the network was given to keep', () => {
         'the challenge secret': CHALLENGE_SECRET,
         'the seal key': fs.readFileSync(path.join(folder, 'seal-key'), 'utf8').trim(),
         "the operator's token": OPERATOR_TOKEN,
+        'the token of the metrics': METRICS_TOKEN,
         "Redis's password": new URL(String(env['REDIS_URL'])).password,
       }
       for (const [place, text] of Object.entries(places))

@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import fs from 'node:fs'
 import http from 'node:http'
+import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Worker } from 'bullmq'
@@ -14,6 +16,7 @@ import { openContext, type Context } from '../../shared/context.ts'
 import { startMetricsServer, watchHealth, type MetricsServer } from '../../shared/platform/health.ts'
 import { MAX_WATCHERS } from '../../shared/platform/limit-connections.ts'
 import { createLog } from '../../shared/platform/log.ts'
+import { readFindings } from '../../shared/operation/findings.ts'
 import type { ActRecord } from '../../shared/operation/act-store.ts'
 import type { PendingEntry } from '../../shared/ledger/pending.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queues.ts'
@@ -29,6 +32,10 @@ import { connectMany } from '../support/torture-sockets.ts'
 import { CHALLENGE_SECRET, findNonces, startService, type TestService } from '../support/service.ts'
 
 const TOKEN = 'operator-token-of-this-test'
+/** Long enough on a busy machine. */
+const LOOK_LIMIT_MS = 20_000
+const SILENCE_MS = 500
+const METRICS_TOKEN = 'metrics-token-of-this-test'
 const LIMIT = { limitMs: PATIENCE_MS }
 /**
  * A process asks MongoDB for a second whether it is ready: after a pause of this machine it is, the next
@@ -55,6 +62,7 @@ beforeAll(async () => {
       QUEUE_PREFIX: queuePrefix,
       OPERATOR_PORT: '0',
       OPERATOR_TOKEN: TOKEN,
+      METRICS_TOKEN,
       OPERATOR_HOSTS: 'board.example',
       BOARD_WRITES: '1',
     },
@@ -106,6 +114,21 @@ const exprOf = (name: string): string => ALERTS.find(({ alert }) => alert === na
 const scrape = async () => readSeries(await (await ask('/metrics')).text())
 
 describe("the operator's port", () => {
+  it('opens its metrics, and nothing else, to whoever has the token of the metrics', async () => {
+    const authorization = `Bearer ${METRICS_TOKEN}`
+    const metrics = await ask('/metrics', { authorization })
+    expect([metrics.status, await metrics.text()]).toEqual([200, expect.stringContaining('agent_network_')])
+    for (const [method, path] of [
+      ['POST', '/metrics'],
+      ['GET', '/metrics/x'],
+      ['GET', '/queues'],
+      ['GET', '/failed'],
+      ['GET', '/show/1'],
+      ['GET', '/readyz'],
+    ] as const)
+      expect((await ask(path, { method, authorization })).status, `${method} ${path}`).toBe(401)
+  })
+
   it.each([
     '/',
     '/queues',
@@ -586,6 +609,43 @@ describe('the metrics', () => {
   })
 })
 
+describe('a look at what is not fine', () => {
+  it('asks the API whether it serves only once MongoDB was silent', async () => {
+    let asked = 0
+    const api = http.createServer((_req, res) => {
+      asked++
+      res.end('{}')
+    })
+    await once(api.listen(0, '127.0.0.1'), 'listening')
+    const { mongodbUrl, redisUrl, queuePrefix } = service.ctx.config
+    const url = new URL(mongodbUrl ?? '')
+    const mongo = await openGate(Number(url.port))
+    url.port = String(mongo.port)
+    url.search = '?directConnection=true'
+    const env = {
+      ...PATIENT,
+      MONGODB_URL: url.href,
+      REDIS_URL: redisUrl,
+      QUEUE_PREFIX: queuePrefix,
+      BASE_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}`,
+    }
+    const own = openContext(readConfig(env, 'operator'), createLog('operator', 'silent'))
+    try {
+      await Promise.all([own.database.whenReady(), own.queues.whenReady()])
+      await readFindings(own, LOOK_LIMIT_MS)
+      expect(asked).toBe(0)
+      mongo.hang()
+      await readFindings(own, SILENCE_MS)
+      expect(asked).toBe(1)
+    } finally {
+      mongo.cut()
+      await own.close()
+      await mongo.close()
+      api.close()
+    }
+  })
+})
+
 describe('the metrics of an API process', () => {
   let metrics: MetricsServer
   let stop: () => void = () => {}
@@ -594,7 +654,7 @@ describe('the metrics of an API process', () => {
     const { config } = service.ctx
     const own: Context = {
       ...service.ctx,
-      config: { ...config, metricsPort: 0, secrets: { ...config.secrets, operatorToken: TOKEN } },
+      config: { ...config, metricsPort: 0, secrets: { ...config.secrets, metricsToken: METRICS_TOKEN } },
     }
     metrics = await startMetricsServer(
       own,
@@ -617,7 +677,7 @@ describe('the metrics of an API process', () => {
     await waitFor('the end of all', () => (isOpen() === 0 ? true : undefined), LIMIT)
   })
 
-  const look = (path: string, authorization = `Bearer ${TOKEN}`) =>
+  const look = (path: string, authorization = `Bearer ${METRICS_TOKEN}`) =>
     fetch(`http://127.0.0.1:${metrics.port}${path}`, {
       headers: authorization === '' ? {} : { Authorization: authorization },
     })
@@ -638,15 +698,33 @@ describe('the metrics of an API process', () => {
     expect([await ask(operator.port), await ask(1)]).toEqual([1, 1])
   })
 
+  it("are open to the operator's token too on the port of a process that has it", async () => {
+    const { config } = service.ctx
+    const secrets = { ...config.secrets, operatorToken: TOKEN, metricsToken: METRICS_TOKEN }
+    const own: Context = { ...service.ctx, config: { ...config, metricsPort: 0, secrets } }
+    const workers = await startMetricsServer(own, watchHealth(own, new Promise(() => {}), true))
+    const statusFor = async (token: string) =>
+      (
+        await fetch(`http://127.0.0.1:${workers.port}/metrics`, {
+          headers: { Authorization: `Bearer ${token}` },
+        })
+      ).status
+    expect([await statusFor(TOKEN), await statusFor(METRICS_TOKEN), await statusFor('wrong')]).toEqual([
+      200, 200, 401,
+    ])
+    await workers.close()
+  })
+
   it('stand behind the token, and health does not', async () => {
-    for (const authorization of ['', 'Bearer wrong', basic('wrong')]) {
+    // The operator's token isn't the API's to know.
+    for (const authorization of ['', 'Bearer wrong', basic('wrong'), `Bearer ${TOKEN}`]) {
       const answer = await look('/metrics', authorization)
       expect([answer.status, await answer.json()]).toEqual([
         401,
         expect.objectContaining({ error: 'invalid_token' }),
       ])
     }
-    expect((await look('/metrics', basic(TOKEN))).status).toBe(200)
+    expect((await look('/metrics', basic(METRICS_TOKEN))).status).toBe(200)
     expect(await (await look('/healthz', '')).json()).toEqual({ ok: true, ...readBuild() })
     expect([(await look('/nowhere')).status, (await look('/queues')).status]).toEqual([404, 404])
   })

@@ -16,7 +16,7 @@ import {
 import { isolate, leaveDatabase } from '../support/servers.ts'
 import { CHALLENGE_SECRET, findNonces, solveChallenge, type TestService } from '../support/service.ts'
 
-const TOKEN = 'operator-token-of-this-test'
+const TOKEN = 'metrics-token-of-this-test'
 const BITS = 8
 const SHARES_PER_DAY = 5
 const DAYS = 365
@@ -42,7 +42,7 @@ beforeAll(async () => {
     REDIS_URL: redisUrl,
     QUEUE_PREFIX: queuePrefix,
     CHALLENGE_SECRET,
-    OPERATOR_TOKEN: TOKEN,
+    METRICS_TOKEN: TOKEN,
     FREE_UNTIL: 'none',
     REGISTER_BITS: '4',
     SHARE_BITS: String(BITS),

@@ -64,7 +64,7 @@ async function startWorkers(root: string, queues: string): Promise<RunningProces
 }
 
 async function hasServed(readyPort: number): Promise<true | undefined> {
-  const headers = { Authorization: `Bearer ${settings['OPERATOR_TOKEN']}` }
+  const headers = { Authorization: `Bearer ${settings['METRICS_TOKEN']}` }
   const metrics = await (await fetch(`http://127.0.0.1:${readyPort}/metrics`, { headers })).text()
   return metrics.includes('route="/api/v1/feed"') || undefined
 }
@@ -84,7 +84,9 @@ beforeAll(async () => {
     REDIS_URL: redisUrl,
     QUEUE_PREFIX: queuePrefix,
     CHALLENGE_SECRET,
-    OPERATOR_TOKEN: 'operator-token-of-this-test',
+    METRICS_TOKEN: 'metrics-token-of-this-test',
+    // The API of a version before asks for it.
+    OPERATOR_TOKEN: 'metrics-token-of-this-test',
     SEAL_KEY_FILE: path.join(folder, 'seal-key'),
     SEAL_MEMORY_FILE: path.join(folder, 'seal-memory'),
     DATA_DIR: folder,

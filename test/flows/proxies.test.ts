@@ -31,7 +31,7 @@ beforeAll(async () => {
       REDIS_URL: redisUrl,
       QUEUE_PREFIX: queuePrefix,
       CHALLENGE_SECRET,
-      OPERATOR_TOKEN: 'operator-token-of-this-test',
+      METRICS_TOKEN: 'metrics-token-of-this-test',
       METRICS_PORT: String(readyPort),
       REGISTER_BITS: '4',
     })

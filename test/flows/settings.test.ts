@@ -86,15 +86,21 @@ describe('a process that lacks what it cannot do without', () => {
   )
 
   it.each([
-    ['api/main.ts', { METRICS_PORT: '39999' }, 'METRICS_PORT=0'],
-    ['workers/main.ts', { METRICS_PORT: '39999', OPERATOR_PORT: '0' }, 'METRICS_PORT=0'],
-    ['workers/main.ts', { OPERATOR_PORT: '39999' }, 'OPERATOR_PORT=0'],
+    // The API doesn't take the operator's token for its own.
+    [
+      'api/main.ts',
+      'METRICS_TOKEN',
+      { METRICS_PORT: '39999', OPERATOR_TOKEN: 'x'.repeat(16) },
+      'METRICS_PORT=0',
+    ],
+    ['workers/main.ts', 'METRICS_TOKEN', { METRICS_PORT: '39999', OPERATOR_PORT: '0' }, 'METRICS_PORT=0'],
+    ['workers/main.ts', 'OPERATOR_TOKEN', { OPERATOR_PORT: '39999' }, 'OPERATOR_PORT=0'],
   ] as const)(
-    'is refused a port of the operator without the token by node %s',
-    async (script, env, remedy) => {
+    'is refused a port for whoever watches by node %s without its %s',
+    async (script, token, env, remedy) => {
       const started = startProcess(script, { ...REQUIRED, ...env })
       expect(await started.ended).toBe(1)
-      expect(started.logged()).toContain('OPERATOR_TOKEN is not set')
+      expect(started.logged()).toContain(`${token} is not set`)
       expect(started.logged()).toContain(remedy)
     },
   )

@@ -24,6 +24,7 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   BOARD_WRITES: { right: ['0', '1'], wrong: ['yes'] },
   METRICS_PORT: { right: ['0', '9100'], wrong: ['65536', 'on'] },
   METRICS_HOST: { right: ['127.0.0.1'], wrong: [] },
+  METRICS_TOKEN: { right: ['0123456789abcdef'], wrong: ['short'] },
   REQUEST_SECONDS: { right: ['1', '1.8', '15'], wrong: ['0.9', '16', '-1', '2s'] },
   DRAIN_SECONDS: { right: ['0', '2.5', '30'], wrong: ['31', '-1', '5s'] },
   DATA_DIR: { right: ['data'], wrong: [] },

@@ -118,6 +118,12 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
       /service api: SEAL_KEY_FILE is not for the api to read/,
     ],
     [
+      "the operator's token for the API",
+      'DRAIN_SECONDS: $',
+      'OPERATOR_TOKEN_FILE: /run/secrets/operator_token\n      DRAIN_SECONDS: $',
+      /service api: OPERATOR_TOKEN_FILE is not for the api to read/,
+    ],
+    [
       'a command that does not exist',
       'command: [node, api/main.ts]',
       'command: [node, api/server.ts]',
@@ -165,12 +171,12 @@ describe('the check of docker-compose.yml and Dockerfile', () => {
       '/run/secrets/seal_kee',
       /service signer: SEAL_KEY_FILE names the secret seal_kee/,
     ],
-    ['a secret that others may read', 'mode: 0o400', 'mode: 0o444', /secret operator_token has mode 444/],
+    ['a secret that others may read', 'mode: 0o400', 'mode: 0o444', /secret metrics_token has mode 444/],
     [
       'a secret of another user',
       "gid: '10001'",
       "gid: '10002'",
-      /secret operator_token belongs to 10001:10002/,
+      /secret metrics_token belongs to 10001:10002/,
     ],
     [
       'a secret that is not declared',
@@ -262,7 +268,14 @@ describe('docker-compose.yml', () => {
     const decided = new Set<string>([
       ...['PORT', 'HOST', 'OPERATOR_PORT', 'OPERATOR_HOST', 'METRICS_PORT', 'METRICS_HOST', 'DATA_DIR'],
       ...['QUEUE_PREFIX', 'SANDBOX_FAUCET_URL'],
-      ...['OPERATOR_TOKEN', 'CHALLENGE_SECRET', 'MONGODB_URL', 'REDIS_URL', 'MONERO_WALLET_RPC_URL'],
+      ...[
+        'OPERATOR_TOKEN',
+        'METRICS_TOKEN',
+        'CHALLENGE_SECRET',
+        'MONGODB_URL',
+        'REDIS_URL',
+        'MONERO_WALLET_RPC_URL',
+      ],
       ...['SEAL_KEY_FILE', 'SEAL_MEMORY_FILE', 'NANO_SEED_FILE'],
     ])
     expect(VARIABLE_NAMES.filter((name) => !passed.has(name) && !decided.has(name))).toEqual([])

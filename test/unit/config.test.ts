@@ -76,6 +76,7 @@ describe('readConfig', () => {
     // Values that nothing else holds, so that they can be searched for.
     const marked: Partial<Record<VariableName, string>> = {
       OPERATOR_TOKEN: 'operator-token-marked',
+      METRICS_TOKEN: 'metrics-token-marked',
       CHALLENGE_SECRET: 'c1'.repeat(32),
       SEAL_KEY_FILE: 'marked.key',
       SEAL_MEMORY_FILE: 'marked.memory',
@@ -101,15 +102,16 @@ describe('readConfig', () => {
       Object.entries(SECRETS)
         .filter(([, parts]) => parts.includes('api'))
         .map(([name]) => name),
-    ).toEqual(['CHALLENGE_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS'])
+    ).toEqual(['METRICS_TOKEN', 'CHALLENGE_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS'])
   })
 
-  it("gives the API the operator's token where it serves metrics behind it, and not otherwise", () => {
-    const tokenOf = (env: Record<string, string>) =>
-      readConfig({ ...REQUIRED, OPERATOR_TOKEN: 'operator-token-marked', ...env }, 'api').secrets
-        .operatorToken
-    expect(tokenOf({ METRICS_PORT: '9100' })).toBe('operator-token-marked')
-    expect([tokenOf({}), tokenOf({ METRICS_PORT: '0' })]).toEqual([undefined, undefined])
+  it("gives the API the token of the metrics and never the operator's, whether it serves metrics or not", () => {
+    const tokens = { OPERATOR_TOKEN: 'operator-token-marked', METRICS_TOKEN: 'metrics-token-marked' }
+    for (const METRICS_PORT of ['', '0', '9100'])
+      expect(readConfig({ ...REQUIRED, ...tokens, METRICS_PORT }, 'api').secrets).toMatchObject({
+        operatorToken: undefined,
+        metricsToken: 'metrics-token-marked',
+      })
   })
 
   it('takes a secret from a file in place of a value, for the parts that may read it, and says what is wrong with one', () => {

@@ -1,6 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import fs from 'node:fs'
+import { createServer, type Server as HttpServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -180,6 +183,57 @@ describe('fetching what is not there', () => {
     )
     expect(fs.readdirSync(cache)).toEqual([mongod.cachedName])
     expect(findMongod(env)).toBe(path.join(cache, mongod.cachedName))
+  })
+})
+
+describe("MongoDB's own archive", () => {
+  const [official] = SOURCES.mongod
+  let shop: Server
+  let http: HttpServer
+  let archive: Buffer
+
+  beforeEach(async () => {
+    const made = path.join(folder, 'mongodb-6.0.14', 'bin')
+    fs.mkdirSync(made, { recursive: true })
+    fakeMongod(path.join(made, 'mongod'), '6.0.14')
+    execFileSync('tar', ['-czf', path.join(folder, 'made.tgz'), '-C', folder, 'mongodb-6.0.14'])
+    archive = fs.readFileSync(path.join(folder, 'made.tgz'))
+    http = createServer((req, res) => (req.url === '/made.tgz' ? res.end(archive) : res.writeHead(404).end()))
+    await once(http.listen(0, '127.0.0.1'), 'listening')
+    const { port } = http.address() as AddressInfo
+    const sha256 = createHash('sha256').update(archive).digest('hex')
+    // Whatever the machine has on its PATH.
+    shop = { ...mongod, names: [], archive: { url: `http://127.0.0.1:${port}/made.tgz`, sha256 } }
+    env = { ...process.env, AGENT_NETWORK_CACHE: cache, NO_PROXY: '127.0.0.1' }
+    delete env['MONGODB_URL']
+    delete env['MONGOD_BINARY']
+  })
+  afterEach(() => new Promise((resolve) => http.close(resolve)))
+
+  const fetchFrom = (server: Server) => prepareServer(server, env, screen, [official!])
+
+  it('is unpacked into the cache when its SHA-256 is the pinned one', async () => {
+    await fetchFrom(shop)
+    expect(lines.at(-1)).toBe(`MongoDB 6.0.14: now in ${cache}`)
+    expect(fs.readdirSync(cache)).toEqual([mongod.cachedName])
+  })
+
+  it('is refused when one byte of it is another', async () => {
+    archive = Buffer.concat([archive, Buffer.of(0)])
+    const sha256 = createHash('sha256').update(archive).digest('hex')
+    await expect(fetchFrom(shop)).rejects.toThrow('There is no MongoDB')
+    expect(lines.at(-1)).toBe(
+      `MongoDB: not from MongoDB's own download: refused, because the archive's SHA-256 is ${sha256} and should be ${shop.archive?.sha256}`,
+    )
+    expect(fs.readdirSync(cache)).toEqual([])
+  })
+
+  it('is asked for only where one is pinned for the platform, and its absence is told', async () => {
+    await expect(fetchFrom({ ...shop, archive: undefined })).rejects.toThrow('There is no MongoDB')
+    expect(lines.at(-1)).toMatch(/no archive for \S+ on \S+ is pinned here$/)
+    const gone = { url: `${shop.archive?.url}.gone`, sha256: '' }
+    await expect(fetchFrom({ ...shop, archive: gone })).rejects.toThrow('There is no MongoDB')
+    expect(lines.at(-1)).toMatch(/made\.tgz\.gone answered 404$/)
   })
 })
 

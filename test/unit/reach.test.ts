@@ -125,6 +125,11 @@ describe('processes on one database', () => {
       'Processes that do the same work have different settings: CHALLENGE_SECRET, REGISTER_BITS',
       'those unlike the most: api 3 on h',
     ])
+    const wallet = (pid: number, MAX_FEE_XMR: string) => ({
+      ...api(pid, { settings: hashSettings(readConfig({ MAX_FEE_XMR }, 'start')) }),
+      ...{ part: 'workers', queues: ['send-monero'] },
+    })
+    expect(findDifferentSettings([wallet(1, '0.01'), wallet(2, '0.02')])[0]?.what).toContain('MAX_FEE_XMR')
     const pools = [
       { ...api(1), part: 'workers', queues: ['sweep'] },
       { ...api(2, { settings: other }), part: 'workers', queues: ['verify-shares'] },

@@ -65,7 +65,8 @@ describe('the data folder', () => {
     expect(first.challengeSecret).not.toBe(first.operatorToken)
     expect(first.firstStartMs).toBe(Date.UTC(2030, 0, 1))
     expect(ensureFirstStart(dataDir, Date.UTC(2031, 0, 1))).toEqual(first)
-    expect(['challenge-secret', 'operator-token', 'first-start'].map(modeOf)).toEqual([0o600, 0o600, 0o600])
+    const kept = ['challenge-secret', 'operator-token', 'metrics-token', 'first-start']
+    expect(kept.map(modeOf)).toEqual(kept.map(() => 0o600))
   })
 
   it('refuses a damaged secret instead of going on with a new one', () => {
@@ -103,6 +104,7 @@ describe('what a part is given and what is shown of it', () => {
   const secrets = {
     CHALLENGE_SECRET: 'c',
     OPERATOR_TOKEN: 't',
+    METRICS_TOKEN: 'o',
     SEAL_KEY_FILE: 'k',
     SEAL_MEMORY_FILE: 'm',
     NANO_SEED_FILE: 's',
@@ -120,7 +122,9 @@ describe('what a part is given and what is shown of it', () => {
   }
 
   it('gives the API no key, seed, wallet or operator token, and neither part what is not a setting', () => {
-    expect(selectEnvironment(env, 'api')).toEqual({
+    expect(selectEnvironment({ ...env, METRICS_PORT: '9100' }, 'api')).toEqual({
+      METRICS_TOKEN: 'o',
+      METRICS_PORT: '9100',
       CHALLENGE_SECRET: 'c',
       MONGODB_URL: 'mongodb://x',
       REDIS_URL: 'redis://x',
@@ -311,7 +315,9 @@ describe.runIf(process.platform === 'linux')(
       ) as NodeJS.ProcessEnv
       expect(workers.OPERATOR_TOKEN).toBe(token)
       expect(workers.SEAL_KEY_FILE).toBe(path.join(dataDir, 'seal-key'))
-      expect(Object.keys(api).filter((name) => /TOKEN|SEAL|SEED|NANO|MONERO/.test(name))).toEqual([])
+      expect(Object.keys(api).filter((name) => /TOKEN|SEAL|SEED|NANO|MONERO/.test(name))).toEqual([
+        'METRICS_TOKEN',
+      ])
       expect(
         Date.parse(api.FREE_UNTIL!) -
           Date.parse(fs.readFileSync(path.join(dataDir, 'first-start'), 'utf8').trim()),

@@ -65,11 +65,16 @@ describe('the units of deploy/systemd (without systemd-analyze two of these are 
         const [given = '', value = ''] = variable.split('=')
         const setting = FILE_VARIABLES.get(given) ?? VARIABLE_NAMES.find((one) => one === given)
         expect(setting, `${name}: ${given}`).toBeDefined()
-        if (setting !== undefined) expect(mayRead(setting, part, 9_100), `${name}: ${given}`).toBe(true)
+        if (setting !== undefined) expect(mayRead(setting, part), `${name}: ${given}`).toBe(true)
         const [, credential] = /^%d\/(\w+)$/.exec(value) ?? []
         if (FILE_VARIABLES.has(given)) expect(credential, `${name}: ${given}`).toBeDefined()
         if (credential !== undefined) expect(text).toContain(`LoadCredential=${credential}:`)
       }
     }
+  })
+
+  it("hand the operator's token to the service with the operator's port alone", () => {
+    const holders = services.filter((name) => `${common}\n${read(name)}`.includes('operator_token'))
+    expect(holders).toEqual(['agent-network-operator.service'])
   })
 })

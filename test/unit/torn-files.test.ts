@@ -188,13 +188,13 @@ const kept = (): Kept[] => [
     missing: undefined,
     older: `${JSON.stringify({ mongodbUrl: 'mongodb://h:1/x', redisUrl: 'redis://h:2', settings: { XNO_USD: '1.5' } })}\n`,
   },
-  ...['operator-token', 'challenge-secret', 'first-start'].map((name): Kept => ({
+  ...['operator-token', 'metrics-token', 'challenge-secret', 'first-start'].map((name): Kept => ({
     name: `the data folder's ${name}`,
     file: at(name),
     write: () => ensureFirstStart(folder, 1_700_000_000_000),
     read: () => ensureFirstStart(folder, 1_700_000_000_000),
     missing: 'anew',
-    isAnyText: name === 'operator-token',
+    isAnyText: name.endsWith('-token'),
     harmless: 'whoever has another secret is refused; and the time only says how long signing up is free',
   })),
   {
@@ -337,7 +337,7 @@ describe('a damaged file', () => {
 /** Whether two files have the same form, so that one may stand for the other: a secret is a secret. */
 const isAlike = (...names: string[]): boolean =>
   names.every((name) => ALIKE.some((alike) => name.includes(alike)))
-const ALIKE = ['seal key', 'Nano seed', 'operator-token', 'challenge-secret']
+const ALIKE = ['seal key', 'Nano seed', 'operator-token', 'metrics-token', 'challenge-secret']
 
 function find(name: string): Kept {
   const found = kept().find((one) => one.name === name)

@@ -7,7 +7,7 @@ import { closeNow, listen } from '../../shared/platform/listen.ts'
 import { createSmallServer } from '../../shared/platform/limit-connections.ts'
 import { collectProcessMetrics } from '../../shared/platform/metrics.ts'
 import { openNetworkMetrics } from './network-metrics.ts'
-import { isOperator, readAuthorization } from '../../shared/platform/operator-token.ts'
+import { holdsToken, readAuthorization } from '../../shared/platform/operator-token.ts'
 import { StartError } from '../../shared/platform/process.ts'
 import { watchFindings } from './alarm.ts'
 import { recordActions, showFailed, showQueues, showStory } from './board.ts'
@@ -19,8 +19,8 @@ export interface OperatorServer {
 
 /**
  * Serves the operator's port: Bull Board at `/queues`, `/failed`, `/show`, `/metrics` of this process and of
- * the whole network, and `/readyz`, all behind the token. Only `/healthz` answers without it. Also starts
- * watchFindings().
+ * the whole network, and `/readyz`, all behind the operator's token; METRICS_TOKEN opens `/metrics` as well.
+ * Only `/healthz` answers without a token. Also starts watchFindings().
  *
  * @returns the port, and a function that closes both
  * @throws StartError without OPERATOR_TOKEN, or if the port can't be opened
@@ -53,19 +53,20 @@ function createOperatorApp(ctx: Context, health: Health, token: string): express
     res.json({ ok: true, ...readBuild() })
   })
   app.use(refuseOtherHosts(ctx.config.operatorHosts))
-  app.use(requireToken(token))
-  app.use(refuseOtherSites)
-  app.use('/queues', recordActions(ctx), showQueues(ctx))
-  app.get('/failed', showFailed(ctx))
-  app.get('/show/:word', showStory(ctx))
   collectProcessMetrics(ctx.metrics)
   const readNetwork = openNetworkMetrics(ctx)
-  app.get('/metrics', async (_req, res) => {
+  const { metricsToken } = ctx.config.secrets
+  app.get('/metrics', requireToken(token, metricsToken), async (_req, res) => {
     const { registry } = ctx.metrics
     const [own, network] = await Promise.all([registry.metrics(), readNetwork()])
     res.setHeader('Content-Type', registry.contentType)
     res.end(`${own}\n${network}`)
   })
+  app.use(requireToken(token))
+  app.use(refuseOtherSites)
+  app.use('/queues', recordActions(ctx), showQueues(ctx))
+  app.get('/failed', showFailed(ctx))
+  app.get('/show/:word', showStory(ctx))
   app.get('/readyz', async (req, res) => {
     const { ready, ...rest } = await health.readiness('deep' in req.query)
     res.status(ready ? 200 : 503).json({ ok: ready, ...rest })
@@ -126,10 +127,11 @@ function refuseOtherHosts(allowed: readonly string[]): RequestHandler {
   }
 }
 
-/** Makes a handler that answers 401 to requests without the operator's token. */
-function requireToken(token: string): RequestHandler {
+/** Makes a handler that answers 401 to requests without the operator's token, or the other one if there is one. */
+function requireToken(operatorToken: string, other?: string): RequestHandler {
+  const tokens = [operatorToken, ...(other === undefined ? [] : [other])]
   return (req, res, next) => {
-    if (isOperator(req.headers.authorization, token)) return next()
+    if (holdsToken(req.headers.authorization, tokens)) return next()
     res.status(401).setHeader('WWW-Authenticate', 'Basic realm="operator", charset="UTF-8"')
     res.json({
       ok: false,
