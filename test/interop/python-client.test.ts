@@ -1,14 +1,23 @@
 import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
+import { createClient } from '../../client/client.ts'
+import { makePuzzleOfKind, PUZZLE_KINDS } from '../../shared/crypto/puzzle.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
+import { runProgram } from '../support/python.ts'
 import { canRunPythonVerifier, PYTHON_VERIFIER } from '../support/run-verifier.ts'
 
 /* The Python client against a service that doesn't answer as one does. */
 
+const ROOT = path.resolve(import.meta.dirname, '../..')
 const PACKAGE = fileURLToPath(new URL('../../client/python/agent_network', import.meta.url))
 const PROGRAM = `
 import sys, types
@@ -79,12 +88,10 @@ describe.skipIf(!canRunPythonVerifier())('the Python client (skipped if there is
         response.write(' ')
       },
     }
-    for (const [where, answer] of Object.entries(slowly))
-      // Late, so that the reading of the answer notices it first.
-      for (const lateSeconds of [0, 1])
-        expect(await ask(answer, lateSeconds), `${where}, ${lateSeconds} s late`).toBe(
-          'transport GET /stats could not be reached (no whole answer within 0.5 s).',
-        )
+    const said = 'transport GET /stats could not be reached (no whole answer within 0.5 s).'
+    expect(await ask(slowly['in its body'] ?? (() => undefined))).toBe(said)
+    // Late, so that the reading of the answer notices it first.
+    for (const [where, answer] of Object.entries(slowly)) expect(await ask(answer, 1), where).toBe(said)
   })
 
   it('calls an answer that is no HTTP, or breaks off, a failure of the transport', async () => {
@@ -111,3 +118,61 @@ describe.skipIf(!canRunPythonVerifier())('the Python client (skipped if there is
     expect(await ask((response) => void response.writeHead(503).end(refusal))).toBe('refused unavailable')
   })
 })
+
+describe.skipIf(!canRunPythonVerifier())(
+  'the Python client beside the TypeScript one (skipped if there is no python3)',
+  () => {
+    it('solves every kind of puzzle as the service means it', async () => {
+      const puzzles = PUZZLE_KINDS.flatMap((kind) =>
+        Array.from({ length: 100 }, (_, index) =>
+          makePuzzleOfKind(kind, createHash('sha256').update(`${kind} ${index}`).digest()),
+        ),
+      )
+      const folder = mkdtempSync(path.join(os.tmpdir(), 'puzzles-'))
+      const file = path.join(folder, 'puzzles.json')
+      writeFileSync(file, JSON.stringify(puzzles))
+      const solve = `
+import importlib.util, json, sys, types
+sys.modules["agent_network"] = package = types.ModuleType("agent_network")
+package.__path__ = [sys.argv[1]]
+from agent_network.puzzle import solve_puzzle
+wrong = [one for one in json.load(open(sys.argv[2])) if solve_puzzle(one) != one["answer"]]
+print(len(wrong), wrong[:1])`
+      const args = ['-c', solve, path.join(ROOT, 'client/python/agent_network'), file]
+      try {
+        expect(await runProgram('python3', args, { limitMs: PATIENCE_MS })).toEqual({
+          code: 0,
+          output: '0 []\n',
+        })
+      } finally {
+        rmSync(folder, { recursive: true })
+      }
+    })
+
+    it('has in aio.py every call of client.py', async () => {
+      const made = await runProgram(
+        'python3',
+        [path.join(ROOT, 'client/python/make_clients.py'), '--check'],
+        {
+          limitMs: PATIENCE_MS,
+        },
+      )
+      expect(made).toEqual({ code: 0, output: '' })
+    })
+
+    it('names each call as the TypeScript client does, in snake case', () => {
+      const inPython = [
+        ...readFileSync(path.join(ROOT, 'client/python/agent_network/client.py'), 'utf8').matchAll(
+          / def ([a-z]\w*)\(self/g,
+        ),
+      ].map(([, name]) => name)
+      const client = createClient({ baseUrl: 'http://127.0.0.1:1' })
+      const inTypeScript = Object.entries(client)
+        .filter(([name, value]) => typeof value === 'function' && name !== 'with')
+        .map(([name]) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`))
+      expect(inPython.filter((name) => name !== 'base_url' && name !== 'with_token').toSorted()).toEqual(
+        inTypeScript.toSorted(),
+      )
+    })
+  },
+)
