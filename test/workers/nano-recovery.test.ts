@@ -559,7 +559,7 @@ describe('addresses', () => {
   }
   const give = async () => (await venue.invoice(1)).address
 
-  it.each([
+  it.runIf(FULL).each([
     ['the database and the index file', ['database', 'index']],
     ['the index file and then the database', ['index', 'database']],
     ['the database alone', ['database']],
