@@ -6,10 +6,10 @@ import { SummaryReporter } from './test/support/summary-reporter.ts'
 // The tests start hundreds of processes.
 process.env.NODE_COMPILE_CACHE ??= compileCacheDir(process.env)
 
-// Tests that kill processes in the middle of their work take minutes; FAULTS=1 adds them, and makes the
-// others' counts full.
+// What takes minutes, or repeats in the large what another test holds, is in test/faults or runs only if FULL;
+// FAULTS=1 adds it, and makes the others' counts full.
 const isFull = process.env.FAULTS === '1'
-const faults = isFull ? ['test/faults/**/*.test.ts'] : ['test/faults/storm.test.ts']
+const folders = isFull ? 'api,workers,flows,interop,faults' : 'api,workers,flows,interop'
 
 export default defineConfig({
   test: {
@@ -37,7 +37,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'servers',
-          include: ['test/{api,workers,flows,interop}/**/*.test.ts', ...faults],
+          include: [`test/{${folders}}/**/*.test.ts`],
           globalSetup: ['test/support/global-setup.ts'],
         },
       },

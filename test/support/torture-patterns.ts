@@ -101,11 +101,14 @@ function endOfPattern(code: string, from: number): number {
   throw new Error(`a pattern without end: ${code.slice(from, from + 80)}`)
 }
 
+/** What hardly any pattern allows at the end of a text. */
+const MISFITS = ['!', '', '\n', '\u0000']
+
 /**
  * Texts that make a pattern look for long: what it is made of, many times over, and something at the end that
- * doesn't fit.
+ * doesn't fit, each of the first so many misfits.
  */
-export function* longTexts(source: string, length: number): Generator<string> {
+export function* longTexts(source: string, length: number, misfits = MISFITS.length): Generator<string> {
   const own = [...source.matchAll(/\\?([A-Za-z0-9 _:;,."'/%@#$=+*-])/g)].map(
     ([, character]) => character ?? '',
   )
@@ -140,7 +143,7 @@ export function* longTexts(source: string, length: number): Generator<string> {
     ...own.map((one, index) => one + (own[index + 1] ?? 'a')),
   ])
   for (const seed of seeds)
-    for (const end of ['', '!', '\n', '\u0000']) yield seed.repeat(Math.ceil(length / seed.length)) + end
+    for (const end of MISFITS.slice(0, misfits)) yield seed.repeat(Math.ceil(length / seed.length)) + end
   // Behind the literal that it begins with.
   const head = /^\^?((?:\\[^\w]|[\w:/ .,=-])+)/.exec(source)?.[1]?.replace(/\\/g, '')
   if (head !== undefined)

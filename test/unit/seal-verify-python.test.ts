@@ -22,7 +22,7 @@ import { describeVerifier } from '../support/verifier-suite.ts'
  * Random inputs for the comparison of the two: enough to meet every member with several kinds of junk over a
  * few runs.
  */
-const RUNS = 500
+const RUNS = process.env['FAULTS'] === '1' ? 500 : 100
 const isAvailable = canRunPythonVerifier()
 
 describeVerifier('seal_verify.py (skipped if there is no python3)', PYTHON_VERIFIER, isAvailable)

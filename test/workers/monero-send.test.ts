@@ -29,6 +29,9 @@ import {
   type MoneroVenue,
 } from '../support/monero-venue.ts'
 
+/** Each rule of a payout once; what repeats one in another place, and waits for blocks, is for the long run. */
+const FULL = process.env['FAULTS'] === '1'
+
 // Blocks are mined, and programs ended and started, by the dozen.
 vi.setConfig({ testTimeout: 240_000 })
 
@@ -84,68 +87,80 @@ describe('a payout', () => {
     )
   })
 
-  it('is not sent for a fee above 2 % of it and above MAX_FEE_XMR: it stays owed, and the operator is told', async () => {
-    const address = await payee.address()
-    const owed = await venue.owe(XMR / 500n, address)
-    const { wallet } = venue.ctx.monero
-    const dear = withWallet({
-      prepareTransfer: async (destinations) => ({
-        ...(await wallet.prepareTransfer(destinations)),
-        feePico: XMR,
-      }),
-    })
-    await sendMonero(dear)
-    expect([await stateOf(owed), await openTransfers()]).toEqual(['owed', []])
-    expect((await coin())?.fee_high).toMatchObject({ fee_raw: String(XMR), sum_raw: String(XMR / 500n) })
-    const findings = await coinFindings.read(venue.ctx)
-    expect(findings.flatMap((found) => found?.kind ?? [])).toContain('fee_high')
-    await send()
-    expect((await coin())?.fee_high).toBeUndefined()
-    await confirmPayouts(venue, [owed])
-    expect(await payee.arrived(address)).toEqual([XMR / 500n])
-  })
+  it.runIf(FULL)(
+    'is not sent for a fee above 2 % of it and above MAX_FEE_XMR: it stays owed, and the operator is told',
+    async () => {
+      const address = await payee.address()
+      const owed = await venue.owe(XMR / 500n, address)
+      const { wallet } = venue.ctx.monero
+      const dear = withWallet({
+        prepareTransfer: async (destinations) => ({
+          ...(await wallet.prepareTransfer(destinations)),
+          feePico: XMR,
+        }),
+      })
+      await sendMonero(dear)
+      expect([await stateOf(owed), await openTransfers()]).toEqual(['owed', []])
+      expect((await coin())?.fee_high).toMatchObject({ fee_raw: String(XMR), sum_raw: String(XMR / 500n) })
+      const findings = await coinFindings.read(venue.ctx)
+      expect(findings.flatMap((found) => found?.kind ?? [])).toContain('fee_high')
+      await send()
+      expect((await coin())?.fee_high).toBeUndefined()
+      await confirmPayouts(venue, [owed])
+      expect(await payee.arrived(address)).toEqual([XMR / 500n])
+    },
+  )
 
-  it('for which the wallet has no key makes the coin not ready and says why, until a wallet has one', async () => {
-    const owed = await venue.owe(XMR / 50n, await payee.address())
-    const refused = () =>
-      Promise.reject(new NodeRefused('transfer', 'command not supported by watch-only wallet', -29))
-    await sendMonero(withWallet({ prepareTransfer: refused }))
-    expect(await stateOf(owed)).toBe('owed')
-    expect((await coin())?.problems?.wallet).toContain('watch-only')
-    await send()
-    expect((await coin())?.problems?.wallet).toBeUndefined()
-    await confirmPayouts(venue, [owed])
-  })
+  it.runIf(FULL)(
+    'for which the wallet has no key makes the coin not ready and says why, until a wallet has one',
+    async () => {
+      const owed = await venue.owe(XMR / 50n, await payee.address())
+      const refused = () =>
+        Promise.reject(new NodeRefused('transfer', 'command not supported by watch-only wallet', -29))
+      await sendMonero(withWallet({ prepareTransfer: refused }))
+      expect(await stateOf(owed)).toBe('owed')
+      expect((await coin())?.problems?.wallet).toContain('watch-only')
+      await send()
+      expect((await coin())?.problems?.wallet).toBeUndefined()
+      await confirmPayouts(venue, [owed])
+    },
+  )
 
-  it('waits until the payee is owed MIN_PAYOUT_XMR, and then goes out with the others of the same payee', async () => {
-    const address = await payee.address()
-    const first = await venue.owe(400_000_000n, address)
-    await send()
-    expect(await stateOf(first)).toBe('owed')
-    const second = await venue.owe(600_000_000n, address)
-    await send()
-    expect(await payee.arrived(address)).toEqual([1_000_000_000n])
-    await confirmPayouts(venue, [first, second])
-    await expectConfirmed(venue, first)
-    await expectConfirmed(venue, second)
-  })
+  it.runIf(FULL)(
+    'waits until the payee is owed MIN_PAYOUT_XMR, and then goes out with the others of the same payee',
+    async () => {
+      const address = await payee.address()
+      const first = await venue.owe(400_000_000n, address)
+      await send()
+      expect(await stateOf(first)).toBe('owed')
+      const second = await venue.owe(600_000_000n, address)
+      await send()
+      expect(await payee.arrived(address)).toEqual([1_000_000_000n])
+      await confirmPayouts(venue, [first, second])
+      await expectConfirmed(venue, first)
+      await expectConfirmed(venue, second)
+    },
+  )
 
-  it('shares a transaction with 14 others; the next ones go out when that is confirmed', async () => {
-    const addresses = await Promise.all(Array.from({ length: MAX_DESTINATIONS + 2 }, () => payee.address()))
-    const owed: PayoutRecord[] = []
-    for (const [place, address] of addresses.entries())
-      owed.push(await venue.owe(XMR / 100n + BigInt(place), address))
-    await send()
-    const [under, ...more] = await openTransfers()
-    expect([under?.payout_ids.length, more.length]).toEqual([MAX_DESTINATIONS, 0])
-    // One at a time: nothing else is signed while it is under way.
-    await send()
-    expect(await openTransfers()).toHaveLength(1)
-    await confirmPayouts(venue, owed)
-    const arrived = await Promise.all(addresses.map((address) => payee.arrived(address)))
-    expect(arrived).toEqual(addresses.map((_, place) => [XMR / 100n + BigInt(place)]))
-    for (const payout of owed) await expectConfirmed(venue, payout)
-  })
+  it.runIf(FULL)(
+    'shares a transaction with 14 others; the next ones go out when that is confirmed',
+    async () => {
+      const addresses = await Promise.all(Array.from({ length: MAX_DESTINATIONS + 2 }, () => payee.address()))
+      const owed: PayoutRecord[] = []
+      for (const [place, address] of addresses.entries())
+        owed.push(await venue.owe(XMR / 100n + BigInt(place), address))
+      await send()
+      const [under, ...more] = await openTransfers()
+      expect([under?.payout_ids.length, more.length]).toEqual([MAX_DESTINATIONS, 0])
+      // One at a time: nothing else is signed while it is under way.
+      await send()
+      expect(await openTransfers()).toHaveLength(1)
+      await confirmPayouts(venue, owed)
+      const arrived = await Promise.all(addresses.map((address) => payee.arrived(address)))
+      expect(arrived).toEqual(addresses.map((_, place) => [XMR / 100n + BigInt(place)]))
+      for (const payout of owed) await expectConfirmed(venue, payout)
+    },
+  )
 
   it('is in one transaction although two processes send at once', async () => {
     const address = await payee.address()
@@ -157,7 +172,7 @@ describe('a payout', () => {
     expect(await payee.arrived(address)).toEqual([XMR / 50n])
   })
 
-  it('waits for the transaction of another process that pays somebody else', async () => {
+  it.runIf(FULL)('waits for the transaction of another process that pays somebody else', async () => {
     const [one, other] = [await payee.address(), await payee.address()]
     const { wallet } = venue.ctx.monero
     const { payouts } = venue.ctx.payouts.models
@@ -181,30 +196,33 @@ describe('a payout', () => {
     expect([await payee.arrived(one), await payee.arrived(other)]).toEqual([[XMR / 45n], [XMR / 45n]])
   })
 
-  it('for which the wallet holds too little, or only what is locked, waits and says so; those that fit go out', async () => {
-    const { totalPico } = await venue.ctx.monero.wallet.balance()
-    const [rich, poor] = [await payee.address(), await payee.address()]
-    const tooMuch = await venue.owe(totalPico + XMR, rich)
-    const small = await venue.owe(XMR / 100n, poor)
-    await send()
-    expect([await stateOf(tooMuch), await stateOf(small)]).toEqual(['owed', 'sent'])
-    expect(BigInt((await coin())?.treasury_short_raw ?? '0')).toBeGreaterThan(XMR)
-    await confirmPayouts(venue, [small])
-    // In the wallet, and not to be spent yet.
-    for (let part = 0; part < 3; part++)
-      await venue.regtest.payer.pay([{ address: venue.wallet.address, amountPico: XMR }])
-    await venue.generate(1)
-    await send()
-    expect(await stateOf(tooMuch)).toBe('owed')
-    expect(BigInt((await coin())?.treasury_short_raw ?? '0')).toBeGreaterThan(0n)
-    await venue.generate(UNLOCK_BLOCKS)
-    await confirmPayouts(venue, [tooMuch])
-    await expectConfirmed(venue, tooMuch)
-    expect(await payee.arrived(rich)).toEqual([totalPico + XMR])
-    await send()
-    expect((await coin())?.treasury_short_raw).toBe('0')
-    await venue.fund(30, 2n * XMR)
-  })
+  it.runIf(FULL)(
+    'for which the wallet holds too little, or only what is locked, waits and says so; those that fit go out',
+    async () => {
+      const { totalPico } = await venue.ctx.monero.wallet.balance()
+      const [rich, poor] = [await payee.address(), await payee.address()]
+      const tooMuch = await venue.owe(totalPico + XMR, rich)
+      const small = await venue.owe(XMR / 100n, poor)
+      await send()
+      expect([await stateOf(tooMuch), await stateOf(small)]).toEqual(['owed', 'sent'])
+      expect(BigInt((await coin())?.treasury_short_raw ?? '0')).toBeGreaterThan(XMR)
+      await confirmPayouts(venue, [small])
+      // In the wallet, and not to be spent yet.
+      for (let part = 0; part < 3; part++)
+        await venue.regtest.payer.pay([{ address: venue.wallet.address, amountPico: XMR }])
+      await venue.generate(1)
+      await send()
+      expect(await stateOf(tooMuch)).toBe('owed')
+      expect(BigInt((await coin())?.treasury_short_raw ?? '0')).toBeGreaterThan(0n)
+      await venue.generate(UNLOCK_BLOCKS)
+      await confirmPayouts(venue, [tooMuch])
+      await expectConfirmed(venue, tooMuch)
+      expect(await payee.arrived(rich)).toEqual([totalPico + XMR])
+      await send()
+      expect((await coin())?.treasury_short_raw).toBe('0')
+      await venue.fund(30, 2n * XMR)
+    },
+  )
 
   it('stays owed where it is frozen, its address is none, or payouts are manual', async () => {
     const address = await payee.address()
@@ -260,59 +278,65 @@ describe('a payout', () => {
     ])
   })
 
-  it('to an integrated address goes alone, whether it waits longer than the others or not', async () => {
-    const { integrated_address: integrated } = (await payee.program.call('make_integrated_address')) as {
-      integrated_address: string
-    }
-    // An integrated address is that of the wallet itself, with a payment id in it.
-    const arrived = async () => {
-      await payee.wallet.getHeight()
-      return (await payee.wallet.listIncoming({ sinceHeight: 0 }))
-        .filter(({ minor }) => minor === 0)
-        .map(({ amountPico }) => amountPico)
-    }
-    const [first, last] = [await payee.address(), await payee.address()]
-    const owed = [
-      await venue.owe(XMR / 70n, first),
-      await venue.owe(XMR / 71n, integrated),
-      await venue.owe(XMR / 72n, last),
-    ]
-    await send()
-    expect(await Promise.all(owed.map(stateOf))).toEqual(['sent', 'owed', 'sent'])
-    const later = await venue.owe(XMR / 73n, first)
-    await confirmPayouts(venue, [...owed, later])
-    expect((await transferOf(owed[1] as PayoutRecord))?.payout_ids).toHaveLength(1)
-    for (const payout of owed) await expectConfirmed(venue, payout)
-    expect([await payee.arrived(first), await arrived(), await payee.arrived(last)]).toEqual([
-      [XMR / 70n, XMR / 73n],
-      [XMR / 71n],
-      [XMR / 72n],
-    ])
-  })
+  it.runIf(FULL)(
+    'to an integrated address goes alone, whether it waits longer than the others or not',
+    async () => {
+      const { integrated_address: integrated } = (await payee.program.call('make_integrated_address')) as {
+        integrated_address: string
+      }
+      // An integrated address is that of the wallet itself, with a payment id in it.
+      const arrived = async () => {
+        await payee.wallet.getHeight()
+        return (await payee.wallet.listIncoming({ sinceHeight: 0 }))
+          .filter(({ minor }) => minor === 0)
+          .map(({ amountPico }) => amountPico)
+      }
+      const [first, last] = [await payee.address(), await payee.address()]
+      const owed = [
+        await venue.owe(XMR / 70n, first),
+        await venue.owe(XMR / 71n, integrated),
+        await venue.owe(XMR / 72n, last),
+      ]
+      await send()
+      expect(await Promise.all(owed.map(stateOf))).toEqual(['sent', 'owed', 'sent'])
+      const later = await venue.owe(XMR / 73n, first)
+      await confirmPayouts(venue, [...owed, later])
+      expect((await transferOf(owed[1] as PayoutRecord))?.payout_ids).toHaveLength(1)
+      for (const payout of owed) await expectConfirmed(venue, payout)
+      expect([await payee.arrived(first), await arrived(), await payee.arrived(last)]).toEqual([
+        [XMR / 70n, XMR / 73n],
+        [XMR / 71n],
+        [XMR / 72n],
+      ])
+    },
+  )
 
-  it('of more than the wallet takes in one destination goes out in several, to the one payee', async () => {
-    const address = await payee.address()
-    const owed = [
-      await venue.owe(MAX_AMOUNT_PICO + 1n, address),
-      await venue.owe(MAX_AMOUNT_PICO + 4n, address),
-    ]
-    const rich = { totalPico: 30_000n * XMR, unlockedPico: 30_000n * XMR, blocksToUnlock: 0 }
-    const asked: MoneroDestination[] = []
-    const signing = withWallet({
-      balance: () => Promise.resolve(rich),
-      prepareTransfer: (destinations) => (
-        asked.push(...destinations),
-        Promise.reject(new Error('this wallet has no such sum'))
-      ),
-    })
-    await expect(sendMonero(signing)).rejects.toThrow('no such sum')
-    expect(asked).toEqual(
-      [MAX_AMOUNT_PICO, MAX_AMOUNT_PICO, 5n].map((amountPico) => ({ address, amountPico })),
-    )
-    await disown(venue.ctx, ...owed)
-  })
+  it.runIf(FULL)(
+    'of more than the wallet takes in one destination goes out in several, to the one payee',
+    async () => {
+      const address = await payee.address()
+      const owed = [
+        await venue.owe(MAX_AMOUNT_PICO + 1n, address),
+        await venue.owe(MAX_AMOUNT_PICO + 4n, address),
+      ]
+      const rich = { totalPico: 30_000n * XMR, unlockedPico: 30_000n * XMR, blocksToUnlock: 0 }
+      const asked: MoneroDestination[] = []
+      const signing = withWallet({
+        balance: () => Promise.resolve(rich),
+        prepareTransfer: (destinations) => (
+          asked.push(...destinations),
+          Promise.reject(new Error('this wallet has no such sum'))
+        ),
+      })
+      await expect(sendMonero(signing)).rejects.toThrow('no such sum')
+      expect(asked).toEqual(
+        [MAX_AMOUNT_PICO, MAX_AMOUNT_PICO, 5n].map((amountPico) => ({ address, amountPico })),
+      )
+      await disown(venue.ctx, ...owed)
+    },
+  )
 
-  it('for which the wallet does not sign, whatever its reason, stops no other', async () => {
+  it.runIf(FULL)('for which the wallet does not sign, whatever its reason, stops no other', async () => {
     const addresses = [await payee.address(), await payee.address(), await payee.address()]
     const owed: PayoutRecord[] = []
     for (const address of addresses) owed.push(await venue.owe(XMR / 83n, address))
@@ -329,7 +353,7 @@ describe('a payout', () => {
     for (const address of addresses) expect(await payee.arrived(address)).toEqual([XMR / 83n])
   })
 
-  it.each([
+  it.runIf(FULL).each([
     [
       'beside others',
       '9yzRvjw478PXsu2Er8C4VxZP1g4kqVBJU59NVPS5SoagYbNQ59QjF88epDpKDQZeJ1TdrEBzzhAVWE5L82YoiWAnGFRirzV',
@@ -378,45 +402,51 @@ describe('a transaction under way', () => {
 
   // Every other point is in test/faults.
   const ONE: CrashPoint = { call: 'relay', phase: 'after', count: 1 }
-  it('outlives its worker, killed after it was relayed', () => crashAt(venue, payee, ONE))
+  it.runIf(FULL)('outlives its worker, killed after it was relayed', () => crashAt(venue, payee, ONE))
 
-  it('whose money was spent by hand is not signed anew before that is certain, and paid once', async () => {
-    const address = await payee.address()
-    const owed = await venue.owe(XMR / 25n, address)
-    await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
-    const before = await transferOf(owed)
-    const [image] = (JSON.parse(before?.signed as string) as { keyImages: string[] }).keyImages
-    await venue.wallet.call('sweep_single', { address: venue.wallet.address, key_image: image })
-    await send()
-    const { halted } = (await coin()) ?? {}
-    expect(halted?.reason).toContain('which the database does not know')
-    await venue.generate(1)
-    await expect(reconcileMonero(venue.ctx)).rejects.toThrow(
-      'is not confirmed yet; reconcile again once it is',
-    )
-    expect(await stateOf(owed)).toBe('signed')
-    await venue.generate(UNLOCK_BLOCKS)
-    await reconcileMonero(venue.ctx)
-    expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
-    expect((await venue.ctx.payouts.findTransfer(before?._id as string))?.state).toBe('replaced')
-    expect(await venue.ctx.reconciliations.last('xmr')).toMatchObject({ sends: [], held_payout_ids: [] })
-    await send()
-    await confirmPayouts(venue, [owed])
-    expect(await payee.arrived(address)).toEqual([XMR / 25n])
-    expect((await transferOf(owed))?.tx).not.toBe(before?.tx)
-  })
+  it.runIf(FULL)(
+    'whose money was spent by hand is not signed anew before that is certain, and paid once',
+    async () => {
+      const address = await payee.address()
+      const owed = await venue.owe(XMR / 25n, address)
+      await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
+      const before = await transferOf(owed)
+      const [image] = (JSON.parse(before?.signed as string) as { keyImages: string[] }).keyImages
+      await venue.wallet.call('sweep_single', { address: venue.wallet.address, key_image: image })
+      await send()
+      const { halted } = (await coin()) ?? {}
+      expect(halted?.reason).toContain('which the database does not know')
+      await venue.generate(1)
+      await expect(reconcileMonero(venue.ctx)).rejects.toThrow(
+        'is not confirmed yet; reconcile again once it is',
+      )
+      expect(await stateOf(owed)).toBe('signed')
+      await venue.generate(UNLOCK_BLOCKS)
+      await reconcileMonero(venue.ctx)
+      expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
+      expect((await venue.ctx.payouts.findTransfer(before?._id as string))?.state).toBe('replaced')
+      expect(await venue.ctx.reconciliations.last('xmr')).toMatchObject({ sends: [], held_payout_ids: [] })
+      await send()
+      await confirmPayouts(venue, [owed])
+      expect(await payee.arrived(address)).toEqual([XMR / 25n])
+      expect((await transferOf(owed))?.tx).not.toBe(before?.tx)
+    },
+  )
 
-  it('that can still be confirmed is not given back by a reconciliation, and is published by it as it was signed', async () => {
-    const address = await payee.address()
-    const owed = await venue.owe(XMR / 35n, address)
-    await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
-    const before = await transferOf(owed)
-    await reconcileMonero(venue.ctx)
-    expect(await transferOf(owed)).toMatchObject({ state: 'sent', in_flight: true })
-    await confirmPayouts(venue, [owed])
-    expect((await transferOf(owed))?.tx).toBe(before?.tx)
-    expect(await payee.arrived(address)).toEqual([XMR / 35n])
-  })
+  it.runIf(FULL)(
+    'that can still be confirmed is not given back by a reconciliation, and is published by it as it was signed',
+    async () => {
+      const address = await payee.address()
+      const owed = await venue.owe(XMR / 35n, address)
+      await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
+      const before = await transferOf(owed)
+      await reconcileMonero(venue.ctx)
+      expect(await transferOf(owed)).toMatchObject({ state: 'sent', in_flight: true })
+      await confirmPayouts(venue, [owed])
+      expect((await transferOf(owed))?.tx).toBe(before?.tx)
+      expect(await payee.arrived(address)).toEqual([XMR / 35n])
+    },
+  )
 })
 
 describe('a database restored to before a payout', () => {
@@ -480,29 +510,32 @@ describe('a database restored to before a payout', () => {
     expect([invoice.address, forgotten.address]).not.toContain(fresh.address)
   })
 
-  it('holds everything where the wallet does not know any more where its money went', async () => {
-    const address = await payee.address()
-    const owed = await venue.owe(XMR / 30n, address)
-    await watchMonero(venue.ctx)
-    const restore = await takeBackup(venue.ctx)
-    await send()
-    await confirmPayouts(venue, [owed])
-    await restore()
-    const { wallet } = venue.ctx.monero
-    const forgetful = withWallet({
-      listOutgoing: async (options) =>
-        (await wallet.listOutgoing(options)).map((sent) => ({ ...sent, destinations: [] })),
-    })
-    await watchMonero(forgetful)
-    await reconcileMonero(forgetful)
-    const later = await venue.owe(XMR / 30n, await payee.address())
-    await venue.generate(UNLOCK_BLOCKS)
-    await send()
-    expect(await Promise.all([owed, later].map(stateOf))).toEqual(['held', 'held'])
-    expect(await payee.arrived(address)).toEqual([XMR / 30n])
-    const [found] = (await venue.ctx.reconciliations.last('xmr'))?.sends ?? []
-    await venue.ctx.payouts.setExplained('xmr', found?.tx as string)
-  })
+  it.runIf(FULL)(
+    'holds everything where the wallet does not know any more where its money went',
+    async () => {
+      const address = await payee.address()
+      const owed = await venue.owe(XMR / 30n, address)
+      await watchMonero(venue.ctx)
+      const restore = await takeBackup(venue.ctx)
+      await send()
+      await confirmPayouts(venue, [owed])
+      await restore()
+      const { wallet } = venue.ctx.monero
+      const forgetful = withWallet({
+        listOutgoing: async (options) =>
+          (await wallet.listOutgoing(options)).map((sent) => ({ ...sent, destinations: [] })),
+      })
+      await watchMonero(forgetful)
+      await reconcileMonero(forgetful)
+      const later = await venue.owe(XMR / 30n, await payee.address())
+      await venue.generate(UNLOCK_BLOCKS)
+      await send()
+      expect(await Promise.all([owed, later].map(stateOf))).toEqual(['held', 'held'])
+      expect(await payee.arrived(address)).toEqual([XMR / 30n])
+      const [found] = (await venue.ctx.reconciliations.last('xmr'))?.sends ?? []
+      await venue.ctx.payouts.setExplained('xmr', found?.tx as string)
+    },
+  )
 })
 
 describe('a wallet', () => {
@@ -519,66 +552,79 @@ describe('a wallet', () => {
     expect((await coin())?.halted).toBeUndefined()
   })
 
-  it('that is taken over in the place of another takes nothing for lost that came to that one', async () => {
-    const invoice = await venue.invoice()
-    const payments = () => venue.ctx.invoices.listPayments(invoice.id)
-    await venue.pay(invoice, invoice.amountPico)
-    for (let blocks = 0; blocks < 3 * CONFIRMATIONS && (await payments())[0]?.state !== 'settled'; blocks++) {
-      await venue.generate(1)
-      await venue.nextRound()
-    }
-    expect(await payments()).toMatchObject([{ state: 'settled' }])
-    const { url } = await venue.regtest.openWallet('next')
-    const wallet = createMoneroWallet({ url, log: venue.ctx.log, timeoutMs: 30_000 })
-    const next = withWallet(wallet)
-    await reconcileMonero(next)
-    for (let blocks = 0; blocks < 7; blocks++) {
-      await venue.generate(1)
-      await watchMonero(next)
-    }
-    expect(await coin()).toMatchObject({ reachable: true, treasury_address: await wallet.primaryAddress() })
-    expect((await payments())[0]?.missing_since).toBeGreaterThan(0)
-    expect((await payments())[0]).not.toHaveProperty('reversed_at')
-    await reconcileMonero(venue.ctx)
-    await fillMonero(venue.ctx)
-  })
+  it.runIf(FULL)(
+    'that is taken over in the place of another takes nothing for lost that came to that one',
+    async () => {
+      const invoice = await venue.invoice()
+      const payments = () => venue.ctx.invoices.listPayments(invoice.id)
+      await venue.pay(invoice, invoice.amountPico)
+      for (
+        let blocks = 0;
+        blocks < 3 * CONFIRMATIONS && (await payments())[0]?.state !== 'settled';
+        blocks++
+      ) {
+        await venue.generate(1)
+        await venue.nextRound()
+      }
+      expect(await payments()).toMatchObject([{ state: 'settled' }])
+      const { url } = await venue.regtest.openWallet('next')
+      const wallet = createMoneroWallet({ url, log: venue.ctx.log, timeoutMs: 30_000 })
+      const next = withWallet(wallet)
+      await reconcileMonero(next)
+      for (let blocks = 0; blocks < 7; blocks++) {
+        await venue.generate(1)
+        await watchMonero(next)
+      }
+      expect(await coin()).toMatchObject({ reachable: true, treasury_address: await wallet.primaryAddress() })
+      expect((await payments())[0]?.missing_since).toBeGreaterThan(0)
+      expect((await payments())[0]).not.toHaveProperty('reversed_at')
+      await reconcileMonero(venue.ctx)
+      await fillMonero(venue.ctx)
+    },
+  )
 
-  it('is believed about what it shows no more, also by workers that begin anew before each look', async () => {
-    const invoice = await venue.invoice()
-    const tx = await venue.pay(invoice, invoice.amountPico)
-    await venue.generate(1)
-    await watchMonero(venue.ctx)
-    const payments = () => venue.ctx.invoices.listPayments(invoice.id)
-    const [{ height = 0 } = {}] = await payments()
-    const blocks = (await venue.regtest.height()) - height
-    await venue.regtest.popBlocks(blocks)
-    await venue.regtest.withhold(tx)
-    await venue.generate(blocks + 1)
-    for (let count = 0; count < 7; count++) {
-      await watchMonero(withWallet({}))
+  it.runIf(FULL)(
+    'is believed about what it shows no more, also by workers that begin anew before each look',
+    async () => {
+      const invoice = await venue.invoice()
+      const tx = await venue.pay(invoice, invoice.amountPico)
       await venue.generate(1)
-    }
-    expect(await payments()).toMatchObject([{ state: 'gone' }])
-  })
+      await watchMonero(venue.ctx)
+      const payments = () => venue.ctx.invoices.listPayments(invoice.id)
+      const [{ height = 0 } = {}] = await payments()
+      const blocks = (await venue.regtest.height()) - height
+      await venue.regtest.popBlocks(blocks)
+      await venue.regtest.withhold(tx)
+      await venue.generate(blocks + 1)
+      for (let count = 0; count < 7; count++) {
+        await watchMonero(withWallet({}))
+        await venue.generate(1)
+      }
+      expect(await payments()).toMatchObject([{ state: 'gone' }])
+    },
+  )
 
-  it('that lacks addresses which were given out, as after it was restored from its seed, is halted and makes them again', async () => {
-    const { wallet } = venue.ctx.monero
-    const made: number[] = []
-    const restored = withWallet({
-      hasAddress: () => Promise.resolve(false),
-      subaddressCount: () => Promise.resolve(1),
-      createSubaddresses: (count) => (made.push(count), Promise.resolve([])),
-    })
-    const { highest } = readIndexFile(venue.ctx.monero.indexFile)
-    await fillMonero(restored)
-    expect((await coin())?.halted?.reason).toContain('rescan')
-    expect(made).toEqual([highest])
-    expect(await wallet.hasAddress(highest)).toBe(true)
-    await reconcileMonero(venue.ctx)
-    expect((await coin())?.halted).toBeUndefined()
-    await fillMonero(venue.ctx)
-    expect((await venue.ctx.coins.countFree('xmr')).size).toBeGreaterThan(0)
-  })
+  it.runIf(FULL)(
+    'that lacks addresses which were given out, as after it was restored from its seed, is halted and makes them again',
+    async () => {
+      const { wallet } = venue.ctx.monero
+      const made: number[] = []
+      const restored = withWallet({
+        hasAddress: () => Promise.resolve(false),
+        subaddressCount: () => Promise.resolve(1),
+        createSubaddresses: (count) => (made.push(count), Promise.resolve([])),
+      })
+      const { highest } = readIndexFile(venue.ctx.monero.indexFile)
+      await fillMonero(restored)
+      expect((await coin())?.halted?.reason).toContain('rescan')
+      expect(made).toEqual([highest])
+      expect(await wallet.hasAddress(highest)).toBe(true)
+      await reconcileMonero(venue.ctx)
+      expect((await coin())?.halted).toBeUndefined()
+      await fillMonero(venue.ctx)
+      expect((await venue.ctx.coins.countFree('xmr')).size).toBeGreaterThan(0)
+    },
+  )
 
   it('gives indexes from 1 on, each once, and keeps the highest beside the data', async () => {
     const addresses = await venue.ctx.coins.models.addresses.find({}).sort({ index: 1 }).lean()

@@ -43,6 +43,9 @@ import {
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 
+/** What repeats a rule of another test in the large, or after another mishap, is for the long run. */
+const FULL = process.env['FAULTS'] === '1'
+
 let venue: NanoVenue
 const seals = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seal-'))
 
@@ -127,35 +130,38 @@ describe('a database restored to before a payout', () => {
     expect([arrived(payee), await state(owed), await state(next)]).toEqual([2n * XNO, 'manual', 'confirmed'])
   })
 
-  it('holds also what becomes owed again only after the reconciliation, until the operator has accounted for the send', async () => {
-    await fill(10n * XNO)
-    const payee = strangerAddress()
-    const restore = await takeBackup(venue.ctx)
-    await venue.owe(XNO, payee)
-    await work()
-    await restore()
-    await work()
-    await reconcileNano(venue.ctx)
-    const again = await venue.owe(XNO, payee)
-    const other = await venue.owe(XNO, strangerAddress())
-    await work()
-    expect([arrived(payee), await state(again), await state(other)]).toEqual([XNO, 'held', 'confirmed'])
-    expect(venue.logged()).toContain('payouts are held')
-    expect(await oweAgain(venue.ctx, again._id)).toBe(true)
-    await work()
-    expect([arrived(payee), await state(again)]).toEqual([XNO, 'held'])
-    await venue.ctx.payouts.setExplained('xno', (await last()).sends[0]?.tx ?? '')
-    expect(await oweAgain(venue.ctx, again._id)).toBe(true)
-    await work()
-    expect([arrived(payee), await state(again)]).toEqual([2n * XNO, 'confirmed'])
-    // Held twice for the same send: the ledger takes an entry for each only where their sources differ.
-    const held = (await listPending(venue.ctx.database.connection, 'payouts', again._id)).filter(
-      ({ data }) => data['step'] === 'held',
-    )
-    expect(new Set(held.map(({ source }) => source)).size).toBe(2)
-  })
+  it.runIf(FULL)(
+    'holds also what becomes owed again only after the reconciliation, until the operator has accounted for the send',
+    async () => {
+      await fill(10n * XNO)
+      const payee = strangerAddress()
+      const restore = await takeBackup(venue.ctx)
+      await venue.owe(XNO, payee)
+      await work()
+      await restore()
+      await work()
+      await reconcileNano(venue.ctx)
+      const again = await venue.owe(XNO, payee)
+      const other = await venue.owe(XNO, strangerAddress())
+      await work()
+      expect([arrived(payee), await state(again), await state(other)]).toEqual([XNO, 'held', 'confirmed'])
+      expect(venue.logged()).toContain('payouts are held')
+      expect(await oweAgain(venue.ctx, again._id)).toBe(true)
+      await work()
+      expect([arrived(payee), await state(again)]).toEqual([XNO, 'held'])
+      await venue.ctx.payouts.setExplained('xno', (await last()).sends[0]?.tx ?? '')
+      expect(await oweAgain(venue.ctx, again._id)).toBe(true)
+      await work()
+      expect([arrived(payee), await state(again)]).toEqual([2n * XNO, 'confirmed'])
+      // Held twice for the same send: the ledger takes an entry for each only where their sources differ.
+      const held = (await listPending(venue.ctx.database.connection, 'payouts', again._id)).filter(
+        ({ data }) => data['step'] === 'held',
+      )
+      expect(new Set(held.map(({ source }) => source)).size).toBe(2)
+    },
+  )
 
-  it('holds what was paid together with sums that it has forgotten', async () => {
+  it.runIf(FULL)('holds what was paid together with sums that it has forgotten', async () => {
     await fill(10n * XNO)
     const payee = strangerAddress()
     const remembered = await venue.owe(XNO, payee)
@@ -185,7 +191,7 @@ describe('a database restored to before a payout', () => {
     expect([arrived(payee), await state(byHand), await state(next)]).toEqual([XNO, 'manual', 'confirmed'])
   })
 
-  it('confirms a block of its own that was under way in the backup', async () => {
+  it.runIf(FULL)('confirms a block of its own that was under way in the backup', async () => {
     await fill(10n * XNO)
     const payee = strangerAddress()
     const owed = await venue.owe(XNO, payee)
@@ -237,68 +243,71 @@ describe('a database restored to before payments', () => {
     expect(entry).toMatchObject({ kind: 'reconcile', data: { coin: 'xno', payments: 2, payouts_held: 0 } })
   })
 
-  it('tells of money at addresses that it has forgotten, and gives none of them out again', async () => {
-    const restore = await takeBackup(venue.ctx)
-    const forgotten = [await venue.invoice(1), await venue.invoice(1)]
-    const paid = forgotten.map((invoice) => venue.pay(invoice, DAY_RAW))
-    await work()
-    venue.pay(forgotten[0] ?? { address: '' }, DAY_RAW)
-    await restore()
-    await work()
-    expect(await halted()).toBeDefined()
-    await reconcileNano(venue.ctx)
-    expect((await last()).stray).toContainEqual(
-      expect.objectContaining({
-        address: forgotten[0]?.address,
-        address_index: forgotten[0]?.address_index,
-        amount_raw: String(DAY_RAW),
-      }),
-    )
-    // Of the one that was swept before the restore its sender is all that is left; what lies there is swept
-    // as well.
-    expect((await last()).stray).toContainEqual({
-      ...{
-        address: forgotten[1]?.address,
-        address_index: forgotten[1]?.address_index,
-        amount_raw: String(DAY_RAW),
-        gone: true,
-      },
-      senders: [venue.node.genesis.address],
-    })
-    await work()
-    expect(venue.holds(venue.wallet.treasury.address)).toEqual({
-      balanceRaw: 3n * DAY_RAW,
-      receivableRaw: 0n,
-    })
-    // The operator gives the payer of the second one what it bought.
-    const instead = await venue.invoice(1)
-    const found = {
-      coin: 'xno',
-      tx: paid[1] ?? '',
-      addressIndex: instead.address_index,
-      amountRaw: DAY_RAW,
-      confirmations: 1,
-      isConfirmed: true,
-    } as const
-    const unassigned = async () => (await venue.ctx.journal.balances('xno')).get('unassigned')
-    const before = await unassigned()
-    await recordPayment(venue.ctx, found, 'operator')
-    const { _id: id } = (await venue.ctx.invoices.findPayment('xno', found.tx, found.addressIndex)) ?? {}
-    expect(await venue.ctx.journal.list({ payment_id: id ?? '', account: 'unassigned' }, 10)).toMatchObject([
-      { from: 'unassigned', to: `invoice:${instead._id}`, amount_raw: String(DAY_RAW) },
-    ])
-    expect(await unassigned()).toBe((before ?? 0n) - DAY_RAW)
-    await undoPayment(venue.ctx, id ?? '')
-    expect(await unassigned()).toBe(before)
-    await recordPayment(venue.ctx, found, 'operator')
-    expect(await unassigned()).toBe((before ?? 0n) - DAY_RAW)
-    await work()
-    expect((await venue.read(instead)).credited_days).toBe(1)
-    expect(await venue.ctx.invoices.listUnswept('xno', '', 10)).toEqual([])
-    const fresh = await venue.invoice(1)
-    expect(forgotten.map(({ address }) => address)).not.toContain(fresh.address)
-    expect(fresh.address_index).toBeGreaterThan(200)
-  })
+  it.runIf(FULL)(
+    'tells of money at addresses that it has forgotten, and gives none of them out again',
+    async () => {
+      const restore = await takeBackup(venue.ctx)
+      const forgotten = [await venue.invoice(1), await venue.invoice(1)]
+      const paid = forgotten.map((invoice) => venue.pay(invoice, DAY_RAW))
+      await work()
+      venue.pay(forgotten[0] ?? { address: '' }, DAY_RAW)
+      await restore()
+      await work()
+      expect(await halted()).toBeDefined()
+      await reconcileNano(venue.ctx)
+      expect((await last()).stray).toContainEqual(
+        expect.objectContaining({
+          address: forgotten[0]?.address,
+          address_index: forgotten[0]?.address_index,
+          amount_raw: String(DAY_RAW),
+        }),
+      )
+      // Of the one that was swept before the restore its sender is all that is left; what lies there is swept
+      // as well.
+      expect((await last()).stray).toContainEqual({
+        ...{
+          address: forgotten[1]?.address,
+          address_index: forgotten[1]?.address_index,
+          amount_raw: String(DAY_RAW),
+          gone: true,
+        },
+        senders: [venue.node.genesis.address],
+      })
+      await work()
+      expect(venue.holds(venue.wallet.treasury.address)).toEqual({
+        balanceRaw: 3n * DAY_RAW,
+        receivableRaw: 0n,
+      })
+      // The operator gives the payer of the second one what it bought.
+      const instead = await venue.invoice(1)
+      const found = {
+        coin: 'xno',
+        tx: paid[1] ?? '',
+        addressIndex: instead.address_index,
+        amountRaw: DAY_RAW,
+        confirmations: 1,
+        isConfirmed: true,
+      } as const
+      const unassigned = async () => (await venue.ctx.journal.balances('xno')).get('unassigned')
+      const before = await unassigned()
+      await recordPayment(venue.ctx, found, 'operator')
+      const { _id: id } = (await venue.ctx.invoices.findPayment('xno', found.tx, found.addressIndex)) ?? {}
+      expect(await venue.ctx.journal.list({ payment_id: id ?? '', account: 'unassigned' }, 10)).toMatchObject(
+        [{ from: 'unassigned', to: `invoice:${instead._id}`, amount_raw: String(DAY_RAW) }],
+      )
+      expect(await unassigned()).toBe((before ?? 0n) - DAY_RAW)
+      await undoPayment(venue.ctx, id ?? '')
+      expect(await unassigned()).toBe(before)
+      await recordPayment(venue.ctx, found, 'operator')
+      expect(await unassigned()).toBe((before ?? 0n) - DAY_RAW)
+      await work()
+      expect((await venue.read(instead)).credited_days).toBe(1)
+      expect(await venue.ctx.invoices.listUnswept('xno', '', 10)).toEqual([])
+      const fresh = await venue.invoice(1)
+      expect(forgotten.map(({ address }) => address)).not.toContain(fresh.address)
+      expect(fresh.address_index).toBeGreaterThan(200)
+    },
+  )
 })
 
 describe('money that comes to a forgotten invoice after the reconciliation', () => {
@@ -346,25 +355,28 @@ describe('a reconciliation', () => {
     expect((await transfers()).map(({ state: now }) => now)).toContain('replaced')
   })
 
-  it('replaces with such a block the whole run that was built on it, and each sum is paid once', async () => {
-    await fill(10n * XNO)
-    const payees = [strangerAddress(), strangerAddress(), strangerAddress()]
-    const thief = strangerAddress()
-    for (const payee of payees) await venue.owe(XNO, payee)
-    venue.node.setAutoConfirm(null)
-    await sendNano(venue.ctx)
-    const run = (await transfers()).filter(({ kind }) => kind === 'payout')
-    expect(run.map(({ state: now }) => now)).toEqual(['sent', 'sent', 'sent'])
-    venue.node.rollback((run[0]?.tx ?? '').toUpperCase())
-    venue.node.setAutoConfirm(1)
-    await signAndPublish(venue, 0, { sendTo: thief, amountRaw: 2n * XNO })
-    await work()
-    expect(await halted()).toBeDefined()
-    await reconcileNano(venue.ctx)
-    await work()
-    expect(payees.map(arrived)).toEqual([XNO, XNO, XNO])
-    expect((await transfers()).filter(({ state: now }) => now === 'replaced')).toHaveLength(3)
-  })
+  it.runIf(FULL)(
+    'replaces with such a block the whole run that was built on it, and each sum is paid once',
+    async () => {
+      await fill(10n * XNO)
+      const payees = [strangerAddress(), strangerAddress(), strangerAddress()]
+      const thief = strangerAddress()
+      for (const payee of payees) await venue.owe(XNO, payee)
+      venue.node.setAutoConfirm(null)
+      await sendNano(venue.ctx)
+      const run = (await transfers()).filter(({ kind }) => kind === 'payout')
+      expect(run.map(({ state: now }) => now)).toEqual(['sent', 'sent', 'sent'])
+      venue.node.rollback((run[0]?.tx ?? '').toUpperCase())
+      venue.node.setAutoConfirm(1)
+      await signAndPublish(venue, 0, { sendTo: thief, amountRaw: 2n * XNO })
+      await work()
+      expect(await halted()).toBeDefined()
+      await reconcileNano(venue.ctx)
+      await work()
+      expect(payees.map(arrived)).toEqual([XNO, XNO, XNO])
+      expect((await transfers()).filter(({ state: now }) => now === 'replaced')).toHaveLength(3)
+    },
+  )
 
   // holds: rules.ledger.entry_kinds.reconcile
   it('goes through where nothing is the matter, and changes nothing but the pool', async () => {
@@ -447,7 +459,7 @@ describe('a reconciliation', () => {
     expect(await halted()).toBeDefined()
   })
 
-  it('of a chain that a known block ends is of what came after it', async () => {
+  it.runIf(FULL)('of a chain that a known block ends is of what came after it', async () => {
     await fill(XNO)
     await signAndPublish(venue, 0, { sendTo: strangerAddress(), amountRaw: 1n })
     await reconcileNano(venue.ctx)
@@ -474,7 +486,7 @@ describe('another seed', () => {
   const addressesOf = async (state: 'free' | 'retired') =>
     (await venue.ctx.coins.models.addresses.find({ coin: 'xno', state }).lean()).map(({ address }) => address)
 
-  it.each([
+  it.runIf(FULL).each([
     ['in its place', 'received'],
     ['in its place', 'receivable'],
     ['in another file', 'received'],
@@ -520,65 +532,71 @@ describe('another seed', () => {
     },
   )
 
-  it('pays anew what a block of the one before can pay no more, and leaves to the operator what one still may', async () => {
-    await fill(10n * XNO)
-    const before = venue.wallet
-    const [payee, other] = [strangerAddress(), strangerAddress()]
-    const owed = await venue.owe(XNO, payee)
-    const putUnderWay = async () => {
-      venue.node.setAutoConfirm(null)
-      await sendNano(venue.ctx)
-      venue.node.rollback(((await transfers()).at(-1)?.tx ?? '').toUpperCase())
-      venue.node.setAutoConfirm(1)
-    }
-    await putUnderWay()
-    const next = changeSeed('in its place')
-    // The operator moves the treasury by hand.
-    await signAndPublish({ ...venue, wallet: before }, 0, {
-      sendTo: next.treasury.address,
-      amountRaw: 9n * XNO,
-    })
-    await reconcileNano(venue.ctx)
-    expect((await last()).sends).toEqual([])
-    await work()
-    expect([await state(owed), arrived(payee), venue.holds(next.treasury.address).balanceRaw]).toEqual([
-      'confirmed',
-      XNO,
-      8n * XNO,
-    ])
-    const unsure = await venue.owe(XNO, other)
-    await putUnderWay()
-    changeSeed('in its place')
-    await reconcileNano(venue.ctx)
-    const later = await venue.owe(XNO, strangerAddress())
-    await fill(2n * XNO)
-    await work()
-    expect([await state(unsure), arrived(other), await state(later)]).toEqual(['held', 0n, 'confirmed'])
-    expect(venue.logged()).toContain('a block of another seed is not in the chain')
-  })
+  it.runIf(FULL)(
+    'pays anew what a block of the one before can pay no more, and leaves to the operator what one still may',
+    async () => {
+      await fill(10n * XNO)
+      const before = venue.wallet
+      const [payee, other] = [strangerAddress(), strangerAddress()]
+      const owed = await venue.owe(XNO, payee)
+      const putUnderWay = async () => {
+        venue.node.setAutoConfirm(null)
+        await sendNano(venue.ctx)
+        venue.node.rollback(((await transfers()).at(-1)?.tx ?? '').toUpperCase())
+        venue.node.setAutoConfirm(1)
+      }
+      await putUnderWay()
+      const next = changeSeed('in its place')
+      // The operator moves the treasury by hand.
+      await signAndPublish({ ...venue, wallet: before }, 0, {
+        sendTo: next.treasury.address,
+        amountRaw: 9n * XNO,
+      })
+      await reconcileNano(venue.ctx)
+      expect((await last()).sends).toEqual([])
+      await work()
+      expect([await state(owed), arrived(payee), venue.holds(next.treasury.address).balanceRaw]).toEqual([
+        'confirmed',
+        XNO,
+        8n * XNO,
+      ])
+      const unsure = await venue.owe(XNO, other)
+      await putUnderWay()
+      changeSeed('in its place')
+      await reconcileNano(venue.ctx)
+      const later = await venue.owe(XNO, strangerAddress())
+      await fill(2n * XNO)
+      await work()
+      expect([await state(unsure), arrived(other), await state(later)]).toEqual(['held', 0n, 'confirmed'])
+      expect(venue.logged()).toContain('a block of another seed is not in the chain')
+    },
+  )
 
-  it('shows the open invoices of the one before as not payable, and money that still comes there is late', async () => {
-    const old = await venue.invoice(1)
-    const order = await venue.invoice(1)
-    changeSeed('in its place')
-    await reconcileNano(venue.ctx)
-    await work()
-    const { checked } = await checkInvoice(venue.ctx, old.agent_id, old._id)
-    expect(viewCheckedInvoice(checked)).toMatchObject({
-      status: 'awaiting_payment',
-      not_payable: expect.stringContaining('pay nothing to it') as string,
-    })
-    const { invoice } = await requestPassInvoice(venue.ctx, old.agent_id, 'xno', 1)
-    expect(viewInvoice(invoice)).not.toHaveProperty('not_payable')
-    expect(invoice.address).toBe(venue.wallet.keys.deriveAccount(invoice.address_index).address)
-    venue.pay(old, DAY_RAW)
-    await watchNano(venue.ctx)
-    expect(await venue.ctx.invoices.listPayments(old._id)).toMatchObject([{ state: 'seen', late: true }])
-    expect((await venue.read(order)).foreign).toBe(true)
-    venue.advance(2 * 3_600_000)
-    await work()
-    expect(await venue.ctx.invoices.listPayments(old._id)).toMatchObject([{ state: 'settled', late: true }])
-  })
+  it.runIf(FULL)(
+    'shows the open invoices of the one before as not payable, and money that still comes there is late',
+    async () => {
+      const old = await venue.invoice(1)
+      const order = await venue.invoice(1)
+      changeSeed('in its place')
+      await reconcileNano(venue.ctx)
+      await work()
+      const { checked } = await checkInvoice(venue.ctx, old.agent_id, old._id)
+      expect(viewCheckedInvoice(checked)).toMatchObject({
+        status: 'awaiting_payment',
+        not_payable: expect.stringContaining('pay nothing to it') as string,
+      })
+      const { invoice } = await requestPassInvoice(venue.ctx, old.agent_id, 'xno', 1)
+      expect(viewInvoice(invoice)).not.toHaveProperty('not_payable')
+      expect(invoice.address).toBe(venue.wallet.keys.deriveAccount(invoice.address_index).address)
+      venue.pay(old, DAY_RAW)
+      await watchNano(venue.ctx)
+      expect(await venue.ctx.invoices.listPayments(old._id)).toMatchObject([{ state: 'seen', late: true }])
+      expect((await venue.read(order)).foreign).toBe(true)
+      venue.advance(2 * 3_600_000)
+      await work()
+      expect(await venue.ctx.invoices.listPayments(old._id)).toMatchObject([{ state: 'settled', late: true }])
+    },
+  )
 
   // holds: rules.market.steps.unpayable
   it('ends the orders that wait for a payment to the one before, and none whose payment is under way', async () => {

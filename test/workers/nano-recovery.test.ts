@@ -20,6 +20,9 @@ import {
 } from '../support/nano-venue.ts'
 import { fillNanoPool, reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
 
+/** What repeats a rule of another test in the large, or after another mishap, is for the long run. */
+const FULL = process.env['FAULTS'] === '1'
+
 let venue: NanoVenue
 
 beforeAll(async () => {
@@ -180,7 +183,7 @@ describe('the recovery rule', () => {
   })
 
   // holds: rules.market.steps.payout_undone
-  it('what was once called confirmed and is lacking is published again', async () => {
+  it.runIf(FULL)('what was once called confirmed and is lacking is published again', async () => {
     await fill(10n * XNO)
     const [alice, bob] = [strangerAddress(), strangerAddress()]
     const one = await venue.owe(XNO, alice)
@@ -238,45 +241,51 @@ describe('the recovery rule', () => {
     expect(await second()).toEqual(['replaced', undefined])
   })
 
-  it('a receive of what another block of ours has received after all gives way, and stops nothing', async () => {
-    venue.node.confirm(await receiveTwice())
-    const payee = strangerAddress()
-    const owed = await venue.owe(XNO, payee)
-    for (let round = 0; round < 3; round++) {
-      venue.advance(MINUTE_MS)
-      await work()
-    }
-    expect([await states(owed), arrived(payee), await halted()]).toEqual([['confirmed'], XNO, undefined])
-    expect((await transfers()).map(({ kind, state }) => [kind, state])).toEqual([
-      ['receive', 'confirmed'],
-      ['receive', 'replaced'],
-      ['payout', 'confirmed'],
-    ])
-    expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 9n * XNO, receivableRaw: 0n })
-  })
+  it.runIf(FULL)(
+    'a receive of what another block of ours has received after all gives way, and stops nothing',
+    async () => {
+      venue.node.confirm(await receiveTwice())
+      const payee = strangerAddress()
+      const owed = await venue.owe(XNO, payee)
+      for (let round = 0; round < 3; round++) {
+        venue.advance(MINUTE_MS)
+        await work()
+      }
+      expect([await states(owed), arrived(payee), await halted()]).toEqual([['confirmed'], XNO, undefined])
+      expect((await transfers()).map(({ kind, state }) => [kind, state])).toEqual([
+        ['receive', 'confirmed'],
+        ['receive', 'replaced'],
+        ['payout', 'confirmed'],
+      ])
+      expect(venue.holds(venue.wallet.treasury.address)).toEqual({ balanceRaw: 9n * XNO, receivableRaw: 0n })
+    },
+  )
 
-  it('a sweep that was called confirmed and is lacking is published again, and what the treasury received of it', async () => {
-    await fill(XNO)
-    const invoice = await venue.invoice(1)
-    venue.pay(invoice, DAY_RAW)
-    await watchNano(venue.ctx)
-    callConfirmed()
-    await sweepNano(venue.ctx)
-    await sweepNano(venue.ctx)
-    const open = (await transfers()).slice(1)
-    expect(open.map(({ kind, state }) => `${kind} ${state}`)).toEqual([
-      'receive confirmed',
-      'sweep confirmed',
-    ])
-    venue.node.rollback(hashOf(open[0] as TransferRecord))
-    tellTheTruth()
-    await fill(XNO)
-    for (let round = 0; round < 2; round++) await work()
-    expect(venue.holds(venue.wallet.treasury.address)).toEqual({
-      balanceRaw: 2n * XNO + DAY_RAW,
-      receivableRaw: 0n,
-    })
-  })
+  it.runIf(FULL)(
+    'a sweep that was called confirmed and is lacking is published again, and what the treasury received of it',
+    async () => {
+      await fill(XNO)
+      const invoice = await venue.invoice(1)
+      venue.pay(invoice, DAY_RAW)
+      await watchNano(venue.ctx)
+      callConfirmed()
+      await sweepNano(venue.ctx)
+      await sweepNano(venue.ctx)
+      const open = (await transfers()).slice(1)
+      expect(open.map(({ kind, state }) => `${kind} ${state}`)).toEqual([
+        'receive confirmed',
+        'sweep confirmed',
+      ])
+      venue.node.rollback(hashOf(open[0] as TransferRecord))
+      tellTheTruth()
+      await fill(XNO)
+      for (let round = 0; round < 2; round++) await work()
+      expect(venue.holds(venue.wallet.treasury.address)).toEqual({
+        balanceRaw: 2n * XNO + DAY_RAW,
+        receivableRaw: 0n,
+      })
+    },
+  )
 
   it('a sweep that is replaced after it was called confirmed leaves its money to another one', async () => {
     const usual = venue
@@ -345,18 +354,21 @@ describe('the recovery rule', () => {
     return { payee, thief, owed, ours, rival }
   }
 
-  it('a replaced block that is in the chain again is not taken back before it is confirmed', async () => {
-    const { owed, ours, payee } = await replaceForAWhile()
-    const round = async () => {
-      await sendNano(venue.ctx)
-      return [(await transferOf(owed))?.state, ...(await states(owed))]
-    }
-    expect(await round()).toEqual(['replaced', 'owed'])
-    venue.node.confirm(hashOf(ours))
-    tellTheTruth()
-    expect(await round()).toEqual(['confirmed', 'confirmed'])
-    expect(arrived(payee)).toBe(XNO)
-  })
+  it.runIf(FULL)(
+    'a replaced block that is in the chain again is not taken back before it is confirmed',
+    async () => {
+      const { owed, ours, payee } = await replaceForAWhile()
+      const round = async () => {
+        await sendNano(venue.ctx)
+        return [(await transferOf(owed))?.state, ...(await states(owed))]
+      }
+      expect(await round()).toEqual(['replaced', 'owed'])
+      venue.node.confirm(hashOf(ours))
+      tellTheTruth()
+      expect(await round()).toEqual(['confirmed', 'confirmed'])
+      expect(arrived(payee)).toBe(XNO)
+    },
+  )
 
   it.each(['by the next round', 'by a reconciliation'])(
     'a replaced block that is in the chain after all is taken back %s',
@@ -382,7 +394,7 @@ describe('the recovery rule', () => {
     },
   )
 
-  it('what was paid anew on top of such a rival is paid once all the same', async () => {
+  it.runIf(FULL)('what was paid anew on top of such a rival is paid once all the same', async () => {
     const { payee, thief, owed, ours, rival } = await putRival()
     await reconcileNano(venue.ctx)
     callAllConfirmed()
@@ -401,49 +413,52 @@ describe('the recovery rule', () => {
     ])
   })
 
-  it('a block whose predecessor is replaced while it is signed is dropped, and what it was to pay is paid', async () => {
-    await fill(10n * XNO)
-    const [alice, bob, thief] = [strangerAddress(), strangerAddress(), strangerAddress()]
-    const one = await venue.owe(XNO, alice)
-    venue.node.setAutoConfirm(null)
-    await sendNano(venue.ctx)
-    const ours = await transferOf(one)
-    venue.node.rollback(hashOf(ours))
-    callConfirmed()
-    const rival = await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
-      sendTo: thief,
-      amountRaw: 2n * XNO,
-    })
-    await reconcileNano(venue.ctx)
-    callAllConfirmed()
-    await sendNano(venue.ctx)
-    expect(await states(one)).toEqual(['confirmed'])
-    const two = await venue.owe(XNO, bob)
-    const { rpc } = venue.ctx.nano
-    const { generateWork } = rpc
-    const spy = vi.spyOn(rpc, 'generateWork').mockImplementationOnce(async (...asked) => {
-      venue.node.rollback(rival.toUpperCase())
-      tellTheTruth()
-      await rpc.process(JSON.parse(ours.signed), 'send')
-      venue.node.confirm(hashOf(ours))
-      await reconcileNano(venue.ctx)
-      return generateWork(...asked)
-    })
-    try {
+  it.runIf(FULL)(
+    'a block whose predecessor is replaced while it is signed is dropped, and what it was to pay is paid',
+    async () => {
+      await fill(10n * XNO)
+      const [alice, bob, thief] = [strangerAddress(), strangerAddress(), strangerAddress()]
+      const one = await venue.owe(XNO, alice)
+      venue.node.setAutoConfirm(null)
       await sendNano(venue.ctx)
-    } finally {
-      spy.mockRestore()
-    }
-    expect((await transfers()).filter(({ state }) => state === 'signed')).toEqual([])
-    await work()
-    expect([await states(one, two), arrived(alice), arrived(bob), arrived(thief)]).toEqual([
-      ['confirmed', 'confirmed'],
-      XNO,
-      XNO,
-      0n,
-    ])
-    expect(await halted()).toBeUndefined()
-  })
+      const ours = await transferOf(one)
+      venue.node.rollback(hashOf(ours))
+      callConfirmed()
+      const rival = await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
+        sendTo: thief,
+        amountRaw: 2n * XNO,
+      })
+      await reconcileNano(venue.ctx)
+      callAllConfirmed()
+      await sendNano(venue.ctx)
+      expect(await states(one)).toEqual(['confirmed'])
+      const two = await venue.owe(XNO, bob)
+      const { rpc } = venue.ctx.nano
+      const { generateWork } = rpc
+      const spy = vi.spyOn(rpc, 'generateWork').mockImplementationOnce(async (...asked) => {
+        venue.node.rollback(rival.toUpperCase())
+        tellTheTruth()
+        await rpc.process(JSON.parse(ours.signed), 'send')
+        venue.node.confirm(hashOf(ours))
+        await reconcileNano(venue.ctx)
+        return generateWork(...asked)
+      })
+      try {
+        await sendNano(venue.ctx)
+      } finally {
+        spy.mockRestore()
+      }
+      expect((await transfers()).filter(({ state }) => state === 'signed')).toEqual([])
+      await work()
+      expect([await states(one, two), arrived(alice), arrived(bob), arrived(thief)]).toEqual([
+        ['confirmed', 'confirmed'],
+        XNO,
+        XNO,
+        0n,
+      ])
+      expect(await halted()).toBeUndefined()
+    },
+  )
 })
 
 describe('a payout', () => {
@@ -544,7 +559,7 @@ describe('addresses', () => {
   }
   const give = async () => (await venue.invoice(1)).address
 
-  it.each([
+  it.runIf(FULL).each([
     ['the database and the index file', ['database', 'index']],
     ['the index file and then the database', ['index', 'database']],
     ['the database alone', ['database']],

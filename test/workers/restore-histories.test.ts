@@ -33,7 +33,7 @@ import { reconcileNano, sendNano, watchNano } from '../support/nano-jobs.ts'
  */
 
 const FULL = process.env['FAULTS'] === '1'
-const COUNT = Number(process.env['HISTORIES'] ?? (FULL ? 200 : 2))
+const COUNT = Number(process.env['HISTORIES'] ?? (FULL ? 200 : 1))
 const FIRST_SEED = Number(process.env['HISTORY_SEED'] ?? 1)
 const STEPS = 16
 const PRICE_RAW = 10n * XNO

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 import time
 import urllib.error
@@ -137,11 +138,17 @@ def _within(seconds: float, work: Callable[[float], _Result]) -> _Result:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
-    if errors:
-        raise errors[0]
-    if not results:
+    if results:
+        return results[0]
+    # Who notices first is chance: this wait, a read, or what is done between two.
+    if not errors or _is_timeout(errors[0]):
         raise TimeoutError(f"no whole answer within {seconds} s")
-    return results[0]
+    raise errors[0]
+
+
+def _is_timeout(error: BaseException) -> bool:
+    """Whether it says that time is over, as a socket does (before Python 3.10 by another class), or urllib for it."""
+    return isinstance(getattr(error, "reason", error), (TimeoutError, socket.timeout))
 
 
 def _exchange(request: urllib.request.Request, deadline: float) -> Tuple[int, str, str]:
@@ -155,8 +162,8 @@ def _exchange(request: urllib.request.Request, deadline: float) -> Tuple[int, st
         wait: str = response.headers.get("Retry-After", "")
         try:
             return status, wait, _read(response, deadline)
-        except (OSError, EOFError, ValueError, http.client.HTTPException):
-            if status < 300:
+        except (OSError, EOFError, ValueError, http.client.HTTPException) as error:
+            if status < 300 or _is_timeout(error):
                 raise
             return status, wait, ""  # a refusal that can't be read
 
@@ -183,7 +190,7 @@ def _read(response: Any, deadline: float) -> str:
         if len(raw) > MAX_ANSWER_BYTES:
             raise ValueError("an answer of more than 16 MiB")
         if time.monotonic() > deadline:
-            raise TimeoutError("the answer does not end in time")
+            raise TimeoutError
     if announced.isdigit() and left > 0:
         raise EOFError("the answer broke off")
     if response.headers.get("Content-Encoding") != "gzip":

@@ -440,10 +440,11 @@ describe('another wallet that is taken over', () => {
 describe('a look', () => {
   it('at money whose long lock has ended asks for its block, and not for all that came since', async () => {
     const invoice = await venue.invoice(1)
-    const unlockTime = (await venue.regtest.height()) + REORG_BLOCKS + 5
+    const unlockTime = (await venue.regtest.height()) + REORG_BLOCKS + 10
     await venue.pay(invoice, DAY_PICO, { unlockTime })
-    await venue.generate(1)
-    await watchMonero(venue.ctx)
+    await venue.mineUntil(invoice, 'its money in a block', ({ payments }) =>
+      payments.some(({ confirmations }) => confirmations > 0),
+    )
     const [locked] = await venue.ctx.invoices.listPayments(invoice.id)
     expect(locked).toMatchObject({ state: 'locked', height: expect.any(Number) as number })
     await venue.generate(unlockTime - (await venue.regtest.height()) + 1)
