@@ -451,10 +451,9 @@ describe('an API that is told to stop', LONG, () => {
     )
     api.kill('SIGTERM')
     expect((await slow).status).toBe(202)
-    const answeredMs = performance.now()
     expect(await api.ended).toBe(0)
-    // Connections that linger are cut after 20 s.
-    expect(performance.now() - answeredMs).toBeLessThan(10_000)
+    // Those that linger to the end are cut, and it says so.
+    expect(api.logged()).not.toContain('connections were cut')
     await context.close()
   })
 })
