@@ -36,7 +36,6 @@ import { createStandingStore, type StandingStore } from './about/standing-store.
 import { createCoinStore, type AddressGiver, type CoinStore } from './money/coin-store.ts'
 import { passPurpose } from './passes/pass-purchase.ts'
 import { createInvoiceStore, type InvoiceStore } from './money/invoice-store.ts'
-import { openJournal } from './money/journal-opening.ts'
 import { createJournalStore, type JournalStore } from './money/journal-store.ts'
 import { createPayoutStore, type PayoutStore } from './money/payout-store.ts'
 import type { Purposes } from './money/purpose.ts'
@@ -120,9 +119,9 @@ export interface ContextOptions {
   changesNothing?: boolean
 }
 
-/** Lists the migrations of the database, in order; see migrations.ts. */
-export const migrationsOf = (log: Log): readonly Migration[] => [
-  { to: 1, what: 'the books are opened from the records', run: (connection) => openJournal(connection, log) },
+/** The migrations of the database, in order; see migrations.ts. Version 1 is that of the first release. */
+const MIGRATIONS: readonly Migration[] = [
+  { to: 1, what: 'the database begins', run: () => Promise.resolve() },
 ]
 
 /**
@@ -134,16 +133,15 @@ export const migrationsOf = (log: Log): readonly Migration[] => [
 export function openContext(config: Config, log: Log, options: ContextOptions = {}): Context {
   if (config.mongodbUrl === undefined || config.redisUrl === undefined)
     throw new TypeError('"config" expected mongodbUrl and redisUrl')
-  const migrations = migrationsOf(log)
   const database = openDatabase({
     url: config.mongodbUrl,
     log,
     timeoutMs: options.databaseTimeoutMs ?? config.databaseMs,
     async prepare(connected) {
-      if (options.changesNothing === true) return expectSchema(connected, migrations)
-      await refuseNewer(connected, migrations)
+      if (options.changesNothing === true) return expectSchema(connected, MIGRATIONS)
+      await refuseNewer(connected, MIGRATIONS)
       await createIndexes(connected)
-      await migrate(connected, migrations, log)
+      await migrate(connected, MIGRATIONS, log)
     },
   })
   const { connection } = database

@@ -90,7 +90,6 @@ export const WRITERS = {
   rates: { payments: ADD, operator: ADD },
   reconciliations: { payments: ADD, operator: ADD, ...CARRIES_ENTRIES },
   journal: { api: ['insert'], payments: ['insert'], operator: ['insert'] },
-  openings: { payments: ADD, operator: ADD },
   // Which shape the database has: those who may write all that a migration changes.
   schema: { payments: ADD, operator: ADD },
   // What was seen of the network, and when it was backed up. Nobody else waits for it: payments make it too.

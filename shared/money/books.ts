@@ -108,7 +108,7 @@ async function bookDeposits(ctx: Context, coin: Coin, { deposits }: Holdings): P
 /**
  * Books the gap of a wallet that is compared for the first time as the operator's: what it held before, and
  * what stays behind in the wallet before it. A first wallet that holds less than the books say isn't
- * explained by that, unless the books were opened from older records.
+ * explained by that.
  *
  * @returns what is left of the gap
  */
@@ -116,8 +116,7 @@ async function bookOpening(ctx: Context, { _id: coin, books_address: known }: Co
   const { address, gapRaw, height } = found
   if (known === address || gapRaw === 0n) return gapRaw
   // Without a height the chain was searched from its first block: only a reconciliation may book the rest.
-  if (known === undefined && (gapRaw < 0n || height === undefined) && !(await ctx.journal.isMigrated()))
-    return gapRaw
+  if (known === undefined && (gapRaw < 0n || height === undefined)) return gapRaw
   const at = nowSeconds(ctx)
   const lines = move(`opening/${coin}/${address}/${at}`, 'chain', 'operator', gapRaw, { coin, at })
   await ctx.database.transaction((session) => ctx.journal.write(lines, session))

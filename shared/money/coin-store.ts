@@ -34,7 +34,7 @@ const coinFields = {
   /** When its address pool was last filled (address-pool.ts); Unix seconds. */
   pool_at: maybe.number,
   /** Wallet and database disagree: no payouts, no sweeps, no new addresses (`operator reconcile`). */
-  halted: maybe.nested({ at: number, reason: text, kind: maybe.textOf<HaltKind>() }),
+  halted: maybe.nested({ at: number, reason: text }),
   /** Where swept money arrives and payouts are sent from; Nano: account 0 of the seed. */
   treasury_address: maybe.text,
   treasuries: maybe.list(text),
@@ -51,9 +51,6 @@ const coinFields = {
   books_height: maybe.number,
 }
 export type CoinRecord = RecordOf<typeof coinFields>
-
-/** Only older versions halted so, in a process with another seed; it ends once the known seed is back. */
-export type HaltKind = 'other_seed'
 
 /** `wallet` can't be opened; no proof of `work` can be had for our blocks; the `node` can't serve us. */
 export const COIN_PROBLEMS = ['wallet', 'work', 'node'] as const
@@ -215,11 +212,8 @@ export function createCoinStore(connection: Connection, giver: AddressGiver = th
     noteGap: (coin: Coin, fields: BooksFields) => coins.change({ _id: coin }, { $set: fields }),
     halt: (coin: Coin, at: number, reason: string, session?: Session) =>
       coins.change({ _id: coin, halted: none }, { $set: { halted: { at, reason } } }, session),
-    /** Ends a halt; with `kind` only one of that kind. */
-    resume(coin: Coin, { kind, session }: { kind?: HaltKind; session?: Session } = {}) {
-      const halted = kind === undefined ? { halted: some } : { 'halted.kind': kind }
-      return coins.change({ _id: coin, ...halted }, { $unset: { halted: 1 } }, session)
-    },
+    resume: (coin: Coin, session?: Session) =>
+      coins.change({ _id: coin, halted: some }, { $unset: { halted: 1 } }, session),
     findRate: (coin: Coin) => rates.one({ _id: coin }),
     listRates: () => rates.all({}, { sort: { _id: 1 } }),
     /** Stores a rate, unless a newer one is stored. */

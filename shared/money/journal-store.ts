@@ -5,7 +5,6 @@ import { recordsOf } from '../platform/records.ts'
 import type { Coin } from './coin.ts'
 import { heldRaw, lineFields, OUTSIDE } from './journal.ts'
 import type { Account, AccountKind, Balances, JournalLine, LineIds } from './journal.ts'
-import { isOpenedFromRecords, openingFields, type Opening } from './journal-opening.ts'
 import { sumBy } from './sum-raw.ts'
 
 const journalSchema = schemaOf<JournalLine>('journal', lineFields)
@@ -15,9 +14,6 @@ journalSchema.index({ coin: 1, to: 1, amount_raw: 1 })
 journalSchema.index({ agent_id: 1, at: 1 }, only({ agent_id: some }))
 journalSchema.index({ order_id: 1, at: 1 }, only({ order_id: some }))
 journalSchema.index({ transfer_id: 1 }, only({ transfer_id: some }))
-
-/** The mark of journal-opening.ts. */
-const openingSchema = schemaOf<Opening>('openings', openingFields)
 
 export type LineFilter = Partial<LineIds> & { coin?: Coin; account?: Account }
 
@@ -30,7 +26,6 @@ export interface Flow {
 
 /** Creates the store of the journal, the lines that move money between accounts. */
 export function createJournalStore(connection: Connection) {
-  connection.model<Opening>('Opening', openingSchema)
   const journal = recordsOf(connection.model<JournalLine>('JournalLine', journalSchema))
   /** Sums, for each account, the lines to it less those from it; `matchOf` chooses the lines of each side. */
   const sumUp = async (coin: Coin, matchOf: (side: 'from' | 'to') => object, session?: Session) => {
@@ -73,8 +68,6 @@ export function createJournalStore(connection: Connection) {
     async listKnown(ids: readonly string[]): Promise<string[]> {
       return (await journal.all({ _id: { $in: [...ids] } }, { fields: { _id: 1 } })).map(({ _id }) => _id)
     },
-    /** Whether the books were opened from the records of an older version. */
-    isMigrated: (): Promise<boolean> => isOpenedFromRecords(connection),
     /** What the venue holds by the books, in the smallest unit. */
     async held(coin: Coin, session?: Session): Promise<bigint> {
       return heldRaw(await sumUp(coin, (side) => ({ [side]: { $in: OUTSIDE } }), session))

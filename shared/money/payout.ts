@@ -86,7 +86,7 @@ export const transferFields = {
   kind: textOf<'receive' | 'sweep' | 'payout' | 'other'>(),
   /**
    * Nano: the place in an account's chain, which is the account's index (0: the treasury) and the block
-   * before. Instead of that the first block has the account's public key, or zeros on an older record.
+   * before. Instead of that the first block has the account's public key.
    */
   account_index: maybe.number,
   previous: maybe.text,

@@ -108,7 +108,7 @@ export async function reconcileCoin(
     // Addresses that were made meanwhile, after another run of this job, stay: the insert fails then.
     await ctx.coins.retireFree(coin, session)
     await ctx.coins.noteTreasury(coin, treasury, session)
-    await ctx.coins.resume(coin, { session })
+    await ctx.coins.resume(coin, session)
   })
   if (before !== address) ctx.log.warn({ coin, before, treasury: address }, 'this wallet is taken over')
   const counts = { sends: found.sends.length, held: held.length, stray: found.stray.length, foreign }

@@ -45,7 +45,9 @@ export async function readFindings(ctx: Context, limitMs: number): Promise<Findi
   let api: Promise<boolean | undefined> | undefined
   const reaches = {
     // Whether the API serves says what MongoDB's silence means.
-    mongodb: askServer(ctx, 'mongodb', limitMs, () => (api = askApi(ctx, limitMs))),
+    mongodb: askServer(ctx, 'mongodb', limitMs, () => {
+      api = askApi(ctx, limitMs)
+    }),
     redis: askServer(ctx, 'redis', limitMs),
   }
   const askReader = async ({ name, needs, read }: FindingReader): Promise<Part> => {

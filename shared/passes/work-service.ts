@@ -317,9 +317,9 @@ async function verifyWithoutStoring(
     }
     if (newlyCounted.length > 0) setLastPage(counted, page)
     for (const [position, batch] of ordersBatches.entries()) {
-      const { _id, count, nonces = [], rejected: rejectedBefore = [] } = batch
+      const { _id, count, nonces = [] } = batch
       const { accepted, rejected } = results[position] as BatchResult
-      const outcomes = encodeOutcomes(nonces, rejected.slice(rejectedBefore.length))
+      const outcomes = encodeOutcomes(nonces, rejected)
       verified.batches.push({ _id, ...(count === undefined ? {} : { count }), accepted, outcomes })
     }
     verified.orders.push({

@@ -54,7 +54,6 @@ const batchSchema = new Schema<StoredBatch>(
     agent_id: String,
     nonces: String,
     count: Number,
-    rejected: Schema.Types.Mixed,
     accepted: Number,
     outcomes: String,
     forget_at: Date,
@@ -291,7 +290,7 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
           filter: { _id, state: 'waiting' as const, count },
           update: {
             $set: { state: 'judged' as const, accepted, outcomes, forget_at: forgetAt },
-            $unset: { nonces: 1 as const, rejected: 1 as const, slot: 1 as const },
+            $unset: { nonces: 1 as const, slot: 1 as const },
           },
         },
       }))

@@ -54,8 +54,7 @@ export interface BatchRecord {
   /** `judged` is the stored word for what is called verified everywhere else. */
   state: 'waiting' | 'judged'
   /**
-   * The order's id while the batch is waiting; a unique index makes it the order's only one. Absent in
-   * batches of older versions.
+   * The order's id while the batch is waiting; a unique index makes it the order's only one.
    */
   slot?: string
   /** The agent that made the order. */
@@ -66,8 +65,6 @@ export interface BatchRecord {
   text?: string
   /** Number of `nonces`. A result is stored only if it is still the number that was read. */
   count?: number
-  /** Nonces refused on arrival; only in batches of older versions. */
-  rejected?: Rejected[]
   /** Number of its shares that count; set when verified. */
   accepted?: number
   /** The outcome of each nonce, in order: see {@link encodeOutcomes}. Set when verified. */
@@ -134,32 +131,29 @@ export interface BatchResult {
  */
 export function applyBatches(
   order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
-  batches: readonly Pick<BatchRecord, 'nonces' | 'rejected'>[],
+  batches: readonly Pick<BatchRecord, 'nonces'>[],
   shares: readonly (readonly string[])[],
   counted: Pick<Set<string>, 'has'> & { add(nonce: string): boolean },
 ): { results: BatchResult[]; newlyCounted: string[]; completedDays: number } {
   const room = order.shares_required - order.shares_accepted
   const newlyCounted: string[] = []
-  const results = batches.map(({ nonces = [], rejected = [] }, index) => {
+  const results = batches.map(({ nonces = [] }, index) => {
     const countedBefore = newlyCounted.length
-    const refused: Rejected[] = []
+    const rejected: Rejected[] = []
     const batchShares = shares[index] ?? []
     let nextShare = 0
     for (const nonce of nonces) {
       if (nonce !== batchShares[nextShare]) {
-        refused.push({ nonce, reason: 'insufficient_work' })
+        rejected.push({ nonce, reason: 'insufficient_work' })
         continue
       }
       nextShare++
       if (newlyCounted.length >= room)
-        refused.push({ nonce, reason: counted.has(nonce) ? 'duplicate' : 'order_full' })
+        rejected.push({ nonce, reason: counted.has(nonce) ? 'duplicate' : 'order_full' })
       else if (counted.add(nonce)) newlyCounted.push(nonce)
-      else refused.push({ nonce, reason: 'duplicate' })
+      else rejected.push({ nonce, reason: 'duplicate' })
     }
-    return {
-      accepted: newlyCounted.length - countedBefore,
-      rejected: refused.length === 0 ? rejected : [...rejected, ...refused],
-    }
+    return { accepted: newlyCounted.length - countedBefore, rejected }
   })
   const { completedDays } = countShares(order, newlyCounted.length)
   return { results, newlyCounted, completedDays }

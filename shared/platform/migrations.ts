@@ -18,7 +18,7 @@ import { NotYetMade } from './not-yet-made.ts'
 export interface Migration {
   /** The version that the database has once it is done. */
   to: number
-  /** What it does, for the log: "the books are opened from the records". */
+  /** What it does, for the log: "texts are split into words". */
   what: string
   run(connection: Connection): Promise<void>
 }

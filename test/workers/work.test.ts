@@ -335,7 +335,6 @@ describe('a work order', () => {
       at_ms: Date.now(),
       state: 'waiting',
       nonces: findNonces(prefix, BITS, PER_DAY),
-      rejected: [],
     })
     await verifyBatch(strict, 'bat_test')
     await strict.close()

@@ -62,7 +62,7 @@ export async function settleAccount(ctx: NanoContext, account: OwnAccount, adopt
     else if (isOurs) await adopt(account, unknown, adopter)
   }
   for (let place = (info?.frontier ?? publicKeyOf(account)).toLowerCase(); ;) {
-    const next = await findOnPlace(ctx, account, place)
+    const next = await ctx.payouts.findSuccessor(account.index, place)
     if (next === undefined) return { info, due }
     due.push(next)
     // A node that lacks a confirmed block has lost it, or is behind by any number of blocks: it gets that one
@@ -142,9 +142,12 @@ export async function yieldToReceiver(ctx: NanoContext, account: OwnAccount, blo
 /** Finds the last block on record at or after a place, each built on the one before; none after `tx`. */
 async function findLastBuiltOn(ctx: NanoContext, account: OwnAccount, place: string, tx: string) {
   let last: TransferRecord | undefined
-  for (let next = await findOnPlace(ctx, account, place); next !== undefined && next.tx !== tx;) {
+  for (
+    let next = await ctx.payouts.findSuccessor(account.index, place);
+    next !== undefined && next.tx !== tx;
+  ) {
     last = next
-    next = await findOnPlace(ctx, account, next.tx)
+    next = await ctx.payouts.findSuccessor(account.index, next.tx)
   }
   return last
 }
@@ -203,14 +206,6 @@ export const placeOf = (block: Pick<NanoBlock, 'account' | 'previous'>): string 
   workRootOf(block).toLowerCase()
 
 const publicKeyOf = ({ address }: OwnAccount): string => placeOf({ account: address, previous: ZERO_HASH })
-
-/** Finds the block on record in a place, also an account's first one as older versions stored it. */
-async function findOnPlace(ctx: NanoContext, account: OwnAccount, place: string) {
-  const found = await ctx.payouts.findSuccessor(account.index, place)
-  if (found !== undefined || place !== publicKeyOf(account)) return found
-  const older = await ctx.payouts.findSuccessor(account.index, ZERO_HASH)
-  return older !== undefined && isOfAccount(older, account) ? older : undefined
-}
 
 export const accountOf = ({ signed }: TransferRecord): string => (JSON.parse(signed) as NanoBlock).account
 

@@ -117,8 +117,7 @@ export function runSender(
 
 /**
  * Checks that Nano isn't halted, and that the seed's treasury is the one that the database knows: with
- * another seed nothing is signed before `reconcile --take-over`. If the seed is the known one, ends a halt
- * that was made for another seed alone.
+ * another seed nothing is signed before `reconcile --take-over`.
  *
  * @returns whether blocks may be signed
  */
@@ -127,8 +126,7 @@ export async function checkSeed(ctx: NanoContext): Promise<boolean> {
   const { address } = ctx.nano.wallet().treasury
   const known = coin?.treasury_address
   if (known !== undefined && known !== address) return false
-  if (coin?.halted === undefined) return true
-  return coin.halted.kind === 'other_seed' && ctx.coins.resume('xno', { kind: 'other_seed' })
+  return coin?.halted === undefined
 }
 
 /**

@@ -1,38 +1,18 @@
-import fs from 'node:fs'
-import mongoose from 'mongoose'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { OrderRecord } from '../../shared/market/order.ts'
-import type { StoredPayout } from '../../shared/money/payout.ts'
 import { openContext } from '../../shared/context.ts'
 import { describeBuild } from '../../shared/platform/build.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { StartError } from '../../shared/platform/process.ts'
 import { migrate, readSchema } from '../../shared/platform/migrations.ts'
-import { openJournal } from '../../shared/money/journal-opening.ts'
-import { checkBooks } from '../support/money.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, type TestService } from '../support/service.ts'
-
-/**
- * What a service stored that had no books: passes, orders in every state, payouts, and what its node had for
- * it and was counted.
- */
-const file = new URL('../vectors/older-database.json', import.meta.url)
-const older = mongoose.mongo.BSON.EJSON.parse(fs.readFileSync(file, 'utf8')) as {
-  held_raw: string
-  collections: Record<string, { _id: string }[]>
-}
 
 let service: TestService
 beforeAll(async () => {
   service = await startService({ queues: [] })
   const { connection } = service.ctx.database
-  // Neither the mark of the books nor a version: they are younger.
-  await connection.collection('openings').deleteMany({})
   await connection.collection('schema').deleteMany({})
-  for (const [name, records] of Object.entries(older.collections))
-    await connection.collection(name).insertMany(records as object[])
 })
 afterAll(() => service.stop())
 
@@ -50,7 +30,7 @@ async function open(changesNothing = false): Promise<void> {
 
 const stored = () => readSchema(service.ctx.database.connection)
 
-it('is upgraded by the first process that starts on it, once, and is left alone by who only looks', async () => {
+it('a database without a version gets one from the first process that starts on it, once, and is left alone by who only looks', async () => {
   await expect(open(true)).rejects.toThrow(/has schema 0 and this program, .*, needs 1: start the network/)
   expect(await stored()).toBeUndefined()
   // Several at once: one upgrades it, the others wait.
@@ -64,7 +44,7 @@ it('is upgraded by the first process that starts on it, once, and is left alone 
   await open(true)
 })
 
-it('is upgraded in order from the version that it has, and not again', async () => {
+it('a database is upgraded in order from the version that it has, and not again', async () => {
   const { connection } = service.ctx.database
   const ran: number[] = []
   const steps = [1, 2, 3].map((to) => ({
@@ -80,7 +60,7 @@ it('is upgraded in order from the version that it has, and not again', async () 
   expect((await stored())?.version).toBe(3)
 })
 
-it('is refused by a process of an older version, which says so and changes nothing', async () => {
+it('a newer database is refused by a process of an older version, which says so and changes nothing', async () => {
   const { connection } = service.ctx.database
   await connection.dropCollection('reports')
   for (const changesNothing of [false, true]) {
@@ -93,7 +73,7 @@ it('is refused by a process of an older version, which says so and changes nothi
   await open()
 })
 
-it('with an index that this program means otherwise is named with it, and the process ends', async () => {
+it('a database with an index that this program means otherwise is named with it, and the process ends', async () => {
   const { connection } = service.ctx.database
   const challenges = connection.collection('used_challenges')
   const [index] = (await challenges.indexes()).filter(({ expireAfterSeconds: ttl }) => ttl !== undefined)
@@ -111,7 +91,7 @@ it('with an index that this program means otherwise is named with it, and the pr
 
 // holds: contract.retention.agents, contract.retention.direct_messages, contract.retention.invoices
 // holds: contract.retention.posts
-it('has what MongoDB prunes by itself: used challenges, verified batches, events and places of traces', async () => {
+it('MongoDB prunes these by itself: used challenges, verified batches, events and places of traces', async () => {
   const { connection } = service.ctx.database
   const pruned = []
   for (const { name } of await connection.listCollections())
@@ -137,51 +117,3 @@ it('has what MongoDB prunes by itself: used challenges, verified batches, events
   ])
     expect(names).not.toContain(name)
 })
-
-it('gets books that agree with its records and with what its node had', async () => {
-  const { ctx } = service
-  await openJournal(ctx.database.connection, ctx.log)
-  await checkBooks(ctx, [{ coin: 'xno', held: () => Promise.resolve(BigInt(older.held_raw)) }])
-  const balances = await ctx.journal.balances('xno')
-  for (const account of ['unassigned', 'lost', 'network_fee'] as const)
-    expect(balances.get(account) ?? 0n, account).toBe(0n)
-  const byHand = (older.collections['payouts'] as unknown as StoredPayout[]).filter(
-    ({ state }) => state === 'manual',
-  )
-  expect(balances.get('operator')).toBe(byHand.reduce((sum, { amount_raw: raw }) => sum + BigInt(raw), 0n))
-})
-
-it('has its orders and payouts as they were, each payout in a state of today', async () => {
-  const { ctx } = service
-  const orders = older.collections['orders'] as unknown as OrderRecord[]
-  expect(new Set(orders.map(({ status }) => status))).toEqual(
-    new Set(['awaiting_payment', 'paid', 'delivered', 'disputed', 'paid_out', 'refunded', 'expired']),
-  )
-  const states = new Set<string>()
-  for (const order of orders) {
-    expect(await ctx.orders.find(order._id)).toMatchObject(order)
-    for (const payout of await ctx.payouts.listByOrder(order._id)) {
-      const before = older.collections['payouts']?.find(({ _id }) => _id === payout._id)
-      expect(payout).toMatchObject({ state: (before as { state?: string } | undefined)?.state })
-      states.add(payout.state)
-    }
-  }
-  expect(states).toEqual(new Set(['owed', 'confirmed', 'manual']))
-  expect((await checkOwed()).sort()).toEqual(
-    (older.collections['payouts'] ?? []).map(({ _id }) => _id).sort(),
-  )
-})
-
-it('sells on: an invoice of before has what it carried, and the books go on', async () => {
-  const { ctx } = service
-  const [invoice] = await ctx.invoices.models.invoices.find({ has_remainder: true }).lean()
-  expect(invoice).toBeDefined()
-  const balances = await ctx.journal.balances('xno')
-  expect((balances.get(`remainder:${invoice?.agent_id ?? ''}`) ?? 0n) > 0n).toBe(true)
-})
-
-/** Ids of the payouts that the books have lines of. */
-async function checkOwed(): Promise<string[]> {
-  const lines = await service.ctx.journal.models.journal.find({ payout_id: { $exists: true } }).lean()
-  return [...new Set(lines.flatMap(({ payout_id: id }) => id ?? []))]
-}
