@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { openGate } from '../harness/storm/gate.ts'
+import { openGate } from '../harness/testbed/gate.ts'
 import { ADDRESS_WAIT_MS } from '../../shared/platform/limits.ts'
 import { parseAmount } from '../../shared/money/coin.ts'
 import { refreshRate } from '../../shared/money/rate.ts'

@@ -11,14 +11,14 @@ import {
   submitWork,
   type Agent,
   type World,
-} from '../harness/storm/agent.ts'
-import { createClient } from '../harness/storm/client.ts'
-import { checkEvents, followEvents } from '../harness/storm/events.ts'
-import { inject } from '../harness/storm/faults.ts'
-import { startHistory } from '../harness/storm/history.ts'
-import { DICE, numbersFor } from '../harness/storm/plan.ts'
-import { startStack, type Stack } from '../harness/storm/stack.ts'
-import { readStored } from '../harness/storm/stored.ts'
+} from '../harness/world/agent.ts'
+import { createClient } from '../harness/world/client.ts'
+import { checkEvents, followEvents } from '../harness/world/events.ts'
+import { inject } from '../harness/faults/faults.ts'
+import { startHistory } from '../harness/world/history.ts'
+import { DICE, numbersFor } from '../harness/faults/plan.ts'
+import { startStack, type Stack } from '../harness/testbed/testbed.ts'
+import { readStored } from '../harness/auditor/stored.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 

@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
-import { startMongoSet } from '../harness/storm/mongo-set.ts'
+import { startMongoSet } from '../harness/testbed/mongo-set.ts'
 import { trackChildren } from '../../scripts/embedded/children.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { findMongod } from '../../scripts/prepare.mjs'
@@ -503,7 +503,7 @@ describe('a worker whose clock was hours ahead', () => {
       const worker = await startWorkersProcess({
         ...env,
         CLOCK_FILE: clockFile,
-        NODE_OPTIONS: `--import ${fileURLToPath(new URL('../harness/storm/shifted-clock.ts', import.meta.url))}`,
+        NODE_OPTIONS: `--import ${fileURLToPath(new URL('../harness/testbed/shifted-clock.ts', import.meta.url))}`,
       })
       cleanUp.push(() => worker.stop())
       const ctx = await openPlain(env)

@@ -6,8 +6,8 @@ import mongoose from 'mongoose'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { trackChildren } from '../../scripts/embedded/children.ts'
 import { requireMongod } from '../../scripts/embedded/programs.ts'
-import { findClientPorts } from '../harness/storm/clients.ts'
-import { startMongoSet, type MongoMember, type MongoSet } from '../harness/storm/mongo-set.ts'
+import { findClientPorts } from '../harness/testbed/client-ports.ts'
+import { startMongoSet, type MongoMember, type MongoSet } from '../harness/testbed/mongo-set.ts'
 import { writeBackup } from '../../shared/operation/backup.ts'
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'backup-of-member-'))

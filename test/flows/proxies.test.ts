@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { reservePort } from '../../scripts/embedded/ports.ts'
-import { openGate, type Gate } from '../harness/storm/gate.ts'
+import { openGate, type Gate } from '../harness/testbed/gate.ts'
 import { MAX_BODY_BYTES, MAX_WAIT_SECONDS } from '../../shared/platform/limits.ts'
 import { startApiProcess, type RunningProcess } from '../support/processes.ts'
 import { startCaddy, startHaproxy, type Proxied, type Proxy } from '../support/proxies.ts'

@@ -9,7 +9,7 @@
 import fs from 'node:fs'
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { FAULT_KINDS, usualKinds, type FaultKind } from './storm/plan.ts'
+import { FAULT_KINDS, usualKinds, type FaultKind } from './faults/plan.ts'
 import { describeResult } from './storm/report.ts'
 import { runTorture } from './storm/run.ts'
 import { describeRuns, recordOf, type RecordedRun } from './storm/table.ts'

@@ -2,8 +2,8 @@ import net from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { findClientPorts } from '../harness/storm/clients.ts'
-import { openGate, type Gate } from '../harness/storm/gate.ts'
+import { findClientPorts } from '../harness/testbed/client-ports.ts'
+import { openGate, type Gate } from '../harness/testbed/gate.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { createSeededNumbers, type SeededNumbers } from '../../shared/crypto/puzzle/seeded-numbers.ts'
-import type { Call } from '../harness/storm/history.ts'
-import { linearize, type Model, type Operation } from '../harness/storm/linearize.ts'
-import { checkObjects } from '../harness/storm/objects.ts'
+import type { Call } from '../harness/world/history.ts'
+import { linearize, type Model, type Operation } from '../harness/auditor/linearize.ts'
+import { checkObjects } from '../harness/auditor/objects.ts'
 
 interface Access extends Operation {
   writes?: number

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { PROBED_ENV } from '../harness/bench/processes.ts'
-import { checkLevels, compareLevels, LEAST_SAMPLES } from '../harness/storm/levels.ts'
+import { checkLevels, compareLevels, LEAST_SAMPLES } from '../harness/auditor/levels.ts'
 
 const SAMPLES = 8 * LEAST_SAMPLES
 /** What torture finds in a value that is `at(place)` in each sample, with `place` from 0 to 1. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isOfMonero, planFaults, USUAL_KINDS, USUAL_KINDS_WITH_MONERO } from '../harness/storm/plan.ts'
+import { isOfMonero, planFaults, USUAL_KINDS, USUAL_KINDS_WITH_MONERO } from '../harness/faults/plan.ts'
 
 const SEED = 11
 

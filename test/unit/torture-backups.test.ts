@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { newToken, toStoredToken } from '../../shared/agents/token.ts'
-import { newAgent } from '../harness/storm/agent.ts'
+import { newAgent } from '../harness/world/agent.ts'
 import {
   compareLedgers,
   compareWithAnswers,
   type Copy,
   type StoredLedger,
-} from '../harness/storm/check-backups.ts'
-import type { Call } from '../harness/storm/history.ts'
-import { nameToken } from '../harness/storm/observe.ts'
-import { numbersFor } from '../harness/storm/plan.ts'
-import type { StoredAgent, StoredPost } from '../harness/storm/stored.ts'
+} from '../harness/auditor/backups.ts'
+import type { Call } from '../harness/world/history.ts'
+import { nameToken } from '../harness/world/observe.ts'
+import { numbersFor } from '../harness/faults/plan.ts'
+import type { StoredAgent, StoredPost } from '../harness/auditor/stored.ts'
 
 const BACKUP = { atMs: 100, tookMs: 50 }
 const agent = { ...newAgent('a0', numbersFor(1, 'backups')), id: 'agt_1' }

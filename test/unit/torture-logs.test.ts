@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { checkLogs } from '../harness/storm/check-service.ts'
-import type { FaultRecord } from '../harness/storm/history.ts'
+import { checkLogs } from '../harness/auditor/service.ts'
+import type { FaultRecord } from '../harness/world/history.ts'
 
 const LATE = 'workers: did not stop within 27000 ms and is ended'
 const findingsOf = (line: string, faults: FaultRecord[]): string[] =>

@@ -1,7 +1,7 @@
 import { Queue, Worker } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { openGate } from '../harness/storm/gate.ts'
+import { openGate } from '../harness/testbed/gate.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { createLog } from '../../shared/platform/log.ts'

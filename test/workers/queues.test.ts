@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { openGate } from '../harness/storm/gate.ts'
+import { openGate } from '../harness/testbed/gate.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { createLog } from '../../shared/platform/log.ts'
 import { openQueues } from '../../shared/platform/queues.ts'

@@ -1,6 +1,6 @@
 import mongoose from 'mongoose'
 import { afterEach, describe, expect, it } from 'vitest'
-import { LEDGERED } from '../harness/storm/stored.ts'
+import { LEDGERED } from '../harness/auditor/stored.ts'
 import { makeClaim } from '../../shared/claims/claim-service.ts'
 import { publishPost } from '../../shared/posts/post-service.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'

@@ -28,7 +28,7 @@ import {
   verifyWholeLedger,
   type TestLedger,
 } from '../support/ledger.ts'
-import { startWitness } from '../harness/storm/witness.ts'
+import { startWitness } from '../harness/testbed/witness.ts'
 import { startWorkersProcess } from '../support/processes.ts'
 
 const ORIGIN = 'agents.example/ledger'

@@ -13,9 +13,9 @@ import { readSealKey } from '../../../shared/ledger/seal-key.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../../shared/platform/queues.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { runOperator } from '../../../scripts/operator/run.ts'
-import { startCoins, type Coins } from '../storm/coins.ts'
-import { startStack, type Part, type Stack } from '../storm/stack.ts'
-import { startWitness } from '../storm/witness.ts'
+import { startCoins, type Coins } from '../testbed/coins.ts'
+import { startStack, type Part, type Stack } from '../testbed/testbed.ts'
+import { startWitness } from '../testbed/witness.ts'
 
 const ORIGIN = 'gameday.example/log'
 /** How long `status` waits for each server: a busy machine needs more than its default of a second. */

@@ -4,8 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DAY_MS } from '../../../shared/platform/time.ts'
-import { sumRaw } from '../storm/check-coins.ts'
-import { readLedger } from '../storm/check-ledger.ts'
+import { sumRaw } from '../auditor/money.ts'
+import { readLedger } from '../auditor/ledger.ts'
 import { checkOrder, checkPassInvoice } from './books.ts'
 import type { Block } from './chain.ts'
 import {

@@ -1,5 +1,5 @@
 /* Checks that one invoice and one order add up, by what the service answers about them. */
-import { sumRaw } from '../storm/check-coins.ts'
+import { sumRaw } from '../auditor/money.ts'
 import { isOpen, type InvoiceView, type OrderBook, type PayoutView } from './views.ts'
 import { check, DUST_RAW, type World } from './world.ts'
 

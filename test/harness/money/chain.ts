@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { hashStateBlock, type StateBlock } from '../../../devnet/nano-node/block.ts'
 import { decodeAddress, encodeAddress, zeroHash } from '../../../devnet/nano-node/encoding.ts'
 import type { Lie, RpcExchange } from '../../../devnet/nano-node/nano-node.ts'
-import { CONFIRMED_AFTER_MS, signTreasuryBlock, startCoins } from '../storm/coins.ts'
+import { CONFIRMED_AFTER_MS, signTreasuryBlock, startCoins } from '../testbed/coins.ts'
 
 /** A block as it stands in the ledger; hashes in lower case, as the service shows them. */
 export interface Block {

@@ -8,8 +8,8 @@ import { reservePort } from '../../../scripts/embedded/ports.ts'
 import { startRedis } from '../../../scripts/embedded/redis.ts'
 import type { EmbeddedServer } from '../../../scripts/embedded/server.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
-import { QUICK_RESTART } from '../storm/mongo-set.ts'
-import { isServing, startPart, type Part } from '../storm/stack.ts'
+import { QUICK_RESTART } from '../testbed/mongo-set.ts'
+import { isServing, startPart, type Part } from '../testbed/testbed.ts'
 import { ensureSealKey } from '../../../shared/ledger/seal-key.ts'
 
 /** The treasury's seed; the model signs with it when it plays a wallet in use elsewhere. */

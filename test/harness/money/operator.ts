@@ -1,9 +1,9 @@
 /* The operator: decides disputes, reconciles what is halted, and now and then mistypes. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sumRaw } from '../storm/check-coins.ts'
-import { operate, type Operated } from '../storm/operate.ts'
-import { numbersFor } from '../storm/plan.ts'
+import { sumRaw } from '../auditor/money.ts'
+import { operate, type Operated } from '../world/operate.ts'
+import { numbersFor } from '../faults/plan.ts'
 import { readOrder, xnoRow } from './views.ts'
 import { treasurySends } from './watch.ts'
 import { check, count, type Sale, type World } from './world.ts'

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { numbersFor } from '../storm/plan.ts'
+import { numbersFor } from '../faults/plan.ts'
 import { checkBooks, listLeftOver, readBooks, type Books } from './account.ts'
 import { startChain } from './chain.ts'
 import { injectFault, injectFaults, FAULT_NAMES, type Fault } from './faults.ts'

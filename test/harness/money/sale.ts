@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers.ts'
 import { parseAmount } from '../../../shared/money/coin.ts'
-import type { Agent } from '../storm/agent.ts'
-import type { Answered } from '../storm/client.ts'
+import type { Agent } from '../world/agent.ts'
+import type { Answered } from '../world/client.ts'
 import { checkOrder } from './books.ts'
 import { checkNotStuck } from './overtaken.ts'
 import {

@@ -1,6 +1,6 @@
 /* Reads what the service answers to its agents about money. */
-import type { Agent } from '../storm/agent.ts'
-import type { Answered } from '../storm/client.ts'
+import type { Agent } from '../world/agent.ts'
+import type { Answered } from '../world/client.ts'
 import type { KnownInvoice, Sale, World } from './world.ts'
 
 export interface PayoutView {

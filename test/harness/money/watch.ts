@@ -1,7 +1,7 @@
 /* Checks what has to hold at every moment, while everything is at work. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Block } from './chain.ts'
-import { sumRaw } from '../storm/check-coins.ts'
+import { sumRaw } from '../auditor/money.ts'
 import { readOrder, xnoRow, type PayoutView } from './views.ts'
 import { check, count, type World } from './world.ts'
 

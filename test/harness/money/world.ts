@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { newAgent, register, type Agent } from '../storm/agent.ts'
-import { createClient, type Answered } from '../storm/client.ts'
-import { payOnRecord } from '../storm/coins.ts'
-import { startHistory, type History } from '../storm/history.ts'
-import { numbersFor } from '../storm/plan.ts'
+import { newAgent, register, type Agent } from '../world/agent.ts'
+import { createClient, type Answered } from '../world/client.ts'
+import { payOnRecord } from '../testbed/coins.ts'
+import { startHistory, type History } from '../world/history.ts'
+import { numbersFor } from '../faults/plan.ts'
 import type { Chain } from './chain.ts'
 import type { Network } from './network.ts'
-import { measurePace, type Pace } from './pace.ts'
+import { measurePace, type Pace } from '../testbed/pace.ts'
 import type { SeenPayout } from './overtaken.ts'
 
 /** A sum below this counts for nothing (`/limits`). */

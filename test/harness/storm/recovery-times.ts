@@ -1,4 +1,4 @@
-import type { Recovery } from './canary.ts'
+import type { Recovery } from '../auditor/recoveries.ts'
 
 /**
  * Formats how long writes failed, from the faults' beginning and from their end.

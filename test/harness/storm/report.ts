@@ -1,6 +1,6 @@
-import type { Recovery } from './canary.ts'
+import type { Recovery } from '../auditor/recoveries.ts'
 import { formatRecoveryTimes } from './recovery-times.ts'
-import { describeLevel } from './levels.ts'
+import { describeLevel } from '../auditor/levels.ts'
 import type { TortureResult } from './run.ts'
 
 const MOST_FINDINGS = 30

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import type { Level } from './levels.ts'
+import type { Level } from '../auditor/levels.ts'
 import { formatRecoveryTimes } from './recovery-times.ts'
 import type { TortureResult } from './run.ts'
 

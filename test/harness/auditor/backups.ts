@@ -4,15 +4,15 @@ import { isStoredToken, type StoredToken } from '../../../shared/agents/token.ts
 import { leafHash } from '../../../shared/crypto/merkle.ts'
 import type { SealRecord } from '../../../shared/ledger/seal.ts'
 import { verifyBackup } from '../../../shared/operation/backup.ts'
-import { idsByName, isShare, type Agent, type World } from './agent.ts'
-import { checkSteps, readMoney, takenBackIn, type StoredMoney } from './check-coins.ts'
-import { checkPasses } from './check-passes.ts'
-import { checkRecords, collectFindings, type Finding } from './check-records.ts'
-import { fateOf, type Call } from './history.ts'
+import { idsByName, isShare, type Agent, type World } from '../world/agent.ts'
+import { checkSteps, readMoney, takenBackIn, type StoredMoney } from './money.ts'
+import { checkPasses } from './passes.ts'
+import { checkRecords, collectFindings, type Finding } from './records.ts'
+import { fateOf, type Call } from '../world/history.ts'
 import { checkObjects } from './objects.ts'
-import { nameToken, type Observation } from './observe.ts'
-import { runOperatorJson } from './operate.ts'
-import type { Stack } from './stack.ts'
+import { nameToken, type Observation } from '../world/observe.ts'
+import { runOperatorJson } from '../world/operate.ts'
+import type { Stack } from '../testbed/testbed.ts'
 import {
   evidenceIn,
   readerOf,

@@ -1,9 +1,9 @@
 import { addToOwed, NOTHING_OWED } from '../../../shared/ledger/solvency.ts'
 import type { LedgerEntry } from '../../../shared/crypto/receipt.ts'
-import type { World } from './agent.ts'
-import { collectFindings, type Finding } from './check-records.ts'
-import type { Coins } from './coins.ts'
-import { fateOf, type Call } from './history.ts'
+import type { World } from '../world/agent.ts'
+import { collectFindings, type Finding } from './records.ts'
+import type { Coins } from '../testbed/coins.ts'
+import { fateOf, type Call } from '../world/history.ts'
 import { readerOf, withDatabase } from './stored.ts'
 
 export interface StoredInvoice {

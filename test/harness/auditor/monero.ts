@@ -1,8 +1,8 @@
-import type { World } from './agent.ts'
-import type { StoredMoney, StoredPayment } from './check-coins.ts'
-import { sumRaw, takenBackIn } from './check-coins.ts'
-import { collectFindings, type Finding } from './check-records.ts'
-import type { MadePayment, Monero, Survey } from './monero.ts'
+import type { World } from '../world/agent.ts'
+import type { StoredMoney, StoredPayment } from './money.ts'
+import { sumRaw, takenBackIn } from './money.ts'
+import { collectFindings, type Finding } from './records.ts'
+import type { MadePayment, Monero, Survey } from '../testbed/monero.ts'
 
 /** A lock that ends within so many blocks is waited for. */
 const WAITED_BLOCKS = 100

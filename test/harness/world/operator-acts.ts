@@ -3,9 +3,9 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers.ts'
 import type { World } from './agent.ts'
-import { checkFailedBackup } from './check-backups.ts'
+import { checkFailedBackup } from '../auditor/backups.ts'
 import { operate } from './operate.ts'
-import type { Stack } from './stack.ts'
+import type { Stack } from '../testbed/testbed.ts'
 
 /** By which random numbers an operator acts, how many times as long it rests as usual, and until when. */
 interface Acting {

@@ -1,5 +1,5 @@
 import type { Injected } from './faults.ts'
-import type { Monero } from './monero.ts'
+import type { Monero } from '../testbed/monero.ts'
 import type { FaultKind } from './plan.ts'
 
 /** A reorganisation takes at most so many blocks away: less than what money is locked for after its own. */

@@ -1,8 +1,8 @@
 import { DAY_MS } from '../../../shared/platform/time.ts'
 import type { LedgerEntry } from '../../../shared/crypto/receipt.ts'
-import { isShare, type Agent } from './agent.ts'
-import { collectFindings, type Finding } from './check-records.ts'
-import { fateOf, type Call } from './history.ts'
+import { isShare, type Agent } from '../world/agent.ts'
+import { collectFindings, type Finding } from './records.ts'
+import { fateOf, type Call } from '../world/history.ts'
 import type { Stored } from './stored.ts'
 
 interface Credit {

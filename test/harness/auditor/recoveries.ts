@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ask, nextMarker, type Agent, type World } from './agent.ts'
-import type { Call, FaultRecord } from './history.ts'
+import { ask, nextMarker, type Agent, type World } from '../world/agent.ts'
+import type { Call, FaultRecord } from '../world/history.ts'
 
 const PAUSE_MS = 150
 /** A write that takes longer counts as an outage. */

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ask, type Agent, type World } from './agent.ts'
 import { askAtRest } from './at-rest.ts'
-import type { StoredMarketOrder } from './check-coins.ts'
-import { collectFindings, type Finding } from './check-records.ts'
-import type { Stored } from './stored.ts'
+import type { StoredMarketOrder } from '../auditor/money.ts'
+import { collectFindings, type Finding } from '../auditor/records.ts'
+import type { Stored } from '../auditor/stored.ts'
 
 /** An event as an agent was told of it. */
 export interface ToldEvent {

@@ -16,7 +16,7 @@ import { QUEUE_NAMES, queueRow, type QueueName } from '../../../shared/platform/
 import type { Coins } from './coins.ts'
 import { openGate, type Gate } from './gate.ts'
 import type { Monero } from './monero.ts'
-import { isOutageText } from './outage-text.ts'
+import { isOutageText } from '../auditor/outage-text.ts'
 import { QUICK_RESTART, startMongoSet, type MongoSet } from './mongo-set.ts'
 import { checkOutOther } from './other-version.ts'
 import { makeServerClock, type ServerClock } from './server-clock.ts'

@@ -9,7 +9,7 @@ import {
 import { createSerializer } from '../../../shared/platform/serializer.ts'
 import { StartError } from '../../../shared/platform/process.ts'
 import { findProgram } from '../../../scripts/prepare.mjs'
-import type { History } from './history.ts'
+import type { History } from '../world/history.ts'
 import { openMoneroGate, type MoneroGate } from './monero-gate.ts'
 
 /** A payment in Monero that an agent asked for. */

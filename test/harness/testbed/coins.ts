@@ -10,7 +10,7 @@ import {
 import { decodeAddress, encodeAddress, zeroHash } from '../../../devnet/nano-node/encoding.ts'
 import { startNanoNode, type NanoNode } from '../../../devnet/nano-node/nano-node.ts'
 import { findWork } from '../../../devnet/nano-node/work.ts'
-import type { History } from './history.ts'
+import type { History } from '../world/history.ts'
 
 /** The coin's network: a stand-in for a Nano node, and the agents' own addresses. */
 export interface Coins {

@@ -5,10 +5,10 @@ import { waitFor } from '../../../scripts/embedded/wait.ts'
 import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers.ts'
 import type { Answered, Client } from './client.ts'
 import type { KnownInvoice, KnownOrder } from './coin-actions.ts'
-import type { Coins } from './coins.ts'
+import type { Coins } from '../testbed/coins.ts'
 import type { ToldEvent } from './events.ts'
 import { fateOf, type History } from './history.ts'
-import type { Monero } from './monero.ts'
+import type { Monero } from '../testbed/monero.ts'
 
 /** A work order, as its agent knows it. */
 export interface Order {

@@ -3,7 +3,7 @@ import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { ask, nextMarker, type Agent, type World } from './agent.ts'
 import { fateOf } from './history.ts'
 import type { Action } from './actions.ts'
-import { payOnRecord } from './coins.ts'
+import { payOnRecord } from '../testbed/coins.ts'
 
 type PaidCoin = 'xno' | 'xmr'
 

@@ -1,8 +1,8 @@
 import { TOKEN_CACHE_MS } from '../../../shared/platform/limits.ts'
-import { collectFindings, type Finding } from './check-records.ts'
-import { fateOf, type Call, type Fate } from './history.ts'
+import { collectFindings, type Finding } from './records.ts'
+import { fateOf, type Call, type Fate } from '../world/history.ts'
 import { linearize, type Model, type Operation } from './linearize.ts'
-import { nameToken, type Observation } from './observe.ts'
+import { nameToken, type Observation } from '../world/observe.ts'
 
 /** One operation on an object: a write that was acknowledged or got no answer, a read, or both. */
 export interface ObjectOperation extends Operation {

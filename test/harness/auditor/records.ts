@@ -1,7 +1,7 @@
 import type { JsonValue } from '../../../shared/crypto/canonical-json.ts'
 import { commitRecord } from '../../../shared/crypto/commitment.ts'
-import type { Agent } from './agent.ts'
-import { fateOf, type Call, type Fate } from './history.ts'
+import type { Agent } from '../world/agent.ts'
+import { fateOf, type Call, type Fate } from '../world/history.ts'
 import type { Stored, StoredVerdict } from './stored.ts'
 
 /** Something wrong, and words by which the requests concerned are found in the history. */

@@ -6,8 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { foldPath, leafHash } from '../../../shared/crypto/merkle.ts'
 import type { LedgerEntry, Receipt } from '../../../shared/crypto/receipt.ts'
 import { SECOND_MS } from '../../../shared/platform/time.ts'
-import { askAtRest } from './at-rest.ts'
-import { collectFindings, type Finding } from './check-records.ts'
+import { askAtRest } from '../world/at-rest.ts'
+import { collectFindings, type Finding } from './records.ts'
 import type { Stored } from './stored.ts'
 
 const ENTRIES_PER_PAGE = 10_000

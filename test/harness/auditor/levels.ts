@@ -5,8 +5,8 @@ import { median } from '../bench/figure.ts'
 import { readUsage } from '../bench/proc.ts'
 import { createLog } from '../../../shared/platform/log.ts'
 import { openQueues, QUEUE_NAMES } from '../../../shared/platform/queues.ts'
-import type { Finding } from './check-records.ts'
-import type { Part, Stack } from './stack.ts'
+import type { Finding } from './records.ts'
+import type { Part, Stack } from '../testbed/testbed.ts'
 import { withDatabase } from './stored.ts'
 
 /** What was measured at one moment, by its name, such as `memory of api-0`. What couldn't be read is absent. */
