@@ -13,11 +13,12 @@ import {
   type World,
 } from '../harness/world/agent.ts'
 import { createClient } from '../harness/world/client.ts'
-import { checkEvents, followEvents } from '../harness/world/events.ts'
+import { checkEvents } from '../harness/auditor/events.ts'
+import { followEvents, readAllEvents } from '../harness/world/events.ts'
 import { inject } from '../harness/faults/faults.ts'
 import { startHistory } from '../harness/world/history.ts'
 import { DICE, numbersFor } from '../harness/faults/plan.ts'
-import { startStack, type Stack } from '../harness/testbed/testbed.ts'
+import { startTestbed, type Testbed } from '../harness/testbed/testbed.ts'
 import { readStored } from '../harness/auditor/stored.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
@@ -34,13 +35,13 @@ const WRITES_BETWEEN = 4
 const CLOCK_AHEAD_MS = MINUTE_MS
 const LIMIT = { limitMs: 2 * MINUTE_MS, everyMs: 50 }
 
-let stack: Stack
+let stack: Testbed
 let world: World
 const readers: Agent[] = []
 
 beforeAll(async () => {
   if (process.env['FAULTS'] !== '1') return
-  stack = await startStack({ members: 3, each: 2, groups: { all: QUEUE_NAMES }, report: () => undefined })
+  stack = await startTestbed({ members: 3, each: 2, groups: { all: QUEUE_NAMES }, report: () => undefined })
   stack.apis[1]?.shiftClock(CLOCK_AHEAD_MS)
   const history = startHistory()
   world = {
@@ -123,16 +124,14 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
       isOver = true
       await Promise.all(following)
 
-      world.agents.push(...followers)
       // The last work may be verified a moment later.
       await waitFor(
         'the work to be done',
         async () => ((await readStored(stack.mongo.url)).waitingBatches === 0 ? true : undefined),
         LIMIT,
       )
-      const findings = await checkEvents(world, await readStored(stack.mongo.url), [], () =>
-        Promise.resolve([]),
-      )
+      for (const follower of followers) await readAllEvents(world, follower)
+      const findings = checkEvents(followers, await readStored(stack.mongo.url), [], [])
       expect([...world.wrongAnswers, ...findings]).toEqual([])
       const told = followers.map(({ events }) => events.length)
       console.log(

@@ -10,7 +10,7 @@ const BUSY_LIMIT_MS = 400_000
  * The command takes them all; what a database is restored to, and what operators mistype, takes longer than a
  * test.
  */
-const FAULTS = ['kill-api', 'kill-workers', 'node-hung', 'node-killed', 'lost-answers']
+const FAULTS = ['kill-api', 'kill-worker', 'coin-hang', 'coin-down', 'coin-lost-answers']
 
 describe('a market of agents that pay rightly, wrongly, late and twice', () => {
   it(
@@ -33,6 +33,9 @@ describe('a market of agents that pay rightly, wrongly, late and twice', () => {
       expect(result.findings, describeModel(result)).toEqual([])
       expect(result.counts['deliveries'], describeModel(result)).toBeGreaterThan(0)
       expect(result.counts['checks'], describeModel(result)).toBeGreaterThan(200)
+      // Each check of the money finds a fault that is put into what it saw.
+      expect(result.canaries.filter(({ findings }) => findings === 0)).toEqual([])
+      expect(result.canaries.length).toBeGreaterThan(0)
     },
     BUSY_LIMIT_MS,
   )

@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { describeResult } from '../harness/storm/report.ts'
-import { runTorture } from '../harness/storm/run.ts'
+import { runStorm } from '../harness/storm/run.ts'
 
 /** Seconds of faults; the command takes as many as it is told. */
 const SECONDS = 45
@@ -16,7 +16,7 @@ describe('the whole network under faults', () => {
     async () => {
       const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-torture-test-'))
       try {
-        const result = await runTorture({
+        const result = await runStorm({
           seed: SEED,
           seconds: SECONDS,
           agents: 4,

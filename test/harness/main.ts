@@ -19,6 +19,11 @@ const PROFILES: Record<string, { does: string; load(): Promise<unknown> }> = {
     does: 'the service’s own code on a model of MongoDB, in virtual time',
     load: () => import('./simulation.ts'),
   },
+  canary: {
+    does: 'each check of the auditor with a fault in what it sees, which it must find',
+    load: () => import('./canary.ts'),
+  },
+  found: { does: 'adds a bug to the track record', load: () => import('./found.ts') },
   fuzz: { does: 'mutated requests against a running service', load: () => import('./fuzz.ts') },
 }
 

@@ -8,13 +8,13 @@
  * not when it happens.
  */
 import { parseArgs } from 'node:util'
-import { FAULT_NAMES, TRICKS } from './money/faults.ts'
+import { FAULT_NAMES, TRICKS, USUAL } from './money/faults.ts'
 import { describeModel } from './money/report.ts'
 import { runModel } from './money/run.ts'
 
 const KINDS: readonly string[] = [...FAULT_NAMES, ...TRICKS]
 const USAGE = `usage: npm run harness -- money SECONDS SEED [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--singly] [--keep-going] [--deliveries N] [--pay-by SECONDS] [--history FILE]
-kinds: ${KINDS.join(', ')}; "all" stands for every one of them`
+kinds: ${KINDS.join(', ')}; "all" stands for every one of them; without --only ${[...USUAL, ...TRICKS].join(', ')}`
 
 /** Ends the command with 2, a message and how it is used. */
 function stop(message: string): never {
@@ -52,7 +52,7 @@ function readKinds(name: string, text: string): readonly string[] {
   return kinds
 }
 
-const only = values.only === undefined ? KINDS : readKinds('--only', values.only)
+const only = values.only === undefined ? [...USUAL, ...TRICKS] : readKinds('--only', values.only)
 const left = values['no-faults'] === undefined ? [] : readKinds('--no-faults', values['no-faults'])
 const without = KINDS.filter((kind) => !only.includes(kind) || left.includes(kind))
 const [seconds, seed] = [readWhole('SECONDS', positionals[0]), readWhole('SEED', positionals[1])]

@@ -11,7 +11,7 @@ import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { FAULT_KINDS, usualKinds, type FaultKind } from './faults/plan.ts'
 import { describeResult } from './storm/report.ts'
-import { runTorture } from './storm/run.ts'
+import { runStorm } from './storm/run.ts'
 import { describeRuns, recordOf, type RecordedRun } from './storm/table.ts'
 import { writeReport } from './report-file.ts'
 
@@ -88,7 +88,7 @@ const options = [
   ),
   ...(['overload', 'monero'] as const).flatMap((name) => (values[name] === true ? `--${name}` : [])),
 ].join(' ')
-const result = await runTorture({
+const result = await runStorm({
   seed,
   seconds,
   agents: readWholeNumber('agents', values.agents ?? '12'),
@@ -99,8 +99,8 @@ const result = await runTorture({
   kinds,
   isOverload: values.overload === true,
   monero: values.monero === true,
-  historyFile: values.history ?? `torture-${seed}.jsonl`,
-  say: (line) => void process.stderr.write(`torture: ${line}\n`),
+  historyFile: values.history ?? `storm-${seed}.jsonl`,
+  say: (line) => void process.stderr.write(`storm: ${line}\n`),
 })
 if (values.out !== undefined) fs.appendFileSync(values.out, `${recordOf(result, options)}\n`)
 process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : `${describeResult(result)}\n`)

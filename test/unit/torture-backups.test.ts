@@ -42,7 +42,16 @@ const storedAgent = (fields: Partial<StoredAgent> & { token?: string } = {}): St
 }
 const copyOf = (posts: StoredPost[], own: StoredAgent = storedAgent()): Copy => ({
   ...{ entries: [], pending: [], seals: [], waiting: new Map() },
-  money: { invoices: [], payments: [], payouts: [], orders: [], halted: [], transfers: [] },
+  money: {
+    invoices: [],
+    payments: [],
+    payouts: [],
+    orders: [],
+    halted: [],
+    transfers: [],
+    lines: [],
+    entries: [],
+  },
   stored: {
     ...{ agents: [own], posts, claims: [], verdicts: [], messages: [], reports: [], orders: [] },
     ...{ counted: new Map(), waitingBatches: 0, pending: [], entries: [], seals: [] },

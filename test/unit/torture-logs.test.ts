@@ -4,7 +4,7 @@ import type { FaultRecord } from '../harness/world/history.ts'
 
 const LATE = 'workers: did not stop within 27000 ms and is ended'
 const findingsOf = (line: string, faults: FaultRecord[]): string[] =>
-  checkLogs({ apis: [], workers: [{ name: 'coins-1', errors: [line] }] }, faults).map(({ what }) => what)
+  checkLogs([{ name: 'coins-1', errors: [line] }], faults).map(({ what }) => what)
 const fault = (kind: string, target: string, fromMs: number, toMs: number): FaultRecord => ({
   ...{ kind, target, fromMs, toMs },
 })

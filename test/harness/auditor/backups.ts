@@ -4,17 +4,17 @@ import { isStoredToken, type StoredToken } from '../../../shared/agents/token.ts
 import { leafHash } from '../../../shared/crypto/merkle.ts'
 import type { SealRecord } from '../../../shared/ledger/seal.ts'
 import { verifyBackup } from '../../../shared/operation/backup.ts'
-import { idsByName, isShare, type Agent, type World } from '../world/agent.ts'
-import { checkSteps, readMoney, takenBackIn, type StoredMoney } from './money.ts'
-import { checkPasses } from './passes.ts'
-import { checkRecords, collectFindings, type Finding } from './records.ts'
+import { idsByName, isShare } from '../world/agent.ts'
+import { checkSteps, readMoney, type StoredMoney } from './money.ts'
+import { checkPasses, checkWorkAnswers } from './passes.ts'
+import { collectFindings, type Finding } from './finding.ts'
+import { checkRecords } from './records.ts'
+import type { SeenAgent } from './seen.ts'
 import { fateOf, type Call } from '../world/history.ts'
 import { checkObjects } from './objects.ts'
 import { nameToken, type Observation } from '../world/observe.ts'
 import { runOperatorJson } from '../world/operate.ts'
-import type { Stack } from '../testbed/testbed.ts'
 import {
-  evidenceIn,
   readerOf,
   readPendingEntries,
   readStored,
@@ -39,28 +39,38 @@ export interface Copy extends StoredLedger {
   waiting: ReadonlyMap<string, readonly string[]>
 }
 
+/** A backup of the run, and what it gave when it was restored. */
+export interface SeenBackup {
+  call: Call
+  copy: Copy
+  /** What "operator check" says of the copy. */
+  faults: string[]
+  /** The network's own ledger in the end. */
+  network: StoredLedger
+}
+
 /**
  * Restores the last backup of the run that succeeded into a database beside the network's, by the operator's
- * own command, and compares it with what agents were told and with the network's ledger.
+ * own command, and reads it. @returns why there is none, if there is none
  */
-export async function checkBackups(world: World, stack: Stack): Promise<Finding[]> {
-  const { calls } = world.history
+export async function readBackup(
+  calls: readonly Call[],
+  env: Readonly<Record<string, string>>,
+  mongoUrl: string,
+): Promise<SeenBackup | string> {
   const backup = calls.findLast(({ did, status }) => did === 'backup' && status === 200)
-  if (backup === undefined) return [{ what: 'no backup of the run succeeded', words: ['backup'] }]
-  const copyUrl = stack.mongo.url.replace('?', '-copy?')
-  const env = { ...stack.env, MONGODB_URL: copyUrl, QUEUE_PREFIX: 'copy' }
-  const restored = await runOperatorJson(['restore', folderOf(backup), '--to', copyUrl], env)
-  if (restored.exitCode !== 0)
-    return [{ what: `the backup can't be restored: ${JSON.stringify(restored.json)}`, words: ['backup'] }]
-  const copy = await readCopy(copyUrl)
-  return [
-    ...(await runCheckVerb(env)),
-    ...compareLedgers(copy, await withDatabase(stack.mongo.url, readLedgerOf)),
-    ...compareWithAnswers(calls, world.agents, copy, backup, {
-      takenBack: takenBackIn(await readMoney(stack.mongo.url)),
-      evidence: evidenceIn(await readStored(stack.mongo.url)),
-    }),
-  ].map(({ what, words }) => ({ what: `in the restored backup: ${what}`, words }))
+  if (backup === undefined) return 'no backup of the run succeeded'
+  // The database's name stands between the hosts, of which there may be several, and the options.
+  const url = mongoUrl.replace(/^(mongodb:\/\/[^/]+\/[^?]+)/, '$1-copy')
+  const copyEnv = { ...env, MONGODB_URL: url, QUEUE_PREFIX: 'copy' }
+  const restored = await runOperatorJson(['restore', folderOf(backup), '--to', url], copyEnv)
+  if (restored.exitCode !== 0) return `the backup can't be restored: ${JSON.stringify(restored.json)}`
+  return {
+    call: backup,
+    copy: await readCopy(url),
+    faults: await runCheckVerb(copyEnv),
+    network: await withDatabase(mongoUrl, readLedgerOf),
+  }
 }
 
 /** The folder that a call of "backup" wrote into. */
@@ -89,13 +99,13 @@ export async function checkFailedBackup(
 const OF_THE_NETWORK = ['memory', 'chains']
 
 /** Runs "operator check" on a copy. @returns its faults */
-async function runCheckVerb(env: Readonly<Record<string, string>>): Promise<Finding[]> {
+async function runCheckVerb(env: Readonly<Record<string, string>>): Promise<string[]> {
   const { json } = await runOperatorJson(['check'], env)
   const checks = json['checks'] as { name: string; faults: { what: string }[] }[] | undefined
-  if (checks === undefined) return [{ what: `"check" failed: ${JSON.stringify(json)}`, words: [] }]
+  if (checks === undefined) return [`"check" failed: ${JSON.stringify(json)}`]
   return checks
     .filter(({ name }) => !OF_THE_NETWORK.includes(name))
-    .flatMap(({ name, faults }) => faults.map(({ what }) => ({ what: `${name}: ${what}`, words: [] })))
+    .flatMap(({ name, faults }) => faults.map(({ what }) => `${name}: ${what}`))
 }
 
 async function readCopy(url: string): Promise<Copy> {
@@ -156,7 +166,7 @@ export function compareLedgers(copy: StoredLedger, network: StoredLedger): Findi
  */
 export function compareWithAnswers(
   calls: readonly Call[],
-  agents: readonly Agent[],
+  agents: readonly SeenAgent[],
   copy: Copy,
   backup: Pick<Call, 'atMs' | 'tookMs'>,
   inTheEnd: { takenBack?: ReadonlySet<string>; evidence?: ReadonlySet<string> } = {},
@@ -175,11 +185,11 @@ export function compareWithAnswers(
     // Deadlines may have passed unnoticed while a fault lasted.
     ...checkRecords(told, agents, copy.stored, Number.NEGATIVE_INFINITY),
     // A batch that was taken and not verified is looked for among those that wait.
-    ...checkPasses(
+    ...checkPasses(copy.stored, ledger),
+    ...checkWorkAnswers(
       told.map((call) => (call.status === TAKEN ? withoutAnswer(call) : call)),
       agents,
       copy.stored,
-      ledger,
     ),
     ...checkTakenShares(told, agents, copy),
     ...checkSteps(told, ledger, copy.money),
@@ -205,7 +215,7 @@ function withoutAnswer({
 /** Checks that shares which were taken count, or wait for a worker. */
 function checkTakenShares(
   told: readonly Call[],
-  agents: readonly Agent[],
+  agents: readonly SeenAgent[],
   { stored, waiting }: Copy,
 ): Finding[] {
   const { findings, addFinding } = collectFindings()
@@ -249,7 +259,7 @@ function checkInvoices(told: readonly Call[], { invoices }: StoredMoney): Findin
 function observeCopy(
   { stored, money, seals }: Copy,
   calls: readonly Call[],
-  agents: readonly Agent[],
+  agents: readonly SeenAgent[],
 ): Observation[] {
   const names = new Map(agents.map(({ name, id }) => [id, name]))
   const tokens = Map.groupBy(tokensIn(calls), ({ who }) => who)

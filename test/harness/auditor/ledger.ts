@@ -7,7 +7,7 @@ import { foldPath, leafHash } from '../../../shared/crypto/merkle.ts'
 import type { LedgerEntry, Receipt } from '../../../shared/crypto/receipt.ts'
 import { SECOND_MS } from '../../../shared/platform/time.ts'
 import { askAtRest } from '../world/at-rest.ts'
-import { collectFindings, type Finding } from './records.ts'
+import { collectFindings, type Finding } from './finding.ts'
 import type { Stored } from './stored.ts'
 
 const ENTRIES_PER_PAGE = 10_000
@@ -78,11 +78,29 @@ export function checkEntries(published: readonly LedgerEntry[], stored: Stored):
   return findings
 }
 
-/**
- * Checks receipts of about RECEIPTS records from the whole run: each entry is under a seal, and its path
- * leads to the seal's root; the verifiers accept the first few.
- */
-export async function checkReceipts(url: string, stored: Stored, folder: string): Promise<Finding[]> {
+/** A receipt as it was given out. */
+export interface SeenReceipt {
+  id: string
+  status: number
+  receipt: Receipt
+}
+
+/** What anyone can read of the ledger. */
+export interface SeenLedger {
+  entries: LedgerEntry[]
+  receipts: SeenReceipt[]
+  /** Whether the service itself says that the chain is intact. */
+  isIntact: boolean
+  /** What the verifiers object to in the chain and in the first receipts. */
+  objections: string[]
+}
+
+/** Reads receipts of about RECEIPTS records from the whole run, and runs the verifiers on the chain and a few. */
+export async function readProofs(
+  url: string,
+  stored: Stored,
+  folder: string,
+): Promise<Omit<SeenLedger, 'entries'>> {
   const ids = [
     ...stored.agents,
     ...stored.posts,
@@ -91,44 +109,53 @@ export async function checkReceipts(url: string, stored: Stored, folder: string)
     ...stored.orders.filter(({ credited_days: days }) => days > 0),
   ].map(({ _id }) => _id)
   const step = Math.max(1, Math.floor(ids.length / RECEIPTS))
-  const { findings, addFinding } = collectFindings()
-  let verified = 0
+  const receipts: SeenReceipt[] = []
+  const objections = await runVerifiers(url, stored, folder)
   for (const id of ids.filter((_, index) => index % step === 0)) {
     const answer = await askAtRest(() => fetch(`${url}/api/v1/receipt/${id}`))
     const receipt = (await answer.json()) as Receipt
-    if (answer.status !== 200) {
-      addFinding(`there is no receipt of ${id}: ${answer.status} ${JSON.stringify(receipt)}`, id)
-      continue
-    }
-    for (const item of receipt.entries) {
-      if (!item.sealed) addFinding(`entry ${item.entry.id} of ${id} stands under no seal`, id)
-      else if (leafHash(item.entry) !== item.leaf || foldPath(item.leaf, item.path) !== item.seal.root)
-        addFinding(`entry ${item.entry.id} of ${id} does not fold up to the root of seal ${item.seq}`, id)
-    }
-    if (verified++ >= RECEIPTS_VERIFIED) continue
+    receipts.push({ id, status: answer.status, receipt })
+    if (answer.status !== 200 || receipts.length > RECEIPTS_VERIFIED) continue
     const file = path.join(folder, 'receipt.json')
     fs.writeFileSync(file, JSON.stringify(receipt))
-    findings.push(
-      ...(await runVerifiers(file, stored, folder)).map((what) => ({
-        what: `receipt of ${id}: ${what}`,
-        words: [id],
-      })),
+    objections.push(
+      ...(await runVerifiers(file, stored, folder)).map((what) => `of the receipt of ${id} ${what}`),
     )
+  }
+  const isIntact = (await getJson(`${url}/seal?limit=1`))['chain_intact'] === true
+  return { receipts, objections, isIntact }
+}
+
+/** Checks that each record's entries are under a seal, and that their paths lead to the seal's root. */
+export function checkReceipts({ receipts }: SeenLedger): Finding[] {
+  const { findings, addFinding } = collectFindings()
+  for (const { id, status, receipt } of receipts) {
+    if (status !== 200) addFinding(`there is no receipt of ${id}: ${status} ${JSON.stringify(receipt)}`, id)
+    else
+      for (const item of receipt.entries) {
+        if (!item.sealed) addFinding(`entry ${item.entry.id} of ${id} stands under no seal`, id)
+        else if (leafHash(item.entry) !== item.leaf || foldPath(item.leaf, item.path) !== item.seal.root)
+          addFinding(`entry ${item.entry.id} of ${id} does not fold up to the root of seal ${item.seq}`, id)
+      }
   }
   return findings
 }
 
-/** Checks that both verifiers accept the chain, and that its seals are signed and cover all entries. */
-export async function checkChain(url: string, stored: Stored, folder: string): Promise<Finding[]> {
-  const listed = await getJson(`${url}/seal?limit=1`)
-  const findings = await runVerifiers(url, stored, folder)
-  if (listed['chain_intact'] !== true) findings.push('the service itself says that the chain is not intact')
-  const unsigned = stored.seals.filter(({ signed }) => !signed).map(({ seq }) => seq)
-  if (unsigned.length > 0) findings.push(`seals ${unsigned.join(', ')} have no signature`)
-  const last = stored.seals.at(-1)?.to_id ?? 0
-  if (last !== stored.entries.length)
-    findings.push(`the last seal ends at entry ${last}, and the ledger at ${stored.entries.length}`)
-  return findings.map((what) => ({ what, words: [] }))
+/** Checks that both verifiers and the service accept the chain, and the verifiers its receipts. */
+export const checkVerifiers = ({ isIntact, objections }: SeenLedger): Finding[] =>
+  [...(isIntact ? [] : ['the service itself says that the chain is not intact']), ...objections].map(
+    (what) => ({ what, words: [] }),
+  )
+
+/** Checks that all seals are signed and cover all entries. */
+export function checkSeals({ seals, entries }: Stored): Finding[] {
+  const { findings, addFinding } = collectFindings()
+  const unsigned = seals.filter(({ signed }) => !signed).map(({ seq }) => seq)
+  if (unsigned.length > 0) addFinding(`seals ${unsigned.join(', ')} have no signature`)
+  const last = seals.at(-1)?.to_id ?? 0
+  if (last !== entries.length)
+    addFinding(`the last seal ends at entry ${last}, and the ledger at ${entries.length}`)
+  return findings
 }
 
 /** The verifiers' exit code for a correct chain whose last seal is not signed. */

@@ -5,8 +5,9 @@ import { median } from '../bench/figure.ts'
 import { readUsage } from '../bench/proc.ts'
 import { createLog } from '../../../shared/platform/log.ts'
 import { openQueues, QUEUE_NAMES } from '../../../shared/platform/queues.ts'
-import type { Finding } from './records.ts'
-import type { Part, Stack } from '../testbed/testbed.ts'
+import type { Finding } from './finding.ts'
+import type { Part } from '../testbed/part.ts'
+import type { Testbed } from '../testbed/testbed.ts'
 import { withDatabase } from './stored.ts'
 
 /** What was measured at one moment, by its name, such as `memory of api-0`. What couldn't be read is absent. */
@@ -55,13 +56,13 @@ const KINDS: Readonly<Record<string, Kind>> = {
   jobs: { unit: 'jobs', slack: 50, of: median },
 }
 
-/** Takes a sample every few seconds until `isOver`; the stack's processes must have PROBED_ENV. */
-export async function sampleLevels(stack: Stack, isOver: () => boolean): Promise<Sample[]> {
-  const redis = new Redis(stack.redis.url, { maxRetriesPerRequest: 1, commandTimeout: ANSWER_WITHIN_MS })
+/** Takes a sample every few seconds until `isOver`; the testbed's processes must have PROBED_ENV. */
+export async function sampleLevels(testbed: Testbed, isOver: () => boolean): Promise<Sample[]> {
+  const redis = new Redis(testbed.redis.url, { maxRetriesPerRequest: 1, commandTimeout: ANSWER_WITHIN_MS })
   redis.on('error', () => undefined) // a fault; the sample lacks Redis
-  const queues = openQueues(stack.redis.url, 'agent-network', createLog('torture', 'silent'))
+  const queues = openQueues(testbed.redis.url, 'agent-network', createLog('torture', 'silent'))
   const samples: Sample[] = []
-  const firstPids = new Map([...stack.apis, ...stack.workers].map((part) => [part, part.child.pid()]))
+  const firstPids = new Map([...testbed.apis, ...testbed.workers].map((part) => [part, part.child.pid()]))
   /** So that a process's memory soon is what it holds: V8 may leave a hundred MiB of garbage for an hour. */
   const collectGarbage = (): void => {
     for (const [{ child }, firstPid] of firstPids)
@@ -72,7 +73,7 @@ export async function sampleLevels(stack: Stack, isOver: () => boolean): Promise
   try {
     for (let nextMs = performance.now(); !isOver(); nextMs += SAMPLE_EVERY_MS) {
       const read = await Promise.all([
-        readDatabase(stack).catch(() => ({})),
+        readDatabase(testbed).catch(() => ({})),
         readRedis(redis).catch(() => ({})),
         countJobs(queues).catch(() => ({})),
       ])
@@ -103,7 +104,7 @@ function readParts(firstPids: ReadonlyMap<Part, number | undefined>): Sample {
 }
 
 /** What the database takes for each ledger entry: nothing is deleted, so its whole grows. */
-const readDatabase = ({ mongo }: Stack): Promise<Sample> =>
+const readDatabase = ({ mongo }: Testbed): Promise<Sample> =>
   withDatabase(
     mongo.url,
     async (db): Promise<Sample> => {

@@ -1,7 +1,7 @@
-import type { World } from '../world/agent.ts'
-import type { StoredMoney, StoredPayment } from './money.ts'
-import { sumRaw, takenBackIn } from './money.ts'
-import { collectFindings, type Finding } from './records.ts'
+import type { FaultRecord } from '../world/history.ts'
+import { collectFindings, type Finding } from './finding.ts'
+import { sentTo, sumRaw, takenBackIn, type Moment, type StoredMoney } from './money.ts'
+import type { SeenAgent } from './seen.ts'
 import type { MadePayment, Monero, Survey } from '../testbed/monero.ts'
 
 /** A lock that ends within so many blocks is waited for. */
@@ -18,13 +18,38 @@ interface Traced {
   place: number | 'pool' | undefined
   /** Whether its lock has yet to end, counted from the survey's height. */
   lockedBlocks: number
-  stored: readonly StoredPayment[]
+  stored: readonly StoredMoney['payments'][number][]
+}
+
+/** What was seen of Monero: the payments made, the chain and its growth, and what went wrong with either. */
+export interface SeenMonero {
+  made: readonly MadePayment[]
+  survey: Survey
+  /** When the chain first had as many blocks as a lock names, in milliseconds of the history. */
+  unlockedAtMs: ReadonlyMap<number, number>
+  troubles: readonly string[]
+}
+
+/** Asks the chain about every payment that was made and the service's own transactions. */
+export async function readMonero(monero: Monero, money: StoredMoney): Promise<SeenMonero> {
+  const survey = await monero.survey(
+    [...monero.made, ...[...money.payments, ...money.transfers].filter(({ coin }) => coin === 'xmr')].map(
+      ({ tx }) => tx,
+    ),
+  )
+  const unlockedAtMs = new Map(
+    monero.made.flatMap(({ unlockHeight }) => {
+      const atMs = monero.reachedAtMs(unlockHeight)
+      return atMs === undefined ? [] : [[unlockHeight, atMs] as const]
+    }),
+  )
+  return { made: [...monero.made], survey, unlockedAtMs, troubles: [...monero.troubles] }
 }
 
 /** Lists the work in Monero that is still to be done, a sentence each. */
-export async function listMoneroLeft({ monero }: World, money: StoredMoney): Promise<string[]> {
+export async function listMoneroLeft(monero: Monero | undefined, money: StoredMoney): Promise<string[]> {
   if (monero === undefined) return []
-  const { traced } = await trace(monero, money)
+  const traced = trace(await readMonero(monero, money), money)
   const waiting = Array.from({ length: monero.waiting() }, () => 'a payment in Monero is not made yet')
   return [...waiting, ...traced.flatMap((one) => whatIsLeft(one) ?? [])]
 }
@@ -44,22 +69,17 @@ function whatIsLeft({ payment: { tx, address }, place, lockedBlocks, stored }: T
   return record.reversed_at === undefined ? undefined : `${what} is taken back, and the chain has it`
 }
 
-/** Traces each payment that was made, and asks the chain about the service's own transactions too. */
-async function trace(monero: Monero, money: StoredMoney): Promise<{ traced: Traced[]; survey: Survey }> {
+/** Traces each payment that was made. */
+function trace({ made, survey }: SeenMonero, money: StoredMoney): Traced[] {
   const payments = money.payments.filter(({ coin }) => coin === 'xmr')
   const indexOf = new Map(money.invoices.map(({ address, address_index: index }) => [address, index]))
   const byKey = Map.groupBy(payments, ({ tx, address_index: index }) => `${tx}/${index}`)
-  const survey = await monero.survey([
-    ...[...monero.made, ...payments].map(({ tx }) => tx),
-    ...money.transfers.filter(({ coin }) => coin === 'xmr').map(({ tx }) => tx),
-  ])
-  const traced = monero.made.map((payment) => ({
+  return made.map((payment) => ({
     payment,
     place: survey.places.get(payment.tx),
     lockedBlocks: payment.unlockHeight - survey.height,
     stored: byKey.get(`${payment.tx}/${indexOf.get(payment.address)}`) ?? [],
   }))
-  return { traced, survey }
 }
 
 /**
@@ -67,15 +87,19 @@ async function trace(monero: Monero, money: StoredMoney): Promise<{ traced: Trac
  * whose lock has not ended; one that a reorganisation removed is `gone`, or reversed if it was settled; nothing
  * else is counted; each agent's wallet has its payouts once, and the chain each confirmed transfer.
  */
-export async function checkMonero(world: World, money: StoredMoney): Promise<Finding[]> {
-  const { monero, history } = world
-  if (monero === undefined) return []
+export function checkMonero(
+  monero: SeenMonero,
+  money: StoredMoney,
+  agents: readonly SeenAgent[],
+  faults: readonly FaultRecord[],
+  now: Moment,
+): Finding[] {
   const { findings, addFinding } = collectFindings()
-  const { traced, survey } = await trace(monero, money)
+  const { made, survey } = monero
   const invoices = new Map(money.invoices.map((invoice) => [invoice.address, invoice]))
-  const isClockRight = !history.faults.some(({ kind }) => CLOCK_FAULTS.includes(kind))
-  const startedAtSeconds = (Date.now() - history.nowMs()) / 1_000
-  for (const one of traced) {
+  const isClockRight = !faults.some(({ kind }) => CLOCK_FAULTS.includes(kind))
+  const startedAtSeconds = now.seconds - now.ms / 1_000
+  for (const one of trace(monero, money)) {
     const { tx, amountPico, invoiceId, address, unlockHeight } = one.payment
     const words = [tx, invoiceId]
     const invoice = invoices.get(address)
@@ -87,49 +111,48 @@ export async function checkMonero(world: World, money: StoredMoney): Promise<Fin
       if (raw !== String(amountPico))
         addFinding(`payment ${tx} of ${amountPico} is stored with ${raw}`, ...words)
       if (state !== 'settled' || unlockHeight === 0) continue
-      const unlockedAtMs = monero.reachedAtMs(unlockHeight) ?? Infinity
+      const unlockedAtMs = monero.unlockedAtMs.get(unlockHeight) ?? Infinity
       const isEarly = settledAt + CLOCK_MARGIN_SECONDS < startedAtSeconds + unlockedAtMs / 1_000
       if (one.lockedBlocks > 0 || (isEarly && isClockRight))
         addFinding(`payment ${tx} is locked up to block ${unlockHeight}, and was counted before`, ...words)
     }
   }
-  const known = new Set(monero.made.map(({ tx }) => tx))
+  const known = new Set(made.map(({ tx }) => tx))
   for (const { _id: id, coin, tx, state } of money.payments)
     if (coin === 'xmr' && state === 'settled' && !known.has(tx))
       addFinding(`payment ${id} is counted, and nobody made its transaction ${tx}`, id, tx)
   for (const { _id: id, coin, tx, state } of money.transfers)
     if (coin === 'xmr' && state === 'confirmed' && typeof survey.places.get(tx) !== 'number')
       addFinding(`transfer ${id} is confirmed, and the chain does not have ${tx}`, id, tx)
-  if (!history.faults.some(({ kind }) => kind === 'monero-reorganise'))
+  if (!faults.some(({ kind }) => kind === 'monero-reorganise'))
     for (const id of takenBackIn(money))
       addFinding(`order ${id} is disputed by the chain, and no block was replaced`, id)
-  for (const { name } of world.agents) findings.push(...(await checkArrived(monero, name, money)))
+  for (const { name, paidInMonero } of agents) {
+    if (paidInMonero === undefined) continue
+    const { address, arrivedRaw } = paidInMonero
+    const sent = sentTo(money, address)
+    if (arrivedRaw !== sumRaw(sent))
+      addFinding(
+        `${arrivedRaw} piconero arrived at ${name}, and its payouts are ${sumRaw(sent)}`,
+        ...sent.map(({ _id }) => _id),
+        name,
+      )
+  }
   return findings
 }
 
-/** Checks that an agent's wallet has the sum of the payouts to it that were sent. */
-async function checkArrived(monero: Monero, name: string, { payouts }: StoredMoney): Promise<Finding[]> {
-  const arrivedPico = await monero.arrivedAt(name)
-  const address = monero.knownAddress(name)
-  const sent = payouts.filter(
-    (payout) => payout.address === address && ['sent', 'confirmed'].includes(payout.state),
-  )
-  if (arrivedPico === sumRaw(sent)) return []
-  const what = `${arrivedPico} piconero arrived at ${name}, and its payouts are ${sumRaw(sent)}`
-  return [{ what, words: [...sent.map(({ _id }) => _id), name] }]
-}
-
 /** How much was done in Monero, for the report. */
-export async function describeMonero({ monero }: World, money: StoredMoney): Promise<string[]> {
-  if (monero === undefined) return []
-  const { traced, survey } = await trace(monero, money)
+export function describeMonero(monero: SeenMonero, money: StoredMoney): string[] {
+  const { survey, troubles } = monero
+  const traced = trace(monero, money)
   const count = (isCounted: (one: Traced) => boolean): number => traced.filter(isCounted).length
   const confirmed = money.transfers.filter(({ coin, state }) => coin === 'xmr' && state === 'confirmed')
-  const paid = money.payouts.filter(({ coin, state }) => coin === 'xmr' && state === 'confirmed')
+  const confirmedIds = new Set(confirmed.map(({ _id }) => _id))
+  const paid = money.payouts.filter(({ transfer_id: id = '' }) => confirmedIds.has(id))
   const stands = (state: string) => (one: Traced) => one.stored[0]?.state === state
   return [
     `monero: ${traced.length} payments made and ${count(stands('settled'))} counted, of ${survey.height} blocks ${count(({ place }) => place === undefined)} payments removed, ${count(({ stored }) => stored[0]?.reversed_at !== undefined)} of them after they were counted; ${count(({ payment }) => payment.unlockHeight > 0)} locked, ${count(stands('locked'))} still`,
     `monero: ${paid.length} payouts confirmed in ${confirmed.length} transactions`,
-    ...[...monero.troubles].map((trouble) => `monero: ${trouble}`),
+    ...troubles.map((trouble) => `monero: ${trouble}`),
   ]
 }

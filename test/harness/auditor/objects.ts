@@ -1,5 +1,5 @@
 import { TOKEN_CACHE_MS } from '../../../shared/platform/limits.ts'
-import { collectFindings, type Finding } from './records.ts'
+import { collectFindings, type Finding } from './finding.ts'
 import { fateOf, type Call, type Fate } from '../world/history.ts'
 import { linearize, type Model, type Operation } from './linearize.ts'
 import { nameToken, type Observation } from '../world/observe.ts'

@@ -1,7 +1,8 @@
 import { DAY_MS } from '../../../shared/platform/time.ts'
 import type { LedgerEntry } from '../../../shared/crypto/receipt.ts'
-import { isShare, type Agent } from '../world/agent.ts'
-import { collectFindings, type Finding } from './records.ts'
+import { isShare } from '../world/agent.ts'
+import { collectFindings, type Finding } from './finding.ts'
+import type { SeenAgent } from './seen.ts'
 import { fateOf, type Call } from '../world/history.ts'
 import type { Stored } from './stored.ts'
 
@@ -83,13 +84,8 @@ export function readAccounts(ledger: readonly LedgerEntry[]): {
   return { accounts, findings }
 }
 
-/** Compares the stored shares, days and passes with the ledger and with the answers that agents got. */
-export function checkPasses(
-  calls: readonly Call[],
-  agents: readonly Agent[],
-  stored: Stored,
-  ledger: readonly LedgerEntry[],
-): Finding[] {
+/** Compares the stored shares, days and passes with the ledger. */
+export function checkPasses(stored: Stored, ledger: readonly LedgerEntry[]): Finding[] {
   const { accounts, findings: creditFindings } = readAccounts(ledger)
   const { findings, addFinding } = collectFindings()
   for (const { _id: id, pass_until_ms: untilMs, referrals } of stored.agents) {
@@ -135,13 +131,17 @@ export function checkPasses(
         ...words,
       )
   }
-  return [...creditFindings, ...findings, ...checkWorkAnswers(calls, agents, stored)]
+  return [...creditFindings, ...findings]
 }
 
 /**
  * Checks that every accepted share counts, and that no order has fewer days or shares than an agent was told.
  */
-function checkWorkAnswers(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
+export function checkWorkAnswers(
+  calls: readonly Call[],
+  agents: readonly SeenAgent[],
+  stored: Stored,
+): Finding[] {
   const { findings, addFinding } = collectFindings()
   const orders = new Map(stored.orders.map((order) => [order._id, order]))
   const known = new Map(agents.flatMap((agent) => agent.orders.map((order) => [order.id, order] as const)))

@@ -1,23 +1,9 @@
 import type { JsonValue } from '../../../shared/crypto/canonical-json.ts'
 import { commitRecord } from '../../../shared/crypto/commitment.ts'
-import type { Agent } from '../world/agent.ts'
+import { collectFindings, type Finding } from './finding.ts'
+import type { SeenAgent } from './seen.ts'
 import { fateOf, type Call, type Fate } from '../world/history.ts'
 import type { Stored, StoredVerdict } from './stored.ts'
-
-/** Something wrong, and words by which the requests concerned are found in the history. */
-export interface Finding {
-  what: string
-  words: string[]
-}
-
-/** An empty list of findings, and a function that adds to it. */
-export function collectFindings() {
-  const findings: Finding[] = []
-  return {
-    findings,
-    addFinding: (what: string, ...words: string[]): void => void findings.push({ what, words }),
-  }
-}
 
 /**
  * One write, which may have been sent more than once: `yes` if one call was acknowledged, `no` if all were
@@ -81,17 +67,21 @@ function compareWrites(
 /** The marker with which a text begins. */
 const markerOf = (text: string | undefined): string => (text ?? '').split(' ', 1)[0] ?? ''
 
-/**
- * Compares every write of the history with the stored records, and the records with each other.
- *
- * @param nowSeconds deadlines before it should have been noticed
- */
-export function checkRecords(
+/** Compares every write of the history with the stored records, and the records with each other. */
+export const checkRecords = (
   calls: readonly Call[],
-  agents: readonly Agent[],
+  agents: readonly SeenAgent[],
   stored: Stored,
-  nowSeconds = Date.now() / 1_000,
-): Finding[] {
+  nowSeconds: number,
+): Finding[] => [
+  ...checkWrites(calls, agents, stored),
+  ...checkContents(calls, stored),
+  ...checkClaims(stored, nowSeconds),
+  ...checkProfiles(calls, agents, stored),
+]
+
+/** Compares every write of the history with the stored records. */
+export function checkWrites(calls: readonly Call[], agents: readonly SeenAgent[], stored: Stored): Finding[] {
   const ids = new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[id, name] as const])))
   return [
     ...compareWrites(
@@ -128,16 +118,13 @@ export function checkRecords(
         id: _id,
       })),
     ),
-    ...checkContents(calls, stored),
-    ...checkClaims(stored, nowSeconds),
-    ...checkProfiles(calls, agents, stored),
   ]
 }
 
 /**
  * Checks that messages and posts are stored as they were sent, and that each challenge registered one agent.
  */
-function checkContents(calls: readonly Call[], stored: Stored): Finding[] {
+export function checkContents(calls: readonly Call[], stored: Stored): Finding[] {
   const sent = new Set(
     calls.filter(({ did }) => did === 'dm').map(({ body }) => (body as { box: string }).box),
   )
@@ -174,8 +161,10 @@ function possibleStatuses(verdicts: readonly StoredVerdict[], present: string): 
 /**
  * Checks that claims have the counts and status that follow from their verdicts, one standing verdict per
  * agent, and no deadline that passed unnoticed; and that agents' records have the sums.
+ *
+ * @param nowSeconds deadlines before it should have been noticed
  */
-function checkClaims(stored: Stored, nowSeconds: number): Finding[] {
+export function checkClaims(stored: Stored, nowSeconds: number): Finding[] {
   const { findings, addFinding } = collectFindings()
   const byClaim = Map.groupBy(stored.verdicts, ({ claim_id: claim }) => claim)
   for (const claim of stored.claims) {
@@ -228,7 +217,11 @@ function checkClaims(stored: Stored, nowSeconds: number): Finding[] {
 }
 
 /** Checks that a profile's name is the last one that was acknowledged, or one whose answer was lost. */
-function checkProfiles(calls: readonly Call[], agents: readonly Agent[], stored: Stored): Finding[] {
+export function checkProfiles(
+  calls: readonly Call[],
+  agents: readonly SeenAgent[],
+  stored: Stored,
+): Finding[] {
   return agents.flatMap(({ name, id }) => {
     const own = calls.filter(({ who, did }) => who === name && did === 'profile')
     const last = own.findLastIndex((call) => fateOf(call) === 'yes')

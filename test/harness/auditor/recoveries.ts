@@ -1,32 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { ask, nextMarker, type Agent, type World } from '../world/agent.ts'
 import type { Call, FaultRecord } from '../world/history.ts'
+import { findingsOf, type Finding } from './finding.ts'
 
-const PAUSE_MS = 150
 /** A write that takes longer counts as an outage. */
 const GOOD_WITHIN_MS = 2_500
-
-/**
- * Lets an agent post through each API process again and again, so that the history shows when the service
- * took writes. Ends after `isOver`, with the next post that is acknowledged.
- */
-export async function runCanary(world: World, agent: Agent, isOver: () => boolean): Promise<void> {
-  await Promise.all(
-    Array.from({ length: world.apis }, async (_, api) => {
-      // Goes on until a write succeeds, so that the length of the last outage is known.
-      for (let isServed = false; !isServed || !isOver();) {
-        const marker = nextMarker(agent)
-        const { status } = await ask(world, agent, 'post', 'POST', '/post', {
-          body: { body: marker },
-          marker,
-          api,
-        })
-        isServed = status === 201
-        await sleep(PAUSE_MS)
-      }
-    }),
-  )
-}
+/** After a fault's end, writes are taken again within this time. */
+const RECOVERY_LIMIT_MS = 20_000
 
 export interface Recovery {
   fault: FaultRecord
@@ -37,10 +15,10 @@ export interface Recovery {
 }
 
 /**
- * Measures how long the canary's posts failed after each fault. A failure counts as one of the last fault
+ * Measures how long the prober's posts failed after each fault. A failure counts as one of the last fault
  * that began before its answer.
  *
- * @param who the canary's name
+ * @param who the prober's name
  */
 export function measureRecoveries(
   calls: readonly Call[],
@@ -65,3 +43,14 @@ export function measureRecoveries(
     return { fault, outageMs: backMs - fault.fromMs, afterMs: Math.max(0, backMs - fault.toMs) }
   })
 }
+
+/** Finds faults after whose end writes were refused for too long. */
+export const checkRecoveries = (recoveries: readonly Recovery[]): Finding[] =>
+  findingsOf(
+    recoveries
+      .filter(({ afterMs }) => afterMs > RECOVERY_LIMIT_MS)
+      .map(
+        ({ fault: { kind, fromMs }, afterMs }) =>
+          `writes were taken again ${(afterMs / 1_000).toFixed(1)} s after the end of ${kind} at ${(fromMs / 1_000).toFixed(1)} s`,
+      ),
+  )

@@ -3,18 +3,12 @@ import path from 'node:path'
 import { ERRORS, statusOf, type ErrorCode } from '../../../shared/platform/errors.ts'
 import { QUEUE_NAMES, type Queues } from '../../../shared/platform/queues.ts'
 import { isOutageText } from './outage-text.ts'
-import { ask, type World } from '../world/agent.ts'
-import { askAtRest } from '../world/at-rest.ts'
-import { readAccounts } from './passes.ts'
-import { collectFindings, type Finding } from './records.ts'
-import type { Answered } from '../world/client.ts'
+import { collectFindings, type Finding } from './finding.ts'
 import type { Call, FaultRecord } from '../world/history.ts'
-import type { Part, Stack } from '../testbed/testbed.ts'
-import type { Stored } from './stored.ts'
-import type { LedgerEntry } from '../../../shared/crypto/receipt.ts'
+import type { Stopped, Testbed } from '../testbed/testbed.ts'
 
 /** Within this time every request is answered but those of PATIENT_LIMIT_MS. */
-const ANSWER_LIMIT_MS = 5_000
+export const ANSWER_LIMIT_MS = 5_000
 /** For submitted work, which waits up to 5 s for the workers, and for waits for events. */
 const PATIENT_LIMIT_MS = 8_000
 /** Connections of a killed process may break a little before or after the recorded times. */
@@ -41,13 +35,13 @@ const STOPS_A_PROCESS = 'other-version'
  * Finds requests answered late, with an unknown error, or not at all although their API process lived.
  *
  * @param isOverload the service is asked for more than it can do: then answers may be late
- * @param slowdownOf how many times as slow as an idle machine this one was during a call
+ * @param slowdowns how many times as slow as an idle machine this one was during a slow call, by its number
  */
 export function checkAnswers(
   calls: readonly Call[],
   faults: readonly FaultRecord[],
-  isOverload = false,
-  slowdownOf: (call: Call) => number = () => 1,
+  isOverload: boolean,
+  slowdowns: ReadonlyMap<number, number>,
 ): Finding[] {
   const { findings, addFinding } = collectFindings()
   const kills = faults.filter(({ kind }) => ENDS_A_PROCESS.includes(kind))
@@ -69,7 +63,7 @@ export function checkAnswers(
     }
     const limitMs =
       call.path === '/work/submit' || call.path.includes('wait=') ? PATIENT_LIMIT_MS : ANSWER_LIMIT_MS
-    if (!isOverload && call.tookMs > limitMs && call.tookMs > limitMs * slowdownOf(call))
+    if (!isOverload && call.tookMs > limitMs && call.tookMs > limitMs * (slowdowns.get(call.n) ?? 1))
       addFinding(`${what} was answered after ${(call.tookMs / 1_000).toFixed(1)} s`, ...words)
     if (call.status === undefined || call.status < 300) continue
     if (
@@ -84,7 +78,10 @@ export function checkAnswers(
 }
 
 /** A process of the service, and what it logged as errors. */
-type LoggedPart = Pick<Part, 'name' | 'errors'>
+export interface SeenLog {
+  name: string
+  errors: readonly string[]
+}
 
 /** Whether a process was told to stop while another fault lasted, which may hold up its jobs. */
 const wasStoppedInFault = (name: string, faults: readonly FaultRecord[]): boolean =>
@@ -99,13 +96,10 @@ const wasStoppedInFault = (name: string, faults: readonly FaultRecord[]): boolea
  * Finds errors in the processes' logs, except those caused by an outage of a server, by a clock that was
  * changed, or by a stop during another fault.
  */
-export function checkLogs(
-  stack: { readonly apis: readonly LoggedPart[]; readonly workers: readonly LoggedPart[] },
-  faults: readonly FaultRecord[],
-): Finding[] {
+export function checkLogs(logs: readonly SeenLog[], faults: readonly FaultRecord[]): Finding[] {
   const expected = OF_COINS.filter((one) => faults.some(({ kind }) => kind === one.kind))
   const isOfCoin = (line: string): boolean => expected.some(({ text }) => line.includes(text))
-  return [...stack.apis, ...stack.workers].flatMap(({ name, errors }) => {
+  return logs.flatMap(({ name, errors }) => {
     const hasJumped = faults.some(
       ({ kind, target }) =>
         kind === 'mongo-clock' || (kind === 'jump-clock' && target.startsWith(`${name} by `)),
@@ -119,33 +113,62 @@ export function checkLogs(
   })
 }
 
+/** A process in order ends within this time, unless it is told to while the machine is very busy. */
+const STOP_IN_TIME_MS = 30_000
+
+/** Finds processes that took too long to stop, or logged an error meanwhile. */
+export const checkStops = (stops: readonly Stopped[]): Finding[] =>
+  stops
+    .flatMap(({ name, tookMs, errors }) => [
+      ...(tookMs > STOP_IN_TIME_MS ? [`${name} took more than ${STOP_IN_TIME_MS / 1_000} s to stop`] : []),
+      ...errors.filter((line) => !isOutageText(line)).map((line) => `${name} logged as it stopped: ${line}`),
+    ])
+    .map((what) => ({ what, words: [] }))
+
 /** Logged by a mongod that has lost a document, when it replicates an update of it. */
 const LOST_DOCUMENT = 'update needed to be converted to upsert'
 
+/** Reads what the members of a set logged of documents that they lost. */
+export const readLostDocuments = ({ folder, mongo }: Testbed): SeenLog[] =>
+  mongo.members.map(({ child: { name } }) => ({
+    name,
+    errors: fs
+      .readFileSync(path.join(folder, `${name}.log`), 'utf8')
+      .split('\n')
+      .filter((line) => line.includes(LOST_DOCUMENT)),
+  }))
+
 /** Finds members of the MongoDB set that lost documents; records missing then are not the service's fault. */
-export function checkMembers({ folder, mongo }: Stack): Finding[] {
-  return mongo.members.flatMap(({ child: { name } }) => {
-    const lines = fs.readFileSync(path.join(folder, `${name}.log`), 'utf8').split('\n')
-    const lost = lines.filter((line) => line.includes(LOST_DOCUMENT))
-    return lost.slice(0, 1).map((line) => ({
-      what: `${name} lost documents, ${lost.length} in all: ${line.slice(0, 600)}`,
-      words: [],
-    }))
-  })
+export const checkMembers = (members: readonly SeenLog[]): Finding[] =>
+  members.flatMap(({ name, errors: [first, ...more] }) =>
+    first === undefined
+      ? []
+      : [{ what: `${name} lost documents, ${more.length + 1} in all: ${first.slice(0, 600)}`, words: [] }],
+  )
+
+/** A job that was given up. */
+export interface SeenJob {
+  queue: string
+  /** Its reason and, below, where that came from. */
+  reason: string
+  stack: string
 }
 
-/** Finds failed jobs, except those that failed by an outage, whose work the sweep does again. */
-export async function checkQueues(queues: Queues): Promise<Finding[]> {
+/** Reads the jobs that were given up. */
+export async function readGivenUp(queues: Queues): Promise<SeenJob[]> {
   await queues.whenReady()
-  const { findings, addFinding } = collectFindings()
-  for (const name of QUEUE_NAMES) {
-    const queue = queues.get(name)
-    for (const job of await queue.getFailed(0, 1_000))
-      if (!isOutageText(`${job.failedReason} ${(job.stacktrace ?? []).join(' ')}`))
-        addFinding(`a job of ${name} was given up: ${job.failedReason}`)
-  }
-  return findings
+  const jobs: SeenJob[] = []
+  for (const name of QUEUE_NAMES)
+    for (const { failedReason, stacktrace } of await queues.get(name).getFailed(0, 1_000))
+      jobs.push({ queue: name, reason: failedReason, stack: (stacktrace ?? []).join(' ') })
+  return jobs
 }
+
+/** Finds jobs that were given up, except those that failed by an outage, whose work the sweep does again. */
+export const checkGivenUp = (jobs: readonly SeenJob[]): Finding[] =>
+  jobs
+    .filter(({ reason, stack }) => !isOutageText(`${reason} ${stack}`))
+    .map(({ queue, reason }) => ({ what: `a job of ${queue} was given up: ${reason}`, words: [] }))
 
 /**
  * Lists jobs that wait or run and were added before `beforeMs` (Date.now()), one line each. Later ones are
@@ -166,91 +189,4 @@ export async function listJobs(queues: Queues, beforeMs: number): Promise<string
     ),
   )
   return listed.flat()
-}
-
-/**
- * Checks that one token of each agent works, that `/me` agrees with the ledger, and that its mailbox has all
- * its messages. An agent's `token` is the one that works from then on.
- */
-export async function checkAgents(
-  world: World,
-  stored: Stored,
-  ledger: readonly LedgerEntry[],
-): Promise<Finding[]> {
-  const { accounts } = readAccounts(ledger)
-  const { findings, addFinding } = collectFindings()
-  for (const agent of world.agents) {
-    if (agent.id === undefined) continue
-    const { id } = agent
-    const words = [id, agent.name]
-    const isBanned = stored.agents.find(({ _id }) => _id === id)?.banned_at !== undefined
-    // After a rotation whose answer was lost, one of two tokens must work. Both are tried here, without
-    // ask()'s switch to the other one.
-    const tokens = agent.otherToken === undefined ? [agent.token] : [agent.token, agent.otherToken]
-    const answers: Answered[] = []
-    for (const token of tokens)
-      answers.push(
-        await askAtRest(() =>
-          ask(world, { ...agent, token, otherToken: undefined }, 'last-me', 'GET', '/me'),
-        ),
-      )
-    const good = answers.filter(({ status, error }) => status === 200 || (isBanned && error === 'banned'))
-    if (good.length !== 1) {
-      const said = answers.map(({ status, error }) => `${status} ${error ?? ''}`.trim()).join(' and ')
-      addFinding(
-        `${good.length} of ${answers.length} possible tokens of ${id} work, and one should: ${said}`,
-        ...words,
-      )
-      continue
-    }
-    if (isBanned) continue
-    const me = good[0]?.json as {
-      pass_until: string | null
-      referrals: { registered: number; paying: number }
-    }
-    const account = accounts.get(id)
-    if ((me.pass_until === null ? 0 : Date.parse(me.pass_until)) !== (account?.untilMs ?? 0))
-      addFinding(`/me of ${id} says ${me.pass_until}, and the ledger ${account?.untilMs}`, ...words)
-    if (me.referrals.paying !== account?.paying || me.referrals.registered !== account.registered)
-      addFinding(
-        `/me of ${id} says ${JSON.stringify(me.referrals)}, and the ledger ${account?.registered} registered and ${account?.paying} paying`,
-        ...words,
-      )
-    agent.token = tokens[answers.indexOf(good[0] as Answered)] ?? ''
-    agent.otherToken = undefined
-    if (account?.untilMs === undefined) continue
-    findings.push(...(await checkMailbox(world, agent, stored)))
-  }
-  return findings
-}
-
-/** Reads an agent's whole mailbox, and checks that it holds what is stored for the agent and nothing else. */
-async function checkMailbox(
-  world: World,
-  agent: World['agents'][number],
-  stored: Stored,
-): Promise<Finding[]> {
-  const { findings, addFinding } = collectFindings()
-  const expected = new Map(
-    stored.messages.filter(({ to }) => to === agent.id).map(({ _id, box }) => [_id, box]),
-  )
-  const given = new Map<string, string>()
-  for (let after = '0'; ;) {
-    const { status, json } = await askAtRest(() =>
-      ask(world, agent, 'last-read-dm', 'GET', `/dm?after=${after}`),
-    )
-    if (status !== 200)
-      return [{ what: `the mailbox of ${agent.id} cannot be read: ${status}`, words: [agent.name] }]
-    const messages = json['messages'] as { id: string; box: string }[]
-    for (const { id, box } of messages) given.set(id, box)
-    const last = messages.at(-1)?.id
-    if (json['more'] !== true || last === undefined) break
-    after = last
-  }
-  for (const [id, box] of expected)
-    if (given.get(id) !== box)
-      addFinding(`message ${id} to ${agent.id} is stored and not handed out as it was sent`, id)
-  for (const id of [...given.keys(), ...agent.received.keys()])
-    if (!expected.has(id)) addFinding(`message ${id} was handed to ${agent.id} and is not stored`, id)
-  return findings
 }

@@ -97,7 +97,7 @@ export type Db = mongoose.mongo.Db
  */
 export async function withDatabase<T>(
   url: string,
-  work: (db: Db) => Promise<T>,
+  work: (db: Db, client: mongoose.mongo.MongoClient) => Promise<T>,
   limits: Pick<mongoose.mongo.MongoClientOptions, 'serverSelectionTimeoutMS' | 'socketTimeoutMS'> = {},
 ): Promise<T> {
   const client = new mongoose.mongo.MongoClient(url, {
@@ -106,17 +106,21 @@ export async function withDatabase<T>(
     ...limits,
   })
   try {
-    return await work(client.db())
+    return await work(client.db(), client)
   } finally {
     await client.close()
   }
 }
 
-/** A function that reads every record of a collection, by their ids. */
+/** A function that reads every record of a collection, by their ids, at a session's moment if there is one. */
 export const readerOf =
-  (db: Db) =>
+  (db: Db, session?: mongoose.mongo.ClientSession) =>
   <T>(name: string): Promise<T[]> =>
-    db.collection(name).find().sort({ _id: 1 }).toArray() as unknown as Promise<T[]>
+    db
+      .collection(name)
+      .find({}, session === undefined ? {} : { session })
+      .sort({ _id: 1 })
+      .toArray() as unknown as Promise<T[]>
 
 /** Collections whose records carry ledger entries that have no number yet. */
 export const LEDGERED = [

@@ -1,16 +1,16 @@
 import { spawnSync } from 'node:child_process'
-import fs from 'node:fs'
-import path from 'node:path'
 import { Redis } from 'ioredis'
-import type { SupervisedChild } from '../../../scripts/embedded/supervise.ts'
-import { TimeoutError, waitFor } from '../../../scripts/embedded/wait.ts'
 import { findClientPorts, type Process } from '../testbed/client-ports.ts'
 import type { Coins } from '../testbed/coins.ts'
 import type { Gate, Held } from '../testbed/gate.ts'
 import { injectMonero } from './monero.ts'
 import { isOfMonero, type FaultKind, type PlannedFault } from './plan.ts'
 import type { ServerClock } from '../testbed/server-clock.ts'
-import type { Part, Stack } from '../testbed/testbed.ts'
+import type { SupervisedChild } from '../../../scripts/embedded/supervise.ts'
+import { emptyDisk, fillDisk } from '../testbed/disk.ts'
+import { signal } from '../testbed/kept-process.ts'
+import type { Part } from '../testbed/part.ts'
+import type { Testbed } from '../testbed/testbed.ts'
 
 /** A fault under way. */
 export interface Injected {
@@ -31,8 +31,6 @@ const JUMPS_MS = [30_000, 600_000, 7_200_000]
  * signed until then.
  */
 const SERVER_JUMPS_SECONDS = [5, 30, 120]
-const RESTART_LIMIT_MS = 180_000
-const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
 
 /**
  * Causes a fault, which lasts until it is healed or ends by itself.
@@ -40,8 +38,11 @@ const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
  * @returns undefined if this machine can't cause it, or there is nothing to hit at this moment: see
  *   reasonNotCaused()
  */
-export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promise<Injected | undefined> {
-  const { mongo, redis, redisGate, apis, workers, redisDisk, coins } = stack
+export async function inject(
+  testbed: Testbed,
+  { kind, dice }: Pick<PlannedFault, 'kind' | 'dice'>,
+): Promise<Injected | undefined> {
+  const { mongo, redis, redisGate, apis, workers, redisDisk, coins } = testbed
   const pick = <T>(items: readonly T[]): T | undefined => items[dice % items.length]
   const findPrimary = async () => {
     const index = await mongo.findPrimary()
@@ -142,28 +143,28 @@ export async function inject(stack: Stack, { kind, dice }: PlannedFault): Promis
     case 'coin-lost-answers':
       if (coins === undefined) return undefined
       // The block is published, but the answer is lost, as in a time-out after a broadcast.
-      coins.node.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))
-      return { target: 'the node', heal: () => coins.node.lie(null) }
+      coins.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))
+      return { target: 'the node', heal: () => coins.lie(null) }
     case 'coin-lies-once':
       return coins === undefined ? undefined : lieOnce(coins)
     case 'partition-pair':
     case 'partition-oneway':
-      return divideParties(stack, dice, kind === 'partition-pair' ? 'both' : 'answers')
+      return divideParties(testbed, dice, kind === 'partition-pair' ? 'both' : 'answers')
     case 'mongo-clock': {
       const member = pick(mongo.members)
       return setServerClock(member?.child.name, member?.clock, dice)
     }
     case 'redis-clock':
-      return setServerClock('redis', stack.redisClock, dice)
+      return setServerClock('redis', testbed.redisClock, dice)
     case 'other-version':
-      return runOtherVersion(pick([...apis, ...workers]), stack.otherVersion)
+      return runOtherVersion(pick([...apis, ...workers]), testbed.otherVersion)
     case 'monero-down':
     case 'monero-hang':
     case 'monero-lost-answers':
     case 'monero-lies-once':
     case 'monero-reorganise':
     case 'monero-lock':
-      return stack.monero === undefined ? undefined : injectMonero(stack.monero, kind, dice)
+      return testbed.monero === undefined ? undefined : injectMonero(testbed.monero, kind, dice)
   }
 }
 
@@ -177,8 +178,8 @@ interface Way {
  * Divides two parties: a process of the service and a server or MongoDB member that it talks to, or two
  * members. With `answers` only what the one at the far end sends is lost.
  */
-function divideParties(stack: Stack, dice: number, what: Held): Injected | undefined {
-  const { mongo, redisGate, coinGate, apis, workers } = stack
+function divideParties(testbed: Testbed, dice: number, what: Held): Injected | undefined {
+  const { mongo, redisGate, coinGate, apis, workers } = testbed
   const at = Math.floor(dice / PAIRS)
   const pick = <T>(items: readonly T[], place = at): T | undefined => items[place % items.length]
   const [api, worker] = [pick(apis)?.child, pick(workers)?.child]
@@ -245,9 +246,9 @@ function setServerClock(
 const DRIFT_EVERY_MS = 50
 
 /** Has the node tell another amount and another confirmation, in one answer. */
-function lieOnce({ node }: Coins): Injected {
+function lieOnce(coins: Coins): Injected {
   let hasLied = false
-  node.lie(({ answerText }) => {
+  coins.lie(({ answerText }) => {
     if (hasLied) return undefined
     const lie = answerText
       .replace(/("(?:amount|balance|pending|receivable)":\s*"[1-9]\d*)"/g, '$10"')
@@ -256,7 +257,7 @@ function lieOnce({ node }: Coins): Injected {
     hasLied = true
     return lie
   })
-  return { target: 'the node', heal: () => node.lie(null) }
+  return { target: 'the node', heal: () => coins.lie(null) }
 }
 
 /**
@@ -265,16 +266,9 @@ function lieOnce({ node }: Coins): Injected {
  */
 function runOtherVersion(part: Part | undefined, root: string | undefined): Injected | undefined {
   if (part === undefined || root === undefined) return undefined
-  const replace = async (code: string | undefined): Promise<void> => {
-    const upAtMs = part.upAtMs()
+  const replace = (code: string | undefined): Promise<void> => {
     part.useCode(code)
-    const pid = part.child.pid()
-    if (pid !== undefined) sendSignal(pid, 'SIGTERM')
-    await waitFor(
-      `${part.name} with ${code === undefined ? 'the present' : 'the other'} code`,
-      () => (part.upAtMs() === upAtMs ? undefined : true),
-      { limitMs: RESTART_LIMIT_MS, everyMs: 20 },
-    )
+    return part.restart()
   }
   const started = replace(root)
   started.catch(() => undefined) // told when it is healed
@@ -303,16 +297,12 @@ export function reasonNotCaused(kind: FaultKind): string {
 }
 
 /**
- * Sends a signal to a process; a stopped one goes on when the fault is healed. Undefined if it does not run.
+ * Kills a process, or stops it until the fault is healed. Undefined if it does not run.
  */
-function signalChild(
-  child: SupervisedChild | undefined,
-  signal: 'SIGKILL' | 'SIGSTOP',
-): Injected | undefined {
-  const pid = child?.pid()
-  if (child === undefined || pid === undefined) return undefined
-  sendSignal(pid, signal)
-  return { target: child.name, heal: () => (signal === 'SIGSTOP' ? sendSignal(pid, 'SIGCONT') : undefined) }
+function signalChild(child: SupervisedChild | undefined, name: 'SIGKILL' | 'SIGSTOP'): Injected | undefined {
+  if (child === undefined || signal(child, name) === undefined) return undefined
+  // One that was killed meanwhile, and restarted, is not stopped.
+  return { target: child.name, heal: () => void (name === 'SIGSTOP' && signal(child, 'SIGCONT')) }
 }
 
 /**
@@ -322,30 +312,8 @@ function signalChild(
  */
 export function killPart(part: Part | undefined): Injected | undefined {
   const upAtMs = part?.upAtMs()
-  const killed = signalChild(part?.child, 'SIGKILL')
-  if (part === undefined || killed === undefined) return undefined
-  const isUp = () => (part.upAtMs() === upAtMs ? undefined : true)
-  return {
-    target: part.name,
-    async heal() {
-      try {
-        await waitFor(`the next start of ${part.name}`, isUp, { limitMs: RESTART_LIMIT_MS, everyMs: 20 })
-      } catch (error) {
-        if (!(error instanceof TimeoutError)) throw error
-        const life = part.child.pid() === undefined ? 'it is dead' : `it runs, with pid ${part.child.pid()}`
-        throw new TimeoutError(`${error.message}: ${life}, and last logged\n${part.lastLines().join('\n')}`)
-      }
-    },
-  }
-}
-
-/** Does nothing if the process has ended. */
-function sendSignal(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // the process has ended
-  }
+  if (part === undefined || signal(part.child, 'SIGKILL') === undefined) return undefined
+  return { target: part.name, heal: () => part.whenUpAgain(upAtMs) }
 }
 
 /** Shifts a process's clock forwards or back by one of JUMPS_MS; undefined if there is no process. */
@@ -356,27 +324,6 @@ function jumpClock(part: Part | undefined, dice: number): Injected | undefined {
   part.shiftClock(shiftMs)
   return { target: `${part.name} by ${shiftMs / 1_000} s`, heal: () => part.shiftClock(0) }
 }
-
-const fillerOf = (folder: string): string => path.join(folder, 'filler')
-
-/** Writes a file into a file system until at most `leftBytes` of it are free. */
-export function fillDisk(folder: string, leftBytes = 0): void {
-  const handle = fs.openSync(fillerOf(folder), 'w')
-  try {
-    for (;;) {
-      const { bavail, bsize } = fs.statfsSync(folder)
-      if (bavail * bsize <= leftBytes) return
-      fs.writeSync(handle, FILLER_CHUNK)
-    }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
-  } finally {
-    fs.closeSync(handle)
-  }
-}
-
-/** Removes what fillDisk() wrote. */
-export const emptyDisk = (folder: string): void => fs.rmSync(fillerOf(folder), { force: true })
 
 /** Sends a command to Redis directly, not through its gate; retries while Redis is down. */
 async function askRedis(url: string, ask: (client: Redis) => Promise<unknown>): Promise<void> {

@@ -86,6 +86,7 @@ export function planFaults(
 ): PlannedFault[] {
   const numbers = numbersFor(seed, 'faults')
   const planned: PlannedFault[] = []
+  if (kinds.length === 0) return planned
   let deck: FaultKind[] = []
   for (let atMs = QUIET_START_MS; atMs < seconds * 1_000; atMs += numbers.between(...GAP_MS)) {
     if (deck.length === 0) deck = numbers.shuffle(kinds)

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
-import type { Part } from '../testbed/testbed.ts'
+import type { Part } from '../testbed/part.ts'
 import { fileIn, type Network } from './network.ts'
 import { queuesOf } from './process-mishaps.ts'
 import type { Mishap } from './play.ts'
@@ -11,10 +11,10 @@ const BACKUP = path.join(os.tmpdir(), `agent-network-gameday-${process.pid}`)
 let copied: Part | undefined
 
 /** The settings in which a process on the restored copy (database `copy`) differs from the network's. */
-const copyEnv = ({ stack }: Network): Record<string, string> => {
-  const url = new URL(stack.env['MONGODB_URL'] ?? '')
+const copyEnv = ({ testbed }: Network): Record<string, string> => {
+  const url = new URL(testbed.env['MONGODB_URL'] ?? '')
   url.pathname = '/copy'
-  return { MONGODB_URL: url.href, QUEUE_PREFIX: 'copy', BASE_URL: stack.urls[0] ?? '' }
+  return { MONGODB_URL: url.href, QUEUE_PREFIX: 'copy', BASE_URL: testbed.urls[0] ?? '' }
 }
 
 export const LEDGER_MISHAPS: readonly Mishap[] = [
@@ -55,7 +55,7 @@ export const LEDGER_MISHAPS: readonly Mishap[] = [
         if (exitCode !== 0) throw new Error(JSON.stringify(json))
       }
       const queues = [queuesOf('ledger'), queuesOf('signer'), queuesOf('sweep')].join(',')
-      copied = network.stack.start('copied', 'workers/main.ts', ['--queues', queues], env)
+      copied = network.testbed.start('copied', 'workers/main.ts', ['--queues', queues], env)
       // The network goes on, and signs what the copy will never have.
       const before = (await network.ctx.seals.lastSigned())?._id ?? 0
       await network.post()

@@ -31,8 +31,8 @@ async function forkTreasury(network: Network): Promise<void> {
 }
 
 /** Makes the node answer as one of the live network that lacks blocks which its peers have. */
-function fallBehind({ coins: { node } }: Network): void {
-  node.lie(({ action, answerText }) => {
+function fallBehind({ coins }: Network): void {
+  coins.lie(({ action, answerText }) => {
     if (action === 'version') return answerText.replace(/"network":\s*"dev"/, '"network":"live"')
     if (action === 'peers') return '{"peers":{"[::1]:7075":"21"}}'
     if (action === 'telemetry')
@@ -42,7 +42,7 @@ function fallBehind({ coins: { node } }: Network): void {
 }
 
 /** Ends the false answers of fallBehind(). */
-const tellTheTruth = ({ coins: { node } }: Network): void => node.lie(null)
+const tellTheTruth = ({ coins }: Network): void => coins.lie(null)
 
 export const MONEY_MISHAPS: readonly Mishap[] = [
   {

@@ -11,6 +11,7 @@ import { QUEUE_NAMES, queuePrefix, queueRow, type PoolName } from '../../../shar
 import { reservePort } from '../../../scripts/embedded/ports.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { fileIn, type Network } from './network.ts'
+import { signal } from '../testbed/kept-process.ts'
 import type { Mishap } from './play.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../../..')
@@ -72,7 +73,7 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
     async cause(network) {
       await network.kill('signer')
       const env = { SEAL_KEY_FILE: fileIn(network, 'no-such-key') }
-      const part = network.stack.start('keyless', 'workers/main.ts', ['--queues', queuesOf('signer')], env)
+      const part = network.testbed.start('keyless', 'workers/main.ts', ['--queues', queuesOf('signer')], env)
       await waitFor('its refusal', () => part.lastLines().find((line) => line.includes('there is no file')), {
         limitMs: 30_000,
       })
@@ -84,7 +85,7 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
     name: 'a worker is frozen, and a backlog grows',
     kinds: ['queue_behind'],
     async cause(network) {
-      process.kill(network.worker('shares').child.pid() ?? 0, 'SIGSTOP')
+      signal(network.worker('shares').child, 'SIGSTOP')
       const jobs = Array.from({ length: 2_000 }, () => ({
         name: 'verify-shares',
         data: { batch_id: newStepId() },
@@ -93,7 +94,7 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
       await network.ctx.queues.get('verify-shares').addBulk(jobs)
     },
     async cleanUp(network) {
-      process.kill(network.worker('shares').child.pid() ?? 0, 'SIGCONT')
+      signal(network.worker('shares').child, 'SIGCONT')
       await network.kill('more')
     },
   },
@@ -130,7 +131,7 @@ export const PROCESS_MISHAPS: readonly Mishap[] = [
       fs.writeFileSync(path.join(old, 'build-commit'), `${'0'.repeat(12)}\n`)
       stray = spawn(process.execPath, ['workers/main.ts', '--queues', 'verify-shares'], {
         cwd: old,
-        env: { PATH: process.env.PATH, ...network.stack.env },
+        env: { PATH: process.env.PATH, ...network.testbed.env },
         stdio: 'ignore',
       })
     },

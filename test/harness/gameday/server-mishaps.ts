@@ -1,43 +1,29 @@
-import fs from 'node:fs'
-import path from 'node:path'
 import { Redis } from 'ioredis'
+import { emptyDisk, fillDisk } from '../testbed/disk.ts'
+import { signal } from '../testbed/kept-process.ts'
 import type { Mishap } from './play.ts'
 import type { Network } from './network.ts'
 
-const FILLER_CHUNK = Buffer.alloc(2 ** 20, 0x61)
 const GB = 1e9
 
 type ChildOf = (network: Network) => { pid(): number | undefined }
 
 /** Kills a process, which its supervisor then starts again. */
-const killForRestart = (childOf: ChildOf) => (network: Network) => {
-  const pid = childOf(network).pid()
-  if (pid !== undefined) process.kill(pid, 'SIGKILL')
-}
-const mongod = ({ stack }: Network) => {
-  const [member] = stack.mongo.members
+const killForRestart = (childOf: ChildOf) => (network: Network) => signal(childOf(network), 'SIGKILL')
+const mongod = ({ testbed }: Network) => {
+  const [member] = testbed.mongo.members
   if (member === undefined) throw new Error('there is no MongoDB')
   return member.child
 }
-const redis = ({ stack }: Network) => stack.redis.child
-const freeze = (childOf: ChildOf) => (network: Network) =>
-  process.kill(childOf(network).pid() ?? 0, 'SIGSTOP')
+const redis = ({ testbed }: Network) => testbed.redis.child
+const freeze = (childOf: ChildOf) => (network: Network) => signal(childOf(network), 'SIGSTOP')
 
-/** The file that takes the room on MongoDB's disk. */
-const filler = ({ stack }: Network): string => path.join(stack.mongoDisk ?? '', 'filler')
-const makeRoom = (network: Network): void => fs.rmSync(filler(network), { force: true })
-
-/** Fills MongoDB's disk until `leftBytes` are free. @throws Error if it has no disk of its own */
-function fillDisk(network: Network, leftBytes: number): void {
-  if (network.stack.mongoDisk === undefined) throw new Error('this user may not mount a disk for MongoDB')
-  const handle = fs.openSync(filler(network), 'w')
-  for (;;) {
-    const { bavail, bsize } = fs.statfsSync(network.stack.mongoDisk)
-    if (bavail * bsize <= leftBytes) break
-    fs.writeSync(handle, FILLER_CHUNK)
-  }
-  fs.closeSync(handle)
+/** MongoDB's disk. @throws Error if it has none of its own */
+function mongoDisk({ testbed }: Network): string {
+  if (testbed.mongoDisk === undefined) throw new Error('this user may not mount a disk for MongoDB')
+  return testbed.mongoDisk
 }
+const makeRoom = (network: Network): void => emptyDisk(mongoDisk(network))
 
 export const SERVER_MISHAPS: readonly Mishap[] = [
   {
@@ -50,8 +36,8 @@ export const SERVER_MISHAPS: readonly Mishap[] = [
   {
     name: 'the way to MongoDB is cut',
     kinds: ['mongodb_away'],
-    cause: ({ stack }) => stack.mongo.members[0]?.gate.cut(),
-    remedy: { act: ({ stack }) => stack.mongo.members[0]?.gate.heal() },
+    cause: ({ testbed }) => testbed.mongo.members[0]?.gate.cut(),
+    remedy: { act: ({ testbed }) => testbed.mongo.members[0]?.gate.heal() },
   },
   {
     name: 'Redis is frozen',
@@ -64,8 +50,8 @@ export const SERVER_MISHAPS: readonly Mishap[] = [
     name: 'Redis has lost its data',
     kinds: ['redis_emptied'],
     isQuick: true,
-    async cause({ stack }) {
-      const client = new Redis(stack.redis.url)
+    async cause({ testbed }) {
+      const client = new Redis(testbed.redis.url)
       await client.flushall()
       client.disconnect()
     },
@@ -73,7 +59,7 @@ export const SERVER_MISHAPS: readonly Mishap[] = [
   {
     name: "MongoDB's disk is full",
     kinds: ['disk_low'],
-    cause: (network) => fillDisk(network, 8e6),
+    cause: (network) => fillDisk(mongoDisk(network), 8e6),
     remedy: { act: makeRoom },
   },
   {
@@ -83,7 +69,7 @@ export const SERVER_MISHAPS: readonly Mishap[] = [
       const now = Math.floor(Date.now() / 1000)
       const free = (await network.ctx.database.freeDiskBytes()) ?? 0
       await network.ctx.watch.noteDisk({ at: now - 7_200, free })
-      fillDisk(network, free - 0.02 * GB)
+      fillDisk(mongoDisk(network), free - 0.02 * GB)
     },
     remedy: { act: makeRoom },
   },

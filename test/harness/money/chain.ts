@@ -1,11 +1,11 @@
 /*
- * The coin's network as an outsider sees it: every block in its ledger, and payments; and how its node is made to fail
- * and to lie. This is the only file here that knows the stand-in.
+ * The coin's network as an outsider sees it: every block in its ledger, and payments; and how its node is
+ * made to lie. This is the only file here that knows the stand-in.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hashStateBlock, type StateBlock } from '../../../devnet/nano-node/block.ts'
 import { decodeAddress, encodeAddress, zeroHash } from '../../../devnet/nano-node/encoding.ts'
-import type { Lie, RpcExchange } from '../../../devnet/nano-node/nano-node.ts'
+import type { RpcExchange } from '../../../devnet/nano-node/nano-node.ts'
 import { CONFIRMED_AFTER_MS, signTreasuryBlock, startCoins } from '../testbed/coins.ts'
 
 /** A block as it stands in the ledger; hashes in lower case, as the service shows them. */
@@ -29,15 +29,7 @@ export async function startChain() {
   const coins = await startCoins()
   const { node } = coins
   const { ledger } = node.state
-  let [forks, refusals, isDown] = [0, 0, false]
-  let answerInstead: ((exchange: RpcExchange) => string | Lie | undefined) | undefined
-  node.lie((exchange) => {
-    if (exchange.action === 'process' && exchange.answerText.includes('"Fork"')) forks++
-    return answerInstead?.(exchange)
-  })
-  /** Cuts the answer to a published block: it is taken, and nobody is told so. */
-  const loseAnswer = ({ action }: RpcExchange): Lie | undefined =>
-    action === 'process' ? { cutAfterBytes: 0 } : undefined
+  let refusals = 0
   /** Refuses a published block, and takes it back out of the ledger. */
   const refuse = ({ action, answerText }: RpcExchange): string | undefined => {
     const hash = action === 'process' ? (JSON.parse(answerText) as { hash?: string }).hash : undefined
@@ -111,7 +103,7 @@ export async function startChain() {
   }
 
   return {
-    env: coins.env,
+    coins,
     addressOf: (name: string): string => coins.addressOf(name),
     /** The account from which every agent pays. */
     payer: node.genesis.address,
@@ -122,28 +114,10 @@ export async function startChain() {
     /** The blocks of one account, the oldest first. */
     blocksOf: (address: string): Block[] => (ledger.accounts.get(keyOf(address))?.chain ?? []).flatMap(view),
     balanceOf: (address: string): bigint => ledger.balance(keyOf(address)),
-    /** How many blocks were offered in a place where another stands. */
-    forks: (): number => forks,
-    /** How many blocks were refused by misbehave(). */
+    /** How many blocks were refused by refuseBlocks(). */
     refusals: (): number => refusals,
-    /** The node answers nothing until heal(). */
-    hang: (): void => node.setHanging(true),
-    /** Until heal(), the node takes blocks without an answer, or refuses valid ones. */
-    misbehave(how: 'loses-answers' | 'refuses'): void {
-      answerInstead = how === 'refuses' ? refuse : loseAnswer
-    },
-    /** The node refuses connections until heal(). */
-    async goDown(): Promise<void> {
-      isDown = true
-      await node.setDown(true)
-    },
-    /** Ends hang(), misbehave() and goDown(). */
-    async heal(): Promise<void> {
-      answerInstead = undefined
-      node.setHanging(false)
-      if (isDown) await node.setDown(false)
-      isDown = false
-    },
+    /** From now on the node refuses valid blocks, or takes them again. */
+    refuseBlocks: (isRefusing: boolean): void => coins.lie(isRefusing ? refuse : null),
     hashesOf: (blocks: readonly StateBlock[]): string[] =>
       blocks.map((block) => hashStateBlock(block).toLowerCase()),
     /** Takes a confirmed block and all that depends on it out of the ledger, as if it had never been. */

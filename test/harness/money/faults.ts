@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers.ts'
-import { killPart } from '../faults/faults.ts'
-import { numbersFor } from '../faults/plan.ts'
-import type { Chain } from './chain.ts'
-import { TREASURY_SEED } from './network.ts'
+import { inject, reasonNotCaused } from '../faults/faults.ts'
+import { DICE, FAULT_KINDS, FAULTS as COMMON, numbersFor, type FaultKind } from '../faults/plan.ts'
+import { TREASURY_SEED } from '../testbed/coins.ts'
 import { mistypePaid, mistypeSettle, runOperator } from './operator.ts'
 import { treasurySends } from './watch.ts'
 import { count, isWanted, type World } from './world.ts'
@@ -13,25 +12,21 @@ import { count, isWanted, type World } from './world.ts'
  *
  * @returns what was hit; undefined if there was nothing to hit
  */
-type Inject = (world: World, lastsMs: number) => Promise<string | undefined>
+type Inject = (world: World, lastsMs: number, numbers: SeededNumbers) => Promise<string | undefined>
 
-/** Makes a fault of the node, which is healed when its time is over. */
-const nodeFault =
-  (breakIt: (chain: Chain) => void | Promise<void>) =>
-  async ({ chain }: World, lastsMs: number): Promise<string> => {
-    await breakIt(chain)
+/** Causes a fault that any profile can have, and heals it when its time is over. */
+const common =
+  (kind: FaultKind): Inject =>
+  async ({ testbed, say }, lastsMs, numbers) => {
+    const injected = await inject(testbed, { kind, dice: numbers.below(DICE) })
+    if (injected === undefined) return void say(`${kind}: ${reasonNotCaused(kind)}`)
     await sleep(lastsMs)
-    await chain.heal()
-    return 'the node'
+    await injected.heal()
+    return injected.target
   }
 
-/** The faults, with their shortest and longest duration in milliseconds. */
-export const FAULTS = {
-  'kill-api': [0, 0, (world) => kill(world, 'api')],
-  'kill-workers': [0, 0, (world) => kill(world, 'workers')],
-  'node-hung': [2_000, 10_000, nodeFault((chain) => chain.hang())],
-  'node-killed': [2_000, 10_000, nodeFault((chain) => chain.goDown())],
-  'lost-answers': [2_000, 6_000, nodeFault((chain) => chain.misbehave('loses-answers'))],
+/** The faults that only a run which knows the market can judge, with their shortest and longest duration. */
+const OF_MARKET = {
   /** The treasury's newest send, though confirmed, is gone from the node, and then back. */
   gone: [2_000, 8_000, (world, lastsMs) => hideNewestSend(world, lastsMs, true)],
   /** Gone for good, unless its sender publishes it again. */
@@ -45,8 +40,14 @@ export const FAULTS = {
   'wrong-settle': [0, 0, mistypeSettle],
   'wrong-paid': [0, 0, mistypePaid],
 } as const satisfies Record<string, readonly [number, number, Inject]>
-export type Fault = keyof typeof FAULTS
-export const FAULT_NAMES = Object.keys(FAULTS) as Fault[]
+export type Fault = keyof typeof OF_MARKET | FaultKind
+export const FAULT_NAMES = [...Object.keys(OF_MARKET), ...FAULT_KINDS] as Fault[]
+/** Those of a run that is told no others. */
+export const USUAL: readonly Fault[] = [
+  ...(Object.keys(OF_MARKET) as Fault[]),
+  ...(['kill-api', 'kill-worker', 'coin-hang', 'coin-down', 'coin-lost-answers'] as const),
+]
+const isOfMarket = (kind: Fault): kind is keyof typeof OF_MARKET => Object.hasOwn(OF_MARKET, kind)
 /** What agents try that can be left out by name like a fault. */
 export const TRICKS = ['own-addresses', 'crumbs'] as const
 
@@ -88,8 +89,10 @@ export async function injectFault(world: World, kind: Fault, numbers: SeededNumb
   const fromMs = world.history.nowMs()
   world.faultsUnderWay++
   try {
-    const [shortest, longest, inject] = FAULTS[kind]
-    const target = await inject(world, numbers.between(shortest, longest))
+    const [shortest, longest, cause] = isOfMarket(kind)
+      ? OF_MARKET[kind]
+      : ([...COMMON[kind], common(kind)] as const)
+    const target = await cause(world, numbers.between(shortest, longest), numbers)
     count(world, target === undefined ? `nothing to hit: ${kind}` : `fault ${kind}`)
     if (target !== undefined) world.history.faults.push({ kind, target, fromMs, toMs: world.history.nowMs() })
     return target !== undefined
@@ -139,49 +142,52 @@ async function replaceNewestSend(world: World, lastsMs: number): Promise<string 
 }
 
 /** Runs the workers without the coin for a while. */
-async function switchCoinOff({ network }: World, lastsMs: number): Promise<string> {
-  await network.setCoin(false)
+async function switchCoinOff({ testbed: { workers, env } }: World, lastsMs: number): Promise<string> {
+  const restartWith = async (settings: Record<string, string | undefined>): Promise<void> => {
+    for (const part of workers) {
+      part.useSettings(settings)
+      await part.restart()
+    }
+  }
+  await restartWith(Object.fromEntries(COIN_SETTINGS.map((name) => [name, undefined])))
   await sleep(lastsMs)
-  await network.setCoin(true)
+  await restartWith(Object.fromEntries(COIN_SETTINGS.map((name) => [name, env[name]])))
   return 'the workers'
 }
-
-/** Kills a process and waits until its supervisor has restarted it. */
-async function kill(world: World, name: 'api' | 'workers'): Promise<string | undefined> {
-  const killed = killPart(world.network.part(name))
-  await killed?.heal()
-  return killed?.target
-}
+const COIN_SETTINGS = ['NANO_RPC_URL', 'NANO_WS_URL', 'NANO_SEED_FILE']
 
 /**
  * Makes the node refuse all blocks; after the first refusal, or 10 s, shifts the workers' clock by
  * CLOCK_JUMP_MS.
  */
 async function refuseBlocks(world: World, lastsMs: number): Promise<string | undefined> {
-  const { chain, network } = world
+  const { chain, testbed } = world
   const before = chain.refusals()
-  chain.misbehave('refuses')
+  const shiftClocks = (shiftMs: number): void => {
+    for (const part of testbed.workers) part.shiftClock(shiftMs)
+  }
+  chain.refuseBlocks(true)
   try {
     const untilMs = performance.now() + 10_000
     while (chain.refusals() === before && performance.now() < untilMs) await sleep(50)
-    network.part('workers').shiftClock(CLOCK_JUMP_MS)
+    shiftClocks(CLOCK_JUMP_MS)
     await sleep(lastsMs)
   } finally {
-    await chain.heal()
-    network.part('workers').shiftClock(0)
+    chain.refuseBlocks(false)
+    shiftClocks(0)
   }
   return chain.refusals() === before ? undefined : `${chain.refusals() - before} blocks`
 }
 
 /** Copies the database, and after some time of work puts the copy in its place; agents wait meanwhile. */
 async function restore(world: World, lastsMs: number): Promise<string> {
-  const { network } = world
-  await network.backUp()
+  const { testbed } = world
+  await testbed.backUp()
   await sleep(lastsMs)
   const served = Promise.withResolvers<void>()
   world.whenServed = served.promise
   try {
-    await network.restore(() => {
+    await testbed.restore(() => {
       for (const { hash } of treasurySends(world)) world.orphanedSends.add(hash)
     })
   } finally {

@@ -8,9 +8,9 @@ import { readOrder, xnoRow } from './views.ts'
 import { treasurySends } from './watch.ts'
 import { check, count, type Sale, type World } from './world.ts'
 
-/** Runs the operator's command on the world's network, and records it. */
+/** Runs the operator's command on the world's testbed, and records it. */
 export const runOperator = (world: World, ...words: string[]): Promise<Operated> =>
-  operate(world.history, world.network.env(), words)
+  operate(world.history, world.testbed.env, words)
 
 /** Whether the operator's command succeeded. */
 const succeeds = async (world: World, ...words: string[]): Promise<boolean> =>

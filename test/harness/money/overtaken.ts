@@ -4,7 +4,8 @@
  * others.
  */
 import type { PayoutView } from './views.ts'
-import { check, DUST_RAW, recoveredAtMs, type Sale, type World } from './world.ts'
+import { DUST_RAW } from '../auditor/outside.ts'
+import { check, recoveredAtMs, type Sale, type World } from './world.ts'
 
 /**
  * The service lists what is due anew at least this often; a payout that came later than that stands behind.

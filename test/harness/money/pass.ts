@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers.ts'
-import { checkPassInvoice } from './books.ts'
+import { findWrongInPass } from '../auditor/outside.ts'
 import { PAYMENT_NAMES, PAYMENTS, PAYS_ALL } from './sale.ts'
 import { readInvoice } from './views.ts'
-import { count, addInvoice, pay, until, type World } from './world.ts'
+import { checkNone, count, addInvoice, pay, until, type World } from './world.ts'
 
 /**
  * Lets an agent buy days of pass and pay for them, all as `numbers` choose, and checks the invoice at its
@@ -33,7 +33,7 @@ export async function buyPass(world: World, busy: Set<string>, numbers: SeededNu
       },
     )
     if (view === undefined || view === 'forgotten') return
-    checkPassInvoice(world, view)
+    checkNone(world, findWrongInPass(view))
     count(world, 'passes')
     if (payment === 'late') pay(world, agent, invoice.address, invoice.amountRaw)
   } finally {

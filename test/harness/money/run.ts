@@ -1,23 +1,28 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { namesIn } from '../auditor/finding.ts'
 import { numbersFor } from '../faults/plan.ts'
-import { checkBooks, listLeftOver, readBooks, type Books } from './account.ts'
+import { MARKET_CANARIES, tryCanaries, type Sung } from '../auditor/canaries.ts'
+import { DUST_RAW, flowOf, listLeftOver, MARKET_CHECKS, type SeenMarket } from '../auditor/outside.ts'
+import { readMarket, readSums } from './account.ts'
 import { startChain } from './chain.ts'
 import { injectFault, injectFaults, FAULT_NAMES, type Fault } from './faults.ts'
-import { startNetwork } from './network.ts'
+import { QUEUE_NAMES } from '../../../shared/platform/queues.ts'
+import { startTestbed } from '../testbed/testbed.ts'
 import { createOperator, superviseNetwork, type Operator } from './operator.ts'
 import { buyPass } from './pass.ts'
 import { makeSale } from './sale.ts'
 import { watchInvariants, readTreasury } from './watch.ts'
 import {
   check,
+  checkNone,
   count,
   isWanted,
   openWorld,
   patienceMs,
   until,
-  type Finding,
+  type TimedFinding,
   type Mode,
   type World,
 } from './world.ts'
@@ -57,7 +62,9 @@ export interface ModelResult {
   seconds: number
   counts: Record<string, number>
   recoveries: Record<string, number[]>
-  findings: (Finding & { history: string })[]
+  findings: (TimedFinding & { history: string })[]
+  /** What became of the canaries of a run in order. */
+  canaries: Sung[]
 }
 
 /**
@@ -74,16 +81,23 @@ export async function runModel({
 }: ModelOptions): Promise<ModelResult> {
   const chain = await startChain()
   const minutes = (mode.payBySeconds / 60).toFixed(6)
-  const settings = { ...chain.env, INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS }
-  const network = await startNetwork(settings).catch(async (error: unknown) => {
+  const testbed = await startTestbed({
+    members: 1,
+    each: 1,
+    groups: { workers: QUEUE_NAMES },
+    env: { INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS, SWEEP_SECONDS: '2' },
+    coins: chain.coins,
+    isFull: true,
+    report: () => undefined,
+  }).catch(async (error: unknown) => {
     await chain.close()
     throw error
   })
   try {
-    const world = await openWorld(mode, network, chain, agents, say)
+    const world = await openWorld(mode, testbed, chain, agents, say)
     say(`seed ${mode.seed}: ${agents} agents at work for ${mode.seconds} s`)
     const telling = setInterval(() => say(describeProgress(world)), TELL_EVERY_MS)
-    await play(world, salesAtOnce, leastDeliveries).finally(() => {
+    const seen = await play(world, salesAtOnce, leastDeliveries).finally(() => {
       clearInterval(telling)
       world.pace.close()
     })
@@ -93,9 +107,10 @@ export async function runModel({
     }))
     if (findings.length > 0 && historyFile !== undefined) writeRecords(world, historyFile)
     const [counts, recoveries] = [Object.fromEntries(world.counts), Object.fromEntries(world.recoveries)]
-    return { seed: mode.seed, seconds: mode.seconds, counts, recoveries, findings }
+    const canaries = seen === undefined ? [] : tryCanaries(MARKET_CHECKS, MARKET_CANARIES, seen)
+    return { seed: mode.seed, seconds: mode.seconds, counts, recoveries, findings, canaries }
   } finally {
-    await network.stop()
+    await testbed.stop()
     await chain.close()
   }
 }
@@ -107,25 +122,27 @@ function describeProgress({ history, counts, pace }: World): string {
 }
 
 /** Writes every request and fault into `file`, and beside it the chain and the logs of the processes. */
-function writeRecords({ history, chain, network }: World, file: string): void {
+function writeRecords({ history, chain, testbed }: World, file: string): void {
   history.write(file)
   const blocks = chain
     .allBlocks()
     .map((block) => JSON.stringify({ ...block, amountRaw: String(block.amountRaw) }))
   fs.writeFileSync(`${file}.chain`, `${blocks.join('\n')}\n`, { mode: 0o600 })
-  for (const name of ['api', 'workers'])
-    fs.copyFileSync(path.join(network.folder, `${name}.log`), `${file}.${name}.log`)
+  for (const name of fs.readdirSync(testbed.folder).filter((one) => one.endsWith('.log')))
+    fs.copyFileSync(path.join(testbed.folder, name), `${file}.${name}`)
 }
-
-/** The ids, addresses and hashes in a sentence, by which the requests about them are found. */
-const namesIn = (what: string): string[] =>
-  what.match(/\b(?:[a-z]{2,4}_[0-9a-z]{26}|nano_[0-9a-z]{60}|[0-9a-f]{64})\b/g) ?? []
 
 /**
  * Lets the market trade under faults until the time is over, waits until everything is done, and checks the
- * books. Invariants are watched meanwhile.
+ * market. Invariants are watched meanwhile.
+ *
+ * @returns what was seen in the end, if nothing was found
  */
-async function play(world: World, salesAtOnce: number, leastDeliveries: number): Promise<void> {
+async function play(
+  world: World,
+  salesAtOnce: number,
+  leastDeliveries: number,
+): Promise<SeenMarket | undefined> {
   const operator = createOperator(world)
   const endMs = world.history.nowMs() + world.mode.seconds * 1_000
   const isOver = (): boolean =>
@@ -148,8 +165,25 @@ async function play(world: World, salesAtOnce: number, leastDeliveries: number):
   const rest = await settle(world, operator)
   hasEnded = true
   await watching
-  if (world.ended.signal.aborted || rest === undefined) return
-  await checkBooks(world, rest.books)
+  if (world.ended.signal.aborted || rest === undefined) return undefined
+  return auditMarket(world, await readSums(world, rest.market))
+}
+
+/** Runs the checks on what was seen. @returns what was seen, if all holds */
+function auditMarket(world: World, seen: SeenMarket): SeenMarket | undefined {
+  for (const [name, find] of Object.entries(MARKET_CHECKS))
+    checkNone(
+      world,
+      find(seen).map(({ what }) => `${name}: ${what}`),
+    )
+  const { came, went } = flowOf(seen)
+  const inXno = (blocks: typeof came): number =>
+    Number(blocks.reduce((all, { amountRaw }) => all + amountRaw, 0n) / DUST_RAW) / 1e6
+  count(world, 'XNO in', inXno(came))
+  count(world, 'XNO out', inXno(went))
+  count(world, 'blocks', seen.blocks.length)
+  count(world, 'ledger entries', seen.ledger.length)
+  return world.findings.length === 0 ? seen : undefined
 }
 
 type Market = ReturnType<typeof openMarket>
@@ -218,7 +252,7 @@ async function injectAlone(world: World, operator: Operator, market: Market, kin
   const rest = await settle(world, operator)
   if (rest === undefined || !hadTarget) return
   const tookMs = Math.max(0, rest.sinceMs - healthyMs)
-  for (const what of listLeftOver(world, rest.books)) check(world, false, `after ${kind} ${what}`)
+  for (const what of listLeftOver(rest.market)) check(world, false, `after ${kind} ${what}`)
   world.recoveries.set(kind, [...(world.recoveries.get(kind) ?? []), tookMs])
   world.say(`after ${kind} all was done within ${Math.round(tookMs / 1_000)} s`)
 }
@@ -234,34 +268,34 @@ async function recordFailure(world: World, work: Promise<void>): Promise<void> {
  * Brings open orders to their end, decides disputes and reconciles, until all is at rest or it is clear that
  * something is stuck.
  *
- * @returns the books, and when the last thing changed, in milliseconds of the history; undefined if the run
+ * @returns the market, and when the last thing changed, in milliseconds of the history; undefined if the run
  *   was ended
  */
 async function settle(
   world: World,
   operator: Operator,
-): Promise<{ books: Books; sinceMs: number } | undefined> {
+): Promise<{ market: SeenMarket; sinceMs: number } | undefined> {
   const startedMs = world.history.nowMs()
   let [before, changedMs] = ['', startedMs]
   while (!world.ended.signal.aborted) {
     await finishOrders(world)
     await operator.decideDisputes()
     await operator.reconcileIfHalted()
-    const books = await readBooks(world)
-    const left = listLeftOver(world, books)
+    const market = await readMarket(world)
+    const left = listLeftOver(market)
     const now = JSON.stringify([left, world.chain.allBlocks().length])
     const nowMs = world.history.nowMs()
     if (now !== before) [before, changedMs] = [now, nowMs]
     const isStill = nowMs - changedMs > REST_MS
     if (isStill) await operator.explainFoundSends(true)
-    if (isStill && left.length === 0) return { books, sinceMs: changedMs }
+    if (isStill && left.length === 0) return { market, sinceMs: changedMs }
     if (nowMs - changedMs > patienceMs(world, STUCK_MS) || nowMs - startedMs > patienceMs(world, MOST_MS)) {
       check(
         world,
         nowMs - startedMs <= patienceMs(world, MOST_MS),
         `nothing came to rest within ${Math.round((nowMs - startedMs) / 1_000)} s`,
       )
-      return { books, sinceMs: changedMs }
+      return { market, sinceMs: changedMs }
     }
     count(world, 'looks after the end')
     if (left.length > 0) world.say(`${left.length} left: ${left[0]}`)

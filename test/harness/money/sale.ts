@@ -3,7 +3,7 @@ import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers
 import { parseAmount } from '../../../shared/money/coin.ts'
 import type { Agent } from '../world/agent.ts'
 import type { Answered } from '../world/client.ts'
-import { checkOrder } from './books.ts'
+import { DUST_RAW, findWrongInOrder } from '../auditor/outside.ts'
 import { checkNotStuck } from './overtaken.ts'
 import {
   isOpen,
@@ -14,7 +14,7 @@ import {
   type OrderView,
   type PayoutView,
 } from './views.ts'
-import { check, count, DUST_RAW, isWanted, addInvoice, pay, until, type Sale, type World } from './world.ts'
+import { check, checkNone, count, isWanted, addInvoice, pay, until, type Sale, type World } from './world.ts'
 
 /** The ways to pay: how often each is chosen among all, and the amounts that are sent for a price, in raw. */
 export const PAYMENTS = {
@@ -297,7 +297,7 @@ async function waitUntilPaidOut(world: World, sale: Sale): Promise<void> {
       return open.length === 0 ? ((await readBook(world, sale)) ?? 'forgotten') : undefined
     },
   )
-  if (book !== undefined && book !== 'forgotten') checkOrder(world, book)
+  if (book !== undefined && book !== 'forgotten') checkNone(world, findWrongInOrder(book))
 }
 
 /** Names the venue's own addresses as those of an offer and an order, and checks that both are refused. */

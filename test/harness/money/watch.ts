@@ -126,7 +126,7 @@ export async function watchInvariants(world: World, isOver: () => boolean): Prom
       !world.history.faults.some(({ kind }) => MAKES_FORKS.includes(kind)) && world.faultsUnderWay === 0
     check(
       world,
-      !isNodeHonest || world.chain.forks() === 0,
+      !isNodeHonest || world.chain.coins.forks() === 0,
       `two blocks were signed for one place in an account's chain`,
     )
     count(world, 'looks')

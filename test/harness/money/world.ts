@@ -5,12 +5,10 @@ import { payOnRecord } from '../testbed/coins.ts'
 import { startHistory, type History } from '../world/history.ts'
 import { numbersFor } from '../faults/plan.ts'
 import type { Chain } from './chain.ts'
-import type { Network } from './network.ts'
+import type { Testbed } from '../testbed/testbed.ts'
 import { measurePace, type Pace } from '../testbed/pace.ts'
 import type { SeenPayout } from './overtaken.ts'
 
-/** A sum below this counts for nothing (`/limits`). */
-export const DUST_RAW = 10n ** 24n
 /**
  * How long anything may take on an idle machine without faults: a round of payouts lasts up to 20 s and lists
  * what is due every 5 s, after a sweep of 2 s.
@@ -52,7 +50,7 @@ export interface Sale {
   isForgotten: boolean
 }
 
-export interface Finding {
+export interface TimedFinding {
   readonly what: string
   /** Milliseconds from the beginning of the run. */
   readonly atMs: number
@@ -77,13 +75,13 @@ export interface Mode {
 /** Everything that the parts of a run share. */
 export interface World {
   readonly mode: Mode
-  readonly network: Network
+  readonly testbed: Testbed
   readonly chain: Chain
   readonly history: History
   readonly agents: Agent[]
   readonly invoices: KnownInvoice[]
   readonly sales: Sale[]
-  readonly findings: Finding[]
+  readonly findings: TimedFinding[]
   /** Aborted by the first finding, unless the run keeps going. */
   readonly ended: AbortController
   /** How many milliseconds after each fault that came alone all work was done, by the kind of fault. */
@@ -142,19 +140,25 @@ export function check(world: World, holds: boolean, what: string): void {
   if (!world.mode.keepsGoing) world.ended.abort()
 }
 
+/** Counts one comparison; what is wrong becomes findings. */
+export function checkNone(world: World, wrong: readonly string[]): void {
+  if (wrong.length === 0) count(world, 'checks')
+  for (const what of wrong) check(world, false, what)
+}
+
 /** Makes the world of a run, with `agentCount` registered agents. @throws Error if one cannot register */
 export async function openWorld(
   mode: Mode,
-  network: Network,
+  testbed: Testbed,
   chain: Chain,
   agentCount: number,
   say: (line: string) => void,
 ): Promise<World> {
   const history = startHistory()
-  const client = createClient([network.url], history)
+  const client = createClient(testbed.urls, history)
   const world: World = {
     mode,
-    network,
+    testbed,
     chain,
     history,
     agents: [],

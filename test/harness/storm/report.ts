@@ -1,12 +1,12 @@
 import type { Recovery } from '../auditor/recoveries.ts'
 import { formatRecoveryTimes } from './recovery-times.ts'
 import { describeLevel } from '../auditor/levels.ts'
-import type { TortureResult } from './run.ts'
+import type { StormResult } from './run.ts'
 
 const MOST_FINDINGS = 30
 
 /** A run's result as text: figures, findings with their history, and how to run it again. */
-export function describeResult(result: TortureResult): string {
+export function describeResult(result: StormResult): string {
   const {
     seed,
     seconds,
@@ -35,7 +35,7 @@ export function describeResult(result: TortureResult): string {
   if (findings.length === 0) return [...lines, 'nothing was found'].join('\n')
   const shown = findings
     .slice(0, MOST_FINDINGS)
-    .flatMap(({ what, history }) => [`  - ${what}`, ...(history === '' ? [] : [history])])
+    .flatMap(({ check, what, history }) => [`  - ${check}: ${what}`, ...(history === '' ? [] : [history])])
   return [
     ...lines,
     `${findings.length} findings:`,

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import type { Level } from '../auditor/levels.ts'
 import { formatRecoveryTimes } from './recovery-times.ts'
-import type { TortureResult } from './run.ts'
+import type { StormResult } from './run.ts'
 
 /** A recorded run, with the commit of the code that was run. Older ones have neither levels nor options. */
-export type RecordedRun = Omit<TortureResult, 'levels' | 'monero'> & {
+export type RecordedRun = Omit<StormResult, 'levels' | 'monero' | 'canaries'> & {
   commit: string
   levels?: Level[]
   monero?: string[]
@@ -13,7 +13,7 @@ export type RecordedRun = Omit<TortureResult, 'levels' | 'monero'> & {
 }
 
 /** The result with the present commit as a line of JSON, numbers rounded to integers except levels. */
-export function recordOf(result: TortureResult, options: string): string {
+export function recordOf(result: StormResult, options: string): string {
   const { status, stdout } = spawnSync('git', ['rev-parse', '--short', 'HEAD'], {
     cwd: import.meta.dirname,
     encoding: 'utf8',

@@ -8,7 +8,12 @@ import {
   type StateBlock,
 } from '../../../devnet/nano-node/block.ts'
 import { decodeAddress, encodeAddress, zeroHash } from '../../../devnet/nano-node/encoding.ts'
-import { startNanoNode, type NanoNode } from '../../../devnet/nano-node/nano-node.ts'
+import {
+  startNanoNode,
+  type Lie,
+  type NanoNode,
+  type RpcExchange,
+} from '../../../devnet/nano-node/nano-node.ts'
 import { findWork } from '../../../devnet/nano-node/work.ts'
 import type { History } from '../world/history.ts'
 
@@ -17,6 +22,10 @@ export interface Coins {
   /** Settings for the service's processes. */
   readonly env: Readonly<Record<string, string>>
   readonly node: NanoNode
+  /** What the node answers instead, or does with its answer; null: what it has to say. */
+  lie(instead: ((exchange: RpcExchange) => string | Lie | undefined) | null): void
+  /** How many blocks were offered in a place where another stands. */
+  forks(): number
   /** An agent's own address, always the same. */
   addressOf(name: string): string
   /**
@@ -30,16 +39,26 @@ export interface Coins {
   close(): Promise<void>
 }
 
+/** The treasury's seed; a harness signs with it when it plays a wallet in use elsewhere. */
+export const TREASURY_SEED = '7a'.repeat(32)
 /** How long after its publication a block of the service is confirmed. */
 export const CONFIRMED_AFTER_MS = 100
 
 /** Starts the stand-in node, in this process. */
 export async function startCoins(): Promise<Coins> {
   const node = await startNanoNode({ autoConfirmMs: CONFIRMED_AFTER_MS })
+  let forks = 0
+  let answerInstead: Parameters<Coins['lie']>[0] = null
+  node.lie((exchange) => {
+    if (exchange.action === 'process' && exchange.answerText.includes('"Fork"')) forks++
+    return answerInstead?.(exchange)
+  })
   const keyOfAgent = (name: string): string =>
     createHash('sha256').update(`payee ${name}`).digest('hex').toUpperCase()
   return {
     node,
+    lie: (instead) => void (answerInstead = instead),
+    forks: () => forks,
     env: {
       NANO_RPC_URL: node.rpcUrl,
       NANO_WS_URL: node.wsUrl,

@@ -3,23 +3,23 @@ import path from 'node:path'
 import mongoose from 'mongoose'
 import type { ChildTracker } from '../../../scripts/embedded/children.ts'
 import { reservePort } from '../../../scripts/embedded/ports.ts'
-import { supervise, type SupervisedChild } from '../../../scripts/embedded/supervise.ts'
+import type { SupervisedChild } from '../../../scripts/embedded/supervise.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { openGate, type Gate } from './gate.ts'
+import { keepProcess, type KeptProcess } from './kept-process.ts'
 import { makeServerClock, type ServerClock } from './server-clock.ts'
 
-const SET_NAME = 'torture'
+const SET_NAME = 'testbed'
 const HOST = '127.0.0.1'
 const READY_LIMIT_MS = 60_000
-/** Restarts after 0.3 s each time, without a longer pause after repeated failures. */
-export const QUICK_RESTART = { firstDelayMs: 300, longestDelayMs: 300, steadyMs: 1 } as const
-
 export interface MongoMember {
-  readonly child: SupervisedChild
+  readonly child: KeptProcess
   /** All connections to the member go through it, including other members'. */
   readonly gate: Gate
   /** The member itself, past its gate. */
   readonly port: number
+  /** Its data. */
+  readonly folder: string
   /** Its clock, if it can be set. */
   readonly clock: ServerClock | undefined
 }
@@ -70,7 +70,7 @@ export async function startMongoSet({
     const dbPath = path.join(folder, `mongo-${index}`)
     fs.mkdirSync(dbPath, { recursive: true })
     const clock = hasClocks ? makeServerClock(folder, `mongod-${index}`, binary, false) : undefined
-    const child = supervise(
+    const child = keepProcess(
       {
         name: `mongod-${index}`,
         command: clock?.binary ?? binary,
@@ -112,14 +112,14 @@ export async function startMongoSet({
         env: { PATH: process.env.PATH, HOME: process.env.HOME },
         // With a clock that was shifted a stop in order may never end.
         stopLimitMs: hasClocks ? 3_000 : 20_000,
-        backOff: QUICK_RESTART,
       },
       report,
       children,
     )
     onStarted?.(child)
-    members.push({ child, port, clock, gate: await openGate(port) })
+    members.push({ child, port, clock, folder: dbPath, gate: await openGate(port) })
   }
+  const hosts = members.map(({ gate }) => `${HOST}:${gate.port}`)
   const directUrl = (index: number): string =>
     `mongodb://${HOST}:${members[index]?.port}/?directConnection=true`
   const command = async (
@@ -160,14 +160,14 @@ export async function startMongoSet({
     )
   const config = {
     _id: SET_NAME,
-    members: members.map(({ gate }, _id) => ({ _id, host: `${HOST}:${gate.port}` })),
+    members: hosts.map((host, _id) => ({ _id, host })),
     // Faster than the 10 s of the default, so that a short run sees many elections.
     settings: { electionTimeoutMillis: 2_000, heartbeatIntervalMillis: 500 },
   }
   await command(0, { replSetInitiate: config }, READY_LIMIT_MS)
   await whenWritable()
   return {
-    url: `mongodb://${members.map(({ gate }) => `${HOST}:${gate.port}`).join(',')}/torture?replicaSet=${SET_NAME}`,
+    url: `mongodb://${hosts.join(',')}/testbed?replicaSet=${SET_NAME}`,
     members,
     findPrimary,
     command,

@@ -2,30 +2,26 @@ import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { trackChildren } from '../../../scripts/embedded/children.ts'
 import { reservePorts } from '../../../scripts/embedded/ports.ts'
 import { requireMongod, requireRedis } from '../../../scripts/embedded/programs.ts'
 import { startRedis } from '../../../scripts/embedded/redis.ts'
 import type { EmbeddedServer } from '../../../scripts/embedded/server.ts'
-import { supervise, type SupervisedChild } from '../../../scripts/embedded/supervise.ts'
+import type { SupervisedChild } from '../../../scripts/embedded/supervise.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
-import { compileCacheDir } from '../../../scripts/prepare.mjs'
 import { ensureSealKey } from '../../../shared/ledger/seal-key.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../../shared/platform/queues.ts'
-import type { Coins } from './coins.ts'
+import { TREASURY_SEED, type Coins } from './coins.ts'
 import { openGate, type Gate } from './gate.ts'
 import type { Monero } from './monero.ts'
-import { isOutageText } from '../auditor/outage-text.ts'
-import { QUICK_RESTART, startMongoSet, type MongoSet } from './mongo-set.ts'
+import { mountSmallDisk } from './disk.ts'
+import { QUICK_RESTART } from './kept-process.ts'
+import { startMongoSet, type MongoSet } from './mongo-set.ts'
 import { checkOutOther } from './other-version.ts'
+import { startPart, type Part } from './part.ts'
 import { makeServerClock, type ServerClock } from './server-clock.ts'
 
-const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
-const CLOCK = fileURLToPath(new URL('shifted-clock.ts', import.meta.url))
 const UP_LIMIT_MS = 180_000
-/** pino's number for an error. */
-const ERROR_LEVEL = 50
 
 /** The group of worker processes that serves each pool of queues; sealing and signing share one. */
 const GROUP_OF_POOL = {
@@ -36,27 +32,8 @@ const GROUP_OF_POOL = {
   payments: 'coins',
 } as const
 
-/** A process of the service; a supervisor restarts it when it dies. */
-export interface Part {
-  readonly name: string
-  readonly child: SupervisedChild
-  /** Sets by how much its clock is wrong, in this life and those after a restart. */
-  shiftClock(shiftMs: number): void
-  /** From its next start on it runs the code in this folder, or the present one again. */
-  useCode(root: string | undefined): void
-  /** Lines that it logged as an error or worse, and output that isn't a log line. */
-  readonly errors: readonly string[]
-  /**
-   * When it last logged that it is up (performance.now()); undefined if it never did. It changes with each
-   * restart.
-   */
-  upAtMs(): number | undefined
-  /** The last lines that it logged. */
-  lastLines(): readonly string[]
-}
-
 /** A running network. */
-export interface Stack {
+export interface Testbed {
   /** The settings for a process of this network. */
   readonly env: Readonly<Record<string, string>>
   readonly folder: string
@@ -86,17 +63,28 @@ export interface Stack {
   start(name: string, script: string, args: readonly string[], more: Record<string, string>): Part
   /** Resolves when each API serves the feed. @throws TimeoutError after three minutes */
   whenServing(): Promise<void>
+  /** Copies MongoDB's data, which is stopped meanwhile; the copy replaces an earlier one. */
+  backUp(): Promise<void>
   /**
-   * Stops the service's processes by SIGTERM.
-   *
-   * @returns a sentence for each that took too long, and for each error that one logged
+   * Stops the service and MongoDB, calls `onStopped`, puts the last copy in place of MongoDB's data, and starts
+   * everything again.
    */
-  stopParts(): Promise<string[]>
+  restore(onStopped: () => void): Promise<void>
+  /** Stops the service's processes by SIGTERM. */
+  stopParts(): Promise<Stopped[]>
   /** Stops the rest and removes the folder. */
   stop(): Promise<void>
 }
 
-export interface StackOptions {
+/** How the stop of a process went. */
+export interface Stopped {
+  name: string
+  tookMs: number
+  /** What it logged as errors meanwhile. */
+  errors: readonly string[]
+}
+
+export interface TestbedOptions {
   /** Members of the MongoDB set. */
   members: number
   /** API processes, and processes of each group of workers. */
@@ -126,7 +114,7 @@ const REDIS_DISK = '256m'
  *
  * @throws Error with the processes' last errors if it does not come up; then nothing is left running
  */
-export async function startStack({
+export async function startTestbed({
   members,
   each,
   env: extra = {},
@@ -137,8 +125,8 @@ export async function startStack({
   coins,
   monero,
   report,
-}: StackOptions): Promise<Stack> {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-torture-'))
+}: TestbedOptions): Promise<Testbed> {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-testbed-'))
   const children = trackChildren(folder, report, true)
   const redisHome = path.join(folder, 'redis-home')
   fs.mkdirSync(path.join(redisHome, 'logs'), { recursive: true })
@@ -185,7 +173,7 @@ export async function startStack({
     redisUrl.port = String(redisGate.port)
     ensureSealKey(path.join(folder, 'seal-key'))
     const seedFile = path.join(folder, 'nano-seed')
-    fs.writeFileSync(seedFile, `${'7a'.repeat(32)}\n`, { mode: 0o600 })
+    fs.writeFileSync(seedFile, `${TREASURY_SEED}\n`, { mode: 0o600 })
     const env = {
       MONGODB_URL: mongo.url,
       REDIS_URL: redisUrl.href,
@@ -206,7 +194,7 @@ export async function startStack({
       ...extra,
     }
     const parts: Part[] = []
-    const start: Stack['start'] = (name, script, args, more) => {
+    const start: Testbed['start'] = (name, script, args, more) => {
       const part = startPart({ name, script, args, env: { ...env, ...more }, folder, children, report })
       parts.push(part)
       return part
@@ -226,7 +214,11 @@ export async function startStack({
           limitMs: UP_LIMIT_MS,
         })
     }
-    await whenServing().catch((error: unknown) => {
+    const whenUp = async (): Promise<void> => {
+      await whenServing()
+      await Promise.all(parts.map((part) => part.whenUpAgain(undefined)))
+    }
+    await whenUp().catch((error: unknown) => {
       const lastErrors = parts.flatMap(({ name, errors }) =>
         errors.slice(-3).map((line) => `${name}: ${line.slice(0, 500)}`),
       )
@@ -251,20 +243,32 @@ export async function startStack({
       start,
       whenServing,
       stop,
-      async stopParts() {
-        const wrong: string[] = []
-        await Promise.all(
+      async backUp() {
+        await Promise.all(mongo.members.map(({ child }) => child.stop()))
+        for (const { folder: data } of mongo.members) replaceFolder(`${data}-copy`, data)
+        for (const { child } of mongo.members) child.start()
+        await mongo.whenWritable()
+      },
+      async restore(onStopped) {
+        const before = parts.map((part) => [part, part.upAtMs()] as const)
+        await Promise.all(parts.map(({ child }) => child.stop()))
+        onStopped()
+        await Promise.all(mongo.members.map(({ child }) => child.stop()))
+        for (const { folder: data } of mongo.members) replaceFolder(data, `${data}-copy`)
+        for (const { child } of mongo.members) child.start()
+        await mongo.whenWritable()
+        for (const { child } of parts) child.start()
+        await Promise.all(before.map(([part, upAtMs]) => part.whenUpAgain(upAtMs)))
+        await whenServing()
+      },
+      stopParts: () =>
+        Promise.all(
           parts.map(async ({ name, child, errors }) => {
             const [before, startedAt] = [errors.length, performance.now()]
             await child.stop()
-            if (performance.now() - startedAt > STOP_IN_TIME_MS)
-              wrong.push(`${name} took more than ${STOP_IN_TIME_MS / 1_000} s to stop`)
-            const said = errors.slice(before).filter((line) => !isOutageText(line))
-            wrong.push(...said.map((line) => `${name} logged as it stopped: ${line}`))
+            return { name, tookMs: performance.now() - startedAt, errors: errors.slice(before) }
           }),
-        )
-        return wrong
-      },
+        ),
     }
   } catch (error) {
     await stop()
@@ -272,109 +276,21 @@ export async function startStack({
   }
 }
 
-const STOP_IN_TIME_MS = 30_000
+/** Puts a copy of a folder in the place of another one. */
+function replaceFolder(place: string, from: string): void {
+  fs.rmSync(place, { recursive: true, force: true })
+  fs.cpSync(from, place, { recursive: true })
+}
 
 /** The queues of each group of GROUP_OF_POOL. */
 const workerGroups = (): Record<string, QueueName[]> =>
   Object.groupBy(QUEUE_NAMES, (name) => GROUP_OF_POOL[queueRow(name).pool])
 
 /** Whether an API answers the feed with 200 now. */
-export async function isServing(url: string): Promise<boolean> {
+async function isServing(url: string): Promise<boolean> {
   const answer = await fetch(`${url}/api/v1/feed`, { signal: AbortSignal.timeout(3_000) }).catch(
     () => undefined, // not up yet
   )
   await answer?.body?.cancel()
   return answer?.status === 200
-}
-
-const KEPT_LINES = 8
-
-/**
- * Starts a process of the service under supervision, with a clock that can be shifted, and appends what it
- * prints to NAME.log in `folder`. It does not wait until the process is up.
- *
- * @param options `script`: its path in the project; `report`: called with what the supervisor says of it
- */
-export function startPart(options: {
-  name: string
-  script: string
-  args: readonly string[]
-  env: Record<string, string>
-  folder: string
-  children: ReturnType<typeof trackChildren>
-  report: (line: string) => void
-}): Part {
-  const { name, script, args, env, folder, children, report } = options
-  const clockFile = path.join(folder, `${name}.clock`)
-  const log = fs.createWriteStream(path.join(folder, `${name}.log`), { flags: 'a' })
-  const errors: string[] = []
-  const lastLines: string[] = []
-  let upAtMs: number | undefined
-  const onLine = (line: string): void => {
-    log.write(`${line}\n`)
-    lastLines.push(line.slice(0, 400))
-    if (lastLines.length > KEPT_LINES) lastLines.shift()
-    if (isErrorLine(line)) errors.push(line)
-    if (line.includes('"msg":"the API listens"') || line.includes('"msg":"the workers work"'))
-      upAtMs = performance.now()
-  }
-  const scriptIn = (root = ROOT): string => path.join(root, script)
-  const words = ['--import', CLOCK, scriptIn(), ...args]
-  const child = supervise(
-    {
-      name,
-      command: process.execPath,
-      args: words,
-      env: {
-        PATH: process.env.PATH,
-        HOME: process.env.HOME,
-        NODE_COMPILE_CACHE: compileCacheDir(process.env),
-        CLOCK_FILE: clockFile,
-        ...env,
-      },
-      onLine,
-      onErrorLine: onLine,
-      stopLimitMs: 40_000,
-      backOff: QUICK_RESTART,
-    },
-    report,
-    children,
-  )
-  return {
-    name,
-    child,
-    errors,
-    upAtMs: () => upAtMs,
-    lastLines: () => lastLines,
-    useCode: (root) => void words.splice(2, 1, scriptIn(root)),
-    shiftClock(shiftMs) {
-      fs.writeFileSync(clockFile, String(shiftMs))
-      const pid = child.pid()
-      if (pid !== undefined) process.kill(pid, 'SIGUSR2')
-    },
-  }
-}
-
-/** Whether a line is logged as an error or worse, or is no log line, such as a stack trace. */
-function isErrorLine(line: string): boolean {
-  if (!line.startsWith('{'))
-    return line.trim() !== '' && !/ExperimentalWarning|Use `node --trace-warnings/.test(line)
-  try {
-    return (JSON.parse(line) as { level: number }).level >= ERROR_LEVEL
-  } catch {
-    return false // incomplete: the process was killed while it wrote the line
-  }
-}
-
-/**
- * Makes a folder, and mounts a small tmpfs there.
- *
- * @returns its path, or undefined if this user may not mount
- */
-function mountSmallDisk(place: string, size: string): string | undefined {
-  fs.mkdirSync(place, { recursive: true, mode: 0o700 })
-  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size},mode=700`, 'tmpfs', place], {
-    stdio: 'ignore',
-  })
-  return status === 0 ? place : undefined
 }

@@ -236,7 +236,8 @@ export const ACTIONS: readonly Action[] = [
   read,
 ]
 
-const ALL_ACTIONS = [...ACTIONS, ...COIN_ACTIONS]
+/** The same and more, on a network with a coin. */
+export const ALL_ACTIONS = [...ACTIONS, ...COIN_ACTIONS]
 
 const readPublic: Action = {
   name: 'read-public',

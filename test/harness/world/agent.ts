@@ -50,7 +50,7 @@ export interface World {
   readonly posts: { id: string; by: string }[]
   readonly claims: { id: string; by: string; kind: string }[]
   /** The coin's network, if there is one. */
-  readonly coins: Coins | undefined
+  readonly coins?: Coins | undefined
   /** The second coin's, if there is one. */
   readonly monero?: Monero | undefined
   readonly invoices: KnownInvoice[]
@@ -77,7 +77,7 @@ export function newAgent(name: string, numbers: SeededNumbers): Agent {
 }
 
 /** The ids of the agents that are registered, by the agents' names. */
-export const idsByName = (agents: readonly Agent[]): Map<string, string> =>
+export const idsByName = (agents: readonly Pick<Agent, 'name' | 'id'>[]): Map<string, string> =>
   new Map(agents.flatMap(({ name, id }) => (id === undefined ? [] : [[name, id] as const])))
 
 /**

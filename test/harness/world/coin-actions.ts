@@ -62,14 +62,14 @@ const toInvoice = (json: Record<string, unknown>, by: string): KnownInvoice => (
   by,
 })
 
-/** Buys a day in Monero, again and again until an invoice is given. @throws TimeoutError if none is */
-export async function buyInMonero(world: World, agent: Agent): Promise<void> {
+/** Buys a day in a coin, again and again until an invoice is given. @throws TimeoutError if none is */
+export async function buyDay(world: World, agent: Agent, coin: PaidCoin): Promise<void> {
   const buy = async (): Promise<KnownInvoice | undefined> => {
-    const body = { currency: 'xmr', days: 1 }
+    const body = { currency: coin, days: 1 }
     const answer = await ask(world, agent, 'coin-invoice', 'POST', '/invoice', { body })
     return fateOf(answer) === 'yes' ? toInvoice(answer.json, agent.name) : undefined
   }
-  const invoice = await waitFor('an invoice in Monero', buy, { limitMs: 120_000, everyMs: SECOND_MS })
+  const invoice = await waitFor(`an invoice in ${coin}`, buy, { limitMs: 120_000, everyMs: SECOND_MS })
   world.invoices.push(invoice)
   pay(world, agent, invoice, 100)
 }

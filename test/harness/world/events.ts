@@ -1,9 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ask, type Agent, type World } from './agent.ts'
 import { askAtRest } from './at-rest.ts'
-import type { StoredMarketOrder } from '../auditor/money.ts'
-import { collectFindings, type Finding } from '../auditor/records.ts'
-import type { Stored } from '../auditor/stored.ts'
 
 /** An event as an agent was told of it. */
 export interface ToldEvent {
@@ -60,77 +57,14 @@ async function readNextEvents(world: World, agent: Agent, wait: number, turn: nu
 }
 
 /**
- * Reads each agent's events to their end, and finds those that are missing or too many: each agent should
- * have exactly one for each stored message to it, verdict on its claims, agent that it referred and step of
- * its orders.
- *
- * @param orders as they were read with `stored`
- * @param readOrders reads them again: a deadline may have moved one on since
+ * Reads an agent's events to their end. @returns false if its token is the wrong one of two, or it is banned
  */
-export async function checkEvents(
-  world: World,
-  stored: Stored,
-  orders: readonly StoredMarketOrder[],
-  readOrders: () => Promise<readonly StoredMarketOrder[]>,
-): Promise<Finding[]> {
-  const { findings, addFinding } = collectFindings()
-  const canRead = ({ id }: Agent): boolean =>
-    id !== undefined && stored.agents.find(({ _id }) => _id === id)?.banned_at === undefined
-  const readers: Agent[] = []
-  for (const agent of world.agents.filter(canRead)) {
-    const first = await askAtRest(() => ask(world, agent, 'last-events', 'GET', '/events?after=0&limit=1'))
-    // If the token is the wrong one of two, checkAgents() reports it.
-    if (first.status !== 200) continue
-    while (await tryNextEvents(world, agent));
-    readers.push(agent)
-  }
-  const versions = new Map((await readOrders()).map(({ _id, version }) => [`order ${_id}`, version]))
-  /** Events that an order may have beyond those of its stored version. */
-  const laterSteps = new Map(
-    orders.map(({ _id, version }) => [`order ${_id}`, (versions.get(`order ${_id}`) ?? 0) - version]),
-  )
-  const authors = new Map(stored.claims.map(({ _id, agent_id: author }) => [_id, author]))
-  for (const agent of readers) {
-    const { id } = agent
-    const expected = [
-      ...stored.messages.filter(({ to }) => to === id).map(({ _id }) => `message ${_id}`),
-      ...stored.verdicts
-        .filter(({ claim_id: claim, by_author: byAuthor }) => authors.get(claim) === id && !byAuthor)
-        .map(({ _id }) => `verdict ${_id}`),
-      ...stored.agents
-        .filter(({ ref }) => ref === id)
-        .flatMap(({ _id, first_paid_at: paid }) => [
-          `referral ${_id} registered`,
-          ...(paid === undefined ? [] : [`referral ${_id} paying`]),
-        ]),
-      ...orders
-        .filter(({ buyer_id: buyer, seller_id: seller }) => buyer === id || seller === id)
-        .flatMap(({ _id, version }) => Array.from({ length: version + 1 }, () => `order ${_id}`)),
-    ]
-    const told = agent.events
-      .filter(({ kind }) => COMPARED.has(kind))
-      .map(
-        ({ kind, id: about, state }) =>
-          `${comparedKind(kind)} ${about}${kind === 'referral' ? ` ${state}` : ''}`,
-      )
-    /** How many more were expected than told, of each. */
-    const missing = countEach(expected)
-    for (const [what, count] of countEach(told)) missing.set(what, (missing.get(what) ?? 0) - count)
-    for (const [what, count] of missing)
-      if (count > 0 || -count > (laterSteps.get(what) ?? 0))
-        addFinding(
-          count > 0
-            ? `${id} was not told of ${what} (${count} times)`
-            : `${id} was told of ${what} ${-count} times too often`,
-          what.split(' ')[1] ?? '',
-        )
-  }
-  return findings
+export async function readAllEvents(world: World, agent: Agent): Promise<boolean> {
+  const first = await askAtRest(() => ask(world, agent, 'last-events', 'GET', '/events?after=0&limit=1'))
+  if (first.status !== 200) return false
+  while (await tryNextEvents(world, agent));
+  return true
 }
-
-/** A proposal's endorsement is stored as a verdict. */
-const comparedKind = (kind: string): string => (kind === 'endorsement' ? 'verdict' : kind)
-const COMPARED = new Set(['message', 'verdict', 'endorsement', 'referral', 'order'])
 
 /**
  * Reads the next events, with up to 5 attempts, since an answer may be lost or refused.
@@ -140,10 +74,4 @@ const COMPARED = new Set(['message', 'verdict', 'endorsement', 'referral', 'orde
 async function tryNextEvents(world: World, agent: Agent): Promise<boolean> {
   for (let tries = 0; tries < 5; tries++) if (await readNextEvents(world, agent, 0, tries)) return true
   return false
-}
-
-function countEach(words: readonly string[]): Map<string, number> {
-  const counts = new Map<string, number>()
-  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1)
-  return counts
 }

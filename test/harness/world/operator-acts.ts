@@ -5,7 +5,7 @@ import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers
 import type { World } from './agent.ts'
 import { checkFailedBackup } from '../auditor/backups.ts'
 import { operate } from './operate.ts'
-import type { Stack } from '../testbed/testbed.ts'
+import type { Testbed } from '../testbed/testbed.ts'
 
 /** By which random numbers an operator acts, how many times as long it rests as usual, and until when. */
 interface Acting {
@@ -20,20 +20,20 @@ interface Acting {
  */
 export async function runOperatorActs(
   world: World,
-  stack: Stack,
+  testbed: Testbed,
   { numbers, pace, isOver }: Acting,
 ): Promise<void> {
   let banned: string | undefined
   const hidden: string[] = []
   const succeeds = async (...words: string[]): Promise<boolean> =>
-    (await operate(world.history, stack.env, words)).exitCode === 0
+    (await operate(world.history, testbed.env, words)).exitCode === 0
   while (!isOver()) {
     await sleep(pace * numbers.between(1_000, 3_000))
     const dice = numbers.below(6)
     const postId = world.posts.length === 0 ? undefined : numbers.pick(world.posts).id
     const proposals = world.claims.filter(({ kind }) => kind === 'proposal')
     if (dice === 0) {
-      // Never the canary, which must be able to post.
+      // Never the prober, which must be able to post.
       const agentId = banned ?? numbers.pick(world.agents.slice(1)).id
       if (agentId === undefined) continue
       if (await succeeds(banned === undefined ? 'ban' : 'unban', agentId))
@@ -57,14 +57,14 @@ const LAST_TRIES = 10
  */
 export async function runBackups(
   world: World,
-  stack: Stack,
+  testbed: Testbed,
   { numbers, pace, isOver }: Acting,
 ): Promise<void> {
   let whole: string | undefined
   for (let count = 1, late = 0; !isOver() || (whole === undefined && late++ < LAST_TRIES); count++) {
     await sleep(pace * numbers.between(1_000, 8_000))
-    const folder = path.join(stack.folder, `backup-${count}`)
-    const { exitCode, json } = await operate(world.history, stack.env, ['backup', folder])
+    const folder = path.join(testbed.folder, `backup-${count}`)
+    const { exitCode, json } = await operate(world.history, testbed.env, ['backup', folder])
     if (exitCode !== 0) world.wrongAnswers.push(...(await checkFailedBackup(folder, json)))
     const old = exitCode === 0 ? whole : folder
     if (old !== undefined) fs.rmSync(old, { recursive: true, force: true })
