@@ -1,4 +1,4 @@
-import { addToOwed, NOTHING_OWED } from '../../../../shared/ledger/solvency.ts'
+import { findBookFaults, findMoneyFaults, findOwedFaults } from '../../../../shared/operation/check-money.ts'
 import type { PendingEntry } from '../../../../shared/ledger/pending.ts'
 import type { OrderRecord } from '../../../../shared/market/order.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../../../shared/money/invoice.ts'
@@ -60,8 +60,8 @@ export function checkChainAtRest(chain: Chain, orderIds: readonly string[]): voi
 }
 
 /**
- * Checks the books against the records: what each order received, holds and owes, what each agent is owed,
- * and the sums that the entries give; and that no payment, payout or place in a chain is used twice.
+ * Checks that the books add up, by the rules of every check of the books; that each order owes its sides what its
+ * status says; and that no payment, payout or place in a chain is used twice.
  *
  * @throws Error at the first that does not hold
  */
@@ -71,13 +71,6 @@ export function checkBooks(world: World, chain: Chain): void {
   const payments = rowsOf<PaymentRecord>(world, 'payments')
   const settled = payments.filter(({ state }) => state === 'settled')
   const invoices = new Map(rowsOf<InvoiceRecord>(world, 'invoices').map((invoice) => [invoice._id, invoice]))
-  const balances = new Map<string, bigint>()
-  for (const { from, to, amount_raw: raw } of rowsOf<JournalLine>(world, 'journal')) {
-    balances.set(from, (balances.get(from) ?? 0n) - BigInt(raw))
-    balances.set(to, (balances.get(to) ?? 0n) + BigInt(raw))
-  }
-  const balance = (account: string): bigint => balances.get(account) ?? 0n
-
   requireDistinct(
     settled.map(({ tx }) => tx),
     'a payment counts twice',
@@ -88,13 +81,8 @@ export function checkBooks(world: World, chain: Chain): void {
     const isHeld = state === 'seen' && !late && paid.get(tx)?.wasHidden === false
     requireThat(!(isHeld && invoices.get(id)?.lapsed), `invoice ${id} expired with ${_id} under way`)
   }
-  const reversed = sum(payments.filter(({ reversed_at: at }) => at !== undefined))
   const orders = rowsOf<OrderRecord>(world, 'orders')
-  const writtenOff = total(orders.map(({ written_off_raw: raw }) => BigInt(raw)))
-  requireSame('what the chain brought', -balance('chain'), sum(settled) - reversed)
-  requireSame('what is lost', balance('lost'), writtenOff - reversed)
-  const confirmed = new Set(transfers.filter(({ state }) => state === 'confirmed').map(({ _id }) => _id))
-  for (const { _id, invoice_id: invoiceId, status, ...order } of orders) {
+  for (const { _id, status, written_off_raw: writtenOff } of orders) {
     const received = sum(settled.filter(({ order_id: id }) => id === _id))
     const of = (agentId: string) =>
       sum(
@@ -104,10 +92,7 @@ export function checkBooks(world: World, chain: Chain): void {
         ),
       )
     const [buyer, seller] = [of(BUYER), of(SELLER)]
-    const fee = order.fee_taken === true ? FEE : 0n
-    const net = received - BigInt(order.written_off_raw)
-    requireSame(`what ${invoiceId} received`, BigInt(invoices.get(invoiceId)?.received_raw ?? '0'), received)
-    requireSame(`what is held for ${_id}`, balance(`order:${_id}`), net - buyer - seller - fee)
+    const net = received - BigInt(writtenOff)
     if (status === 'disputed') continue
     const isSellers = status === 'released' || status === 'paid_out'
     requireSame(`what ${_id} owes its seller`, seller, isSellers ? PRICE - FEE : 0n)
@@ -115,14 +100,6 @@ export function checkBooks(world: World, chain: Chain): void {
     else if (status !== 'awaiting_payment')
       requireSame(`what ${_id} owes its buyer beyond the price`, buyer, net - PRICE)
   }
-  const isUnpaid = ({ state, transfer_id: id = '' }: StoredPayout) =>
-    state === 'owed' || (state === 'in_transfer' && !confirmed.has(id))
-  for (const agentId of [BUYER, SELLER])
-    requireSame(
-      `what ${agentId} is owed`,
-      balance(`owed:${agentId}`),
-      sum(payouts.filter((one) => one.agent_id === agentId && isUnpaid(one))),
-    )
   const entries = ['orders', 'invoices', 'payments', 'payouts'].flatMap((name) =>
     rowsOf<{ pending?: PendingEntry[] }>(world, name).flatMap(({ pending = [] }) => pending),
   )
@@ -130,12 +107,13 @@ export function checkBooks(world: World, chain: Chain): void {
     entries.map(({ source }) => source),
     'two entries have one source',
   )
-  const stated = entries.reduce(
-    (owed, { kind, data }) => addToOwed(owed, { _id: 0, kind, data }),
-    NOTHING_OWED,
-  )
-  const held = [...balances].filter(([account]) => /^(order|owed):/.test(account))
-  requireSame('the sum owed by the entries', stated.xno, total(held.map(([, raw]) => raw)))
+  const lines = rowsOf<JournalLine>(world, 'journal')
+  const [fault] = [
+    ...findMoneyFaults({ invoices: [...invoices.values()], payments, entries }),
+    ...findBookFaults({ invoices: [...invoices.values()], payments, orders, payouts, transfers, lines }),
+    ...findOwedFaults(entries, lines),
+  ]
+  requireThat(fault === undefined, `the books do not add up: ${fault}`)
 
   const standing = transfers.filter(({ state }) => state !== 'replaced')
   requireDistinct(
