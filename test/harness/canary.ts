@@ -7,18 +7,16 @@ import { parseArgs } from 'node:util'
 import { FAULT_NAMES } from './money/faults.ts'
 import { describeModel } from './money/report.ts'
 import { runModel } from './money/run.ts'
+import { readerOf } from './options.ts'
 import { describeResult } from './storm/report.ts'
 import { runStorm } from './storm/run.ts'
 
 const text = { type: 'string' } as const
 const { values } = parseArgs({ options: { seed: text, seconds: text, only: text } })
-const [seed, seconds] = [Number(values.seed ?? 1), Number(values.seconds ?? 20)]
+const { whole } = readerOf('usage: npm run harness -- canary [--seed S] [--seconds N] [--only PART,…]')
+const [seed, seconds] = [whole('--seed', values.seed ?? '1'), whole('--seconds', values.seconds ?? '20')]
 const parts = values.only?.split(',') ?? ['']
 const say = (line: string): void => void process.stderr.write(`canary: ${line}\n`)
-if (![seed, seconds].every((number) => Number.isSafeInteger(number) && number > 0)) {
-  say('--seed and --seconds expected whole numbers above 0')
-  process.exit(2)
-}
 const network = await runStorm({
   ...{ seed, seconds, agents: 4, members: 1, each: 1, kinds: [], hasCanaries: true, say },
 })

@@ -9,7 +9,8 @@
 import fs from 'node:fs'
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { FAULT_KINDS, usualKinds, type FaultKind } from './faults/plan.ts'
+import { FAULT_KINDS, usualKinds } from './faults/plan.ts'
+import { readerOf } from './options.ts'
 import { describeResult } from './storm/report.ts'
 import { runStorm } from './storm/run.ts'
 import { describeRuns, recordOf, type RecordedRun } from './storm/table.ts'
@@ -19,27 +20,7 @@ const USAGE = `usage: npm run harness -- storm [--minutes N | --seconds N] [--se
        npm run harness -- storm --table FILE
 kinds of faults: ${FAULT_KINDS.join(', ')} (those of Monero with --monero)`
 
-/** An option as a number. Ends the command with 2 if it isn't a whole number above 0. */
-function readWholeNumber(name: string, text: string): number {
-  if (!/^[1-9]\d{0,9}$/.test(text))
-    stop(`--${name} expected a whole number above 0, got ${JSON.stringify(text)}`)
-  return Number(text)
-}
-
-/** Ends the command with 2, a message and how it is used. */
-function stop(message: string): never {
-  process.stderr.write(`${message}\n${USAGE}\n`)
-  process.exit(2)
-}
-
-/** The kinds of faults in an option's comma-separated list. Ends the command with 2 if one is unknown. */
-function readKinds(name: string, text: string): FaultKind[] {
-  const kinds = text.split(',')
-  const unknown = kinds.filter((kind) => !FAULT_KINDS.some((known) => known === kind))
-  if (unknown.length > 0) stop(`--${name} names ${unknown.join(', ')}`)
-  return kinds as FaultKind[]
-}
-
+const { stop, whole, kinds: readKinds } = readerOf(USAGE)
 const text = { type: 'string' } as const
 const { values } = parseArgs({
   options: {
@@ -71,15 +52,15 @@ if (values.minutes !== undefined && values.seconds !== undefined)
   stop('expected --minutes or --seconds, not both')
 const seconds =
   values.minutes === undefined
-    ? readWholeNumber('seconds', values.seconds ?? '60')
-    : 60 * readWholeNumber('minutes', values.minutes)
-const seed = values.seed === undefined ? randomInt(1, 2 ** 31) : readWholeNumber('seed', values.seed)
+    ? whole('--seconds', values.seconds ?? '60')
+    : 60 * whole('--minutes', values.minutes)
+const seed = values.seed === undefined ? randomInt(1, 2 ** 31) : whole('--seed', values.seed)
 /** `--kinds` is another name of `--only`. */
 const only = values.only ?? values.kinds
-const except = values.except === undefined ? [] : readKinds('except', values.except)
-const kinds = (only === undefined ? usualKinds(values.monero === true) : readKinds('only', only)).filter(
-  (kind) => !except.includes(kind),
-)
+const except = values.except === undefined ? [] : readKinds('--except', values.except, FAULT_KINDS)
+const kinds = (
+  only === undefined ? usualKinds(values.monero === true) : readKinds('--only', only, FAULT_KINDS)
+).filter((kind) => !except.includes(kind))
 if (kinds.length === 0) stop('expected at least one kind of fault')
 /** What a table of runs tells of this one besides its seed and length. */
 const options = [
@@ -91,10 +72,10 @@ const options = [
 const result = await runStorm({
   seed,
   seconds,
-  agents: readWholeNumber('agents', values.agents ?? '12'),
-  members: readWholeNumber('members', values.members ?? '3'),
-  each: readWholeNumber('each', values.each ?? '2'),
-  pace: readWholeNumber('pace', values.pace ?? '1'),
+  agents: whole('--agents', values.agents ?? '12'),
+  members: whole('--members', values.members ?? '3'),
+  each: whole('--each', values.each ?? '2'),
+  pace: whole('--pace', values.pace ?? '1'),
   hasLevels: values.levels === true,
   kinds,
   isOverload: values.overload === true,

@@ -157,7 +157,7 @@ async function readPaid(
  * Reads the database and the published ledger once all entries are numbered and sealed. They may not be at
  * first, since order deadlines still write entries. After MAX_READINGS it returns what it has.
  */
-async function readAtRest(
+export async function readAtRest(
   mongoUrl: string,
   url: string,
 ): Promise<{ stored: Stored; entries: SeenLedger['entries'] }> {

@@ -24,6 +24,6 @@ export function describeModel({ seed, seconds, counts, recoveries, findings }: M
       ]),
     ...(findings.length > MOST_FINDINGS ? [`… and ${findings.length - MOST_FINDINGS} more`] : []),
     `${checks} checks, ${findings.length} findings`,
-    ...(findings.length === 0 ? [] : [`again: npm run harness -- money ${seconds} ${seed}`]),
+    ...(findings.length === 0 ? [] : [`again: npm run harness -- money --seconds ${seconds} --seed ${seed}`]),
   ].join('\n')
 }

@@ -4,6 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { namesIn } from '../auditor/finding.ts'
 import { numbersFor } from '../faults/plan.ts'
 import { MARKET_CANARIES, tryCanaries, type Sung } from '../auditor/canaries.ts'
+import { audit, type CheckName } from '../auditor/checks.ts'
+import { readMoney } from '../auditor/money.ts'
+import { readAtRest, type Seen } from '../auditor/seen.ts'
+import { readLostDocuments } from '../auditor/service.ts'
 import { DUST_RAW, flowOf, listLeftOver, MARKET_CHECKS, type SeenMarket } from '../auditor/outside.ts'
 import { readMarket, readSums } from './account.ts'
 import { startChain } from './chain.ts'
@@ -166,11 +170,41 @@ async function play(
   hasEnded = true
   await watching
   if (world.ended.signal.aborted || rest === undefined) return undefined
-  return auditMarket(world, await readSums(world, rest.market))
+  const seen = auditMarket(world, await readSums(world, rest.market))
+  for (const { check: name, what } of audit(await readInside(world), INSIDE))
+    check(world, false, `${name}: ${what}`)
+  return world.findings.length === 0 ? seen : undefined
 }
 
-/** Runs the checks on what was seen. @returns what was seen, if all holds */
-function auditMarket(world: World, seen: SeenMarket): SeenMarket | undefined {
+/** What must hold in the database and the processes too, even after a restore. */
+const INSIDE: readonly CheckName[] = [
+  'the books add up',
+  'the stated solvency is what the ledger adds up to',
+  'a pass lasts as long as the ledger credits it',
+  'a record has one entry, which is published as it is stored',
+  'an entry commits to its record',
+  'seals are signed and cover all entries',
+  'no coin is halted',
+  'a member of MongoDB loses no document',
+  'a process ends in time, without an error',
+]
+
+/** Reads what INSIDE judges, and ends the processes. */
+async function readInside({ testbed, history }: World): Promise<Seen> {
+  const { stored, entries } = await readAtRest(testbed.mongo.url, testbed.urls[0] ?? '')
+  return {
+    ...{ stored, money: await readMoney(testbed.mongo.url), faults: history.faults },
+    ledger: { entries, receipts: [], objections: [], isIntact: true },
+    ...{ members: readLostDocuments(testbed), stops: await testbed.stopParts() },
+    now: { seconds: Date.now() / 1_000, ms: history.nowMs() },
+    ...{ calls: [], agents: [], noticed: [], laterOrders: [], left: [], givenUp: [], logs: [] },
+    ...{ monero: undefined, backup: undefined, recoveries: [], levels: [] },
+    ...{ isOverload: true, slowdowns: new Map() },
+  }
+}
+
+/** Runs the checks on what was seen from outside, and counts what it was. @returns what was seen */
+function auditMarket(world: World, seen: SeenMarket): SeenMarket {
   for (const [name, find] of Object.entries(MARKET_CHECKS))
     checkNone(
       world,
@@ -183,7 +217,7 @@ function auditMarket(world: World, seen: SeenMarket): SeenMarket | undefined {
   count(world, 'XNO out', inXno(went))
   count(world, 'blocks', seen.blocks.length)
   count(world, 'ledger entries', seen.ledger.length)
-  return world.findings.length === 0 ? seen : undefined
+  return seen
 }
 
 type Market = ReturnType<typeof openMarket>
