@@ -251,10 +251,12 @@ class RequestUnderWay {
       return writeAnswer(route, answer, () => gate.next(of))
     }
     const weight = route.weight?.(head.query)
-    // What waits for workers would keep the database from others.
-    if (route.needsDatabase === false || route.patienceMs !== undefined) return perform(visitor)
-    if (weight === undefined || !isPublic(route))
-      return gate.runWithRoom(visitor, weight, () => perform(visitor))
+    if (weight === undefined) {
+      // What waits for workers would keep others from the database.
+      const isHeld = route.needsDatabase !== false && route.patienceMs === undefined
+      return isHeld ? gate.runWithRoom(visitor, undefined, () => perform(visitor)) : perform(visitor)
+    }
+    if (!isPublic(route)) return gate.runWithRoom(visitor, weight, () => perform(visitor))
     return share(
       JSON.stringify([head.params, head.query]),
       // It goes on until all who asked have left.

@@ -71,8 +71,8 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
     note = () => undefined,
     classes,
   } = options
-  // A request without Host is answered like any other. Time limits are checked every second, since Node's
-  // default of 30 s is longer than they are.
+  // refuseAmbiguous() refuses a request without Host, with a sentence. Time limits are checked every second,
+  // since Node's default of 30 s is longer than they are.
   const http = createServer(
     { ...classes, requireHostHeader: false, connectionsCheckingInterval: SECOND_MS },
     listener,

@@ -9,7 +9,8 @@ import { ACCEPTED_BETWEEN_TURNS, LINE_SHARES, PASS_BUDGET_MS } from '../../share
  * 5(5), 1997). A turn has a start tag: the finish tag of the caller's last turn, or the line's virtual time if
  * that is later. Its finish tag is its start tag and the time that it took; the line's virtual time is the
  * start tag of its last turn; and the turn with the lowest start tag is next. So callers who want more than
- * there is get the same time each, and whoever wants less is next as soon as he asks.
+ * there is get the same time each, and whoever wants less is next as soon as he asks. When nobody waits, the
+ * tags are forgotten.
  */
 
 /** Who takes turns: an agent by its id, or a connection that has sent no known token. */
@@ -167,6 +168,8 @@ function createLine(share: number): Line {
     callers.delete(caller)
     if (own !== undefined && own.part.size + own.beginning.size > 0)
       callers.set(caller, { ...own, startTag: finishTag })
+    // What somebody had while nobody else wanted it is not held against him.
+    if (callers.size === 0) finishTags.clear()
   }
 
   return {

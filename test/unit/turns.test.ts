@@ -67,6 +67,20 @@ describe('the turns of an API process', () => {
     expect(order).toEqual(['costly', ...Array.from({ length: 6 }, () => 'cheap'), 'costly'])
   })
 
+  it('are not held against a caller who had them while nobody else asked', async () => {
+    const gate = createGate()
+    const order: string[] = []
+    const ask = (caller: string, ms: number) =>
+      gate.run(agent(caller), 'reads', async () => {
+        order.push(caller)
+        keepBusy(ms)
+      })
+    await ask('early', 20)
+    await later()
+    await Promise.all([...Array.from({ length: 6 }, () => ask('late', 1)), ask('early', 1)])
+    expect(order.lastIndexOf('early')).toBeLessThan(4)
+  })
+
   it('are given to nobody while connections are being accepted, but not for ever', async () => {
     const gate = createGate()
     let begun = 0
