@@ -67,7 +67,7 @@ export const ACCEPTED_BETWEEN_TURNS = 32
 export const MAX_LIGHT_AT_ONCE = {
   agents: { all: 32, ofCaller: 8 },
   proofs: { all: 8, ofCaller: 1 },
-  open: { all: 16, ofCaller: 1 },
+  open: { all: 32, ofCaller: 1 },
 } as const
 /**
  * A list weighs one for each document and one for each KiB that it may come to. So much of it is under way at
