@@ -259,8 +259,12 @@ class RequestUnderWay {
     if (!isPublic(route)) return gate.runWithRoom(visitor, weight, () => perform(visitor))
     return share(
       JSON.stringify([head.params, head.query]),
-      // It goes on until all who asked have left.
-      () => perform({ ...visitor, signal: currentSignal() }),
+      // It goes on until all who asked have left; then its room is free, whatever it still waits for.
+      () => {
+        const signal = currentSignal()
+        const read = perform({ ...visitor, signal })
+        return signal === undefined ? read : untilAborted(read, signal)
+      },
       (read) => gate.runWithRoom({ ...visitor, signal: undefined }, weight, read),
     )
   }

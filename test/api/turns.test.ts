@@ -170,4 +170,24 @@ describe('while the longest lists are read', () => {
     expect(asked.length).toBeLessThan(answers.length)
     claims.list = list
   })
+
+  it('what is never answered gives its room to others once all who asked have left', async () => {
+    const { claims } = service.ctx
+    const { list } = claims
+    const asked: number[] = []
+    claims.list = (_filter, _nowSeconds, limit) => {
+      asked.push(limit)
+      return new Promise(() => undefined)
+    }
+    const most = Math.floor(MAX_WEIGHT_AT_ONCE / (9 * 180))
+    const leaving = new AbortController()
+    const left = [200, 199, 198, 197].map((limit) =>
+      fetch(`${service.url}/api/v1/claims?limit=${limit}`, { signal: leaving.signal }).catch(() => 'left'),
+    )
+    await waitFor('the first lists', () => (asked.length === most ? true : undefined), LIMIT)
+    claims.list = list
+    leaving.abort()
+    expect(await Promise.all(left)).toEqual(left.map(() => 'left'))
+    expect((await service.call('GET', '/claims?limit=196')).status).toBe(200)
+  })
 })
