@@ -100,8 +100,12 @@ export function createApp(ctx: Context): App {
   const listener: RequestListener = (req, res) =>
     void handle(req as Request, res as Response, answerRest(req as Request, res as Response))
   return {
-    ...{ routes, note, waits, noteConnection: gate.noteConnection },
-    ...{ classes: createServerClasses(app), listener: answerInTurn(listener) },
+    routes,
+    note,
+    waits,
+    noteConnection: gate.noteConnection,
+    classes: createServerClasses(app),
+    listener: answerInTurn(listener),
   }
 }
 

@@ -13,8 +13,8 @@ const SINGLE_HEADERS = ['authorization', 'host']
 
 /**
  * Returns middleware that refuses requests that a proxy could read differently: a version other than HTTP/1.0
- * and 1.1, no Host with the latter (RFC 9112 section 3.2), one of SINGLE_HEADERS twice, or a Transfer-Encoding other than chunked (RFC 9112 section 6.1). It
- * also refuses a Host that isn't among `allowedHosts`.
+ * and 1.1, no Host with the latter (RFC 9112 section 3.2), one of SINGLE_HEADERS twice, or a Transfer-Encoding
+ * other than chunked (RFC 9112 section 6.1). It also refuses a Host that isn't among `allowedHosts`.
  *
  * @param allowedHosts undefined allows any
  */

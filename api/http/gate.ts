@@ -8,7 +8,7 @@ import {
   RETRY_AFTER_SECONDS,
 } from '../../shared/platform/limits.ts'
 import { createRoom, type Room } from './room.ts'
-import { createTurns, type Caller, type LineName, type Visitor } from './turns.ts'
+import { createTurns, perLine, type Visitor } from './turns.ts'
 
 /*
  * The gate in front of the handlers of one API process. A process has one thread, and between two passes of
@@ -64,23 +64,19 @@ const REST_TIMES = 5
 /** Creates the gate of one process. */
 export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_WAY): Gate {
   const turns = createTurns()
-  const perLine = (createOne: (line: LineName) => Room): Record<LineName, Room> => ({
-    agents: createOne('agents'),
-    proofs: createOne('proofs'),
-    open: createOne('open'),
-  })
   const light = perLine((line) => createRoom(MAX_LIGHT_AT_ONCE[line].all, MAX_LIGHT_AT_ONCE[line].ofCaller))
   const weighty = perLine(() => createRoom(MAX_WEIGHT_AT_ONCE))
   const wholes = perLine(() => createRoom(1))
-  const underWay = { reads: createCounts(maxUnderWay.reads), writes: createCounts(maxUnderWay.writes) }
+  const createKind = (max: number): Room => createRoom(max, Math.ceil(max / CALLERS_SHARE))
+  const underWay = { reads: createKind(maxUnderWay.reads), writes: createKind(maxUnderWay.writes) }
   return {
     async run(visitor, kind, part) {
       await turns.wait(visitor, 'beginning')
-      const end = underWay[kind].begin(visitor.caller)
+      if (!underWay[kind].tryTake(visitor.caller, 1)) throw overloaded()
       try {
         return await part()
       } finally {
-        end()
+        underWay[kind].putDown(visitor.caller, 1)
       }
     },
     async runWithRoom(visitor, weight, part) {
@@ -113,27 +109,5 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
     },
     next: (visitor) => turns.wait(visitor, 'part'),
     noteConnection: turns.noteConnection,
-  }
-}
-
-/** Counts what is under way, of all callers and of each. */
-function createCounts(max: number): { begin(caller: Caller): () => void } {
-  const maxOfCaller = Math.ceil(max / CALLERS_SHARE)
-  const ofCallers = new Map<Caller, number>()
-  let count = 0
-  return {
-    /** @throws Refusal `unavailable` if as many are under way as there may be */
-    begin(caller) {
-      const ofCaller = ofCallers.get(caller) ?? 0
-      if (count >= max || ofCaller >= maxOfCaller) throw overloaded()
-      count++
-      ofCallers.set(caller, ofCaller + 1)
-      return () => {
-        count--
-        const left = (ofCallers.get(caller) ?? 1) - 1
-        if (left > 0) ofCallers.set(caller, left)
-        else ofCallers.delete(caller)
-      }
-    },
   }
 }

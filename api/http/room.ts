@@ -10,6 +10,8 @@ export interface Room {
    * @throws the reason of the signal if that is aborted before
    */
   take(caller: Caller, weight: number, signal: AbortSignal | undefined): Promise<boolean>
+  /** The same without waiting: returns whether there was room, whoever waits for it. */
+  tryTake(caller: Caller, weight: number): boolean
   /** Gives back what was taken. */
   putDown(caller: Caller, weight: number): void
 }
@@ -31,6 +33,15 @@ export function createRoom(capacity: number, ofCaller = capacity): Room {
   let taken = 0
 
   const fits = (weight: number, used: number, most: number): boolean => used === 0 || used + weight <= most
+  const hasShareFor = (caller: Caller, weight: number): boolean =>
+    fits(weight, held.get(caller) ?? 0, ofCaller)
+
+  function tryTake(caller: Caller, weight: number): boolean {
+    if (!hasShareFor(caller, weight) || !fits(weight, taken, capacity)) return false
+    taken += weight
+    held.set(caller, (held.get(caller) ?? 0) + weight)
+    return true
+  }
 
   /**
    * Lets in what is next, as far as there is room. What doesn't fit is waited for, or smaller weights would
@@ -39,14 +50,11 @@ export function createRoom(capacity: number, ofCaller = capacity): Room {
   function letIn(): void {
     for (const [caller, waiting] of callers) {
       const [next] = waiting
-      const own = held.get(caller) ?? 0
-      if (next === undefined || !fits(next.weight, own, ofCaller)) continue
-      if (!fits(next.weight, taken, capacity)) return
+      if (next === undefined || !hasShareFor(caller, next.weight)) continue
+      if (!tryTake(caller, next.weight)) return
       remove(caller, next)
       // At the end, if it has more.
       if (callers.delete(caller)) callers.set(caller, waiting)
-      taken += next.weight
-      held.set(caller, own + next.weight)
       next.begin()
     }
   }
@@ -80,6 +88,7 @@ export function createRoom(capacity: number, ofCaller = capacity): Room {
         hasWaited = true
       })
     },
+    tryTake,
     putDown(caller, weight) {
       taken -= weight
       const left = (held.get(caller) ?? 0) - weight

@@ -19,6 +19,13 @@ export type Caller = string | Socket
 /** The lines share the time of a pass. */
 export type LineName = keyof typeof LINE_SHARES
 
+/** Makes something for each line. */
+export const perLine = <T>(make: (line: LineName) => T): Record<LineName, T> => ({
+  agents: make('agents'),
+  proofs: make('proofs'),
+  open: make('open'),
+})
+
 /** For whom something takes its turn. */
 export interface Visitor {
   line: LineName
@@ -43,11 +50,7 @@ export interface Turns {
 
 /** Creates the turns of one process. */
 export function createTurns(): Turns {
-  const lines: Record<LineName, Line> = {
-    agents: createLine(LINE_SHARES.agents),
-    proofs: createLine(LINE_SHARES.proofs),
-    open: createLine(LINE_SHARES.open),
-  }
+  const lines = perLine((line) => createLine(LINE_SHARES[line]))
   const all = Object.values(lines)
   let spentMs = 0
   let isGiving = false
@@ -94,7 +97,7 @@ export function createTurns(): Turns {
     isPassDue = false
     spentMs = 0
     for (const line of all) line.beginPass()
-    if (!isGiving) give()
+    give()
   }
 
   return {

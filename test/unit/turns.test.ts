@@ -23,6 +23,17 @@ function keepBusy(ms: number): void {
   const endMs = performance.now() + ms
   while (performance.now() < endMs);
 }
+/** A gate of which the callers are known in the order of their turns, each of which takes a while. */
+function recordTurns(): { ask: (caller: string, ms: number) => Promise<void>; order: string[] } {
+  const gate = createGate()
+  const order: string[] = []
+  const ask = (caller: string, ms: number) =>
+    gate.run(agent(caller), 'reads', async () => {
+      order.push(caller)
+      keepBusy(ms)
+    })
+  return { ask, order }
+}
 /** Work that lasts until `end` is called. */
 function lasting(): { work: () => Promise<void>; end: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -52,13 +63,7 @@ describe('the turns of an API process', () => {
   )
 
   it('are given to others first after a turn that took long', async () => {
-    const gate = createGate()
-    const order: string[] = []
-    const ask = (caller: string, ms: number) =>
-      gate.run(agent(caller), 'reads', async () => {
-        order.push(caller)
-        keepBusy(ms)
-      })
+    const { ask, order } = recordTurns()
     await Promise.all([
       ask('costly', 20),
       ask('costly', 20),
@@ -68,13 +73,7 @@ describe('the turns of an API process', () => {
   })
 
   it('are not held against a caller who had them while nobody else asked', async () => {
-    const gate = createGate()
-    const order: string[] = []
-    const ask = (caller: string, ms: number) =>
-      gate.run(agent(caller), 'reads', async () => {
-        order.push(caller)
-        keepBusy(ms)
-      })
+    const { ask, order } = recordTurns()
     await ask('early', 20)
     await later()
     await Promise.all([...Array.from({ length: 6 }, () => ask('late', 1)), ask('early', 1)])
