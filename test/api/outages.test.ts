@@ -324,7 +324,7 @@ describe('while MongoDB is away', LONG, () => {
       if (pid === undefined) throw new Error('MongoDB does not run')
       process.kill(pid, 'SIGSTOP')
       const renamed = call(patient, 'POST', '/profile', { token, body: { name: 'patient' } })
-      // Longer than a request waits where nothing else is set.
+      // Longer than a request waits for MongoDB by default.
       await sleep(REQUEST_TIMEOUT_MS + 1_000)
       process.kill(pid, 'SIGCONT')
       expect((await renamed).status).toBe(200)

@@ -41,7 +41,7 @@ except TransportError as error:
 let close: (() => Promise<void>) | undefined
 afterEach(() => close?.())
 
-/** What the client says of a service that answers so, where the call's own wait for its end is late. */
+/** Returns what the client says of such an answer. `lateSeconds`: how late its waiting thread wakes up. */
 async function ask(answer: (response: ServerResponse) => void, lateSeconds = 0): Promise<string> {
   const server = createServer((_, response) => answer(response))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

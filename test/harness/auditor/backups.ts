@@ -51,7 +51,7 @@ export interface SeenBackup {
 
 /**
  * Restores the last backup of the run that succeeded into a database beside the network's, by the operator's
- * own command, and reads it. @returns why there is none, if there is none
+ * own command, and reads it. @returns why it can't be read, as a sentence, if it can't
  */
 export async function readBackup(
   calls: readonly Call[],

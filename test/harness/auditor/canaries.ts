@@ -10,20 +10,20 @@ import type { Seen } from './seen.ts'
 /** For each check, what is changed in what was seen. A check without one does not compile. */
 type Canaries<Name extends string, What> = Record<Name, { does: string; tamper(seen: What): void }>
 
-/** The item that is changed. @throws Error if there is none */
+/** Returns the item that a fault changes. @throws Error if the run has no such item */
 function one<T>(what: string, item: T | undefined): T {
   if (item === undefined) throw new Error(`the run has no ${what}`)
   return item
 }
 
-/** Takes an item out of a list. @throws Error if there is none */
+/** Takes the item out of its list. @throws Error if the list has no such item */
 function hide<T>(what: string, items: T[], isIt: (item: T) => boolean): void {
   const place = items.findIndex(isIt)
   if (place === -1) throw new Error(`the run has no ${what}`)
   items.splice(place, 1)
 }
 
-/** Puts another item in the place of a list's first. @throws Error if there is none */
+/** Changes the first item of a list. @throws Error if the list is empty */
 function change<T>(what: string, items: T[], to: (item: T) => T): void {
   items.splice(0, 1, to(one(what, items[0])))
 }

@@ -55,7 +55,7 @@ export interface Seen {
   logs: SeenLog[]
   members: SeenLog[]
   stops: Stopped[]
-  /** A string: why there is none. Undefined: none was made. */
+  /** The reason as a string if no backup could be read; undefined if the run made no backups. */
   backup: SeenBackup | string | undefined
   recoveries: Recovery[]
   levels: Level[]

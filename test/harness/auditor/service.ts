@@ -149,8 +149,8 @@ export const checkMembers = (members: readonly SeenLog[]): Finding[] =>
 /** A job that was given up. */
 export interface SeenJob {
   queue: string
-  /** Its reason and, below, where that came from. */
   reason: string
+  /** Where the error came from. */
   stack: string
 }
 
