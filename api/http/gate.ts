@@ -45,6 +45,8 @@ export interface Gate {
   runWhole<T>(visitor: Visitor, work: () => T): Promise<T>
   /** Resolves when the visitor's next turn has come: for the next part of work that is under way. */
   next(visitor: Visitor): Promise<void>
+  /** The same, but at once if the visitor's last turn lasts still: for what comes after something that may wait. */
+  goOn(visitor: Visitor): Promise<void>
   /** Call it for each connection that the server accepts. */
   noteConnection(): void
 }
@@ -67,6 +69,9 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
   const light = perLine((line) => createRoom(MAX_LIGHT_AT_ONCE[line].all, MAX_LIGHT_AT_ONCE[line].ofCaller))
   const weighty = perLine(() => createRoom(MAX_WEIGHT_AT_ONCE))
   const wholes = perLine(() => createRoom(1))
+  const goOn = async (visitor: Visitor): Promise<void> => {
+    if (!turns.isRunning(visitor)) await turns.wait(visitor, 'part')
+  }
   const createKind = (max: number): Room => createRoom(max, Math.ceil(max / CALLERS_SHARE))
   const underWay = { reads: createKind(maxUnderWay.reads), writes: createKind(maxUnderWay.writes) }
   return {
@@ -83,9 +88,9 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
       const { line, caller, signal } = visitor
       const room = weight === undefined ? light[line] : weighty[line]
       const taken = weight ?? 1
-      const hasWaited = await room.take(caller, taken, signal)
+      await room.take(caller, taken, signal)
       try {
-        if (hasWaited) await turns.wait(visitor, 'part')
+        await goOn(visitor)
         return await (signal === undefined ? part() : untilAborted(part(), signal))
       } finally {
         room.putDown(caller, taken)
@@ -108,6 +113,7 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
       }
     },
     next: (visitor) => turns.wait(visitor, 'part'),
+    goOn,
     noteConnection: turns.noteConnection,
   }
 }

@@ -6,10 +6,9 @@ export interface Room {
    * Resolves when there is room for the weight, which the caller then holds. What weighs more than all room
    * has it alone.
    *
-   * @returns whether it had to wait
    * @throws the reason of the signal if that is aborted before
    */
-  take(caller: Caller, weight: number, signal: AbortSignal | undefined): Promise<boolean>
+  take(caller: Caller, weight: number, signal: AbortSignal | undefined): Promise<void>
   /** The same without waiting: returns whether there was room, whoever waits for it. */
   tryTake(caller: Caller, weight: number): boolean
   /** Gives back what was taken. */
@@ -69,7 +68,6 @@ export function createRoom(capacity: number, ofCaller = capacity): Room {
     take(caller, weight, signal) {
       return new Promise((resolve, reject) => {
         if (signal?.aborted === true) return reject(signal.reason as Error)
-        let hasWaited = false
         const leave = (): void => {
           remove(caller, one)
           reject(signal?.reason as Error)
@@ -79,13 +77,12 @@ export function createRoom(capacity: number, ofCaller = capacity): Room {
           weight,
           begin() {
             signal?.removeEventListener('abort', leave)
-            resolve(hasWaited)
+            resolve()
           },
         }
         signal?.addEventListener('abort', leave, { once: true })
         callers.set(caller, (callers.get(caller) ?? new Set()).add(one))
         letIn()
-        hasWaited = true
       })
     },
     tryTake,

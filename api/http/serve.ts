@@ -221,6 +221,8 @@ class RequestUnderWay {
   /** Parses the body, calls the route's handler, writes its answer and sends it. */
   async #finish(visitor: Visitor, head: Head, held: HeldBody | undefined): Promise<void> {
     const { gate } = this.#frame
+    // The token may have been looked up in the database, which answers many at once.
+    await gate.goOn(visitor)
     const body = await this.#parseBody(visitor, held)
     held?.release()
     const answer = await this.#write(visitor, head, body)
@@ -244,10 +246,8 @@ class RequestUnderWay {
     const { gate } = this.#frame
     const { route, share } = this.#served
     const perform = async (of: Visitor): Promise<WrittenAnswer> => {
-      const given = this.#handle(head, body)
-      const answer = await given
-      // The database may have answered many at once.
-      if (given instanceof Promise) await gate.next(of)
+      const answer = await this.#handle(head, body)
+      await gate.goOn(of)
       return writeAnswer(route, answer, () => gate.next(of))
     }
     const weight = route.weight?.(head.query)

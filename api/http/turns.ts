@@ -3,7 +3,9 @@ import { ACCEPTED_BETWEEN_TURNS, LINE_SHARES, PASS_BUDGET_MS } from '../../share
 
 /*
  * Turns at the thread of an API process. What begins with a turn runs until it waits for something, and the
- * next turn is given then. In one pass of the event loop, turns are given until PASS_BUDGET_MS are spent.
+ * next turn is given then. In each pass of the event loop one turn is given, and more until they, and what the
+ * pass before took without a turn, have taken PASS_BUDGET_MS: the more the database answers at a time, the less
+ * is begun.
  *
  * Who is next is decided by start-time fair queueing (Goyal, Vin, Cheng: IEEE/ACM Transactions on Networking
  * 5(5), 1997). A turn has a start tag: the finish tag of the caller's last turn, or the line's virtual time if
@@ -44,6 +46,8 @@ export interface Turns {
    * @throws the reason of the visitor's signal if that is aborted before
    */
   wait(visitor: Visitor, kind: TurnKind): Promise<void>
+  /** Whether the visitor's turn has begun and lasts still. */
+  isRunning(visitor: Visitor): boolean
   /** Notes that the server has accepted a connection. */
   noteConnection(): void
 }
@@ -52,7 +56,12 @@ export interface Turns {
 export function createTurns(): Turns {
   const lines = perLine((line) => createLine(LINE_SHARES[line]))
   const all = Object.values(lines)
+  let passBeganAt = 0
+  /** What the pass before took besides its turns, such as for what the database answered. */
+  let besidesMs = 0
+  /** What the turns of this pass took. */
   let spentMs = 0
+  let running: Visitor | undefined
   let isGiving = false
   let isPassDue = false
   let isAccepted = false
@@ -61,7 +70,7 @@ export function createTurns(): Turns {
   /** Gives the next turn, unless nobody waits or the time of this pass is spent. */
   function give(): void {
     const [line, ...others] = all.filter(({ isWaiting }) => isWaiting())
-    isGiving = line !== undefined && spentMs < PASS_BUDGET_MS
+    isGiving = line !== undefined && (spentMs === 0 || besidesMs + spentMs < PASS_BUDGET_MS)
     if (line === undefined || !isGiving) return
     const next = others.reduce((one, other) => (other.spent() < one.spent() ? other : one), line)
     const startedAt = performance.now()
@@ -71,12 +80,14 @@ export function createTurns(): Turns {
       process.nextTick(() => {
         const tookMs = performance.now() - startedAt
         end(tookMs)
+        running = undefined
         spentMs += tookMs
         give()
       }),
     )
     if (isPassDue) return
     isPassDue = true
+    passBeganAt = startedAt
     setImmediate(beginPass)
   }
 
@@ -86,6 +97,9 @@ export function createTurns(): Turns {
    * caller who connects behind a crowd would wait for the crowd's requests.
    */
   function beginPass(): void {
+    besidesMs = performance.now() - passBeganAt - spentMs
+    passBeganAt += besidesMs + spentMs
+    spentMs = 0
     if (isAccepted && accepted < ACCEPTED_BETWEEN_TURNS) {
       isAccepted = false
       accepted++
@@ -95,17 +109,18 @@ export function createTurns(): Turns {
     isAccepted = false
     accepted = 0
     isPassDue = false
-    spentMs = 0
     for (const line of all) line.beginPass()
     give()
   }
 
   return {
-    wait({ line, caller, signal }, kind) {
+    wait(visitor, kind) {
+      const { line, caller, signal } = visitor
       return new Promise((resolve, reject) => {
         if (signal?.aborted === true) return reject(signal.reason as Error)
         const waiting = (): void => {
           signal?.removeEventListener('abort', leave)
+          running = visitor
           resolve()
         }
         const leave = (): void => {
@@ -117,6 +132,7 @@ export function createTurns(): Turns {
         if (!isGiving) give()
       })
     },
+    isRunning: (visitor) => visitor === running,
     noteConnection() {
       isAccepted = true
     },

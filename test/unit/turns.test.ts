@@ -62,11 +62,69 @@ describe('the turns of an API process', () => {
     },
   )
 
+  it('are one in a pass while what comes without a turn takes all of the time', async () => {
+    const gate = createGate()
+    let begun = 0
+    const asked = Array.from({ length: 100 }, () =>
+      gate.run(stranger(), 'reads', async () => {
+        begun++
+        keepBusy(PASS_BUDGET_MS / 10)
+      }),
+    )
+    // The first pass doesn't know yet.
+    await later()
+    while (begun < 100) {
+      const before = begun
+      keepBusy(2 * PASS_BUDGET_MS)
+      await later()
+      expect(begun - before).toBeLessThanOrEqual(2)
+    }
+    await Promise.all(asked)
+  })
+
+  it('are taken again by all that the database has answered at once', async () => {
+    const gate = createGate()
+    const { work: askDatabase, end: answer } = lasting()
+    let gone = 0
+    const asked = Array.from({ length: 10 }, async () => {
+      const visitor = stranger()
+      await gate.run(visitor, 'reads', async () => {
+        await askDatabase()
+        await gate.goOn(visitor)
+        gone++
+        keepBusy(PASS_BUDGET_MS)
+      })
+    })
+    for (let pass = 0; pass < 20; pass++) await later()
+    answer()
+    while (gone < 10) {
+      const before = gone
+      await later()
+      expect(gone - before).toBeLessThanOrEqual(2)
+    }
+    await Promise.all(asked)
+  })
+
+  it('last until the work waits for something', async () => {
+    const gate = createGate()
+    const order: string[] = []
+    const visitor = agent('one')
+    await gate.run(visitor, 'reads', async () => {
+      const other = gate.run(agent('other'), 'reads', async () => void order.push('other'))
+      await gate.goOn(visitor)
+      order.push('the same turn')
+      await gate.next(visitor)
+      order.push('the next turn')
+      await other
+    })
+    expect(order).toEqual(['the same turn', 'other', 'the next turn'])
+  })
+
   it('are given to others first after a turn that took long', async () => {
     const { ask, order } = recordTurns()
     await Promise.all([
-      ask('costly', 20),
-      ask('costly', 20),
+      ask('costly', 300),
+      ask('costly', 300),
       ...Array.from({ length: 6 }, () => ask('cheap', 1)),
     ])
     expect(order).toEqual(['costly', ...Array.from({ length: 6 }, () => 'cheap'), 'costly'])
@@ -74,7 +132,7 @@ describe('the turns of an API process', () => {
 
   it('are not held against a caller who had them while nobody else asked', async () => {
     const { ask, order } = recordTurns()
-    await ask('early', 20)
+    await ask('early', 300)
     await later()
     await Promise.all([...Array.from({ length: 6 }, () => ask('late', 1)), ask('early', 1)])
     expect(order.lastIndexOf('early')).toBeLessThan(4)

@@ -23,8 +23,8 @@ import { epochMs, openThreadTime, type ThreadTime } from './thread-time.ts'
 const MEASURED_MS = 6_000
 /** How long an attack runs before it is measured, and how long after its end the processor's load is. */
 const SETTLE_MS = 2_000
-/** The honest agent's pause between two requests of a kind. */
-const THINK_MS = 5
+/** The honest agent pauses for as long, on average, between two requests of a kind: it asks for some 80 things a second. */
+const THINK_MS = 100
 /** The API's limit of open files: the usual default, if the operator has set nothing. */
 const OPEN_FILES = 1_024
 const ENTRIES = 20_000
@@ -436,7 +436,7 @@ async function timeWork(
         )
         if (status >= 200 && status < 300) taken.push([startedAt, epochMs()])
         else failed++
-        await sleep(THINK_MS)
+        await sleep(2 * THINK_MS * Math.random())
       }
       return { kind, taken, isServed: taken.length > 0 && failed <= taken.length / 100 }
     }),
