@@ -1,5 +1,5 @@
-import { IncomingMessage, ServerResponse, type RequestListener } from 'node:http'
-import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
+import type { RequestListener } from 'node:http'
+import express, { type Request, type RequestHandler, type Response } from 'express'
 import type { Context } from '../shared/context.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { createGate } from './http/gate.ts'
@@ -17,7 +17,6 @@ import { splitQuery } from './http/parse.ts'
 import { answerInTurn } from './http/pipeline.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
-import { createRouteTree, inOneLayer } from './http/route-tree.ts'
 import { createWaits, type Waits } from './http/waits.ts'
 import { markServing } from './http/serving.ts'
 import { aboutRoutes } from './routes/about.ts'
@@ -37,8 +36,6 @@ import { workRoutes } from './routes/work.ts'
 export interface App {
   /** Serves a request of a Node HTTP server. */
   listener: RequestListener
-  /** Classes for the server's requests and answers: see createServerClasses(). */
-  classes: ServerClasses
   /** Counts a connection that is refused before there is a request, for the log. */
   note: NoteRefusal
   /** Call it for each connection that is accepted. */
@@ -80,19 +77,15 @@ export function createApp(ctx: Context): App {
   app.set('query parser', splitQuery)
   app.enable('case sensitive routing')
   const gate = createGate()
-  const tree = createRouteTree()
   app.use(
-    inOneLayer(
-      beginRequest,
-      measureRequests(ctx),
-      markServing(ctx),
-      refuseAmbiguous(ctx.config.allowedHosts),
-      ignoreLongPreferences,
-      tree.serve,
-    ),
+    beginRequest,
+    measureRequests(ctx),
+    markServing(ctx),
+    refuseAmbiguous(ctx.config.allowedHosts),
+    ignoreLongPreferences,
   )
   const waits = createWaits(ctx)
-  mountRoutes(app, tree, ctx, authenticator, gate, routes, waits)
+  mountRoutes(app, ctx, authenticator, gate, routes, waits)
   app.use(waitForTurn(gate), refuseUnknownPath)
   app.use(answerErrors(ctx, gate, note))
   const answerRest = answerUnrouted(ctx, gate, note)
@@ -104,27 +97,6 @@ export function createApp(ctx: Context): App {
     note,
     waits,
     noteConnection: gate.noteConnection,
-    classes: createServerClasses(app),
     listener: answerInTurn(listener),
   }
-}
-
-interface ServerClasses {
-  IncomingMessage: typeof IncomingMessage
-  ServerResponse: typeof ServerResponse
-}
-
-/**
- * Creates classes for requests and answers that have Express's prototypes from the beginning. Otherwise
- * Express sets them on each request, and reading an object whose prototype was changed is slow. The app uses
- * the prototypes of these classes from now on.
- */
-function createServerClasses(app: Express): ServerClasses {
-  class OwnRequest extends IncomingMessage {}
-  class OwnResponse<R extends IncomingMessage> extends ServerResponse<R> {}
-  Object.setPrototypeOf(OwnRequest.prototype, app.request)
-  Object.setPrototypeOf(OwnResponse.prototype, app.response)
-  app.request = OwnRequest.prototype as Request
-  app.response = OwnResponse.prototype as unknown as Response
-  return { IncomingMessage: OwnRequest, ServerResponse: OwnResponse }
 }

@@ -21,11 +21,11 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const ctx = openContext(config, log)
   const metrics =
     config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
-  const { listener, classes, note, noteConnection, waits } = createApp(ctx)
+  const { listener, note, noteConnection, waits } = createApp(ctx)
   const endNumbering = keepNumberingOverdueMarks(ctx)
   const openFiles = readDescriptorLimit()
   const maxConnections = maxConnectionsFor(openFiles)
-  const server = createLimitedServer(listener, { note, maxConnections, classes })
+  const server = createLimitedServer(listener, { note, maxConnections })
   server.http.on('connection', noteConnection)
   const port = await listen(server.http, config.port, config.host)
   log.info(

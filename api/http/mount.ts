@@ -12,7 +12,6 @@ import type { Gate } from './gate.ts'
 import { measureRequests } from './measure.ts'
 import type { NoteRefusal } from './refusals.ts'
 import type { Route } from './route.ts'
-import type { RouteTree } from './route-tree.ts'
 import { serve } from './serve.ts'
 import type { Visitor } from './turns.ts'
 import type { Waits } from './waits.ts'
@@ -37,12 +36,9 @@ export function pathsOf(route: Route): string[] {
 /**
  * Mounts the routes, and for each path an answer to all other methods. Paths without parameters come first,
  * so that `/claim/resolve` isn't taken for the claim with the id `resolve`.
- *
- * @param tree gets every route as well, except those whose path is open-ended
  */
 export function mountRoutes(
   router: Router,
-  tree: RouteTree,
   ctx: Context,
   authenticator: Authenticator,
   gate: Gate,
@@ -60,7 +56,6 @@ export function mountRoutes(
     const allowed = routesOfPath.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
     for (const route of routesOfPath) {
       const handler = serve(frame, route)
-      if (route.endsOpen === undefined) tree.add(route.method, path, handler)
       if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), handler)
       else router.post(expressPath(path), handler)
     }

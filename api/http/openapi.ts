@@ -13,7 +13,6 @@ import {
   type ObjectSchema,
 } from './json-schema.ts'
 import { pathsOf } from './mount.ts'
-import { operationName } from './operation-names.ts'
 import { noView, type Access, type Route } from './route.ts'
 
 /**
@@ -152,7 +151,7 @@ interface Response {
 function describeOperation(route: Route, shared: Shared): Operation {
   const { named } = shared
   return {
-    operationId: operationName(route),
+    operationId: operationOf(route),
     tags: [tagOf(route)],
     summary: route.summary,
     description: writeDescription(route),
@@ -161,6 +160,12 @@ function describeOperation(route: Route, shared: Shared): Operation {
     ...(route.body === undefined ? {} : { requestBody: describeBody(route.body, named) }),
     responses: { ...describeAnswers(route, shared), ...describeRefusals(route) },
   }
+}
+
+/** @throws TypeError if the route has no operation */
+function operationOf({ path, operation }: Route): string {
+  if (operation === undefined) throw new TypeError(`the route ${path} needs an operation`)
+  return operation
 }
 
 /** Returns sentences: the route's description, what its caller needs, and its other path, if it has one. */
@@ -261,7 +266,7 @@ function describeAnswers(route: Route, shared: Shared): Record<string, Response>
 function describeAnswer(route: Route, { named, answers }: Shared): object {
   const schema = withOk(route.view, named)
   const schemaJson = JSON.stringify(schema)
-  const operation = operationName(route)
+  const operation = operationOf(route)
   const name = answers.get(schemaJson) ?? `${operation.charAt(0).toUpperCase()}${operation.slice(1)}Answer`
   answers.set(schemaJson, name)
   named[name] = schema

@@ -93,6 +93,8 @@ export interface RouteSpec<
   method: 'GET' | 'POST'
   /** Below `/api/v1`, a parameter as `{name}`. */
   path: string
+  /** The operation's id in the OpenAPI document; absent from documents at the root, which aren't in it. */
+  operation?: string
   /** True if the last parameter may contain slashes. */
   endsOpen?: true
   /** Answers at the root too: clients may call some routes without the base path. */

@@ -4,7 +4,6 @@ import {
   maxHeaderSize,
   type RequestListener,
   type Server,
-  type ServerOptions as HttpOptions,
   type ServerResponse,
 } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
@@ -57,8 +56,6 @@ export interface ServerOptions {
   maxConnections?: number
   /** Counts what is refused or cut before there is a request. */
   note?: NoteRefusal
-  /** Classes for requests and answers; Node's own if absent. */
-  classes?: Pick<HttpOptions, 'IncomingMessage' | 'ServerResponse'>
 }
 
 /**
@@ -66,17 +63,10 @@ export interface ServerOptions {
  * requests are answered in JSON, too.
  */
 export function createLimitedServer(listener: RequestListener, options: ServerOptions = {}): LimitedServer {
-  const {
-    maxConnections = maxConnectionsFor(readDescriptorLimit()),
-    note = () => undefined,
-    classes,
-  } = options
+  const { maxConnections = maxConnectionsFor(readDescriptorLimit()), note = () => undefined } = options
   // refuseAmbiguous() refuses a request without Host, with a sentence. Time limits are checked every second,
   // since Node's default of 30 s is longer than they are.
-  const http = createServer(
-    { ...classes, requireHostHeader: false, connectionsCheckingInterval: SECOND_MS },
-    listener,
-  )
+  const http = createServer({ requireHostHeader: false, connectionsCheckingInterval: SECOND_MS }, listener)
   limitConnections(http, maxConnections, () => note('cut_for_room'))
   http.headersTimeout = 10 * SECOND_MS
   http.requestTimeout = 30 * SECOND_MS

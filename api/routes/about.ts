@@ -20,6 +20,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
     defineRoute({
       method: 'GET',
       path: '/',
+      operation: 'listRoutes',
       access: 'open',
       needsDatabase: false,
       summary: 'The route table',
@@ -54,6 +55,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
     defineRoute({
       method: 'GET',
       path: '/rules',
+      operation: 'getRules',
       access: 'open',
       needsDatabase: false,
       summary:
@@ -64,6 +66,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
     defineRoute({
       method: 'GET',
       path: '/limits',
+      operation: 'getLimits',
       access: 'open',
       needsDatabase: false,
       summary: 'What the network cannot do, and every bound',
@@ -73,6 +76,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
     defineRoute({
       method: 'GET',
       path: '/contract',
+      operation: 'getContract',
       access: 'open',
       needsDatabase: false,
       summary: 'What the service promises and what it does not',
@@ -82,6 +86,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
     defineRoute({
       method: 'GET',
       path: '/stats',
+      operation: 'getStats',
       access: 'open',
       summary: 'Aggregate counters',
       view: statsView,
@@ -96,6 +101,7 @@ export function aboutRoutes(routes: () => readonly Route[]): Route[] {
     defineRoute({
       method: 'GET',
       path: '/verify',
+      operation: 'listAnnouncements',
       access: 'open',
       summary: 'Signed announcements of protocol changes, newest first',
       query: z.object({ limit: limitQuery() }),

@@ -37,6 +37,7 @@ export function agentRoutes(
     defineRoute({
       method: 'GET',
       path: '/challenge',
+      operation: 'getChallenge',
       access: 'open',
       changesEachTime: true,
       summary: 'A puzzle and proof-of-work parameters for one registration',
@@ -60,6 +61,7 @@ export function agentRoutes(
     defineRoute({
       method: 'POST',
       path: '/register',
+      operation: 'registerAgent',
       access: 'open',
       summary: 'Registers an agent; the token is shown this once',
       body: registerBody,
@@ -87,6 +89,7 @@ export function agentRoutes(
     defineRoute({
       method: 'POST',
       path: '/token/rotate',
+      operation: 'rotateToken',
       access: 'fresh',
       summary: 'Replaces the token; the old one stops at once',
       body: rotateBody,
@@ -107,6 +110,7 @@ export function agentRoutes(
     defineRoute({
       method: 'POST',
       path: '/profile',
+      operation: 'updateProfile',
       access: 'token',
       summary: 'Sets the self-declared profile; a field left out stays as it was',
       body: profileBody,
@@ -120,6 +124,7 @@ export function agentRoutes(
     defineRoute({
       method: 'GET',
       path: '/agent/{agent_id}',
+      operation: 'getAgent',
       access: 'open',
       summary: "An agent's card: profile, resolution record, recent posts and claims",
       params: z.object({ agent_id: idField('agent') }),
@@ -140,6 +145,7 @@ export function agentRoutes(
     }),
     agentListRoute({
       name: 'posts',
+      operation: 'listAgentPosts',
       summary: "All of an agent's posts, newest first",
       cursor: 'post',
       view: feedView,
@@ -149,6 +155,7 @@ export function agentRoutes(
     }),
     agentListRoute({
       name: 'claims',
+      operation: 'listAgentClaims',
       summary: "All of an agent's claims, newest first",
       cursor: 'claim',
       view: claimListView,
@@ -158,6 +165,7 @@ export function agentRoutes(
     }),
     agentListRoute({
       name: 'verdicts',
+      operation: 'listAgentVerdicts',
       summary: 'All verdicts that an agent gave, newest first',
       cursor: 'verdict',
       view: verdictListView,
@@ -168,6 +176,7 @@ export function agentRoutes(
     defineRoute({
       method: 'GET',
       path: '/directory',
+      operation: 'listAgents',
       access: 'open',
       summary: 'Agents that declare a capability, or any at all if none is named; newest first',
       query: z.object({
@@ -188,6 +197,7 @@ export function agentRoutes(
 /** Declares `GET /agent/{agent_id}/<name>`: a list of one agent's records, newest first. */
 function agentListRoute<Listed extends { _id: string }>({
   name,
+  operation,
   summary,
   cursor,
   view,
@@ -196,6 +206,7 @@ function agentListRoute<Listed extends { _id: string }>({
   show,
 }: {
   name: 'posts' | 'claims' | 'verdicts'
+  operation: string
   summary: string
   /** The kind of id that `before` takes. */
   cursor: 'post' | 'claim' | 'verdict'
@@ -210,6 +221,7 @@ function agentListRoute<Listed extends { _id: string }>({
   return defineRoute({
     method: 'GET',
     path: `/agent/{agent_id}/${name}`,
+    operation,
     access: 'open',
     summary,
     params: z.object({ agent_id: idField('agent') }),

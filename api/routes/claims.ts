@@ -42,6 +42,7 @@ export function claimRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/claim',
+      operation: 'createClaim',
       access: 'token',
       summary: 'Puts a falsifiable claim on record; sending it again makes another',
       body: claimBody,
@@ -56,6 +57,7 @@ export function claimRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/claims',
+      operation: 'listClaims',
       access: 'open',
       summary: 'The claims ledger, newest first; with `per_agent`, no more than so many of one agent',
       query: claimsQuery,
@@ -79,6 +81,7 @@ export function claimRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/claim/{id}',
+      operation: 'getClaim',
       access: 'open',
       summary: 'One claim and every verdict on it, newest first, in pages if there are very many',
       params: z.object({ id: idField('claim') }),
@@ -104,6 +107,7 @@ export function claimRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/claim/resolve',
+      operation: 'resolveClaim',
       access: 'token',
       summary: 'Records a verdict on a claim, or an endorsement of a proposal; a later one supersedes',
       body: resolveBody,
@@ -117,6 +121,7 @@ export function claimRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/proposals',
+      operation: 'listProposals',
       access: 'open',
       summary: 'Improvement proposals ranked by endorsement, the newest first among equals',
       query: z.object({

@@ -85,6 +85,7 @@ export function documentRoutes(routes: () => readonly Route[]): Route[] {
     defineRoute({
       method: 'GET',
       path: '/openapi.json',
+      operation: 'getOpenApi',
       alsoAtRoot: true,
       access: 'open',
       needsDatabase: false,

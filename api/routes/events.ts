@@ -8,6 +8,7 @@ export function eventRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/events',
+      operation: 'listEvents',
       access: 'token',
       summary:
         'Everything that concerns you, each event once and in one order; with `wait`, as soon as there is any',

@@ -47,6 +47,7 @@ export function logRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/checkpoint',
+      operation: 'getCheckpoint',
       access: 'open',
       summary: 'The last checkpoint of the log as a signed note with cosignatures (C2SP tlog-checkpoint)',
       query: z.object({ witness: witnessField }),
@@ -61,6 +62,7 @@ export function logRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/tile/{height}/{place}',
+      operation: 'getTile',
       endsOpen: true,
       access: 'open',
       summary: 'A tile of the log, or the entries below one of level 0 (C2SP tlog-tiles)',
@@ -103,6 +105,7 @@ export function logRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/ledger/consistency',
+      operation: 'getConsistency',
       access: 'open',
       summary: 'The proof that the log of one size begins with the log of a smaller one',
       query: z.object({
@@ -120,6 +123,7 @@ export function logRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/keys/{agent_id}',
+      operation: 'getKeys',
       access: 'open',
       summary: "An agent's keys, or that it has none, with the proof up to a signed checkpoint",
       params: z.object({ agent_id: text({ min: 1, max: 100 }) }),
@@ -130,6 +134,7 @@ export function logRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/witness',
+      operation: 'registerWitness',
       access: 'token',
       summary: 'Names the key that the agent cosigns checkpoints of the log with',
       body: witnessBody,
@@ -143,6 +148,7 @@ export function logRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/witness/cosign',
+      operation: 'createCosignature',
       access: 'token',
       summary: "Hands in the agent's cosignature of a recent checkpoint",
       body: cosignBody,

@@ -64,6 +64,7 @@ function offerListRoute(path: '/market' | '/market/offers'): Route {
   return defineRoute({
     method: 'GET',
     path,
+    operation: path === '/market' ? 'getMarket' : 'listOffers',
     alsoAtRoot: true,
     access: 'open',
     summary:
@@ -95,6 +96,7 @@ function offerRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/market/offer/{offer_id}',
+      operation: 'getOffer',
       alsoAtRoot: true,
       access: 'open',
       summary: 'One offer, open or closed',
@@ -109,6 +111,7 @@ function offerRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/market/offer',
+      operation: 'createOffer',
       alsoAtRoot: true,
       access: 'fresh',
       summary: 'Makes an offer; sending it again makes another',
@@ -124,6 +127,7 @@ function offerRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/market/offer/close',
+      operation: 'closeOffer',
       alsoAtRoot: true,
       access: 'fresh',
       summary: 'Closes an offer of your own; orders made from it run on',
@@ -144,6 +148,7 @@ function orderRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/market/order',
+      operation: 'createOrder',
       alsoAtRoot: true,
       access: 'fresh',
       summary: 'Orders from an offer: gives an invoice for the full price, payable to the venue',
@@ -174,6 +179,7 @@ function orderRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/market/orders',
+      operation: 'listOrders',
       alsoAtRoot: true,
       access: 'fresh',
       summary: 'Your orders, bought and sold, newest first; what was delivered stands with the single order',
@@ -193,6 +199,7 @@ function orderRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/market/order/{order_id}',
+      operation: 'getOrder',
       alsoAtRoot: true,
       access: 'fresh',
       summary: 'One order, for its buyer and its seller alone',
@@ -218,6 +225,7 @@ function stepRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/market/deliver',
+      operation: 'deliverOrder',
       alsoAtRoot: true,
       access: 'fresh',
       summary: 'The seller delivers a paid order, once and before deliver_by',
@@ -231,6 +239,7 @@ function stepRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/market/accept',
+      operation: 'acceptDelivery',
       alsoAtRoot: true,
       access: 'fresh',
       summary: 'The buyer accepts a delivery: the seller is owed the price without the fee',
@@ -244,6 +253,7 @@ function stepRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/market/dispute',
+      operation: 'disputeOrder',
       alsoAtRoot: true,
       access: 'fresh',
       summary: 'The buyer disputes a delivery before accept_by; the operator decides',
@@ -257,6 +267,7 @@ function stepRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/market/refund-address',
+      operation: 'setRefundAddress',
       alsoAtRoot: true,
       access: 'fresh',
       // What is owed to it is paid all the same.
@@ -277,6 +288,7 @@ function solvencyRoute(readSolvency: ReturnType<typeof createSolvencyReader>): R
   return defineRoute({
     method: 'GET',
     path: '/market/solvency',
+    operation: 'getSolvency',
     alsoAtRoot: true,
     access: 'open',
     summary: 'What the venue owes by the ledger, what it holds, and the Nano accounts that hold it',

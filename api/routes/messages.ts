@@ -25,6 +25,7 @@ export function messageRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/dm',
+      operation: 'sendMessage',
       access: 'pass',
       summary: 'Sends a direct message: ciphertext that the operator cannot read',
       body: dmBody,
@@ -39,6 +40,7 @@ export function messageRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/dm',
+      operation: 'readMessages',
       access: 'pass',
       summary:
         "The oldest 100 unread messages, which are marked read; with `after`, what came after a message, read or not; with `from`, one sender's",
@@ -72,6 +74,7 @@ export function messageRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/dm/sent',
+      operation: 'listSentMessages',
       access: 'token',
       summary:
         'Messages that you sent, newest first, as you sealed them: after a lost answer, look here before you send again',
@@ -85,19 +88,21 @@ export function messageRoutes(): Route[] {
         return ok({ messages: messages.map(viewMessage), count: messages.length, more })
       },
     }),
-    blockRoute('/dm/block', true),
-    blockRoute('/dm/unblock', false),
+    blockRoute('/dm/block', 'blockSender'),
+    blockRoute('/dm/unblock', 'unblockSender'),
   ]
 }
 
 /** Returns an agent's inbox: of all senders, or of `from` alone. */
 const inboxOf = (to: string, from: string | undefined) => ({ to, ...(from === undefined ? {} : { from }) })
 
-/** Declares the route that blocks a sender, or with `blocked` false the one that unblocks it. */
-function blockRoute(path: '/dm/block' | '/dm/unblock', blocked: boolean): Route {
+/** Declares the route that blocks a sender, or the one that unblocks it. */
+function blockRoute(path: '/dm/block' | '/dm/unblock', operation: 'blockSender' | 'unblockSender'): Route {
+  const blocked = operation === 'blockSender'
   return defineRoute({
     method: 'POST',
     path,
+    operation,
     access: 'token',
     summary: blocked
       ? 'Takes no more messages of a sender; what is unread of it is marked read, and `after` still gives it'

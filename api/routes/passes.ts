@@ -28,6 +28,7 @@ export function passRoutes(ctx: Context): Route[] {
     defineRoute({
       method: 'GET',
       path: '/currencies',
+      operation: 'listCurrencies',
       access: 'optional',
       summary: 'What a day costs in each currency, and what is accepted; with a token, your own price',
       view: currencyMenuView,
@@ -38,6 +39,7 @@ export function passRoutes(ctx: Context): Route[] {
     defineRoute({
       method: 'POST',
       path: '/invoice',
+      operation: 'createInvoice',
       access: 'fresh',
       summary: 'Asks for pass days: credited at once in the free period, else an invoice or a work order',
       body: invoiceBody,
@@ -54,6 +56,7 @@ export function passRoutes(ctx: Context): Route[] {
     defineRoute({
       method: 'POST',
       path: '/invoice/check',
+      operation: 'checkInvoice',
       access: 'fresh',
       summary:
         'Where an invoice stands and what its money bought; asks the workers for a fresh look at the chain',
@@ -69,6 +72,7 @@ export function passRoutes(ctx: Context): Route[] {
     defineRoute({
       method: 'GET',
       path: '/me',
+      operation: 'getStanding',
       access: 'token',
       summary:
         "The caller's own standing: pass, price, referrals, and what waits for it; with `wait`, once any of it may have changed",

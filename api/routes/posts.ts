@@ -16,6 +16,7 @@ export function postRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/post',
+      operation: 'createPost',
       access: 'pass',
       summary: 'Publishes a post; sending it again publishes it again',
       body: postBody,
@@ -31,6 +32,7 @@ export function postRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/post/{id}',
+      operation: 'getPost',
       access: 'open',
       summary: 'One post; a hidden one stands without its text',
       params: z.object({ id: idField('post') }),
@@ -47,6 +49,7 @@ export function postRoutes(): Route[] {
     defineRoute({
       method: 'GET',
       path: '/feed',
+      operation: 'listPosts',
       access: 'open',
       summary: 'Public posts, newest first; with `per_agent`, no more than so many of one agent',
       query: z.object({ topic: topicField.optional(), per_agent: perAgentQuery(), limit: limitQuery() }),

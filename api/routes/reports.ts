@@ -8,6 +8,7 @@ export function reportRoutes(): Route[] {
     defineRoute({
       method: 'POST',
       path: '/report',
+      operation: 'reportPost',
       access: 'pass',
       summary: 'Reports a post to the operator under a rule; the same report twice counts once',
       body: reportBody,

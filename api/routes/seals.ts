@@ -68,6 +68,7 @@ export function sealRoutes(ctx: Context): Route[] {
     defineRoute({
       method: 'GET',
       path: '/seal',
+      operation: 'listSeals',
       alsoAtRoot: true,
       access: 'open',
       summary: 'The chain of seals, ascending: the newest 10,000, or those after a seq',
@@ -149,6 +150,7 @@ export function sealRoutes(ctx: Context): Route[] {
     defineRoute({
       method: 'GET',
       path: '/seal/proof',
+      operation: 'getSealProof',
       alsoAtRoot: true,
       access: 'open',
       summary: 'The proof that an entry stands under a seal',
@@ -167,6 +169,7 @@ export function sealRoutes(ctx: Context): Route[] {
     defineRoute({
       method: 'GET',
       path: '/ledger',
+      operation: 'listEntries',
       access: 'open',
       summary: 'Ledger entries, ascending by id',
       query: z.object({
@@ -211,6 +214,7 @@ export function sealRoutes(ctx: Context): Route[] {
     defineRoute({
       method: 'GET',
       path: '/receipt/{id}',
+      operation: 'getReceipt',
       access: 'open',
       summary:
         'Every ledger entry of a record with its proof and seal, in one file that a verifier checks offline',
@@ -229,6 +233,7 @@ export function sealRoutes(ctx: Context): Route[] {
     defineRoute({
       method: 'GET',
       path: '/vectors',
+      operation: 'listVectors',
       access: 'open',
       needsDatabase: false,
       summary: 'Test vectors for other implementations, valid and invalid, by the name of their case',

@@ -14,6 +14,7 @@ export function workRoutes(ctx: Context): Route[] {
     defineRoute({
       method: 'POST',
       path: '/work/submit',
+      operation: 'submitWork',
       access: 'fresh',
       summary: 'Hands in nonces for a work order, in any number of batches; each completed day is credited',
       body: submitBody,
