@@ -4,8 +4,8 @@
  */
 import { hash } from 'node:crypto'
 import { assertDifficultyBits, assertPrefix, findShares, isShare } from '../../shared/crypto/pow.ts'
-import { LANES } from '../../shared/crypto/sha256-vector.ts'
-import { canRunSimd, instantiate } from '../../shared/crypto/wasm-module.ts'
+import { LANES } from './sha256-vector.ts'
+import { canRunSimd, instantiate } from './wasm-module.ts'
 import {
   BLOCK_NONCES,
   BLOCK_PASSES,

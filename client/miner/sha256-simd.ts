@@ -29,16 +29,8 @@ import {
   writeSplat,
   writeTarget,
   type State,
-} from '../../shared/crypto/sha256-vector.ts'
-import {
-  assembleModule,
-  getLocal,
-  i32,
-  i32x4,
-  doWhile,
-  setLocal,
-  type Code,
-} from '../../shared/crypto/wasm-module.ts'
+} from './sha256-vector.ts'
+import { assembleModule, getLocal, i32, i32x4, doWhile, setLocal, type Code } from './wasm-module.ts'
 
 export const HEAD_LENGTH = 15
 export const TAIL_LENGTH = 4

@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
-import { hashNodes } from './hash-pairs.ts'
-import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile, type TileAddress } from './merkle.ts'
+import { HASH_BYTES, hashPairs, TILE_HEIGHT, TILE_WIDTH, type Tile, type TileAddress } from './merkle.ts'
 
 /*
  * The log: one tree over all ledger entries, as other people's programs read it (RFC 6962 section 2.1).
@@ -48,11 +47,14 @@ export function logRoot(hashes: Uint8Array): Buffer {
   const level = Buffer.from(hashes) // a copy: it is overwritten level by level
   for (let width = level.length / HASH_BYTES; width > 1; width = Math.ceil(width / 2)) {
     const pairs = Math.floor(width / 2)
-    hashNodes(level, level, pairs)
+    hashPairs(level, level, pairs, NODE_PREFIX)
     if (width % 2 === 1) level.copyWithin(pairs * HASH_BYTES, (width - 1) * HASH_BYTES, width * HASH_BYTES)
   }
   return level.subarray(0, HASH_BYTES)
 }
+
+/** What stands before the two hashes below a node (RFC 6962 section 2.1). */
+const NODE_PREFIX = /* @__PURE__ */ Buffer.of(1)
 
 /** A growing log, of which only the unfinished tile of each level is kept in memory. */
 export interface LogTree {

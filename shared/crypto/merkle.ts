@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
 import { canonicalJson } from './canonical-json.ts'
-import { hashPairs } from './hash-pairs.ts'
 
 /*
  * The tree over a seal's ledger entries:
@@ -121,6 +120,21 @@ function hashLevel(level: Buffer, above: Buffer): void {
   hashPairs(level, above, pairs)
   if (level.length % (2 * HASH_BYTES) !== 0) level.copy(above, pairs * HASH_BYTES, level.length - HASH_BYTES)
 }
+
+/**
+ * Hashes the first `pairs` pairs of hashes in `level` into `above`, which may be the same buffer: SHA-256(prefix ||
+ * left || right).
+ */
+export function hashPairs(level: Buffer, above: Buffer, pairs: number, prefix = NO_PREFIX): void {
+  const message = Buffer.alloc(prefix.length + 2 * HASH_BYTES)
+  message.set(prefix)
+  for (let pair = 0; pair < pairs; pair++) {
+    level.copy(message, prefix.length, 2 * pair * HASH_BYTES, 2 * (pair + 1) * HASH_BYTES)
+    above.write(hash('sha256', message, 'binary'), pair * HASH_BYTES, 'latin1')
+  }
+}
+
+const NO_PREFIX = /* @__PURE__ */ Buffer.of()
 
 /**
  * The first `count` hashes of `leaves`, as a view.

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { SharePage, WorkOrderRecord } from './work.ts'
 import type { WorkStore } from './work-store.ts'
 
@@ -28,23 +27,23 @@ export interface Counted {
   pages: number
   /** The last batch of the last page, which tells whether stored pages are still the same ones. */
   lastBatch: string | undefined
-  nonces: NonceTable
+  nonces: Set<string>
 }
 
-/** The most slots in the tables of all cached orders together: 64 MB. */
-const MAX_SLOTS = 2 ** 23
+/** The most nonces of all cached orders together, some 80 bytes each; the longest order has 182,500. */
+const MAX_CACHED_NONCES = 500_000
 
 /** Creates an empty cache of counted nonces, which reads pages from `store`. */
 export function createCountedNonceCache(store: Pick<WorkStore, 'listPages'>): CountedNonceCache {
   // Least recently used first.
   const cached = new Map<string, Counted>()
-  let slots = 0
+  let cachedNonces = 0
 
   /** Removes an order from the cache and returns what it had; undefined if it isn't in it. */
   function remove(orderId: string): Counted | undefined {
     const counted = cached.get(orderId)
     cached.delete(orderId)
-    slots -= counted?.nonces.slots ?? 0
+    cachedNonces -= counted?.nonces.size ?? 0
     return counted
   }
 
@@ -73,7 +72,7 @@ export function createCountedNonceCache(store: Pick<WorkStore, 'listPages'>): Co
         fromCache.lastBatch === lastBatch
       )
         return fromCache
-      const readAnew: Counted = { pages: 0, lastBatch: undefined, nonces: createNonceTable() }
+      const readAnew: Counted = { pages: 0, lastBatch: undefined, nonces: new Set() }
       if (pages === 0) return readAnew
       const isComplete = (await addStoredPages(readAnew, orderId, pages)) && readAnew.lastBatch === lastBatch
       return isComplete ? readAnew : undefined
@@ -83,9 +82,9 @@ export function createCountedNonceCache(store: Pick<WorkStore, 'listPages'>): Co
       if (existing !== undefined && existing.pages >= counted.pages) return
       remove(orderId)
       cached.set(orderId, counted)
-      slots += counted.nonces.slots
+      cachedNonces += counted.nonces.size
       for (const oldest of cached.keys()) {
-        if (slots <= MAX_SLOTS) break
+        if (cachedNonces <= MAX_CACHED_NONCES) break
         remove(oldest)
       }
     },
@@ -102,96 +101,4 @@ function addPage(counted: Counted, page: SharePage): void {
 export function setLastPage(counted: Counted, page: SharePage): void {
   counted.pages = page.number
   counted.lastBatch = page.batch_ids.at(-1)
-}
-
-/**
- * A set of nonces that stores a 63-bit hash of each instead of its text: an eighth of a Set's memory, and one
- * memory access per nonce. The hash is keyed with random bytes of this process, so nobody can search for
- * nonces that collide. Among the 182,500 nonces of the longest order, two collide by chance in one of a
- * billion orders.
- */
-export interface NonceTable {
-  has(nonce: string): boolean
-  /** @returns false if the nonce was in the set already */
-  add(nonce: string): boolean
-  /** Allocated places for nonces, 8 bytes each; at least half of them are free. */
-  readonly slots: number
-}
-
-const FIRST_SLOTS = 1_024
-const KEY = new Int32Array(new Uint8Array(randomBytes(16)).buffer)
-const [KEY_LOW = 0, KEY_HIGH = 0, END_LOW = 0, END_HIGH = 0] = KEY
-
-/** Creates an empty set of nonces. */
-export function createNonceTable(): NonceTable {
-  let slots = FIRST_SLOTS
-  let table = new Int32Array(2 * slots)
-  let size = 0
-
-  /** Returns the index at which a hash is stored, or the free one at which it belongs (linear probing). */
-  function indexOf(low: number, high: number): number {
-    let index = 2 * (high & (slots - 1))
-    while (table[index] !== 0 && (table[index] !== low || table[index + 1] !== high))
-      index = (index + 2) & (2 * slots - 1)
-    return index
-  }
-
-  /** Doubles the number of slots. */
-  function grow(): void {
-    const oldTable = table
-    slots *= 2
-    table = new Int32Array(2 * slots)
-    for (let oldIndex = 0; oldIndex < oldTable.length; oldIndex += 2) {
-      const low = oldTable[oldIndex] as number
-      if (low === 0) continue
-      const high = oldTable[oldIndex + 1] as number
-      const index = indexOf(low, high)
-      table[index] = low
-      table[index + 1] = high
-    }
-  }
-
-  return {
-    get slots() {
-      return slots
-    },
-    has: (nonce) => table[indexOf(lowBits(nonce), highBits(nonce))] !== 0,
-    add(nonce) {
-      const low = lowBits(nonce)
-      const high = highBits(nonce)
-      const index = indexOf(low, high)
-      if (table[index] !== 0) return false
-      table[index] = low
-      table[index + 1] = high
-      if (++size * 2 > slots) grow()
-      return true
-    },
-  }
-}
-
-/** The low 32 bits of a nonce's keyed hash; never 0, which stands for a free place. */
-function lowBits(nonce: string): number {
-  let bits = KEY_LOW
-  for (let index = 0; index < nonce.length; index++) bits = mixIn(bits, nonce.charCodeAt(index), 0x2c1b3c6d)
-  return finalMix(bits ^ END_LOW) | 1
-}
-
-/** The high 32 bits of a nonce's keyed hash. */
-function highBits(nonce: string): number {
-  let bits = KEY_HIGH
-  for (let index = 0; index < nonce.length; index++) bits = mixIn(bits, nonce.charCodeAt(index), 0x297a2d39)
-  return finalMix(bits ^ END_HIGH)
-}
-
-/** Mixes one character into the state of a hash. */
-function mixIn(bits: number, charCode: number, factor: number): number {
-  const mixed = Math.imul(bits ^ charCode, factor)
-  return mixed ^ (mixed >>> 15)
-}
-
-/** Spreads each bit of a hash's state over all of them (xor, shift, multiply). */
-function finalMix(bits: number): number {
-  const once = Math.imul(bits ^ (bits >>> 16), 0x21f0aaad)
-  const twice = Math.imul(once ^ (once >>> 15), 0x735a2d97)
-  return twice ^ (twice >>> 15)
 }

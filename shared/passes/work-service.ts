@@ -1,6 +1,6 @@
 import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { verifyShares } from '../crypto/share-verifier.ts'
+import { findShares } from '../crypto/pow.ts'
 import { isDuplicateKey, isOutage, Overtaken, unlessOvertaken } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { createGroups, performEachAlone, type Outcomes } from '../platform/group-commit.ts'
@@ -136,7 +136,7 @@ async function verifyInSlices(
   const shares: string[] = []
   for (let from = 0; from < nonces.length; from += SLICE_NONCES) {
     if (from > 0) await nextTurn()
-    shares.push(...verifyShares(prefix, nonces.slice(from, from + SLICE_NONCES), bits))
+    shares.push(...findShares(prefix, nonces.slice(from, from + SLICE_NONCES), bits))
   }
   return shares
 }
@@ -298,8 +298,8 @@ async function verifyWithoutStoring(
     if (counted === undefined) return undefined
     verified.counted.set(orderId, counted)
     const shares: string[][] = []
-    for (const { nonces = [], text } of ordersBatches) {
-      shares.push(verifyShares(order.prefix, nonces, order.difficulty_bits, text))
+    for (const { nonces = [] } of ordersBatches) {
+      shares.push(findShares(order.prefix, nonces, order.difficulty_bits))
       await nextTurn()
     }
     const { results, newlyCounted, completedDays } = applyBatches(

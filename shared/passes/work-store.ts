@@ -42,7 +42,7 @@ orderSchema.index(...PENDING_INDEX)
  * Nonces are stored as one text, separated by spaces: an array of thousands costs ten times as much to write
  * and to read.
  */
-type StoredBatch = Omit<BatchRecord, 'nonces' | 'text'> & { nonces?: string }
+type StoredBatch = Omit<BatchRecord, 'nonces'> & { nonces?: string }
 
 const batchSchema = new Schema<StoredBatch>(
   {
@@ -349,5 +349,5 @@ const splitNonces = (text: string): string[] => (text === '' ? [] : text.split('
 
 /** Returns a stored batch with its nonces as a list. */
 function toBatchRecord({ nonces, ...batch }: StoredBatch): BatchRecord {
-  return { ...batch, ...(nonces === undefined ? {} : { nonces: splitNonces(nonces), text: nonces }) }
+  return { ...batch, ...(nonces === undefined ? {} : { nonces: splitNonces(nonces) }) }
 }

@@ -61,8 +61,6 @@ export interface BatchRecord {
   agent_id?: string
   /** In canonical form; removed when the batch is verified. */
   nonces?: string[]
-  /** The same as one text, with a space between two of them, in a batch that was read. */
-  text?: string
   /** Number of `nonces`. A result is stored only if it is still the number that was read. */
   count?: number
   /** Number of its shares that count; set when verified. */
@@ -125,15 +123,14 @@ export interface BatchResult {
  *
  * @param order as it is stored
  * @param shares for each batch, those of its nonces that reach the difficulty, in the batch's order
- * @param counted the nonces that counted before; those that count now are added to it. `add` returns false
- *   for a nonce that is in it already
+ * @param counted the nonces that counted before; those that count now are added to it
  * @returns a result for each batch, the nonces that count now, and the number of days that they complete
  */
 export function applyBatches(
   order: Pick<WorkOrderRecord, 'shares_accepted' | 'shares_required' | 'shares_per_day' | 'credited_days'>,
   batches: readonly Pick<BatchRecord, 'nonces'>[],
   shares: readonly (readonly string[])[],
-  counted: Pick<Set<string>, 'has'> & { add(nonce: string): boolean },
+  counted: Set<string>,
 ): { results: BatchResult[]; newlyCounted: string[]; completedDays: number } {
   const room = order.shares_required - order.shares_accepted
   const newlyCounted: string[] = []
@@ -148,10 +145,12 @@ export function applyBatches(
         continue
       }
       nextShare++
-      if (newlyCounted.length >= room)
-        rejected.push({ nonce, reason: counted.has(nonce) ? 'duplicate' : 'order_full' })
-      else if (counted.add(nonce)) newlyCounted.push(nonce)
-      else rejected.push({ nonce, reason: 'duplicate' })
+      if (counted.has(nonce)) rejected.push({ nonce, reason: 'duplicate' })
+      else if (newlyCounted.length >= room) rejected.push({ nonce, reason: 'order_full' })
+      else {
+        counted.add(nonce)
+        newlyCounted.push(nonce)
+      }
     }
     return { accepted: newlyCounted.length - countedBefore, rejected }
   })

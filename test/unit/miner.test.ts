@@ -13,7 +13,7 @@ import {
   encodeUnsigned,
   getLocal,
   i32,
-} from '../../shared/crypto/wasm-module.ts'
+} from '../../client/miner/wasm-module.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
 
 const BLOCK_NONCES = 65_536
@@ -240,7 +240,7 @@ test(
     const prefix = randomPrefix()
     const script = `
     import { createSearch, searchBlockPlainly } from ${JSON.stringify(new URL('../../client/miner/block-search.ts', import.meta.url))}
-    import { canRunSimd } from ${JSON.stringify(new URL('../../shared/crypto/wasm-module.ts', import.meta.url))}
+    import { canRunSimd } from ${JSON.stringify(new URL('../../client/miner/wasm-module.ts', import.meta.url))}
     import { solveWork } from ${JSON.stringify(new URL('../../client/miner/miner.ts', import.meta.url))}
     const order = { prefix: '${prefix}', difficultyBits: 12 }
     console.log(canRunSimd(), createSearch() === searchBlockPlainly, await solveWork(order), await solveWork({ ...order, threads: 1 }))`

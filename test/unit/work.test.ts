@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createCountedNonceCache, setLastPage } from '../../shared/passes/counted-nonces.ts'
-import { createNonceTable } from '../../shared/passes/counted-nonces.ts'
 import {
   countShares,
   applyBatches,
@@ -61,12 +60,6 @@ describe('batches of one order, verified together', () => {
     credited_days: Math.floor(accepted / 2),
   })
   const batch = (...nonces: string[]) => ({ nonces })
-  const tableOf = (nonces: readonly string[]) => {
-    const table = createNonceTable()
-    for (const nonce of nonces) table.add(nonce)
-    return table
-  }
-
   it('count each share once, whichever batch brings it, and never more than the order needs', () => {
     const nonce = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'weak', 'worse')
     const distinct = fc.uniqueArray(nonce, { maxLength: 8 })
@@ -82,7 +75,7 @@ describe('batches of one order, verified together', () => {
             order(counted.length + room, counted.length),
             lists.map((list) => batch(...list)),
             lists.map((list) => list.filter((one) => shares.has(one))),
-            tableOf(counted),
+            new Set(counted),
           )
           const good = new Set<string>(lists.flat().filter((one) => shares.has(one) && !known.has(one)))
           expect(newlyCounted).toHaveLength(Math.min(room, good.size))
@@ -104,7 +97,7 @@ describe('batches of one order, verified together', () => {
         ['a', 'old'],
         ['a', 'b', 'c', 'd'],
       ],
-      tableOf(['old']),
+      new Set(['old']),
     )
     expect(results).toEqual([
       {
@@ -123,22 +116,6 @@ describe('batches of one order, verified together', () => {
       },
     ])
     expect([newlyCounted, completedDays]).toEqual([['a', 'b', 'c'], 2])
-  })
-})
-
-describe('a table of nonces', () => {
-  it('says of each nonce what a set says, however many there are', () => {
-    const table = createNonceTable()
-    const set = new Set<string>()
-    for (let i = 0; i < 30_000; i++) {
-      // Neighbours, as a miner counts them, and every third one twice.
-      const nonce = `k3x9${(i - (i % 3 === 0 ? 1 : 0)).toString(36)}`
-      expect(table.has(nonce)).toBe(set.has(nonce))
-      expect(table.add(nonce)).toBe(!set.has(nonce))
-      set.add(nonce)
-    }
-    expect(table.slots).toBeGreaterThanOrEqual(2 * set.size)
-    for (const nonce of set) expect(table.add(nonce)).toBe(false)
   })
 })
 
