@@ -10,6 +10,10 @@ import {
   priceInCoin,
 } from '../../shared/money/coin.ts'
 import { COIN_FACTS } from '../../shared/money/coin-facts.ts'
+import { NANO_BURN_ADDRESS } from '../../shared/crypto/nano-address.ts'
+import { coreHoursPerDay } from '../../shared/passes/solvers.ts'
+import { readConfig } from '../../shared/platform/config.ts'
+import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
 const coin = () => fc.constantFrom(...COINS)
 const raw = () => fc.bigInt({ min: 0n, max: 2n ** 130n })
@@ -107,5 +111,55 @@ describe('a payment URI', () => {
       'nano:nano_1abc?amount=1052632000000000000000000000000',
     )
     expect(COIN_FACTS.xmr.paymentUri('8abc', 6_124_830_000n)).toBe('monero:8abc?tx_amount=0.00612483')
+  })
+})
+
+describe('a coin', () => {
+  const base = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/x', REDIS_URL: 'redis://127.0.0.1' }, 'workers')
+
+  it('is set up once the service knows where its node or its wallet is', () => {
+    const nano = { ...base, nano: { ...base.nano, rpcUrl: 'http://127.0.0.1:7076' } }
+    const monero = { ...base, monero: { ...base.monero, walletRpcUrl: 'http://127.0.0.1:18083' } }
+    const setUp = (config: typeof base) => COINS.filter((of) => COIN_FACTS[of].isSetUp(config))
+    expect([setUp(base), setUp(nano), setUp(monero)]).toEqual([[], ['xno'], ['xmr']])
+  })
+
+  it('confirms a block of Nano or does not, and waits twice as long for a market order in Monero', () => {
+    const { xno, xmr } = COIN_FACTS
+    const order = { order_id: 'ord_1' }
+    expect([xno.requiredConfirmations({}, 10), xno.requiredConfirmations(order, 10)]).toEqual([1, 1])
+    expect([xmr.requiredConfirmations({}, 10), xmr.requiredConfirmations(order, 10)]).toEqual([10, 20])
+  })
+
+  it('takes the addresses of its main network that somebody has a key to', () => {
+    const nano = 'nano_3pbuf8omyqie3gakcwzp5t5quzktma8m4bzncxhrmpk17gqos4hq7qwweiz3'
+    const { xno, xmr } = COIN_FACTS
+    expect(xno.parseAddress(nano.replace('nano', 'xrb'))).toEqual({ address: nano, account: nano })
+    for (const text of ['', nano.slice(0, -1), NANO_BURN_ADDRESS])
+      expect([text, xno.parseAddress(text)]).toEqual([text, undefined])
+    for (const text of ['', nano]) expect([text, xmr.parseAddress(text)]).toEqual([text, undefined])
+  })
+
+  it('shows in a Nano block whom it pays and whose money it takes, and in Monero neither', () => {
+    const signed = JSON.stringify({
+      link: 'D93B69AB3F5E0C0B912573F61E877DFE5A9A0D3127F4575F89DA402BAF5C89F7',
+    })
+    expect(COIN_FACTS.xno.payeeOf?.(signed)).toBe(
+      'nano_3pbuf8omyqie3gakcwzp5t5quzktma8m4bzncxhrmpk17gqos4hq7qwweiz3',
+    )
+    expect(COIN_FACTS.xno.sourceOf?.(signed)).toMatch(/^d93b69ab/)
+    expect([COIN_FACTS.xmr.payeeOf, COIN_FACTS.xmr.sourceOf]).toEqual([undefined, undefined])
+  })
+
+  it('has queues that there are, of its own', () => {
+    const queues = COINS.flatMap((of) => Object.values(COIN_FACTS[of].queues))
+    expect(new Set(queues).size).toBe(8)
+    expect(queues.filter((queue) => !QUEUE_NAMES.includes(queue))).toEqual([])
+  })
+})
+
+describe('the work of a day', () => {
+  it('takes a core as many hours as its speed says', () => {
+    expect(coreHoursPerDay({ name: 'one', hashesPerSecond: 1_000 }, 7_200_000)).toBe(2)
   })
 })

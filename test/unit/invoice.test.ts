@@ -1,12 +1,24 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { MAX_CREDITED_DAYS } from '../../shared/platform/limits.ts'
-import { computeMoneyChange } from '../../shared/passes/pass-invoice.ts'
+import { computeMoneyChange, computeMoneySpent } from '../../shared/passes/pass-invoice.ts'
+import { dustThreshold } from '../../shared/money/coin.ts'
 import {
+  checkedInvoiceView,
   invoiceStatus,
+  invoiceView,
+  isByHandAlone,
+  isPaid,
+  madeInvoiceView,
+  missingRaw,
   remainderRaw,
+  remainingRaw,
   viewCheckedInvoice,
+  viewInvoice,
+  viewMadeInvoice,
+  type CheckedInvoice,
   type InvoiceRecord,
+  type PaymentRecord,
 } from '../../shared/money/invoice.ts'
 
 const base: InvoiceRecord & { days: number } = {
@@ -158,6 +170,80 @@ describe('what money buys', () => {
   })
 })
 
+describe('an invoice that lacks only dust', () => {
+  const DUST = dustThreshold('xno')
+  const PRICE = BigInt(base.amount_raw)
+  const pay = (amountRaw: bigint, change: Partial<Invoice> = {}, priceRaw?: bigint) =>
+    computeMoneySpent(
+      { ...base, ...change },
+      { source: 'pay_1', at: 7, amountRaw, ...(priceRaw === undefined ? {} : { priceRaw }) },
+    )
+
+  it('buys all its days at the lower price that was paid, and is closed', () => {
+    const paid = PRICE - DUST + 1n
+    expect(pay(paid)).toEqual({
+      addedDays: 3,
+      priceRaw: paid,
+      fields: {
+        received_raw: String(paid),
+        unspent: '0',
+        credited_days: 3,
+        has_remainder: false,
+        open: false,
+      },
+      lines: [
+        {
+          ...{ _id: 'pay_1/sold', at: 7, coin: 'xno', from: 'invoice:inv_1', to: 'sold' },
+          ...{ amount_raw: String(paid), agent_id: 'agt_1', invoice_id: 'inv_1' },
+        },
+      ],
+    })
+  })
+
+  it('buys nothing yet if it lacks more, and what has come waits in it', () => {
+    expect(pay(PRICE - DUST)).toEqual({
+      addedDays: 0,
+      priceRaw: PRICE,
+      fields: {
+        ...{ received_raw: String(PRICE - DUST), unspent: String((PRICE - DUST) * 3n), credited_days: 0 },
+        has_remainder: false,
+      },
+      lines: [],
+    })
+  })
+
+  it('buys the days that are left for what is left, once some were bought', () => {
+    const day = PRICE / 3n
+    const one = {
+      ...{ received_raw: String(day), credited_days: 1, unspent: '0', lapsed: true },
+    }
+    const { addedDays, fields } = pay(2n * day - 1n, one)
+    expect([addedDays, fields.credited_days, BigInt(fields.unspent ?? 0) < PRICE]).toEqual([2, 3, true])
+  })
+
+  it('has its full price when what was carried over makes it up', () => {
+    const carried = { carried_raw: '5', unspent: '15' }
+    expect(pay(PRICE - DUST - 4n, carried).addedDays).toBe(3)
+    expect(pay(PRICE - DUST - 5n, carried).addedDays).toBe(0)
+  })
+
+  it('is forgiven nothing for late money, whose price has risen', () => {
+    const { addedDays, priceRaw, fields } = pay(PRICE - 1n, { lapsed: true }, PRICE + 3n)
+    expect([addedDays, priceRaw, fields.open]).toEqual([2, PRICE + 3n, false])
+  })
+
+  it('books what is left below a day as the agent’s, and less of it as it is used', () => {
+    const lapsed = { lapsed: true, received_raw: '10', unspent: '30', has_remainder: true as const }
+    const { lines } = pay(PRICE, lapsed)
+    expect(lines.map(({ _id, from, to, amount_raw }) => [_id, from, to, amount_raw])).toEqual([
+      ['pay_1/sold', 'invoice:inv_1', 'sold', String(PRICE)],
+    ])
+    expect(pay(5n, lapsed).lines).toMatchObject([
+      { _id: 'pay_1/left', from: 'invoice:inv_1', to: 'remainder:agt_1', amount_raw: '5' },
+    ])
+  })
+})
+
 describe('the status of an invoice', () => {
   const one = 10n ** 30n
   const cases: [status: string, change: Partial<InvoiceRecord>, isUnderWay: boolean][] = [
@@ -206,5 +292,132 @@ describe('the status of an invoice', () => {
       pass_until: '1970-01-01T00:00:00.000+00:00',
       remaining: '0',
     })
+  })
+})
+
+describe('a price', () => {
+  const DUST = dustThreshold('xno')
+  it('is paid if less is missing than the last decimal that a price shows', () => {
+    expect([missingRaw('xno', DUST * 3n, DUST * 2n + 1n), missingRaw('xno', DUST * 3n, DUST * 2n)]).toEqual([
+      0n,
+      DUST,
+    ])
+    expect(missingRaw('xno', DUST, DUST * 5n)).toBe(0n)
+    const price = BigInt(base.amount_raw)
+    const paid = { ...base, received_raw: String(price - DUST - 1n), carried_raw: '2' }
+    expect([isPaid(paid), remainingRaw(paid)]).toEqual([true, 0n])
+    const unpaid = { ...paid, carried_raw: '1' }
+    expect([isPaid(unpaid), remainingRaw(unpaid)]).toEqual([false, DUST])
+  })
+
+  it('of an order leaves no remainder', () => {
+    const { days: _, ...ofAnOrder } = { ...base, unspent: '7' }
+    expect([remainderRaw({ ...base, unspent: '7' }), remainderRaw(ofAnOrder)]).toEqual([2n, 0n])
+  })
+})
+
+const payment: PaymentRecord = {
+  ...{ _id: 'pay_1', coin: 'xno', tx: 'ab', address_index: 1, invoice_id: 'inv_1', agent_id: 'agt_1' },
+  ...{ amount_raw: String(10n ** 30n), state: 'seen', confirmations: 0, first_seen_at: 5, late: false },
+  ...{ by: 'chain', salt: 'cd'.repeat(32) },
+}
+
+describe('a payment', () => {
+  it('is on the books by the word of the operator alone until the chain or the treasury has shown it', () => {
+    const byHand: PaymentRecord = { ...payment, by: 'operator', state: 'settled' }
+    expect([
+      isByHandAlone(byHand),
+      isByHandAlone({ ...byHand, by: 'chain' }),
+      isByHandAlone({ ...byHand, state: 'gone' }),
+      isByHandAlone({ ...byHand, taken_from: 'unassigned' }),
+    ]).toEqual([true, false, false, false])
+  })
+})
+
+describe('an invoice as it is shown', () => {
+  const SHOWN = {
+    ...{ invoice_id: 'inv_1', currency: 'xno', days: 3, amount: '3.000000', amount_raw: base.amount_raw },
+    ...{ address: 'nano_1', uri: `nano:nano_1?amount=${base.amount_raw}`, price_usd: 3, rate: '1' },
+    ...{ rate_source: 'test', rate_at: 1, status: 'awaiting_payment', expires_at: 2 },
+  }
+  const { days: _days, ...orderInvoice } = { ...base, order_id: 'ord_1' }
+  const checked: CheckedInvoice = {
+    ...{ invoice: base, payments: [], isTruncated: false, isUnderWay: false, requiredConfirmations: 1 },
+    ...{ isReachable: true, checkedAt: undefined, passUntilMs: undefined },
+  }
+  const check = (more: Partial<CheckedInvoice>) => viewCheckedInvoice({ ...checked, ...more })
+
+  it('says what is to be paid, where, and until when', () => {
+    expect(viewInvoice(base)).toEqual(SHOWN)
+    expect(viewInvoice(base, true).status).toBe('confirming')
+    expect(viewInvoice(orderInvoice)).toMatchObject({ order_id: 'ord_1' })
+    expect(viewInvoice(orderInvoice)).not.toHaveProperty('days')
+  })
+
+  it('warns of an address that nobody here has the key to', () => {
+    expect(viewInvoice({ ...base, foreign: true }).not_payable).toContain('pay nothing')
+  })
+
+  it('that was just made is there twice, on top and under its name; an order has no such answer', () => {
+    expect(viewMadeInvoice(base, true)).toEqual({
+      ...SHOWN,
+      status: 'confirming',
+      invoice: { ...SHOWN, status: 'confirming' },
+    })
+    expect(() => viewMadeInvoice(orderInvoice, false)).toThrow('inv_1')
+  })
+
+  it('that was checked says what has come and what the chain says', () => {
+    expect(check({})).toEqual({
+      ...SHOWN,
+      ...{ paid: '0', paid_raw: '0', carried_raw: '0', moved_raw: '0', remaining: '3', remainder_raw: '0' },
+      ...{ credited_days: 0, confirmations: 0, required_confirmations: 1, chain: 'reachable' },
+      ...{ checked_at: null, payments: [], payments_truncated: false },
+    })
+    expect(check({ isReachable: false, checkedAt: 9, isTruncated: true })).toMatchObject({
+      chain: 'unreachable',
+      checked_at: 9,
+      payments_truncated: true,
+    })
+  })
+
+  it('lists its payments, of which the newest says how far it is confirmed', () => {
+    const late: PaymentRecord = {
+      ...payment,
+      ...{ _id: 'pay_2', state: 'settled', confirmations: 7, late: true, price_raw: '9', by: 'operator' },
+      ...{ credited_days: 2, unlock_time: 500_000_000 },
+    }
+    const { confirmations, payments } = check({ payments: [{ ...payment, price_raw: '8' }, late] })
+    expect(confirmations).toBe(7)
+    expect(payments).toEqual([
+      {
+        ...{ payment_id: 'pay_1', tx_hash: 'ab', amount: '1', amount_raw: payment.amount_raw, state: 'seen' },
+        ...{ confirmations: 0, late: false, credited_days: 0, first_seen_at: 5, settlement: 'automatic' },
+        salt: payment.salt,
+      },
+      {
+        ...{ payment_id: 'pay_2', tx_hash: 'ab', amount: '1', amount_raw: payment.amount_raw },
+        ...{ state: 'settled', confirmations: 7, unlock_time: 500_000_000, late: true, credited_days: 2 },
+        ...{ price_raw: '9', first_seen_at: 5, settlement: 'manual', salt: payment.salt },
+      },
+    ])
+  })
+
+  it('says until when the pass lasts once it has bought days, or is paid', () => {
+    const until = (change: Partial<InvoiceRecord>) =>
+      check({ invoice: { ...base, ...change }, passUntilMs: 0 }).pass_until
+    expect(until({})).toBeUndefined()
+    expect(until({ received_raw: base.amount_raw })).toBe('1970-01-01T00:00:00.000+00:00')
+    expect(until({ lapsed: true, credited_days: 1 })).toBe('1970-01-01T00:00:00.000+00:00')
+    const paid = { ...orderInvoice, received_raw: base.amount_raw }
+    expect(check({ invoice: paid, passUntilMs: 0 })).not.toHaveProperty('pass_until')
+    expect(check({ invoice: { ...base, credited_days: 1 } })).not.toHaveProperty('pass_until')
+  })
+
+  it('has the fields that the API says it has', () => {
+    invoiceView.strict().parse(viewInvoice(orderInvoice))
+    madeInvoiceView.strict().parse(viewMadeInvoice(base, false))
+    checkedInvoiceView.strict().parse(check({ payments: [payment], passUntilMs: 0 }))
+    checkedInvoiceView.strict().parse(check({ invoice: { ...base, foreign: true }, isReachable: false }))
   })
 })

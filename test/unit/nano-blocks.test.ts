@@ -114,6 +114,12 @@ describe('a signature', () => {
   }
   const order = ed25519.Point.Fn.ORDER
 
+  it('is 128 upper-case hex characters, and no other text is looked at', () => {
+    expect(isSignedByAccount({ ...unsigned, signature })).toBe(true)
+    for (const text of ['', signature.toLowerCase(), signature.slice(2), `${signature}00`, `00${signature}`])
+      expect(() => isSignedByAccount({ ...unsigned, signature: text })).toThrow('"block.signature" expected')
+  })
+
   it('whose S is not reduced holds, as the nodes have it, below 2^253 and for its block alone', () => {
     expect(isSignedByAccount({ ...unsigned, signature: shift(0n) })).toBe(true)
     expect(isSignedByAccount({ ...unsigned, signature: shift(order) })).toBe(true)
@@ -271,7 +277,9 @@ it('tells epoch blocks by their links', () => {
 
 it('checks work as text: 16 lower-case hex characters over a root of 64 upper-case', () => {
   expect(() => workValue(frontier, 'ABCDEF0123456789')).toThrow('"work" expected 16 lower-case')
-  expect(() => workValue(frontier, 'ab')).toThrow('"work" expected 16 lower-case')
-  expect(() => workValue('AB', '0000000000000000')).toThrow('"root" expected 64 upper-case')
+  for (const work of ['ab', '0123456789abcdef0', '00123456789abcdef', ' 0123456789abcdef'])
+    expect(() => workValue(frontier, work)).toThrow('"work" expected 16 lower-case')
+  for (const root of ['AB', `${frontier}AB`, `\n${frontier}`])
+    expect(() => workValue(root, '0000000000000000')).toThrow('"root" expected 64 upper-case')
   expect(LIVE_WORK_THRESHOLDS.send).toBeGreaterThan(LIVE_WORK_THRESHOLDS.receive)
 })

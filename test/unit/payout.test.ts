@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { splitDue, type DueGroup } from '../../shared/money/due-payouts.ts'
-import { isRefusedForLong, isToBeOffered, countRefusal, showPayout } from '../../shared/money/payout.ts'
+import {
+  CARRYING,
+  carries,
+  countRefusal,
+  isRefusedForLong,
+  isToBeOffered,
+  showPayout,
+  TRANSFER_STATES,
+} from '../../shared/money/payout.ts'
 import type { StoredPayout, TransferRecord } from '../../shared/money/payout.ts'
 
 const payout = (fields: Partial<StoredPayout>): StoredPayout => ({
@@ -38,6 +46,24 @@ describe('a payout', () => {
     const own = payout({ state: 'in_transfer', transfer_id: 'trf_1' })
     expect(() => showPayout(own, transfer({ state: 'replaced' }))).toThrow('carries it no more')
     expect(() => showPayout(own, undefined)).toThrow('carries it no more')
+  })
+
+  it('was last changed when it, or its transfer, last was', () => {
+    const own = payout({ state: 'in_transfer', transfer_id: 'trf_1', changed_at: 400 })
+    expect(showPayout(own, transfer({ changed_at: 300 })).changed_at).toBe(400)
+  })
+
+  it('in no transfer is shown as it is, whatever transfer is at hand', () => {
+    for (const state of ['owed', 'manual', 'withdrawn'] as const) {
+      expect(showPayout(payout({ state, tx: 'cd' }), transfer({}))).toEqual(payout({ state, tx: 'cd' }))
+    }
+    expect(showPayout(payout({ state: 'manual', held_by: 'trf_9' }), undefined).state).toBe('manual')
+  })
+
+  it('is carried by any transfer but one that was replaced', () => {
+    expect(CARRYING).toEqual(['signed', 'sent', 'confirmed', 'held'])
+    expect(TRANSFER_STATES.filter((state) => carries(transfer({ state })))).toEqual(CARRYING)
+    expect(carries(undefined)).toBe(false)
   })
 
   it('that is owed is held while an unexplained transfer may have paid it', () => {
@@ -92,6 +118,17 @@ describe('a transfer that is refused', () => {
     expect(isRefusedForLong(refusedAt(5_000, 5_100, 5_590), 5_600)).toBe(true)
   })
 
+  it('is noted with the time of its first refusal, how often it was refused, and the last reason', () => {
+    const first = countRefusal({}, 'busy', 100)
+    expect(first).toEqual({ at: 100, count: 1, next_at: 105, reason: 'busy' })
+    expect(countRefusal({ refused: first }, 'no work', 105)).toEqual({
+      at: 100,
+      count: 2,
+      next_at: 115,
+      reason: 'no work',
+    })
+  })
+
   it('is offered again without end, each pause twice the one before and none longer than five minutes', () => {
     let own: Pick<TransferRecord, 'refused'> = {}
     const pauses: number[] = []
@@ -105,5 +142,8 @@ describe('a transfer that is refused', () => {
 
   it('is offered at once when a clock that was ahead has put that off', () => {
     expect(isToBeOffered(refusedAt(1_000_000), 1_000)).toBe(true)
+    const own = (next_at: number) => ({ refused: { at: 1, count: 1, next_at, reason: 'busy' } })
+    expect([isToBeOffered(own(400), 100), isToBeOffered(own(401), 100)]).toEqual([false, true])
+    expect(isToBeOffered({}, 100)).toBe(true)
   })
 })

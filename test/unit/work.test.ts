@@ -1,13 +1,23 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { MAX_BATCH_NONCES } from '../../shared/platform/limits.ts'
 import { createCountedNonceCache, setLastPage } from '../../shared/passes/counted-nonces.ts'
 import {
   countShares,
   applyBatches,
+  decodeOutcomes,
+  encodeOutcomes,
   partitionNonces,
+  REJECTIONS,
+  submissionView,
+  submitBody,
+  viewWorkOrder,
   workOrderTtlDays,
   workStatusAt,
+  workOrderView,
+  type Rejected,
   type SharePage,
+  type WorkOrderRecord,
 } from '../../shared/passes/work.ts'
 
 describe('shares on an order', () => {
@@ -116,6 +126,14 @@ describe('batches of one order, verified together', () => {
       },
     ])
     expect([newlyCounted, completedDays]).toEqual([['a', 'b', 'c'], 2])
+    // An order that is full tells what it has counted before from what came too late.
+    const { results: later } = applyBatches(
+      order(2, 2),
+      [batch('old', 'new')],
+      [['old', 'new']],
+      new Set(['old']),
+    )
+    expect(later[0]?.rejected.map(({ reason }) => reason)).toEqual(['duplicate', 'order_full'])
   })
 })
 
@@ -234,5 +252,88 @@ describe('the nonces of a batch', () => {
         { nonce: '0', reason: 'duplicate' },
       ],
     })
+  })
+
+  it('may be up to 10,000 in one request, as text or as numbers', () => {
+    const takes = (nonces: unknown): boolean => submitBody.safeParse({ order_id: 'wrk_1', nonces }).success
+    expect([takes(['a', 7]), takes(Array.from({ length: MAX_BATCH_NONCES }, () => 'a'))]).toEqual([
+      true,
+      true,
+    ])
+    for (const nonces of [
+      undefined,
+      'a',
+      [],
+      [null],
+      ['a'.repeat(65)],
+      Array(MAX_BATCH_NONCES + 1).fill('a'),
+    ])
+      expect(takes(nonces)).toBe(false)
+  })
+})
+
+describe('the outcomes of a batch', () => {
+  const reasons = ['insufficient_work', 'duplicate', 'order_full'] as const
+  const outcome = () => fc.constantFrom(undefined, ...reasons)
+  const encode = (outcomes: readonly ((typeof reasons)[number] | undefined)[]): string => {
+    const nonces = outcomes.map((_, place) => String(place))
+    const rejected = outcomes.flatMap((reason, place): Rejected[] =>
+      reason === undefined ? [] : [{ nonce: String(place), reason }],
+    )
+    return encodeOutcomes(nonces, rejected)
+  }
+
+  it('are kept as run lengths and letters', () => {
+    expect(
+      encode([undefined, undefined, undefined, 'duplicate', 'order_full', 'order_full', undefined]),
+    ).toBe('3a1d2f1a')
+    expect(encode(['insufficient_work'])).toBe('1i')
+    expect(encode([])).toBe('')
+  })
+
+  it('are read again, from any nonce on, as they were', () => {
+    fc.assert(
+      fc.property(fc.array(outcome(), { maxLength: 40 }), fc.nat(45), fc.nat(45), (outcomes, from, count) => {
+        expect(decodeOutcomes(encode(outcomes), from, count)).toEqual(outcomes.slice(from, from + count))
+      }),
+    )
+    const long = Array.from({ length: 10_000 }, () => undefined)
+    expect(decodeOutcomes(encode(long), 9_998, 5)).toEqual([undefined, undefined])
+  })
+})
+
+describe('the answer to shares', () => {
+  it('tells each nonce that does not count with its reason, and is checked later if it says verifying', () => {
+    const answer = {
+      ...{ order_id: 'wrk_1', status: 'verifying', accepted: 0, shares_accepted: 3, shares_required: 20 },
+      ...{ credited_days: 0, pass_until: null },
+      rejected: [...REJECTIONS.map((reason) => ({ nonce: 'a', reason })), { nonce: 7, reason: 'duplicate' }],
+    }
+    submissionView.strict().parse(answer)
+    expect(submissionView.safeParse({ ...answer, rejected: [{}] }).success).toBe(false)
+  })
+})
+
+describe('a work order', () => {
+  const order: WorkOrderRecord = {
+    ...{ _id: 'wrk_1', agent_id: 'agt_1', at: 5, days: 2, shares_per_day: 10, shares_required: 20 },
+    ...{
+      difficulty_bits: 16,
+      prefix: 'ab'.repeat(16),
+      expires_at: 100,
+      shares_accepted: 13,
+      credited_days: 1,
+    },
+  }
+
+  it('is shown with what is asked, what has counted and its status at the time', () => {
+    const view = viewWorkOrder(order, 50)
+    expect(view).toEqual({
+      ...{ order_id: 'wrk_1', currency: 'pow', days: 2, shares_required: 20, difficulty_bits: 16 },
+      ...{ prefix: order.prefix, preimage: 'prefix:nonce', status: 'open', shares_accepted: 13 },
+      ...{ credited_days: 1, expires_at: 100 },
+    })
+    workOrderView.strict().parse(view)
+    expect(viewWorkOrder(order, 100).status).toBe('expired')
   })
 })
