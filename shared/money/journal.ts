@@ -79,26 +79,26 @@ export function paymentLine(
 }
 
 type Owed = Pick<StoredPayout, '_id' | 'coin' | 'agent_id' | 'order_id' | 'amount_raw'>
+/** `manual/…`: paid by hand; `unpaid/…`: not paid after all; `paid/<transfer>`: the chain has it. */
+type PayoutLineStep = 'owed' | 'withdrawn' | `${'manual' | 'unpaid' | 'paid'}/${string}`
 
-/**
- * Makes the line of a payout's step: `owed`, `withdrawn`, `manual/…` (paid by hand), `unpaid/…` (not paid)
- * or `paid/<transfer>` (the chain has it).
- */
-export function payoutLine(payout: Owed, step: string, at: number): JournalLine[] {
-  const owed: Account = `owed:${payout.agent_id}`
-  // A payout for no order is the operator's.
-  const order: Account = payout.order_id === undefined ? 'operator' : `order:${payout.order_id}`
-  const ways: Readonly<Record<string, readonly [Account, Account]>> = {
-    owed: [order, owed],
-    withdrawn: [owed, order],
-    manual: [owed, 'operator'],
-    unpaid: ['operator', owed],
-    paid: [owed, 'paid'],
-  }
-  const [from, to] = ways[step.split('/')[0] ?? ''] ?? [owed, 'paid']
+/** Makes the line of a payout's step. */
+export function payoutLine(payout: Owed, step: PayoutLineStep, at: number): JournalLine[] {
+  const [from, to] = payoutWay(payout, step)
   const { _id: payout_id, agent_id, order_id, coin } = payout
   const ids = { agent_id, payout_id, ...omitUndefined({ order_id }) }
   return move(`${payout_id}/${step}`, from, to, BigInt(payout.amount_raw), { coin, at, ids })
+}
+
+/** The accounts that a payout's step moves money between. A payout for no order is the operator's. */
+function payoutWay({ agent_id, order_id }: Owed, step: PayoutLineStep): [from: Account, to: Account] {
+  const owed: Account = `owed:${agent_id}`
+  const payer: Account = order_id === undefined ? 'operator' : `order:${order_id}`
+  if (step === 'owed') return [payer, owed]
+  if (step === 'withdrawn') return [owed, payer]
+  if (step.startsWith('manual/')) return [owed, 'operator']
+  if (step.startsWith('unpaid/')) return ['operator', owed]
+  return [owed, 'paid']
 }
 
 /**

@@ -3,12 +3,15 @@ import { describe, expect, it } from 'vitest'
 import { computeMoneySpent, type PassInvoice } from '../../shared/passes/pass-invoice.ts'
 import { dustThreshold } from '../../shared/money/coin.ts'
 import { isPaid, remainderRaw, type PaymentRecord } from '../../shared/money/invoice.ts'
+import type { TransferRecord } from '../../shared/money/payout.ts'
 import {
+  broughtBy,
   heldRaw,
   move,
   paymentLine,
   payoutLine,
   reverse,
+  sourceOf,
   transferLines,
   type Account,
   type JournalLine,
@@ -117,6 +120,9 @@ describe('a line', () => {
 
   it('and its reverse come to nothing', () => {
     const [line] = move('a', 'chain', 'sold', 3n, about)
+    expect(reverse(line as JournalLine, 'undone', 2)).toEqual({
+      ...{ _id: 'a/undone', at: 2, coin: 'xmr', from: 'sold', to: 'chain', amount_raw: '3' },
+    })
     const balances = balancesOf([line as JournalLine, reverse(line as JournalLine, 'undone', 2)])
     expect([...balances.values()]).toEqual([0n, 0n])
   })
@@ -188,5 +194,136 @@ describe('what is held by the books', () => {
       ...paymentLine(payment, 'restored/2', 3),
     ]
     expect(balancesOf(restored).get('lost')).toBe(0n)
+  })
+})
+
+describe('the line of a payment', () => {
+  const payment = {
+    ...{ _id: 'pay_1', coin: 'xmr' as const, amount_raw: '100', agent_id: 'agt_1', invoice_id: 'inv_1' },
+  }
+  const moveOf = (...args: Parameters<typeof paymentLine>) =>
+    paymentLine(...args).map(({ _id, from, to, amount_raw }) => [_id, from, to, amount_raw])
+
+  it('goes to the order that it pays, or else to the invoice, and names whose it is', () => {
+    expect(paymentLine(payment, 'received', 7)).toEqual([
+      {
+        ...{ _id: 'pay_1/received', at: 7, coin: 'xmr', from: 'chain', to: 'invoice:inv_1' },
+        ...{ amount_raw: '100', agent_id: 'agt_1', invoice_id: 'inv_1', payment_id: 'pay_1' },
+      },
+    ])
+    const [ofAnOrder] = paymentLine({ ...payment, order_id: 'ord_1' }, 'received', 7)
+    expect(ofAnOrder).toMatchObject({ to: 'order:ord_1', order_id: 'ord_1' })
+  })
+
+  it('comes from where the money was, and goes back there if it is undone', () => {
+    const taken = { ...payment, taken_from: 'unassigned' as const }
+    expect(moveOf(taken, 'received', 7)).toEqual([['pay_1/received', 'unassigned', 'invoice:inv_1', '100']])
+    expect(moveOf(taken, 'undone', 7)).toEqual([['pay_1/undone', 'invoice:inv_1', 'unassigned', '100']])
+  })
+
+  it('is borne by the venue if the chain takes it back, wherever the money was', () => {
+    const taken = { ...payment, taken_from: 'unassigned' as const }
+    expect(moveOf(taken, 'lost/1', 7)).toEqual([['pay_1/lost/1', 'lost', 'chain', '100']])
+    expect(moveOf(taken, 'restored/2', 7)).toEqual([['pay_1/restored/2', 'chain', 'lost', '100']])
+  })
+})
+
+describe('the line of a payout', () => {
+  const payout = { _id: 'out_1', coin: 'xno' as const, agent_id: 'agt_1', amount_raw: '9' }
+  const ofOrder = { ...payout, order_id: 'ord_1' }
+  it.each([
+    ['owed', 'order:ord_1', 'owed:agt_1'],
+    ['withdrawn', 'owed:agt_1', 'order:ord_1'],
+    ['manual/1', 'owed:agt_1', 'operator'],
+    ['unpaid/1', 'operator', 'owed:agt_1'],
+    ['paid/trf_1', 'owed:agt_1', 'paid'],
+  ] as const)('at %s moves its sum from %s to %s', (step, from, to) => {
+    expect(payoutLine(ofOrder, step, 7)).toEqual([
+      {
+        ...{ _id: `out_1/${step}`, at: 7, coin: 'xno', from, to, amount_raw: '9' },
+        ...{ agent_id: 'agt_1', payout_id: 'out_1', order_id: 'ord_1' },
+      },
+    ])
+  })
+
+  it('for no order is the operator’s', () => {
+    const [line] = payoutLine(payout, 'owed', 7)
+    expect(line).toMatchObject({ from: 'operator', to: 'owed:agt_1' })
+    expect(line).not.toHaveProperty('order_id')
+  })
+})
+
+describe('the lines of a transfer', () => {
+  const payout = { _id: 'out_1', coin: 'xno' as const, agent_id: 'agt_1', order_id: 'ord_1', amount_raw: '9' }
+  const transfer = { _id: 'trf_1', coin: 'xno' as const, kind: 'payout' as const, amount_raw: '9' }
+  const moves = (...args: Parameters<typeof transferLines>) =>
+    transferLines(...args).map(({ _id, from, to, amount_raw }) => [_id, from, to, amount_raw])
+
+  it('name the transfer, its payouts among them', () => {
+    for (const line of transferLines({ ...transfer, amount_raw: '12', fee_raw: '1' }, [payout], 7))
+      expect(line).toMatchObject({ transfer_id: 'trf_1', at: 7, coin: 'xno' })
+  })
+
+  it('make what is sent beyond the payouts, and the fee, the operator’s', () => {
+    expect(moves({ ...transfer, amount_raw: '12', fee_raw: '1' }, [payout], 7)).toEqual([
+      ['out_1/paid/trf_1', 'owed:agt_1', 'paid', '9'],
+      ['trf_1/sent', 'operator', 'paid', '3'],
+      ['trf_1/fee', 'operator', 'network_fee', '1'],
+    ])
+    expect(moves(transfer, [payout], 7)).toHaveLength(1)
+  })
+
+  it('of one that only moves money within the venue are none, but for its fee and what it brings in', () => {
+    expect(moves({ ...transfer, kind: 'sweep' }, [], 7)).toEqual([])
+    expect(moves({ ...transfer, kind: 'receive', brings: 'unassigned' }, [], 7)).toEqual([
+      ['trf_1/brought', 'chain', 'unassigned', '9'],
+    ])
+  })
+
+  it('have other names when they are written again', () => {
+    const again = {
+      ...transfer,
+      kind: 'payout' as const,
+      amount_raw: '12',
+      fee_raw: '1',
+      brings: 'operator' as const,
+    }
+    expect(moves(again, [payout], 7, '2').map(([name]) => name)).toEqual([
+      'out_1/paid/trf_1/2',
+      'trf_1/sent/2',
+      'trf_1/brought/2',
+      'trf_1/fee/2',
+    ])
+  })
+})
+
+describe('money that a transfer of ours takes in', () => {
+  const received: TransferRecord = {
+    ...{ _id: 'trf_1', coin: 'xno', kind: 'receive', tx: 'ab', amount_raw: '9', account_index: 3 },
+    ...{ payment_ids: [], payout_ids: [], state: 'confirmed', at: 1, changed_at: 1 },
+    signed: JSON.stringify({ link: 'AB'.repeat(32) }),
+  }
+  const SOURCE = 'ab'.repeat(32)
+
+  it('has a source unless it is a payment', () => {
+    expect([
+      sourceOf(received),
+      sourceOf({ ...received, payment_ids: ['pay_1'] }),
+      sourceOf({ ...received, kind: 'sweep' }),
+      sourceOf({ ...received, coin: 'xmr' }),
+    ]).toEqual([SOURCE, undefined, undefined, undefined])
+  })
+
+  it('is the operator’s if it came to the treasury, and belongs to nobody yet elsewhere', () => {
+    expect(broughtBy(received, new Set())).toEqual({ brings: 'unassigned', brought_by: SOURCE })
+    expect(broughtBy({ ...received, account_index: 0 }, new Set())).toEqual({
+      brings: 'operator',
+      brought_by: SOURCE,
+    })
+  })
+
+  it('is nobody’s new money if we sent it ourselves, or it is a payment', () => {
+    expect(broughtBy(received, new Set([SOURCE]))).toEqual({})
+    expect(broughtBy({ ...received, payment_ids: ['pay_1'] }, new Set())).toEqual({})
   })
 })
