@@ -24,6 +24,10 @@ const PROFILES: Record<string, { does: string; load(): Promise<unknown> }> = {
     load: () => import('./canary.ts'),
   },
   found: { does: 'adds a bug to the track record', load: () => import('./found.ts') },
+  mutate: {
+    does: 'small changes of the pure rules, each of which a unit test must notice',
+    load: () => import('./mutate.ts'),
+  },
   fuzz: { does: 'mutated requests against a running service', load: () => import('./fuzz.ts') },
 }
 
