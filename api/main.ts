@@ -21,12 +21,11 @@ await runUntilStopped('api', async (stopping, allowMs) => {
   const ctx = openContext(config, log)
   const metrics =
     config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
-  const { listener, note, noteConnection, waits } = createApp(ctx)
+  const app = createApp(ctx)
   const endNumbering = keepNumberingOverdueMarks(ctx)
   const openFiles = readDescriptorLimit()
   const maxConnections = maxConnectionsFor(openFiles)
-  const server = createLimitedServer(listener, { note, maxConnections })
-  server.http.on('connection', noteConnection)
+  const server = createLimitedServer(app.listener, { ...app, maxConnections })
   const port = await listen(server.http, config.port, config.host)
   log.info(
     { port, host: config.host, max_connections: maxConnections, open_files: openFiles },
@@ -44,7 +43,7 @@ await runUntilStopped('api', async (stopping, allowMs) => {
     await sleep(config.drainMs)
   }
   log.info('the API stops: no new connections, requests under way are finished')
-  waits.end()
+  app.waits.end()
   const connections = await server.close({ idleMs: IDLE_DRAIN_MS })
   if (connections > 0)
     log.warn(

@@ -56,6 +56,8 @@ export interface ServerOptions {
   maxConnections?: number
   /** Counts what is refused or cut before there is a request. */
   note?: NoteRefusal
+  /** Called for each connection that is accepted. */
+  noteConnection?: () => void
 }
 
 /**
@@ -63,11 +65,16 @@ export interface ServerOptions {
  * requests are answered in JSON, too.
  */
 export function createLimitedServer(listener: RequestListener, options: ServerOptions = {}): LimitedServer {
-  const { maxConnections = maxConnectionsFor(readDescriptorLimit()), note = () => undefined } = options
+  const {
+    maxConnections = maxConnectionsFor(readDescriptorLimit()),
+    note = () => undefined,
+    noteConnection,
+  } = options
   // refuseAmbiguous() refuses a request without Host, with a sentence. Time limits are checked every second,
   // since Node's default of 30 s is longer than they are.
   const http = createServer({ requireHostHeader: false, connectionsCheckingInterval: SECOND_MS }, listener)
   limitConnections(http, maxConnections, () => note('cut_for_room'))
+  if (noteConnection !== undefined) http.on('connection', noteConnection)
   http.headersTimeout = 10 * SECOND_MS
   http.requestTimeout = 30 * SECOND_MS
   http.keepAliveTimeout = MINUTE_MS

@@ -134,6 +134,8 @@ const WRONG_TYPES: [type: string, json: string][] = [
   ['object', '{"$ne":1}'],
   ['object', '{"$where":"sleep(1000)"}'],
   ['object', '{"length":1,"toString":"a"}'],
+  ['object', '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}'],
+  ['object', '{"_bsontype":"ObjectId","id":"x"}'],
   ['array', deepList],
   ['object', deepObject],
 ]

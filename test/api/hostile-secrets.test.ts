@@ -13,6 +13,7 @@ import { isStoredToken, newToken, toStoredToken, tokenKey } from '../../shared/a
 import { readConfig } from '../../shared/platform/config.ts'
 import { openContext } from '../../shared/context.ts'
 import { createLog } from '../../shared/platform/log.ts'
+import { requireKeys } from '../../shared/operation/require-keys.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { startApiProcess, startProcess, type RunningProcess } from '../support/processes.ts'
@@ -41,21 +42,36 @@ describe('a secret in a file that others can read', () => {
     return { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl, QUEUE_PREFIX: queuePrefix, OPERATOR_PORT: '0' }
   }
 
-  it.each([
+  const ROWS = [
     ['SEAL_KEY_FILE', '644'],
     ['SEAL_KEY_FILE', '620'],
     ['SEAL_MEMORY_FILE', '604'],
     ['NANO_SEED_FILE', '640'],
-  ])('keeps the workers from starting: %s with mode %s', async (name, mode) => {
+  ] as const
+  /** A file of that mode, and what is said of it. */
+  const readable = (name: string, mode: string) => {
     const file = path.join(folder, `${name}-${mode}`)
     fs.writeFileSync(file, `${'5e'.repeat(32)}\n`)
     fs.chmodSync(file, Number.parseInt(mode, 8))
-    const workers = startProcess('workers/main.ts', { ...settings(), [name]: file })
+    return {
+      file,
+      reason: `${name}: ${file} can be read or written by others than its owner (mode ${mode})`,
+    }
+  }
+  /** What a process of workers checks before it does anything. */
+  const begin = (env: Record<string, string>) => requireKeys(readConfig({ ...settings(), ...env }, 'workers'))
+
+  it('keeps the workers from starting, and they say which file', async () => {
+    const { file, reason } = readable(...ROWS[0])
+    const workers = startProcess('workers/main.ts', { ...settings(), SEAL_KEY_FILE: file })
     expect(await workers.ended).toBe(1)
-    expect(workers.logged()).toContain(
-      `${name}: ${file} can be read or written by others than its owner (mode ${mode})`,
-    )
+    expect(workers.logged()).toContain(reason)
     expect(workers.logged()).not.toContain('5e'.repeat(32))
+  })
+
+  it.each(ROWS)('is refused: %s with mode %s', (name, mode) => {
+    const { file, reason } = readable(name, mode)
+    expect(() => begin({ [name]: file })).toThrow(reason)
   })
 
   it.each([
@@ -63,13 +79,11 @@ describe('a secret in a file that others can read', () => {
     ['SEAL_KEY_FILE', 'no key\n', 'does not hold a key'],
     ['NANO_SEED_FILE', undefined, 'cannot be read (ENOENT)'],
     ['NANO_SEED_FILE', 'no seed\n', 'does not hold a seed'],
-  ])('or that is none keeps them from starting too: %s with %j', async (name, content, reason) => {
+  ])('or that is none is refused, too: %s with %j', (name, content, reason) => {
     const file = path.join(folder, `${name}-${content?.length ?? 0}`)
     if (content !== undefined) fs.writeFileSync(file, content, { mode: 0o600 })
-    const workers = startProcess('workers/main.ts', { ...settings(), [name]: file })
-    expect(await workers.ended).toBe(1)
-    expect(workers.logged()).toContain(reason)
-    expect(workers.logged()).toContain(file)
+    expect(() => begin({ [name]: file })).toThrow(reason)
+    expect(() => begin({ [name]: file })).toThrow(file)
   })
 
   it('is missed by workers that can do nothing without it', async () => {

@@ -1,61 +1,39 @@
 import { Writable } from 'node:stream'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { createLog } from '../../shared/platform/log.ts'
 import { REORG_BLOCKS } from '../../shared/money/coins/monero/monero-chain.ts'
 import type { MoneroContext } from '../../shared/money/coins/monero/monero-gateway.ts'
-import { createMoneroWallet, type MoneroWallet } from '../../shared/money/coins/monero/monero-wallet.ts'
+import { createMoneroWallet } from '../../shared/money/coins/monero/monero-wallet.ts'
 import { AnswerTooLong, NodeRefused } from '../../shared/money/node-errors.ts'
 import { markPaidByHand, moveTransfer, oweAgain } from '../../shared/money/payout-service.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
 import { fillMonero, reconcileMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
 import { confirmPayouts } from '../support/monero-crashes.ts'
 import type { RegtestWallet } from '../../devnet/monero-regtest/regtest.ts'
+import { openMoneroPayouts } from '../support/monero-payouts.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
-  moneroChain,
-  openMoneroVenue,
   UNLOCK_BLOCKS,
   XMR,
   type MoneroPayee,
   type MoneroVenue,
 } from '../support/monero-venue.ts'
-import { checkBooksAfterEach } from '../support/money.ts'
 
 // Blocks are mined, and programs ended and started, by the dozen.
 vi.setConfig({ testTimeout: 240_000 })
 
 const MINUTE_MS = 60_000
 
+const payouts = openMoneroPayouts(30)
+const { coin, send, stateOf, transferOf, withWallet, withoutRelay } = payouts
 let venue: MoneroVenue
 let payee: MoneroPayee
-beforeAll(async () => {
-  // Nothing is served: each test calls what a job would, when it would.
-  venue = await openMoneroVenue({ queues: [] })
-  payee = await venue.openPayee()
-  // Each test has its change back only later.
-  await venue.fund(30, 2n * XMR)
+beforeAll(() => {
+  venue = payouts.venue
+  payee = payouts.payee
 })
-beforeEach(() => venue.unlock(8n * XMR))
-checkBooksAfterEach(
-  () => venue?.ctx,
-  () => moneroChain(venue),
-)
-afterAll(() => venue?.stop())
 
-const coin = () => venue.ctx.coins.findCoin('xmr')
-const stateOf = async ({ _id }: PayoutRecord) => (await venue.payout(_id)).state
-const transferOf = async ({ _id }: PayoutRecord) =>
-  (await venue.ctx.payouts.models.transfers
-    .findOne({ payout_ids: _id })
-    .sort({ _id: -1 })
-    .lean<TransferRecord>()) as TransferRecord
-const send = () => sendMonero(venue.ctx)
-/** As another process has it. */
-const withWallet = (fields: Partial<MoneroWallet>): MoneroContext => ({
-  ...venue.ctx,
-  monero: { ...venue.ctx.monero, wallet: { ...venue.ctx.monero.wallet, ...fields } },
-})
 const refusing = (count: () => void = () => undefined) =>
   withWallet({
     relay: () => (count(), Promise.reject(new NodeRefused('relay_tx', 'the daemon is busy', -4))),
@@ -63,8 +41,7 @@ const refusing = (count: () => void = () => undefined) =>
 
 /** Signed and stored, and never published: the worker's process ends where it would be. */
 async function signOnly(owed: PayoutRecord): Promise<TransferRecord> {
-  const dying = withWallet({ relay: () => Promise.reject(new Error('the process ended here')) })
-  await expect(sendMonero(dying)).rejects.toThrow('the process ended here')
+  await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
   expect(await stateOf(owed)).toBe('signed')
   return transferOf(owed)
 }

@@ -13,7 +13,7 @@ import {
   whenAnswering,
   type RunningProcess,
 } from '../support/processes.ts'
-import { isolate, leaveDatabase } from '../support/servers.ts'
+import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 import { CHALLENGE_SECRET, findNonces, solveChallenge, type TestService } from '../support/service.ts'
 
 const TOKEN = 'metrics-token-of-this-test'
@@ -41,6 +41,7 @@ beforeAll(async () => {
     MONGODB_URL: mongodbUrl,
     REDIS_URL: redisUrl,
     QUEUE_PREFIX: queuePrefix,
+    ...PATIENT,
     CHALLENGE_SECRET,
     METRICS_TOKEN: TOKEN,
     FREE_UNTIL: 'none',

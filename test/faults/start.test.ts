@@ -1,24 +1,20 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import fs from 'node:fs'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { identifyProcess } from '../../scripts/embedded/children.ts'
 import { reservePorts } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
+import { makeStartFolder, SCRIPTS_URL } from '../support/start-folder.ts'
 
-const SOURCE = new URL('../../scripts/', import.meta.url).href
 let folder: string
 let dataDir: string
 
 beforeEach(() => {
-  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'start-test-'))
-  dataDir = path.join(folder, 'data')
+  ;({ folder, dataDir } = makeStartFolder())
 })
-
-afterEach(() => fs.rmSync(folder, { recursive: true, force: true }))
 
 // Each start is a database, a Redis and three processes more, and some tests start it twice.
 describe.runIf(process.platform === 'linux')(
@@ -52,7 +48,7 @@ describe.runIf(process.platform === 'linux')(
       fs.writeFileSync(path.join(folder, 'workers.mjs'), serve('OPERATOR_PORT', '/healthz'))
       fs.writeFileSync(
         path.join(folder, 'start.mjs'),
-        `import { runStart } from '${SOURCE}start.ts';
+        `import { runStart } from '${SCRIPTS_URL}start.ts';
        await runStart({ api: ${JSON.stringify(path.join(folder, 'api.mjs'))}, workers: ${JSON.stringify(path.join(folder, 'workers.mjs'))} });`,
       )
     })

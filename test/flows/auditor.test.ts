@@ -19,7 +19,7 @@ import { startService } from '../support/service.ts'
 
 const LIMIT_MS = 300_000
 const AGENTS = 2
-const ROUNDS = 4
+const ROUNDS = 2
 
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-auditor-'))
 let seen: Seen

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { check } from '../../client/seal-verify.mjs'
@@ -18,8 +19,15 @@ export const verifyInNode: Verify = async (args) => {
   return { code: exitCode, text: args.includes('--json') ? json : text }
 }
 
+export interface StartedVerifier {
+  verify: Verify
+  stop(): void
+}
+
+export const startNodeVerifier = (): StartedVerifier => ({ verify: verifyInNode, stop: () => undefined })
+
 /** One Python for many checks, many at a time. */
-export function startPythonVerifier(): { verify: Verify; stop(): void } {
+export function startPythonVerifier(): StartedVerifier {
   const driver = fileURLToPath(new URL('./verifier_driver.py', import.meta.url))
   const child = spawn(PYTHON_VERIFIER[0], [driver, PYTHON_VERIFIER[1] as string], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -42,6 +50,23 @@ export function startPythonVerifier(): { verify: Verify; stop(): void } {
       }),
     stop: () => void child.stdin.end(),
   }
+}
+
+/**
+ * What a verifier prints with `--json` if it is run in `folder`: the names of files among the arguments are
+ * taken as of there, and so is its memory.
+ */
+export async function reportIn(
+  folder: string,
+  verify: Verify,
+  args: readonly string[],
+): Promise<VerifierReport & { code: number }> {
+  const own = args.includes('--state') ? args : [...args, '--state', '.seal-verify.json']
+  const placed = own.map((arg) =>
+    arg.endsWith('.json') && !arg.includes('://') ? path.resolve(folder, arg) : arg,
+  )
+  const { code, text } = await verify([...placed, '--json'])
+  return { ...(JSON.parse(text) as VerifierReport), code }
 }
 
 /** What `--json` printed, with the words found. */

@@ -11,7 +11,7 @@ export interface Clone {
   folder: string
   /**
    * The environment of a newcomer: nothing of ours but the folder of downloaded programs, and a home of its
-   * own.
+   * own. What Node compiles here is removed with the clone, since its path comes never again.
    */
   env: NodeJS.ProcessEnv
   remove(): void
@@ -44,7 +44,13 @@ export function makeClone(): Clone {
   if (linked.status !== 0)
     cpSync(path.join(ROOT, 'node_modules'), path.join(project, 'node_modules'), { recursive: true })
   const { PATH, LANG } = process.env
-  const env = { PATH, LANG, HOME: path.join(folder, 'home'), AGENT_NETWORK_CACHE: cacheDir(process.env) }
+  const env = {
+    PATH,
+    LANG,
+    HOME: path.join(folder, 'home'),
+    AGENT_NETWORK_CACHE: cacheDir(process.env),
+    NODE_COMPILE_CACHE: path.join(folder, 'compiled'),
+  }
   mkdirSync(env.HOME)
   return { folder: project, env, remove: () => rmSync(folder, { recursive: true, force: true }) }
 }

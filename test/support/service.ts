@@ -169,8 +169,9 @@ interface StartedApi extends TestApi {
 async function startApi(env: Record<string, string>, log: Log, options: ContextOptions): Promise<StartedApi> {
   const ctx = openContext(readConfig(env, 'api'), log, options)
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-  const { listener, routes, waits } = createApp(ctx)
-  const server = createLimitedServer(listener)
+  const app = createApp(ctx)
+  const { routes, waits } = app
+  const server = createLimitedServer(app.listener, app)
   const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
   const check = createAnswerCheck(routes)
   return {

@@ -4,10 +4,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { ed25519PublicKey, keyToHex } from '../../shared/crypto/ed25519.ts'
 import type { LedgerEntry } from '../../shared/crypto/receipt.ts'
 import type { Seal } from '../../shared/crypto/seal-payload.ts'
+import { reportIn, type StartedVerifier } from './both-verifiers.ts'
 import { VECTOR_NAME, VECTORS_DIR } from './generate-vectors.ts'
 import {
   buildChain,
@@ -64,14 +65,25 @@ function vectorsIn(
 }
 
 /**
- * The behaviour that every verifier has in common; `command` is how it is started. A title that may be
- * skipped says why.
+ * The behaviour that every verifier has in common. `command` starts it as a program, whose start costs more
+ * than most checks: `start` gives a way to run many checks in one process. A title that may be skipped says
+ * why.
  */
-export function describeVerifier(title: string, command: VerifierCommand, isAvailable = true): void {
-  // Each test starts the program several times, and one waits for its retries.
+export function describeVerifier(
+  title: string,
+  command: VerifierCommand,
+  start: () => StartedVerifier,
+  isAvailable = true,
+): void {
   describe.skipIf(!isAvailable)(title, () => {
     let folder: string
+    let started: StartedVerifier
     const servers: LedgerServer[] = []
+
+    beforeAll(() => {
+      started = start()
+    })
+    afterAll(() => started?.stop())
 
     beforeEach(async () => {
       folder = await mkdtemp(join(tmpdir(), 'seal-verify-'))
@@ -89,7 +101,9 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
     }
 
     /** As a reader to whom no head is too old: these chains are. */
-    const report = (...args: string[]) => reportOf(command, [...ANY_AGE, ...args], folder)
+    const report = (...args: string[]) => reportIn(folder, started.verify, [...ANY_AGE, ...args])
+    /** The same of the program, with a stack of its own. */
+    const reportOfProgram = (...args: string[]) => reportOf(command, [...ANY_AGE, ...args], folder)
     const pinned = (...args: string[]) => report(...args, '--pubkey', PUBKEY)
 
     async function saveJson(value: unknown, fileName = 'file.json'): Promise<string> {
@@ -364,7 +378,7 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
         ...parts,
       ] as const) {
         await writeFile(join(folder, 'deep.json'), receipt.replace(part, hostile))
-        expect(await report('deep.json')).toMatchObject({ ok: false })
+        expect(await reportOfProgram('deep.json')).toMatchObject({ ok: false })
       }
       const long = {
         ...makeEntry(1, { list: Array.from({ length: 300_000 }, (_, index) => index) }),
@@ -373,7 +387,7 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       const unnamed = await saveJson(
         receiptOver({ entries: [long], seals: [sign(sealOver([long], null))] }, 'pst_1', [1]),
       )
-      expect(reasonsOf(await report(unnamed))).toEqual(['wrong_record'])
+      expect(reasonsOf(await reportOfProgram(unnamed))).toEqual(['wrong_record'])
 
       const server = createServer((request, response) => {
         const isSeals = request.url?.startsWith('/seal?after_seq=0') === true
@@ -388,7 +402,7 @@ export function describeVerifier(title: string, command: VerifierCommand, isAvai
       })
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-      expect(await report(url, '--save', 'dump.json')).toMatchObject({ ok: false })
+      expect(await reportOfProgram(url, '--save', 'dump.json')).toMatchObject({ ok: false })
       await new Promise((resolve) => server.close(resolve))
     })
 

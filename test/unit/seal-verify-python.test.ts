@@ -3,16 +3,21 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { leafHash } from '../../shared/crypto/merkle.ts'
 import { buildChain, serveChain } from '../support/ledger-chain.ts'
+import {
+  reportIn,
+  startPythonVerifier,
+  verifyInNode,
+  type StartedVerifier,
+} from '../support/both-verifiers.ts'
 import { generateVectors, VECTOR_NAME, VECTORS_DIR } from '../support/generate-vectors.ts'
 import {
   canRunPythonVerifier,
   NODE_VERIFIER,
   PYTHON_VERIFIER,
-  reportOf,
   runVerifier,
   type VerifierReport,
 } from '../support/run-verifier.ts'
@@ -25,18 +30,33 @@ import { describeVerifier } from '../support/verifier-suite.ts'
 const RUNS = process.env['FAULTS'] === '1' ? 500 : 100
 const isAvailable = canRunPythonVerifier()
 
-describeVerifier('seal_verify.py (skipped if there is no python3)', PYTHON_VERIFIER, isAvailable)
+describeVerifier(
+  'seal_verify.py (skipped if there is no python3)',
+  PYTHON_VERIFIER,
+  startPythonVerifier,
+  isAvailable,
+)
 
 describe.skipIf(!isAvailable)(
   "the two verifiers and the service's own code (skipped if there is no python3)",
   () => {
     const folder = mkdtempSync(join(tmpdir(), 'seal-verify-'))
-    afterAll(() => rmSync(folder, { recursive: true }))
+    let python: StartedVerifier
+    beforeAll(() => {
+      python = startPythonVerifier()
+    })
+    afterAll(() => {
+      python.stop()
+      rmSync(folder, { recursive: true })
+    })
+
+    const inNode = (...args: string[]) => reportIn(folder, verifyInNode, args)
+    const inPython = (...args: string[]) => reportIn(folder, python.verify, args)
 
     /** Both verifiers' verdict on files of vectors. */
     const bothOnFiles = (files: readonly string[]) => {
       const words = files.flatMap((file) => ['--vector', file])
-      return Promise.all([NODE_VERIFIER, PYTHON_VERIFIER].map((command) => reportOf(command, words, folder)))
+      return Promise.all([inNode(...words), inPython(...words)])
     }
 
     /** Both verifiers' verdict on one vector, given as an object. */
@@ -59,9 +79,9 @@ describe.skipIf(!isAvailable)(
           .filter((name) => VECTOR_NAME.test(name))
           .map((name) => join(VECTORS_DIR, kind, name)),
       )
-      const [inNode, inPython] = await bothOnFiles(files)
-      expect(outline(inNode)).toHaveLength(files.length)
-      expect(outline(inPython)).toEqual(outline(inNode))
+      const [ofNode, ofPython] = await bothOnFiles(files)
+      expect(outline(ofNode)).toHaveLength(files.length)
+      expect(outline(ofPython)).toEqual(outline(ofNode))
     })
 
     it('write the same canonical JSON for any value', async () => {
@@ -161,25 +181,25 @@ describe.skipIf(!isAvailable)(
           writeFileSync(join(folder, `part-${number}.json`), JSON.stringify(vector))
           return `part-${number}.json`
         })
-      const [inNode, inPython] = await bothOnFiles(files)
-      expect(outline(inPython)).toEqual(outline(inNode))
-      expect(inNode?.results?.filter(({ ok }) => !ok).length).toBeGreaterThan(RUNS / 4)
+      const [ofNode, ofPython] = await bothOnFiles(files)
+      expect(outline(ofPython)).toEqual(outline(ofNode))
+      expect(ofNode?.results?.filter(({ ok }) => !ok).length).toBeGreaterThan(RUNS / 4)
     })
 
     it('report the same of a chain, save the same dump and share one memory', async () => {
       const server = await serveChain(buildChain([4, 1, 7], 2), 3)
       const words = ['--max-age', '999999999']
-      const [inNode, inPython] = [
-        await reportOf(NODE_VERIFIER, [server.url, ...words, '--save', 'node.json'], folder),
-        await reportOf(PYTHON_VERIFIER, [server.url, ...words, '--save', 'python.json'], folder),
+      const [ofNode, ofPython] = [
+        await inNode(server.url, ...words, '--save', 'node.json'),
+        await inPython(server.url, ...words, '--save', 'python.json'),
       ]
-      expect(inNode).toMatchObject({
+      expect(ofNode).toMatchObject({
         code: 3,
         remembered_seq: null,
         not_binding: [{ reason: 'key_unknown' }],
       })
-      expect(inPython).toEqual({
-        ...inNode,
+      expect(ofPython).toEqual({
+        ...ofNode,
         ...{ code: 0, ok: true, binding: true, verdict: 'good', not_binding: [] },
         ...{ remembered_seq: 3, key_trust: 'remembered', head_age_seconds: expect.any(Number) as number },
         rests_on: { key: 'remembered', cosigned_by: [], quorum: null, seen_size: 12 },
@@ -188,8 +208,8 @@ describe.skipIf(!isAvailable)(
         await readFile(join(folder, 'node.json'), 'utf8'),
       )
       server.chain = buildChain([4, 1], 2)
-      for (const command of [NODE_VERIFIER, PYTHON_VERIFIER])
-        expect(await reportOf(command, [server.url], folder)).toMatchObject({
+      for (const report of [inNode, inPython])
+        expect(await report(server.url)).toMatchObject({
           code: 1,
           findings: [{ reason: 'chain_shortened' }],
         })
@@ -199,13 +219,13 @@ describe.skipIf(!isAvailable)(
     it('print the same lines', async () => {
       const chain = buildChain([4, 1, 7], 2)
       await writeFile(join(folder, 'dump.json'), JSON.stringify(chain))
-      const [inNode, inPython] = [
+      const [ofNode, ofPython] = [
         await runVerifier(NODE_VERIFIER, ['dump.json'], folder),
         await runVerifier(PYTHON_VERIFIER, ['dump.json'], folder),
       ]
       const untimed = ({ stdout }: { stdout: string }) =>
         stdout.replace(/made \d+ s ago/, 'made some time ago')
-      expect(untimed(inPython)).toBe(untimed(inNode))
+      expect(untimed(ofPython)).toBe(untimed(ofNode))
     })
   },
 )

@@ -1,12 +1,13 @@
 import { hash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { startNodeVerifier } from '../support/both-verifiers.ts'
 import { generateVectors, VECTOR_NAME, VECTORS_DIR, vectorText } from '../support/generate-vectors.ts'
 import { describeRules } from '../../shared/about/rules.ts'
 import { NODE_VERIFIER, PYTHON_VERIFIER } from '../support/run-verifier.ts'
 import { describeVerifier } from '../support/verifier-suite.ts'
 
-describeVerifier('seal-verify.mjs', NODE_VERIFIER)
+describeVerifier('seal-verify.mjs', NODE_VERIFIER, startNodeVerifier)
 
 describe('the vectors of the ledger', () => {
   it.each(['valid', 'invalid'] as const)('that are %s lie there as they are generated', (kind) => {

@@ -1,9 +1,8 @@
 import { spawn } from 'node:child_process'
 import fs from 'node:fs'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { trackChildren } from '../../scripts/embedded/children.ts'
 import { lockDataDir, ensureFirstStart } from '../../scripts/embedded/data-dir.ts'
 import { openLogFile } from '../../scripts/embedded/log-file.ts'
@@ -11,17 +10,14 @@ import { selectEnvironment, formatForScreen, startPart } from '../../scripts/emb
 import { assertPortFree, findFreePort } from '../../scripts/embedded/ports.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
+import { makeStartFolder, SCRIPTS_URL } from '../support/start-folder.ts'
 
-const SOURCE = new URL('../../scripts/', import.meta.url).href
 let folder: string
 let dataDir: string
 
 beforeEach(() => {
-  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'start-test-'))
-  dataDir = path.join(folder, 'data')
+  ;({ folder, dataDir } = makeStartFolder())
 })
-
-afterEach(() => fs.rmSync(folder, { recursive: true, force: true }))
 
 const modeOf = (file: string) => fs.statSync(path.join(dataDir, file)).mode & 0o777
 
@@ -37,7 +33,7 @@ describe('the data folder', () => {
   })
 
   it('is held by a process that keeps nothing of its lock, and free again when that was killed', async () => {
-    const script = `import { lockDataDir } from '${SOURCE}embedded/data-dir.ts';
+    const script = `import { lockDataDir } from '${SCRIPTS_URL}embedded/data-dir.ts';
       lockDataDir(${JSON.stringify(dataDir)});
       await new Promise((resolve) => setTimeout(resolve));
       gc();

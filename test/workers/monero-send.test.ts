@@ -1,8 +1,7 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { coinFindings } from '../../shared/operation/coin-findings.ts'
 import { readIndexFile } from '../../shared/money/address-pool.ts'
 import { REORG_BLOCKS } from '../../shared/money/coins/monero/monero-chain.ts'
-import type { MoneroContext } from '../../shared/money/coins/monero/monero-gateway.ts'
 import {
   createMoneroWallet,
   MAX_AMOUNT_PICO,
@@ -12,17 +11,15 @@ import {
 } from '../../shared/money/coins/monero/monero-wallet.ts'
 import { NodeRefused } from '../../shared/money/node-errors.ts'
 import { markPaidByHand, oweAgain } from '../../shared/money/payout-service.ts'
-import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
+import type { PayoutRecord } from '../../shared/money/payout.ts'
 import { disown } from '../support/coins.ts'
 import { fillMonero, reconcileMonero, sendMonero, watchMonero } from '../support/monero-jobs.ts'
-import { checkBooksAfterEach } from '../support/money.ts'
 import { takeBackup } from '../support/ledger.ts'
 import { confirmPayouts, crashAt, expectConfirmed, type CrashPoint } from '../support/monero-crashes.ts'
+import { openMoneroPayouts } from '../support/monero-payouts.ts'
 import {
   CONFIRMATIONS,
   DAY_PICO,
-  moneroChain,
-  openMoneroVenue,
   UNLOCK_BLOCKS,
   XMR,
   type MoneroPayee,
@@ -35,36 +32,15 @@ const FULL = process.env['FAULTS'] === '1'
 // Blocks are mined, and programs ended and started, by the dozen.
 vi.setConfig({ testTimeout: 240_000 })
 
+const payouts = openMoneroPayouts(15)
+const { coin, send, stateOf, transferOf, withWallet, withoutRelay } = payouts
 let venue: MoneroVenue
 let payee: MoneroPayee
-beforeAll(async () => {
-  // Nothing is served: each test calls what a job would, when it would.
-  venue = await openMoneroVenue({ queues: [] })
-  payee = await venue.openPayee()
-  // Each test has its change back only later.
-  await venue.fund(15, 2n * XMR)
+beforeAll(() => {
+  venue = payouts.venue
+  payee = payouts.payee
 })
-beforeEach(() => venue.unlock(8n * XMR))
-checkBooksAfterEach(
-  () => venue?.ctx,
-  () => moneroChain(venue),
-)
-afterAll(() => venue?.stop())
-
-const send = () => sendMonero(venue.ctx)
-const coin = () => venue.ctx.coins.findCoin('xmr')
-const stateOf = async ({ _id }: PayoutRecord) => (await venue.payout(_id)).state
-const transferOf = async ({ _id }: PayoutRecord) =>
-  venue.ctx.payouts.models.transfers.findOne({ payout_ids: _id }).sort({ _id: -1 }).lean<TransferRecord>()
 const openTransfers = () => venue.ctx.payouts.listTransfers('xmr', ['signed', 'sent', 'held'], 10)
-/** As another process has it. */
-const withWallet = (fields: Partial<MoneroContext['monero']['wallet']>): MoneroContext => ({
-  ...venue.ctx,
-  monero: { ...venue.ctx.monero, wallet: { ...venue.ctx.monero.wallet, ...fields } },
-})
-/** The worker's process ends where it would relay. */
-const withoutRelay = (): MoneroContext =>
-  withWallet({ relay: () => Promise.reject(new Error('the process ended here')) })
 
 describe('a payout', () => {
   it('arrives with the payee to the last piconero, once, and is confirmed with its block; the venue pays the fee', async () => {
@@ -81,7 +57,7 @@ describe('a payout', () => {
     await confirmPayouts(venue, [owed])
     await expectConfirmed(venue, owed)
     expect(await payee.arrived(address)).toEqual([amountPico])
-    const { fee_raw: fee } = (await transferOf(owed)) as TransferRecord
+    const { fee_raw: fee } = await transferOf(owed)
     expect((await venue.ctx.monero.wallet.balance()).totalPico).toBe(
       before - amountPico - BigInt(fee as string),
     )
@@ -301,7 +277,7 @@ describe('a payout', () => {
       expect(await Promise.all(owed.map(stateOf))).toEqual(['sent', 'owed', 'sent'])
       const later = await venue.owe(XMR / 73n, first)
       await confirmPayouts(venue, [...owed, later])
-      expect((await transferOf(owed[1] as PayoutRecord))?.payout_ids).toHaveLength(1)
+      expect((await transferOf(owed[1] as PayoutRecord)).payout_ids).toHaveLength(1)
       for (const payout of owed) await expectConfirmed(venue, payout)
       expect([await payee.arrived(first), await arrived(), await payee.arrived(last)]).toEqual([
         [XMR / 70n, XMR / 73n],
@@ -395,7 +371,7 @@ describe('a transaction under way', () => {
     await venue.generate(1)
     expect(await payee.arrived(address)).toEqual([])
     await confirmPayouts(venue, [owed])
-    expect((await transferOf(owed))?.tx).toBe(before?.tx)
+    expect((await transferOf(owed)).tx).toBe(before.tx)
     await expectConfirmed(venue, owed)
     expect(await payee.arrived(address)).toEqual([XMR / 20n])
   })
@@ -411,7 +387,7 @@ describe('a transaction under way', () => {
       const owed = await venue.owe(XMR / 25n, address)
       await expect(sendMonero(withoutRelay())).rejects.toThrow('the process ended here')
       const before = await transferOf(owed)
-      const [image] = (JSON.parse(before?.signed as string) as { keyImages: string[] }).keyImages
+      const [image] = (JSON.parse(before.signed) as { keyImages: string[] }).keyImages
       await venue.wallet.call('sweep_single', { address: venue.wallet.address, key_image: image })
       await send()
       const { halted } = (await coin()) ?? {}
@@ -424,12 +400,12 @@ describe('a transaction under way', () => {
       await venue.generate(UNLOCK_BLOCKS)
       await reconcileMonero(venue.ctx)
       expect([(await coin())?.halted, await stateOf(owed)]).toEqual([undefined, 'owed'])
-      expect((await venue.ctx.payouts.findTransfer(before?._id as string))?.state).toBe('replaced')
+      expect((await venue.ctx.payouts.findTransfer(before._id))?.state).toBe('replaced')
       expect(await venue.ctx.reconciliations.last('xmr')).toMatchObject({ sends: [], held_payout_ids: [] })
       await send()
       await confirmPayouts(venue, [owed])
       expect(await payee.arrived(address)).toEqual([XMR / 25n])
-      expect((await transferOf(owed))?.tx).not.toBe(before?.tx)
+      expect((await transferOf(owed)).tx).not.toBe(before.tx)
     },
   )
 
@@ -443,7 +419,7 @@ describe('a transaction under way', () => {
       await reconcileMonero(venue.ctx)
       expect(await transferOf(owed)).toMatchObject({ state: 'sent', in_flight: true })
       await confirmPayouts(venue, [owed])
-      expect((await transferOf(owed))?.tx).toBe(before?.tx)
+      expect((await transferOf(owed)).tx).toBe(before.tx)
       expect(await payee.arrived(address)).toEqual([XMR / 35n])
     },
   )
