@@ -20,16 +20,7 @@ const SEEDS_PER_KIND = process.env['FAULTS'] === '1' ? 100_000 : 2_000
 const ANSWER_FORMS: Readonly<Record<PuzzleKind, RegExp>> = {
   arithmetic: /^[1-9]\d{2,4}$/,
   'sort-words': /^[a-z]+(-[a-z]+){6}$/,
-  'tally-words': /^[1-7](-[1-7]){3}$/,
-  'count-letters': /^\d(-\d){7}$/,
-  'pick-words': /^[a-z]+(-[a-z]+){4}$/,
-  'reverse-words': /^[a-z]+(-[a-z]+){3}$/,
   'decode-hex': /^[a-z]+-[a-z]+-\d{3}$/,
-  'decode-base64': /^[a-z]+-[a-z]+-\d{3}$/,
-  'days-between': /^[1-9]\d{2,3}$/,
-  'date-after': /^\d{4}-\d\d-\d\d (sun|mon|tues|wednes|thurs|fri|satur)day$/,
-  ordering: /^[a-z]+(-[a-z]+){6}$/,
-  'truth-tellers': /^([a-l](-[a-l])*|none)$/,
 }
 
 function seedFor(label: string, index: number): Uint8Array {
@@ -38,7 +29,7 @@ function seedFor(label: string, index: number): Uint8Array {
 
 type VectorFile = { version: number; cases: (Puzzle & { seed: string })[] }
 const vectors = JSON.parse(
-  readFileSync(new URL('../vectors/valid/puzzle-v1.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../vectors/valid/puzzle-v2.json', import.meta.url), 'utf8'),
 ) as VectorFile
 
 describe('a puzzle', () => {
@@ -52,7 +43,7 @@ describe('a puzzle', () => {
 
   it('is of each kind about equally often', () => {
     const counts = new Map<string, number>()
-    for (let i = 0; i < 12_000; i++) {
+    for (let i = 0; i < 3_000; i++) {
       const { kind } = makePuzzle(seedFor('kinds', i))
       counts.set(kind, (counts.get(kind) ?? 0) + 1)
     }
@@ -74,7 +65,9 @@ describe('a puzzle', () => {
 
   it('asks for a seed of exactly 32 bytes', () => {
     expect(() => makePuzzle(new Uint8Array(31))).toThrow('"seed" expected 32 bytes, got 31')
-    expect(() => makePuzzleOfKind('ordering', new Uint8Array(33))).toThrow('"seed" expected 32 bytes, got 33')
+    expect(() => makePuzzleOfKind('arithmetic', new Uint8Array(33))).toThrow(
+      '"seed" expected 32 bytes, got 33',
+    )
   })
 })
 
@@ -117,25 +110,7 @@ describe('the solver', () => {
       'Start with nine hundred, then subtract one hundred one, then multiply by twenty-two, then add forty. What is it?',
       '17618',
     ],
-    ['days-between', 'How many days after 2000-02-28 is 2000-03-01?', '2'],
-    ['days-between', 'How many days after 28 February 1900 is 1 March 1900?', '1'],
-    [
-      'date-after',
-      'Which date is 1 days after 1999-12-31, and which day of the week is it?',
-      '2000-01-01 saturday',
-    ],
-    [
-      'date-after',
-      'Which date is 7 days before 4 July 1776, and which day of the week is it?',
-      '1776-06-27 thursday',
-    ],
     ['decode-hex', 'Decode these hexadecimal bytes as ASCII text: 6F 61 6b', 'oak'],
-    ['decode-base64', 'Decode this Base64 as ASCII text: b2Fr', 'oak'],
-    [
-      'truth-tellers',
-      'A says that B lies. B says that C lies. A always lies. Which robots lie? Send their letters.',
-      'a-c',
-    ],
   ])('reads a hand-written question of kind %s: %s', (kind, question, answer) => {
     expect(solvePuzzle({ kind, question, answer_format: '' })).toBe(answer)
   })
@@ -155,7 +130,7 @@ describe('the solver', () => {
       expect(
         () => solvePuzzle({ kind, question: 'Please do something else entirely.', answer_format: '' }),
         kind,
-      ).toThrow(/^this client (can't|finds)/)
+      ).toThrow(/^this client can't/)
     }
   })
 })
