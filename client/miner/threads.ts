@@ -24,12 +24,15 @@ export const runThread: RunThread | undefined = (order, signal, onReport) =>
     if (signal.aborted) stopThread()
     signal.addEventListener('abort', stopThread, { once: true })
     const workerData: ThreadOrder = { ...order, stop }
-    // A worker inherits the options of `node --input-type=module -e …`, and Node refuses that one with a
-    // file.
-    const execArgv = process.execArgv.filter((argument) => !argument.startsWith('--input-type'))
+    // A worker inherits all options, and Node refuses that of `node --input-type=module -e …` with a file. A
+    // list may not name options of V8, such as --max-old-space-size, so it is given only if there is need.
+    const isInputType = (argument: string): boolean => argument.startsWith('--input-type')
+    const options = process.execArgv.some(isInputType)
+      ? { execArgv: process.execArgv.filter((argument) => !isInputType(argument)) }
+      : {}
     // .ts in this repository, .js in the package.
     const file = import.meta.url.endsWith('.ts') ? './miner-thread.ts' : './miner-thread.js'
-    const worker = new Worker(new URL(file, import.meta.url), { workerData, execArgv })
+    const worker = new Worker(new URL(file, import.meta.url), { workerData, ...options })
     worker.on('message', (report: ThreadReport) => {
       try {
         onReport(report)

@@ -14,19 +14,23 @@ import { MAX_RECEIPT_ENTRIES } from '../../shared/platform/limits.ts'
 import { writePosts } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import {
-  canRunPythonVerifier,
-  NODE_VERIFIER,
-  PYTHON_VERIFIER,
-  reportToKnower,
-} from '../support/run-verifier.ts'
+  reportIn,
+  startPythonVerifier,
+  verifyInNode,
+  type StartedVerifier,
+  type Verify,
+} from '../support/both-verifiers.ts'
+import { askAsKnower, canRunPythonVerifier } from '../support/run-verifier.ts'
 import { startService, whenServed, type TestAgent, type TestService } from '../support/service.ts'
 
 let service: TestService
 let folder: string
 let alice: TestAgent
+let python: StartedVerifier | undefined
 
 beforeAll(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'agent-network-seals-'))
+  if (canRunPythonVerifier()) python = startPythonVerifier()
   const keyFile = path.join(folder, 'seal-key')
   ensureSealKey(keyFile)
   service = await startService({
@@ -39,6 +43,7 @@ beforeAll(async () => {
   alice = await service.registerWithPass({ handle: 'alice' })
 })
 afterAll(async () => {
+  python?.stop()
   await service.stop()
   fs.rmSync(folder, { recursive: true, force: true })
 })
@@ -163,11 +168,11 @@ describe('the ledger over the API', () => {
       return file
     })
     for (const file of files)
-      for (const verifier of verifiers())
-        expect(await reportToKnower(verifier, [file], folder)).toMatchObject({ ok: true, code: 0 })
+      for (const verify of verifiers())
+        expect(await askVerifier(verify, file)).toMatchObject({ ok: true, code: 0 })
     const findTiles = vi.spyOn(service.ctx.seals, 'findTiles')
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => service.call('GET', `/receipt/${agent.id}`)),
+      Array.from({ length: 8 }, () => service.call('GET', `/receipt/${agent.id}`)),
     )
     expect(answers.map(({ status }) => status)).toContain(200)
     expect(findTiles.mock.calls.length).toBeLessThan((5 * MAX_RECEIPT_ENTRIES) / 16)
@@ -188,18 +193,18 @@ describe('the ledger over the API', () => {
     expect(receipt).toMatchObject({ id, sealed: true, entries: [{ sealed: true, seq }] })
     const file = path.join(folder, 'receipt.json')
     fs.writeFileSync(file, JSON.stringify(receipt))
-    for (const verifier of verifiers())
-      expect(await reportToKnower(verifier, [file], folder)).toMatchObject({ ok: true, code: 0, openings: 1 })
+    for (const verify of verifiers())
+      expect(await askVerifier(verify, file)).toMatchObject({ ok: true, code: 0, openings: 1 })
     const { json: ofAgent } = await get<Receipt>(`/receipt/${alice.id}`)
     expect(ofAgent.entries.length).toBeGreaterThan(0)
     expect(ofAgent.openings).toContainEqual(
       expect.objectContaining({ field: 'handle_hash', content: { handle: 'alice', id: alice.id } }),
     )
     fs.writeFileSync(file, JSON.stringify(ofAgent))
-    expect(await reportToKnower(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
+    expect(await askVerifier(verifyInNode, file)).toMatchObject({ ok: true })
     const { json: ofSeal } = await get<Receipt>(`/receipt/seal_${seq}`)
     fs.writeFileSync(file, JSON.stringify(ofSeal))
-    expect(await reportToKnower(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
+    expect(await askVerifier(verifyInNode, file)).toMatchObject({ ok: true })
     await setHidden(service.ctx, id, true)
     const { json: inPart } = await get<Receipt>(`/receipt/${id}`)
     expect(inPart).toMatchObject({ sealed: false, entries: [{ sealed: true }, { sealed: false }] })
@@ -229,7 +234,7 @@ describe('the ledger over the API', () => {
     const file = path.join(folder, 'receipt.json')
     for (const id of [claim, verdict, hidden]) {
       fs.writeFileSync(file, JSON.stringify((await get<Receipt>(`/receipt/${String(id)}`)).json))
-      expect(await reportToKnower(NODE_VERIFIER, [file], folder)).toMatchObject({ ok: true })
+      expect(await askVerifier(verifyInNode, file)).toMatchObject({ ok: true })
     }
   })
 
@@ -248,12 +253,8 @@ describe('the seals over the API', () => {
   it('form a chain that both verifiers accept', async () => {
     await writePosts(service.ctx, 700)
     await seal()
-    for (const verifier of verifiers()) {
-      const report = await reportToKnower(
-        verifier,
-        [service.url, '--state', path.join(folder, `${path.basename(verifier[1] ?? '')}.state`)],
-        folder,
-      )
+    for (const [place, verify] of verifiers().entries()) {
+      const report = await askVerifier(verify, service.url, '--state', path.join(folder, `${place}.state`))
       expect(report).toMatchObject({ ok: true, code: 0, unsigned_seqs: [], seals: (await listSeals()).count })
     }
   })
@@ -404,9 +405,12 @@ describe('what a verifier needs', () => {
   })
 })
 
-function verifiers() {
-  return canRunPythonVerifier() ? [NODE_VERIFIER, PYTHON_VERIFIER] : [NODE_VERIFIER]
+function verifiers(): Verify[] {
+  return python === undefined ? [verifyInNode] : [verifyInNode, python.verify]
 }
+
+const askVerifier = (verify: Verify, ...args: string[]) =>
+  askAsKnower((words) => reportIn(folder, verify, words), args)
 
 describe('a long answer of the ledger', () => {
   /** As it goes over the wire. */

@@ -87,18 +87,22 @@ export async function reportOf(
   return { ...(JSON.parse(stdout) as VerifierReport), code }
 }
 
+type Report = VerifierReport & { code: number }
+
 /** The same for a reader who knows the keys that signed it, and to whom no head is too old. */
-export async function reportToKnower(
+export const reportToKnower = (
   command: VerifierCommand,
   args: readonly string[],
   cwd: string,
-): Promise<VerifierReport & { code: number }> {
-  const { pubkeys = [] } = await reportOf(command, args, cwd)
-  return reportOf(
-    command,
-    [...args, '--max-age', '999999999', ...pubkeys.flatMap((key) => ['--pubkey', key])],
-    cwd,
-  )
+): Promise<Report> => askAsKnower((words) => reportOf(command, words, cwd), args)
+
+/** The same, however the verifier is asked. */
+export async function askAsKnower(
+  report: (args: readonly string[]) => Promise<Report>,
+  args: readonly string[],
+): Promise<Report> {
+  const { pubkeys = [] } = await report(args)
+  return report([...args, '--max-age', '999999999', ...pubkeys.flatMap((key) => ['--pubkey', key])])
 }
 
 export function reasonsOf(report: Pick<VerifierReport, 'findings'>): string[] {

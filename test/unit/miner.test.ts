@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { hash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { createSearch, createSimdSearch, searchBlockPlainly } from '../../client/miner/block-search.ts'
@@ -260,6 +261,16 @@ test(
     expect(isShare(prefix, thread, 12)).toBe(true)
   },
 )
+
+test('solveWork finds it on a thread of a process that was given options of V8', async () => {
+  const prefix = randomPrefix()
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    '--max-old-space-size=512',
+    fileURLToPath(new URL('../support/mine-on-thread.ts', import.meta.url)),
+    prefix,
+  ])
+  expect(isShare(prefix, stdout.trim(), 8)).toBe(true)
+})
 
 test('solveWork finds the one nonce that a registration needs', async () => {
   const prefix = randomPrefix()
