@@ -8,6 +8,8 @@ export const ADMIN = 'start'
 export const DATABASE = 'agent_network'
 /** The code of the error that a server without a replica set gives (error_codes.yml). */
 export const NOT_YET_INITIALIZED = 94
+/** The code of the error that replSetInitiate gives while a member is not up. */
+export const NODE_NOT_FOUND = 74
 
 /** Makes a replica set. @param hosts its members' addresses, `HOST:PORT` */
 export async function initiateReplicaSet(

@@ -12,6 +12,7 @@ import {
   ensureUser,
   ensureUsers,
   initiateReplicaSet,
+  NODE_NOT_FOUND,
   NOT_YET_INITIALIZED,
   roleOf,
 } from './mongo-users.ts'
@@ -193,12 +194,18 @@ async function provisionOnce(
       await admin.command({ replSetGetStatus: 1 })
     } catch (error) {
       if (!(error instanceof mongoose.mongo.MongoError)) throw error
-      if (error.code === NOT_YET_INITIALIZED) await initiateReplicaSet(client, REPLICA_SET, hosts)
+      if (error.code === NOT_YET_INITIALIZED)
+        await initiateReplicaSet(client, REPLICA_SET, hosts).catch(unlessMemberIsAway)
     } finally {
       await client.close()
     }
   }
   return undefined
+}
+
+/** @throws the error unless it says that a member of the set is not up yet */
+function unlessMemberIsAway(error: unknown): void {
+  if (!(error instanceof mongoose.mongo.MongoServerError) || error.code !== NODE_NOT_FOUND) throw error
 }
 
 /** What each user may do, for servers whose users are made by other means. @param prefix of the queues */

@@ -1,8 +1,9 @@
-import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
+import { execFile, execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import mongoose from 'mongoose'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -139,7 +140,7 @@ describe('servers that were provisioned', () => {
 })
 
 describe('a set of three members over TLS', () => {
-  it('is made of all of them, with an administrator, users, and URLs that lead to it', async () => {
+  it('is made of all of them once the last one is up, with an administrator, users, and URLs that lead to it', async () => {
     const place = path.join(folder, 'three')
     fs.mkdirSync(place)
     const certificate = path.join(place, 'members.pem')
@@ -149,13 +150,26 @@ describe('a set of three members over TLS', () => {
     const redis = secret('redis_url_api').replace(/\/\/.*@/, '//')
     const access = path.join(place, 'access')
     const provision = (...args: string[]) =>
-      spawnSync(process.execPath, ['scripts/provision.ts', ...args], { encoding: 'utf8' })
-    const made = provision('--make', access, '--mongo', mongo, '--redis', redis, '--tls-ca', certificate)
-    expect([made.status, made.stderr]).toEqual([0, ''])
-    for (const port of ports) {
+      promisify(execFile)(process.execPath, ['scripts/provision.ts', ...args])
+    const made = await provision(
+      '--make',
+      access,
+      '--mongo',
+      mongo,
+      '--redis',
+      redis,
+      '--tls-ca',
+      certificate,
+    )
+    expect(made.stderr).toBe('')
+    const logOf = (port: number) => path.join(place, `${port}.log`)
+    const startMember = (port: number): void => {
       const data = path.join(place, String(port))
       fs.mkdirSync(data)
-      const args = ['--dbpath', data, '--port', String(port), '--replSet=agents', '--nounixsocket']
+      const args = [
+        ...['--dbpath', data, '--logpath', logOf(port)],
+        ...['--port', String(port), '--replSet=agents', '--nounixsocket'],
+      ]
       const tls = [
         '--tlsMode=requireTLS',
         `--tlsCertificateKeyFile=${certificate}`,
@@ -167,10 +181,18 @@ describe('a set of three members over TLS', () => {
       ]
       programs.push(spawn(findMongod(process.env) ?? '', [...args, ...tls, ...key], { stdio: 'ignore' }))
     }
-    for (const _ of ['first', 'again']) {
-      const applied = provision('--apply', access)
-      expect([applied.status, applied.stderr]).toEqual([0, ''])
-    }
+    const [first = 0, second = 0, last = 0] = ports
+    startMember(first)
+    startMember(second)
+    const applying = provision('--apply', access)
+    await waitFor(
+      'the set to be asked for',
+      () => fs.readFileSync(logOf(first), 'utf8').includes('replSetInitiate') || undefined,
+      { limitMs: PATIENCE_MS },
+    )
+    startMember(last)
+    expect((await applying).stderr).toBe('')
+    expect((await provision('--apply', access)).stderr).toBe('')
     const read = (name: string) => fs.readFileSync(path.join(access, name), 'utf8').trim()
     const admin = new mongoose.mongo.MongoClient(read('mongodb_url_admin'))
     const { config } = (await admin.db('admin').command({ replSetGetConfig: 1 })) as unknown as {
