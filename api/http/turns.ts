@@ -3,9 +3,7 @@ import { ACCEPTED_BETWEEN_TURNS, LINE_SHARES, PASS_BUDGET_MS } from '../../share
 
 /*
  * Turns at the thread of an API process. What begins with a turn runs until it waits for something, and the
- * next turn is given then. In each pass of the event loop one turn is given, and more until they, and what the
- * pass before took without a turn, have taken PASS_BUDGET_MS: the more the database answers at a time, the less
- * is begun.
+ * next turn is given then. In one pass of the event loop, turns are given until PASS_BUDGET_MS are spent.
  *
  * Who is next is decided by start-time fair queueing (Goyal, Vin, Cheng: IEEE/ACM Transactions on Networking
  * 5(5), 1997). A turn has a start tag: the finish tag of the caller's last turn, or the line's virtual time if
@@ -56,10 +54,6 @@ export interface Turns {
 export function createTurns(): Turns {
   const lines = perLine((line) => createLine(LINE_SHARES[line]))
   const all = Object.values(lines)
-  let passBeganAt = 0
-  /** What the pass before took besides its turns, such as for what the database answered. */
-  let besidesMs = 0
-  /** What the turns of this pass took. */
   let spentMs = 0
   let running: Visitor | undefined
   let isGiving = false
@@ -70,7 +64,7 @@ export function createTurns(): Turns {
   /** Gives the next turn, unless nobody waits or the time of this pass is spent. */
   function give(): void {
     const [line, ...others] = all.filter(({ isWaiting }) => isWaiting())
-    isGiving = line !== undefined && (spentMs === 0 || besidesMs + spentMs < PASS_BUDGET_MS)
+    isGiving = line !== undefined && spentMs < PASS_BUDGET_MS
     if (line === undefined || !isGiving) return
     const next = others.reduce((one, other) => (other.spent() < one.spent() ? other : one), line)
     const startedAt = performance.now()
@@ -87,7 +81,6 @@ export function createTurns(): Turns {
     )
     if (isPassDue) return
     isPassDue = true
-    passBeganAt = startedAt
     setImmediate(beginPass)
   }
 
@@ -97,9 +90,6 @@ export function createTurns(): Turns {
    * caller who connects behind a crowd would wait for the crowd's requests.
    */
   function beginPass(): void {
-    besidesMs = performance.now() - passBeganAt - spentMs
-    passBeganAt += besidesMs + spentMs
-    spentMs = 0
     if (isAccepted && accepted < ACCEPTED_BETWEEN_TURNS) {
       isAccepted = false
       accepted++
@@ -109,6 +99,7 @@ export function createTurns(): Turns {
     isAccepted = false
     accepted = 0
     isPassDue = false
+    spentMs = 0
     for (const line of all) line.beginPass()
     give()
   }
