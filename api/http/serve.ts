@@ -77,13 +77,14 @@ class RequestUnderWay {
     if (route.access === 'open' && route.proof !== undefined) return this.#answerProof(route.proof)
     const known = authenticator.recall(this.#req.headers.authorization)
     const isKnown = known !== undefined || route.access === 'open'
-    const begun = await this.#inTurn(this.#visitor(known), async () => {
+    const first = this.#visitor(known)
+    const begun = await this.#inTurn(first, async () => {
       const head = await this.#readHead()
       const wait = await this.#findWait(head)
       const isComplete = route.body === undefined || this.#req.complete
       // Whom the service got to know only now takes its turn among the agents.
       if (wait !== undefined || !isComplete || !(isKnown || head.caller === undefined)) return { head, wait }
-      await this.#finish(this.#visitor(known), head, await this.#readBody(head))
+      await this.#finish(first, head, await this.#readBody(head))
       return undefined
     })
     if (begun === undefined) return
