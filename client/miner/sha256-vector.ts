@@ -76,7 +76,7 @@ export const K = Uint32Array.of(
 )
 
 /** §5.3.3: the initial hash value. */
-export const H = Uint32Array.of(
+const H = Uint32Array.of(
   0x6a09e667,
   0xbb67ae85,
   0x3c6ef372,
@@ -91,11 +91,11 @@ export const H = Uint32Array.of(
  * The four functions of one word, §4.1.2 (4.4) to (4.7): rotations right, and for the small sigmas a shift
  * right.
  */
-export type WordFunction = { rotations: readonly number[]; shift?: number }
-export const SUM_0: WordFunction = { rotations: [2, 13, 22] }
-export const SUM_1: WordFunction = { rotations: [6, 11, 25] }
-export const SIGMA_0: WordFunction = { rotations: [7, 18], shift: 3 }
-export const SIGMA_1: WordFunction = { rotations: [17, 19], shift: 10 }
+type WordFunction = { rotations: readonly number[]; shift?: number }
+const SUM_0: WordFunction = { rotations: [2, 13, 22] }
+const SUM_1: WordFunction = { rotations: [6, 11, 25] }
+const SIGMA_0: WordFunction = { rotations: [7, 18], shift: 3 }
+const SIGMA_1: WordFunction = { rotations: [17, 19], shift: 10 }
 
 /** §6.2.2 step 1: W[t] = σ1(W[t−2]) + W[t−7] + σ0(W[t−15]) + W[t−16]. */
 export const SCHEDULE: readonly { back: number; apply?: WordFunction }[] = [
@@ -108,7 +108,7 @@ export const SCHEDULE: readonly { back: number; apply?: WordFunction }[] = [
 const rotateRight = (x: number, bits: number): number => (x >>> bits) | (x << (32 - bits))
 
 /** Applies a word function in plain arithmetic. */
-export function applyWord({ rotations, shift }: WordFunction, x: number): number {
+function applyWord({ rotations, shift }: WordFunction, x: number): number {
   let result = shift === undefined ? 0 : x >>> shift
   for (const bits of rotations) result ^= rotateRight(x, bits)
   return result
@@ -248,7 +248,7 @@ export function createVariedSchedule(
  * Code that applies a word function to four lanes: a rotation is two shifts, and xor joins all shifts in
  * pairs.
  */
-export function generateWordFunction({ rotations, shift }: WordFunction, x: Code): Code {
+function generateWordFunction({ rotations, shift }: WordFunction, x: Code): Code {
   let terms = rotations.flatMap((bits) => [shiftRight(x, bits), shiftLeft(x, 32 - bits)])
   if (shift !== undefined) terms.push(shiftRight(x, shift))
   while (terms.length > 1) {

@@ -1,5 +1,5 @@
 /**
- * As much of a WebAssembly assembler as the miner and the Merkle trees need. Code is the bytes of
+ * As much of a WebAssembly assembler as the miner needs. Code is the bytes of
  * instructions that leave a value on the stack: operands come before their operator, and code is joined by
  * concatenation. Sections and opcodes: WebAssembly Core Specification 2.0, chapter 5 "Binary Format".
  */
@@ -86,46 +86,6 @@ export const i32x4 = {
   load: (address: Code, offset: number): Code => [...address, ...simd(0), 4, ...encodeUnsigned(offset)],
   /** Loads 4 bytes from `address` + `offset` into every lane; a 4-byte boundary is fastest. */
   loadSplat: (address: Code, offset: number): Code => [...address, ...simd(9), 2, ...encodeUnsigned(offset)],
-  /** Loads 4 bytes from `address` + `offset` into one lane of `vector`. */
-  loadLane: (address: Code, offset: number, lane: number, vector: Code): Code => [
-    ...address,
-    ...vector,
-    ...simd(86),
-    2,
-    ...encodeUnsigned(offset),
-    lane,
-  ],
-  /** Stores one lane of `vector` at `address` + `offset`. */
-  storeLane: (address: Code, offset: number, lane: number, vector: Code): Code => [
-    ...address,
-    ...vector,
-    ...simd(90),
-    2,
-    ...encodeUnsigned(offset),
-    lane,
-  ],
-  /** Reverses the bytes of each lane. */
-  swapBytes: (x: Code): Code => [
-    ...x,
-    ...x,
-    ...simd(13),
-    3,
-    2,
-    1,
-    0,
-    7,
-    6,
-    5,
-    4,
-    11,
-    10,
-    9,
-    8,
-    15,
-    14,
-    13,
-    12,
-  ],
   and: (x: Code, y: Code): Code => [...x, ...y, ...simd(78)],
   or: (x: Code, y: Code): Code => [...x, ...y, ...simd(80)],
   xor: (x: Code, y: Code): Code => [...x, ...y, ...simd(81)],

@@ -58,7 +58,7 @@ async function benchService(): Promise<Figure[]> {
       await compareInTurns(
         ROUNDS,
         {
-          name: 'Express + raw driver: token look-up, verification inline without vector code, one update; no nonces kept, no queue',
+          name: 'Express + raw driver: token look-up, verification inline, one update; no nonces kept, no queue',
           sample: sampleOf(reference.port, reference.mongodbUrl),
         },
         {
