@@ -36,7 +36,7 @@ afterAll(() => venue.stop())
 
 async function begin(): Promise<void> {
   await venue.reset()
-  pool = startPool(venue.ctx, ['check-nano', 'reconcile-nano'])
+  pool = startWorkers()
   venue.pay(venue.wallet.treasury, 50n * XNO)
   await sweepNano(venue.ctx)
 }
@@ -86,9 +86,13 @@ async function miss(order: OrderRecord): Promise<void> {
   await setRate(venue.ctx, 'xno', '1')
   await actOnDeadline(venue.ctx, dueAt)
 }
-/** Puts the backup in place, with a worker that finds what it doesn't know, and reconciles. */
+const startWorkers = () => startPool(venue.ctx, ['check-nano', 'reconcile-nano'])
+
+/** Puts the backup in place while no worker runs, lets one find what the backup lacks, and reconciles. */
 async function restoreAndReconcile(restore: () => Promise<void>) {
+  await pool.close()
   await restore()
+  pool = startWorkers()
   await setRate(venue.ctx, 'xno', '1')
   await work()
   expect((await halted())?.reason).toContain('which the database does not know')
