@@ -1,4 +1,4 @@
-import { setMarkClock, onHint } from './events/mark.ts'
+import { setMarkClock } from './events/mark.ts'
 import { createEventStore, type EventStore } from './events/event-store.ts'
 import { createAllowanceStore, type AllowanceStore } from './agents/allowance-store.ts'
 import { createAgentStore, type AgentStore } from './agents/agent-store.ts'
@@ -149,7 +149,6 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
   const now = options.now ?? (() => Date.now())
   const entries = createEntryStore(connection)
   const queues = openQueues(config.redisUrl, config.queuePrefix, log)
-  const endHints = publishHints(queues)
   // If a test puts the machine's present somewhere else, the database's goes with it.
   const databaseNow = () => database.now() + now() - Date.now()
   const endMarkTime = setMarkClock(() => (database.isReady() ? databaseNow() : now()))
@@ -203,29 +202,8 @@ export function openContext(config: Config, log: Log, options: ContextOptions = 
     now,
     databaseNow,
     async close() {
-      endHints()
       endMarkTime()
       await Promise.all([queues.close(), database.close()])
     },
   }
-}
-
-/** Hints that come together are published together. */
-const HINTS_EVERY_MS = 10
-
-/**
- * Publishes hints to the API's processes: the ids of the agents for which this process stores events.
- *
- * @returns a function that ends it
- */
-function publishHints(queues: Queues): () => void {
-  const agentIds = new Set<string>()
-  const flush = (): void => {
-    queues.publishHint([...agentIds].join(' '))
-    agentIds.clear()
-  }
-  return onHint((agentId) => {
-    if (agentIds.size === 0) setTimeout(flush, HINTS_EVERY_MS).unref()
-    agentIds.add(agentId)
-  })
 }

@@ -1,9 +1,8 @@
 import type { Context } from '../../shared/context.ts'
-import { onHint } from '../../shared/events/mark.ts'
-import { withDeadline } from '../../shared/platform/deadline.ts'
 import { isOutage, unavailable } from '../../shared/platform/database.ts'
-import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../../shared/platform/limits.ts'
+import { withDeadline } from '../../shared/platform/deadline.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
+import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../../shared/platform/limits.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 import { overloaded } from './gate.ts'
 import { maxConnectionsFor, readDescriptorLimit } from './server.ts'
@@ -11,10 +10,9 @@ import { maxConnectionsFor, readDescriptorLimit } from './server.ts'
 /*
  * Callers that wait for events (`wait` of GET /events).
  *
- * Only MongoDB says whether an agent has new events. A hint, from this process or over Redis from another,
- * says when to look: that something is being written for an agent. Hints come before the write is stored, so
- * each leads to a few looks; agents with hints are looked up together. Hints may be lost, so from time to
- * time all waiting agents are looked up.
+ * As long as anybody waits, one read each BEAT_MS finds the agents for whom something new is in the database,
+ * and those of them who wait look what it is. A mark has its time before others can see it: so each read goes
+ * back a little behind the one before, and now and then one goes back far. Besides, each wait ends with a look.
  *
  * A waiting request takes no room from requests at work.
  */
@@ -43,31 +41,22 @@ export interface Waits {
   count(): number
 }
 
-/** Pauses after a hint and from one look to the next. */
-const LOOKS_AFTER_MS = [20, 40, 150, 600, 2_000] as const
-/** Agents whose looks are due within this time are looked up together. */
-const LOOK_EVERY_MS = 20
-/** How often all waiting agents are looked up, with a working channel for hints and without. */
-const LOOK_FOR_ALL_MS = { hinted: 15 * SECOND_MS, unhinted: 2 * SECOND_MS } as const
+const BEAT_MS = 250
+/** How far a read goes back behind the beginning of the last one: longer than most writes take. */
+const BACK_MS = 2 * SECOND_MS
+/** How far every FAR_EVERY-th read goes back: longer than a write may take. */
+const FAR_BACK_MS = 15 * SECOND_MS
+const FAR_EVERY = 20
+const READ_LIMIT_MS = 5 * SECOND_MS
 /** The part of a process's connections that may wait. */
 const WAITING_SHARE = 3 / 4
 /** The pause after a look that failed. */
 const LOOK_AGAIN_MS = 500
 /** A look may take at least this long, even at the end of its wait. */
 const LEAST_LOOK_MS = 500
-/** Agents looked up by one command. */
-const LOOKED_FOR_TOGETHER = 500
-const LOOKS_AT_ONCE = 2
-const LOOK_LIMIT_MS = 5 * SECOND_MS
 /** Agents whose waits are ended at a time, and the pause before the next ones. */
 const ENDED_TOGETHER = 200
 const ENDED_EVERY_MS = 20
-
-/** The next look for an agent with a hint: its index in LOOKS_AFTER_MS, and when. */
-interface DueLook {
-  nth: number
-  atMs: number
-}
 
 /** A waiting request. */
 interface Waiter {
@@ -81,20 +70,19 @@ interface Waiter {
   wake(): void
 }
 
-/** Creates the waits of this process. It listens for hints from the first wait on. */
-export function createWaits(ctx: Context): Waits {
+/** Creates the waits of this process. */
+export function createWaits(ctx: Pick<Context, 'events' | 'databaseNow' | 'log'>): Waits {
   /** By agent. */
   const waiters = new Map<string, Set<Waiter>>()
-  /** By agent. */
-  const dueLooks = new Map<string, DueLook>()
   /** Each wait holds a connection, and other requests need some too. */
   const maxCount = Math.min(MAX_WAITS, Math.floor(maxConnectionsFor(readDescriptorLimit()) * WAITING_SHARE))
   let count = 0
   let ended = false
-  let hints: { stop(): void; isUp(): boolean } | undefined
-  let lookedForAllMs = 0
-  let nextLook: NodeJS.Timeout | undefined
-  let looksUnderWay = 0
+  /** Set while anybody waits. */
+  let nextBeat: NodeJS.Timeout | undefined
+  let beats = 0
+  /** When the last read that succeeded began, by the database's clock. */
+  let readAtMs = 0
 
   /** Makes all waiting requests of an agent look again. */
   function wake(agentId: string): void {
@@ -104,88 +92,25 @@ export function createWaits(ctx: Context): Waits {
     }
   }
 
-  /** Schedules a few looks for an agent, if any of its requests waits. */
-  function noteHint(agentId: string): void {
-    if (waiters.has(agentId)) scheduleLook(agentId, 0, LOOKS_AFTER_MS[0])
-  }
-
-  /**
-   * Schedules the next look for an agent, in place of one that is scheduled. @param nth index in
-   * LOOKS_AFTER_MS
-   */
-  function scheduleLook(agentId: string, nth: number, afterMs: number): void {
-    dueLooks.set(agentId, { nth, atMs: performance.now() + afterMs })
-    nextLook ??= setTimeout(lookForDue, LOOK_EVERY_MS)
-  }
-
-  /** Looks for the agents whose look is due, and schedules itself again while there are looks to come. */
-  function lookForDue(): void {
-    nextLook = dueLooks.size === 0 ? undefined : setTimeout(lookForDue, LOOK_EVERY_MS)
-    // A slow database gets larger looks, not more of them.
-    if (looksUnderWay < LOOKS_AT_ONCE) void lookFor(takeDue())
-  }
-
-  /** Returns the agents whose look is due, and schedules the next look of each, if there is one. */
-  function takeDue(): string[] {
-    const nowMs = performance.now()
-    const due: string[] = []
-    for (const [agentId, look] of dueLooks) {
-      if (look.atMs > nowMs) continue
-      due.push(agentId)
-      const afterMs = LOOKS_AFTER_MS[look.nth + 1]
-      if (afterMs === undefined) dueLooks.delete(agentId)
-      else scheduleLook(agentId, look.nth + 1, afterMs)
+  /** Wakes those for whom there is something new, and comes again while anybody waits. */
+  async function beat(): Promise<void> {
+    try {
+      await wakeForNews()
+    } catch (error) {
+      if (!isDatabaseAway(error))
+        ctx.log.error({ err: error }, 'the events that callers wait for could not be read')
     }
-    return due
+    nextBeat = count === 0 || ended ? undefined : setTimeout(() => void beat(), BEAT_MS)
   }
 
-  /**
-   * Listens for hints of this process and, over Redis, of others, and looks for all waiting agents from time
-   * to time. Does nothing if it listens already.
-   */
-  function listen(): void {
-    if (hints !== undefined) return
-    const channel = ctx.queues.listenToHints((text) => text.split(' ').forEach(noteHint))
-    const stopOwn = onHint(noteHint)
-    const timer = setInterval(() => {
-      const everyMs = LOOK_FOR_ALL_MS[channel.isUp() ? 'hinted' : 'unhinted']
-      if (count === 0 || performance.now() - lookedForAllMs < everyMs) return
-      lookedForAllMs = performance.now()
-      void lookFor([...waiters.keys()])
-    }, SECOND_MS).unref()
-    hints = {
-      isUp: channel.isUp,
-      stop() {
-        clearInterval(timer)
-        clearTimeout(nextLook)
-        stopOwn()
-        channel.close()
-      },
-    }
-  }
-
-  /**
-   * Reads how far these agents' events go, and wakes the requests of those for whom there is something new.
-   */
-  async function lookFor(agentIds: readonly string[]): Promise<void> {
-    looksUnderWay++
-    for (let from = 0; from < agentIds.length; from += LOOKED_FOR_TOGETHER) {
-      const part = agentIds.slice(from, from + LOOKED_FOR_TOGETHER)
-      try {
-        const reading = Promise.all(part.map(ctx.events.readProgress))
-        const found = await withDeadline(reading, LOOK_LIMIT_MS, unavailable)
-        for (const { agentId, seq: last, marked } of found) {
-          const isNew = [...(waiters.get(agentId) ?? [])].some(({ seq }) => last > seq)
-          if (isNew || marked.size > 0) wake(agentId)
-        }
-      } catch (error) {
-        // The look failed, so there may be new events unseen.
-        for (const agentId of part) if (waiters.has(agentId)) scheduleLook(agentId, 0, LOOK_AGAIN_MS)
-        if (!isDatabaseAway(error))
-          ctx.log.error({ err: error }, 'the events that callers wait for could not be read')
-      }
-    }
-    looksUnderWay--
+  async function wakeForNews(): Promise<void> {
+    const nowMs = ctx.databaseNow()
+    const sinceMs = readAtMs - (beats++ % FAR_EVERY === 0 ? FAR_BACK_MS : BACK_MS)
+    const { marked, numbered } = await withDeadline(ctx.events.listNews(sinceMs), READ_LIMIT_MS, unavailable)
+    readAtMs = nowMs
+    for (const agentId of marked) wake(agentId)
+    for (const [agentId, last] of numbered)
+      if ([...(waiters.get(agentId) ?? [])].some(({ seq }) => last > seq)) wake(agentId)
   }
 
   /**
@@ -205,17 +130,19 @@ export function createWaits(ctx: Context): Waits {
     ofAgent.add(waiter)
     waiters.set(agentId, ofAgent)
     count++
+    if (nextBeat === undefined) {
+      // What was there before is found by the first look of each wait.
+      readAtMs = ctx.databaseNow()
+      nextBeat = setTimeout(() => void beat(), BEAT_MS)
+    }
     return waiter
   }
 
-  /** Removes a waiting request, and with an agent's last one its scheduled looks. */
   function removeWaiter(agentId: string, waiter: Waiter): void {
     const ofAgent = waiters.get(agentId)
     if (ofAgent?.delete(waiter) !== true) return
     count--
-    if (ofAgent.size > 0) return
-    waiters.delete(agentId)
-    dueLooks.delete(agentId)
+    if (ofAgent.size === 0) waiters.delete(agentId)
   }
 
   /** Wakes the requests of these agents, some agents at a time, since each request is then answered. */
@@ -227,7 +154,6 @@ export function createWaits(ctx: Context): Waits {
   return {
     async wait(agentId, seconds, look, signal) {
       if (ended) return
-      listen()
       const untilMs = performance.now() + seconds * SECOND_MS
       const waiter = addWaiter(agentId)
       try {
@@ -249,7 +175,7 @@ export function createWaits(ctx: Context): Waits {
     end() {
       if (ended) return
       ended = true
-      hints?.stop()
+      clearTimeout(nextBeat)
       wakeInParts([...waiters.keys()])
     },
     count: () => count,

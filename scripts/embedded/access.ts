@@ -1,10 +1,4 @@
-import {
-  hintChannel,
-  QUEUE_NAMES,
-  queuePrefix,
-  queueRow,
-  type QueueName,
-} from '../../shared/platform/queues.ts'
+import { QUEUE_NAMES, queuePrefix, queueRow, type QueueName } from '../../shared/platform/queues.ts'
 
 /*
  * Who may do what at the servers. Every user may read the database; what each may write is listed here, with
@@ -166,13 +160,12 @@ export function redisUser(name: AccessName, password: string, prefix: string): s
 }
 
 /**
- * The ACL rules of a Redis user: it reaches the keys of its queues and the channel of hints that there are
- * events, and has no command that reaches beyond them. Workers name their connections, by which they are
+ * The ACL rules of a Redis user: it reaches the keys of its queues, and has no command that reaches beyond them. Workers name their connections, by which they are
  * counted, so all but the API have CLIENT.
  */
 export function redisRules(name: AccessName, prefix: string): string {
   const keys = queuesOf(name).map((queue) => `~${queuePrefix(prefix, queue)}:*`)
   // What the API has no need of: the names of others' keys, and an end to their scripts.
   const own = name === 'api' ? ' -script +script|load +script|exists -randomkey -scan' : ' +client'
-  return `resetkeys ${keys.join(' ')} resetchannels &${hintChannel(prefix)} -@all +@all -@admin -@dangerous +info${own}`
+  return `resetkeys ${keys.join(' ')} resetchannels -@all +@all -@admin -@dangerous +info${own}`
 }

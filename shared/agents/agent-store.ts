@@ -4,7 +4,7 @@ import { Schema, type Connection } from 'mongoose'
 import { MAJORITY, type Session, unavailable, within } from '../platform/database.ts'
 import { createIdLookUp, createLookUp } from '../platform/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
-import { makeMark, TELLS_INDEX, tellsField } from '../events/mark.ts'
+import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { AgentListed, AgentRecord, ProfileChange } from './agent.ts'
 import type { StoredToken } from './token.ts'
@@ -93,7 +93,7 @@ agentSchema.index(
   { _id: 1, banned_at: 1 },
   { name: BANNED_AGENTS, partialFilterExpression: { banned_at: { $exists: true } } },
 )
-agentSchema.index(...TELLS_INDEX)
+indexMarks(agentSchema)
 agentSchema.index(...PENDING_INDEX)
 
 interface UsedChallenge {

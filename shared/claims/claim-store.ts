@@ -6,7 +6,7 @@ import { type Session, within } from '../platform/database.ts'
 import { createIdLookUp } from '../platform/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
-import { pushing, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
+import { pushing, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
 import { MAX_UNENDORSED_PROPOSALS } from '../platform/limits.ts'
 import type { Writes } from './claim-changes.ts'
 import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
@@ -62,7 +62,7 @@ claimSchema.index(
   { agent_id: 1, 'standing.true': 1 },
   { name: 'proposals_of_an_agent', partialFilterExpression: { kind: PROPOSAL } },
 )
-claimSchema.index(...TELLS_INDEX)
+indexMarks(claimSchema)
 claimSchema.index(...PENDING_INDEX)
 
 const verdictSchema = new Schema<VerdictRecord>(
@@ -93,7 +93,7 @@ verdictSchema.index(
 )
 verdictSchema.index({ claim_id: 1, _id: -1 })
 verdictSchema.index({ agent_id: 1, _id: -1 })
-verdictSchema.index(...TELLS_INDEX)
+indexMarks(verdictSchema)
 verdictSchema.index(...PENDING_INDEX)
 
 export interface ClaimFilter {

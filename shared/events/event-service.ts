@@ -4,7 +4,7 @@ import { unlessOvertaken } from '../platform/database.ts'
 import { DAY_MS, isoTime } from '../platform/time.ts'
 import { seqOf, type EventRecord } from './event.ts'
 import type { EventProgress } from './event-store.ts'
-import { sendHint, type EventMark } from './mark.ts'
+import type { EventMark } from './mark.ts'
 
 /** The agent whose events are read, as authentication knows it. */
 export interface Reader {
@@ -36,12 +36,8 @@ export async function numberEvents(ctx: Context, reader: Reader): Promise<{ seq:
       }),
     )
     if (!isStored) continue
-    if (numbered.seq > progress.seq) {
-      // Others may wait for the same agent, in other processes too.
-      sendHint(reader._id)
-      if (Math.floor(numbered.seq / FORGET_EVERY) > Math.floor(progress.seq / FORGET_EVERY))
-        await ctx.events.expireOld(reader._id, numbered.seq)
-    }
+    if (Math.floor(numbered.seq / FORGET_EVERY) > Math.floor(progress.seq / FORGET_EVERY))
+      await ctx.events.expireOld(reader._id, numbered.seq)
     if (!numbered.more) return numbered
   }
   return { seq: (await ctx.events.readProgress(reader._id)).seq, more: true }

@@ -11,6 +11,7 @@ import { isTelling, type EventMark } from './mark.ts'
 const eventSchema = schemaOf<EventRecord>('events', eventRecordFields)
 eventSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
 const headSchema = schemaOf<EventHead>('event_heads', eventHeadFields)
+headSchema.index({ numbered_ms: 1 }, { sparse: true })
 
 /** How far an agent's events go, and which records have marks for it. */
 export interface EventProgress {
@@ -206,7 +207,11 @@ export function createEventStore(connection: Connection) {
       if (marks.length === 0) return { seq: seqBefore, more }
       marks.sort((a, b) => a.at_ms - b.at_ms)
       const seq = seqBefore + marks.length
-      const set = { seq, ...(isPassEndingNew ? { pass_told_ms: passEnding.passToldMs } : {}) }
+      const set = {
+        seq,
+        numbered_ms: nowMs,
+        ...(isPassEndingNew ? { pass_told_ms: passEnding.passToldMs } : {}),
+      }
       if (head === undefined) await rawHeads().insertOne({ _id: agentId, ...set }, { session })
       else {
         const asRead = { _id: agentId, seq: seqBefore }
@@ -226,6 +231,36 @@ export function createEventStore(connection: Connection) {
         { session },
       )
       return { seq, more }
+    },
+    /**
+     * Lists the agents that have marks made since a time, or an event that got its number since then: then with
+     * the number of their last one.
+     */
+    async listNews(sinceMs: number): Promise<{ marked: ReadonlySet<string>; numbered: Map<string, number> }> {
+      const found = await rawHeads()
+        .aggregate<{ _id: string; seq: number } | { tells: EventMark[] }>(
+          [
+            { $match: { numbered_ms: { $gte: sinceMs } } },
+            { $project: { seq: 1 } },
+            ...tellingCollections().map(({ collectionName: coll }) => ({
+              $unionWith: {
+                coll,
+                pipeline: [
+                  { $match: { 'tells.to': { $exists: true }, 'tells.at_ms': { $gte: sinceMs } } },
+                  { $project: { _id: 0, 'tells.to': 1, 'tells.at_ms': 1 } },
+                ],
+              },
+            })),
+          ],
+          MAJORITY,
+        )
+        .toArray()
+      const marked = new Set<string>()
+      const numbered = new Map<string, number>()
+      for (const one of found)
+        if ('seq' in one) numbered.set(one._id, one.seq)
+        else for (const { to, at_ms: atMs } of one.tells) if (atMs >= sinceMs) marked.add(to)
+      return { marked, numbered }
     },
     /**
      * Lists agents with marks from before a time, found in one part of a round over all marks.

@@ -22,6 +22,8 @@ export const eventHeadFields = {
   _id: text,
   /** The number of its last event. */
   seq: number,
+  /** When its last event got its number, by the database's clock. */
+  numbered_ms: maybe.number,
   /** The end of the pass that an event has told of, in milliseconds. */
   pass_told_ms: maybe.number,
 }

@@ -70,31 +70,29 @@ const markSchema = new Schema({ ...markFields }, { _id: false, strict: 'throw', 
 /** The field for the schema of a record with marks. */
 export const tellsField = { tells: { type: [markSchema], default: undefined } } as const
 
-/** Finds the records with marks for an agent without reading others. */
-export const TELLS_INDEX = [
-  { 'tells.to': 1 },
-  { name: 'tells', partialFilterExpression: { 'tells.to': { $exists: true } } },
-] as const
+/** Makes the marks of a schema's records found by agent and by time, without reading records that have none. */
+export function indexMarks(schema: Schema): void {
+  const partialFilterExpression = { 'tells.to': { $exists: true } }
+  schema.index({ 'tells.to': 1 }, { name: 'tells', partialFilterExpression })
+  schema.index({ 'tells.at_ms': 1 }, { name: 'tells_by_time', partialFilterExpression })
+}
 
 /** Whether the records of a schema can have marks. */
 export const isTelling = (schema: Schema): boolean => schema.path('tells') !== undefined
 
 /**
- * Makes a mark with the present time, which the caller stores with the change that it tells of, and sends a
- * hint to the agent's waiting requests.
+ * Makes a mark with the present time, which the caller stores at once with the change that it tells of.
  *
  * @param to id of the agent that the event is for
  * @param id of the record that the event is about
  */
 export function makeMark(to: string, kind: EventKind, id: string, fields: EventFields = {}): EventMark {
-  sendHint(to)
   return { to, at_ms: clock(), kind, id, fields }
 }
 
 // Of the process and not of a context: marks are made by pure functions and by stores, which have no context.
 const machineClock = (): number => Date.now()
 let clock = machineClock
-const listeners = new Set<(agentId: string) => void>()
 
 /**
  * Makes marks take their time from this clock from now on: the database's, which all processes share.
@@ -107,20 +105,6 @@ export function setMarkClock(now: () => number): () => void {
   return () => {
     if (clock === now) clock = machineClock
   }
-}
-
-/**
- * Tells the listeners of this process that something is being written for an agent. Nothing depends on it:
- * requests that wait also look by themselves from time to time.
- */
-export function sendHint(agentId: string): void {
-  for (const listener of listeners) listener(agentId)
-}
-
-/** Calls `listener` with each hint's agent id, for hints of this process. @returns a function that ends it */
-export function onHint(listener: (agentId: string) => void): () => void {
-  listeners.add(listener)
-  return () => void listeners.delete(listener)
 }
 
 /**

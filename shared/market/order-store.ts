@@ -3,7 +3,7 @@ import type { Connection, QueryFilter } from 'mongoose'
 import type { Session } from '../platform/database.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
 import { recordsOf } from '../platform/records.ts'
-import { pushing, TELLS_INDEX, tellsField } from '../events/mark.ts'
+import { pushing, indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { Coin } from '../money/coin.ts'
 import { DEADLINE_OVERDUE_SECONDS } from './market-terms.ts'
@@ -18,7 +18,7 @@ orderSchema.index({ due_at: 1, _id: 1 }, only({ due_at: some }, 'due'))
 orderSchema.index({ seller_id: 1, status: 1, due_at: 1 }, only({ due_at: some }, 'due_of_a_seller'))
 orderSchema.index({ buyer_id: 1, status: 1, due_at: 1 }, only({ due_at: some }, 'due_of_a_buyer'))
 orderSchema.index({ status: 1, _id: 1 }, only({ status: 'disputed' }, 'disputed'))
-orderSchema.index(...TELLS_INDEX)
+indexMarks(orderSchema)
 orderSchema.index(...PENDING_INDEX)
 
 /** The fields that the records of a list are read without. */

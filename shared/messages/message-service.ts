@@ -1,6 +1,6 @@
 import { spendAllowance } from '../agents/allowance-service.ts'
 import type { Context } from '../context.ts'
-import { sendHint, makeMark } from '../events/mark.ts'
+import { makeMark } from '../events/mark.ts'
 import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newId } from '../platform/ids.ts'
@@ -36,8 +36,6 @@ export async function sendMessage(
     tells: [makeMark(fields.to, 'message', id, { agent_id: from })],
   }
   await ctx.messages.insert(message)
-  // The mark has hinted already; now that the message can be seen, the next look comes sooner.
-  sendHint(fields.to)
   return message
 }
 

@@ -1,7 +1,7 @@
 import { Schema, type Connection } from 'mongoose'
 import { type Session, within } from '../platform/database.ts'
 import { createGroups, insertEach } from '../platform/group-commit.ts'
-import { TELLS_INDEX, tellsField } from '../events/mark.ts'
+import { indexMarks, tellsField } from '../events/mark.ts'
 import { DM_PAGE, DM_PAGE_BYTES } from '../platform/limits.ts'
 import type { MessageRecord } from './message.ts'
 
@@ -27,7 +27,7 @@ messageSchema.index({ to: 1, _id: 1 }, { name: 'unread', partialFilterExpression
 messageSchema.index({ to: 1, handed: 1, _id: 1 }, { name: 'in_order_of_handing_out' })
 messageSchema.index({ from: 1, _id: -1 }, { name: 'sent' })
 messageSchema.index({ to: 1, from: 1, handed: 1, _id: 1 }, { name: 'of_one_sender' })
-messageSchema.index(...TELLS_INDEX)
+indexMarks(messageSchema)
 
 /** Messages to an agent: of all senders, or of one. */
 export interface Inbox {

@@ -5,7 +5,7 @@ import type { Session } from '../platform/database.ts'
 import { createIdLookUp } from '../platform/group-commit.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
 import { recordsOf } from '../platform/records.ts'
-import { pushing, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
+import { pushing, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
 import { sumByCoin } from './sum-raw.ts'
@@ -32,7 +32,7 @@ invoiceSchema.index({ coin: 1, lapsed: 1, _id: 1, address_index: 1 }, openAddres
 invoiceSchema.index({ coin: 1, expires_at: 1 }, only({ lapsed: false }, 'not_lapsed'))
 invoiceSchema.index({ coin: 1, order_id: 1 }, only({ foreign: true }, 'foreign'))
 invoiceSchema.index({ coin: 1, look_after: 1 }, only({ lapsed: true, look_after: some }, 'lapsed_looks'))
-invoiceSchema.index(...TELLS_INDEX)
+indexMarks(invoiceSchema)
 invoiceSchema.index(...PENDING_INDEX)
 
 const paymentSchema = schemaOf<PaymentRecord>('payments', { ...paymentFields, ...pendingField })

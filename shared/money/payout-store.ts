@@ -3,7 +3,7 @@ import type { Connection } from 'mongoose'
 import type { Session } from '../platform/database.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
 import { recordsOf } from '../platform/records.ts'
-import { makeMark, TELLS_INDEX, tellsField, type EventMark } from '../events/mark.ts'
+import { makeMark, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { SECOND_MS } from '../platform/time.ts'
 import type { Coin } from './coin.ts'
@@ -19,7 +19,7 @@ payoutSchema.index({ agent_id: 1, state: 1, _id: -1 })
 payoutSchema.index({ coin: 1, asked_at: 1 }, only({ state: 'owed', asked_at: some }, 'asked'))
 payoutSchema.index({ order_id: 1, agent_id: 1, _id: -1 }, only({ order_id: some }))
 payoutSchema.index({ transfer_id: 1 }, only({ transfer_id: some }))
-payoutSchema.index(...TELLS_INDEX)
+indexMarks(payoutSchema)
 payoutSchema.index(...PENDING_INDEX)
 
 const transferSchema = schemaOf<TransferRecord>('transfers', transferFields)

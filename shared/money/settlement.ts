@@ -1,7 +1,7 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { sendHint, makeMark, type EventMark } from '../events/mark.ts'
+import { makeMark, type EventMark } from '../events/mark.ts'
 import {
   isDuplicateKey,
   isOutage,
@@ -313,7 +313,6 @@ export async function expireInvoices(ctx: Context, coin: Coin, roundAt: number):
     const overdue = [...listed, ...unpayable].filter(({ _id }) => !passedOver.has(_id))
     const untouched = overdue.filter((invoice) => !needsTransaction(invoice)).map(({ _id }) => _id)
     await ctx.invoices.expireUntouched(untouched, lookAfter, ctx.databaseNow())
-    for (const { agent_id: agentId } of overdue) sendHint(agentId)
     for (const invoice of overdue.filter(needsTransaction)) {
       // Even if it fails, this call doesn't list it again.
       passedOver.add(invoice._id)

@@ -5,7 +5,7 @@ import { withDeadline } from './deadline.ts'
 import type { Log } from './log.ts'
 import { newStepId } from './ids.ts'
 import { QUEUE_TIMEOUT_MS, REFRESH_RATES_EVERY_MS, SEQUENCE_EVERY_MS } from './limits.ts'
-import { connectFailingFast, connectWaiting } from './redis-connection.ts'
+import { connectFailingFast } from './redis-connection.ts'
 import { currentScope } from './scope.ts'
 import { currentTracer, type Tracer } from './tracing.ts'
 import { MINUTE_MS } from './time.ts'
@@ -175,9 +175,6 @@ export function queuePrefix(prefix: string, name: QueueName): string {
   return `{${prefix}.${name}}`
 }
 
-/** The channel of Redis on which processes tell each other for which agents something was written. */
-export const hintChannel = (prefix: string): string => `{${prefix}.hints}`
-
 /** The option by which BullMQ adds to traces; none if tracing is off. */
 export function telemetry(): { telemetry?: Tracer['telemetry'] } {
   const tracer = currentTracer()
@@ -242,12 +239,6 @@ export interface Queues {
   runId(): string | undefined
   /** The queue itself. @throws if Redis has never been reached: use whenReady() first */
   get(name: QueueName): Queue
-  /** Tells every process that listens; lost if Redis is away. */
-  publishHint(text: string): void
-  /**
-   * Hears what is published from now on, over a connection of its own. `isUp`: whether nothing is missed now.
-   */
-  listenToHints(listener: (text: string) => void): { isUp(): boolean; close(): void }
   /** Whether Redis is reached at this moment. */
   isConnected(): boolean
   /** Resolves once Redis has been reached for the first time. */
@@ -385,25 +376,6 @@ export function openQueues(redisUrl: string, prefix: string, log: Log): Queues {
             await (await queue.getJob(jobId))?.promote()
         }
       })
-    },
-    publishHint(text) {
-      if (connection.status === 'ready') connection.publish(hintChannel(prefix), text).catch(() => {})
-    },
-    listenToHints(listener) {
-      // Its own connection: one that listens does nothing else. The other one's listener says that Redis is
-      // away.
-      const listening = connectWaiting(redisUrl, log)
-      let isUp = false
-      const listen = (): void => {
-        listening.subscribe(hintChannel(prefix)).then(
-          () => (isUp = true),
-          () => undefined,
-        )
-      }
-      listening.on('ready', listen)
-      listening.on('close', () => (isUp = false))
-      listening.on('message', (_channel: string, text: string) => listener(text))
-      return { isUp: () => isUp, close: () => listening.disconnect() }
     },
     async hasWaiting(name) {
       if (connection.status !== 'ready') return false

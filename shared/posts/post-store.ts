@@ -4,7 +4,7 @@ import { authorField } from '../agents/authorship.ts'
 import type { Past } from '../agents/unbanned.ts'
 import { createGroups, insertEach } from '../platform/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
-import { TELLS_INDEX, tellsField } from '../events/mark.ts'
+import { indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { PostRecord } from './post.ts'
 
@@ -25,7 +25,7 @@ const postSchema = new Schema<PostRecord>(
 )
 postSchema.index({ topic: 1, _id: -1 }, { partialFilterExpression: { topic: { $exists: true } } })
 postSchema.index({ agent_id: 1, _id: -1 })
-postSchema.index(...TELLS_INDEX)
+indexMarks(postSchema)
 postSchema.index(...PENDING_INDEX)
 
 /** A post as the feed lists it. */
