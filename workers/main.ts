@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { listSecretFiles, readConfig } from '../shared/platform/config.ts'
-import { forkWarning } from '../shared/ledger/witnesses.ts'
+import { forkWarning } from '../shared/ledger/outsider.ts'
 import { checkLedgerOrigin } from '../shared/ledger/checkpoint.ts'
 import { startMetricsServer, watchHealth } from '../shared/platform/health.ts'
 import { createLog } from '../shared/platform/log.ts'

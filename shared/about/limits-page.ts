@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { readConfig, type Config } from '../platform/config.ts'
-import { forkWarning } from '../ledger/witnesses.ts'
+import { forkWarning } from '../ledger/outsider.ts'
 import { expectedHashes } from '../crypto/pow.ts'
 import {
   ALLOWANCE_AHEAD_BYTES,

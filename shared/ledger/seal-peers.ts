@@ -1,96 +1,104 @@
-import { readBounded } from '../platform/http.ts'
 import { z } from 'zod'
 import type { Config } from '../platform/config.ts'
+import type { Context } from '../context.ts'
 import { sealPayloadHash, verifySealSignature, type Seal } from '../crypto/seal-payload.ts'
-import { MAX_PEER_ANSWER_BYTES, PEER_PAUSE_MS, PEER_TIMEOUT_MS } from '../platform/limits.ts'
+import { readBounded } from '../platform/http.ts'
+import { MAX_PEER_ANSWER_BYTES, PEER_TIMEOUT_MS } from '../platform/limits.ts'
+import { createOutsider, type Outsider, type Recollection } from './outsider.ts'
+import { SIGNING_REMEDY, type SealRecord } from './seal.ts'
+import { headOf, type Remembered } from './seal-memory.ts'
 
-/*
- * A host that was restored as a whole, database and seal memory from one copy, has forgotten what it signed
- * since; others have not. Before the first signature after a start, the signer reads what they remember.
- */
-
-/**
- * A service outside this host that publishes the chain; after each start it is asked until it has answered.
- */
-export interface SealPeer {
+/** A service outside this host that publishes the chain of seals. */
+export interface SealPeer extends Outsider {
   readonly url: string
-  /** Named in SEAL_PEERS: nothing is signed before it has answered. */
-  readonly isNamed: boolean
-  /** True once its answer was found to agree with the database: then it isn't asked again. */
-  readonly hasAgreed: boolean
-  /** Whether it didn't answer when it was asked last. */
-  readonly isAway: boolean
-  /** Whether it may be asked now: not during the pause after a failure, which doubles each time. */
-  canBeAsked(): boolean
-  /**
-   * Fetches the seals of its `GET /seal`. Only their `seq` is checked here.
-   *
-   * @throws Error if it doesn't answer in time and in form; then it is given a pause
-   */
-  ask(): Promise<Seal[]>
-  /** Sets `hasAgreed`. */
-  markAgreed(): void
 }
 
-const answerForm = z.object({ seals: z.array(z.looseObject({ seq: z.int().min(1) })) })
-
-/** The peers of SEAL_PEERS, after this service's own public URL if that is set and not among them. */
+/**
+ * The peers of SEAL_PEERS, which are required, after this service's own public URL if that is set and not among
+ * them. That isn't required: it may be down because we are.
+ */
 export function createSealPeers({
   publicUrl,
   sealPeers,
 }: Pick<Config, 'publicUrl' | 'sealPeers'>): SealPeer[] {
-  const named = sealPeers.map((url) => createPeer(url, true))
+  const named = sealPeers.map((url) => ({ ...createOutsider(url, true), url }))
   if (publicUrl === undefined || sealPeers.includes(publicUrl)) return named
-  return [createPeer(publicUrl, false), ...named]
+  return [{ ...createOutsider(publicUrl, false), url: publicUrl }, ...named]
 }
 
-/** A peer that was not asked yet. @param isNamed whether SEAL_PEERS names it */
-function createPeer(url: string, isNamed: boolean): SealPeer {
-  let hasAgreed = false
-  let isAway = false
-  let pauseMs: number = PEER_PAUSE_MS.first
-  let dueAt = -Infinity
+type PeerContext = Pick<Context, 'seals' | 'metrics' | 'log'>
+
+/** What this host knows of what was signed: with which key (hex), by its memory, and up to which seal. */
+export interface KnownHere {
+  pubkey: string
+  remembered: Remembered
+  /** The last signed seal of the database. */
+  last: SealRecord | undefined
+}
+
+/** Asks a peer for its seals, and compares them with the database, the memory, and what an adoption gave up. */
+export async function recallOfPeer(
+  ctx: PeerContext,
+  peer: SealPeer,
+  known: KnownHere,
+): Promise<Recollection> {
+  const unknown = await askForUnknownSeals(ctx, peer, known)
+  if (unknown === undefined) return { kind: 'away' }
+  const { given_up: givenUp } = known.remembered
+  const seal = unknown.findLast(({ seq }) => givenUp === undefined || seq < givenUp.from || seq > givenUp.to)
+  if (seal === undefined) return { kind: 'agrees' }
+  ctx.metrics.countAnomaly('peer')
   return {
-    url,
-    isNamed,
-    get hasAgreed() {
-      return hasAgreed
-    },
-    get isAway() {
-      return isAway
-    },
-    canBeAsked: () => performance.now() >= dueAt,
-    async ask() {
-      try {
-        const { seals } = answerForm.parse(JSON.parse(await readText(`${url}/seal`)))
-        isAway = false
-        return seals as unknown as Seal[]
-      } catch (error) {
-        isAway = true
-        dueAt = performance.now() + pauseMs
-        pauseMs = Math.min(2 * pauseMs, PEER_PAUSE_MS.longest)
-        throw error
-      }
-    },
-    markAgreed() {
-      hasAgreed = true
-    },
+    kind: 'conflict',
+    isProven: true,
+    sentence: `${peer.url} has a seal ${seal.seq} by this key with the payload hash ${sealPayloadHash(seal)}, and the database, which ends at signed seal ${known.last?._id ?? 0}, does not`,
+    remedy: SIGNING_REMEDY,
   }
 }
 
 /**
- * Fetches a text.
+ * Asks a peer for its seals.
  *
- * @throws Error if there is no answer in time, its status is no success, or it is too long
+ * @returns those by our key that neither database nor memory has; undefined if it doesn't answer, which is
+ *   logged
  */
-async function readText(url: string): Promise<string> {
-  const answer = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(PEER_TIMEOUT_MS) })
+export async function askForUnknownSeals(
+  ctx: PeerContext,
+  { url }: SealPeer,
+  { pubkey, remembered, last }: KnownHere,
+): Promise<Seal[] | undefined> {
+  try {
+    const theirs = await fetchSeals(url)
+    const seqs = theirs.map(({ seq }) => seq)
+    const from = Math.min(...seqs)
+    const to = Math.min(Math.max(...seqs), last?._id ?? 0)
+    const stored = to < from ? [] : await ctx.seals.listSigned(from, to, to - from + 1)
+    const hashes = new Map(stored.map((seal) => [seal._id, headOf(seal).payloadHash]))
+    const ours = (seq: number) =>
+      hashes.get(seq) ?? (seq === remembered.seq ? remembered.payload_hash : undefined)
+    return findUnknownSeals(theirs, ours, pubkey)
+  } catch (error) {
+    ctx.log.warn({ err: error, peer: url }, 'a peer could not be asked what it remembers of the seals')
+    return undefined
+  }
+}
+
+const answerForm = z.object({ seals: z.array(z.looseObject({ seq: z.int().min(1) })) })
+
+/**
+ * Fetches the seals of a peer's `GET /seal`. Only their `seq` is checked here.
+ *
+ * @throws Error if it doesn't answer in time and in form
+ */
+export async function fetchSeals(url: string): Promise<Seal[]> {
+  const answer = await fetch(`${url}/seal`, {
+    redirect: 'error',
+    signal: AbortSignal.timeout(PEER_TIMEOUT_MS),
+  })
   if (!answer.ok || answer.body === null) throw new Error(`it answered ${answer.status}`)
-  return readBounded(
-    answer,
-    MAX_PEER_ANSWER_BYTES,
-    () => new Error(`its answer is longer than ${MAX_PEER_ANSWER_BYTES} bytes`),
-  )
+  const tooLong = () => new Error(`its answer is longer than ${MAX_PEER_ANSWER_BYTES} bytes`)
+  const { seals } = answerForm.parse(JSON.parse(await readBounded(answer, MAX_PEER_ANSWER_BYTES, tooLong)))
+  return seals as unknown as Seal[]
 }
 
 /**

@@ -104,3 +104,7 @@ export function nextSealAt(
   if (waitingAt === undefined) return nowSeconds + intervalSeconds
   return waitingAt > nowSeconds ? nowSeconds : Math.max(waitingAt + intervalSeconds, nowSeconds)
 }
+
+/** Ends the message of a refusal to sign: what the operator can do. */
+export const SIGNING_REMEDY =
+  'Nothing is signed until an operator has looked: give back the database, the seal memory and the key that belong together, or, if the database is the one to go on from, adopt its last signed seal on this host (operator seal --adopt SEQ HASH).'

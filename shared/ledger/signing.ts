@@ -4,7 +4,7 @@ import type { KeyTree } from '../crypto/key-tree.ts'
 import type { LogTree } from '../crypto/log-tree.ts'
 import { ed25519PublicKey, keyToHex } from '../crypto/ed25519.ts'
 import { HASH_BYTES, TILE_HEIGHT, TILE_WIDTH, type Tile } from '../crypto/merkle.ts'
-import { sealPayloadHash, signSeal, verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
+import { signSeal, verifySealFollows, verifySealSignature } from '../crypto/seal-payload.ts'
 import { MAX_SIGNED_AHEAD_MS } from '../platform/limits.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { refuseCopy } from '../platform/copy.ts'
@@ -16,7 +16,7 @@ import { checkpointOf, findLogConflict, originOf, signCheckpoint } from './check
 import { createEntryTree } from './entry-tree.ts'
 import { logState, readLogFromTiles, buildLogFromEntries, type LogState } from './log.ts'
 import { proveEntries } from './proofs.ts'
-import { sealFields, sealRecordId, SealError, type SealRecord } from './seal.ts'
+import { sealFields, sealRecordId, SealError, SIGNING_REMEDY, type SealRecord } from './seal.ts'
 import { readSealKey } from './seal-key.ts'
 import {
   findMemoryConflict,
@@ -27,7 +27,8 @@ import {
   type Remembered,
   type SealMemory,
 } from './seal-memory.ts'
-import { findUnknownSeals, type SealPeer } from './seal-peers.ts'
+import { requireAgreement } from './outsider.ts'
+import { askForUnknownSeals, recallOfPeer, type KnownHere } from './seal-peers.ts'
 import {
   allowedClosings,
   closesSeal,
@@ -38,7 +39,7 @@ import {
   type Owed,
 } from './solvency.ts'
 import { performStep, type WatchStep } from '../platform/step.ts'
-import { requireNoWitnessConflict } from './witnesses.ts'
+import { recallOfWitness } from './witnesses.ts'
 
 /*
  * Signing, in the one process that has the key. Steps 1 and 2 of the order are in sealer.ts. It trusts
@@ -49,7 +50,7 @@ import { requireNoWitnessConflict } from './witnesses.ts'
  *      removed. A death in between leaves the file, and the next run does what is left (adoption.ts).
  *   b. The memory must be there, and the chain must hold as far as the workers have verified it.
  *   c. Once after each start, what others remember of the chain is compared with the database: see
- *      seal-peers.ts and witnesses.ts.
+ *      outsider.ts.
  *
  * Then, for each unsigned seal, the lowest first:
  *
@@ -104,10 +105,6 @@ interface Signer {
 /** After this many signatures of one run they are verified once more, and the chain's status is stored. */
 const STATUS_EVERY = 100
 
-/** Ends the message of a refusal: what the operator can do. */
-const REMEDY =
-  'Nothing is signed until an operator has looked: give back the database, the seal memory and the key that belong together, or, if the database is the one to go on from, adopt its last signed seal on this host (operator seal --adopt SEQ HASH).'
-
 /**
  * Applies a waiting adoption, then signs every unsigned seal with its checkpoint, in order, and stores the
  * signatures.
@@ -132,11 +129,11 @@ export async function signSeals(ctx: SigningContext, options: SigningOptions = {
       if (firstUnsigned === undefined) return signed
       if (last !== undefined && firstUnsigned < last._id)
         throw new SealError(
-          `seal ${firstUnsigned} has no signature and seal ${last._id} after it has one. ${REMEDY}`,
+          `seal ${firstUnsigned} has no signature and seal ${last._id} after it has one. ${SIGNING_REMEDY}`,
         )
       if (next === undefined)
         throw new SealError(
-          `seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${REMEDY}`,
+          `seal ${(last?._id ?? 0) + 1} is missing, and seal ${firstUnsigned} comes after it. ${SIGNING_REMEDY}`,
         )
       if (signed === 0 && !(await checkBeforeFirstSignature(ctx, signer, last))) return 0
       if (!(await signNextSeal(ctx, next, last, signer))) return signed
@@ -166,10 +163,8 @@ async function checkBeforeFirstSignature(
     ctx.log.error({ fault }, 'nothing is signed while the chain of seals does not hold')
     return false
   }
-  return performStep(signer.watch, 'peers', async () => {
-    await requireNoWitnessConflict(ctx, checkpointOf(last))
-    return checkPeers(ctx, signer, remembered, last)
-  })
+  const known = { pubkey: signer.pubkey, remembered, last }
+  return performStep(signer.watch, 'peers', () => askOutsiders(ctx, known))
 }
 
 /**
@@ -186,77 +181,23 @@ export function requireSealMemory({ memory, memoryFile }: Pick<Signer, 'memory' 
 }
 
 /**
- * Step c: asks each peer that has not agreed since the start for its seals, and compares them with ours.
+ * Step c: asks witnesses and peers that have not agreed since the start what they remember.
  *
- * @returns whether signing may begin: false while a peer named in SEAL_PEERS is in its pause after a failure
- * @throws SealError if a named peer doesn't answer, or any peer has a seal by our key that neither database
- *   nor memory has and that no adoption gave up
+ * @returns whether signing may begin
+ * @throws SealError see requireAgreement()
  */
-async function checkPeers(
-  ctx: SigningContext,
-  signer: Signer,
-  remembered: Remembered,
-  last: SealRecord | undefined,
-): Promise<boolean> {
-  const unreached: string[] = []
-  for (const peer of ctx.peers.filter(({ hasAgreed }) => !hasAgreed)) {
-    if (!peer.canBeAsked()) {
-      if (peer.isNamed) return false
-      continue
-    }
-    const unknown = await askForUnknownSeals(ctx, peer, signer.pubkey, remembered, last)
-    if (unknown === undefined) {
-      // Our own BASE_URL, which isn't named, may be down because we are: that delays nothing.
-      if (peer.isNamed) unreached.push(peer.url)
-      continue
-    }
-    const givenUp = remembered.given_up
-    const unknownSeal = unknown.findLast(
-      ({ seq }) => givenUp === undefined || seq < givenUp.from || seq > givenUp.to,
-    )
-    if (unknownSeal !== undefined) {
-      ctx.metrics.countAnomaly('peer')
-      throw new SealError(
-        `Nothing is signed: ${peer.url} has a seal ${unknownSeal.seq} by this key with the payload hash ${sealPayloadHash(unknownSeal)}, and the database, which ends at signed seal ${last?._id ?? 0}, does not: database and memory look like an older copy. ${REMEDY}`,
-      )
-    }
-    peer.markAgreed()
-  }
-  if (unreached.length > 0)
-    throw new SealError(
-      `Nothing is signed: ${unreached.join(', ')} of SEAL_PEERS does not answer and is asked again after a pause. A restored host could forget what it has signed; take the peer out of SEAL_PEERS only if this host was not restored.`,
-    )
-  return true
-}
-
-/**
- * Asks a peer for its seals, and returns those by our key that neither our database nor our memory has.
- * Returns undefined if it doesn't answer, which is logged.
- *
- * @param pubkey our key, as hex
- * @param last the last signed seal of our database
- */
-async function askForUnknownSeals(
-  ctx: SigningContext,
-  peer: SealPeer,
-  pubkey: string,
-  remembered: Remembered,
-  last: SealRecord | undefined,
-) {
-  try {
-    const theirs = await peer.ask()
-    const seqs = theirs.map(({ seq }) => seq)
-    const from = Math.min(...seqs)
-    const to = Math.min(Math.max(...seqs), last?._id ?? 0)
-    const stored = to < from ? [] : await ctx.seals.listSigned(from, to, to - from + 1)
-    const hashes = new Map(stored.map((seal) => [seal._id, headOf(seal).payloadHash]))
-    const ours = (seq: number) =>
-      hashes.get(seq) ?? (seq === remembered.seq ? remembered.payload_hash : undefined)
-    return findUnknownSeals(theirs, ours, pubkey)
-  } catch (error) {
-    ctx.log.warn({ err: error, peer: peer.url }, 'a peer could not be asked what it remembers of the seals')
-    return undefined
-  }
+function askOutsiders(ctx: SigningContext, known: KnownHere): Promise<boolean> {
+  const checkpoint = checkpointOf(known.last)
+  const peers = ctx.peers.map((peer) => ({ outsider: peer, recall: () => recallOfPeer(ctx, peer, known) }))
+  // Without a checkpoint there is nothing to ask a witness.
+  const witnesses =
+    checkpoint === undefined
+      ? []
+      : ctx.witnesses.map((witness) => ({
+          outsider: witness,
+          recall: () => recallOfWitness(ctx, witness, checkpoint),
+        }))
+  return requireAgreement([...peers, ...witnesses], ctx.config.witnessQuorum)
 }
 
 /**
@@ -317,7 +258,7 @@ async function signNextSeal(
     if (conflict === undefined) return
     const adoptable = last === undefined ? NOTHING_SIGNED : headOf(last)
     throw new SealError(
-      `Seal ${seq} is not signed: ${conflict}. ${REMEDY} The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}`,
+      `Seal ${seq} is not signed: ${conflict}. ${SIGNING_REMEDY} The last signed seal of the database: ${adoptable.seq} ${adoptable.payloadHash}`,
     )
   }
   refuseIfConflict(
@@ -328,7 +269,8 @@ async function signNextSeal(
   )
   // A time that was signed before may be repeated: the next seal can't have an earlier one.
   const fault = findTimeFault(ctx, seal.at === last?.at ? 0 : seal.at)
-  if (fault?.isOurs === false) throw new SealError(`Seal ${seq} is not signed: ${fault.sentence}. ${REMEDY}`)
+  if (fault?.isOurs === false)
+    throw new SealError(`Seal ${seq} is not signed: ${fault.sentence}. ${SIGNING_REMEDY}`)
   if (fault !== undefined) {
     ctx.log.error({ seq }, `a seal is not signed: ${fault.sentence}`)
     return false
@@ -395,7 +337,7 @@ export function findTimeFault(
 async function requireSignedPayload(ctx: SigningContext, seal: SealRecord): Promise<void> {
   const stored = await ctx.seals.find(seal._id)
   if (stored?.signed !== true || headOf(stored).payloadHash !== headOf(seal).payloadHash)
-    throw new SealError(`seal ${seal._id} changed while it was being signed. ${REMEDY}`)
+    throw new SealError(`seal ${seal._id} changed while it was being signed. ${SIGNING_REMEDY}`)
 }
 
 /** Tiles compared at once. */
@@ -416,7 +358,8 @@ async function recomputeSeal(
   previous: SealRecord | undefined,
   remembered: Remembered,
 ): Promise<{ log: LogState; keys: ReturnType<typeof keyState> }> {
-  const refuse: Refuse = (sentence) => new SealError(`Seal ${seal._id} is not signed: ${sentence}. ${REMEDY}`)
+  const refuse: Refuse = (sentence) =>
+    new SealError(`Seal ${seal._id} is not signed: ${sentence}. ${SIGNING_REMEDY}`)
   const follows = verifySealFollows(previous === undefined ? null : sealFields(previous), sealFields(seal))
   if (!follows.ok) throw refuse(follows.message)
 
@@ -740,11 +683,9 @@ async function findGivenUpSeqs(
   seq: number,
   remembered: Remembered | undefined,
 ): Promise<Remembered['given_up']> {
-  const emptyMemory: Remembered = { seq: 0, payload_hash: NOTHING_SIGNED.payloadHash, pubkey }
-  const last = await ctx.seals.lastSigned()
-  const unknownSeals = await Promise.all(
-    ctx.peers.map((peer) => askForUnknownSeals(ctx, peer, pubkey, emptyMemory, last)),
-  )
+  const nothing: Remembered = { seq: 0, payload_hash: NOTHING_SIGNED.payloadHash, pubkey }
+  const known = { pubkey, remembered: nothing, last: await ctx.seals.lastSigned() }
+  const unknownSeals = await Promise.all(ctx.peers.map((peer) => askForUnknownSeals(ctx, peer, known)))
   const seqs = unknownSeals.flatMap((seals) => (seals ?? []).map((seal) => seal.seq))
   const earlier = remembered?.given_up
   const from = Math.min(seq + 1, earlier?.from ?? Infinity, ...seqs)

@@ -16,62 +16,39 @@ import { MAX_SIGNED_AHEAD_MS, MAX_WITNESS_ANSWER_BYTES, PEER_TIMEOUT_MS } from '
 import { SECOND_MS } from '../platform/time.ts'
 import { checkpointOf, type StoredCheckpoint } from './checkpoint.ts'
 import { proveConsistency } from './log.ts'
-import { SealError } from './seal.ts'
+import { createOutsider, noteAnswer, type Outsider, type Recollection } from './outsider.ts'
 
 /*
  * Witnesses from outside (C2SP tlog-witness): each remembers the log that it has cosigned, and cosigns only
  * what continues it. So a reader knows that everyone is shown one log, and a signer that was restored from an
  * older copy learns what it has signed since. A witness that doesn't answer delays nothing.
  *
- * What a witness says alone is no proof: any of them could end the log by naming a size that never was. It
- * counts with a checkpoint by our own key that shows it, which a witness may serve at
- * `<url>/<hex of SHA-256 of the log's name>/checkpoint`, or if as many say so as MIN_CLAIMS.
+ * A witness proves that it remembers another log by a checkpoint by our own key, which it may serve at
+ * `<url>/<hex of SHA-256 of the log's name>/checkpoint`.
  */
 
-/** A conflict without a proof counts if so many witnesses speak of one, and WITNESS_QUORUM of them. */
-const MIN_CLAIMS = 2
-
-export interface OutsideWitness {
+export interface OutsideWitness extends Outsider {
   readonly key: NoteKey
   readonly vkey: string
   /** Prefix of its `add-checkpoint`. */
   readonly url: string
   /** Size of the log that it cosigned last, as far as we know. */
   lastSize: number
-  /** Since this process started; so it remembers no other log. */
-  hasCosigned: boolean
-  /** Whether it gave no usable answer when it was asked last. */
-  isAway: boolean
 }
 
 /** The witnesses of the setting WITNESSES; none has been asked yet. */
 export const createWitnesses = ({ witnesses }: Pick<Config, 'witnesses'>): OutsideWitness[] =>
   witnesses.map(({ key, url }) => ({
+    ...createOutsider(key.name, false),
     key,
     vkey: formatVkey(key),
     url,
     lastSize: 0,
-    hasCosigned: false,
-    isAway: false,
   }))
-
-/**
- * Says that a host which is restored as a whole, database and seal memory from one older copy, would sign a
- * second history: nobody outside of it remembers the first.
- *
- * @returns undefined if a witness or a peer does
- */
-export const forkWarning = ({
-  witnesses,
-  sealPeers,
-}: Pick<Config, 'witnesses' | 'sealPeers'>): string | undefined =>
-  witnesses.length > 0 || sealPeers.length > 0
-    ? undefined
-    : 'nobody outside this host remembers what was signed (neither WITNESSES nor SEAL_PEERS are set): a host restored from an older copy would sign a second history'
 
 type WitnessContext = Pick<
   Context,
-  'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log' | 'now' | 'config'
+  'seals' | 'logTiles' | 'cosignatures' | 'witnesses' | 'metrics' | 'log' | 'now'
 >
 
 /**
@@ -87,65 +64,38 @@ export async function requestCosignatures(ctx: WitnessContext): Promise<void> {
     ctx.witnesses.map(({ vkey }) => vkey),
   )
   const waiting = ctx.witnesses.filter(({ vkey }) => !cosigned.has(vkey))
-  await Promise.all(waiting.map((witness) => submitAndLog(ctx, witness, checkpoint)))
-}
-
-/** What came of a submission: a conflict is that the witness remembers another log than ours. */
-type Outcome = { kind: 'cosigned' } | { kind: 'failed' } | Conflict
-type Conflict = { kind: 'conflict'; sentence: string; isProven: boolean }
-
-/**
- * Submits the checkpoint to each witness that has not cosigned since the start, and stores their
- * cosignatures. A witness that doesn't answer, or refuses for another reason, holds nothing up, and neither
- * does one that alone speaks of another log and shows none. Without a checkpoint nobody is asked.
- *
- * @throws SealError if a witness proves, or enough of them say, that they remember another log: then the
- *   database looks like an older copy, and nothing may be signed
- */
-export async function requireNoWitnessConflict(
-  ctx: WitnessContext,
-  checkpoint: StoredCheckpoint | undefined,
-): Promise<void> {
-  if (checkpoint === undefined) return
-  const waiting = ctx.witnesses.filter(({ hasCosigned }) => !hasCosigned)
-  const outcomes = await Promise.all(waiting.map((witness) => submitAndLog(ctx, witness, checkpoint)))
-  const conflicts = outcomes.filter((outcome) => outcome.kind === 'conflict')
-  const enough = Math.max(MIN_CLAIMS, ctx.config.witnessQuorum)
-  const counted =
-    conflicts.find(({ isProven }) => isProven) ?? (conflicts.length >= enough ? conflicts[0] : undefined)
-  if (counted !== undefined)
-    throw new SealError(
-      `Nothing is signed: ${counted.sentence}: database and memory look like an older copy. Give back the newer ones; take the witness out of WITNESSES only to give up what it has seen.`,
-    )
+  await Promise.all(
+    waiting.map(async (witness) => noteAnswer(witness, await recallOfWitness(ctx, witness, checkpoint))),
+  )
 }
 
 /**
- * Submits a checkpoint to a witness, and stores its cosignature. Never throws: a failure is logged, and a
- * conflict is counted as an anomaly as well.
+ * Submits a checkpoint to a witness, which compares it with what it remembers, and stores its cosignature. Never
+ * throws: a failure is logged, and a conflict is counted as an anomaly as well.
  */
-async function submitAndLog(
+export async function recallOfWitness(
   ctx: WitnessContext,
   witness: OutsideWitness,
   checkpoint: StoredCheckpoint,
-): Promise<Outcome> {
+): Promise<Recollection> {
   try {
     const sentence = await submitCheckpoint(ctx, witness, checkpoint)
-    witness.isAway = false
-    if (sentence === undefined) {
-      witness.hasCosigned = true
-      return { kind: 'cosigned' }
-    }
+    if (sentence === undefined) return { kind: 'agrees' }
     ctx.metrics.countAnomaly('witness')
     const isProven = await showsOtherLog(ctx, witness, checkpoint)
     const proof = isProven
       ? 'a checkpoint by our own key proves it'
       : 'it shows no checkpoint by our own key that proves it'
-    ctx.log.error({ witness: witness.key.name }, `${sentence}; ${proof}`)
-    return { kind: 'conflict', sentence, isProven }
+    ctx.log.error({ witness: witness.name }, `${sentence}; ${proof}`)
+    return {
+      kind: 'conflict',
+      sentence,
+      isProven,
+      remedy: 'Give back the newer ones; take the witness out of WITNESSES only to give up what it has seen.',
+    }
   } catch (error) {
-    witness.isAway = true
-    ctx.log.warn({ err: error, witness: witness.key.name }, 'a witness did not cosign; it is asked again')
-    return { kind: 'failed' }
+    ctx.log.warn({ err: error, witness: witness.name }, 'a witness did not cosign; it is asked again')
+    return { kind: 'away' }
   }
 }
 
@@ -195,11 +145,11 @@ async function submitCheckpoint(
       return undefined
     }
     if (status === 422 && theirSize !== undefined)
-      return `${witness.key.name} has seen another log of ${theirSize} entries than the first ${theirSize} here`
+      return `${witness.name} has seen another log of ${theirSize} entries than the first ${theirSize} here`
     if (status !== 409 && status !== 422) throw new Error(`it answered ${status}`)
     theirSize = status === 409 ? parseSize(text) : from
     if (theirSize > size)
-      return `${witness.key.name} has seen a log of ${theirSize} entries, and there are ${size}`
+      return `${witness.name} has seen a log of ${theirSize} entries, and there are ${size}`
   }
   throw new Error('its size changed while it was asked')
 }

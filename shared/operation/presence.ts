@@ -66,9 +66,6 @@ function readChanging({ queues, metrics, peers, witnesses }: Context) {
   return {
     ...omitUndefined({ redis_run_id: queues.runId() }),
     ...(stalled.count === 0 ? {} : { stalled_jobs: stalled.count, stalled_at: stalled.lastAt }),
-    unreached: [
-      ...peers.filter(({ isAway }) => isAway).map(({ url }) => url),
-      ...witnesses.filter(({ isAway }) => isAway).map(({ key }) => key.name),
-    ],
+    unreached: [...peers, ...witnesses].filter(({ isAway }) => isAway).map(({ name }) => name),
   }
 }
