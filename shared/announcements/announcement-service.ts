@@ -9,7 +9,7 @@ import type { EntryRecord } from '../ledger/entry.ts'
 import { newSalt } from '../ledger/pending.ts'
 import { refuseCopy } from '../platform/copy.ts'
 import { SealError } from '../ledger/seal.ts'
-import { requireSealMemory, findTimeFault, openSigner } from '../ledger/signing.ts'
+import { requireSealMemory, findTimeFault, openSigner } from '../ledger/signer.ts'
 import { rememberSignedAnnouncement } from '../ledger/signed-announcements.ts'
 import { performStep, type WatchStep } from '../platform/step.ts'
 import {

@@ -9,7 +9,7 @@ import { checkpointOf } from './checkpoint.ts'
 import { readSealKey } from './seal-key.ts'
 import { SealError, sealFields, sealSignature, type SealRecord } from './seal.ts'
 import { headOf, NOTHING_SIGNED, readMemory, type Remembered } from './seal-memory.ts'
-import { openSigner } from './signing.ts'
+import { openSigner } from './signer.ts'
 
 /*
  * A standby host keeps its seal memory up to date with the host that signs: a memory that is behind the
