@@ -91,10 +91,11 @@ describe.runIf(process.platform === 'linux')('an output of the log that takes no
       const lines = (await waitFor('the lines', read, { limitMs: PATIENCE_MS })).map(
         (line) => JSON.parse(line) as Record<string, unknown>,
       )
-      const told = lines.findIndex(({ dropped }) => dropped !== undefined)
-      expect(told).toBeGreaterThan(100)
-      expect(told + Number(lines[told]?.['dropped'])).toBe(400)
-      expect(lines[told + 1]).toEqual({ turn: 'later' })
+      const kept = lines.filter(({ text }) => text !== undefined).length
+      expect(kept).toBeGreaterThan(100)
+      expect(kept).toBeLessThan(400)
+      expect(lines.reduce((sum, { dropped = 0 }) => sum + Number(dropped), kept)).toBe(400)
+      expect(lines.at(-1)).toEqual({ turn: 'later' })
     } finally {
       fs.closeSync(fd)
       fs.rmSync(folder, { recursive: true })
