@@ -2,266 +2,165 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { findComposeProblems } from '../../scripts/compose/rules.ts'
-import { VARIABLE_NAMES } from '../../shared/platform/config.ts'
+import {
+  FILE_VARIABLES,
+  mayRead,
+  readConfig,
+  VARIABLE_NAMES,
+  type Config,
+  type Part,
+  type VariableName,
+} from '../../shared/platform/config.ts'
+import { IDLE_DRAIN_MS, STOP_LIMIT_MS } from '../../shared/platform/limits.ts'
+import { QUEUE_NAMES, queueRow, type QueueName } from '../../shared/platform/queues.ts'
+import { SECOND_MS } from '../../shared/platform/time.ts'
+import { servedQueues } from '../../workers/worker-context.ts'
+
+/*
+ * What docker-compose.yml and the Dockerfile promise, beyond their form, which Docker Compose's own library
+ * checks in test/faults/operator-programs.test.ts.
+ */
+
+interface Service {
+  image: string
+  build?: unknown
+  user: string
+  command?: string[]
+  environment?: Record<string, string>
+  secrets?: { source: string; uid: string; gid: string; mode: number }[]
+  volumes?: string[]
+  networks: string[]
+  ports?: string[]
+  tmpfs?: string[]
+  deploy?: { replicas: number }
+  depends_on?: Record<string, { condition: string }>
+  healthcheck?: unknown
+  stop_grace_period?: string
+  read_only?: boolean
+  cap_drop?: string[]
+  cap_add?: string[]
+  security_opt?: string[]
+  ulimits?: { core: number; nofile: { soft: number } }
+  mem_limit?: string
+  pids_limit?: number
+  cpus?: number
+}
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const read = (name: string) => fs.readFileSync(path.join(ROOT, name), 'utf8')
-const input = {
-  root: ROOT,
-  compose: read('docker-compose.yml'),
-  dockerfile: read('Dockerfile'),
-  ignore: read('.dockerignore'),
+const input = { compose: read('docker-compose.yml'), dockerfile: read('Dockerfile') }
+const { services, networks } = parse(input.compose, { merge: true, uniqueKeys: true }) as {
+  services: Record<string, Service>
+  networks: Record<string, { internal?: boolean }>
+}
+const all = Object.entries(services)
+const api = services['api']
+/** Those of our own image that run a part of the network, with that part. */
+const parts = all.flatMap(([name, service]) => {
+  const part = { 'api/main.ts': 'api', 'workers/main.ts': 'workers' }[service.command?.[1] ?? ''] as
+    Part | undefined
+  return part === undefined ? [] : [{ name, service, part, environment: service.environment ?? {} }]
+})
+
+/** Whether an image's name ends in a digest, or in a tag with a version. */
+const isPinned = (image: string): boolean => /@sha256:[0-9a-f]{64}$|:[^:/]*\d+\.\d+[^:/]*$/.test(image)
+const queuesOf = ({ command = [] }: Service): QueueName[] => {
+  const at = command.indexOf('--queues')
+  return (at === -1 ? [] : (command[at + 1] ?? '').split(',')) as QueueName[]
 }
 
-/** One part of a file put in another's place, which must be there. */
-function change(file: 'compose' | 'dockerfile' | 'ignore', from: string | RegExp, to: string): typeof input {
-  const changed = input[file].replace(from, to)
-  if (changed === input[file]) throw new Error(`there is no ${String(from)} to change`)
-  return { ...input, [file]: changed }
+/** Contents of the files that are handed in. */
+const STAND_INS: Partial<Record<VariableName, string>> = {
+  OPERATOR_TOKEN: 'x'.repeat(32),
+  METRICS_TOKEN: 'm'.repeat(32),
+  CHALLENGE_SECRET: 'c0'.repeat(32),
+  MONGODB_URL: 'mongodb://mongo/x',
+  REDIS_URL: 'redis://redis',
+  MONERO_WALLET_RPC_URL: '',
 }
 
-describe('the check of docker-compose.yml and Dockerfile', () => {
-  it('finds nothing wrong with ours', () => {
-    expect(findComposeProblems(input)).toEqual([])
+/** The settings as the container gets them if nothing is set on the host. */
+function settingsOf({ environment, part }: (typeof parts)[number]): Config {
+  const env = Object.entries(environment).map(([name, value]) => {
+    const meant = FILE_VARIABLES.get(name)
+    // `${NAME:-default}` as Compose reads it if NAME is not set.
+    const given = value.replace(/\$\{\w+(?::-([^}]*))?\}/g, (_, fallback: string = '') => fallback)
+    return meant === undefined ? [name, given] : [meant, STAND_INS[meant]]
+  })
+  return readConfig(Object.fromEntries(env) as NodeJS.ProcessEnv, part)
+}
+
+describe('each service', () => {
+  it.each(all)(
+    '%s has no right that it does not need, and takes no more than its share of the host',
+    (_, service) => {
+      const { user, read_only: isReadOnly, cap_drop: dropped, cap_add: added } = service
+      expect(user).toMatch(/^[1-9]\d*:[1-9]\d*$/)
+      expect({ isReadOnly, dropped, added }).toEqual({ isReadOnly: true, dropped: ['ALL'], added: undefined })
+      expect(service.security_opt).toContain('no-new-privileges:true')
+      expect(service.tmpfs?.some((mount) => mount.startsWith('/tmp'))).toBe(true)
+      expect(service.ulimits).toMatchObject({ core: 0 })
+      expect(service.ulimits?.nofile.soft).toBeGreaterThanOrEqual(1_024)
+      expect([service.mem_limit, service.pids_limit, service.cpus]).not.toContain(undefined)
+      expect(service.build !== undefined || isPinned(service.image)).toBe(true)
+      for (const { uid, gid, mode } of service.secrets ?? [])
+        expect([`${uid}:${gid}`, mode]).toEqual([user, 0o400])
+    },
+  )
+
+  it.each(all)(
+    '%s is watched, has the time that it needs to stop, and can be scaled or says that it is one',
+    (name, service) => {
+      const isOneShot = all.some(
+        ([, { depends_on: needs }]) => needs?.[name]?.condition === 'service_completed_successfully',
+      )
+      if (!isOneShot) expect([service.healthcheck, service.stop_grace_period]).not.toContain(undefined)
+      if (service.deploy?.replicas !== 1)
+        for (const port of service.ports ?? []) expect(port).toMatch(/\d+-\d+:\d+$/)
+      if (service.ports !== undefined)
+        expect(service.networks.some((network) => networks[network]?.internal !== true)).toBe(true)
+    },
+  )
+})
+
+describe('each part of the network', () => {
+  it.each(parts)('$name gets settings that it may read and can use, and its secrets', (one) => {
+    const { service, part, environment } = one
+    const { drainMs } = settingsOf(one)
+    const stopMs = Number(/^(\d+)s$/.exec(service.stop_grace_period ?? '')?.[1]) * SECOND_MS
+    expect(stopMs).toBeGreaterThan(drainMs + IDLE_DRAIN_MS + STOP_LIMIT_MS)
+    for (const [name, value] of Object.entries(environment)) {
+      const meant = FILE_VARIABLES.get(name) ?? VARIABLE_NAMES.find((known) => known === name)
+      expect(meant !== undefined && mayRead(meant, part), name).toBe(true)
+      const secret = /^\/run\/secrets\/(.+)$/.exec(value)?.[1]
+      if (secret !== undefined)
+        expect(
+          service.secrets?.map(({ source }) => source),
+          name,
+        ).toContain(secret)
+    }
   })
 
-  it.each([
-    ['a file that is no YAML', /^services:/m, 'services: [', /docker-compose\.yml: /],
-    ['a key that stands twice', /^services:/m, 'name: other\nservices:', /unique/],
-    [
-      'a key that Compose does not know',
-      'command: [node, api/main.ts]',
-      'comand: [node, api/main.ts]',
-      /services\.api/,
-    ],
-    [
-      'a name that keeps a service from being scaled',
-      'command: [node, api/main.ts]',
-      'command: [node, api/main.ts]\n    container_name: api',
-      /services\.api.*container_name/,
-    ],
-    ['a user that is root', "user: '10001:10001'", "user: '0:0'", /service api: user must not be root/],
-    ['a user by name', "user: '10001:10001'", 'user: agents', /expected uid:gid in numbers/],
-    [
-      'a container that can write everywhere',
-      'read_only: true',
-      'read_only: false',
-      /service api: read_only must be true/,
-    ],
-    [
-      'capabilities that are kept',
-      'cap_drop: [ALL]',
-      'cap_drop: [NET_RAW]',
-      /service redis: cap_drop must be \[ALL\]/,
-    ],
-    [
-      'a program that may gain rights',
-      'no-new-privileges:true',
-      'no-new-privileges:false',
-      /service mongo: security_opt/,
-    ],
-    [
-      'a container without a memory limit',
-      '  mem_limit: 1g\n',
-      '',
-      /services\.api\.mem_limit: a container without a memory limit/,
-    ],
-    ['a container without a limit of processes', '  pids_limit: 256\n', '', /services\.api\.pids_limit: /],
-    ['a container without a limit of processors', '  cpus: 1.5\n', '', /services\.api\.cpus: /],
-    [
-      'a container without descriptors',
-      ', nofile: { soft: 65536, hard: 65536 }',
-      '',
-      /services\.api\.ulimits\.nofile: /,
-    ],
-    [
-      'an image without a version',
-      'redis:7.4.7-bookworm',
-      'redis:latest',
-      /service redis: image redis:latest must be pinned/,
-    ],
-    [
-      'a fixed port of a service to scale',
-      '127.0.0.1:3000-3015:3000',
-      '127.0.0.1:3000:3000',
-      /service api: port .* cannot be scaled/,
-    ],
-    [
-      'a setting that nobody reads',
-      'LOG_LEVEL: ${',
-      'LOGLEVEL: ${',
-      /service shares: LOGLEVEL is no setting that readConfig knows/,
-    ],
-    [
-      'a setting that cannot be used',
-      "METRICS_PORT: '9100'",
-      "METRICS_PORT: '91000'",
-      /service ledger: its settings cannot be used: METRICS_PORT: expected/,
-    ],
-    [
-      'a default that cannot be used',
-      '${LOG_LEVEL:-info}',
-      '${LOG_LEVEL:-loud}',
-      /service api: its settings cannot be used: LOG_LEVEL/,
-    ],
-    [
-      'a setting that is missing',
-      /\n {6}CHALLENGE_SECRET_FILE: .*/,
-      '',
-      /service api: its settings cannot be used: CHALLENGE_SECRET is not set/,
-    ],
-    [
-      'a key where it does not belong',
-      'DRAIN_SECONDS: $',
-      'SEAL_KEY_FILE: /run/secrets/operator_token\n      DRAIN_SECONDS: $',
-      /service api: SEAL_KEY_FILE is not for the api to read/,
-    ],
-    [
-      "the operator's token for the API",
-      'DRAIN_SECONDS: $',
-      'OPERATOR_TOKEN_FILE: /run/secrets/operator_token\n      DRAIN_SECONDS: $',
-      /service api: OPERATOR_TOKEN_FILE is not for the api to read/,
-    ],
-    [
-      'a command that does not exist',
-      'command: [node, api/main.ts]',
-      'command: [node, api/server.ts]',
-      /service api: its command must be node with/,
-    ],
-    [
-      'a queue that does not exist',
-      '--queues, verify-shares',
-      '--queues, verify-share',
-      /service shares: --queues names verify-share,/,
-    ],
-    [
-      'a queue that nobody serves',
-      'sequence,make-seal,check-chain',
-      'sequence,make-seal',
-      /queue check-chain is served by no service: add it to the --queues/,
-    ],
-    [
-      'workers that serve all queues',
-      '[node, workers/main.ts, --queues, sweep]',
-      '[node, workers/main.ts]',
-      /service operator: workers must be told their --queues/,
-    ],
-    [
-      'a signer without its key',
-      /\n {6}SEAL_KEY_FILE: .*/,
-      '',
-      /service signer: it is told to serve sign-seals, sign-announcement and has no key/,
-    ],
-    [
-      'a seal memory that is not kept',
-      "volumes: ['seal:/var/lib/agent-network/seal']",
-      "volumes: ['seal:/var/lib/other']",
-      /service signer: SEAL_MEMORY_FILE lies on no writable volume/,
-    ],
-    [
-      'an address index that cannot be written',
-      "['wallet:/var/lib/agent-network/wallet']",
-      "['wallet:/var/lib/agent-network/wallet:ro']",
-      /service wallet: NANO_SEED_FILE lies on no writable volume/,
-    ],
-    [
-      'a secret that the service does not have',
-      '/run/secrets/seal_key',
-      '/run/secrets/seal_kee',
-      /service signer: SEAL_KEY_FILE names the secret seal_kee/,
-    ],
-    ['a secret that others may read', 'mode: 0o400', 'mode: 0o444', /secret metrics_token has mode 444/],
-    [
-      'a secret of another user',
-      "gid: '10001'",
-      "gid: '10002'",
-      /secret metrics_token belongs to 10001:10002/,
-    ],
-    [
-      'a secret that is not declared',
-      '  seal_key: { file: ./secrets/seal_key }\n',
-      '',
-      /service signer: secret seal_key is not declared/,
-    ],
-    ['a volume that is not declared', '  redis: {}\n', '', /service redis: volume redis is not declared/],
-    [
-      'a volume that nobody uses',
-      '  redis: {}\n',
-      '  redis: {}\n  other: {}\n',
-      /volume other is declared and not used/,
-    ],
-    ['a network that is not declared', '  front: {}\n', '', /service api: network front is not declared/],
-    [
-      'a dependency that is no service',
-      'redis: { condition: service_healthy }',
-      'cache: { condition: service_healthy }',
-      /service api: depends_on names cache/,
-    ],
-    [
-      'a port published from inside',
-      'networks: [data, front]',
-      'networks: [data]',
-      /service api: it publishes a port, and a network that is internal/,
-    ],
-    [
-      'a stop that Docker cuts short',
-      'stop_grace_period: 60s',
-      'stop_grace_period: 20s',
-      /service api: stop_grace_period must be longer than the 27 s/,
-    ],
-  ])('finds %s', (_, from, to, problem) => {
-    expect(findComposeProblems(change('compose', from, to)).join('\n')).toMatch(problem)
-  })
-
-  it.each([
-    [
-      'a source that does not exist',
-      'COPY shared shared',
-      'COPY share shared',
-      /COPY share: there is no such file/,
-    ],
-    [
-      'a base that is not pinned',
-      'FROM node:24.21.0-bookworm-slim AS',
-      'FROM node:24 AS',
-      /FROM node:24 must be pinned/,
-    ],
-    [
-      'another Node than package.json pins',
-      'FROM node:24.21.0-bookworm-slim AS',
-      'FROM node:22.1.0-bookworm-slim AS',
-      /must bring Node 24/,
-    ],
-    ['a user that is root', 'USER 10001:10001', 'USER root', /USER root must be uid:gid/],
-    [
-      'a user that Compose does not know',
-      'USER 10001:10001',
-      'USER 10002:10002',
-      /is not the user 10001:10001/,
-    ],
-  ])('finds in the Dockerfile %s', (_, from, to, problem) => {
-    expect(findComposeProblems(change('dockerfile', from, to)).join('\n')).toMatch(problem)
-  })
-
-  it('finds a source that .dockerignore holds back', () => {
-    expect(findComposeProblems(change('ignore', '!client\n', '')).join('\n')).toMatch(
-      /COPY client: \.dockerignore does not let it through/,
-    )
-  })
-
-  it('takes a digest in place of a version', () => {
-    expect(
-      findComposeProblems(change('compose', 'redis:7.4.7-bookworm', `redis@sha256:${'ab'.repeat(32)}`)),
-    ).toEqual([])
+  it('serves each queue in some service, and can: keys and what is written beside them are there', () => {
+    const served = parts.flatMap(({ service }) => queuesOf(service))
+    expect(served.toSorted()).toEqual([...QUEUE_NAMES].sort())
+    for (const one of parts.filter(({ part }) => part === 'workers')) {
+      const names = queuesOf(one.service)
+      expect(names, one.name).not.toEqual([])
+      // Coins need settings of the operator, without which their queues stay empty.
+      const needed = names.filter((name) => queueRow(name).pool !== 'payments')
+      expect(servedQueues(settingsOf(one), needed)).toEqual(needed)
+      for (const written of ['SEAL_MEMORY_FILE', 'NANO_SEED_FILE']) {
+        const file = one.environment[written]
+        if (file === undefined) continue
+        const folders = one.service.volumes?.filter((volume) => !volume.endsWith(':ro'))
+        expect(folders?.map((volume) => volume.split(':')[1])).toContain(path.dirname(file))
+      }
+    }
   })
 })
 
 describe('docker-compose.yml', () => {
-  const { services } = parse(input.compose, { merge: true }) as {
-    services: Record<string, { image: string; environment?: Record<string, string>; command?: string[] }>
-  }
-
   it('passes every setting through that is no secret and that Compose itself does not decide', () => {
     const passed = new Set([...input.compose.matchAll(/\$\{(\w+)/g)].map(([, name]) => name))
     // Where a container listens, what lies on its volumes, and what is handed in as a file.
@@ -310,6 +209,30 @@ describe('docker-compose.yml', () => {
 })
 
 describe('the image', () => {
+  const lines = input.dockerfile.replace(/\\\n/g, ' ').split('\n')
+  /** The words after an instruction, for each of its lines. */
+  const argumentsOf = (instruction: string): string[][] =>
+    lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.split(/\s+/).slice(1))
+
+  it('brings the Node of package.json, runs as the user that Compose names, and copies what is there', () => {
+    const { dependencies } = JSON.parse(read('package.json')) as { dependencies: { node: string } }
+    for (const [image = ''] of argumentsOf('FROM')) {
+      expect(isPinned(image)).toBe(true)
+      expect(image).toContain(`node:${dependencies.node}-`)
+    }
+    expect(argumentsOf('USER').at(-1)).toEqual([api?.user])
+    const letThrough = read('.dockerignore').split('\n')
+    expect(letThrough).toContain('*')
+    const sources = argumentsOf('COPY').filter(([first]) => first?.startsWith('--from') === false)
+    for (const source of sources.flatMap((words) => words.slice(0, -1))) {
+      expect(fs.existsSync(path.join(ROOT, source)), source).toBe(true)
+      expect(
+        letThrough.some((line) => `!${source.replace(/\/$/, '')}`.startsWith(line) && line.startsWith('!')),
+        source,
+      ).toBe(true)
+    }
+  })
+
   it('has every page that the API reads when it starts', () => {
     const copied = [...input.dockerfile.matchAll(/^COPY (?!--from)(\S+) \S+$/gm)].map(
       ([, source]) => source ?? '',
