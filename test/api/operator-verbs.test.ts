@@ -225,7 +225,7 @@ describe('npm run operator', () => {
     for (const verb of OPERATOR_VERBS) {
       const own = await operator(verb.name, '--help')
       expect([own.exitCode, own.stderr]).toEqual([0, ''])
-      expect(own.stdout.startsWith(verb.name)).toBe(true)
+      expect(own.stdout.startsWith(`Usage: ${verb.name}`)).toBe(true)
       expect(own.stdout.includes('--dry-run')).toBe(verb.changes)
       expect(own.stdout).toContain('--json')
     }
