@@ -65,10 +65,10 @@ async function runVerb(world: OperatorWorld): Promise<VerbOutput> {
   const { argv, env, stdout } = world
   const line = parseCommandLine(argv, OPERATOR)
   if (line.help) return showHelp(OPERATOR, line.verb, stdout.columns)
-  const { verb, words, options } = line
+  const { verb, words, options, json } = line
   const call = { words, options, dryRun: options['dry-run'] === true }
   if ('runHere' in verb) return verb.runHere({ ...call, env })
-  if (verb.warning !== undefined && !call.dryRun && options['yes'] !== true && options['json'] !== true) {
+  if (verb.warning !== undefined && !call.dryRun && options['yes'] !== true) {
     const isMeant = (await world.confirm?.(`${verb.warning} Go on? [y/N] `)) ?? true
     if (!isMeant) throw new CommandError('not_confirmed', 'Nothing was done.')
   }
@@ -76,7 +76,7 @@ async function runVerb(world: OperatorWorld): Promise<VerbOutput> {
   try {
     if (verb.needsDatabase !== false) await withinLimit(ctx.database.whenReady(), PATIENCE_MS)
     const run = () => withinLimit(verb.run({ ...call, ctx, env }), verb.limitMs ?? VERB_LIMIT_MS)
-    return options['watch'] === true && options['json'] !== true ? await redraw(run, world) : await run()
+    return options['watch'] === true && !json ? await redraw(run, world) : await run()
   } finally {
     await Promise.race([ctx.close(), sleep(CLOSE_LIMIT_MS, undefined, { ref: false })])
   }

@@ -937,6 +937,11 @@ describe('npm run operator', () => {
     expect(stdout).toContain('\x1b[H\x1b[2J')
   })
 
+  it('prints one object for --watch with --json', async () => {
+    const { stdout } = await operator('status', '--watch', '--json', ...PATIENTLY)
+    expect(JSON.parse(stdout)).toMatchObject({ ok: true })
+  })
+
   it('makes nothing by looking, and says that there is nothing', async () => {
     const mongodbUrl = new URL(service.ctx.config.mongodbUrl ?? '')
     const name = `${mongodbUrl.pathname.slice(1)}-typo`
