@@ -27,7 +27,7 @@ async function bundle(input: Record<string, string>, options: InputOptions = {})
  * platform.
  */
 const ON_ANY_PLATFORM: InputOptions = {
-  external: [/^@noble\//, /^node:(?!crypto$)/, '#platform'],
+  external: [/^@noble\//, 'commander', /^node:(?!crypto$)/, '#platform'],
   transform: { inject: { Buffer: ['#platform', 'Buffer'] } },
   plugins: [
     {

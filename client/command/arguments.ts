@@ -1,206 +1,123 @@
-import { parseArgs } from 'node:util'
+import { CommanderError, type Command } from 'commander'
 import { usageError } from './command-error.ts'
-import { suggest } from './did-you-mean.ts'
 import {
-  flagOption,
-  textOption,
-  type DescribedVerb,
-  type OptionSpec,
-  type OptionSpecs,
-  type Verb,
-} from './verb.ts'
+  createProgram,
+  fullName,
+  HELP_VERB,
+  listFlags,
+  plainFlags,
+  shownWords,
+  type CommandSpec,
+} from './program.ts'
+import type { DescribedVerb, Verb } from './verb.ts'
 
-/** What every verb takes. */
-export const COMMON_OPTIONS = {
-  url: textOption('URL', 'the service; AGENT_URL, or http://127.0.0.1:3000, if absent'),
-  as: textOption('NAME', 'as which of your agents; each NAME has files of its own'),
-  json: flagOption("print the service's answer as one JSON object, and nothing else"),
-  help: flagOption('say what the verb does'),
-  insecure: flagOption('allow http:// to another machine than this one, as AGENT_INSECURE=1 does'),
-} as const satisfies OptionSpecs
-
-export interface CommandLine<V extends DescribedVerb = Verb> {
-  /** Undefined if only help was asked for. */
-  verb: V | undefined
-  words: readonly (string | undefined)[]
-  options: Readonly<Record<string, unknown>>
-  url: string | undefined
-  as: string | undefined
-  insecure: boolean
+/** The values of the common flags; a command that takes fewer lacks some. */
+interface CommonValues {
   json: boolean
-  help: boolean
+  url?: string
+  as?: string
+  insecure?: boolean
 }
 
-type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number]
+type Line = CommonValues & {
+  words: readonly string[]
+  /** The verb's own. */
+  options: Readonly<Record<string, unknown>>
+}
+
+export type CommandLine<V extends DescribedVerb = Verb> =
+  | (Line & { help: false; verb: V })
+  /** Of all verbs if `verb` is undefined. */
+  | (Line & { help: true; verb: DescribedVerb | undefined })
+
+/** Whether a flag is given; it may stand anywhere before `--`, even if the line can't be parsed. */
+export function hasFlag(argv: readonly string[], flag: string): boolean {
+  const end = argv.indexOf('--')
+  return argv.slice(0, end === -1 ? argv.length : end).includes(flag)
+}
 
 /**
- * Parses `VERB [words] [--flags]`; the common flags may stand before the verb.
+ * Parses `VERB [words] [--flags]`; the common flags may stand before the verb. `help VERB` is `VERB --help`.
  *
- * @param common the flags that every verb of this command takes; `json` and `help` are among them
  * @throws CommandError `usage` with one sentence
  */
 export function parseCommandLine<V extends DescribedVerb>(
   argv: readonly string[],
-  verbs: readonly V[],
-  common: OptionSpecs = COMMON_OPTIONS,
-  command = 'agent',
+  spec: CommandSpec<V>,
 ): CommandLine<V> {
-  const nameTokens = tokenize(argv, common).filter((token) => token.kind === 'positional')
-  if (nameTokens.length === 0) {
-    const options = readOptions(tokenize(argv, common), common, command)
-    if (options['help'] !== true) throw usageError('No verb was given; "help" lists them all.')
-    return {
-      verb: undefined,
-      words: [],
-      options: {},
-      url: undefined,
-      as: undefined,
-      insecure: false,
-      json: options['json'] === true,
-      help: true,
+  const { program, commands } = createProgram(spec, argv)
+  const isHelp = hasFlag(argv, '--help') || hasFlag(argv, '-h')
+  let verb: DescribedVerb | undefined
+  for (const [known, command] of commands) {
+    command.action(() => void (verb = known))
+    // Who asks what a verb takes need not give it.
+    if (isHelp) command.allowExcessArguments().registeredArguments.forEach((word) => word.argOptional())
+  }
+  let endedBy = program
+  for (const command of listCommands(program))
+    command.exitOverride((error) => {
+      endedBy = command
+      throw error
+    })
+  try {
+    program.parse(argv, { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    const isHelpOfAll = isHelp && endedBy === program && error.code === NO_VERB
+    if (!isHelpOfAll) throw usageError(explain(endedBy, error))
+  }
+  const command = verb === undefined ? program : commands.get(verb)
+  const line = { words: command?.args ?? [], options: command?.opts() ?? {}, ...program.opts<CommonValues>() }
+  if (isHelp) return { ...line, help: true, verb }
+  if (verb === HELP_VERB) return { ...line, help: true, verb: findVerb(line.words, spec) }
+  return { ...line, help: false, verb: verb as V }
+}
+
+/** The verb of this name; undefined if no words are given. @throws CommandError `usage` if there is none */
+function findVerb(words: readonly string[], spec: CommandSpec<DescribedVerb>): DescribedVerb | undefined {
+  if (words.length === 0) return undefined
+  const { verb } = parseCommandLine([...words, '--help'], spec)
+  const name = words.join(' ')
+  if (verb?.name !== name) throw usageError(`There is no verb ${quote(name)}; "help" lists them all.`)
+  return verb
+}
+
+/** Commander's code for a command that ends because no subcommand was named. */
+const NO_VERB = 'commander.help'
+
+const listCommands = (command: Command): Command[] => [command, ...command.commands.flatMap(listCommands)]
+
+/** What commander could not understand, in one sentence. @param command where it stopped */
+function explain(command: Command, { code, message }: CommanderError): string {
+  const name = fullName(command)
+  const [, named = ''] = /'([^]*)'/.exec(message) ?? []
+  const [, meant] = /\(Did you mean (?:one of )?(.+)\?\)$/.exec(message) ?? []
+  const suggestion = meant === undefined ? '' : ` did you mean ${meant.split(', ').map(quote).join(' or ')}?`
+  switch (code) {
+    case 'commander.missingArgument':
+      return `"${name}" needs ${named}: ${command.usage()}.`
+    case 'commander.excessArguments': {
+      const known = shownWords(command)
+      const extra = quote(command.args[known.length])
+      return `"${name}" takes ${known.join(' ') || 'no words'}, and ${extra} is one too many; quote a text that has spaces.`
+    }
+    case 'commander.optionMissingArgument':
+      return `${named.replace(/ .*/, '')} needs a value: ${plainFlags(named)}.`
+    case 'commander.unknownOption': {
+      const known = listFlags(command)
+      const [flag = ''] = named.split('=')
+      if (known.includes(flag)) return `${flag} takes no value.`
+      const where = command.commands.length > 0 ? ' before the verb' : ''
+      return `"${name}" takes no ${flag}${where};${suggestion} it takes ${known.join(', ')}; a word that begins with - goes after --.`
     }
   }
-  const verb = findVerb(
-    nameTokens.map(({ value }) => value),
-    verbs,
-  )
-  const nameAt = new Set(nameTokens.slice(0, verb.name.split(' ').length).map(({ index }) => index))
-  const specs = { ...verb.options, ...common }
-  const tokens = tokenize(
-    argv.filter((_, index) => !nameAt.has(index)),
-    specs,
-  )
-  const { url, as, insecure, json, help, ...options } = readOptions(tokens, specs, verb.name)
-  const words = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []))
-  if (help !== true) checkWords(words, verb)
-  return {
-    verb,
-    words,
-    options,
-    url: url as string | undefined,
-    as: as as string | undefined,
-    insecure: insecure === true,
-    json: json === true,
-    help: help === true,
+  if (command.parent !== null) {
+    const next = command.commands.map((below) => quote(below.name()))
+    return `"${name}" is followed by ${next.join(' or ')}; "help" says more.`
   }
+  return code === NO_VERB
+    ? 'No verb was given; "help" lists them all.'
+    : `There is no verb ${quote(command.args[0])};${suggestion} "help" lists them all.`
 }
 
-/**
- * The verb whose name the words begin with.
- *
- * @throws CommandError `usage` if there is none
- */
-export function findVerb<V extends DescribedVerb>(words: readonly string[], verbs: readonly V[]): V {
-  const verb = verbs.find(({ name }) => name.split(' ').every((part, index) => part === words[index]))
-  if (verb !== undefined) return verb
-  const [first = ''] = words
-  const longer = verbs
-    .filter(({ name }) => name.startsWith(`${first} `))
-    .map(({ name }) => JSON.stringify(name.slice(first.length + 1)))
-  throw usageError(
-    longer.length === 0
-      ? `There is no verb ${JSON.stringify(first)};${suggest(first, firstWords(verbs))} "help" lists them all.`
-      : `${JSON.stringify(first)} is followed by ${longer.join(' or ')}; "help" says more.`,
-  )
-}
-
-const firstWords = (verbs: readonly DescribedVerb[]): string[] =>
-  verbs.map(({ name }) => name.split(' ')[0] ?? '')
-
-/** Whether the command line has `--json`, even if it can't be parsed. */
-export function wantsJson(argv: readonly string[]): boolean {
-  const end = argv.indexOf('--')
-  return argv.slice(0, end === -1 ? argv.length : end).includes('--json')
-}
-
-/** How a verb is written: `NAME WORD [WORD] [--flags]`. */
-export function formatUsage(verb: DescribedVerb): string {
-  const flags = Object.entries(verb.options).map(
-    ([name, spec]) => `[${formatFlag(name, spec)}]${spec.kind === 'list' ? '…' : ''}`,
-  )
-  return [verb.name, ...verb.words, ...flags].join(' ')
-}
-
-export function formatFlag(name: string, spec: OptionSpec): string {
-  return spec.kind === 'flag' ? `--${name}` : `--${name} ${spec.value}`
-}
-
-/** Splits a command line into words and options; nothing is refused here. */
-function tokenize(argv: readonly string[], specs: OptionSpecs): Token[] {
-  const options = Object.fromEntries(
-    Object.entries(specs).map(([name, { kind }]) => [
-      name,
-      {
-        type: kind === 'flag' ? ('boolean' as const) : ('string' as const),
-        multiple: true,
-        ...(name === 'help' ? { short: 'h' } : {}),
-      },
-    ]),
-  )
-  return parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true }).tokens
-}
-
-/**
- * The values of the options among the tokens, by name: flags are true or false, lists are arrays, options
- * that are absent are missing.
- *
- * @throws CommandError `usage` for an unknown option, one that stands twice, or a wrong value
- */
-function readOptions(
-  tokens: readonly Token[],
-  specs: OptionSpecs,
-  verbName: string,
-): Record<string, unknown> {
-  const values: Record<string, unknown> = {}
-  for (const [name, { kind }] of Object.entries(specs)) if (kind === 'flag') values[name] = false
-  for (const token of tokens) {
-    if (token.kind !== 'option') continue
-    const spec = Object.hasOwn(specs, token.name) ? specs[token.name] : undefined
-    if (spec === undefined) {
-      const known = Object.keys(specs).map((name) => `--${name}`)
-      throw usageError(
-        `"${verbName}" takes no ${token.rawName};${suggest(token.rawName, known)} it takes ${known.join(', ')}; a word that begins with - goes after --.`,
-      )
-    }
-    const before = values[token.name]
-    if (spec.kind !== 'list' && before !== undefined && before !== false)
-      throw usageError(`${token.rawName} stands there twice.`)
-    const value = readValue(token, spec)
-    values[token.name] = spec.kind === 'list' ? [...((before as unknown[] | undefined) ?? []), value] : value
-  }
-  return values
-}
-
-/**
- * The value of one option: true for a flag, a number for a whole number, else text.
- *
- * @throws CommandError `usage`
- */
-function readValue(token: Token & { kind: 'option' }, spec: OptionSpec): boolean | string | number {
-  const { rawName, value, inlineValue } = token
-  if (spec.kind === 'flag') {
-    if (value !== undefined) throw usageError(`${rawName} takes no value.`)
-    return true
-  }
-  if (value === undefined) throw usageError(`${rawName} needs a value: ${rawName} ${spec.value}.`)
-  if (!inlineValue && /^-./.test(value))
-    throw usageError(
-      `${rawName} needs a value, and ${value} looks like a flag; if it is the value, write ${rawName}=${value}.`,
-    )
-  if (spec.kind !== 'whole') return value
-  if (!/^\d{1,9}$/.test(value) || Number(value) < spec.min)
-    throw usageError(`${rawName} expected a whole number from ${spec.min}, got ${JSON.stringify(value)}.`)
-  return Number(value)
-}
-
-/** @throws CommandError `usage` if a verb has too few words or too many */
-function checkWords(words: readonly string[], verb: DescribedVerb): void {
-  const needed = verb.words.filter((word) => !word.startsWith('['))
-  const missing = needed[words.length]
-  if (missing !== undefined) throw usageError(`"${verb.name}" needs ${missing}: ${formatUsage(verb)}.`)
-  const extra = words[verb.words.length]
-  if (extra !== undefined)
-    throw usageError(
-      `"${verb.name}" takes ${verb.words.length === 0 ? 'no words' : verb.words.join(' ')}, and ${JSON.stringify(extra)} is one too many; quote a text that has spaces.`,
-    )
-}
+const quote = (text: string | undefined): string => JSON.stringify(text ?? '')

@@ -1,53 +1,38 @@
-import { COMMON_OPTIONS } from './arguments.ts'
 import { usageError } from './command-error.ts'
-import { defineVerb, type DescribedVerb, type Verb } from './verb.ts'
-
-/** What can come next on a command line. */
-interface Tree {
-  /** First words of verbs. */
-  first: string[]
-  /** By the first word: second words and options. */
-  after: Map<string, string[]>
-}
-
-/** Collects from the verbs what can come next after each word. */
-function buildTree(verbs: readonly DescribedVerb[]): Tree {
-  const after = new Map<string, Set<string>>()
-  const common = Object.keys(COMMON_OPTIONS).map((name) => `--${name}`)
-  for (const { name, options } of verbs) {
-    const [first = '', second] = name.split(' ')
-    const next = after.get(first) ?? new Set<string>()
-    if (second !== undefined) next.add(second)
-    for (const option of [...Object.keys(options).map((key) => `--${key}`), ...common]) next.add(option)
-    after.set(first, next)
-  }
-  return {
-    first: [...after.keys()].toSorted(),
-    after: new Map([...after].map(([first, next]) => [first, [...next]])),
-  }
-}
+import { createProgram, listFlags, type CommandSpec } from './program.ts'
+import { defineVerb, type Verb } from './verb.ts'
 
 /** The script for bash. */
-const BASH = ({ first, after }: Tree): string => `_agent_network() {
+const BASH = (spec: CommandSpec): string => {
+  const { program } = createProgram(spec)
+  const lines = program.commands.map((command) => {
+    const second = command.commands.flatMap((below) => [
+      below.name(),
+      ...below.options.map(({ long }) => long),
+    ])
+    return `    ${command.name()}) words="${[...second, ...listFlags(command)].join(' ')}" ;;`
+  })
+  return `_agent_network() {
   local words
   case "\${COMP_WORDS[1]}" in
-${[...after].map(([verb, next]) => `    ${verb}) words="${next.join(' ')}" ;;`).join('\n')}
+${lines.join('\n')}
     *) words="" ;;
   esac
-  [ "$COMP_CWORD" -eq 1 ] && words="${first.join(' ')}"
+  [ "$COMP_CWORD" -eq 1 ] && words="${program.commands.map((command) => command.name()).join(' ')}"
   COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
 }
 complete -o default -F _agent_network agent-network`
+}
 
 /** The script for zsh, which loads the one for bash. */
-const ZSH = (tree: Tree): string => `#compdef agent-network
+const ZSH = (spec: CommandSpec): string => `#compdef agent-network
 autoload -Uz bashcompinit && bashcompinit
-${BASH(tree)}`
+${BASH(spec)}`
 
-const SHELLS: Readonly<Record<string, (tree: Tree) => string>> = { bash: BASH, zsh: ZSH }
+const SHELLS: Readonly<Record<string, (spec: CommandSpec) => string>> = { bash: BASH, zsh: ZSH }
 
 /** Makes the verb that prints the script by which a shell completes the command's words. */
-export const completionVerb = (listVerbs: () => readonly DescribedVerb[]): Verb =>
+export const completionVerb = (specOf: () => CommandSpec): Verb =>
   defineVerb({
     name: 'completion',
     words: ['SHELL'],
@@ -56,7 +41,7 @@ export const completionVerb = (listVerbs: () => readonly DescribedVerb[]): Verb 
     async run({ words: [shell] }) {
       const write = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined
       if (write === undefined) throw usageError(`completion knows ${Object.keys(SHELLS).join(' and ')}.`)
-      const script = write(buildTree(listVerbs()))
+      const script = write(specOf())
       return { answer: { ok: true, script }, text: script }
     },
   })

@@ -1,99 +1,48 @@
-import { COMMON_OPTIONS, findVerb, formatFlag, formatUsage } from './arguments.ts'
-import { usageError } from './command-error.ts'
-import { defineVerb, type DescribedVerb, type OptionSpecs, type VerbOutput, type VerbGroup } from './verb.ts'
-
-/** What a command's help says around its list of verbs. */
-export interface HelpFrame {
-  usage: string
-  common: OptionSpecs
-  notes: readonly string[]
-}
-
-const AGENT_FRAME: HelpFrame = {
-  usage: 'agent-network VERB [words] [--url URL] [--as NAME] [--json]',
-  common: COMMON_OPTIONS,
-  notes: [
-    'VERB --help says what a verb takes, --version which version this is. In the repository: npm run --silent agent -- VERB.',
-    'The token is kept in AGENT_HOME, or ~/.agent-network: one file for each service, for each NAME in a folder of its own.',
-    'Exit codes: 0 done, 1 refused or not reached, 2 not understood, 130 stopped.',
-  ],
-}
-
-/** The groups of verbs, and one more with the verb "help", which lists all of them. */
-export function withHelp(groups: readonly VerbGroup[]): VerbGroup[] {
-  const all = [...groups]
-  const help = defineVerb({
-    name: 'help',
-    words: ['[VERB]', '[WORD]'],
-    options: {},
-    help: 'List the verbs, or say what one does',
-    run: async ({ words }) =>
-      showHelp(
-        all,
-        words[0] === undefined ? undefined : words.filter((word) => word !== undefined).join(' '),
-      ),
-  })
-  all.push({ title: 'Help', verbs: [help] })
-  return all
-}
+import {
+  allGroups,
+  createProgram,
+  formatUsage,
+  fullName,
+  plainFlags,
+  shownWords,
+  type CommandSpec,
+} from './program.ts'
+import type { DescribedVerb, VerbOutput } from './verb.ts'
 
 /**
  * The help: of all verbs, or of one.
  *
- * @param name the verb's; undefined for all
- * @throws CommandError `usage` if there is no such verb
+ * @param columns of the terminal; undefined if there is none: no line is broken then
  */
-export function showHelp<V extends DescribedVerb>(
-  groups: readonly VerbGroup<V>[],
-  name: string | undefined,
-  frame: HelpFrame = AGENT_FRAME,
+export function showHelp(
+  spec: CommandSpec<DescribedVerb>,
+  verb: DescribedVerb | undefined,
+  columns = Infinity,
 ): VerbOutput {
-  const verbs = groups.flatMap((group) => group.verbs)
-  if (name === undefined)
-    return {
-      answer: {
-        ok: true,
-        verbs: groups.flatMap(({ title, verbs: own }) =>
-          own.map((verb) => ({ group: title, ...describe(verb) })),
-        ),
-        count: verbs.length,
-      },
-      text: formatOverview(groups, frame),
-    }
-  const verb = findVerb(name.split(' '), verbs)
-  if (verb.name !== name) throw usageError(`There is no verb ${JSON.stringify(name)}; "help" lists them all.`)
-  const flags = formatOptions({ ...verb.options, ...frame.common })
+  const { program, commands } = createProgram(spec)
+  const command = (verb === undefined ? undefined : commands.get(verb)) ?? program
+  const text = command
+    .configureHelp({
+      helpWidth: columns,
+      showGlobalOptions: true,
+      commandUsage: (shown) => shown.usage(),
+      optionTerm: ({ flags }) => plainFlags(flags),
+      // A verb of two words is listed as such.
+      visibleCommands: () => (command === program ? [...commands.values()] : []),
+      subcommandTerm: (shown) => [fullName(shown), ...shownWords(shown)].join(' '),
+    })
+    .helpInformation()
+    .trimEnd()
+  if (verb !== undefined) return { answer: { ok: true, verb: describe(verb) }, text }
+  const verbs = allGroups(spec).flatMap(({ title, verbs: own }) =>
+    own.map((one) => ({ group: title, ...describe(one) })),
+  )
   return {
-    answer: { ok: true, verb: describe(verb) },
-    text: `${formatUsage(verb)}\n\n${verb.help}.\n\n${flags}`,
+    answer: { ok: true, verbs, count: verbs.length },
+    text: [text, '', ...spec.notes].join('\n'),
   }
 }
 
 function describe(verb: DescribedVerb): object {
   return { name: verb.name, usage: formatUsage(verb), help: verb.help }
-}
-
-/** The usage, all verbs with one line each, the common options and the notes. */
-function formatOverview<V extends DescribedVerb>(groups: readonly VerbGroup<V>[], frame: HelpFrame): string {
-  const width = Math.max(
-    ...groups.flatMap(({ verbs }) => verbs.map(({ name, words }) => [name, ...words].join(' ').length)),
-  )
-  return [
-    frame.usage,
-    '',
-    ...groups.flatMap(({ title, verbs }) => [
-      `${title}:`,
-      ...verbs.map(({ name, words, help }) => `  ${[name, ...words].join(' ').padEnd(width)}  ${help}`),
-      '',
-    ]),
-    formatOptions(frame.common),
-    '',
-    ...frame.notes,
-  ].join('\n')
-}
-
-function formatOptions(specs: OptionSpecs): string {
-  const rows = Object.entries(specs).map(([name, spec]) => [formatFlag(name, spec), spec.help] as const)
-  const width = Math.max(...rows.map(([flag]) => flag.length))
-  return rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`).join('\n')
 }

@@ -4,24 +4,25 @@ import { MessageKeyError } from '../messages.ts'
 import { SealedBoxError } from '../sealed-box.ts'
 import { WorkTooHardError } from '../work-bound.ts'
 import { adviseOn, type Surface } from './advice.ts'
-import { parseCommandLine, wantsJson } from './arguments.ts'
+import { hasFlag, parseCommandLine, type CommandLine } from './arguments.ts'
 import { CommandError, usageError } from './command-error.ts'
 import { escapeControls, formatJson, toOneLine } from './format.ts'
-import { showHelp, withHelp } from './help.ts'
+import { showHelp } from './help.ts'
 import { createProgressLine, type ProgressStream } from './progress-line.ts'
 import { openSession, type Session } from './session.ts'
 import type { VerbOutput, Verb } from './verb.ts'
-import { mcpVerb, VERB_GROUPS, VERBS } from './verbs.ts'
+import { AGENT, mcpVerb, VERBS } from './verbs.ts'
 import { serveNetwork } from '../mcp/server.ts'
 import packageJson from '../package.json' with { type: 'json' }
 
 const { version: VERSION } = packageJson
+const SHOWN_VERSION: VerbOutput = { answer: { ok: true, version: VERSION }, text: VERSION }
 
 export interface World {
   argv: readonly string[]
   env: NodeJS.ProcessEnv
   stdin: Readable
-  stdout: { write(text: string): unknown }
+  stdout: { columns?: number; write(text: string): unknown }
   stderr: ProgressStream
   /** Aborted with a CommandError when the command is to stop. */
   signal: AbortSignal
@@ -33,10 +34,12 @@ export interface World {
  */
 export async function runAgent(world: World): Promise<number> {
   const { argv, stdout, stderr } = world
-  const json = wantsJson(argv)
+  const json = hasFlag(argv, '--json')
   const progress = createProgressLine(stderr, stderr.isTTY === true || !json)
+  let line: CommandLine | undefined
   try {
-    const shown = await runVerb(world, progress)
+    line = asksVersion(argv) ? undefined : parseCommandLine(argv, AGENT)
+    const shown = line === undefined ? SHOWN_VERSION : await runLine(line, world, progress)
     progress.end()
     if (json || shown.text !== '')
       stdout.write(`${json ? formatJson(shown.answer) : escapeControls(shown.text)}\n`)
@@ -47,7 +50,7 @@ export async function runAgent(world: World): Promise<number> {
     const failure = describeFailure(
       world.signal.aborted && !(error instanceof CommandError) ? world.signal.reason : error,
       'command',
-      nameVerb(argv),
+      line?.verb?.name,
     )
     if (json) stdout.write(`${formatJson(failure.body)}\n`)
     else stderr.write(`${escapeControls(toOneLine(failure.text))}\n`)
@@ -56,35 +59,22 @@ export async function runAgent(world: World): Promise<number> {
   }
 }
 
-/** The verb that a command line names; undefined if it can't be understood. */
-function nameVerb(argv: readonly string[]): string | undefined {
-  try {
-    return parseCommandLine(
-      argv,
-      VERB_GROUPS.flatMap(({ verbs }) => verbs),
-    ).verb?.name
-  } catch {
-    return undefined // its own error has said so
-  }
-}
+/** Whether the version is asked for, and nothing else. */
+const asksVersion = (argv: readonly string[]): boolean =>
+  argv.includes('--version') && argv.every((word) => /^--(version|json)$/.test(word))
 
 /**
- * Parses the command line and runs its verb, then warns of what the ledger newly says of this agent.
+ * Runs the verb of a command line, then warns of what the ledger newly says of this agent.
  *
  * @returns what is to be printed
  */
-async function runVerb(
-  { argv, env, stdin, stdout, stderr, signal }: World,
+async function runLine(
+  line: CommandLine,
+  { env, stdin, stdout, stderr, signal }: World,
   progress: ReturnType<typeof createProgressLine>,
 ): Promise<VerbOutput> {
-  if (argv.some((word) => word === '--version') && argv.every((word) => /^--(version|json)$/.test(word)))
-    return { answer: { ok: true, version: VERSION }, text: VERSION }
-  const groups = withHelp(VERB_GROUPS)
-  const { verb, words, options, url, as, insecure, help } = parseCommandLine(
-    argv,
-    groups.flatMap(({ verbs }) => verbs),
-  )
-  if (verb === undefined || help) return showHelp(groups, verb?.name)
+  if (line.help) return showHelp(AGENT, line.verb, stdout.columns)
+  const { verb, words, options, url, as, insecure = false } = line
   if (verb === mcpVerb) {
     await serveNetwork({
       version: VERSION,
@@ -113,7 +103,7 @@ async function runVerb(
 function resolveMe(
   verb: Verb,
   words: readonly (string | undefined)[],
-  options: ReturnType<typeof parseCommandLine>['options'],
+  options: CommandLine['options'],
   session: Session,
 ): Pick<Parameters<Verb['run']>[0], 'words' | 'options'> {
   /** @param what the name of the word or the option's value in the help */

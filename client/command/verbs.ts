@@ -7,10 +7,11 @@ import { marketVerbs } from './market-verbs.ts'
 import { messageVerbs } from './message-verbs.ts'
 import { networkVerbs } from './network-verbs.ts'
 import { passVerbs } from './pass-verbs.ts'
+import type { CommandSpec } from './program.ts'
 import { serviceVerbs } from './service-verbs.ts'
 import { witnessVerbs } from './witness-verbs.ts'
 import { watchVerb } from './watch-verb.ts'
-import { defineVerb, type Verb, type VerbGroup } from './verb.ts'
+import { defineVerb, flagOption, textOption, type Verb, type VerbGroup } from './verb.ts'
 
 /**
  * Declared for the help and the parser; runAgent() runs it otherwise, since stdin and stdout carry the
@@ -33,7 +34,25 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
   { title: 'Claims and proposals', verbs: claimVerbs },
   { title: 'The market', verbs: marketVerbs },
   { title: 'The service and its ledger', verbs: [...serviceVerbs, ...witnessVerbs] },
-  { title: 'This command', verbs: [mcpVerb, completionVerb(() => VERBS)] },
+  { title: 'This command', verbs: [mcpVerb, completionVerb(() => AGENT)] },
 ]
 
 export const VERBS: readonly Verb[] = VERB_GROUPS.flatMap(({ verbs }) => verbs)
+
+export const AGENT: CommandSpec = {
+  name: 'agent',
+  usage: 'agent-network VERB [words] [--url URL] [--as NAME] [--json]',
+  groups: VERB_GROUPS,
+  common: {
+    url: textOption('URL', 'the service; AGENT_URL, or http://127.0.0.1:3000, if absent'),
+    as: textOption('NAME', 'as which of your agents; each NAME has files of its own'),
+    json: flagOption("print the service's answer as one JSON object, and nothing else"),
+    help: flagOption('say what the verb does'),
+    insecure: flagOption('allow http:// to another machine than this one, as AGENT_INSECURE=1 does'),
+  },
+  notes: [
+    'VERB --help says what a verb takes, --version which version this is. In the repository: npm run --silent agent -- VERB.',
+    'The token is kept in AGENT_HOME, or ~/.agent-network: one file for each service, for each NAME in a folder of its own.',
+    'Exit codes: 0 done, 1 refused or not reached, 2 not understood, 130 stopped.',
+  ],
+}

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { COMMON_OPTIONS, parseCommandLine, wantsJson } from '../../client/command/arguments.ts'
+import { hasFlag, parseCommandLine } from '../../client/command/arguments.ts'
 import { CommandError } from '../../client/command/command-error.ts'
 import { escapeControls, formatJson } from '../../client/command/format.ts'
-import { showHelp, type HelpFrame } from '../../client/command/help.ts'
+import { showHelp } from '../../client/command/help.ts'
 import { ConfigError, listSecretFiles, readConfig, readFileVariables } from '../../shared/platform/config.ts'
 import { openContext, type Context } from '../../shared/context.ts'
 import { isOutage } from '../../shared/platform/database.ts'
@@ -12,13 +12,13 @@ import { createLog } from '../../shared/platform/log.ts'
 import { StartError } from '../../shared/platform/process.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 import { completeEnvironment, readRunning } from '../embedded/running.ts'
-import { defineLocalVerb, type OperatorVerbGroup, type VerbOutput } from './verb.ts'
-import { OPERATOR_VERB_GROUPS } from './verbs.ts'
+import type { VerbOutput } from './verb.ts'
+import { OPERATOR } from './verbs.ts'
 
 export interface OperatorWorld {
   argv: readonly string[]
   env: NodeJS.ProcessEnv
-  stdout: { write(text: string): unknown }
+  stdout: { columns?: number; write(text: string): unknown }
   stderr: { write(text: string): unknown }
   /** The machine's clock if absent. */
   now?: () => number
@@ -36,24 +36,13 @@ const CLOSE_LIMIT_MS = 200
 const REDRAW_EVERY_MS = 5 * SECOND_MS
 const CLEAR_SCREEN = '\x1b[H\x1b[2J'
 
-const { json, help } = COMMON_OPTIONS
-const FRAME: HelpFrame = {
-  usage: 'npm run --silent operator -- VERB [words] [--json] [--dry-run]',
-  common: { json: { ...json, help: 'print what was done as one JSON object, and nothing else' }, help },
-  notes: [
-    'VERB --help says what a verb takes. It works on the network that runs from DATA_DIR, or on MONGODB_URL and REDIS_URL.',
-    'Whatever changes a record takes --dry-run, and leaves an entry in the ledger. What needs a key is done by the worker that has it.',
-    'Exit codes: 0 done, 1 refused or not reached, 2 not understood; of status: 0 fine, 1 look, 2 act.',
-  ],
-}
-
 /**
  * Runs one command of the operator and resolves with its exit code. With `--json` stdout gets exactly one
  * JSON object.
  */
 export async function runOperator(world: OperatorWorld): Promise<number> {
   const { argv, stdout, stderr } = world
-  const asJson = wantsJson(argv)
+  const asJson = hasFlag(argv, '--json')
   try {
     const shown = await runVerb(world)
     stdout.write(`${asJson ? formatJson(shown.answer) : escapeControls(shown.text)}\n`)
@@ -68,20 +57,18 @@ export async function runOperator(world: OperatorWorld): Promise<number> {
 }
 
 /**
- * Parses the command line and runs its verb; shows the help if there is no verb, or --help.
+ * Parses the command line and runs its verb, or shows the help.
  *
  * @throws what the verb throws, and CommandError for a line that is not understood
  */
 async function runVerb(world: OperatorWorld): Promise<VerbOutput> {
-  const { argv, env } = world
-  const groups = withHelp(OPERATOR_VERB_GROUPS)
-  const verbs = groups.flatMap((group) => group.verbs)
-  const line = parseCommandLine(argv, verbs, FRAME.common, 'operator')
-  const { verb, words, options } = line
-  if (verb === undefined || line.help) return showHelp(groups, verb?.name, FRAME)
+  const { argv, env, stdout } = world
+  const line = parseCommandLine(argv, OPERATOR)
+  if (line.help) return showHelp(OPERATOR, line.verb, stdout.columns)
+  const { verb, words, options, json } = line
   const call = { words, options, dryRun: options['dry-run'] === true }
   if ('runHere' in verb) return verb.runHere({ ...call, env })
-  if (verb.warning !== undefined && !call.dryRun && options['yes'] !== true && options['json'] !== true) {
+  if (verb.warning !== undefined && !call.dryRun && options['yes'] !== true) {
     const isMeant = (await world.confirm?.(`${verb.warning} Go on? [y/N] `)) ?? true
     if (!isMeant) throw new CommandError('not_confirmed', 'Nothing was done.')
   }
@@ -89,7 +76,7 @@ async function runVerb(world: OperatorWorld): Promise<VerbOutput> {
   try {
     if (verb.needsDatabase !== false) await withinLimit(ctx.database.whenReady(), PATIENCE_MS)
     const run = () => withinLimit(verb.run({ ...call, ctx, env }), verb.limitMs ?? VERB_LIMIT_MS)
-    return options['watch'] === true && options['json'] !== true ? await redraw(run, world) : await run()
+    return options['watch'] === true && !json ? await redraw(run, world) : await run()
   } finally {
     await Promise.race([ctx.close(), sleep(CLOSE_LIMIT_MS, undefined, { ref: false })])
   }
@@ -110,21 +97,6 @@ async function redraw(
     stdout.write(`${CLEAR_SCREEN}${escapeControls(shown.text)}\n`)
     await sleep(REDRAW_EVERY_MS, undefined, signal === undefined ? {} : { signal }).catch(() => undefined)
   }
-}
-
-/** The groups of verbs, and one more with the verb `help`, which lists all of them. */
-function withHelp(groups: readonly OperatorVerbGroup[]): OperatorVerbGroup[] {
-  const all = [...groups]
-  const helpVerb = defineLocalVerb({
-    name: 'help',
-    words: ['[VERB]'],
-    options: {},
-    help: 'List the verbs, or say what one does',
-    changes: false,
-    runHere: ({ words: [name] }) => showHelp(all, name, FRAME),
-  })
-  all.push({ title: 'Help', verbs: [helpVerb] })
-  return all
 }
 
 /**

@@ -1,3 +1,5 @@
+import type { CommandSpec } from '../../client/command/program.ts'
+import { flagOption } from '../../client/command/verb.ts'
 import { backupVerbs } from './backup-verbs.ts'
 import { booksVerbs } from './books-verbs.ts'
 import { checkVerbs } from './check-verbs.ts'
@@ -23,3 +25,18 @@ export const OPERATOR_VERB_GROUPS: readonly OperatorVerbGroup[] = [
 ]
 
 export const OPERATOR_VERBS: readonly OperatorVerb[] = OPERATOR_VERB_GROUPS.flatMap(({ verbs }) => verbs)
+
+export const OPERATOR: CommandSpec<OperatorVerb> = {
+  name: 'operator',
+  usage: 'npm run --silent operator -- VERB [words] [--json] [--dry-run]',
+  groups: OPERATOR_VERB_GROUPS,
+  common: {
+    json: flagOption('print what was done as one JSON object, and nothing else'),
+    help: flagOption('say what the verb does'),
+  },
+  notes: [
+    'VERB --help says what a verb takes. It works on the network that runs from DATA_DIR, or on MONGODB_URL and REDIS_URL.',
+    'Whatever changes a record takes --dry-run, and leaves an entry in the ledger. What needs a key is done by the worker that has it.',
+    'Exit codes: 0 done, 1 refused or not reached, 2 not understood; of status: 0 fine, 1 look, 2 act.',
+  ],
+}

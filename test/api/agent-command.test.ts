@@ -17,7 +17,7 @@ import { CommandError } from '../../client/command/command-error.ts'
 import { escapeControls, formatCoins, indent } from '../../client/command/format.ts'
 import { runAgent } from '../../client/command/run.ts'
 import { promoteToken } from '../../client/command/session.ts'
-import { VERB_GROUPS, VERBS } from '../../client/command/verbs.ts'
+import { AGENT, VERB_GROUPS, VERBS } from '../../client/command/verbs.ts'
 import { canonicalJson } from '../../shared/crypto/canonical-json.ts'
 import { ed25519PublicKey, ed25519Sign, keyToHex, signatureToBase64 } from '../../shared/crypto/ed25519.ts'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
@@ -42,7 +42,7 @@ beforeEach(() => {
 afterEach(() => rmSync(home, { recursive: true }))
 
 describe('the command line', () => {
-  const parse = (...argv: string[]) => parseCommandLine(argv, VERBS)
+  const parse = (...argv: string[]) => parseCommandLine(argv, AGENT)
 
   it('gives the words and flags of a verb, common flags before or after it', () => {
     expect(parse('post', 'hello', '--topic', 't', '--json')).toMatchObject({
@@ -98,12 +98,12 @@ describe('the command line', () => {
     [['fly'], /no verb "fly"; "help" lists them all/],
     [['regsiter'], /no verb "regsiter"; did you mean "register"\?/],
     [['feed', '--topc', 'x'], /takes no --topc; did you mean "--topic"\?/],
-    [['--days', '3', 'mine'], /no verb "3"/],
+    [['--days', '3', 'mine'], /"agent" takes no --days before the verb/],
     [['dm'], /"dm" is followed by "send" or "read"/],
     [['dm', 'fly'], /"dm" is followed by "send" or "read"/],
     [['send', 'dm'], /no verb "send"/],
     [['dm', 'send', 'agt_1'], /"dm send" needs TEXT/],
-    [['me', '--days', '3'], /"me" takes no --days; it takes --url, --as, --json, --help/],
+    [['me', '--days', '3'], /"me" takes no --days;.* it takes --url, --as, --json, --help/],
     [['me', '-x'], /"me" takes no -x/],
     [['me', '--constructor'], /takes no --constructor/],
     [['me', 'now'], /takes no words, and "now" is one too many/],
@@ -248,7 +248,7 @@ describe('text for the terminal', () => {
 
 async function run(
   argv: string[],
-  options: { stdin?: string | Buffer; signal?: AbortSignal; tty?: boolean } = {},
+  options: { stdin?: string | Buffer; signal?: AbortSignal; tty?: boolean; columns?: number } = {},
 ) {
   let stdout = ''
   let stderr = ''
@@ -256,7 +256,10 @@ async function run(
     argv,
     env: { AGENT_HOME: home },
     stdin: Readable.from(options.stdin === undefined ? [] : [Buffer.from(options.stdin)]),
-    stdout: { write: (text) => (stdout += text) },
+    stdout: {
+      write: (text) => (stdout += text),
+      ...(options.columns === undefined ? {} : { columns: options.columns }),
+    },
     stderr: { isTTY: options.tty ?? false, write: (text) => (stderr += text) },
     signal: options.signal ?? new AbortController().signal,
   })
@@ -295,6 +298,12 @@ describe('the agent command', () => {
     expect(listed.verbs.slice(0, -1)).toMatchObject(
       VERB_GROUPS.flatMap(({ title, verbs }) => verbs.map(({ name }) => ({ group: title, name }))),
     )
+  })
+
+  it('breaks what the help says at the width of the terminal, and no line where there is none', async () => {
+    const longest = (text: string) => Math.max(...text.split('\n').map((line) => line.length))
+    expect(longest((await run(['mine', '--help'], { columns: 72 })).stdout)).toBeLessThanOrEqual(72)
+    expect((await run(['me', '--help'])).stdout).toMatch(/^Your standing: .* with the time left\.$/m)
   })
 
   it('has each verb once', () => {

@@ -225,7 +225,7 @@ describe('npm run operator', () => {
     for (const verb of OPERATOR_VERBS) {
       const own = await operator(verb.name, '--help')
       expect([own.exitCode, own.stderr]).toEqual([0, ''])
-      expect(own.stdout.startsWith(verb.name)).toBe(true)
+      expect(own.stdout.startsWith(`Usage: ${verb.name}`)).toBe(true)
       expect(own.stdout.includes('--dry-run')).toBe(verb.changes)
       expect(own.stdout).toContain('--json')
     }
@@ -935,6 +935,11 @@ describe('npm run operator', () => {
     })
     expect([0, 1, 2]).toContain(await ran)
     expect(stdout).toContain('\x1b[H\x1b[2J')
+  })
+
+  it('prints one object for --watch with --json', async () => {
+    const { stdout } = await operator('status', '--watch', '--json', ...PATIENTLY)
+    expect(JSON.parse(stdout)).toMatchObject({ ok: true })
   })
 
   it('makes nothing by looking, and says that there is nothing', async () => {

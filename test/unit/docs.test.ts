@@ -3,10 +3,9 @@ import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { parseCommandLine } from '../../client/command/arguments.ts'
-import { withHelp } from '../../client/command/help.ts'
-import { VERB_GROUPS } from '../../client/command/verbs.ts'
+import { AGENT } from '../../client/command/verbs.ts'
 import { WRITERS } from '../../scripts/embedded/access.ts'
-import { OPERATOR_VERBS } from '../../scripts/operator/verbs.ts'
+import { OPERATOR } from '../../scripts/operator/verbs.ts'
 import { changeTable, errorTable } from '../../scripts/docs/write-docs.ts'
 import { FILE_VARIABLES, VARIABLE_NAMES } from '../../shared/platform/config.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
@@ -62,10 +61,9 @@ describe('the docs', () => {
   })
 
   it('show no command line that the agent or the operator would be refused', () => {
-    const agentVerbs = withHelp(VERB_GROUPS).flatMap(({ verbs }) => verbs)
     const parsers = {
-      agent: (argv: string[]) => parseCommandLine(argv, agentVerbs),
-      operator: (argv: string[]) => parseCommandLine(argv, OPERATOR_VERBS, undefined, 'operator'),
+      agent: (argv: string[]) => parseCommandLine(argv, AGENT),
+      operator: (argv: string[]) => parseCommandLine(argv, OPERATOR),
     }
     // Up to a comment, or to the end of inline code.
     const lines = pages.flatMap(({ text }) =>

@@ -1,0 +1,137 @@
+import { Command, Option } from 'commander'
+import { usageError } from './command-error.ts'
+import type { DescribedVerb, OptionSpec, OptionSpecs, Verb, VerbGroup } from './verb.ts'
+
+/** A command with all its verbs, from which its commander program is made. */
+export interface CommandSpec<V extends DescribedVerb = Verb> {
+  /** What the command is called in its own messages. */
+  name: string
+  usage: string
+  groups: readonly VerbGroup<V>[]
+  /** What every verb takes; `json` and `help` are among them. */
+  common: OptionSpecs
+  /** Lines below the list of verbs. */
+  notes: readonly string[]
+}
+
+/** Every command has it, so it is no entry of a list of verbs; the parser resolves it. */
+export const HELP_VERB: DescribedVerb = {
+  name: 'help',
+  words: ['[VERB]', '[WORD]'],
+  options: {},
+  help: 'List the verbs, or say what one does',
+}
+
+/** The groups of verbs as the help lists them. */
+export const allGroups = (spec: CommandSpec<DescribedVerb>): VerbGroup<DescribedVerb>[] => [
+  ...spec.groups,
+  { title: 'Help', verbs: [HELP_VERB] },
+]
+
+/** Keeps its value under the name that it is written by. To commander `--no-native` would be `native: false`. */
+class NamedOption extends Option {
+  override negate = false
+  override attributeName(): string {
+    return this.name()
+  }
+}
+
+/**
+ * Makes the commander program: a verb is a subcommand, the first word of a verb of two words is one that has
+ * more of them below it.
+ *
+ * @param argv what is to be parsed by it
+ */
+export function createProgram(spec: CommandSpec<DescribedVerb>, argv: readonly string[] = []) {
+  const program = new Command(spec.name)
+    .usage(spec.usage)
+    .helpOption(false)
+    .helpCommand(false)
+    .configureOutput({ writeErr: () => undefined, outputError: () => undefined })
+  addOptions(program, spec.common, argv)
+  const commands = new Map<DescribedVerb, Command>()
+  for (const { title, verbs } of allGroups(spec))
+    for (const verb of verbs) {
+      const [first = '', second] = verb.name.split(' ')
+      const group = `${title}:`
+      const command =
+        second === undefined ? program.command(first) : findOrAdd(program, first, group).command(second)
+      command.summary(verb.help).description(`${verb.help}.`).usage(formatUsage(verb)).helpGroup(group)
+      for (const word of verb.words) command.argument(word)
+      addOptions(command, verb.options, argv)
+      commands.set(verb, command)
+    }
+  return { program, commands }
+}
+
+/** How a verb is written: `NAME WORD [WORD] [--flags]`. */
+export function formatUsage(verb: DescribedVerb): string {
+  const flags = Object.entries(verb.options).map(
+    ([name, spec]) => `[${plainFlags(formatFlags(name, spec))}]${spec.kind === 'list' ? '…' : ''}`,
+  )
+  return [verb.name, ...verb.words, ...flags].join(' ')
+}
+
+/** A command's name, of two words if it is below another one. */
+export const fullName = (command: Command): string =>
+  command.parent?.parent ? `${fullName(command.parent)} ${command.name()}` : command.name()
+
+/** The words of a command as they are shown; `[NAME]` may be left out. */
+export const shownWords = (command: Command): string[] =>
+  command.registeredArguments.map((word) => (word.required ? word.name() : `[${word.name()}]`))
+
+/** The flags that a command takes, its own first. */
+export const listFlags = (command: Command): string[] => [
+  ...command.options.map(({ long }) => long ?? ''),
+  ...(command.parent === null ? [] : listFlags(command.parent)),
+]
+
+/** The flags of a commander option as they are shown: `--days N`. */
+export const plainFlags = (flags: string): string => flags.replace(/[<>]/g, '')
+
+/** An option's flags as commander reads them: `--days <N>`. */
+const formatFlags = (name: string, spec: OptionSpec): string =>
+  `${name === 'help' ? '-h, ' : ''}--${name}${spec.kind === 'flag' ? '' : ` <${spec.value}>`}`
+
+/** The subcommand that has the second words of verbs below it. */
+const findOrAdd = (program: Command, name: string, group: string): Command =>
+  program.commands.find((command) => command.name() === name) ??
+  program.command(name).helpCommand(false).helpGroup(group)
+
+/** Adds options to a command; those that are not given are false if they are flags, else undefined. */
+function addOptions(command: Command, specs: OptionSpecs, argv: readonly string[]): void {
+  for (const [name, spec] of Object.entries(specs)) {
+    const option = new NamedOption(formatFlags(name, spec), spec.help)
+    command.addOption(
+      option.argParser<unknown>((value, before) => readValue(`--${name}`, spec, value, before, argv)),
+    )
+    command.setOptionValue(name, spec.kind === 'flag' ? false : undefined)
+  }
+}
+
+/**
+ * The value of an option: true for a flag, a number for a whole number, else text.
+ *
+ * @param before its value so far
+ * @throws CommandError `usage`
+ */
+function readValue(
+  flag: string,
+  spec: OptionSpec,
+  value: string,
+  before: unknown,
+  argv: readonly string[],
+): unknown {
+  if (spec.kind !== 'list' && before !== undefined && before !== false)
+    throw usageError(`${flag} stands there twice.`)
+  if (spec.kind === 'flag') return true
+  if (/^-./.test(value) && !argv.includes(`${flag}=${value}`))
+    throw usageError(
+      `${flag} needs a value, and ${value} looks like a flag; if it is the value, write ${flag}=${value}.`,
+    )
+  if (spec.kind === 'list') return [...((before as string[] | undefined) ?? []), value]
+  if (spec.kind === 'text') return value
+  if (!/^\d{1,9}$/.test(value) || Number(value) < spec.min)
+    throw usageError(`${flag} expected a whole number from ${spec.min}, got ${JSON.stringify(value)}.`)
+  return Number(value)
+}
