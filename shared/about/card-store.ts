@@ -1,4 +1,3 @@
-import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
 import { comingOverdue } from '../claims/claim-store.ts'
 import type { ClaimRecord } from '../claims/claim.ts'
@@ -6,6 +5,7 @@ import { createLookUp } from '../platform/group-commit.ts'
 import { CARD_RECENT } from '../platform/limits.ts'
 import type { PostRecord } from '../posts/post.ts'
 import type { AgentRecord } from '../agents/agent.ts'
+import { rawOf } from '../platform/records.ts'
 
 /** An agent, with the records that its card shows. */
 export interface CardRecords {
@@ -28,7 +28,7 @@ type OverdueCount = { overdue_of: string; overdue: number }
  * @param nowSeconds gives the present, in Unix seconds, which decides which claims are overdue
  */
 export function createCardStore(connection: Connection, nowSeconds: () => number) {
-  const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
+  const agents = rawOf<AgentRecord>({ collection: connection.collection('agents') })
   const newestRecords = [
     { $sort: { _id: -1 } },
     { $limit: CARD_RECENT },

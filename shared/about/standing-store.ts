@@ -1,4 +1,3 @@
-import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
 import type { AgentRecord } from '../agents/agent.ts'
 import { createLookUp } from '../platform/group-commit.ts'
@@ -6,6 +5,7 @@ import { MAX_REFERRALS_COUNTED, MAX_UNREAD_COUNTED } from '../platform/limits.ts
 import { WAITING } from '../market/order-store.ts'
 import { UNREAD } from '../messages/message-store.ts'
 import { MAY_BE_UNPAID } from '../money/payout-store.ts'
+import { rawOf } from '../platform/records.ts'
 
 /** Counts of records that belong to an agent; each stops at `most` of its kind, see KINDS. */
 export interface Belongings {
@@ -56,7 +56,7 @@ const isAgent = (fetched: Fetched): fetched is StandingAgent => '_id' in fetched
  * agents have no records of most kinds, and a command for each kind would cost six times as much.
  */
 export function createStandingStore(connection: Connection) {
-  const agents = connection.collection('agents') as unknown as mongoose.mongo.Collection<AgentRecord>
+  const agents = rawOf<AgentRecord>({ collection: connection.collection('agents') })
   /** Returns an aggregation stage that adds the owners of records of a kind, for these agents. */
   const unionWith = (kind: keyof Belongings, agentIds: string[]) => {
     const { collection, owner, filter } = KINDS[kind]

@@ -7,6 +7,7 @@ import { EVENTS_KEPT } from '../platform/limits.ts'
 import { DAY_MS, unixSeconds } from '../platform/time.ts'
 import { eventId, eventHeadFields, eventRecordFields, type EventHead, type EventRecord } from './event.ts'
 import { isTelling, type EventMark } from './mark.ts'
+import { rawOf } from '../platform/records.ts'
 
 const eventSchema = schemaOf<EventRecord>('events', eventRecordFields)
 eventSchema.index({ expires: 1 }, { expireAfterSeconds: 0 })
@@ -82,14 +83,14 @@ function groupByAgent(
 export function createEventStore(connection: Connection) {
   const events = connection.model<EventRecord>('Event', eventSchema)
   const heads = connection.model<EventHead>('EventHead', headSchema)
-  const raw = () => events.collection as unknown as mongoose.mongo.Collection<EventRecord>
-  const rawHeads = () => heads.collection as unknown as mongoose.mongo.Collection<EventHead>
+  const raw = () => rawOf<EventRecord>(events)
+  const rawHeads = () => rawOf<EventHead>(heads)
   let telling: mongoose.mongo.Collection<TellingRecord>[] | undefined
   /** The collections whose records can have marks; all models must exist at the first call. */
   const tellingCollections = () =>
     (telling ??= Object.values(connection.models)
       .filter(({ schema }) => isTelling(schema))
-      .map(({ collection }) => collection as unknown as mongoose.mongo.Collection<TellingRecord>))
+      .map((model) => rawOf<TellingRecord>(model)))
 
   /** Aggregation stages that find up to `limit` records of a collection with marks for any of the agents. */
   const markedStages = (agentIds: readonly string[], collection: string, limit: number) => [

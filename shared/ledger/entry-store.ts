@@ -3,6 +3,7 @@ import { isDuplicateKey, MAJORITY, within, type Session } from '../platform/data
 import type { EntryRecord } from './entry.ts'
 import { KEY_CHANGES } from './agent-keys.ts'
 import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'
+import { rawOf } from '../platform/records.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
@@ -57,7 +58,7 @@ const PAGE_ENTRIES = 2_000
 export function createEntryStore(connection: Connection) {
   const entries = connection.model<EntryDocument>('Entry', entrySchema)
   // Entries come by the thousand and are already in their stored form: the driver takes them as they are.
-  const raw = () => entries.collection as unknown as mongoose.mongo.Collection<EntryRecord>
+  const raw = () => rawOf<EntryRecord>(entries)
   /** Up to `limit` entries from `fromId` to `toId`, ascending. */
   const list = (fromId: number, limit: number, toId = Number.MAX_SAFE_INTEGER, session?: Session) =>
     raw()
@@ -186,7 +187,7 @@ function createPendingCollection(model: Model<unknown>): PendingCollection {
       `the collection "${model.collection.name}" has pending entries and not the index that finds them`,
     )
   }
-  const raw = model.collection as unknown as mongoose.mongo.Collection<PendingRecord>
+  const raw = rawOf<PendingRecord>(model)
   return {
     name: raw.collectionName,
     list: (after, limit) =>

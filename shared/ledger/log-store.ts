@@ -2,6 +2,7 @@ import mongoose, { Schema, type Connection, type Model } from 'mongoose'
 import { edgeTiles, logRootFromTiles } from '../crypto/log-tree.ts'
 import { HASH_BYTES, type Tile } from '../crypto/merkle.ts'
 import { MAJORITY } from '../platform/database.ts'
+import { rawOf } from '../platform/records.ts'
 
 export type TilePlace = Pick<Tile, 'level' | 'index'>
 
@@ -28,7 +29,7 @@ const DUPLICATE_KEY = 11_000
 /** Creates the store of the tiles of the log's tree. */
 export function createLogStore(connection: Connection) {
   const tiles = connection.model<LogTileRecord>('LogTile', tileSchema)
-  const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<LogTileRecord>
+  const rawTiles = () => rawOf<LogTileRecord>(tiles)
 
   const findTiles = (addresses: readonly TilePlace[]): Promise<(Buffer | undefined)[]> =>
     findHashes(tiles, addresses.map(tileId))
@@ -108,13 +109,11 @@ const tileId = ({ level, index }: TilePlace): string => `${level}/${index}`
  * tile that a majority doesn't have.
  */
 export async function findHashes(
-  { collection }: Pick<Model<unknown>, 'collection'>,
+  model: Pick<Model<unknown>, 'collection'>,
   ids: readonly string[],
 ): Promise<(Buffer | undefined)[]> {
   if (ids.length === 0) return []
-  const stored = await (
-    collection as unknown as mongoose.mongo.Collection<Pick<LogTileRecord, '_id' | 'hashes'>>
-  )
+  const stored = await rawOf<Pick<LogTileRecord, '_id' | 'hashes'>>(model)
     .find({ _id: { $in: [...ids] } }, { ...MAJORITY, promoteBuffers: true, batchSize: ids.length + 1 })
     .toArray()
   const byId = new Map(stored.map(({ _id, hashes }) => [_id, hashes]))

@@ -6,6 +6,7 @@ import type { SealSignature } from '../crypto/seal-payload.ts'
 import { PENDING_INDEX, pendingField, type Ledgered, type PendingEntry } from './pending.ts'
 import type { SealNote } from './checkpoint.ts'
 import type { SealRecord } from './seal.ts'
+import { rawOf } from '../platform/records.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
@@ -109,8 +110,8 @@ export function createSealStore(connection: Connection) {
   const tiles = connection.model<TileRecord>('SealTile', tileSchema)
   const status = connection.model<ChainStatus & { _id: string }>('LedgerStatus', statusSchema)
   const adoptions = connection.model<AdoptionRecord>('SealAdoption', adoptionSchema)
-  const raw = () => seals.collection as unknown as mongoose.mongo.Collection<SealRecord>
-  const rawTiles = () => tiles.collection as unknown as mongoose.mongo.Collection<TileRecord>
+  const raw = () => rawOf<SealRecord>(seals)
+  const rawTiles = () => rawOf<TileRecord>(tiles)
   /** The seal with the highest seq that matches the filter; null if there is none. */
   const newest = (filter: mongoose.mongo.Filter<SealRecord>, session?: Session) =>
     raw().find(filter, majorityWithin(session)).sort({ _id: -1 }).limit(1).next()

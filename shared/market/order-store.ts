@@ -1,8 +1,7 @@
-import type mongoose from 'mongoose'
 import type { Connection, QueryFilter } from 'mongoose'
 import type { Session } from '../platform/database.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
-import { recordsOf } from '../platform/records.ts'
+import { recordsOf, rawOf } from '../platform/records.ts'
 import { pushing, indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { Coin } from '../money/coin.ts'
@@ -38,7 +37,7 @@ export type OrderStore = ReturnType<typeof createOrderStore>
 export function createOrderStore(connection: Connection) {
   const orders = recordsOf(connection.model<OrderRecord>('Order', orderSchema))
   // Mongoose does not check what is written by this: only changeOf() may make it.
-  const raw = () => orders.model.collection as unknown as mongoose.mongo.Collection<OrderRecord>
+  const raw = () => rawOf<OrderRecord>(orders.model)
   return {
     models: { orders: orders.model },
     /** @throws a duplicate-key error on `buyer_id` if another order of the buyer has its `unpaid_slot` */

@@ -1,8 +1,8 @@
-import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
 import { createBoundedCounts } from '../platform/bounded-counts.ts'
 import type { Session } from '../platform/database.ts'
 import { MAX_UNREAD_OF_SENDER } from '../platform/limits.ts'
+import { rawOf } from '../platform/records.ts'
 
 /** The unread messages of one sender to one recipient, counted; `_id` is `<recipient>/<sender>`. */
 export interface InboxRecord {
@@ -33,7 +33,7 @@ export interface Received {
  */
 export function createInboxStore(connection: Connection, patienceMs: number) {
   const inboxes = connection.model<InboxRecord>('Inbox', inboxSchema)
-  const raw = () => inboxes.collection as unknown as mongoose.mongo.Collection<InboxRecord>
+  const raw = () => rawOf<InboxRecord>(inboxes)
   const add = createBoundedCounts(inboxes, patienceMs)
   const atMost = { unread: MAX_UNREAD_OF_SENDER.messages, bytes: MAX_UNREAD_OF_SENDER.bytes }
   return {

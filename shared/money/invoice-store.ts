@@ -1,10 +1,9 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
-import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
 import type { Session } from '../platform/database.ts'
 import { createIdLookUp } from '../platform/group-commit.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
-import { recordsOf } from '../platform/records.ts'
+import { recordsOf, rawOf } from '../platform/records.ts'
 import { pushing, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { Coin } from './coin.ts'
@@ -76,8 +75,8 @@ export type InvoiceStore = ReturnType<typeof createInvoiceStore>
 export function createInvoiceStore(connection: Connection) {
   const invoices = recordsOf(connection.model<InvoiceRecord>('Invoice', invoiceSchema))
   const payments = recordsOf(connection.model<PaymentRecord>('Payment', paymentSchema))
-  const raw = () => invoices.model.collection as unknown as mongoose.mongo.Collection<InvoiceRecord>
-  const rawPayments = () => payments.model.collection as unknown as mongoose.mongo.Collection<PaymentRecord>
+  const raw = () => rawOf<InvoiceRecord>(invoices.model)
+  const rawPayments = () => rawOf<PaymentRecord>(payments.model)
   const findById = createIdLookUp(raw)
   const idIn = (ids: readonly string[]) => ({ _id: { $in: [...ids] } })
   const listUnsweptOf = (filter: object, after: string, limit: number): Promise<PaymentRecord[]> =>

@@ -1,4 +1,5 @@
 import mongoose, { Schema, type Connection } from 'mongoose'
+import { rawOf } from '../platform/records.ts'
 
 /*
  * What the process with the operator's port has seen of the network, so that a later look can say since when.
@@ -51,7 +52,7 @@ const DISK_SAMPLES = 48
  */
 export function createWatchStore(connection: Connection) {
   const watch = connection.model('Watch', watchSchema)
-  const raw = watch.collection as unknown as mongoose.mongo.Collection<WatchRecord>
+  const raw = rawOf<WatchRecord>(watch)
   const read = (id: WatchRecord['_id']) => raw.findOne({ _id: id })
   const write = async (_id: WatchRecord['_id'], update: mongoose.mongo.UpdateFilter<WatchRecord>) =>
     void (await raw.updateOne({ _id }, update, { upsert: true }))

@@ -1,10 +1,10 @@
-import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
 import type { Session } from '../platform/database.ts'
 import { createGroups, createIdLookUp, createLookUp, insertEach } from '../platform/group-commit.ts'
 import { MAX_BATCH_NONCES } from '../platform/limits.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { BatchRecord, SharePage, WorkOrderRecord } from './work.ts'
+import { rawOf } from '../platform/records.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
@@ -119,9 +119,9 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
   const pages = connection.model<StoredPage>('SharePage', pageSchema)
   const counts = connection.model<{ _id: number; shares: number }>('ShareCount', countSchema)
   // Without mongoose's casting: nonces come by the thousand, and the route has already validated each.
-  const rawOrders = () => orders.collection as unknown as mongoose.mongo.Collection<WorkOrderRecord>
-  const rawBatches = () => batches.collection as unknown as mongoose.mongo.Collection<StoredBatch>
-  const rawPages = () => pages.collection as unknown as mongoose.mongo.Collection<StoredPage>
+  const rawOrders = () => rawOf<WorkOrderRecord>(orders)
+  const rawBatches = () => rawOf<StoredBatch>(batches)
+  const rawPages = () => rawOf<StoredPage>(pages)
   /** Reads those of the given batches that are in a state, in any order. */
   const listBatches = async (
     batchIds: readonly string[],

@@ -3,6 +3,7 @@ import { omitUndefined } from './omit-undefined.ts'
 import { DUPLICATE_KEY, isDuplicateKey, isOutage } from './database.ts'
 import { none } from './fields.ts'
 import { createGroups } from './group-commit.ts'
+import { rawOf } from './records.ts'
 
 /** An addition to counts of one document, made only if each of them is at most its bound afterwards. */
 export interface Addition {
@@ -28,7 +29,7 @@ export function createBoundedCounts<Stored extends { _id: string }>(
   model: Model<Stored>,
   patienceMs: number,
 ): (addition: Addition) => Promise<boolean> {
-  const counts = () => model.collection as unknown as mongoose.mongo.Collection<Stored>
+  const counts = () => rawOf<Stored>(model)
   return createGroups(
     async (group: Addition[]) => {
       const byId = [...Map.groupBy(group, ({ _id }) => _id).values()]

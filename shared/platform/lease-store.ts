@@ -4,6 +4,7 @@ import mongoose, { type Connection } from 'mongoose'
 import { omitUndefined } from './omit-undefined.ts'
 import { isDuplicateKey, within, type Session } from './database.ts'
 import { date, maybe, only, schemaOf, some, text, type RecordOf } from './fields.ts'
+import { rawOf } from './records.ts'
 
 /**
  * Leases keep processes from doing the same work side by side. They go by the server's clock, since those of
@@ -104,7 +105,7 @@ const fingerprintOf = (publicName: string): string =>
 /** Creates the store of leases: take() gives those that only save work, claim() those of keys. */
 export function createLeaseStore(connection: Connection) {
   const leases = connection.model('Lease', leaseSchema)
-  const raw = leases.collection as unknown as mongoose.mongo.Collection<LeaseRecord>
+  const raw = rawOf<LeaseRecord>(leases)
 
   /**
    * Takes a lease that is free or ended, or goes on holding one's own, for {@link LEASE_MS}; else changes

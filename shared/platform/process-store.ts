@@ -1,6 +1,6 @@
 import type { Connection } from 'mongoose'
-import type mongoose from 'mongoose'
 import { date, list, maybe, number, schemaOf, text, type RecordOf } from './fields.ts'
+import { rawOf } from './records.ts'
 
 /** One of the network's processes, as it says of itself. Losing it loses nothing: it is said again. */
 const processFields = {
@@ -42,7 +42,7 @@ const GONE_MS = 75_000
 /** Creates the store in which each process says that it is alive. */
 export function createProcessStore(connection: Connection) {
   const processes = connection.model('Process', processSchema)
-  const raw = processes.collection as unknown as mongoose.mongo.Collection<ProcessRecord>
+  const raw = rawOf<ProcessRecord>(processes)
   return {
     models: { processes },
     /** Stores what a process says of itself, and that it is alive now. */

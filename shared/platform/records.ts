@@ -1,3 +1,4 @@
+import type mongoose from 'mongoose'
 import type { Model, Query, QueryFilter, UpdateQuery } from 'mongoose'
 import { within, type Session } from './database.ts'
 
@@ -9,6 +10,10 @@ export interface Reading {
   /** Read from the primary, with majority: nothing that an election can take back. */
   isLasting?: boolean
 }
+
+/** A collection as MongoDB's driver has it, for what is asked too often to go through mongoose. */
+export const rawOf = <Stored extends mongoose.mongo.Document>(model: Pick<Model<Stored>, 'collection'>) =>
+  model.collection as unknown as mongoose.mongo.Collection<Stored>
 
 /** The reads and writes that stores need of one collection, whose records they get as plain objects. */
 export function recordsOf<Stored>(model: Model<Stored>) {

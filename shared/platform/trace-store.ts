@@ -1,8 +1,8 @@
-import type mongoose from 'mongoose'
 import type { Connection } from 'mongoose'
 import type { Place } from './tracing.ts'
 import { HOUR_MS, SECOND_MS } from './time.ts'
 import { date, maybe, none, only, schemaOf, some, text, textOf, type RecordOf } from './fields.ts'
+import { rawOf } from './records.ts'
 
 /** A record that was made in a traced request, whose trace goes on at the record's entry and at its seal. */
 const traceFields = {
@@ -30,7 +30,7 @@ traceSchema.index({ entry: 1 }, only({ entry: some }))
  */
 export function createTraceStore(connection: Connection) {
   const traces = connection.model('Trace', traceSchema)
-  const raw = () => traces.collection as unknown as mongoose.mongo.Collection<TraceRecord>
+  const raw = () => rawOf<TraceRecord>(traces)
   const LOOSE = { writeConcern: { w: 1 } } as const
   return {
     models: { traces },
