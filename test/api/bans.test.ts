@@ -1,9 +1,17 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { waitFor } from '../../scripts/embedded/wait.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
+import type { SetAuthorBanned } from '../../shared/agents/author-ban.ts'
+import { applyBan } from '../../shared/agents/ban-service.ts'
+import type { Context } from '../../shared/context.ts'
+import { TOKEN_CACHE_MS } from '../../shared/platform/limits.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { setHidden } from '../../shared/reports/hiding-service.ts'
 import { sweep } from '../../workers/jobs/sweep.ts'
 import { OFFER } from '../support/market.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
+import { operatorEnv, runCommand } from '../support/run-verb.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
 
 /*
@@ -117,6 +125,32 @@ const changeAlone = (agentId: string, banned: boolean, hides = false) =>
     data: {},
   })
 
+/** Stores so many copies of a record, all of the same author. */
+async function multiply(collection: string, kind: 'post' | 'claim' | 'offer', id: string, count: number) {
+  const records = service.ctx.database.connection.collection(collection)
+  const { open_slot: _slot, ...fields } = (await records.findOne({ _id: id as never })) as Record<
+    string,
+    unknown
+  >
+  const copies = Array.from({ length: count }, () => ({ ...fields, _id: newId(kind) as never, pending: [] }))
+  await records.insertMany(copies)
+}
+
+/** The service's context, with `before` done before the first batch of posts, and `after` after it. */
+function interrupted(before: () => Promise<unknown>, after: () => Promise<unknown>): Context {
+  let isFirst = true
+  const setAuthorBanned: SetAuthorBanned = async (...given) => {
+    const isInterrupted = isFirst
+    isFirst = false
+    if (isInterrupted) await before()
+    const changed = await service.ctx.posts.setAuthorBanned(...given)
+    if (isInterrupted) await after()
+    return changed
+  }
+  return { ...service.ctx, posts: { ...service.ctx.posts, setAuthorBanned } }
+}
+const nothing = () => Promise.resolve()
+
 describe('a ban', () => {
   it.each([
     ['leaves the text of a record to whoever has its id', false, []],
@@ -153,6 +187,7 @@ describe('a ban', () => {
     ])
   })
 
+  // holds: limits.bans.detail
   it('takes what was stored after it off the lists too, and gives it back', async () => {
     const written = await write()
     await setBanned(service.ctx, written.agent.id, true, true)
@@ -170,6 +205,24 @@ describe('a ban', () => {
     expect(await listed(afterwards)).toEqual(ALL)
   })
 
+  it('by the operator takes what the agent wrote in its last second off the lists before the command ends', async () => {
+    const written = await write()
+    let late: Written | undefined
+    const [{ exitCode }] = await Promise.all([
+      runCommand(operatorEnv(service.ctx.config), ['ban', written.agent.id]),
+      (async () => {
+        const hasLeft = async () => {
+          const { json } = await service.call('GET', '/feed?limit=200&topic=bans')
+          return JSON.stringify(json).includes(written.post) ? undefined : true
+        }
+        await waitFor('the ban', hasLeft, { limitMs: PATIENCE_MS })
+        await sleep(TOKEN_CACHE_MS / 4)
+        late = await writeLate(written)
+      })(),
+    ])
+    expect([exitCode, late && (await listed(late))]).toEqual([0, []])
+  })
+
   it('whose process died takes effect with the next sweep, and hides by itself what is asked for by its id', async () => {
     const written = await write()
     await changeAlone(written.agent.id, true, true)
@@ -182,7 +235,7 @@ describe('a ban', () => {
     expect(await listed(written)).toEqual(ALL)
   })
 
-  it('from before there were marks takes effect with the first sweep', async () => {
+  it('from before records said so takes effect with the first sweep', async () => {
     const written = await write()
     await service.ctx.agents.models.agents.collection.updateOne(
       { _id: written.agent.id as never },
@@ -211,4 +264,129 @@ describe('a ban', () => {
       }
     },
   )
+
+  it.each([true, false])(
+    'that is changed while it is being applied ends as it is then: banned %s',
+    async (isBanned) => {
+      const written = await write()
+      await changeAlone(written.agent.id, true)
+      if (isBanned) {
+        await applyBan(service.ctx, written.agent.id)
+        await changeAlone(written.agent.id, false)
+      }
+      const change = () => setBanned(service.ctx, written.agent.id, isBanned)
+      await applyBan(interrupted(change, nothing), written.agent.id)
+      expect(await listed(written)).toEqual(isBanned ? [] : ALL)
+    },
+  )
+
+  it('that is changed while a process applies what it was before, and dies, is made good by the sweep', async () => {
+    const written = await write()
+    await changeAlone(written.agent.id, true)
+    const dying = interrupted(
+      () => setBanned(service.ctx, written.agent.id, false),
+      () => Promise.reject(new Error('died')),
+    )
+    await expect(applyBan(dying, written.agent.id)).rejects.toThrow('died')
+    expect(await listed(written)).not.toEqual(ALL)
+    await sweep(service.ctx)
+    expect(await listed(written)).toEqual(ALL)
+  })
+})
+
+describe('a banned agent with 10,000 records', () => {
+  const RECORDS = 10_000
+  /** A busy machine is slower than any service would be. */
+  const TRIES = 20
+  let below: Written
+  let flooder: Written
+
+  beforeAll(async () => {
+    below = await write()
+    flooder = await write()
+    await multiply('posts', 'post', flooder.post, RECORDS / 2 - 1)
+    await multiply('claims', 'claim', flooder.claim, RECORDS / 2 - 101)
+    await multiply('claims', 'claim', flooder.proposal, 18)
+    await multiply('offers', 'offer', flooder.offer, 80)
+  })
+
+  // holds: limits.bans
+  it('leaves every list within the second that /limits states, and comes back as fast', async () => {
+    const { limits } = (await service.call('GET', '/limits')).json as unknown as {
+      limits: { limit: string; value: string }[]
+    }
+    const stated = limits.find(({ limit }) => limit === 'Bans')?.value ?? ''
+    const [, seconds, records = ''] = /within (\d+) s .* up to ([\d,]+) records/.exec(stated) ?? []
+    expect(Number(records.replace(',', ''))).toBe(RECORDS)
+    const measure = async (isBanned: boolean) => {
+      const begunMs = performance.now()
+      await setBanned(service.ctx, flooder.agent.id, isBanned)
+      return performance.now() - begunMs
+    }
+    let leaving = await measure(true)
+    expect(await listed(flooder)).toEqual([])
+    let coming = await measure(false)
+    expect(await listed(flooder)).not.toEqual([])
+    for (let tries = 1; tries < TRIES && Math.max(leaving, coming) >= Number(seconds) * 1_000; tries++) {
+      leaving = Math.min(leaving, await measure(true))
+      coming = Math.min(coming, await measure(false))
+    }
+    expect(Math.max(leaving, coming)).toBeLessThan(Number(seconds) * 1_000)
+  })
+
+  it('costs no list that it would stand above more than a scan of what is shown', async () => {
+    await setBanned(service.ctx, flooder.agent.id, true)
+    const { db } = service.ctx.database.connection
+    const paths = [
+      '/feed?limit=1',
+      '/feed?limit=1&topic=bans',
+      '/feed?limit=1&per_agent=1',
+      '/claims?limit=1',
+      '/claims?limit=1&status=open',
+      '/claims?limit=1&kind=claim',
+      '/claims?limit=1&per_agent=1',
+      `/claims?limit=1&agent=${below.agent.id}&status=open`,
+      '/proposals?limit=1',
+      '/market/offers?limit=1',
+      '/market/offers?limit=1&currency=xno',
+    ]
+    await db?.command({ profile: 2 })
+    for (const path of paths)
+      expect(JSON.stringify((await service.call('GET', path)).json), path).toContain(below.agent.id)
+    for (const path of [`/claims?agent=${flooder.agent.id}`, `/market/offers?agent=${flooder.agent.id}`])
+      expect((await service.call('GET', path)).json['count']).toBe(0)
+    await db?.command({ profile: 0 })
+    const reads = await db
+      ?.collection('system.profile')
+      .find({ 'command.find': { $in: ['posts', 'claims', 'offers'] } })
+      .toArray()
+    await db?.dropCollection('system.profile')
+    expect(reads?.length).toBeGreaterThanOrEqual(paths.length + 2)
+    for (const { command, planSummary, keysExamined, docsExamined, hasSortStage } of reads ?? []) {
+      const what = JSON.stringify({ filter: command.filter, planSummary })
+      expect(planSummary, what).toMatch(/^IXSCAN|^IDHACK/)
+      expect(hasSortStage ?? false, what).toBe(false)
+      expect(keysExamined, what).toBeLessThanOrEqual(2)
+      expect(docsExamined, what).toBeLessThanOrEqual(1)
+    }
+  })
+})
+
+describe('a ban of some time ago', () => {
+  // Last, since it moves the clock on for all.
+  it('is looked at by no sweep any more, and neither is one that was lifted', async () => {
+    const [banned, free] = [await write(), await write()]
+    await setBanned(service.ctx, banned.agent.id, true)
+    await setBanned(service.ctx, free.agent.id, true)
+    await setBanned(service.ctx, free.agent.id, false)
+    const due = () => service.ctx.agents.listUnappliedBans(1_000)
+    await sweep(service.ctx)
+    expect(await due()).toEqual(expect.arrayContaining([banned.agent.id, free.agent.id]))
+    service.advance(3_600_000)
+    await sweep(service.ctx)
+    expect(await due()).toEqual([])
+    expect([await listed(banned), await listed(free)]).toEqual([[], ALL])
+    await setBanned(service.ctx, banned.agent.id, false)
+    expect(await listed(banned)).toEqual(ALL)
+  })
 })
