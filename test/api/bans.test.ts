@@ -294,6 +294,27 @@ describe('a ban', () => {
   })
 })
 
+// holds: limits.bans.detail
+it('of more records than there is time for, the newest leave the lists first', async () => {
+  const { agent, post } = await write()
+  const { posts } = service.ctx
+  await multiply('posts', 'post', post, 5)
+  const ids = (await posts.listByAgent(agent.id, undefined, 10)).map(({ _id }) => _id)
+  const listedIds = async () =>
+    (await posts.listFeed(undefined, 1_000)).flatMap(({ _id }) => (ids.includes(_id) ? [_id] : []))
+  expect(await listedIds()).toEqual(ids)
+  expect(await posts.setAuthorBanned(agent.id, true, 2)).toBe(2)
+  expect(await listedIds()).toEqual(ids.slice(2))
+  expect(await posts.setAuthorBanned(agent.id, true, 3)).toBe(3)
+  expect(await listedIds()).toEqual(ids.slice(5))
+  expect([
+    await posts.setAuthorBanned(agent.id, true, 3),
+    await posts.setAuthorBanned(agent.id, true, 3),
+  ]).toEqual([1, 0])
+  expect(await posts.setAuthorBanned(agent.id, false, 2)).toBe(2)
+  expect(await listedIds()).toEqual(ids.slice(0, 2))
+})
+
 describe('a banned agent with 10,000 records', () => {
   const RECORDS = 10_000
   /** A busy machine is slower than any service would be. */
@@ -304,8 +325,9 @@ describe('a banned agent with 10,000 records', () => {
   beforeAll(async () => {
     below = await write()
     flooder = await write()
-    await multiply('posts', 'post', flooder.post, RECORDS / 2 - 1)
-    await multiply('claims', 'claim', flooder.claim, RECORDS / 2 - 101)
+    // More posts than one batch has.
+    await multiply('posts', 'post', flooder.post, 6_000 - 1)
+    await multiply('claims', 'claim', flooder.claim, 3_900 - 1)
     await multiply('claims', 'claim', flooder.proposal, 18)
     await multiply('offers', 'offer', flooder.offer, 80)
   })
