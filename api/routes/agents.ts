@@ -17,7 +17,7 @@ import {
 } from '../../shared/agents/agent.ts'
 import { agentCardView, readCard, requireAgent } from '../../shared/about/agent-card.ts'
 import { registerAgent, requireWork, rotateToken, updateProfile } from '../../shared/agents/agent-service.ts'
-import { applyBan } from '../../shared/agents/unbanned.ts'
+import { hideByBan } from '../../shared/agents/author-ban.ts'
 import { challengeView, makeChallenge } from '../../shared/agents/challenge.ts'
 import { claimListView, verdictListView, viewClaim, viewVerdict } from '../../shared/claims/claim.ts'
 import { feedView, viewPost } from '../../shared/posts/post.ts'
@@ -151,7 +151,7 @@ export function agentRoutes(
       view: feedView,
       weight: WEIGHTS.post,
       read: (ctx, agentId, before, limit) => ctx.posts.listByAgent(agentId, before, limit),
-      show: (post, agent) => viewPost(applyBan(agent, post), shownHandle(agent)),
+      show: (post, agent) => viewPost(hideByBan(agent, post), shownHandle(agent)),
     }),
     agentListRoute({
       name: 'claims',
@@ -161,7 +161,7 @@ export function agentRoutes(
       view: claimListView,
       weight: WEIGHTS.claim,
       read: (ctx, agentId, before, limit) => ctx.claims.listByAgent(agentId, before, limit),
-      show: (claim, agent, nowSeconds) => viewClaim(applyBan(agent, claim), nowSeconds),
+      show: (claim, agent, nowSeconds) => viewClaim(hideByBan(agent, claim), nowSeconds),
     }),
     agentListRoute({
       name: 'verdicts',

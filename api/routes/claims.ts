@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { refuseUnknownAgent } from '../../shared/about/agent-card.ts'
-import { listUnbanned, applyAuthorBan } from '../../shared/agents/unbanned.ts'
+import { hideByBan } from '../../shared/agents/author-ban.ts'
 import { makeClaim, recordVerdict } from '../../shared/claims/claim-service.ts'
 import {
   CLAIM_STATUSES,
@@ -19,6 +19,7 @@ import {
 } from '../../shared/claims/claim.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { VERDICT_LIMIT } from '../../shared/platform/limits.ts'
+import { listPerAgent } from '../../shared/platform/list-per-agent.ts'
 import { cursorField, idField, limitQuery, perAgentQuery } from '../../shared/platform/schema.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import { created, defineRoute, ok, PER_AGENT_WEIGHT, WEIGHTS, type Route } from '../http/route.ts'
@@ -68,11 +69,8 @@ export function claimRoutes(): Route[] {
       async handle({ ctx, query }) {
         const { agent: agentId, kind, status, limit, per_agent: perAgent } = query
         const nowSeconds = unixSeconds(ctx.now())
-        const claims = await listUnbanned<ClaimRecord>(
-          ctx.agents,
-          limit,
-          (size, past) => ctx.claims.list({ agentId, kind, status }, nowSeconds, size, past),
-          { perAgent },
+        const claims = await listPerAgent<ClaimRecord>(limit, perAgent, (past) =>
+          ctx.claims.list({ agentId, kind, status }, nowSeconds, limit, past),
         )
         if (claims.length === 0) await refuseUnknownAgent(ctx, agentId, 'agent')
         return ok({ claims: claims.map((claim) => viewClaim(claim, nowSeconds)), count: claims.length })
@@ -96,7 +94,7 @@ export function claimRoutes(): Route[] {
         ])
         if (claim === undefined) throw new Refusal('no_such_claim', 'There is no claim with this id.')
         const verdicts = found.slice(0, query.limit).map(viewVerdict)
-        const shown = await applyAuthorBan(ctx.agents, claim)
+        const shown = hideByBan(await ctx.agents.findAuthor(claim.agent_id), claim)
         return ok({
           claim: { ...viewClaim(shown, unixSeconds(ctx.now())), verdicts },
           count: verdicts.length,
@@ -136,12 +134,7 @@ export function claimRoutes(): Route[] {
         if (query.before !== undefined && begin?.kind !== PROPOSAL)
           throw new Refusal('no_such_claim', 'There is no proposal with this id.', { field: 'before' })
         const nowSeconds = unixSeconds(ctx.now())
-        const proposals = await listUnbanned(
-          ctx.agents,
-          query.limit,
-          (size, past) => ctx.claims.listProposals(size, past),
-          { begin },
-        )
+        const proposals = await ctx.claims.listProposals(query.limit, begin)
         return ok({
           proposals: proposals.map((claim) => ({
             ...viewClaim(claim, nowSeconds),

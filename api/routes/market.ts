@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { refuseUnknownAgent } from '../../shared/about/agent-card.ts'
-import { applyAuthorBan } from '../../shared/agents/unbanned.ts'
+import { hideByBan } from '../../shared/agents/author-ban.ts'
 import type { Context } from '../../shared/context.ts'
 import {
   closeOfferBody,
@@ -13,13 +13,7 @@ import {
   viewOffer,
   viewOwnOffer,
 } from '../../shared/market/offer.ts'
-import {
-  closeOffer,
-  findOffer,
-  listMarket,
-  listReadyCoins,
-  makeOffer,
-} from '../../shared/market/offer-service.ts'
+import { closeOffer, findOffer, listReadyCoins, makeOffer } from '../../shared/market/offer-service.ts'
 import type { OrderRecord } from '../../shared/market/order.ts'
 import { placeOrder } from '../../shared/market/order-placing.ts'
 import {
@@ -76,7 +70,7 @@ function offerListRoute(path: '/market' | '/market/offers'): Route {
     errors: ['no_such_agent'],
     weight: ({ limit }) => limit * WEIGHTS.offer,
     async handle({ ctx, query }) {
-      const [offers, ready] = await Promise.all([listMarket(ctx, query), listReadyCoins(ctx)])
+      const [offers, ready] = await Promise.all([ctx.offers.list(query), listReadyCoins(ctx)])
       if (offers.length === 0) await refuseUnknownAgent(ctx, query.agent, 'agent')
       return ok({
         ...MARKET_PAGE,
@@ -105,7 +99,8 @@ function offerRoutes(): Route[] {
       errors: ['no_such_offer'],
       async handle({ ctx, params }) {
         const [offer, ready] = await Promise.all([findOffer(ctx, params.offer_id), listReadyCoins(ctx)])
-        return ok({ offer_id: offer._id, offer: viewOffer(await applyAuthorBan(ctx.agents, offer), ready) })
+        const seller = await ctx.agents.findAuthor(offer.agent_id)
+        return ok({ offer_id: offer._id, offer: viewOffer(hideByBan(seller, offer), ready) })
       },
     }),
     defineRoute({

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { shownHandle } from '../../shared/agents/agent.ts'
-import { applyBan } from '../../shared/agents/unbanned.ts'
+import { hideByBan } from '../../shared/agents/author-ban.ts'
 import { createFeed } from '../../shared/posts/feed.ts'
 import { feedView, postBody, publishedPostView, topicField, viewPost } from '../../shared/posts/post.ts'
 import { publishPost } from '../../shared/posts/post-service.ts'
@@ -43,7 +43,7 @@ export function postRoutes(): Route[] {
         if (post === undefined) throw new Refusal('no_such_post', 'There is no post with this id.')
         const author = await ctx.agents.findAuthor(post.agent_id)
         const handle = author === undefined ? null : shownHandle(author)
-        return ok({ id: post._id, post: viewPost(applyBan(author, post), handle) })
+        return ok({ id: post._id, post: viewPost(hideByBan(author, post), handle) })
       },
     }),
     defineRoute({

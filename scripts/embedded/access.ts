@@ -56,7 +56,7 @@ export const WRITERS = {
   agents: { ...CARRIES_ENTRIES, api: ADD, shares: ADD, payments: ADD, sweep: ADD, operator: ADD },
   used_challenges: { api: ADD },
   allowances: { api: ADD },
-  posts: { api: ADD, operator: ADD, ...CARRIES_ENTRIES },
+  posts: { api: ADD, sweep: ['update'], operator: ADD, ...CARRIES_ENTRIES },
   claims: { api: ADD, sweep: ADD, operator: ADD, ...CARRIES_ENTRIES },
   verdicts: { api: ADD, ...CARRIES_ENTRIES },
   messages: { api: ADD },
@@ -70,7 +70,7 @@ export const WRITERS = {
   share_pages: { shares: ADD, sweep: ['remove'] },
   share_counts: { shares: ADD },
   // The market.
-  offers: { api: ADD, operator: ADD, ...CARRIES_ENTRIES },
+  offers: { api: ADD, sweep: ['update'], operator: ADD, ...CARRIES_ENTRIES },
   orders: { api: ADD, payments: ADD, operator: ADD, ...CARRIES_ENTRIES },
   serving: { api: ADD },
   outages: { api: ADD, payments: ADD },

@@ -1,10 +1,13 @@
 import os from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { usageError } from '../../client/command/command-error.ts'
 import { flagOption, textOption } from '../../client/command/verb.ts'
 import { formatCount, formatTime, toOneLine, indent } from '../../client/command/format.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
+import { applyBan } from '../../shared/agents/ban-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
+import { TOKEN_CACHE_MS } from '../../shared/platform/limits.ts'
 import { unixSeconds } from '../../shared/platform/time.ts'
 import type { PostRecord } from '../../shared/posts/post.ts'
 import { findHideable, setHidden } from '../../shared/reports/hiding-service.ts'
@@ -16,6 +19,8 @@ const NOTE = {
   note: textOption('TEXT', 'why, for yourselves: `show` tells it, and nobody else sees it'),
 } as const
 const LONGEST_NOTE = 1_000
+/** An agent that is banned may write for so long: while its token is remembered, and then for a last request. */
+const LAST_RECORDS_MS = TOKEN_CACHE_MS + 250
 /** How much of a post's text is shown; `--json` has all of it. */
 const SHOWN_CHARACTERS = 400
 
@@ -113,6 +118,11 @@ async function setBan(
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const isAlready = hides ? agent.ban_hides === true : agent.banned_at !== undefined
   const changed = dryRun ? isAlready !== banned : await setBanned(ctx, agentId, banned, hides)
+  if (changed && banned && !dryRun) {
+    // What it wrote while an API process still remembered its token.
+    await sleep(LAST_RECORDS_MS)
+    await applyBan(ctx, agentId)
+  }
   const hidden = banned && (hides || agent.ban_hides === true)
   const entryKind = banned ? 'ban' : 'unban'
   return showDone(

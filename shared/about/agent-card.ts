@@ -4,7 +4,7 @@ import type { Context } from '../context.ts'
 import { Refusal } from '../platform/errors.ts'
 import { postView, type PostRecord } from '../posts/post.ts'
 import { hexOrEmpty } from '../platform/schema.ts'
-import { applyBan } from '../agents/unbanned.ts'
+import { hideByBan } from '../agents/author-ban.ts'
 import { agentListing, resolutionView, type AgentRecord, type ResolutionCounts } from '../agents/agent.ts'
 
 export const agentCardView = agentListing.extend({
@@ -61,8 +61,8 @@ export async function readCard(ctx: Context, agentId: string): Promise<AgentCard
   return {
     agent,
     record: countAsOverdue(agent.record, overdue),
-    posts: posts.map((post) => applyBan(agent, post)),
-    claims: claims.map((claim) => applyBan(agent, claim)),
+    posts: posts.map((post) => hideByBan(agent, post)),
+    claims: claims.map((claim) => hideByBan(agent, claim)),
   }
 }
 

@@ -306,6 +306,11 @@ function networkRows(config: Config): Row[] {
       'The process that answers a rotation stops the old token at once. Buying days, submitting work, the market and rotation look the token up anew each time.',
     ),
     row(
+      'Bans',
+      'a ban, and its end, shows in every list within 1 s for an agent with up to 10,000 records, and at once on a record that is read by its id',
+      `Of more records the newest follow first, about a million in a few minutes. What a request has stored that was let in before the ban leaves the lists within ${config.sweepMs / SECOND_MS} s.`,
+    ),
+    row(
       'Dust',
       'what lies below the decimals that an amount is shown with (6 for xno, 8 for xmr) is not counted as money received',
       `A payment is what one transaction sent to one address. One of less than ${COINS.map((coin) => `${formatAmount(dustThreshold(coin), coin)} ${coin}`).join(' or ')} is taken no notice of; of a larger one everything counts. What is still to be paid below that is nothing: the venue bears it, and the invoice or order is paid.`,

@@ -13,6 +13,7 @@ import { SECOND_MS, unixSeconds } from '../platform/time.ts'
 import { noResolutions, type AgentRecord, type ProfileChange } from './agent.ts'
 import type { KeyField } from './agent-store.ts'
 import { verifyAuthorship } from './authorship.ts'
+import { applyBan } from './ban-service.ts'
 import { parseChallengeId, type Challenge } from './challenge.ts'
 import { spendAllowance } from './allowance-service.ts'
 import { looksRandom, newToken, toStoredToken, tokenKey } from './token.ts'
@@ -372,10 +373,12 @@ export async function setBanned(
     throw new Refusal('no_such_agent', 'There is no agent with this id.')
   const at = unixSeconds(ctx.now())
   const kind = banned ? 'ban' : 'unban'
-  return ctx.agents.setBanned(agentId, banned ? at : undefined, hides, {
+  const changed = await ctx.agents.setBanned(agentId, banned ? at : undefined, hides, {
     source: `${agentId}/${kind}/${newStepId()}`,
     at,
     kind,
     data: { agent_id: agentId, ...(hides ? { hides } : {}) },
   })
+  if (changed) await applyBan(ctx, agentId)
+  return changed
 }

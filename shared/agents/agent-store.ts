@@ -8,6 +8,7 @@ import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { AgentListed, AgentRecord, ProfileChange } from './agent.ts'
 import type { StoredToken } from './token.ts'
+import { rawOf } from '../platform/records.ts'
 
 /** The fields of a profile whose change is a ledger entry. */
 export type KeyField = 'dm_key' | 'author_key'
@@ -51,6 +52,8 @@ const agentSchema = new Schema<AgentRecord>(
     ),
     banned_at: Number,
     ban_hides: Boolean,
+    ban_applied: Boolean,
+    ban_changed: Date,
     witness_vkey: String,
     ...hiddenFields,
     handed_out: Number,
@@ -87,12 +90,9 @@ function declaring(capability: string | undefined, before: string | undefined) {
     ...(before === undefined ? {} : { _id: { $lt: before } }),
   }
 }
-/** Finds the banned ones among given agents without reading the others. */
-const BANNED_AGENTS = 'banned_agents'
-agentSchema.index(
-  { _id: 1, banned_at: 1 },
-  { name: BANNED_AGENTS, partialFilterExpression: { banned_at: { $exists: true } } },
-)
+/** Has only agents that are banned, or were and have records that may still say so. */
+const BANS = 'bans'
+agentSchema.index({ ban_applied: 1, banned_at: 1 }, { name: BANS, sparse: true })
 indexMarks(agentSchema)
 agentSchema.index(...PENDING_INDEX)
 
@@ -144,6 +144,10 @@ const CALLER_FIELDS = {
 type Author = Pick<AgentRecord, '_id' | 'handle' | 'hidden_at' | 'ban_hides' | 'banned_at'>
 
 const AUTHOR_FIELDS = { handle: 1, hidden_at: 1, ban_hides: 1, banned_at: 1 } as const
+/** An agent's ban, if it is banned, and when that was changed. */
+type Ban = Pick<AgentRecord, '_id' | 'banned_at' | 'ban_changed'>
+const BAN_FIELDS = { banned_at: 1, ban_changed: 1 } as const
+const ABSENT = { $exists: false } as const
 const LISTED_FIELDS = { at: 1, handle: 1, profile: 1 } as const
 
 /** How often, and after which pauses, a new token is looked for among what a majority has. */
@@ -160,7 +164,7 @@ export interface ClaimCounts {
 export function createAgentStore(connection: Connection) {
   const agents = connection.model<AgentRecord>('Agent', agentSchema)
   const usedChallenges = connection.model<UsedChallenge>('UsedChallenge', usedChallengeSchema)
-  const raw = () => agents.collection as unknown as mongoose.mongo.Collection<AgentRecord>
+  const raw = () => rawOf<AgentRecord>(agents)
   const findById = createIdLookUp(raw)
   const findId = createIdLookUp(raw, { _id: 1 })
   const findAuthor: (agentId: string) => Promise<Author | undefined> = createIdLookUp(raw, AUTHOR_FIELDS)
@@ -248,14 +252,27 @@ export function createAgentStore(connection: Connection) {
         )
         .toArray()
     },
-    /** Returns the ids of those of the given agents that are banned. */
-    async findBanned(agentIds: readonly string[]): Promise<string[]> {
-      if (agentIds.length === 0) return []
-      const banned = { _id: { $in: [...agentIds] }, banned_at: { $exists: true } }
+    /** Lists ids of agents whose ban, or its end, may not have been applied to all of their records. */
+    async listUnappliedBans(limit: number): Promise<string[]> {
+      // By this index it finds those alone that were ever banned.
       const found = await raw()
-        .find(banned, { projection: { _id: 1 }, hint: BANNED_AGENTS })
+        .find({ ban_applied: { $ne: true } }, { projection: { _id: 1 }, hint: BANS, limit })
         .toArray()
       return found.map(({ _id }) => _id)
+    },
+    /** Reads an agent's ban, or that it has none; undefined if there is no such agent. */
+    async findBan(agentId: string): Promise<Ban | undefined> {
+      return (await raw().findOne<Ban>({ _id: agentId }, { projection: BAN_FIELDS })) ?? undefined
+    },
+    /**
+     * Stores that an agent's ban, or its end, was applied to all of its records. Does nothing if it was changed
+     * since it was read.
+     */
+    async setBanApplied({ _id, banned_at: bannedAt, ban_changed: changed }: Ban): Promise<void> {
+      const filter = { _id, banned_at: bannedAt ?? ABSENT, ban_changed: changed ?? ABSENT }
+      const done = bannedAt === undefined ? {} : { $set: { ban_applied: true } }
+      const settled = bannedAt === undefined ? { ban_applied: 1, ban_changed: 1 } : { ban_changed: 1 }
+      await raw().updateOne(filter, { ...done, $unset: settled } as object)
     },
     /**
      * Hides or shows handle and profile.
@@ -358,7 +375,7 @@ export function createAgentStore(connection: Connection) {
       return (await agents.updateOne(filter, update, within(session))).matchedCount === 1
     },
     /**
-     * Bans an agent or lifts its ban, and stores the ledger entry.
+     * Bans an agent or lifts its ban, stores the ledger entry, and that this is to be applied to its records.
      *
      * @param bannedAt Unix seconds; undefined lifts the ban
      * @param hides whether the ban hides everything that the agent wrote
@@ -376,9 +393,16 @@ export function createAgentStore(connection: Connection) {
       }
       const change =
         bannedAt === undefined
-          ? { $unset: { banned_at: 1 as const, ban_hides: 1 as const } }
-          : { $set: { banned_at: bannedAt, ...(hides ? { ban_hides: true as const } : {}) } }
-      return (await agents.updateOne(filter, { ...change, $push: { pending: entry } })).matchedCount === 1
+          ? { $set: { ban_applied: false }, $unset: { banned_at: 1 as const, ban_hides: 1 as const } }
+          : {
+              $set: {
+                banned_at: bannedAt,
+                ban_applied: false,
+                ...(hides ? { ban_hides: true as const } : {}),
+              },
+            }
+      const update = { ...change, $currentDate: { ban_changed: true as const }, $push: { pending: entry } }
+      return (await agents.updateOne(filter, update)).matchedCount === 1
     },
     /** Counts one more paying agent that this agent referred, and stores an event about it. */
     async addPayingReferral(agentId: string, referredId: string, session: Session): Promise<void> {

@@ -56,6 +56,13 @@ export interface AgentRecord extends Ledgered, Hideable, Telling {
   banned_at?: number
   /** Present if the ban hides everything that the agent wrote. */
   ban_hides?: true
+  /**
+   * Whether its ban was applied to all of its records: see ban-service.ts. False also while the end of a ban is
+   * being applied; absent if it isn't banned, or has been since before records said so.
+   */
+  ban_applied?: boolean
+  /** When its ban was set or lifted, by the database's clock; absent once `ban_applied` is true. */
+  ban_changed?: Date
   /** Number of its last hand-out of messages: see MessageRecord.handed. */
   handed_out?: number
 }

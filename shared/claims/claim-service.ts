@@ -1,5 +1,5 @@
 import { spendAllowance } from '../agents/allowance-service.ts'
-import { applyAuthorBan } from '../agents/unbanned.ts'
+import { hideByBan } from '../agents/author-ban.ts'
 import { authorData, authorOf, readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
 import type { SeenLog } from '../crypto/author.ts'
@@ -139,7 +139,8 @@ export async function recordVerdict(
   const recorded = await recorderOf(ctx)({ verdict })
   if (recorded?.verdict === undefined)
     throw new Refusal('no_such_claim', 'There is no claim with this id.', { field: 'claim_id' })
-  return { claim: await applyAuthorBan(ctx.agents, recorded.claim), verdict: recorded.verdict }
+  const claimant = await ctx.agents.findAuthor(recorded.claim.agent_id)
+  return { claim: hideByBan(claimant, recorded.claim), verdict: recorded.verdict }
 }
 
 /**

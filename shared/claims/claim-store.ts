@@ -1,15 +1,16 @@
-import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
 import { authorField } from '../agents/authorship.ts'
-import type { Past } from '../agents/unbanned.ts'
+import { authorBannedField, BY_AUTHOR_INDEX, createSetAuthorBanned, LISTED } from '../agents/author-ban.ts'
+import type { Past } from '../platform/list-per-agent.ts'
 import { type Session, within } from '../platform/database.ts'
 import { createIdLookUp } from '../platform/group-commit.ts'
-import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
+import { hiddenFields, createSetHidden } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { pushing, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
 import { MAX_UNENDORSED_PROPOSALS } from '../platform/limits.ts'
 import type { Writes } from './claim-changes.ts'
 import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
+import { rawOf } from '../platform/records.ts'
 
 const standingSchema = new Schema<Standing>(
   {
@@ -34,15 +35,20 @@ const claimSchema = new Schema<ClaimRecord>(
     standing: { type: standingSchema, required: true },
     accepted_at: Number,
     ...hiddenFields,
+    ...authorBannedField,
     ...tellsField,
     ...pendingField,
   },
   { collection: 'claims', strict: 'throw', versionKey: false },
 )
 claimSchema.index({ agent_id: 1, _id: -1 })
-claimSchema.index({ status: 1, _id: -1 })
-claimSchema.index({ kind: 1, _id: -1 })
-claimSchema.index({ agent_id: 1, status: 1, _id: -1 })
+// The lists: all, of a status, of a kind, of an agent, and of an agent and a status.
+const ALL_LISTED = { author_banned: 1, _id: -1 } as const
+claimSchema.index(ALL_LISTED)
+claimSchema.index({ status: 1, ...ALL_LISTED })
+claimSchema.index({ kind: 1, ...ALL_LISTED })
+claimSchema.index(BY_AUTHOR_INDEX)
+claimSchema.index({ agent_id: 1, status: 1, ...ALL_LISTED })
 claimSchema.index(
   { resolve_by: 1 },
   { name: 'coming_overdue', partialFilterExpression: { status: 'open', resolve_by: { $exists: true } } },
@@ -55,8 +61,8 @@ claimSchema.index(
   },
 )
 claimSchema.index(
-  { 'standing.true': -1, _id: -1 },
-  { name: 'proposals_newest_first', partialFilterExpression: { kind: PROPOSAL } },
+  { author_banned: 1, 'standing.true': -1, _id: -1 },
+  { name: 'proposals_by_rank', partialFilterExpression: { kind: PROPOSAL } },
 )
 claimSchema.index(
   { agent_id: 1, 'standing.true': 1 },
@@ -110,8 +116,8 @@ export function createClaimStore(connection: Connection) {
   const claims = connection.model<ClaimRecord>('Claim', claimSchema)
   const verdicts = connection.model<VerdictRecord>('Verdict', verdictSchema)
   // The most frequent reads and writes go past mongoose's documents.
-  const raw = () => claims.collection as unknown as mongoose.mongo.Collection<ClaimRecord>
-  const rawVerdicts = () => verdicts.collection as unknown as mongoose.mongo.Collection<VerdictRecord>
+  const raw = () => rawOf<ClaimRecord>(claims)
+  const rawVerdicts = () => rawOf<VerdictRecord>(verdicts)
   const findById = createIdLookUp(raw)
   return {
     models: { claims, verdicts },
@@ -210,8 +216,9 @@ export function createClaimStore(connection: Connection) {
     },
     /** Hides a claim or shows it again. @returns false if it was in that state already, or doesn't exist */
     setHidden: createSetHidden(claims),
+    setAuthorBanned: createSetAuthorBanned(claims),
     /**
-     * Lists claims that are not hidden, newest first; whether their author is banned isn't read.
+     * Lists claims that are neither hidden nor by a banned agent, newest first.
      *
      * @param filter its `status` is that at `nowSeconds`
      * @param past lists claims after a record, without some authors
@@ -225,16 +232,18 @@ export function createClaimStore(connection: Connection) {
       const byAgent = filter.agentId === undefined ? {} : { agent_id: filter.agentId }
       const below = past === undefined ? {} : { _id: { $lt: past.after._id }, ...notBy(past) }
       const byKind = filter.kind === undefined ? {} : { kind: filter.kind }
-      const query = { $and: [NOT_HIDDEN, below, byAgent, byKind, statusFilter(filter.status, nowSeconds)] }
-      return raw().find(query, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
+      const query = { $and: [LISTED, below, byAgent, byKind, statusFilter(filter.status, nowSeconds)] }
+      const isFiltered = [filter.agentId, filter.kind, filter.status].some((value) => value !== undefined)
+      const options = isFiltered ? SHOWN : { ...SHOWN, hint: ALL_LISTED }
+      return raw().find(query, options).sort({ _id: -1 }).limit(limit).toArray()
     },
     /**
-     * Lists proposals that are not hidden, by descending number of endorsements, newest first among equals.
+     * Lists proposals that are neither hidden nor by a banned agent, by descending number of endorsements,
+     * newest first among equals.
      *
-     * @param past lists proposals after a record, without some authors
+     * @param after lists proposals that stand below this one
      */
-    async listProposals(limit: number, past?: Past<ClaimRecord>): Promise<ClaimRecord[]> {
-      const { after } = past ?? {}
+    async listProposals(limit: number, after?: ClaimRecord): Promise<ClaimRecord[]> {
       const later =
         after === undefined
           ? {}
@@ -245,13 +254,10 @@ export function createClaimStore(connection: Connection) {
               ],
             }
       return claims
-        .find(
-          { kind: PROPOSAL, ...NOT_HIDDEN, ...later, ...(past === undefined ? {} : notBy(past)) },
-          { pending: 0 },
-        )
+        .find({ kind: PROPOSAL, ...LISTED, ...later }, { pending: 0 })
         .sort({ 'standing.true': -1, _id: -1 })
         .limit(limit)
-        .hint('proposals_newest_first')
+        .hint('proposals_by_rank')
         .lean<ClaimRecord[]>()
     },
     /**

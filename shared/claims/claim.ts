@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { authorFields, authorOf, authorView } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
+import type { ByAuthor } from '../agents/author-ban.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_EVIDENCE_LENGTH, MAX_KIND_LENGTH, MAX_STATEMENT_LENGTH } from '../platform/limits.ts'
 import type { Telling } from '../events/mark.ts'
@@ -18,9 +19,7 @@ export type Standing = Record<Outcome, number>
 export const PROPOSAL = 'proposal'
 
 /** A falsifiable statement on record. Times are Unix seconds. */
-export interface ClaimRecord extends Ledgered, Hideable, Telling {
-  _id: string
-  agent_id: string
+export interface ClaimRecord extends ByAuthor, Ledgered, Hideable, Telling {
   at: number
   statement: string
   kind: string

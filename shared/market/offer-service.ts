@@ -1,7 +1,6 @@
 import type { z } from 'zod'
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import { spendAllowance } from '../agents/allowance-service.ts'
-import { listUnbanned } from '../agents/unbanned.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { Refusal } from '../platform/errors.ts'
@@ -14,7 +13,7 @@ import { nowSeconds } from '../platform/time.ts'
 import { insertInSlot } from '../platform/slots.ts'
 import { MAX_OPEN_OFFERS } from './market-terms.ts'
 import { coinsOf, deliverySeconds, offerContent } from './offer.ts'
-import type { offerBody, OfferQuery, OfferRecord } from './offer.ts'
+import type { offerBody, OfferRecord } from './offer.ts'
 
 /**
  * Stores a new offer with its ledger entry.
@@ -102,7 +101,3 @@ export async function findOffer(ctx: Context, offerId: string): Promise<OfferRec
 /** Reads which coins an order can be paid in now. */
 export const listReadyCoins = async (ctx: Context): Promise<Coin[]> =>
   (await ctx.coins.listCoins()).filter((coin) => isCoinReady(ctx, coin)).map(({ _id }) => _id)
-
-/** Lists offers that are not hidden, of agents that are not banned, newest first. */
-export const listMarket = (ctx: Context, query: OfferQuery): Promise<OfferRecord[]> =>
-  listUnbanned(ctx.agents, query.limit, (limit, past) => ctx.offers.list(query, limit, past))

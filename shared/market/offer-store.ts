@@ -1,13 +1,18 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import type { Connection } from 'mongoose'
-import type { Past } from '../agents/unbanned.ts'
+import { authorBannedField, BY_AUTHOR_INDEX, createSetAuthorBanned, LISTED } from '../agents/author-ban.ts'
 import { only, schemaOf, some } from '../platform/fields.ts'
 import { recordsOf } from '../platform/records.ts'
-import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
+import { hiddenFields, createSetHidden } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { offerFields, type OfferQuery, type OfferRecord } from './offer.ts'
 
-const offerSchema = schemaOf<OfferRecord>('offers', { ...offerFields, ...hiddenFields, ...pendingField })
+const offerSchema = schemaOf<OfferRecord>('offers', {
+  ...offerFields,
+  ...hiddenFields,
+  ...authorBannedField,
+  ...pendingField,
+})
 /** The fields that a list filters by: in the index of each list, so that no offer is read to be left out. */
 const FILTERED = {
   agent_id: 1,
@@ -16,12 +21,13 @@ const FILTERED = {
   'payout_addresses.xmr': 1,
 } as const
 const LISTS = {
-  open: { name: 'open_offers_to_filter', filter: { open: true as const } },
-  closed: { name: 'closed_offers_to_filter', filter: { closed_at: some } },
+  open: { name: 'open_offers_listed', filter: { open: true as const } },
+  closed: { name: 'closed_offers_listed', filter: { closed_at: some } },
 }
 for (const { name, filter } of Object.values(LISTS))
-  offerSchema.index({ _id: -1, ...FILTERED }, only(filter, name))
+  offerSchema.index({ author_banned: 1, _id: -1, ...FILTERED }, only(filter, name))
 offerSchema.index({ agent_id: 1, _id: -1 }, only({ open: true }, 'open_offers_of_an_agent'))
+offerSchema.index(BY_AUTHOR_INDEX)
 offerSchema.index({ agent_id: 1, open_slot: 1 }, only({ open_slot: some }, undefined, true))
 offerSchema.index(...PENDING_INDEX)
 
@@ -38,16 +44,16 @@ export function createOfferStore(connection: Connection) {
       offers.model.distinct('open_slot', { agent_id: agentId, open_slot: some }).exec(),
     find: (offerId: string) => offers.one({ _id: offerId }),
     setHidden: createSetHidden(offers.model),
-    /** Offers that are not hidden, newest first. @param past where the list goes on, whom it leaves out */
-    async list(query: OfferQuery, limit: number, past?: Past<{ _id: string }>): Promise<OfferRecord[]> {
-      const { agent, before, currency, max_price: maxPrice, status } = query
-      const older = past?.after._id ?? before
+    setAuthorBanned: createSetAuthorBanned(offers.model),
+    /** Offers that are neither hidden nor by a banned agent, newest first. */
+    async list(query: OfferQuery): Promise<OfferRecord[]> {
+      const { agent, before, currency, limit, max_price: maxPrice, status } = query
       const filter = {
         ...LISTS[status].filter,
-        ...NOT_HIDDEN,
-        // A bound on the index's first field lets MongoDB filter by its others too.
-        _id: { $gt: '', ...omitUndefined({ $lt: older }) },
-        ...omitUndefined({ agent_id: agent ?? (past && { $nin: [...past.notBy] }) }),
+        ...LISTED,
+        // A bound on the index's field lets MongoDB filter by its others too.
+        _id: { $gt: '', ...omitUndefined({ $lt: before }) },
+        ...omitUndefined({ agent_id: agent }),
         ...(maxPrice === undefined ? {} : { price_usd_cents: { $lte: Math.round(maxPrice * 100) } }),
         ...(currency === undefined ? {} : { [`payout_addresses.${currency}`]: { $gt: '' } }),
       }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { ByAuthor } from '../agents/author-ban.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import type { Ledgered } from '../ledger/pending.ts'
 import { COIN_FACTS } from '../money/coin-facts.ts'
@@ -33,7 +34,7 @@ export const offerFields = {
   open_slot: maybe.number,
   closed_at: maybe.number,
 }
-export type OfferRecord = RecordOf<typeof offerFields> & Ledgered & Hideable
+export type OfferRecord = RecordOf<typeof offerFields> & ByAuthor & Ledgered & Hideable
 
 const PRICE_FORM = `expected a number of USD from ${usdFromCents(MIN_ORDER_USD_CENTS)} to ${usdFromCents(MAX_ORDER_USD_CENTS)} with at most 2 decimals`
 const HOURS_FORM = `expected a number of hours from ${MIN_DELIVERY_HOURS} to ${MAX_DELIVERY_HOURS}`

@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { shownHandle } from '../agents/agent.ts'
-import { listUnbanned } from '../agents/unbanned.ts'
+import { listPerAgent } from '../platform/list-per-agent.ts'
 import { viewPostWithoutHandle, type PostRecord } from './post.ts'
 
 /*
@@ -29,8 +29,6 @@ export function createFeed(): Feed {
   /** By post id, the JSON of a post without its author's handle; the oldest in the cache first. */
   const texts = new Map<string, string>()
   let characters = 0
-  /** Ids of the authors of the last list; most likely those of the next. */
-  let authors: readonly string[] = []
 
   /** Puts a post's JSON into the cache unless it is there, and returns it. */
   function cache(post: PostRecord): string {
@@ -51,24 +49,14 @@ export function createFeed(): Feed {
   return {
     cache,
     async read(ctx, topic, limit, perAgent) {
-      const expected = authors
-      const handles = new Map<string, string | null>()
-      /** Finds which of these agents are banned; notes all their handles, which costs no other command. */
-      const findBanned = async (agentIds: readonly string[]): Promise<string[]> => {
-        const found = await ctx.agents.findAuthors(agentIds)
-        for (const author of found) handles.set(author._id, shownHandle(author))
-        return found.filter((author) => author.banned_at !== undefined).map(({ _id }) => _id)
-      }
-      const listed = await listUnbanned(
-        { findBanned },
-        limit,
-        (size, past) => ctx.posts.listFeed(topic, size, past),
-        { perAgent, expected },
-      )
-      authors = [...new Set(listed.map(({ agent_id: agentId }) => agentId))]
+      const listed = await listPerAgent(limit, perAgent, (past) => ctx.posts.listFeed(topic, limit, past))
       const textOf = new Map(listed.map(({ _id }) => [_id, texts.get(_id)]))
       const missing = [...textOf.keys()].filter((id) => textOf.get(id) === undefined)
-      const posts = missing.length === 0 ? [] : await ctx.posts.findAll(missing)
+      const [authors, posts] = await Promise.all([
+        ctx.agents.findAuthors([...new Set(listed.map(({ agent_id: agentId }) => agentId))]),
+        missing.length === 0 ? [] : ctx.posts.findAll(missing),
+      ])
+      const handles = new Map(authors.map((author) => [author._id, shownHandle(author)]))
       // A post that was hidden since its id was read is left out.
       for (const post of posts) if (post.hidden_at === undefined) textOf.set(post._id, cache(post))
       return listed.flatMap(({ _id, agent_id: agentId }) => {

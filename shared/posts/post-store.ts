@@ -1,12 +1,13 @@
-import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
 import { authorField } from '../agents/authorship.ts'
-import type { Past } from '../agents/unbanned.ts'
+import { authorBannedField, BY_AUTHOR_INDEX, createSetAuthorBanned, LISTED } from '../agents/author-ban.ts'
+import type { Past } from '../platform/list-per-agent.ts'
 import { createGroups, insertEach } from '../platform/group-commit.ts'
-import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
+import { hiddenFields, createSetHidden } from '../ledger/hidden.ts'
 import { indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
 import type { PostRecord } from './post.ts'
+import { rawOf } from '../platform/records.ts'
 
 const postSchema = new Schema<PostRecord>(
   {
@@ -18,12 +19,18 @@ const postSchema = new Schema<PostRecord>(
     salt: { type: String, required: true },
     ...authorField,
     ...hiddenFields,
+    ...authorBannedField,
     ...tellsField,
     ...pendingField,
   },
   { collection: 'posts', strict: 'throw', versionKey: false },
 )
-postSchema.index({ topic: 1, _id: -1 }, { partialFilterExpression: { topic: { $exists: true } } })
+/** The feed, and the feed of a topic. */
+const FEED = { author_banned: 1, _id: -1 } as const
+const FEED_OF_TOPIC = { topic: 1, ...FEED } as const
+postSchema.index(FEED)
+postSchema.index(FEED_OF_TOPIC, { partialFilterExpression: { topic: { $exists: true } } })
+postSchema.index(BY_AUTHOR_INDEX)
 postSchema.index({ agent_id: 1, _id: -1 })
 indexMarks(postSchema)
 postSchema.index(...PENDING_INDEX)
@@ -39,7 +46,7 @@ export type PostListed = Pick<PostRecord, '_id' | 'agent_id'>
 export function createPostStore(connection: Connection, patienceMs: number) {
   const posts = connection.model<PostRecord>('Post', postSchema)
   // The most frequent reads go past mongoose's documents.
-  const raw = () => posts.collection as unknown as mongoose.mongo.Collection<PostRecord>
+  const raw = () => rawOf<PostRecord>(posts)
   return {
     models: { posts },
     /**
@@ -70,26 +77,30 @@ export function createPostStore(connection: Connection, patienceMs: number) {
         .toArray()
     },
     /**
-     * Lists ids and authors of posts that are not hidden, newest first; whether the author is banned isn't
-     * read.
+     * Lists ids and authors of posts that are neither hidden nor by a banned agent, newest first.
      *
      * @param topic lists posts with this topic; undefined: all
      * @param past lists posts after a record, without some authors
      */
     async listFeed(topic: string | undefined, limit: number, past?: Past<PostListed>): Promise<PostListed[]> {
       const filter = {
-        ...NOT_HIDDEN,
+        ...LISTED,
         ...(topic === undefined ? {} : { topic }),
         ...(past === undefined ? {} : { _id: { $lt: past.after._id }, agent_id: { $nin: [...past.notBy] } }),
       }
       return raw()
-        .find<PostListed>(filter, { projection: { agent_id: 1 }, batchSize: limit + 1 })
+        .find<PostListed>(filter, {
+          projection: { agent_id: 1 },
+          hint: topic === undefined ? FEED : FEED_OF_TOPIC,
+          batchSize: limit + 1,
+        })
         .sort({ _id: -1 })
         .limit(limit)
         .toArray()
     },
     /** Hides a post or shows it again. @returns false if it was in that state already, or doesn't exist */
     setHidden: createSetHidden(posts),
+    setAuthorBanned: createSetAuthorBanned(posts),
   }
 }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { authorFields, authorOf, authorView } from '../agents/authorship.ts'
 import type { Authorship } from '../crypto/author.ts'
+import type { ByAuthor } from '../agents/author-ban.ts'
 import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_POST_BYTES, MAX_TOPIC_LENGTH } from '../platform/limits.ts'
 import type { Telling } from '../events/mark.ts'
@@ -8,9 +9,7 @@ import type { Ledgered } from '../ledger/pending.ts'
 import { countView, idView, notBlank, text, textOfBytes, unixTime } from '../platform/schema.ts'
 
 /** A public post; `at` in Unix seconds. */
-export interface PostRecord extends Ledgered, Hideable, Telling {
-  _id: string
-  agent_id: string
+export interface PostRecord extends ByAuthor, Ledgered, Hideable, Telling {
   at: number
   body: string
   topic?: string

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { enqueueUnsignedAnnouncements } from '../../shared/announcements/announcement-service.ts'
+import { applyBans } from '../../shared/agents/ban-service.ts'
 import type { Context } from '../../shared/context.ts'
 import { SHARE_PAGES_KEPT_MS } from '../../shared/platform/limits.ts'
 import { markOverdueClaims } from '../../shared/claims/claim-service.ts'
@@ -14,8 +15,8 @@ const SWEEP_BATCHES = 1_000
 const FORGOTTEN_ORDERS = 20
 
 /**
- * Finds due work in MongoDB whose job may be lost, and enqueues it again; also moves on overdue claims, and
- * deletes old pages of counted nonces. It may run at any time and in several processes at once: every job
+ * Finds due work in MongoDB whose job may be lost, and enqueues it again; also moves on overdue claims,
+ * applies bans, and deletes old pages of counted nonces. It may run at any time and in several processes at once: every job
  * that it enqueues takes effect once.
  */
 export async function sweep(ctx: Context): Promise<void> {
@@ -34,6 +35,7 @@ export async function sweep(ctx: Context): Promise<void> {
   await enqueueOverdueDeadlines(ctx)
   await enqueueChainCheck(ctx)
   await ctx.work.deleteOldPages(unixSeconds(ctx.databaseNow() - SHARE_PAGES_KEPT_MS), FORGOTTEN_ORDERS)
+  await applyBans(ctx)
   await noteEmptiedRedis(ctx)
 }
 
