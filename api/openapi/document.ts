@@ -12,7 +12,7 @@ import { PROTOCOL_VERSION, SERVICE_VERSION, TOKEN_PATTERN } from '../../shared/p
 import { pathsOf } from '../http/mount.ts'
 import { noView, type Access, type Route } from '../http/route.ts'
 import { exampleOf } from './example.ts'
-import { refusalsOf } from './refusals.ts'
+import { refusalsOf } from './route-refusals.ts'
 import { shareParts } from './share.ts'
 import { simplify } from './simplify.ts'
 
@@ -126,6 +126,7 @@ function describeOperation(route: Route, answers: Answers): ZodOpenApiOperationO
   if (operation === undefined) throw new TypeError(`the route ${path} needs an operation`)
   const [, firstWord = ''] = path.split('/')
   const [, alsoAt] = pathsOf(route)
+  const requestParams = { ...(params && { path: params }), ...(query && { query }) }
   return {
     operationId: operation,
     tags: [TAGS.find(({ first }) => first.includes(firstWord))?.name ?? 'about'],
@@ -138,7 +139,7 @@ function describeOperation(route: Route, answers: Answers): ZodOpenApiOperationO
       .filter((sentence) => sentence !== undefined)
       .join(' '),
     ...SECURITY[access],
-    ...((params ?? query) && { requestParams: { ...(params && { path: params }), ...(query && { query }) } }),
+    ...(Object.keys(requestParams).length > 0 && { requestParams }),
     ...(body && {
       requestBody: {
         required: !body.safeParse({}).success,

@@ -63,9 +63,14 @@ function mergeForms(forms: readonly JsonSchema[]): JsonSchema {
   return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
 }
 
-/** Returns a schema for a field of two forms: with all values that they list, or else the type alone. */
+/**
+ * Returns a schema for a field that has two in different forms: with all values if both list values, either of
+ * them if their types differ, else the type alone.
+ */
 function mergeFields(one: JsonSchema, other: JsonSchema): JsonSchema {
   if (JSON.stringify(one) === JSON.stringify(other)) return one
   if (one.enum && other.enum) return { ...one, enum: [...new Set([...one.enum, ...other.enum])] }
-  return { ...(one.type && { type: one.type }), ...(one.format && { format: one.format }) }
+  const { type, format } = one
+  if (type === undefined || type !== other.type) return { anyOf: [one, other] }
+  return format === undefined ? { type } : { type, format }
 }

@@ -53,8 +53,6 @@ function namedSchemas({ components, paths }: Document): [name: string, schema: S
 /** The schema without the field `ok` if it is an answer's, else as it is. */
 function withoutOk(name: string, schema: Schema): Schema {
   if (!name.endsWith('Answer')) return schema
-  if (schema.allOf !== undefined)
-    return { ...schema, allOf: schema.allOf.map((part) => withoutOk(name, part)) }
   if (schema.properties === undefined) return schema
   const { ok: _ok, ...properties } = schema.properties
   return { ...schema, properties, required: schema.required?.filter((field) => field !== 'ok') ?? [] }
