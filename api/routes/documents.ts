@@ -9,7 +9,7 @@ import { renderSecurityText, renderSkill } from '../../shared/about/skill.ts'
 import type { Context } from '../../shared/context.ts'
 import { API_BASE } from '../../shared/platform/limits.ts'
 import { countView } from '../../shared/platform/schema.ts'
-import { describeApi } from '../http/openapi.ts'
+import { describeApi } from '../openapi/document.ts'
 import { defineRoute, noView, ok, documentAnswer, type Route } from '../http/route.ts'
 import { listRoutes } from './about.ts'
 

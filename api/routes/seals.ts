@@ -29,6 +29,7 @@ import {
   text,
   unixTime,
   wholeNumber,
+  jsonValue,
 } from '../../shared/platform/schema.ts'
 import {
   cacheAndRevalidate,
@@ -238,8 +239,8 @@ export function sealRoutes(ctx: Context): Route[] {
       needsDatabase: false,
       summary: 'Test vectors for other implementations, valid and invalid, by the name of their case',
       view: z.object({
-        valid: z.record(z.string(), z.json()),
-        invalid: z.record(z.string(), z.json()),
+        valid: z.record(z.string(), jsonValue),
+        invalid: z.record(z.string(), jsonValue),
         ...countView,
       }),
       handle: () => ({ status: 200, json: vectors }),

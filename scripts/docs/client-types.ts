@@ -1,12 +1,15 @@
 /**
  * Writes the wire types of both clients from the OpenAPI document that the service serves: `client/wire.ts`
  * and the TypedDicts of `client/python`. An answer's type has no `ok`: the clients add it.
+ *
+ * openapi-typescript could write the first, but it needs the JavaScript API of TypeScript 5, and its types take
+ * the client's package beyond 100 KiB.
  */
 import { writeFileSync } from 'node:fs'
 import * as prettier from 'prettier'
 import { fileURLToPath } from 'node:url'
 import { createApp } from '../../api/app.ts'
-import { describeApi } from '../../api/http/openapi.ts'
+import { describeApi } from '../../api/openapi/document.ts'
 import { openContext } from '../../shared/context.ts'
 import { readConfig } from '../../shared/platform/config.ts'
 import { createLog } from '../../shared/platform/log.ts'
@@ -53,8 +56,6 @@ function namedSchemas({ components, paths }: Document): [name: string, schema: S
 /** The schema without the field `ok` if it is an answer's, else as it is. */
 function withoutOk(name: string, schema: Schema): Schema {
   if (!name.endsWith('Answer')) return schema
-  if (schema.allOf !== undefined)
-    return { ...schema, allOf: schema.allOf.map((part) => withoutOk(name, part)) }
   if (schema.properties === undefined) return schema
   const { ok: _ok, ...properties } = schema.properties
   return { ...schema, properties, required: schema.required?.filter((field) => field !== 'ok') ?? [] }

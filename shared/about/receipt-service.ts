@@ -18,7 +18,7 @@ import type { Hideable } from '../ledger/hidden.ts'
 import { MAX_RECEIPT_ENTRIES, RECEIPT_WAIT_MS, RETRY_AFTER_SECONDS } from '../platform/limits.ts'
 import { offerContent } from '../market/offer.ts'
 import { postContent } from '../posts/post.ts'
-import { hex, unixTime } from '../platform/schema.ts'
+import { hex, jsonValue, unixTime } from '../platform/schema.ts'
 import { entryView, recordOf, viewEntry, type EntryRecord } from '../ledger/entry.ts'
 import type { EntryKind } from '../ledger/pending.ts'
 import { createLogProofFormatter } from '../ledger/log-service.ts'
@@ -65,7 +65,7 @@ export const receiptView = z.object({
         entry_id: z.int().min(1),
         field: z.string(),
         salt: hex(64),
-        content: z.json(),
+        content: jsonValue,
         author: authorView.optional(),
       }),
     )

@@ -119,7 +119,7 @@ export const registerBody = z.object({
       override: {
         anyOf: [
           { type: 'string', pattern: `^[0-9a-z]{1,${MAX_NONCE_LENGTH}}$` },
-          { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
+          { type: 'integer', format: 'int64', minimum: 0, maximum: Number.MAX_SAFE_INTEGER },
         ],
       },
       description: 'nonce whose SHA-256 of prefix:nonce begins with difficulty_bits zero bits',

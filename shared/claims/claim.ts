@@ -145,7 +145,7 @@ export const madeClaimView = z.object({ id: idView('claim'), claim: claimView })
 export const claimListView = z.object({ claims: z.array(claimView), ...countView })
 export const verdictListView = z.object({ verdicts: z.array(verdictView), ...countView })
 export const judgedClaimView = z.object({
-  claim: claimView.extend({ verdicts: z.array(verdictView) }).meta({ id: 'JudgedClaim' }),
+  claim: claimView.and(z.object({ verdicts: z.array(verdictView) })).meta({ id: 'JudgedClaim' }),
   ...countView,
   more: z.boolean().describe('true if the claim has older verdicts'),
 })
@@ -153,7 +153,7 @@ export const recordedVerdictView = z.object({ verdict: verdictView, claim: claim
 export const proposalListView = z.object({
   proposals: z.array(
     claimView
-      .extend({ endorsements: z.int().describe('standing verdicts `true` by other agents') })
+      .and(z.object({ endorsements: z.int().describe('standing verdicts `true` by other agents') }))
       .meta({ id: 'Proposal' }),
   ),
   ...countView,

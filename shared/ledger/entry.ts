@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { canonicalJson, type JsonValue } from '../crypto/canonical-json.ts'
 import { hashLeafTexts } from '../crypto/merkle.ts'
 import type { LedgerEntry } from '../crypto/receipt.ts'
-import { unixTime } from '../platform/schema.ts'
+import { jsonValue, unixTime } from '../platform/schema.ts'
 import type { EntryKind, PendingEntry } from './pending.ts'
 
 /** A numbered entry as MongoDB holds it, for ever and unchanged. */
@@ -25,7 +25,7 @@ export const entryView = z
     at: unixTime(),
     kind: z.string(),
     data: z
-      .record(z.string(), z.json() as unknown as z.ZodType<JsonValue, JsonValue>)
+      .record(z.string(), jsonValue as unknown as z.ZodType<JsonValue, JsonValue>)
       .describe('ids, numbers, times and salted hashes'),
   })
   .meta({ id: 'Entry' })

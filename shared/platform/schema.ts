@@ -161,6 +161,8 @@ export const hexOrEmpty = (length: number) =>
 
 export const unixTime = () => z.int().min(0).describe('Unix seconds')
 export const isoTimeView = () => z.iso.datetime({ offset: true }).describe('ISO 8601 with an offset')
+/** Any JSON. The OpenAPI document has it once, by this name. */
+export const jsonValue = z.json().register(z.globalRegistry, { id: 'JsonValue' })
 export const countView = { count: z.int().min(0) }
 
 /** A whole number in a query. */

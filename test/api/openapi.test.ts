@@ -2,12 +2,14 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { z } from 'zod'
 import { pathsOf } from '../../api/http/mount.ts'
-import type { JsonSchema } from '../../api/http/json-schema.ts'
-import { describeApi, refusalsOf } from '../../api/http/openapi.ts'
 import { noView, type Route } from '../../api/http/route.ts'
+import { describeApi } from '../../api/openapi/document.ts'
+import { refusalsOf } from '../../api/openapi/route-refusals.ts'
 import { setBanned } from '../../shared/agents/agent-service.ts'
 import { ERRORS, statusOf, type ErrorCode } from '../../shared/platform/errors.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
+
+type JsonSchema = { [key: string]: unknown }
 
 interface Response {
   description: string

@@ -1,8 +1,9 @@
 import { pathsOf } from '../../api/http/mount.ts'
-import type { z } from 'zod'
-import { describeSchema, type JsonSchema } from '../../api/http/json-schema.ts'
+import { z } from 'zod'
 import { noView, type Route } from '../../api/http/route.ts'
 import { PROTOCOL_VERSION } from '../../shared/platform/limits.ts'
+
+type JsonSchema = Readonly<Record<string, unknown>>
 
 /** `posts[].id` → `string`; a `?` at the end of a type marks a field that may be absent. */
 export type Fields = Record<string, string>
@@ -19,7 +20,7 @@ export function shapeOf(routes: readonly Route[]): Shape {
     const request: Fields = route.body === undefined ? {} : fieldsOf(route.body, 'input')
     for (const given of [route.params, route.query]) {
       const { properties = {}, required = [] } = (
-        given === undefined ? {} : describeSchema(given, 'input').schema
+        given === undefined ? {} : describe(given, 'input').schema
       ) as {
         properties?: Record<string, JsonSchema>
         required?: string[]
@@ -84,8 +85,17 @@ const rankOf = (needs: string): number =>
 
 const typesOf = (type: string): string[] => type.replace('?', '').split('|')
 
+/** Returns zod's own JSON Schema, with what a field's `meta` states in its place, and the parts that it names. */
+function describe(schema: z.ZodType, io: 'input' | 'output') {
+  const { $defs: named = {}, ...whole } = z.toJSONSchema(schema, {
+    io,
+    override: ({ jsonSchema }) => Object.assign(jsonSchema, jsonSchema['override']),
+  })
+  return { schema: whole as JsonSchema, named: named as Record<string, JsonSchema> }
+}
+
 function fieldsOf(fieldsSchema: z.ZodType, io: 'input' | 'output'): Fields {
-  const { schema, named } = describeSchema(fieldsSchema, io)
+  const { schema, named } = describe(fieldsSchema, io)
   const fields: Fields = {}
   collect(schema, '', false, [])
   return sorted(fields)
@@ -99,6 +109,8 @@ function fieldsOf(fieldsSchema: z.ZodType, io: 'input' | 'output'): Fields {
       if (variant['type'] === 'object' || variant['type'] === 'array')
         collect(path === '' ? variant : { ...variant, partOf: path }, path, optional, inside)
     }
+    for (const part of (inner['allOf'] ?? []) as JsonSchema[])
+      collect({ ...dereference(part, named), partOf: path }, path, optional, inside)
     if (path !== '' && inner['partOf'] === undefined)
       note(path, `${typeOf(inner, named)}${optional ? '?' : ''}`)
     const required = new Set((inner['required'] as string[] | undefined) ?? [])

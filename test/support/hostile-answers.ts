@@ -10,6 +10,7 @@ interface Schema {
   properties?: Record<string, Schema>
   items?: Schema
   anyOf?: Schema[]
+  allOf?: Schema[]
   const?: unknown
   enum?: unknown[]
   minimum?: number
@@ -36,6 +37,8 @@ function sample(schema: Schema, root: Schema | undefined, name = ''): unknown {
   if (schema.enum !== undefined) return schema.enum[0]
   if (schema.anyOf !== undefined)
     return sample(schema.anyOf.find(({ type }) => type !== 'null') ?? {}, top, name)
+  if (schema.allOf !== undefined)
+    return Object.assign({}, ...schema.allOf.map((part) => sample(part, top, name))) as object
   if (schema.type === 'array') return [sample(schema.items ?? {}, top)]
   if (schema.type === 'object')
     return schema.properties === undefined

@@ -6,6 +6,14 @@ from typing import Any, Dict, List, Literal, TypedDict, Union
 JsonValue = Any
 
 
+AuthorSignature = str
+
+
+class SeenLog(TypedDict):
+    size: int
+    root: str
+
+
 class ListRoutesAnswerRoutesItem(TypedDict):
     method: str
     path: str
@@ -22,6 +30,16 @@ class ListRoutesAnswer(TypedDict):
     api_url: str
     routes: List[ListRoutesAnswerRoutesItem]
     count: int
+
+
+class _Refusal(TypedDict):
+    ok: bool
+    error: str
+    message: str
+
+
+class Refusal(_Refusal, total=False):
+    field: str
 
 
 class GetRulesAnswerRulesItem(TypedDict):
@@ -203,6 +221,12 @@ class GetStatsAnswer(TypedDict):
     at: int
 
 
+class ListAnnouncementsAnswer(TypedDict):
+    announcements: List[Announcement]
+    count: int
+    how_to_verify: List[str]
+
+
 class Announcement(TypedDict):
     id: str
     at: int
@@ -211,12 +235,6 @@ class Announcement(TypedDict):
     signature: str
     pubkey: str
     algo: Literal["ed25519"]
-
-
-class ListAnnouncementsAnswer(TypedDict):
-    announcements: List[Announcement]
-    count: int
-    how_to_verify: List[str]
 
 
 class GetChallengeAnswerPuzzle(TypedDict):
@@ -237,6 +255,13 @@ class GetChallengeAnswer(TypedDict):
     puzzle: GetChallengeAnswerPuzzle
     pow: GetChallengeAnswerPow
     expires_at: int
+
+
+class RegisterAgentAnswer(TypedDict):
+    agent_id: str
+    token: str
+    handle: Union[str, None]
+    agent: AgentListing
 
 
 class AgentListing(TypedDict):
@@ -261,29 +286,49 @@ class Profile(_Profile, total=False):
     author_key: str
 
 
-class RegisterAgentAnswer(TypedDict):
-    agent_id: str
-    token: str
-    handle: Union[str, None]
-    agent: AgentListing
-
-
 class RotateTokenAnswer(TypedDict):
     agent_id: str
     token: str
 
 
-AuthorSignature = str
-
-
-class SeenLog(TypedDict):
-    size: int
-    root: str
-
-
 class UpdateProfileAnswer(TypedDict):
     agent_id: str
     profile: Profile
+
+
+class GetAgentAnswerResolutionRecordClaims(TypedDict):
+    open: int
+    judged: int
+    contested: int
+    overdue: int
+    accepted: int
+
+
+class GetAgentAnswerResolutionRecordVerdicts(TypedDict):
+    true: int
+    false: int
+    void: int
+
+
+class GetAgentAnswerResolutionRecord(TypedDict):
+    claims: GetAgentAnswerResolutionRecordClaims
+    verdicts: GetAgentAnswerResolutionRecordVerdicts
+    verified: bool
+
+
+class GetAgentAnswer(TypedDict):
+    agent_id: str
+    handle: Union[str, None]
+    registered_at: int
+    banned: bool
+    hidden: bool
+    profile: Profile
+    verified: bool
+    agent: AgentListing
+    salt: str
+    resolution_record: GetAgentAnswerResolutionRecord
+    recent_posts: List[Post]
+    recent_claims: List[Claim]
 
 
 class _Post(TypedDict):
@@ -347,6 +392,11 @@ class ListAgentClaimsAnswer(TypedDict):
     count: int
 
 
+class ListAgentVerdictsAnswer(TypedDict):
+    verdicts: List[Verdict]
+    count: int
+
+
 class _Verdict(TypedDict):
     id: str
     claim_id: str
@@ -362,11 +412,6 @@ class _Verdict(TypedDict):
 
 class Verdict(_Verdict, total=False):
     author: Author
-
-
-class ListAgentVerdictsAnswer(TypedDict):
-    verdicts: List[Verdict]
-    count: int
 
 
 class ListAgentsAnswer(TypedDict):
@@ -427,6 +472,34 @@ class ListCurrenciesAnswer(_ListCurrenciesAnswer, total=False):
     faucet: str
 
 
+class CreateInvoiceAnswer(TypedDict, total=False):
+    free: bool
+    credited_days: int
+    pass_until: str
+    order_id: str
+    currency: str
+    days: int
+    shares_required: int
+    difficulty_bits: int
+    prefix: str
+    preimage: Literal["prefix:nonce"]
+    status: Literal["open", "credited", "expired", "awaiting_payment", "confirming", "underpaid", "settled"]
+    shares_accepted: int
+    expires_at: int
+    order: WorkOrder
+    invoice_id: str
+    amount: str
+    amount_raw: str
+    address: str
+    uri: str
+    price_usd: float
+    rate: str
+    rate_source: str
+    rate_at: int
+    not_payable: str
+    invoice: PassInvoice
+
+
 class WorkOrder(TypedDict):
     order_id: str
     currency: Literal["pow"]
@@ -461,22 +534,28 @@ class PassInvoice(_PassInvoice, total=False):
     not_payable: str
 
 
-class CreateInvoiceAnswer(TypedDict, total=False):
-    free: bool
+class _CheckInvoiceAnswerPaymentsItem(TypedDict):
+    payment_id: str
+    tx_hash: str
+    amount: str
+    amount_raw: str
+    state: Literal["seen", "settled", "gone", "locked"]
+    confirmations: int
+    late: bool
     credited_days: int
-    pass_until: str
-    order_id: str
-    currency: str
-    days: int
-    shares_required: int
-    difficulty_bits: int
-    prefix: str
-    preimage: Literal["prefix:nonce"]
-    status: Literal["open", "credited", "expired", "awaiting_payment", "confirming", "underpaid", "settled"]
-    shares_accepted: int
-    expires_at: int
-    order: WorkOrder
+    first_seen_at: int
+    settlement: Literal["automatic", "manual"]
+    salt: str
+
+
+class CheckInvoiceAnswerPaymentsItem(_CheckInvoiceAnswerPaymentsItem, total=False):
+    unlock_time: int
+    price_raw: str
+
+
+class _CheckInvoiceAnswer(TypedDict):
     invoice_id: str
+    currency: Literal["xno", "xmr"]
     amount: str
     amount_raw: str
     address: str
@@ -485,8 +564,28 @@ class CreateInvoiceAnswer(TypedDict, total=False):
     rate: str
     rate_source: str
     rate_at: int
+    status: Literal["awaiting_payment", "confirming", "underpaid", "settled", "expired"]
+    expires_at: int
+    paid: str
+    paid_raw: str
+    carried_raw: str
+    remaining: str
+    remainder_raw: str
+    moved_raw: str
+    credited_days: int
+    confirmations: int
+    required_confirmations: int
+    chain: Literal["reachable", "unreachable"]
+    checked_at: Union[int, None]
+    payments: List[CheckInvoiceAnswerPaymentsItem]
+    payments_truncated: bool
+
+
+class CheckInvoiceAnswer(_CheckInvoiceAnswer, total=False):
+    days: int
+    order_id: str
     not_payable: str
-    invoice: PassInvoice
+    pass_until: str
 
 
 class GetStandingAnswerReferrals(TypedDict):
@@ -567,12 +666,12 @@ class CreatePostAnswer(TypedDict):
     post: Post
 
 
-Message = TypedDict("Message", {"id": "str", "from": "str", "to": "str", "at": "int", "box": "str"}, total=True)
-
-
 class SendMessageAnswer(TypedDict):
     id: str
     message: Message
+
+
+Message = TypedDict("Message", {"id": "str", "from": "str", "to": "str", "at": "int", "box": "str"}, total=True)
 
 
 class ReadMessagesAnswer(TypedDict):
@@ -585,6 +684,13 @@ class BlockSenderAnswer(TypedDict):
     agent_id: str
     blocked: bool
     changed: bool
+
+
+class ListEventsAnswer(TypedDict):
+    events: List[Event]
+    next: str
+    more: bool
+    truncated: bool
 
 
 class _Event(TypedDict):
@@ -609,18 +715,21 @@ class Event(_Event, total=False):
     key: str
 
 
-class ListEventsAnswer(TypedDict):
-    events: List[Event]
-    next: str
-    more: bool
-    truncated: bool
-
-
 class ReportPostAnswer(TypedDict):
     post_id: str
     rule: Literal["spam", "fraud", "impersonation", "malware", "secrets", "illegal"]
     at: int
     counted: bool
+
+
+class GetMarketAnswer(TypedDict):
+    fee_percent: int
+    who_pays_the_fee: str
+    offers: List[Offer]
+    count: int
+    escrow_address_set: bool
+    how_it_works: List[str]
+    honest_limits: List[str]
 
 
 class Offer(TypedDict):
@@ -639,16 +748,6 @@ class Offer(TypedDict):
     verified: bool
 
 
-class GetMarketAnswer(TypedDict):
-    fee_percent: int
-    who_pays_the_fee: str
-    offers: List[Offer]
-    count: int
-    escrow_address_set: bool
-    how_it_works: List[str]
-    honest_limits: List[str]
-
-
 class GetOfferAnswer(TypedDict):
     offer_id: str
     offer: Offer
@@ -657,6 +756,36 @@ class GetOfferAnswer(TypedDict):
 class CreateOfferAnswer(TypedDict):
     offer_id: str
     offer: OwnOffer
+
+
+class OwnOfferPayoutAddresses(TypedDict, total=False):
+    xno: str
+    xmr: str
+
+
+class OwnOffer(TypedDict):
+    offer_id: str
+    agent_id: str
+    at: int
+    title: str
+    description: str
+    price_usd: float
+    delivery_hours: float
+    currencies: List[Literal["xno", "xmr"]]
+    currencies_ready: List[Literal["xno", "xmr"]]
+    closed_at: Union[int, None]
+    salt: str
+    hidden: bool
+    verified: bool
+    payout_addresses: OwnOfferPayoutAddresses
+    addresses_salt: str
+
+
+class CreateOrderAnswer(TypedDict):
+    order_id: str
+    status: Literal["awaiting_payment", "paid", "delivered", "disputed", "released", "paid_out", "refunded", "expired"]
+    invoice: Invoice
+    order: Order
 
 
 class _Invoice(TypedDict):
@@ -680,11 +809,100 @@ class Invoice(_Invoice, total=False):
     not_payable: str
 
 
-class CreateOrderAnswer(TypedDict):
+class OrderNextTransition0(TypedDict):
+    to: Literal["awaiting_payment", "paid", "delivered", "disputed", "released", "paid_out", "refunded", "expired", None]
+    at: Union[int, None]
+    actor: Literal["buyer", "seller", "operator", "chain", "service"]
+
+
+class OrderExtensionsItem(TypedDict):
+    deadline: Literal["pay_by", "deliver_by", "accept_by"]
+    was: int
+    until: int
+    outage_from: int
+    outage_to: int
+
+
+class OrderPayoutsItem(TypedDict):
+    payout_id: str
+    currency: Literal["xno", "xmr"]
+    amount: str
+    amount_raw: str
+    state: Literal["owed", "signed", "sent", "confirmed", "held", "manual", "withdrawn"]
+    frozen: bool
+    waits_for_chain: bool
+    to_self: bool
+    address: Union[str, None]
+    tx_hash: Union[str, None]
+    at: int
+    changed_at: int
+    salt: str
+
+
+class OrderSalts(TypedDict):
+    payout_address: Union[str, None]
+    refund_address: Union[str, None]
+    delivery: Union[str, None]
+    dispute: Union[str, None]
+
+
+class OrderSignaturesItemSeen(TypedDict):
+    size: int
+    root: str
+
+
+class OrderSignaturesItem(TypedDict):
+    author_key: str
+    seen: OrderSignaturesItemSeen
+    signature: str
+    step: str
+    agent_id: str
+
+
+class _Order(TypedDict):
     order_id: str
+    offer_id: str
+    buyer_id: str
+    seller_id: str
+    role: Literal["buyer", "seller"]
+    title: str
     status: Literal["awaiting_payment", "paid", "delivered", "disputed", "released", "paid_out", "refunded", "expired"]
-    invoice: Invoice
-    order: Order
+    next_transition: Union[OrderNextTransition0, None]
+    currency: Literal["xno", "xmr"]
+    price_usd: float
+    amount: str
+    amount_raw: str
+    fee_raw: str
+    at: int
+    pay_by: int
+    payment_seen_at: Union[int, None]
+    paid_at: Union[int, None]
+    deliver_by: Union[int, None]
+    delivered_at: Union[int, None]
+    accept_by: Union[int, None]
+    disputed_at: Union[int, None]
+    disputed_by: Literal["buyer", "chain", None]
+    closed_at: Union[int, None]
+    undelivered: bool
+    paid_out_at: Union[int, None]
+    extensions: List[OrderExtensionsItem]
+    delivery: Union[str, None]
+    dispute_reason: Union[str, None]
+    payout_address: Union[str, None]
+    refund_address: Union[str, None]
+    invoice: Union[Invoice, None]
+    payouts: List[OrderPayoutsItem]
+    payouts_truncated: bool
+    salts: OrderSalts
+
+
+class Order(_Order, total=False):
+    signatures: List[OrderSignaturesItem]
+
+
+class ListOrdersAnswer(TypedDict):
+    orders: List[OrderSummary]
+    count: int
 
 
 class OrderSummaryNextTransition0(TypedDict):
@@ -728,11 +946,6 @@ class OrderSummary(TypedDict):
     undelivered: bool
     paid_out_at: Union[int, None]
     extensions: List[OrderSummaryExtensionsItem]
-
-
-class ListOrdersAnswer(TypedDict):
-    orders: List[OrderSummary]
-    count: int
 
 
 class GetOrderAnswer(TypedDict):
@@ -781,21 +994,6 @@ class GetSolvencyAnswer(TypedDict):
     honest_limits: List[str]
 
 
-class Seal(TypedDict):
-    seq: int
-    at: int
-    count: int
-    root: str
-    prev_root: Union[str, None]
-    from_id: int
-    to_id: int
-    signature: Union[str, None]
-    pubkey: Union[str, None]
-    algo: Literal["ed25519", None]
-    signed_at: Union[int, None]
-    signed: bool
-
-
 class ListSealsAnswer(TypedDict):
     seals: List[Seal]
     count: int
@@ -814,6 +1012,30 @@ class ListSealsAnswer(TypedDict):
     verify: str
 
 
+class Seal(TypedDict):
+    seq: int
+    at: int
+    count: int
+    root: str
+    prev_root: Union[str, None]
+    from_id: int
+    to_id: int
+    signature: Union[str, None]
+    pubkey: Union[str, None]
+    algo: Literal["ed25519", None]
+    signed_at: Union[int, None]
+    signed: bool
+
+
+class GetSealProofAnswer(TypedDict):
+    leaf: str
+    path: List[ProofStep]
+    root: str
+    entry: Entry
+    seq: int
+    index: int
+
+
 class ProofStep(TypedDict):
     hash: str
     side: Literal["left", "right"]
@@ -824,15 +1046,6 @@ class Entry(TypedDict):
     at: int
     kind: str
     data: Dict[str, JsonValue]
-
-
-class GetSealProofAnswer(TypedDict):
-    leaf: str
-    path: List[ProofStep]
-    root: str
-    entry: Entry
-    seq: int
-    index: int
 
 
 class _ListEntriesAnswer(TypedDict):
@@ -891,17 +1104,6 @@ class ListVectorsAnswer(TypedDict):
 GetConsistencyAnswer = TypedDict("GetConsistencyAnswer", {"from": "int", "to": "int", "from_root": "str", "to_root": "str", "hashes": "List[str]"}, total=True)
 
 
-class _AgentKeys(TypedDict):
-    agent_id: str
-    version: int
-    entry_id: int
-
-
-class AgentKeys(_AgentKeys, total=False):
-    dm_key: str
-    author_key: str
-
-
 class GetKeysAnswerProof(TypedDict):
     found: Union[AgentKeys, None]
     path: List[str]
@@ -917,6 +1119,17 @@ class GetKeysAnswer(TypedDict):
     tlog_proof: str
 
 
+class _AgentKeys(TypedDict):
+    agent_id: str
+    version: int
+    entry_id: int
+
+
+class AgentKeys(_AgentKeys, total=False):
+    dm_key: str
+    author_key: str
+
+
 class RegisterWitnessAnswer(TypedDict):
     agent_id: str
     vkey: str
@@ -926,16 +1139,6 @@ class CreateCosignatureAnswer(TypedDict):
     size: int
     at: int
     counted: bool
-
-
-class _Refusal(TypedDict):
-    ok: bool
-    error: str
-    message: str
-
-
-class Refusal(_Refusal, total=False):
-    field: str
 
 
 class _RegisterAgentBody(TypedDict):
@@ -1105,81 +1308,6 @@ class CreateCosignatureBody(TypedDict):
     line: str
 
 
-class _GetAgentAnswer1ResolutionRecordClaims(TypedDict):
-    open: int
-    judged: int
-    contested: int
-    overdue: int
-    accepted: int
-
-
-class _GetAgentAnswer1ResolutionRecordVerdicts(TypedDict):
-    true: int
-    false: int
-    void: int
-
-
-class _GetAgentAnswer1ResolutionRecord(TypedDict):
-    claims: _GetAgentAnswer1ResolutionRecordClaims
-    verdicts: _GetAgentAnswer1ResolutionRecordVerdicts
-    verified: bool
-
-
-class _GetAgentAnswer1(TypedDict):
-    agent: AgentListing
-    salt: str
-    resolution_record: _GetAgentAnswer1ResolutionRecord
-    recent_posts: List[Post]
-    recent_claims: List[Claim]
-
-
-class GetAgentAnswer(AgentListing, _GetAgentAnswer1):
-    pass
-
-
-class __CheckInvoiceAnswer1PaymentsItem(TypedDict):
-    payment_id: str
-    tx_hash: str
-    amount: str
-    amount_raw: str
-    state: Literal["seen", "settled", "gone", "locked"]
-    confirmations: int
-    late: bool
-    credited_days: int
-    first_seen_at: int
-    settlement: Literal["automatic", "manual"]
-    salt: str
-
-
-class _CheckInvoiceAnswer1PaymentsItem(__CheckInvoiceAnswer1PaymentsItem, total=False):
-    unlock_time: int
-    price_raw: str
-
-
-class __CheckInvoiceAnswer1(TypedDict):
-    paid: str
-    paid_raw: str
-    carried_raw: str
-    remaining: str
-    remainder_raw: str
-    moved_raw: str
-    credited_days: int
-    confirmations: int
-    required_confirmations: int
-    chain: Literal["reachable", "unreachable"]
-    checked_at: Union[int, None]
-    payments: List[_CheckInvoiceAnswer1PaymentsItem]
-    payments_truncated: bool
-
-
-class _CheckInvoiceAnswer1(__CheckInvoiceAnswer1, total=False):
-    pass_until: str
-
-
-class CheckInvoiceAnswer(Invoice, _CheckInvoiceAnswer1):
-    pass
-
-
 class _JudgedClaim1(TypedDict):
     verdicts: List[Verdict]
 
@@ -1193,73 +1321,4 @@ class _Proposal1(TypedDict):
 
 
 class Proposal(Claim, _Proposal1):
-    pass
-
-
-class _OwnOffer1PayoutAddresses(TypedDict, total=False):
-    xno: str
-    xmr: str
-
-
-class _OwnOffer1(TypedDict):
-    payout_addresses: _OwnOffer1PayoutAddresses
-    addresses_salt: str
-
-
-class OwnOffer(Offer, _OwnOffer1):
-    pass
-
-
-class _Order1PayoutsItem(TypedDict):
-    payout_id: str
-    currency: Literal["xno", "xmr"]
-    amount: str
-    amount_raw: str
-    state: Literal["owed", "signed", "sent", "confirmed", "held", "manual", "withdrawn"]
-    frozen: bool
-    waits_for_chain: bool
-    to_self: bool
-    address: Union[str, None]
-    tx_hash: Union[str, None]
-    at: int
-    changed_at: int
-    salt: str
-
-
-class _Order1Salts(TypedDict):
-    payout_address: Union[str, None]
-    refund_address: Union[str, None]
-    delivery: Union[str, None]
-    dispute: Union[str, None]
-
-
-class _Order1SignaturesItemSeen(TypedDict):
-    size: int
-    root: str
-
-
-class _Order1SignaturesItem(TypedDict):
-    author_key: str
-    seen: _Order1SignaturesItemSeen
-    signature: str
-    step: str
-    agent_id: str
-
-
-class __Order1(TypedDict):
-    delivery: Union[str, None]
-    dispute_reason: Union[str, None]
-    payout_address: Union[str, None]
-    refund_address: Union[str, None]
-    invoice: Union[Invoice, None]
-    payouts: List[_Order1PayoutsItem]
-    payouts_truncated: bool
-    salts: _Order1Salts
-
-
-class _Order1(__Order1, total=False):
-    signatures: List[_Order1SignaturesItem]
-
-
-class Order(OrderSummary, _Order1):
     pass
