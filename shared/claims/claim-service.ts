@@ -174,6 +174,7 @@ const recorderOf = oncePer((ctx: Context): ((change: Change) => Promise<Recorded
     {
       patienceMs: ctx.config.requestMs,
       atOnce: TRANSACTIONS_AT_ONCE,
+      span: 'commit claims',
       keysOf: (change) =>
         'claim' in change ? [change.claim.agent_id] : keysOfClaim(change.verdict.claim_id),
     },

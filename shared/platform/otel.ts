@@ -73,6 +73,7 @@ export function openOtel(part: string, { endpoint, ratio, headers }: OtelOptions
       }
     },
     inSpan: (name, work) => spans.startActiveSpan(name, (span) => work().finally(() => span.end())),
+    leaveTrace: (work) => context.with(ROOT_CONTEXT, work),
     place: () => placeOf(context.active()),
     note(name, below, startedAtMs, attributes) {
       const parent = propagation.extract(ROOT_CONTEXT, { traceparent: below })

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { leaveTrace } from './tracing.ts'
 
 /** The ids of the request or job that the present work is done for; each of its log lines has them. */
 export interface Scope {
@@ -16,11 +17,13 @@ export const REQUEST_ID_FORM = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 /**
  * Runs `work`, and everything that it starts, in a scope of its own, and returns its result.
+ * With no ids the work belongs to no request, and so to no trace.
  *
  * @param wanted aborts the work, at its next step, when the request is over; without it the work goes on then
  */
 export function runInScope<T>(scope: Scope, work: () => T, wanted?: AbortSignal): T {
-  return scopes.run({ ids: scope, wanted }, work)
+  const run = () => scopes.run({ ids: scope, wanted }, work)
+  return Object.keys(scope).length === 0 ? leaveTrace(run) : run()
 }
 
 /** The ids of the request or job that the present work is done for; none outside of any. */

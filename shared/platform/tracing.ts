@@ -19,6 +19,8 @@ export interface Tracer {
   inRequest(method: string, work: () => void): { end(name: string, attributes: SpanAttributes): void }
   /** Runs work as a part of the present trace. */
   inSpan<T>(name: string, work: () => Promise<T>): Promise<T>
+  /** Runs work as a part of no trace. */
+  leaveTrace<T>(work: () => T): T
   /** Where the present work stands; undefined if it is not traced. */
   place(): Place | undefined
   /** Adds a finished span below a place of a trace that began elsewhere. @returns the span's own place */
@@ -57,3 +59,6 @@ export function reportTracedRecord(recordId: string): void {
 /** Runs `work` within a span of the present trace, or just runs it without a tracer; returns its result. */
 export const inSpan = <T>(name: string, work: () => Promise<T>): Promise<T> =>
   tracer === undefined ? work() : tracer.inSpan(name, work)
+
+/** Runs `work` as a part of no trace; returns its result. */
+export const leaveTrace = <T>(work: () => T): T => (tracer === undefined ? work() : tracer.leaveTrace(work))

@@ -115,6 +115,23 @@ describe('traces', () => {
     await waitFor(way, isSent, SENT)
   })
 
+  it('have one commit for each of several claims that are stored together', async () => {
+    const statements = ['one', 'two', 'three', 'four', 'five', 'six']
+    const answers = await Promise.all(
+      statements.map((statement) =>
+        service.call('POST', '/claim', { token: agent.token, body: { statement } }),
+      ),
+    )
+    expect(answers.map(({ status }) => status)).toEqual(statements.map(() => 201))
+    const traceIds = answers.map(({ headers }) => traceOf(headers))
+    const names = (traceId: string) => spansOf(traceId).map(({ name }) => name)
+    const areSent = async () => traceIds.every((id) => names(id).includes('entry')) || undefined
+    await waitFor('the entries', areSent, SENT)
+    expect(traceIds.map((id) => names(id).filter((name) => name.startsWith('commit')))).toEqual(
+      statements.map(() => ['commit claims']),
+    )
+  })
+
   it('carry no secret, address, header or body, whatever becomes of a request', async () => {
     await service.call('POST', '/post', { token: 'wrong-token-that-is-secret', body: { body: SECRET_BODY } })
     const last = await service.call('GET', '/agent/agt_00000000000000000000000000?secret=query', {
