@@ -4,11 +4,12 @@ import { OFFER } from '../support/market.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 
 /*
- * Lists that a crowd has filled to its bounds: 100 agents with all the offers and proposals that each may
- * have, written straight into the store, since the API would take minutes for them.
+ * Lists that a crowd has filled to its bounds: agents with all the offers and proposals that each may
+ * have, written straight into the store, since the API would take minutes for them. Twenty of them fill ten
+ * pages.
  */
 
-const AGENTS = 100
+const AGENTS = process.env['FAULTS'] === '1' ? 100 : 20
 const OFFERS_EACH = 100
 const PROPOSALS_EACH = 20
 /** Beside those that nobody endorses, so that the rank of many is the same and that of many differs. */
@@ -74,15 +75,15 @@ async function walk(path: string, name: string, idName: string): Promise<string[
   return ids
 }
 
-describe('10,000 open offers of 100 agents, and all the proposals that these may have', () => {
+describe('all the open offers and proposals that a crowd of agents may have', () => {
   it('leave every offer reachable: following before meets each exactly once, newest first', async () => {
-    expect(offerIds).toHaveLength(10_000)
+    expect(offerIds).toHaveLength(AGENTS * OFFERS_EACH)
     expect(await walk('/market/offers?', 'offers', 'offer_id')).toEqual(offerIds.toReversed())
   })
 
   it('leave every offer of one seller and each by its id within reach', async () => {
-    const { id: seller } = agents[57] as TestAgent
-    const own = offerIds.filter((_, index) => index % AGENTS === 57)
+    const { id: seller } = agents[17] as TestAgent
+    const own = offerIds.filter((_, index) => index % AGENTS === 17)
     expect(await walk(`/market/offers?agent=${seller}&`, 'offers', 'offer_id')).toEqual(own.toReversed())
     for (const id of [offerIds[0], offerIds.at(-1)])
       expect((await service.call('GET', `/market/offer/${id}`)).json).toMatchObject({ offer_id: id })

@@ -3,6 +3,9 @@ import { ERRORS } from '../../shared/platform/errors.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { countStored } from '../support/stored.ts'
 
+/** Each is sent to one field in so many, and so each field gets some of them; all to all with full counts. */
+const SPREAD = process.env['FAULTS'] === '1' ? 1 : 3
+
 let service: TestService
 let agent: TestAgent
 let document: OpenApi
@@ -105,6 +108,8 @@ const TEXTS = [
   'a.b.$[]',
 ]
 
+const some = <T>(all: readonly T[], nth: number): T[] =>
+  all.filter((_, place) => (place + nth) % SPREAD === 0)
 const at = (path: string): string => (path.startsWith('/api/v1') ? path.slice('/api/v1'.length) : `/${path}`)
 
 describe('every field of every POST route', () => {
@@ -119,8 +124,8 @@ describe('every field of every POST route', () => {
     const prototype = Object.getOwnPropertyNames(Object.prototype)
     const fields = listFields().filter(takesObjectOrList)
     expect(fields.length).toBeGreaterThan(3)
-    for (const { path, field } of fields)
-      for (const json of OPERATORS) {
+    for (const [nth, { path, field }] of fields.entries())
+      for (const json of some(OPERATORS, nth)) {
         const { status, json: answer } = await service.call('POST', at(path), {
           token: agent.token,
           rawBody: `{${JSON.stringify(field)}:${json}}`,
@@ -137,8 +142,8 @@ describe('every field of every POST route', () => {
   it('takes a text that means something elsewhere for a text, or refuses it by name, and answers by the table', async () => {
     const fields = listFields().filter(takesAnyText)
     expect(fields.length).toBeGreaterThan(15)
-    for (const { path, field } of fields)
-      for (const text of TEXTS) {
+    for (const [nth, { path, field }] of fields.entries())
+      for (const text of some(TEXTS, nth)) {
         const { status, json, headers } = await service.call('POST', at(path), {
           token: agent.token,
           body: { [field]: text },
@@ -154,14 +159,14 @@ describe('every field of every POST route', () => {
 describe('every parameter of every GET route', () => {
   it('takes no operator: a query, a path, brackets and repeated keys are answered by the table', async () => {
     const properties = Object.getOwnPropertyNames(Object.prototype)
-    for (const [path, methods] of Object.entries(document.paths)) {
+    for (const [nth, [path, methods]] of Object.entries(document.paths).entries()) {
       if (methods['get'] === undefined) continue
       const queries = (methods['get'].parameters ?? [])
         .filter(({ in: where }) => where === 'query')
         .map(({ name }) => name)
       const concrete = (value: string) => at(path).replace(/\{\w+\}/g, encodeURIComponent(value))
       const targets = new Set([
-        ...TEXTS.map(concrete),
+        ...some(TEXTS, nth).map(concrete),
         ...[...queries, 'unknown'].flatMap((name) => [
           `${concrete('a')}?${name}[$ne]=1`,
           `${concrete('a')}?${name}[]=1&${name}[]=2`,
