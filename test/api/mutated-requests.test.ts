@@ -14,7 +14,7 @@ const COUNT = Number(FUZZ_REQUESTS ?? (FAULTS === '1' ? 100_000 : 500))
 const SEED = Number(FUZZ_SEED)
 const AT_ONCE = 32
 /** Without a whole answer by then the client closes its side, as one does that has no more to send. */
-const PATIENCE_MS = 400
+const PATIENCE_MS = 2_000
 /** What isn't over by then hangs: the service's own limits have all passed. */
 const HANGS_AFTER_MS = 60_000
 

@@ -146,7 +146,10 @@ function dereference(schema: JsonSchema, named: Record<string, JsonSchema>): Jso
 
 function typeOf(schema: JsonSchema, named: Record<string, JsonSchema> = {}): string {
   const inner = dereference(schema, named)
-  const { type, anyOf, const: constant } = inner
+  const { type, anyOf, allOf, const: constant } = inner
+  // All parts of an object are objects.
+  const [part] = (allOf ?? []) as JsonSchema[]
+  if (part !== undefined) return typeOf(part, named)
   if (Array.isArray(type)) return [...(type as string[])].sort().join('|')
   if (typeof type === 'string') return type
   if (Array.isArray(anyOf))
