@@ -11,7 +11,7 @@ const BODY_BYTES = FULL ? 250_000 : 31_250
 /** The least processor time of the tries counts, so that a busy machine changes nothing. */
 const LEAST_TRIES = FULL ? 5 : 2
 /** So many if the first ones leave a doubt. */
-const MOST_TRIES = 6
+const MOST_TRIES = 20
 /** Requests that are sent before the time is read again. */
 const REQUESTS = 8
 /** A try goes on for so long, since a system may tell processor time in steps of 10 ms. */
