@@ -73,7 +73,12 @@ export function parseCommandLine<V extends DescribedVerb>(
   return { ...line, help: false, verb: verb as V }
 }
 
-/** The verb of this name; undefined if no words are given. @throws CommandError `usage` if there is none */
+/**
+ * Finds the verb of this name.
+ *
+ * @returns undefined if no words are given
+ * @throws CommandError `usage` if no verb has the name
+ */
 function findVerb(words: readonly string[], spec: CommandSpec<DescribedVerb>): DescribedVerb | undefined {
   if (words.length === 0) return undefined
   const { verb } = parseCommandLine([...words, '--help'], spec)
@@ -87,7 +92,11 @@ const NO_VERB = 'commander.help'
 
 const listCommands = (command: Command): Command[] => [command, ...command.commands.flatMap(listCommands)]
 
-/** What commander could not understand, in one sentence. @param command where it stopped */
+/**
+ * Says in one sentence what commander could not understand.
+ *
+ * @param command the one at which it stopped
+ */
 function explain(command: Command, { code, message }: CommanderError): string {
   const name = fullName(command)
   const [, named = ''] = /'([^]*)'/.exec(message) ?? []

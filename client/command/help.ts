@@ -12,7 +12,7 @@ import type { DescribedVerb, VerbOutput } from './verb.ts'
 /**
  * The help: of all verbs, or of one.
  *
- * @param columns of the terminal; undefined if there is none: no line is broken then
+ * @param columns how wide the terminal is; undefined if the output isn't one, and then no line is broken
  */
 export function showHelp(
   spec: CommandSpec<DescribedVerb>,

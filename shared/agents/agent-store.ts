@@ -8,6 +8,7 @@ import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import type { AgentListed, AgentRecord, ProfileChange } from './agent.ts'
 import type { StoredToken } from './token.ts'
+import { none } from '../platform/fields.ts'
 import { rawOf } from '../platform/records.ts'
 
 /** The fields of a profile whose change is a ledger entry. */
@@ -86,7 +87,7 @@ function declaring(capability: string | undefined, before: string | undefined) {
       ? { 'profile.capabilities.0': { $exists: true } }
       : { 'profile.capabilities': capability }),
     ...NOT_HIDDEN,
-    banned_at: { $exists: false },
+    banned_at: none,
     ...(before === undefined ? {} : { _id: { $lt: before } }),
   }
 }
@@ -147,7 +148,6 @@ const AUTHOR_FIELDS = { handle: 1, hidden_at: 1, ban_hides: 1, banned_at: 1 } as
 /** An agent's ban, if it is banned, and when that was changed. */
 type Ban = Pick<AgentRecord, '_id' | 'banned_at' | 'ban_changed'>
 const BAN_FIELDS = { banned_at: 1, ban_changed: 1 } as const
-const ABSENT = { $exists: false } as const
 const LISTED_FIELDS = { at: 1, handle: 1, profile: 1 } as const
 
 /** How often, and after which pauses, a new token is looked for among what a majority has. */
@@ -269,7 +269,7 @@ export function createAgentStore(connection: Connection) {
      * since it was read.
      */
     async setBanApplied({ _id, banned_at: bannedAt, ban_changed: changed }: Ban): Promise<void> {
-      const filter = { _id, banned_at: bannedAt ?? ABSENT, ban_changed: changed ?? ABSENT }
+      const filter = { _id, banned_at: bannedAt ?? none, ban_changed: changed ?? none }
       const done = bannedAt === undefined ? {} : { $set: { ban_applied: true } }
       const settled = bannedAt === undefined ? { ban_applied: 1, ban_changed: 1 } : { ban_changed: 1 }
       await raw().updateOne(filter, { ...done, $unset: settled } as object)
@@ -292,7 +292,7 @@ export function createAgentStore(connection: Connection) {
       token: StoredToken,
       entry: PendingEntry,
     ): Promise<boolean> {
-      const filter = { _id: agentId, token_key: expectedKey, banned_at: { $exists: false } }
+      const filter = { _id: agentId, token_key: expectedKey, banned_at: none }
       const tells = makeMark(agentId, 'key_changed', agentId, { key: 'token' })
       return (
         (await agents.updateOne(filter, { $set: token, $push: { pending: entry, tells } })).matchedCount === 1
@@ -343,7 +343,7 @@ export function createAgentStore(connection: Connection) {
       )
       const filter = {
         _id: agentId,
-        ...(authorKey === undefined ? {} : { 'profile.author_key': authorKey ?? { $exists: false } }),
+        ...(authorKey === undefined ? {} : { 'profile.author_key': authorKey ?? none }),
       }
       return (await raw().findOneAndUpdate(filter, [{ $set: set }], { returnDocument: 'after' })) ?? undefined
     },
@@ -367,7 +367,7 @@ export function createAgentStore(connection: Connection) {
       entries: PendingEntry[],
       session?: Session,
     ): Promise<boolean> {
-      const filter = { _id: agentId, pass_until_ms: expectedMs ?? { $exists: false } }
+      const filter = { _id: agentId, pass_until_ms: expectedMs ?? none }
       const update = {
         $set: { pass_until_ms: untilMs },
         ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
@@ -449,7 +449,7 @@ export function createAgentStore(connection: Connection) {
       return (
         (
           await agents.updateOne(
-            { _id: agentId, first_paid_at: { $exists: false } },
+            { _id: agentId, first_paid_at: none },
             { $set: { first_paid_at: at } },
             { session },
           )

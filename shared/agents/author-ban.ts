@@ -1,5 +1,6 @@
 import type { Model } from 'mongoose'
 import { NOT_HIDDEN, type Hideable } from '../ledger/hidden.ts'
+import { none } from '../platform/fields.ts'
 import { rawOf } from '../platform/records.ts'
 import type { AgentRecord } from './agent.ts'
 
@@ -18,7 +19,7 @@ export interface ByAuthor {
 export const authorBannedField = { author_banned: Boolean } as const
 
 /** The filter of every list: neither hidden nor by a banned agent. */
-export const LISTED = { ...NOT_HIDDEN, author_banned: { $exists: false } } as const
+export const LISTED = { ...NOT_HIDDEN, author_banned: none } as const
 
 /** The index by which the records of an agent are found to which its ban isn't applied yet. */
 export const BY_AUTHOR_INDEX = { agent_id: 1, author_banned: 1, _id: -1 } as const
@@ -36,7 +37,7 @@ export function createSetAuthorBanned<Stored extends ByAuthor>(model: Model<Stor
   return async (agentId, isBanned, limit) => {
     const unlike = {
       agent_id: agentId,
-      author_banned: isBanned ? { $exists: false } : { $eq: true as const },
+      author_banned: isBanned ? none : { $eq: true as const },
     }
     const change = isBanned
       ? { $set: { author_banned: true as const } }

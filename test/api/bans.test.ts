@@ -21,7 +21,7 @@ import { startService, type TestAgent, type TestService } from '../support/servi
 
 let service: TestService
 beforeAll(async () => {
-  // No worker: each test sweeps where it says so.
+  // No worker runs: a test that needs a sweep calls it.
   service = await startService({ queues: [] })
 })
 afterAll(() => service.stop())

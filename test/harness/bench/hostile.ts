@@ -52,7 +52,8 @@ interface Times {
 /**
  * Measures what attacks do to an honest agent and to the API: the p99 of the agent's requests, by the processor
  * time of the API's main thread and by the clock, and the API's memory, each beside the value without the
- * attack, and the processor's load after it. The first attack is none: its ratios are what chance does.
+ * attack, and the processor's load after it. The first row is measured without any attack: its ratios
+ * show how much is chance.
  *
  * Of one kind a phase has some hundred requests, whose p99 is the longest. So the goal is for those of all kinds
  * together, each in terms of the median of its kind alone; the worst affected kind stands beside it.
