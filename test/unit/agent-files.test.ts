@@ -12,6 +12,7 @@ import { newDmKeyPair } from '../../client/sealed-box.ts'
 import { createTokenFile, readTokenFile, tokenFilePath } from '../../client/token-file.ts'
 import { runAgent } from '../../client/command/run.ts'
 import { sendJson, startBrokenPeer } from '../support/broken-peer.ts'
+import { FULL } from '../support/full.ts'
 
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const TOKEN = `sk_${'01'.repeat(24)}`
@@ -46,7 +47,8 @@ describe('the file of a lock', () => {
 })
 
 describe('the keys seen of others', () => {
-  it('are all kept when 12 processes each pin another agent at once', async () => {
+  const processes = FULL ? 12 : 4
+  it(`are all kept when ${processes} processes each pin another agent at once`, async () => {
     const keys = newDmKeyPair()
     const peer = await startBrokenPeer((res, { path: requested }) => {
       const card = {
@@ -62,13 +64,13 @@ describe('the keys seen of others', () => {
       waiting.push(() =>
         sendJson(res, 200, { ok: true, ...card, profile, resolution_record: { claims: {}, verdicts: {} } }),
       )
-      if (waiting.length === 12) for (const answer of waiting) answer()
+      if (waiting.length === processes) for (const answer of waiting) answer()
     })
     const waiting: (() => void)[] = []
     const pinDir = path.join(home, 'x.keys')
     const identity = { agent_id: 'agt_me', dm_secret_key: keys.secretKey, dm_public_key: keys.publicKey }
     const runs = await Promise.all(
-      Array.from({ length: 12 }, (_, index) =>
+      Array.from({ length: processes }, (_, index) =>
         runModule(`
           import { createClient } from './client/client.ts'
           import { sealFor } from './client/messages.ts'
@@ -80,7 +82,7 @@ describe('the keys seen of others', () => {
     )
     await peer.close()
     expect(runs.filter(({ code }) => code !== 0)).toEqual([])
-    for (let index = 0; index < 12; index++)
+    for (let index = 0; index < processes; index++)
       expect(readPins(pinDir, `agt_${index}`)).toEqual([keys.publicKey])
   })
 })

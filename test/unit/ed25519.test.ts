@@ -12,6 +12,7 @@ import {
   signatureFromBase64,
   signatureToBase64,
 } from '../../shared/crypto/ed25519.ts'
+import { FULL } from '../support/full.ts'
 
 /** RFC 8032 section 7.1, tests 1 to 3: secret key, public key, message, signature. */
 const SAMPLES: [string, string, string, string][] = [
@@ -102,7 +103,7 @@ describe('Ed25519', () => {
         expect(opensslVerify(signature, message, ed25519PublicKey(secretKey))).toBe(true)
         expect(ed25519Verify(signature, message, ed25519PublicKey(secretKey))).toBe(true)
       }),
-      { numRuns: 30 },
+      { numRuns: FULL ? 30 : 8 },
     )
   })
 

@@ -3,6 +3,7 @@ import { createSeededNumbers, type SeededNumbers } from '../../shared/crypto/puz
 import type { Call } from '../harness/world/history.ts'
 import { linearize, type Model, type Operation } from '../harness/auditor/linearize.ts'
 import { checkObjects } from '../harness/auditor/objects.ts'
+import { FULL } from '../support/full.ts'
 
 interface Access extends Operation {
   writes?: number
@@ -60,17 +61,18 @@ test('too many steps are told as undecided', () => {
   expect(linearize(register, operations, 5)).toEqual({ kind: 'undecided' })
 })
 
-test('agrees with trying every order, on 3,000 small histories of both kinds', () => {
+const SMALL = FULL ? 3_000 : 500
+test(`agrees with trying every order, on ${SMALL} small histories of both kinds`, () => {
   const numbers = createSeededNumbers('linearize', new Uint8Array(8))
   const counts = { linearizable: 0, impossible: 0, undecided: 0 }
-  for (let round = 0; round < 3_000; round++) {
+  for (let round = 0; round < SMALL; round++) {
     const operations = Array.from({ length: numbers.between(1, 6) }, () => randomAccess(numbers))
     const { kind } = linearize(register, operations)
     counts[kind]++
     expect(kind === 'linearizable', JSON.stringify(operations)).toBe(someOrderFits(operations, 0))
   }
   expect(counts.undecided).toBe(0)
-  expect(Math.min(counts.linearizable, counts.impossible)).toBeGreaterThan(300)
+  expect(Math.min(counts.linearizable, counts.impossible)).toBeGreaterThan(SMALL / 10)
 })
 
 function randomAccess(numbers: SeededNumbers): Access {
@@ -90,18 +92,19 @@ function someOrderFits(left: readonly Access[], state: number): boolean {
   })
 }
 
-test('judges 100,000 operations on one object, some four at a time, and finds the one stale answer', () => {
+const LONG = FULL ? 100_000 : 5_000
+test(`judges ${LONG} operations on one object, some four at a time, and finds the one stale answer`, () => {
   const numbers = createSeededNumbers('long', new Uint8Array(8))
   const operations: Access[] = []
   let state = 0
-  for (let at = 0; operations.length < 100_000; at++) {
+  for (let at = 0; operations.length < LONG; at++) {
     // Each takes effect at its own time `at`, somewhere between its call and its answer.
     const during = { fromMs: at - numbers.below(4), toMs: at + numbers.below(4) }
     if (numbers.below(3) > 0) operations.push({ ...during, reads: state })
     else operations.push({ ...during, writes: (state = numbers.below(1_000)) })
   }
   expect(judge(...operations)).toBe('linearizable')
-  const at = operations.findIndex(({ reads }, index) => index > 90_000 && reads !== undefined)
+  const at = operations.findIndex(({ reads }, index) => index > 0.9 * LONG && reads !== undefined)
   const stale = operations.with(at, { ...operations[at], reads: 2_000 } as Access)
   expect(linearize(register, stale)).toMatchObject({ kind: 'impossible' })
 })

@@ -18,6 +18,7 @@ import {
   type PathStep,
 } from '../../shared/crypto/merkle.ts'
 import { VECTORS_DIR } from '../support/generate-vectors.ts'
+import { FULL } from '../support/full.ts'
 
 const sha256 = (...parts: Uint8Array[]) => createHash('sha256').update(Buffer.concat(parts)).digest()
 const leavesOf = (count: number) =>
@@ -153,7 +154,7 @@ describe('tiles', () => {
           expect(path).toEqual(inclusionPath(levels, index))
         }
       }),
-      { numRuns: 25 },
+      { numRuns: FULL ? 25 : 4 },
     )
   })
 

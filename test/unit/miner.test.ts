@@ -16,6 +16,7 @@ import {
   i32,
 } from '../../client/miner/wasm-module.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
+import { FULL } from '../support/full.ts'
 
 const BLOCK_NONCES = 65_536
 const PREFIX = '00112233445566778899aabbccddeeff'
@@ -33,7 +34,7 @@ function hashWholeBlock(prefix: string, head: string, bits: number): string[] {
 }
 
 describe('the vector search', () => {
-  const blocks = process.env['FAULTS'] === '1' ? 1_000 : 32
+  const blocks = FULL ? 1_000 : 8
 
   test(
     `finds the very shares that node:crypto finds among ${blocks * BLOCK_NONCES} nonces`,

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { parseMoneroAddress } from '../../shared/money/coins/monero/monero-address.ts'
+import { FULL } from '../support/full.ts'
 
 type Vector = { address: string; valid: boolean; network?: string; kind?: string }
 
@@ -55,5 +56,6 @@ it('takes any text without an error', () => {
       fc.oneof(fc.string(), fc.string({ unit: 'binary', maxLength: 120 })),
       (text) => parseMoneroAddress(text) === undefined,
     ),
+    { numRuns: FULL ? 100 : 20 },
   )
 })

@@ -9,6 +9,7 @@ import { mineShares, type MiningProgress } from '../../client/miner/miner.ts'
 import { prepareNativeSearch } from '../../client/miner/native-search.ts'
 import { advancePosition, drawPosition } from '../../client/miner/position.ts'
 import { isShare } from '../../shared/crypto/pow.ts'
+import { FULL } from '../support/full.ts'
 
 const HOME = mkdtempSync(path.join(tmpdir(), 'native-search-'))
 const PREFIX = '00112233445566778899aabbccddeeff'
@@ -34,7 +35,7 @@ const sharesOf = (...words: string[]): string[] =>
   )
 
 describe('the native search', () => {
-  const runs = process.env['FAULTS'] === '1' ? 300 : 8
+  const runs = FULL ? 300 : 8
 
   native(`finds the very shares that the vector search finds, ${runs} times three blocks`, () => {
     const searchBlock = createSearch()

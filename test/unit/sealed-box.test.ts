@@ -12,6 +12,7 @@ import {
   type SealedBoxErrorCode,
 } from '../../client/sealed-box.ts'
 import { sealWithNode } from '../support/node-sealed-box.ts'
+import { FULL } from '../support/full.ts'
 
 const PREFIX = 'box2.'
 const MESSAGE: Purpose = { kind: 'message' }
@@ -176,9 +177,12 @@ describe('a sealed box', () => {
     }
   })
 
+  /** One place of so many is changed. */
+  const EVERY = FULL ? 1 : 7
+
   it('is refused after any change of any byte', () => {
     const bytes = decode(seal('short'))
-    for (let at = 0; at < bytes.length; at++) {
+    for (let at = 0; at < bytes.length; at += EVERY) {
       const altered = Buffer.from(bytes)
       altered[at] = (altered[at] ?? 0) ^ (1 + (at % 255))
       const code = refusal(() => open(PREFIX + altered.toString('base64url')))
@@ -188,7 +192,7 @@ describe('a sealed box', () => {
 
   it('is refused after any change of any character, and at any shorter length', () => {
     const box = seal('short')
-    for (let at = 0; at < box.length; at++) {
+    for (let at = 0; at < box.length; at += EVERY) {
       const other = box[at] === 'Q' ? 'R' : 'Q'
       expect(
         refusal(() => open(box.slice(0, at) + other + box.slice(at + 1))),

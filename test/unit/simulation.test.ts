@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
+import { FULL } from '../support/full.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -11,12 +12,10 @@ function replay(...given: string[]) {
   return spawnSync(process.execPath, [script, ...given], { cwd: ROOT, encoding: 'utf8' })
 }
 
-const FULL = process.env['FAULTS'] === '1'
-
 it.each([
-  ['log', FULL ? 100 : 20],
-  ['events', FULL ? 60 : 20],
-  ['money', FULL ? 30 : 10],
+  ['log', FULL ? 100 : 6],
+  ['events', FULL ? 60 : 6],
+  ['money', FULL ? 30 : 4],
 ] as const)('holds what must hold in some schedules of %s', (scenario, schedules) => {
   const given = ['--scenario', scenario, '--seed', '1', '--schedules', String(schedules)]
   const { stdout, status, stderr } = replay(...given)
