@@ -359,7 +359,7 @@ describe('the command, lied to by the service,', () => {
     })
 })
 
-const EVERY = process.env['FAULTS'] === '1' ? 1 : 61
+const EVERY = process.env['FAULTS'] === '1' ? 1 : 211
 
 describe('work', () => {
   const challengeOf = (difficultyBits: number, expiresAt: number) => ({

@@ -20,6 +20,7 @@ import { encodeAddress } from '../../devnet/nano-node/encoding.ts'
 import type { NanoNode, NanoNodeOptions } from '../../devnet/nano-node/nano-node.ts'
 import { startNanoNode } from '../../devnet/nano-node/nano-node.ts'
 import { buildChange } from '../support/nano-change.ts'
+import { FULL } from '../support/full.ts'
 
 const xno = 10n ** 30n
 const dust = 10n ** 24n
@@ -789,7 +790,7 @@ describe('a node that lies', () => {
           })
         },
       ),
-      { numRuns: 300 },
+      { numRuns: FULL ? 300 : 60 },
     )
   })
 

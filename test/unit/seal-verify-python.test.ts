@@ -27,7 +27,7 @@ import { describeVerifier } from '../support/verifier-suite.ts'
  * Random inputs for the comparison of the two: enough to meet every member with several kinds of junk over a
  * few runs.
  */
-const RUNS = process.env['FAULTS'] === '1' ? 500 : 100
+const RUNS = process.env['FAULTS'] === '1' ? 500 : 30
 const isAvailable = canRunPythonVerifier()
 
 describeVerifier(
