@@ -40,6 +40,9 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'servers',
+          // Real servers and processes on a machine that others burden too: what fails is tried once more. If it
+          // passes then, the summary names it, since its test or what it tests depends on chance.
+          retry: 1,
           include: [`test/{${folders}}/**/*.test.ts`],
           globalSetup: ['test/support/global-setup.ts'],
         },
