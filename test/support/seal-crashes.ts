@@ -3,7 +3,7 @@ import { announce, signAnnouncement } from '../../shared/announcements/announcem
 import { announcementPayload, type AnnouncementRecord } from '../../shared/announcements/announcement.ts'
 import { ed25519Verify, keyFromHex, signatureFromBase64 } from '../../shared/crypto/ed25519.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
-import { adoptionFileOf, writeAdoption } from '../../shared/ledger/adoption.ts'
+import { adoptionFileOf, writeAdoption } from '../../shared/ledger/adoption-file.ts'
 import { verifyNewSeals } from '../../shared/ledger/chain-check.ts'
 import { sealFields } from '../../shared/ledger/seal.ts'
 import { openLedger, takeBackup, verifyLedger, verifyWholeLedger, type TestLedger } from './ledger.ts'

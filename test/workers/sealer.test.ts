@@ -13,7 +13,7 @@ import { memoryText, openSealMemory, readMemory } from '../../shared/ledger/seal
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
 import { readSigningPosition, signSeals } from '../../shared/ledger/signing.ts'
 import { sealPayloadHash } from '../../shared/crypto/seal-payload.ts'
-import { writeAdoption } from '../../shared/ledger/adoption.ts'
+import { writeAdoption } from '../../shared/ledger/adoption-file.ts'
 import { HANDLERS } from '../../workers/handlers.ts'
 import {
   openLedger,
