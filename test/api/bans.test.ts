@@ -13,6 +13,7 @@ import { OFFER } from '../support/market.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { operatorEnv, runCommand } from '../support/run-verb.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
+import { FULL } from '../support/full.ts'
 
 /*
  * A ban takes effect on every record of its author: those that are there, those that come late, also if the process
@@ -280,18 +281,21 @@ describe('a ban', () => {
     },
   )
 
-  it('that is changed while a process applies what it was before, and dies, is made good by the sweep', async () => {
-    const written = await write()
-    await changeAlone(written.agent.id, true)
-    const dying = interrupted(
-      () => setBanned(service.ctx, written.agent.id, false),
-      () => Promise.reject(new Error('died')),
-    )
-    await expect(applyBan(dying, written.agent.id)).rejects.toThrow('died')
-    expect(await listed(written)).not.toEqual(ALL)
-    await sweep(service.ctx)
-    expect(await listed(written)).toEqual(ALL)
-  })
+  it.runIf(FULL)(
+    'that is changed while a process applies what it was before, and dies, is made good by the sweep',
+    async () => {
+      const written = await write()
+      await changeAlone(written.agent.id, true)
+      const dying = interrupted(
+        () => setBanned(service.ctx, written.agent.id, false),
+        () => Promise.reject(new Error('died')),
+      )
+      await expect(applyBan(dying, written.agent.id)).rejects.toThrow('died')
+      expect(await listed(written)).not.toEqual(ALL)
+      await sweep(service.ctx)
+      expect(await listed(written)).toEqual(ALL)
+    },
+  )
 })
 
 // holds: limits.bans.detail
@@ -315,7 +319,7 @@ it('of more records than there is time for, the newest leave the lists first', a
   expect(await listedIds()).toEqual(ids.slice(0, 2))
 })
 
-describe('a banned agent with 10,000 records', () => {
+describe.runIf(FULL)('a banned agent with 10,000 records', () => {
   const RECORDS = 10_000
   let below: Written
   let flooder: Written
@@ -386,7 +390,7 @@ describe('a banned agent with 10,000 records', () => {
 
 describe('a ban of some time ago', () => {
   // Last, since it moves the clock on for all.
-  it('is looked at by no sweep any more, and neither is one that was lifted', async () => {
+  it.runIf(FULL)('is looked at by no sweep any more, and neither is one that was lifted', async () => {
     const [banned, free] = [await write(), await write()]
     await setBanned(service.ctx, banned.agent.id, true)
     await setBanned(service.ctx, free.agent.id, true)

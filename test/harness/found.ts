@@ -1,23 +1,86 @@
 /**
  * `npm run harness -- found --check NAME --what TEXT --mended COMMIT --shown COMMAND [--seed S]`: adds a bug that
  * was found to TRACK-RECORD.md. It is refused if there is no such commit.
+ *
+ * `npm run harness -- found --again [COMMIT,…]`: for each bug on record, or those that these commits mended, runs
+ * the tests that its mend changed on the commit before it, where one of them must fail, and on the mend, where
+ * they must pass. Each takes a checkout and an installation. Exits with 1 if a bug doesn't show, or isn't mended.
  */
 import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const RECORD = fileURLToPath(new URL('TRACK-RECORD.md', import.meta.url))
 const text = { type: 'string' } as const
-const { values } = parseArgs({ options: { check: text, seed: text, what: text, mended: text, shown: text } })
-const { check, seed = '–', what, mended, shown } = values
-if (check === undefined || what === undefined || mended === undefined || shown === undefined)
-  stop('expected --check, --what, --mended and --shown')
-const { status } = spawnSync('git', ['cat-file', '-e', `${mended}^{commit}`], { cwd: import.meta.dirname })
-if (status !== 0) stop(`--mended expected a commit, got ${mended}`)
-const cells = [check, seed, what, `\`${mended}\``, `\`${shown}\``].map((cell) => cell.replaceAll('|', '\\|'))
-fs.appendFileSync(RECORD, `| ${cells.join(' | ')} |\n`)
-process.stdout.write(`added to ${RECORD}\n`)
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { check: text, seed: text, what: text, mended: text, shown: text, again: { type: 'boolean' } },
+})
+if (values.again === true) showAgain(positionals[0]?.split(',') ?? readMends())
+else add()
+
+function add(): void {
+  const { check, seed = '–', what, mended, shown } = values
+  if (check === undefined || what === undefined || mended === undefined || shown === undefined)
+    stop('expected --check, --what, --mended and --shown, or --again')
+  if (git('cat-file', '-e', `${mended}^{commit}`) === undefined)
+    stop(`--mended expected a commit, got ${mended}`)
+  const cells = [check, seed, what, `\`${mended}\``, `\`${shown}\``].map((cell) =>
+    cell.replaceAll('|', '\\|'),
+  )
+  fs.appendFileSync(RECORD, `| ${cells.join(' | ')} |\n`)
+  process.stdout.write(`added to ${RECORD}\n`)
+}
+
+/** The commits of the record's column "mended in". */
+function readMends(): string[] {
+  const rows = fs.readFileSync(RECORD, 'utf8').matchAll(/^\|.*\| ((?:`[0-9a-f]{7,}`(?:, )?)+) \| `[^|]*\|$/gm)
+  return [...rows].flatMap(([, mends = '']) => [...mends.matchAll(/`(\w+)`/g)].map(([, mend = '']) => mend))
+}
+
+function showAgain(mends: readonly string[]): void {
+  for (const mend of mends) {
+    const tests = git('show', '--format=', '--name-only', '--diff-filter=d', mend, '--', 'test/')
+      ?.split('\n')
+      .filter((file) => file.endsWith('.test.ts'))
+    if (tests === undefined) stop(`expected commits, got ${mend}`)
+    const outcome = tests.length === 0 ? 'was mended without a test' : tryMend(mend, tests)
+    process.stdout.write(`${mend} ${outcome}\n`)
+    if (outcome.startsWith('NOT')) process.exitCode = 1
+  }
+}
+
+/** Runs tests before and after a mend, in a checkout that is removed at the end. @returns what came of it */
+function tryMend(mend: string, tests: readonly string[]): string {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'found-'))
+  const passes = (): boolean =>
+    spawnSync('npm', ['test', '--', ...tests], {
+      cwd: folder,
+      // Its own Node, and not the one of this checkout.
+      env: { ...process.env, PATH: `${folder}/node_modules/.bin:${process.env['PATH']}` },
+    }).status === 0
+  try {
+    if (git('worktree', 'add', '--detach', '--force', folder, `${mend}^`) === undefined)
+      return 'NOT tried: the commit before it is not here'
+    if (spawnSync('npm', ['ci'], { cwd: folder }).status !== 0) return 'NOT tried: npm ci failed'
+    git('-C', folder, 'checkout', mend, '--', 'test')
+    if (passes()) return `NOT shown by ${tests.join(' ')} on the commit before it`
+    git('-C', folder, 'checkout', '--force', '--detach', mend)
+    return passes() ? `shown by ${tests.join(' ')}` : `NOT mended by itself: ${tests.join(' ')} fail`
+  } finally {
+    git('worktree', 'remove', '--force', folder)
+  }
+}
+
+/** Runs git in this checkout. @returns its output; undefined if it fails */
+function git(...args: string[]): string | undefined {
+  const { status, stdout } = spawnSync('git', args, { cwd: ROOT, encoding: 'utf8' })
+  return status === 0 ? stdout.trim() : undefined
+}
 
 /** Ends the command with 2 and a message. */
 function stop(message: string): never {

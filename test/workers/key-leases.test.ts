@@ -197,7 +197,7 @@ describe('the lease of a process that was stopped while it committed', () => {
 })
 
 describe('a host with another seed', () => {
-  it('refuses itself and disturbs nobody, until the operator names its treasury', async () => {
+  it.runIf(FULL)('refuses itself and disturbs nobody, until the operator names its treasury', async () => {
     await fill(10n * XNO)
     const right = await startWallet(seedOfVenue())
     await whenIs(venue.ctx, right, 'held')
@@ -237,45 +237,48 @@ describe('a host with another seed', () => {
 })
 
 describe('of two hosts with one seal key', () => {
-  it('the one that waits remembers what the other signs, and signs on when that one dies', async () => {
-    const ledger = await openLedger()
-    const startSigner = async () => {
-      const own = fs.mkdtempSync(path.join(folder, 'host-'))
-      const [keyFile, memoryFile] = [path.join(own, 'seal-key'), path.join(own, 'seal-memory')]
-      fs.copyFileSync(ledger.keyFile, keyFile)
-      fs.copyFileSync(ledger.memoryFile, memoryFile)
-      const env = { ...ledger.env, SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: memoryFile, DATA_DIR: own }
-      const host = await startWorkersProcess(env, ['--queues', 'sign-seals'])
-      hosts.push(host)
-      return host
-    }
-    const written: string[] = []
-    const sealOne = async () => {
-      written.push(...(await ledger.write(2)))
-      await sequencePending(ledger.ctx)
-      await makeSeal(ledger.ctx)
-      // Asked for again at each look, as the ledger's pool does: while a job is ending, no second one is taken.
-      const isSigned = async (): Promise<true | undefined> => {
-        await enqueueSigning(ledger.ctx)
-        return (await ledger.ctx.seals.listUnsigned(1)).length === 0 ? true : undefined
+  it.runIf(FULL)(
+    'the one that waits remembers what the other signs, and signs on when that one dies',
+    async () => {
+      const ledger = await openLedger()
+      const startSigner = async () => {
+        const own = fs.mkdtempSync(path.join(folder, 'host-'))
+        const [keyFile, memoryFile] = [path.join(own, 'seal-key'), path.join(own, 'seal-memory')]
+        fs.copyFileSync(ledger.keyFile, keyFile)
+        fs.copyFileSync(ledger.memoryFile, memoryFile)
+        const env = { ...ledger.env, SEAL_KEY_FILE: keyFile, SEAL_MEMORY_FILE: memoryFile, DATA_DIR: own }
+        const host = await startWorkersProcess(env, ['--queues', 'sign-seals'])
+        hosts.push(host)
+        return host
       }
-      await waitFor('a signature', isSigned, LIMIT)
-    }
-    try {
-      const first = await startSigner()
-      await whenIs(ledger.ctx, first, 'held')
-      const second = await startSigner()
-      await whenIs(ledger.ctx, second, 'waiting')
-      for (let round = 0; round < 3; round++) await sealOne()
-      first.kill('SIGKILL')
-      await whenIs(ledger.ctx, second, 'held')
-      await sealOne()
-      await sealOne()
-      expect((await ledger.ctx.seals.lastSigned())?._id).toBe(5)
-      await verifyWholeLedger(ledger.ctx, written)
-    } finally {
-      for (const host of hosts) host.kill('SIGKILL')
-      await ledger.stop()
-    }
-  })
+      const written: string[] = []
+      const sealOne = async () => {
+        written.push(...(await ledger.write(2)))
+        await sequencePending(ledger.ctx)
+        await makeSeal(ledger.ctx)
+        // Asked for again at each look, as the ledger's pool does: while a job is ending, no second one is taken.
+        const isSigned = async (): Promise<true | undefined> => {
+          await enqueueSigning(ledger.ctx)
+          return (await ledger.ctx.seals.listUnsigned(1)).length === 0 ? true : undefined
+        }
+        await waitFor('a signature', isSigned, LIMIT)
+      }
+      try {
+        const first = await startSigner()
+        await whenIs(ledger.ctx, first, 'held')
+        const second = await startSigner()
+        await whenIs(ledger.ctx, second, 'waiting')
+        for (let round = 0; round < 3; round++) await sealOne()
+        first.kill('SIGKILL')
+        await whenIs(ledger.ctx, second, 'held')
+        await sealOne()
+        await sealOne()
+        expect((await ledger.ctx.seals.lastSigned())?._id).toBe(5)
+        await verifyWholeLedger(ledger.ctx, written)
+      } finally {
+        for (const host of hosts) host.kill('SIGKILL')
+        await ledger.stop()
+      }
+    },
+  )
 })

@@ -28,6 +28,7 @@ import {
   type TestMarket,
 } from '../support/market.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
+import { FULL } from '../support/full.ts'
 
 const HOUR_MS = 3_600_000
 let market: TestMarket
@@ -210,7 +211,7 @@ describe('a deadline', () => {
   })
 })
 
-describe.each([-80, 80])("a machine's clock that is %i hours off the database's", (hours) => {
+describe.each(FULL ? [-80, 80] : [80])("a machine's clock that is %i hours off the database's", (hours) => {
   const off = (work: () => Promise<unknown>) => withClockOff(hours * HOUR_MS, work)
   const expectIn = (at: number | undefined, ms: number) =>
     expect(Math.abs((at ?? 0) * 1_000 - market.ctx.now() - ms)).toBeLessThan(60_000)
@@ -248,7 +249,7 @@ describe.each([-80, 80])("a machine's clock that is %i hours off the database's"
     ])
   })
 
-  it('tells of no outage of the API', async () => {
+  it.runIf(FULL)('tells of no outage of the API', async () => {
     const before = await market.ctx.serving.models.outages.countDocuments()
     const order = await market.delivered()
     await off(() => market.read(order))
@@ -349,7 +350,7 @@ describe('an outage of the API', () => {
   })
 
   // holds: limits.deadlines_in_an_outage, rules.market.statements.a_deliver_by_or_accept_by
-  it('counts no deadline before it or after it', async () => {
+  it.runIf(FULL)('counts no deadline before it or after it', async () => {
     const order = await quiet.delivered()
     const { accept_by: acceptBy = 0 } = await orderOf(order)
     await vouch(quiet.ctx, acceptBy * 1_000)
@@ -361,7 +362,7 @@ describe('an outage of the API', () => {
   })
 
   // holds: limits.deadlines_in_an_outage.detail, rules.market.statements.a_deliver_by_or_accept_by
-  it('leaves the time to pay as it is, which is met on the chain', async () => {
+  it.runIf(FULL)('leaves the time to pay as it is, which is met on the chain', async () => {
     const order = await quiet.order()
     const { pay_by: payBy } = await orderOf(order)
     await quiet.letPassInOutage(HOUR_MS + 2_000)
@@ -404,7 +405,7 @@ describe('an outage of the API', () => {
   })
 
   // holds: limits.deadlines_in_an_outage.detail
-  it('is none where another process serves, or where the pause was short', async () => {
+  it.runIf(FULL)('is none where another process serves, or where the pause was short', async () => {
     const { serving } = quiet.ctx
     const start = quiet.ctx.now()
     await vouch(quiet.ctx, start)
@@ -422,18 +423,24 @@ describe('an outage of the API', () => {
     expect(await serving.findOutage(start + 5 * OUTAGE_GAP_MS)).toBeUndefined()
   })
 
-  it('goes on until the next request where the process that wrote it down died before it moved the mark', async () => {
-    const { serving } = quiet.ctx
-    const start = quiet.ctx.now()
-    await vouch(quiet.ctx, start)
-    await serving.models.outages.insertMany([{ _id: start, to_ms: start + 60_000 }])
-    // It was down until now.
-    const end = start + 5 * HOUR_MS
-    await serving.recordRequest(end)
-    expect([await serving.readServedUntil(), (await serving.findOutage(end - 1))?.to_ms]).toEqual([end, end])
-  })
+  it.runIf(FULL)(
+    'goes on until the next request where the process that wrote it down died before it moved the mark',
+    async () => {
+      const { serving } = quiet.ctx
+      const start = quiet.ctx.now()
+      await vouch(quiet.ctx, start)
+      await serving.models.outages.insertMany([{ _id: start, to_ms: start + 60_000 }])
+      // It was down until now.
+      const end = start + 5 * HOUR_MS
+      await serving.recordRequest(end)
+      expect([await serving.readServedUntil(), (await serving.findOutage(end - 1))?.to_ms]).toEqual([
+        end,
+        end,
+      ])
+    },
+  )
 
-  it("is none that this machine's clock tells of", async () => {
+  it.runIf(FULL)("is none that this machine's clock tells of", async () => {
     const order = await quiet.paidOrder()
     const { serving } = quiet.ctx
     await withClockOff(30 * 24 * HOUR_MS, async () => {
@@ -563,41 +570,47 @@ describe('a payout', () => {
     await decideDispute(market.ctx, order.id, 'refund')
   })
 
-  it('that comes back in the moment in which a payment of its order is lost is frozen', async () => {
-    const order = await released()
-    const [payout] = await payoutsOf(order)
-    const id = payout?._id ?? ''
-    const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
-    expect(await holdPayouts(market.ctx, [id], 'test')).toEqual([id])
-    const { payouts } = market.ctx
-    let tries = 0
-    const move: typeof payouts.move = async (...step) => {
-      // The transaction reads as of its first look, so it does not see this.
-      if (tries++ === 0) await market.lose(paymentTx)
-      return payouts.move(...step)
-    }
-    expect(await oweAgain({ ...market.ctx, payouts: { ...payouts, move } }, id)).toBe(true)
-    expect(tries).toBeGreaterThan(1)
-    expect(await sumsOf(order)).toEqual({ 'seller frozen owed': percent(order, 80) })
-    await checkMarket(market.ctx)
-    await decideDispute(market.ctx, order.id, 'refund')
-  })
+  it.runIf(FULL)(
+    'that comes back in the moment in which a payment of its order is lost is frozen',
+    async () => {
+      const order = await released()
+      const [payout] = await payoutsOf(order)
+      const id = payout?._id ?? ''
+      const paymentTx = (await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? ''
+      expect(await holdPayouts(market.ctx, [id], 'test')).toEqual([id])
+      const { payouts } = market.ctx
+      let tries = 0
+      const move: typeof payouts.move = async (...step) => {
+        // The transaction reads as of its first look, so it does not see this.
+        if (tries++ === 0) await market.lose(paymentTx)
+        return payouts.move(...step)
+      }
+      expect(await oweAgain({ ...market.ctx, payouts: { ...payouts, move } }, id)).toBe(true)
+      expect(tries).toBeGreaterThan(1)
+      expect(await sumsOf(order)).toEqual({ 'seller frozen owed': percent(order, 80) })
+      await checkMarket(market.ctx)
+      await decideDispute(market.ctx, order.id, 'refund')
+    },
+  )
 
-  it('of the seller that arrives in the moment in which its order is decided ends it', async () => {
-    const order = await released()
-    const sent = transfer(await payoutsOf(order))
-    await storeTransfers(market.ctx, [sent])
-    await moveTransfer(market.ctx, sent, ['signed'], 'sent')
-    await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
-    const { ctx, tries } = beforeFirstChange(() => moveTransfer(market.ctx, sent, ['sent'], 'confirmed'))
-    await decideDispute(ctx, order.id, 'release')
-    expect(tries()).toBeGreaterThan(1)
-    expect([await statusOf(order), await sumsOf(order)]).toEqual([
-      'paid_out',
-      { 'seller confirmed': percent(order, 80) },
-    ])
-    await checkMarket(market.ctx)
-  })
+  it.runIf(FULL)(
+    'of the seller that arrives in the moment in which its order is decided ends it',
+    async () => {
+      const order = await released()
+      const sent = transfer(await payoutsOf(order))
+      await storeTransfers(market.ctx, [sent])
+      await moveTransfer(market.ctx, sent, ['signed'], 'sent')
+      await market.lose((await market.ctx.invoices.listPayments(order.invoiceId))[0]?.tx ?? '')
+      const { ctx, tries } = beforeFirstChange(() => moveTransfer(market.ctx, sent, ['sent'], 'confirmed'))
+      await decideDispute(ctx, order.id, 'release')
+      expect(tries()).toBeGreaterThan(1)
+      expect([await statusOf(order), await sumsOf(order)]).toEqual([
+        'paid_out',
+        { 'seller confirmed': percent(order, 80) },
+      ])
+      await checkMarket(market.ctx)
+    },
+  )
 
   it('that is frozen is not put aside, and one that is owed again is frozen only while its order is disputed', async () => {
     const order = await released()
@@ -715,17 +728,20 @@ describe('the operator decides', () => {
   })
 
   // holds: rules.market.steps.payment_lost
-  it('a part payment that was lost: the order can only be refunded, with what is left', async () => {
-    const order = await market.order()
-    const [lost] = [await market.payPercent(order, 40), await market.payPercent(order, 30)]
-    await market.lose(lost)
-    await expect(decideDispute(market.ctx, order.id, 'release')).rejects.toThrow('never paid in full')
-    await decideDispute(market.ctx, order.id, 'refund')
-    expect(await sumsOf(order)).toEqual({ 'buyer owed': percent(order, 30) })
-    await checkMarket(market.ctx)
-  })
+  it.runIf(FULL)(
+    'a part payment that was lost: the order can only be refunded, with what is left',
+    async () => {
+      const order = await market.order()
+      const [lost] = [await market.payPercent(order, 40), await market.payPercent(order, 30)]
+      await market.lose(lost)
+      await expect(decideDispute(market.ctx, order.id, 'release')).rejects.toThrow('never paid in full')
+      await decideDispute(market.ctx, order.id, 'refund')
+      expect(await sumsOf(order)).toEqual({ 'buyer owed': percent(order, 30) })
+      await checkMarket(market.ctx)
+    },
+  )
 
-  it('a lost payment in the moment in which it is there again: nothing is given up', async () => {
+  it.runIf(FULL)('a lost payment in the moment in which it is there again: nothing is given up', async () => {
     const order = await market.delivered()
     const tx = await firstTx(order)
     await market.lose(tx)
@@ -740,7 +756,7 @@ describe('the operator decides', () => {
   })
 
   // holds: rules.market.statuses.refunded, rules.market.steps.payment_lost
-  it('an order that was not delivered: it is not that any more', async () => {
+  it.runIf(FULL)('an order that was not delivered: it is not that any more', async () => {
     for (const outcome of ['release', 'refund'] as const) {
       const order = await market.paidOrder()
       await market.letPass(25 * HOUR_MS)

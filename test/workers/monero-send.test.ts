@@ -138,7 +138,7 @@ describe('a payout', () => {
     },
   )
 
-  it('is in one transaction although two processes send at once', async () => {
+  it.runIf(FULL)('is in one transaction although two processes send at once', async () => {
     const address = await payee.address()
     const owed = await venue.owe(XMR / 50n, address)
     await Promise.all([send(), sendMonero(withWallet({})), sendMonero(withWallet({}))])
@@ -214,7 +214,7 @@ describe('a payout', () => {
     await disown(venue.ctx, frozen, misdirected)
   })
 
-  it('that is frozen while its transaction is signed is not in it', async () => {
+  it.runIf(FULL)('that is frozen while its transaction is signed is not in it', async () => {
     const address = await payee.address()
     const owed = await venue.owe(XMR / 10n, address)
     const { wallet } = venue.ctx.monero
@@ -235,7 +235,7 @@ describe('a payout', () => {
     await disown(venue.ctx, owed)
   })
 
-  it('that is paid by hand while its transaction is signed is not in it', async () => {
+  it.runIf(FULL)('that is paid by hand while its transaction is signed is not in it', async () => {
     const address = await payee.address()
     const owed = await venue.owe(XMR / 10n, address)
     const { wallet } = venue.ctx.monero
@@ -515,18 +515,21 @@ describe('a database restored to before a payout', () => {
 })
 
 describe('a wallet', () => {
-  it('other than the one that was in use is no news, and gives out no addresses, until the operator takes it over', async () => {
-    const [before, highest] = [await coin(), await venue.ctx.coins.highestIndex('xmr')]
-    const stranger = withWallet({ primaryAddress: () => payee.wallet.primaryAddress() })
-    await watchMonero(stranger)
-    expect(await coin()).toMatchObject({ reachable: false })
-    await fillMonero(stranger)
-    expect((await coin())?.pool_at).toBe(before?.pool_at)
-    expect(await venue.ctx.coins.highestIndex('xmr')).toBe(highest)
-    await watchMonero(venue.ctx)
-    expect(await coin()).toMatchObject({ reachable: true })
-    expect((await coin())?.halted).toBeUndefined()
-  })
+  it.runIf(FULL)(
+    'other than the one that was in use is no news, and gives out no addresses, until the operator takes it over',
+    async () => {
+      const [before, highest] = [await coin(), await venue.ctx.coins.highestIndex('xmr')]
+      const stranger = withWallet({ primaryAddress: () => payee.wallet.primaryAddress() })
+      await watchMonero(stranger)
+      expect(await coin()).toMatchObject({ reachable: false })
+      await fillMonero(stranger)
+      expect((await coin())?.pool_at).toBe(before?.pool_at)
+      expect(await venue.ctx.coins.highestIndex('xmr')).toBe(highest)
+      await watchMonero(venue.ctx)
+      expect(await coin()).toMatchObject({ reachable: true })
+      expect((await coin())?.halted).toBeUndefined()
+    },
+  )
 
   it.runIf(FULL)(
     'that is taken over in the place of another takes nothing for lost that came to that one',

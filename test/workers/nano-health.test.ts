@@ -16,6 +16,7 @@ import {
 } from '../support/nano-venue.ts'
 import { fillNanoPool, sendNano, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
+import { FULL } from '../support/full.ts'
 
 let venue: NanoVenue
 
@@ -93,38 +94,41 @@ describe('a node of the live network that', () => {
     expect([(await venue.read(paid)).credited_days, (await venue.read(unpaid)).lapsed]).toEqual([1, true])
   })
 
-  it('has stood still for less than that makes nothing expire that was due since it last grew, and nothing late', async () => {
-    const invoice = await venue.invoice(1)
-    const { order, invoice: orders } = await venue.order()
-    poseAsLive()
-    await round()
-    const leftMs = (await venue.read(invoice)).expires_at * 1_000 - venue.ctx.now()
-    venue.advance(leftMs - 2_000)
-    venue.pay(venue.wallet.treasury, XNO)
-    await round()
-    // The node stands still from here on, and lacks what is paid on the network.
-    for (let step = 0; step < 3; step++) {
-      venue.advance(20_000)
+  it.runIf(FULL)(
+    'has stood still for less than that makes nothing expire that was due since it last grew, and nothing late',
+    async () => {
+      const invoice = await venue.invoice(1)
+      const { order, invoice: orders } = await venue.order()
+      poseAsLive()
       await round()
-      expect((await coin()).reachable).toBe(true)
-    }
-    expect((await venue.read(invoice)).lapsed).toBe(false)
-    for (const { address, amount_raw: raw } of [invoice, orders]) venue.pay({ address }, BigInt(raw))
-    await round()
-    expect(await venue.ctx.invoices.listPayments(invoice._id)).toMatchObject([{ late: false }])
-    expect((await venue.read(invoice)).credited_days).toBe(1)
-    expect((await venue.ctx.orders.find(order._id))?.status).toBe('paid')
-    const unpaid = await venue.invoice(1)
-    venue.advance(unpaid.expires_at * 1_000 - venue.ctx.now() + 5_000)
-    for (let step = 0; step < 2; step++) {
+      const leftMs = (await venue.read(invoice)).expires_at * 1_000 - venue.ctx.now()
+      venue.advance(leftMs - 2_000)
       venue.pay(venue.wallet.treasury, XNO)
       await round()
-      venue.advance(2_000)
-    }
-    expect((await venue.read(unpaid)).lapsed).toBe(true)
-  })
+      // The node stands still from here on, and lacks what is paid on the network.
+      for (let step = 0; step < 3; step++) {
+        venue.advance(20_000)
+        await round()
+        expect((await coin()).reachable).toBe(true)
+      }
+      expect((await venue.read(invoice)).lapsed).toBe(false)
+      for (const { address, amount_raw: raw } of [invoice, orders]) venue.pay({ address }, BigInt(raw))
+      await round()
+      expect(await venue.ctx.invoices.listPayments(invoice._id)).toMatchObject([{ late: false }])
+      expect((await venue.read(invoice)).credited_days).toBe(1)
+      expect((await venue.ctx.orders.find(order._id))?.status).toBe('paid')
+      const unpaid = await venue.invoice(1)
+      venue.advance(unpaid.expires_at * 1_000 - venue.ctx.now() + 5_000)
+      for (let step = 0; step < 2; step++) {
+        venue.pay(venue.wallet.treasury, XNO)
+        await round()
+        venue.advance(2_000)
+      }
+      expect((await venue.read(unpaid)).lapsed).toBe(true)
+    },
+  )
 
-  it('grows is in reach', async () => {
+  it.runIf(FULL)('grows is in reach', async () => {
     poseAsLive()
     for (let minute = 0; minute < 3; minute++) {
       venue.advance(4 * MINUTE_MS)
@@ -162,18 +166,21 @@ describe('work', () => {
     expect([(await coin()).problems?.work, await isReady()]).toEqual([undefined, true])
   })
 
-  it('that fails for a payout keeps the coin from being ready, and money that waits to be swept is no shortage', async () => {
-    const invoice = await venue.invoice(2)
-    venue.pay(invoice, 2n * DAY_RAW)
-    await watchNano(venue.ctx)
-    await venue.owe(XNO, strangerAddress())
-    refuseWork()
-    await sweepNano(venue.ctx)
-    await sendNano(venue.ctx)
-    expect([(await coin()).treasury_short_raw, await isReady()]).toEqual(['0', false])
-  })
+  it.runIf(FULL)(
+    'that fails for a payout keeps the coin from being ready, and money that waits to be swept is no shortage',
+    async () => {
+      const invoice = await venue.invoice(2)
+      venue.pay(invoice, 2n * DAY_RAW)
+      await watchNano(venue.ctx)
+      await venue.owe(XNO, strangerAddress())
+      refuseWork()
+      await sweepNano(venue.ctx)
+      await sendNano(venue.ctx)
+      expect([(await coin()).treasury_short_raw, await isReady()]).toEqual(['0', false])
+    },
+  )
 
-  it('is found for payouts before it is found for sweeps', async () => {
+  it.runIf(FULL)('is found for payouts before it is found for sweeps', async () => {
     venue.pay(venue.wallet.treasury, 10n * XNO)
     await sweepNano(venue.ctx)
     const invoices = []
@@ -232,7 +239,7 @@ describe('a payment that is sent in time and confirmed late', () => {
     expect(payment).toMatchObject({ state: 'settled', late: false })
   })
 
-  it('holds its order as well, which it pays', async () => {
+  it.runIf(FULL)('holds its order as well, which it pays', async () => {
     const { order, invoice } = await venue.order()
     const status = async () => (await venue.ctx.orders.find(order._id))?.status
     venue.node.setAutoConfirm(null)
@@ -246,7 +253,7 @@ describe('a payment that is sent in time and confirmed late', () => {
     expect(await venue.ctx.payouts.listByOrder(order._id)).toEqual([])
   })
 
-  it('holds it no more once it is gone', async () => {
+  it.runIf(FULL)('holds it no more once it is gone', async () => {
     const invoice = await venue.invoice(1)
     venue.node.setAutoConfirm(null)
     const hash = venue.node.fund(invoice.address, DAY_RAW)
@@ -319,7 +326,7 @@ describe('a setting that is wrong', () => {
     }
   })
 
-  it('of the node says why it is out of reach, once for each process', async () => {
+  it.runIf(FULL)('of the node says why it is out of reach, once for each process', async () => {
     venue.setPatience(500)
     await venue.node.setDown(true)
     for (let count = 0; count < 2; count++) await watchNano(venue.ctx)
@@ -330,22 +337,25 @@ describe('a setting that is wrong', () => {
     expect((await coin()).reachable).toBe(true)
   })
 
-  it('of the seed signs nothing and stops nothing, and all goes on once it is right', async () => {
-    const file = venue.env['NANO_SEED_FILE'] ?? ''
-    const seed = fs.readFileSync(file)
-    venue.pay(venue.wallet.treasury, 10n * XNO)
-    await sweepNano(venue.ctx)
-    const owed = await venue.owe(XNO, strangerAddress())
-    fs.writeFileSync(file, `${'5e'.repeat(32)}\n`)
-    venue.setPatience()
-    await sendNano(venue.ctx)
-    await round()
-    expect([(await coin()).halted, (await venue.payout(owed._id)).state]).toEqual([undefined, 'owed'])
-    fs.writeFileSync(file, seed)
-    venue.setPatience()
-    await round()
-    await sendNano(venue.ctx)
-    expect([(await coin()).halted, await isReady()]).toEqual([undefined, true])
-    expect((await venue.payout(owed._id)).state).not.toBe('owed')
-  })
+  it.runIf(FULL)(
+    'of the seed signs nothing and stops nothing, and all goes on once it is right',
+    async () => {
+      const file = venue.env['NANO_SEED_FILE'] ?? ''
+      const seed = fs.readFileSync(file)
+      venue.pay(venue.wallet.treasury, 10n * XNO)
+      await sweepNano(venue.ctx)
+      const owed = await venue.owe(XNO, strangerAddress())
+      fs.writeFileSync(file, `${'5e'.repeat(32)}\n`)
+      venue.setPatience()
+      await sendNano(venue.ctx)
+      await round()
+      expect([(await coin()).halted, (await venue.payout(owed._id)).state]).toEqual([undefined, 'owed'])
+      fs.writeFileSync(file, seed)
+      venue.setPatience()
+      await round()
+      await sendNano(venue.ctx)
+      expect([(await coin()).halted, await isReady()]).toEqual([undefined, true])
+      expect((await venue.payout(owed._id)).state).not.toBe('owed')
+    },
+  )
 })

@@ -176,7 +176,7 @@ describe('a database restored to before a payout', () => {
     expect([arrived(payee), await state(remembered)]).toEqual([3n * XNO, 'held'])
   })
 
-  it('knows the send of a payout that the operator paid by hand and recorded', async () => {
+  it.runIf(FULL)('knows the send of a payout that the operator paid by hand and recorded', async () => {
     await fill(10n * XNO)
     const payee = strangerAddress()
     const byHand = await venue.owe(XNO, payee)
@@ -379,7 +379,7 @@ describe('a reconciliation', () => {
   )
 
   // holds: rules.ledger.entry_kinds.reconcile
-  it('goes through where nothing is the matter, and changes nothing but the pool', async () => {
+  it.runIf(FULL)('goes through where nothing is the matter, and changes nothing but the pool', async () => {
     await fill(XNO)
     const invoice = await venue.invoice(1)
     venue.pay(invoice, DAY_RAW)
@@ -399,7 +399,7 @@ describe('a reconciliation', () => {
     await venue.invoice(1)
   })
 
-  it('that was asked for is done once, however often its job runs', async () => {
+  it.runIf(FULL)('that was asked for is done once, however often its job runs', async () => {
     await fill(XNO)
     const { address } = venue.wallet.treasury
     const id = newId('reconciliation')
@@ -415,21 +415,24 @@ describe('a reconciliation', () => {
     expect(invoice.address).not.toBe((await venue.invoice(1)).address)
   })
 
-  it('takes the height from the node anew, so that one that was none does not stand in the way for ever', async () => {
-    venue.node.lie(({ action }) =>
-      action === 'block_count' ? '{"count":"900000","unchecked":"0","cemented":"900000"}' : undefined,
-    )
-    await watchNano(venue.ctx)
-    venue.node.lie(null)
-    await watchNano(venue.ctx)
-    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ reachable: false, height: 900_000 })
-    await reconcileNano(venue.ctx)
-    await watchNano(venue.ctx)
-    expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({
-      reachable: true,
-      height: venue.node.state.ledger.cementedCount,
-    })
-  })
+  it.runIf(FULL)(
+    'takes the height from the node anew, so that one that was none does not stand in the way for ever',
+    async () => {
+      venue.node.lie(({ action }) =>
+        action === 'block_count' ? '{"count":"900000","unchecked":"0","cemented":"900000"}' : undefined,
+      )
+      await watchNano(venue.ctx)
+      venue.node.lie(null)
+      await watchNano(venue.ctx)
+      expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({ reachable: false, height: 900_000 })
+      await reconcileNano(venue.ctx)
+      await watchNano(venue.ctx)
+      expect(await venue.ctx.coins.findCoin('xno')).toMatchObject({
+        reachable: true,
+        height: venue.node.state.ledger.cementedCount,
+      })
+    },
+  )
 
   it('leaves the coin halted where the node does not tell all, and may be run again', async () => {
     await fill(XNO)
@@ -448,7 +451,7 @@ describe('a reconciliation', () => {
     expect([await halted(), (await last()).sends.length]).toEqual([undefined, 3])
   })
 
-  it('waits for a block that is not confirmed', async () => {
+  it.runIf(FULL)('waits for a block that is not confirmed', async () => {
     venue.node.setAutoConfirm(null)
     const source = venue.pay(venue.wallet.treasury, XNO)
     await signAndPublish({ ...venue, node: { ...venue.node, confirm: () => undefined } }, 0, {
@@ -599,25 +602,28 @@ describe('another seed', () => {
   )
 
   // holds: rules.market.steps.unpayable
-  it('ends the orders that wait for a payment to the one before, and none whose payment is under way', async () => {
-    const [{ order, invoice }, { order: paid, invoice: own }] = [await venue.order(), await venue.order()]
-    venue.pay(own, BigInt(own.amount_raw))
-    await watchNano(venue.ctx)
-    changeSeed('in its place')
-    await reconcileNano(venue.ctx)
-    await work()
-    const found = await venue.ctx.orders.find(order._id)
-    expect([found?.status, found?.pending?.at(-1)?.data['step']]).toEqual(['expired', 'unpayable'])
-    expect((await venue.ctx.orders.find(paid._id))?.status).toBe('paid')
-    venue.pay(invoice, XNO)
-    venue.advance(2 * 3_600_000)
-    await watchNano(venue.ctx)
-    expect(await venue.ctx.payouts.listByOrder(order._id)).toMatchObject([
-      { amount_raw: String(XNO), agent_id: order.buyer_id },
-    ])
-  })
+  it.runIf(FULL)(
+    'ends the orders that wait for a payment to the one before, and none whose payment is under way',
+    async () => {
+      const [{ order, invoice }, { order: paid, invoice: own }] = [await venue.order(), await venue.order()]
+      venue.pay(own, BigInt(own.amount_raw))
+      await watchNano(venue.ctx)
+      changeSeed('in its place')
+      await reconcileNano(venue.ctx)
+      await work()
+      const found = await venue.ctx.orders.find(order._id)
+      expect([found?.status, found?.pending?.at(-1)?.data['step']]).toEqual(['expired', 'unpayable'])
+      expect((await venue.ctx.orders.find(paid._id))?.status).toBe('paid')
+      venue.pay(invoice, XNO)
+      venue.advance(2 * 3_600_000)
+      await watchNano(venue.ctx)
+      expect(await venue.ctx.payouts.listByOrder(order._id)).toMatchObject([
+        { amount_raw: String(XNO), agent_id: order.buyer_id },
+      ])
+    },
+  )
 
-  it('may give way to the one before again', async () => {
+  it.runIf(FULL)('may give way to the one before again', async () => {
     await fill(XNO)
     const file = venue.env['NANO_SEED_FILE'] ?? ''
     const first = fs.readFileSync(file, 'utf8')

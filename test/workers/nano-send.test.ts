@@ -16,6 +16,7 @@ import {
 } from '../support/nano-venue.ts'
 import { sendNano, watchNano } from '../support/nano-jobs.ts'
 import { sequencePending } from '../../shared/ledger/sequencer.ts'
+import { FULL } from '../support/full.ts'
 
 let venue: NanoVenue
 
@@ -43,7 +44,7 @@ const pay = (...argv: string[]) => runVerb(venue.env, ['pay', ...argv])
 const arrived = (address: string) => venue.holds(address).receivableRaw
 
 describe('payouts', () => {
-  it('is not sent for dust, though its payee is owed enough elsewhere', async () => {
+  it.runIf(FULL)('is not sent for dust, though its payee is owed enough elsewhere', async () => {
     await fill(10n * XNO)
     const agent = await venue.addAgent()
     const [main, ...others] = Array.from({ length: 5 }, strangerAddress)
@@ -89,46 +90,49 @@ describe('payouts', () => {
     expect(venue.node.calls('process')).toBe(0)
   })
 
-  it('leave a line of the log for each of their steps, as payments, sweeps and entries do, with ids and no address', async () => {
-    const invoice = await venue.invoice()
-    const tx = venue.pay(invoice, XNO)
-    await watchNano(venue.ctx)
-    await sweepNano(venue.ctx)
-    await fill(5n * XNO)
-    const payee = strangerAddress()
-    const owed = await venue.owe(3n * XNO, payee)
-    await sendNano(venue.ctx)
-    await sequencePending(venue.ctx)
-    const lines = venue
-      .logged()
-      .split('\n')
-      .filter((line) => line.includes('"money":'))
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
-    const about = (field: string, id: string) =>
-      lines
-        .filter((line) => line[field] === id || (Array.isArray(line[field]) && line[field].includes(id)))
-        .map(({ money, kind, state, step }) => [money, kind, state, step].filter(Boolean).join(' '))
-    const [payment] = await venue.ctx.invoices.models.payments.find({ invoice_id: invoice._id }).lean()
-    expect(about('invoice_id', invoice._id)).toEqual(
-      expect.arrayContaining(['invoice', 'payment seen', `payment ${payment?._id}/payment`]),
-    )
-    expect(about('payment_ids', payment?._id ?? '').toSorted()).toEqual(
-      ['receive', 'sweep'].flatMap((kind) =>
-        ['confirmed', 'sent', 'signed'].map((state) => `transfer ${kind} ${state}`),
-      ),
-    )
-    expect(about('payout_ids', owed._id)).toEqual(
-      ['signed', 'sent', 'confirmed'].map((state) => `transfer payout ${state}`),
-    )
-    const steps = about('payout_id', owed._id)
-    for (const step of ['owed', 'signed', 'sent', 'confirmed'])
-      expect(
-        steps.filter((line) => line.startsWith('payout ') && line.includes(step)),
-        step,
-      ).toHaveLength(1)
-    for (const line of lines) expect(line['level']).toBe(30)
-    for (const secret of [payee, invoice.address, tx]) expect(JSON.stringify(lines)).not.toContain(secret)
-  })
+  it.runIf(FULL)(
+    'leave a line of the log for each of their steps, as payments, sweeps and entries do, with ids and no address',
+    async () => {
+      const invoice = await venue.invoice()
+      const tx = venue.pay(invoice, XNO)
+      await watchNano(venue.ctx)
+      await sweepNano(venue.ctx)
+      await fill(5n * XNO)
+      const payee = strangerAddress()
+      const owed = await venue.owe(3n * XNO, payee)
+      await sendNano(venue.ctx)
+      await sequencePending(venue.ctx)
+      const lines = venue
+        .logged()
+        .split('\n')
+        .filter((line) => line.includes('"money":'))
+        .map((line) => JSON.parse(line) as Record<string, unknown>)
+      const about = (field: string, id: string) =>
+        lines
+          .filter((line) => line[field] === id || (Array.isArray(line[field]) && line[field].includes(id)))
+          .map(({ money, kind, state, step }) => [money, kind, state, step].filter(Boolean).join(' '))
+      const [payment] = await venue.ctx.invoices.models.payments.find({ invoice_id: invoice._id }).lean()
+      expect(about('invoice_id', invoice._id)).toEqual(
+        expect.arrayContaining(['invoice', 'payment seen', `payment ${payment?._id}/payment`]),
+      )
+      expect(about('payment_ids', payment?._id ?? '').toSorted()).toEqual(
+        ['receive', 'sweep'].flatMap((kind) =>
+          ['confirmed', 'sent', 'signed'].map((state) => `transfer ${kind} ${state}`),
+        ),
+      )
+      expect(about('payout_ids', owed._id)).toEqual(
+        ['signed', 'sent', 'confirmed'].map((state) => `transfer payout ${state}`),
+      )
+      const steps = about('payout_id', owed._id)
+      for (const step of ['owed', 'signed', 'sent', 'confirmed'])
+        expect(
+          steps.filter((line) => line.startsWith('payout ') && line.includes(step)),
+          step,
+        ).toHaveLength(1)
+      for (const line of lines) expect(line['level']).toBe(30)
+      for (const secret of [payee, invoice.address, tx]) expect(JSON.stringify(lines)).not.toContain(secret)
+    },
+  )
 
   it('go out before the treasury takes in the next that was sent to it', async () => {
     await fill(3n * XNO)
@@ -141,19 +145,22 @@ describe('payouts', () => {
     expect(all.map(({ kind }) => kind)).toEqual(['receive', 'payout', 'receive', 'receive', 'receive'])
   })
 
-  it('go out in the same round where the node was asked just before another process had moved the treasury on', async () => {
-    await fill(3n * XNO)
-    const before = await venue.ctx.nano.rpc.accountInfo(venue.wallet.treasury.address)
-    await fill(2n * XNO)
-    const owed = await venue.owe(5n * XNO, strangerAddress())
-    const { rpc } = venue.ctx.nano
-    let asked = 0
-    const accountInfo: typeof rpc.accountInfo = (address) =>
-      asked++ === 0 ? Promise.resolve(before) : rpc.accountInfo(address)
-    await sendNano({ ...venue.ctx, nano: { rpc: { ...rpc, accountInfo }, wallet: () => venue.wallet } })
-    expect(await states(owed)).toEqual(['confirmed'])
-    expect(venue.logged()).not.toContain('lacks blocks of ours')
-  })
+  it.runIf(FULL)(
+    'go out in the same round where the node was asked just before another process had moved the treasury on',
+    async () => {
+      await fill(3n * XNO)
+      const before = await venue.ctx.nano.rpc.accountInfo(venue.wallet.treasury.address)
+      await fill(2n * XNO)
+      const owed = await venue.owe(5n * XNO, strangerAddress())
+      const { rpc } = venue.ctx.nano
+      let asked = 0
+      const accountInfo: typeof rpc.accountInfo = (address) =>
+        asked++ === 0 ? Promise.resolve(before) : rpc.accountInfo(address)
+      await sendNano({ ...venue.ctx, nano: { rpc: { ...rpc, accountInfo }, wallet: () => venue.wallet } })
+      expect(await states(owed)).toEqual(['confirmed'])
+      expect(venue.logged()).not.toContain('lacks blocks of ours')
+    },
+  )
 
   // holds: limits.smallest_payout, rules.market.statements.sums_owed_to_one_payee_in
   it('wait below the least sum, and go out together once they reach it', async () => {
@@ -169,7 +176,7 @@ describe('payouts', () => {
   })
 
   // holds: rules.market.statements.sums_owed_to_one_payee_in
-  it('of one payee reach the least sum together, however many blocks they take', async () => {
+  it.runIf(FULL)('of one payee reach the least sum together, however many blocks they take', async () => {
     await fill(XNO)
     const payee = strangerAddress()
     const amountRaw = XNO / 10_000n - 1n
@@ -199,19 +206,22 @@ describe('payouts', () => {
     expect(await coin()).toMatchObject({ treasury_raw: '0', treasury_short_raw: '0' })
   })
 
-  it('that sum up to more than there is for one payee are paid as far as it goes, the oldest first', async () => {
-    await fill(2n * XNO)
-    const payee = strangerAddress()
-    const owed = [await venue.owe(XNO, payee), await venue.owe(XNO, payee), await venue.owe(XNO, payee)]
-    await sendNano(venue.ctx)
-    expect([await states(...owed), arrived(payee)]).toEqual([['confirmed', 'confirmed', 'owed'], 2n * XNO])
-    await fill(XNO)
-    await sendNano(venue.ctx)
-    expect([await states(...owed), arrived(payee)]).toEqual([
-      ['confirmed', 'confirmed', 'confirmed'],
-      3n * XNO,
-    ])
-  })
+  it.runIf(FULL)(
+    'that sum up to more than there is for one payee are paid as far as it goes, the oldest first',
+    async () => {
+      await fill(2n * XNO)
+      const payee = strangerAddress()
+      const owed = [await venue.owe(XNO, payee), await venue.owe(XNO, payee), await venue.owe(XNO, payee)]
+      await sendNano(venue.ctx)
+      expect([await states(...owed), arrived(payee)]).toEqual([['confirmed', 'confirmed', 'owed'], 2n * XNO])
+      await fill(XNO)
+      await sendNano(venue.ctx)
+      expect([await states(...owed), arrived(payee)]).toEqual([
+        ['confirmed', 'confirmed', 'confirmed'],
+        3n * XNO,
+      ])
+    },
+  )
 
   it('to several payees go out as one run of blocks, each built on the one before, that waits for the network once', async () => {
     await fill(10n * XNO)
@@ -238,39 +248,45 @@ describe('payouts', () => {
     expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
   })
 
-  it('of a run go out as far as there is work for them, and the others as soon as there is', async () => {
-    await fill(10n * XNO)
-    const payees = Array.from({ length: 4 }, strangerAddress)
-    for (const payee of payees) await venue.owe(XNO, payee)
-    let searches = 0
-    venue.node.lie(({ action }) =>
-      action === 'work_generate' && ++searches > 2 ? '{"error": "Work generation failure"}' : undefined,
-    )
-    await expect(sendNano(venue.ctx)).resolves.toBeUndefined()
-    expect(payees.map(arrived).filter((raw) => raw === XNO)).toHaveLength(2)
-    venue.node.lie(null)
-    await sendNano(venue.ctx)
-    expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
-  })
+  it.runIf(FULL)(
+    'of a run go out as far as there is work for them, and the others as soon as there is',
+    async () => {
+      await fill(10n * XNO)
+      const payees = Array.from({ length: 4 }, strangerAddress)
+      for (const payee of payees) await venue.owe(XNO, payee)
+      let searches = 0
+      venue.node.lie(({ action }) =>
+        action === 'work_generate' && ++searches > 2 ? '{"error": "Work generation failure"}' : undefined,
+      )
+      await expect(sendNano(venue.ctx)).resolves.toBeUndefined()
+      expect(payees.map(arrived).filter((raw) => raw === XNO)).toHaveLength(2)
+      venue.node.lie(null)
+      await sendNano(venue.ctx)
+      expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
+    },
+  )
 
-  it('of a run that the network loses from its middle on are published once more, each the same block', async () => {
-    await fill(10n * XNO)
-    const payees = Array.from({ length: 4 }, strangerAddress)
-    for (const payee of payees) await venue.owe(XNO, payee)
-    venue.node.setAutoConfirm(null)
-    await sendNano(venue.ctx)
-    const run = await transfers()
-    venue.node.confirm((run[0]?.tx ?? '').toUpperCase())
-    expect(venue.node.rollback((run[1]?.tx ?? '').toUpperCase())).toHaveLength(3)
-    venue.node.setAutoConfirm(1)
-    await sendNano(venue.ctx)
-    expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
-    expect((await transfers()).map(({ tx, state }) => [tx, state])).toEqual(
-      run.map(({ tx }) => [tx, 'confirmed']),
-    )
-  })
+  it.runIf(FULL)(
+    'of a run that the network loses from its middle on are published once more, each the same block',
+    async () => {
+      await fill(10n * XNO)
+      const payees = Array.from({ length: 4 }, strangerAddress)
+      for (const payee of payees) await venue.owe(XNO, payee)
+      venue.node.setAutoConfirm(null)
+      await sendNano(venue.ctx)
+      const run = await transfers()
+      venue.node.confirm((run[0]?.tx ?? '').toUpperCase())
+      expect(venue.node.rollback((run[1]?.tx ?? '').toUpperCase())).toHaveLength(3)
+      venue.node.setAutoConfirm(1)
+      await sendNano(venue.ctx)
+      expect(payees.map(arrived)).toEqual(payees.map(() => XNO))
+      expect((await transfers()).map(({ tx, state }) => [tx, state])).toEqual(
+        run.map(({ tx }) => [tx, 'confirmed']),
+      )
+    },
+  )
 
-  it('to a treasury that has no block yet wait', async () => {
+  it.runIf(FULL)('to a treasury that has no block yet wait', async () => {
     const owed = await venue.owe(XNO, strangerAddress())
     await sendNano(venue.ctx)
     expect([await states(owed), (await coin())?.treasury_short_raw]).toEqual([['owed'], String(XNO)])
@@ -378,29 +394,35 @@ describe('payouts', () => {
     expect(await states(other, late)).toEqual(['confirmed', 'confirmed'])
   })
 
-  it('of one agent reach the least sum together over all of its addresses, each address in a block of its own', async () => {
-    await fill(XNO)
-    const [one, two] = [strangerAddress(), strangerAddress()]
-    const agent = newId('agent')
-    const owed = [await venue.owe(XNO / 125n, one, agent)]
-    await sendNano(venue.ctx)
-    expect(arrived(one)).toBe(0n)
-    owed.push(await venue.owe(XNO / 125n, two, agent))
-    await sendNano(venue.ctx)
-    expect([arrived(one), arrived(two)]).toEqual([XNO / 125n, XNO / 125n])
-    expect(await states(...owed)).toEqual(['confirmed', 'confirmed'])
-  })
+  it.runIf(FULL)(
+    'of one agent reach the least sum together over all of its addresses, each address in a block of its own',
+    async () => {
+      await fill(XNO)
+      const [one, two] = [strangerAddress(), strangerAddress()]
+      const agent = newId('agent')
+      const owed = [await venue.owe(XNO / 125n, one, agent)]
+      await sendNano(venue.ctx)
+      expect(arrived(one)).toBe(0n)
+      owed.push(await venue.owe(XNO / 125n, two, agent))
+      await sendNano(venue.ctx)
+      expect([arrived(one), arrived(two)]).toEqual([XNO / 125n, XNO / 125n])
+      expect(await states(...owed)).toEqual(['confirmed', 'confirmed'])
+    },
+  )
 
-  it('that were due together all go out, and a rest that is below the least sum is not left behind', async () => {
-    await fill(2n * XNO)
-    const payee = strangerAddress()
-    const owed = [await venue.owe(2n * XNO, payee), await venue.owe(1n, payee)]
-    await sendNano(venue.ctx)
-    expect(await states(...owed)).toEqual(['confirmed', 'owed'])
-    await fill(XNO)
-    await sendNano(venue.ctx)
-    expect(await states(...owed)).toEqual(['confirmed', 'confirmed'])
-  })
+  it.runIf(FULL)(
+    'that were due together all go out, and a rest that is below the least sum is not left behind',
+    async () => {
+      await fill(2n * XNO)
+      const payee = strangerAddress()
+      const owed = [await venue.owe(2n * XNO, payee), await venue.owe(1n, payee)]
+      await sendNano(venue.ctx)
+      expect(await states(...owed)).toEqual(['confirmed', 'owed'])
+      await fill(XNO)
+      await sendNano(venue.ctx)
+      expect(await states(...owed)).toEqual(['confirmed', 'confirmed'])
+    },
+  )
 
   it("to an address of the venue's own, as it may be on record, stay owed, which is said once, and hold up no other", async () => {
     await fill(10n * XNO)
@@ -423,7 +445,7 @@ describe('payouts', () => {
     expect(await venue.read(await venue.invoice())).toMatchObject({ received_raw: '0' })
   })
 
-  it('go out while sweeps come in, one block of the treasury at a time', async () => {
+  it.runIf(FULL)('go out while sweeps come in, one block of the treasury at a time', async () => {
     await fill(XNO)
     const payees = Array.from({ length: 5 }, strangerAddress)
     for (const payee of payees) await venue.owe(XNO / 10n, payee)
@@ -506,7 +528,7 @@ describe('an outcome that is not known', () => {
     expect([arrived(payee), arrived(other)]).toEqual([XNO / 2n, XNO / 4n])
   })
 
-  it('that is held is offered again, and is sent as soon as the node takes it', async () => {
+  it.runIf(FULL)('that is held is offered again, and is sent as soon as the node takes it', async () => {
     await fill(XNO)
     const payee = strangerAddress()
     const owed = await venue.owe(XNO / 2n, payee)

@@ -76,45 +76,51 @@ describe('sweeping', () => {
     expect([venue.node.calls('process'), await halted()]).toEqual([0, undefined])
   })
 
-  it('leaves what is worth less than its blocks where it is, until more has come there', async () => {
-    const invoice = await venue.invoice(1)
-    const millionth = 10n ** 24n
-    venue.pay(invoice, millionth)
-    venue.pay(venue.wallet.treasury, millionth)
-    await watchNano(venue.ctx)
-    expect(await unswept()).toHaveLength(1)
-    venue.node.resetCalls()
-    await sweepNano(venue.ctx)
-    expect([venue.node.calls('process'), venue.node.calls('work_generate')]).toEqual([0, 0])
-    venue.pay(invoice, DAY_RAW)
-    await watchNano(venue.ctx)
-    await sweepNano(venue.ctx)
-    expect([await unswept(), treasury().balanceRaw]).toEqual([[], DAY_RAW + millionth])
-  })
+  it.runIf(FULL)(
+    'leaves what is worth less than its blocks where it is, until more has come there',
+    async () => {
+      const invoice = await venue.invoice(1)
+      const millionth = 10n ** 24n
+      venue.pay(invoice, millionth)
+      venue.pay(venue.wallet.treasury, millionth)
+      await watchNano(venue.ctx)
+      expect(await unswept()).toHaveLength(1)
+      venue.node.resetCalls()
+      await sweepNano(venue.ctx)
+      expect([venue.node.calls('process'), venue.node.calls('work_generate')]).toEqual([0, 0])
+      venue.pay(invoice, DAY_RAW)
+      await watchNano(venue.ctx)
+      await sweepNano(venue.ctx)
+      expect([await unswept(), treasury().balanceRaw]).toEqual([[], DAY_RAW + millionth])
+    },
+  )
 
-  it('asks the database for next to nothing while the node has lost the treasury’s chain, however long that is', async () => {
-    for (let count = 0; count < 12; count++) venue.pay(venue.wallet.treasury, DAY_RAW)
-    await sweepNano(venue.ctx)
-    expect((await transfers()).length).toBeGreaterThanOrEqual(12)
-    venue.node.lie(({ action }) => {
-      if (action === 'account_info') return '{"error": "Account not found"}'
-      if (action === 'process') return '{"error": "Gap source block"}'
-      return action === 'blocks_info' ? '{"blocks": {}, "blocks_not_found": []}' : undefined
-    })
-    let asked = 0
-    const { payouts } = venue.ctx
-    const findSuccessor: typeof payouts.findSuccessor = (...place) => {
-      asked++
-      return payouts.findSuccessor(...place)
-    }
-    await sweepNano({ ...venue.ctx, payouts: { ...payouts, findSuccessor } })
-    expect(asked).toBeLessThan(12)
-    venue.node.lie(null)
-    await sweepNano(venue.ctx)
-    expect(await halted()).toBeUndefined()
-  })
+  it.runIf(FULL)(
+    'asks the database for next to nothing while the node has lost the treasury’s chain, however long that is',
+    async () => {
+      for (let count = 0; count < 12; count++) venue.pay(venue.wallet.treasury, DAY_RAW)
+      await sweepNano(venue.ctx)
+      expect((await transfers()).length).toBeGreaterThanOrEqual(12)
+      venue.node.lie(({ action }) => {
+        if (action === 'account_info') return '{"error": "Account not found"}'
+        if (action === 'process') return '{"error": "Gap source block"}'
+        return action === 'blocks_info' ? '{"blocks": {}, "blocks_not_found": []}' : undefined
+      })
+      let asked = 0
+      const { payouts } = venue.ctx
+      const findSuccessor: typeof payouts.findSuccessor = (...place) => {
+        asked++
+        return payouts.findSuccessor(...place)
+      }
+      await sweepNano({ ...venue.ctx, payouts: { ...payouts, findSuccessor } })
+      expect(asked).toBeLessThan(12)
+      venue.node.lie(null)
+      await sweepNano(venue.ctx)
+      expect(await halted()).toBeUndefined()
+    },
+  )
 
-  it('goes on with money that comes after an account was emptied', async () => {
+  it.runIf(FULL)('goes on with money that comes after an account was emptied', async () => {
     const invoice = await paid()
     await sweepNano(venue.ctx)
     venue.pay(invoice, 2n * DAY_RAW)
@@ -140,7 +146,7 @@ describe('sweeping', () => {
     },
   )
 
-  it('does not find its own sweeps as payments', async () => {
+  it.runIf(FULL)('does not find its own sweeps as payments', async () => {
     await paid()
     await sweepNano(venue.ctx)
     await watchNano(venue.ctx)
@@ -167,14 +173,14 @@ describe('sweeping', () => {
     },
   )
 
-  it('votes with the representative that is set, and without one with the treasury', async () => {
+  it.runIf(FULL)('votes with the representative that is set, and without one with the treasury', async () => {
     await paid()
     await sweepNano(venue.ctx)
     const [first] = await transfers()
     expect(JSON.parse(first?.signed ?? '')).toMatchObject({ representative: venue.wallet.treasury.address })
   })
 
-  it('skips a payment that the operator recorded with a transaction that is none', async () => {
+  it.runIf(FULL)('skips a payment that the operator recorded with a transaction that is none', async () => {
     const invoice = await venue.invoice(1)
     const recorded = {
       coin: 'xno',
@@ -213,24 +219,27 @@ describe('sweeping', () => {
     },
   )
 
-  it('takes in what lies at the treasury also where the accounts of invoices use all of their time up', async () => {
-    await paid()
-    venue.pay(venue.wallet.treasury, XNO)
-    let shiftMs = 0
-    const now = performance.now.bind(performance)
-    vi.spyOn(performance, 'now').mockImplementation(() => now() + shiftMs)
-    // The accounts are listed, and a minute has gone.
-    venue.node.lie(({ action }) => void (action === 'blocks_info' && (shiftMs = 61_000)))
-    try {
-      await sweepNano(venue.ctx)
-    } finally {
-      vi.restoreAllMocks()
-    }
-    expect((await transfers()).map(({ kind, account_index: index }) => `${index} ${kind}`)).toEqual([
-      '0 receive',
-    ])
-    expect(treasury().balanceRaw).toBe(XNO)
-  })
+  it.runIf(FULL)(
+    'takes in what lies at the treasury also where the accounts of invoices use all of their time up',
+    async () => {
+      await paid()
+      venue.pay(venue.wallet.treasury, XNO)
+      let shiftMs = 0
+      const now = performance.now.bind(performance)
+      vi.spyOn(performance, 'now').mockImplementation(() => now() + shiftMs)
+      // The accounts are listed, and a minute has gone.
+      venue.node.lie(({ action }) => void (action === 'blocks_info' && (shiftMs = 61_000)))
+      try {
+        await sweepNano(venue.ctx)
+      } finally {
+        vi.restoreAllMocks()
+      }
+      expect((await transfers()).map(({ kind, account_index: index }) => `${index} ${kind}`)).toEqual([
+        '0 receive',
+      ])
+      expect(treasury().balanceRaw).toBe(XNO)
+    },
+  )
 })
 
 describe('a block of ours', () => {
@@ -290,20 +299,23 @@ describe('a block of ours', () => {
     expect(chain.map(({ kind }) => kind)).toEqual(['receive', 'sweep', 'receive'])
   })
 
-  it('is not believed refused where the node has it: a send that is sent again is not an error', async () => {
-    await paid()
-    let refusals = 0
-    // The block is taken, and the answer is the one to a second publication.
-    venue.node.lie(({ action }) => {
-      if (action !== 'process') return undefined
-      refusals++
-      return '{"error": "Invalid block balance for given subtype"}'
-    })
-    await sweepNano(venue.ctx)
-    expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
-    expect(refusals).toBe(3)
-    expect(venue.logged()).not.toContain('does not take a block of ours')
-  })
+  it.runIf(FULL)(
+    'is not believed refused where the node has it: a send that is sent again is not an error',
+    async () => {
+      await paid()
+      let refusals = 0
+      // The block is taken, and the answer is the one to a second publication.
+      venue.node.lie(({ action }) => {
+        if (action !== 'process') return undefined
+        refusals++
+        return '{"error": "Invalid block balance for given subtype"}'
+      })
+      await sweepNano(venue.ctx)
+      expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+      expect(refusals).toBe(3)
+      expect(venue.logged()).not.toContain('does not take a block of ours')
+    },
+  )
 
   it.runIf(FULL)('that the network rolled back is published again', async () => {
     venue.node.setAutoConfirm(null)
@@ -323,34 +335,37 @@ describe('a block of ours', () => {
     expect(await transfers()).toHaveLength(3)
   })
 
-  it('that the node refuses for long is held, said, and offered again until the node takes it', async () => {
-    await paid()
-    venue.node.setAutoConfirm(null)
-    // The stand-in carries a request out before it lies about it, so what it took is taken out again.
-    const { ledger } = venue.node.state
-    venue.node.lie(({ action, answerText }) => {
-      if (action !== 'process') return undefined
-      const { hash } = JSON.parse(answerText) as { hash?: string }
-      if (hash !== undefined) venue.node.rollback(hash)
-      return '{"error": "Balance and amount delta do not match"}'
-    })
-    await sweepNano(venue.ctx)
-    expect(await transfers()).toMatchObject([{ state: 'signed' }, { state: 'signed' }])
-    venue.advance(11 * MINUTE_MS)
-    await sweepNano(venue.ctx)
-    expect(await transfers()).toMatchObject([
-      { state: 'held', reason: 'it is refused: Balance and amount delta do not match' },
-      { state: 'signed' },
-    ])
-    expect(venue.logged()).toContain('has been refused for long')
-    venue.node.lie(null)
-    const [held] = await transfers()
-    venue.advance(6 * MINUTE_MS)
-    venue.node.setAutoConfirm(1)
-    await sweepNano(venue.ctx)
-    expect(ledger.blocks.get((held?.tx ?? '').toUpperCase())?.confirmed).toBe(true)
-    expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
-  })
+  it.runIf(FULL)(
+    'that the node refuses for long is held, said, and offered again until the node takes it',
+    async () => {
+      await paid()
+      venue.node.setAutoConfirm(null)
+      // The stand-in carries a request out before it lies about it, so what it took is taken out again.
+      const { ledger } = venue.node.state
+      venue.node.lie(({ action, answerText }) => {
+        if (action !== 'process') return undefined
+        const { hash } = JSON.parse(answerText) as { hash?: string }
+        if (hash !== undefined) venue.node.rollback(hash)
+        return '{"error": "Balance and amount delta do not match"}'
+      })
+      await sweepNano(venue.ctx)
+      expect(await transfers()).toMatchObject([{ state: 'signed' }, { state: 'signed' }])
+      venue.advance(11 * MINUTE_MS)
+      await sweepNano(venue.ctx)
+      expect(await transfers()).toMatchObject([
+        { state: 'held', reason: 'it is refused: Balance and amount delta do not match' },
+        { state: 'signed' },
+      ])
+      expect(venue.logged()).toContain('has been refused for long')
+      venue.node.lie(null)
+      const [held] = await transfers()
+      venue.advance(6 * MINUTE_MS)
+      venue.node.setAutoConfirm(1)
+      await sweepNano(venue.ctx)
+      expect(ledger.blocks.get((held?.tx ?? '').toUpperCase())?.confirmed).toBe(true)
+      expect(treasury()).toEqual({ balanceRaw: DAY_RAW, receivableRaw: 0n })
+    },
+  )
 
   it.runIf(FULL)('whose work the node finds too weak gets new work and stays the same block', async () => {
     await paid()
@@ -405,25 +420,31 @@ describe('a chain that the database does not know', () => {
     expect((await transfers()).filter(({ state }) => state === 'replaced')).toHaveLength(2)
   })
 
-  it('may end in a block by which the network raised its version: that moves nothing and is not unknown', async () => {
-    const old = await openNanoVenue({ node: { genesisEpoch: 1 } })
-    try {
-      const invoice = await old.invoice(1)
-      old.pay(invoice, DAY_RAW)
-      await watchNano(old.ctx)
-      await sweepNano(old.ctx)
-      for (const address of [old.wallet.treasury.address, invoice.address]) raiseVersion(old.node, address)
-      old.pay(invoice, 2n * DAY_RAW)
-      await watchNano(old.ctx)
-      await sweepNano(old.ctx)
-      expect((await old.ctx.coins.findCoin('xno'))?.halted).toBeUndefined()
-      expect(old.holds(old.wallet.treasury.address)).toEqual({ balanceRaw: 3n * DAY_RAW, receivableRaw: 0n })
-    } finally {
-      await old.stop()
-    }
-  })
+  it.runIf(FULL)(
+    'may end in a block by which the network raised its version: that moves nothing and is not unknown',
+    async () => {
+      const old = await openNanoVenue({ node: { genesisEpoch: 1 } })
+      try {
+        const invoice = await old.invoice(1)
+        old.pay(invoice, DAY_RAW)
+        await watchNano(old.ctx)
+        await sweepNano(old.ctx)
+        for (const address of [old.wallet.treasury.address, invoice.address]) raiseVersion(old.node, address)
+        old.pay(invoice, 2n * DAY_RAW)
+        await watchNano(old.ctx)
+        await sweepNano(old.ctx)
+        expect((await old.ctx.coins.findCoin('xno'))?.halted).toBeUndefined()
+        expect(old.holds(old.wallet.treasury.address)).toEqual({
+          balanceRaw: 3n * DAY_RAW,
+          receivableRaw: 0n,
+        })
+      } finally {
+        await old.stop()
+      }
+    },
+  )
 
-  it('is waited for where the node is behind it', async () => {
+  it.runIf(FULL)('is waited for where the node is behind it', async () => {
     const invoice = await paid()
     await sweepNano(venue.ctx)
     venue.pay(invoice, DAY_RAW)
@@ -494,31 +515,34 @@ describe('a node in trouble', () => {
     expect((await transfers()).map(({ state }) => state)).toEqual(['confirmed', 'confirmed', 'confirmed'])
   })
 
-  it("that refuses or misleads is told of, and one that is away is the watcher's to tell of", async () => {
-    const warnings = () =>
-      venue
-        .logged()
-        .split('\n')
-        .filter((line) => line.includes('ended early') && line.includes('"level":40'))
-    await paid()
-    await venue.node.setDown(true)
-    await watchNano(venue.ctx)
-    await sweepNano(venue.ctx)
-    await venue.node.setDown(false)
-    await watchNano(venue.ctx)
-    expect(warnings()).toEqual([])
-    venue.node.lie(({ action }) =>
-      action === 'blocks_info' ? '{"error": "RPC control is disabled"}' : undefined,
-    )
-    await sweepNano(venue.ctx)
-    expect(warnings()).toHaveLength(1)
-    // The watcher has its news, so nobody else tells of what a sweep alone is not told.
-    venue.node.lie(({ action }) => (action === 'account_info' ? '{"frontier": 7}' : undefined))
-    await sweepNano(venue.ctx)
-    expect(warnings()).toHaveLength(2)
-  })
+  it.runIf(FULL)(
+    "that refuses or misleads is told of, and one that is away is the watcher's to tell of",
+    async () => {
+      const warnings = () =>
+        venue
+          .logged()
+          .split('\n')
+          .filter((line) => line.includes('ended early') && line.includes('"level":40'))
+      await paid()
+      await venue.node.setDown(true)
+      await watchNano(venue.ctx)
+      await sweepNano(venue.ctx)
+      await venue.node.setDown(false)
+      await watchNano(venue.ctx)
+      expect(warnings()).toEqual([])
+      venue.node.lie(({ action }) =>
+        action === 'blocks_info' ? '{"error": "RPC control is disabled"}' : undefined,
+      )
+      await sweepNano(venue.ctx)
+      expect(warnings()).toHaveLength(1)
+      // The watcher has its news, so nobody else tells of what a sweep alone is not told.
+      venue.node.lie(({ action }) => (action === 'account_info' ? '{"frontier": 7}' : undefined))
+      await sweepNano(venue.ctx)
+      expect(warnings()).toHaveLength(2)
+    },
+  )
 
-  it('about one account holds no other account up', async () => {
+  it.runIf(FULL)('about one account holds no other account up', async () => {
     const [bad] = [await paid(), await paid(), await paid()]
     venue.node.lie(({ action, requestText }) =>
       action === 'account_info' && requestText.includes(bad.address) ? '{"frontier": 7}' : undefined,

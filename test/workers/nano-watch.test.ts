@@ -20,6 +20,7 @@ import {
 import { checkNanoInvoice, fillNanoPool, watchNano } from '../support/nano-jobs.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
 import { createNanoHints } from '../../shared/money/coins/nano/nano-watch.ts'
+import { FULL } from '../support/full.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }
 let venue: NanoVenue
@@ -88,7 +89,7 @@ describe('a round over the open addresses', () => {
     expect((await payments()).map(({ amount_raw }) => amount_raw)).toEqual([String(DAY_RAW)])
   })
 
-  it('asks nothing about payments that are counted, but the one list', async () => {
+  it.runIf(FULL)('asks nothing about payments that are counted, but the one list', async () => {
     for (let count = 0; count < 5; count++) venue.pay(await venue.invoice(1), DAY_RAW)
     await watchNano(venue.ctx)
     venue.node.resetCalls()
@@ -123,18 +124,21 @@ describe('a round over the open addresses', () => {
     expect((await payments())[0]).toMatchObject({ late: false, state: 'settled', credited_days: 1 })
   })
 
-  it('waits for what is under way when the time is over, and counts it once the network has confirmed it', async () => {
-    const invoice = await venue.invoice(1)
-    venue.node.setAutoConfirm(null)
-    const send = venue.node.fund(invoice.address, DAY_RAW)
-    venue.advance(2 * HOUR_MS)
-    await watchNano(venue.ctx)
-    expect(await payments()).toMatchObject([{ state: 'seen', confirmations: 0 }])
-    expect(await venue.read(invoice)).toMatchObject({ credited_days: 0, lapsed: false })
-    venue.node.confirm(send)
-    await watchNano(venue.ctx)
-    expect(await payments()).toMatchObject([{ state: 'settled', late: false, credited_days: 1 }])
-  })
+  it.runIf(FULL)(
+    'waits for what is under way when the time is over, and counts it once the network has confirmed it',
+    async () => {
+      const invoice = await venue.invoice(1)
+      venue.node.setAutoConfirm(null)
+      const send = venue.node.fund(invoice.address, DAY_RAW)
+      venue.advance(2 * HOUR_MS)
+      await watchNano(venue.ctx)
+      expect(await payments()).toMatchObject([{ state: 'seen', confirmations: 0 }])
+      expect(await venue.read(invoice)).toMatchObject({ credited_days: 0, lapsed: false })
+      venue.node.confirm(send)
+      await watchNano(venue.ctx)
+      expect(await payments()).toMatchObject([{ state: 'settled', late: false, credited_days: 1 }])
+    },
+  )
 
   // holds: limits.late_money.detail
   it('looks at lapsed addresses hourly for 30 days, and then when asked', async () => {
@@ -166,22 +170,25 @@ describe('a round over the open addresses', () => {
     expect(await venue.read(invoice)).toMatchObject({ credited_days: 2 })
   })
 
-  it('looks at a lapsed address again in the next round if it could not record what it found there', async () => {
-    const invoice = await venue.invoice(1)
-    venue.advance(2 * HOUR_MS)
-    await watchNano(venue.ctx)
-    venue.pay(invoice, DAY_RAW)
-    venue.advance(HOUR_MS)
-    await setRate(venue.ctx, 'xno', '1')
-    const { ctx } = venue
-    const insertPayment = () => Promise.reject(new Error('not now'))
-    await watchNano({ ...ctx, invoices: { ...ctx.invoices, insertPayment } })
-    expect(await payments()).toEqual([])
-    await watchNano(ctx)
-    expect(await payments()).toHaveLength(1)
-  })
+  it.runIf(FULL)(
+    'looks at a lapsed address again in the next round if it could not record what it found there',
+    async () => {
+      const invoice = await venue.invoice(1)
+      venue.advance(2 * HOUR_MS)
+      await watchNano(venue.ctx)
+      venue.pay(invoice, DAY_RAW)
+      venue.advance(HOUR_MS)
+      await setRate(venue.ctx, 'xno', '1')
+      const { ctx } = venue
+      const insertPayment = () => Promise.reject(new Error('not now'))
+      await watchNano({ ...ctx, invoices: { ...ctx.invoices, insertPayment } })
+      expect(await payments()).toEqual([])
+      await watchNano(ctx)
+      expect(await payments()).toHaveLength(1)
+    },
+  )
 
-  it("by this machine's clock ends no watch and puts none off", async () => {
+  it.runIf(FULL)("by this machine's clock ends no watch and puts none off", async () => {
     const invoice = await venue.invoice(1)
     venue.advance(4 * HOUR_MS)
     await watchNano(venue.ctx)
@@ -221,7 +228,7 @@ describe('a round over the open addresses', () => {
     },
   )
 
-  it('finds the paid one among thousands that are not', async () => {
+  it.runIf(FULL)('finds the paid one among thousands that are not', async () => {
     const paid = await venue.invoice(1)
     const { _id: _, ...rest } = paid
     const unpaid = Array.from({ length: 3_000 }, (_, place) => ({
@@ -314,18 +321,25 @@ describe('a node that gives no news', () => {
     expect(await coin()).toMatchObject({ reachable: false, height: 1_000_000 })
   })
 
-  it('is not reached again by a look that somebody asked for, while it catches up; what it has is counted', async () => {
-    const invoice = await venue.invoice(1)
-    venue.pay(invoice, DAY_RAW)
-    await venue.ctx.coins.report('xno', { height: 1_000_000, reachable: false }, unixSeconds(venue.ctx.now()))
-    const { checked_at: before } = await coin()
-    venue.advance(MINUTE_MS)
-    await checkNanoInvoice(venue.ctx, invoice._id)
-    expect(await coin()).toMatchObject({ reachable: false, checked_at: before })
-    expect(await venue.read(invoice)).toMatchObject({ credited_days: 1 })
-  })
+  it.runIf(FULL)(
+    'is not reached again by a look that somebody asked for, while it catches up; what it has is counted',
+    async () => {
+      const invoice = await venue.invoice(1)
+      venue.pay(invoice, DAY_RAW)
+      await venue.ctx.coins.report(
+        'xno',
+        { height: 1_000_000, reachable: false },
+        unixSeconds(venue.ctx.now()),
+      )
+      const { checked_at: before } = await coin()
+      venue.advance(MINUTE_MS)
+      await checkNanoInvoice(venue.ctx, invoice._id)
+      expect(await coin()).toMatchObject({ reachable: false, checked_at: before })
+      expect(await venue.read(invoice)).toMatchObject({ credited_days: 1 })
+    },
+  )
 
-  it('makes nothing expire where one of the pages failed', async () => {
+  it.runIf(FULL)('makes nothing expire where one of the pages failed', async () => {
     const [one] = [await venue.invoice(1)]
     let asked = 0
     venue.node.lie(({ action }) =>
@@ -392,7 +406,7 @@ describe('a node that lies', () => {
     expect(venue.logged()).toContain('its blocks do not prove')
   })
 
-  it('about a balance, too, is no answer at all: the hash is over the balance', async () => {
+  it.runIf(FULL)('about a balance, too, is no answer at all: the hash is over the balance', async () => {
     const { lied, hash } = await payBoth()
     venue.node.lie(
       liesAboutBlock(
@@ -439,7 +453,7 @@ describe('a node that lies', () => {
     expect([(await venue.read(lied)).lapsed, (await venue.read(honest)).credited_days]).toEqual([true, 1])
   })
 
-  it('tells of such a send what pays no order and keeps none from expiring', async () => {
+  it.runIf(FULL)('tells of such a send what pays no order and keeps none from expiring', async () => {
     const { order, invoice } = await venue.order()
     venue.node.fundMany([{ address: invoice.address, amountRaw: BigInt(invoice.amount_raw) }])
     await watchNano(venue.ctx)
@@ -478,7 +492,7 @@ describe('a check', () => {
     expect((await payments()).map(({ invoice_id }) => invoice_id)).toEqual([asked._id])
   })
 
-  it('may come 100 times at once beside the round: one credit', async () => {
+  it.runIf(FULL)('may come 100 times at once beside the round: one credit', async () => {
     const invoice = await venue.invoice(1)
     venue.pay(invoice, DAY_RAW)
     await Promise.all([
