@@ -12,8 +12,7 @@ const LONGEST = [
   'workers/nano-sweep',
   'flows/first-session',
   'workers/signer',
-  'flows/auditor',
-  'workers/books',
+
   'api/operator-verbs',
   'workers/sealer',
   'workers/nano-watch',
