@@ -19,6 +19,7 @@ import { PATIENCE_MS } from '../support/patience.ts'
 import { runCommand, type Ran } from '../support/run-verb.ts'
 import { PATIENT } from '../support/servers.ts'
 import { startService, type TestAgent, type TestService } from '../support/service.ts'
+import { FULL } from '../support/full.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'backup-'))
@@ -161,14 +162,14 @@ describe('a backup', () => {
     expect(fs.statSync(backup).mode & 0o777).toBe(0o700)
   })
 
-  it('has the keys in a folder of their own if it is told so', async () => {
+  it.runIf(FULL)('has the keys in a folder of their own if it is told so', async () => {
     const withKeys = path.join(folder, 'with-keys')
     expect((await operator(production(), ['backup', withKeys, '--with-keys'])).exitCode).toBe(0)
     expect(fs.readFileSync(path.join(withKeys, 'keys', 'seal-key'))).toEqual(fs.readFileSync(keyFile))
     expect(fs.statSync(path.join(withKeys, 'keys', 'seal-key')).mode & 0o777).toBe(0o600)
   })
 
-  it('is whole even if MongoDB is away when it is to be noted, and says so', async () => {
+  it.runIf(FULL)('is whole even if MongoDB is away when it is to be noted, and says so', async () => {
     const unnoted = path.join(folder, 'unnoted')
     const verb = backupVerbs.find(({ name }) => name === 'backup')
     if (verb === undefined || !('run' in verb)) throw new Error('there is no such verb')
@@ -197,40 +198,46 @@ describe('a backup', () => {
     })
   })
 
-  it('goes into no folder that holds something, into no database that does, and not if it was altered', async () => {
-    expect(await operator(production(), ['backup', backup])).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringContaining('is not empty'),
-    })
-    expect(await operator(production(), ['restore', backup, '--to', production()])).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringMatching(/holds \d+ collections already/),
-    })
-    const altered = path.join(folder, 'altered')
-    fs.cpSync(backup, altered, { recursive: true })
-    fs.appendFileSync(path.join(altered, 'database', 'posts.bson'), 'x')
-    expect(
-      await operator(production(), ['restore', altered, '--to', databaseBeside('altered')]),
-    ).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringContaining('its SHA-256 differs'),
-    })
-    fs.rmSync(path.join(altered, 'manifest.json'))
-    expect(
-      (await operator(production(), ['restore', altered, '--to', databaseBeside('altered')])).stderr,
-    ).toContain('an unfinished one')
-  })
+  it.runIf(FULL)(
+    'goes into no folder that holds something, into no database that does, and not if it was altered',
+    async () => {
+      expect(await operator(production(), ['backup', backup])).toMatchObject({
+        exitCode: 1,
+        stderr: expect.stringContaining('is not empty'),
+      })
+      expect(await operator(production(), ['restore', backup, '--to', production()])).toMatchObject({
+        exitCode: 1,
+        stderr: expect.stringMatching(/holds \d+ collections already/),
+      })
+      const altered = path.join(folder, 'altered')
+      fs.cpSync(backup, altered, { recursive: true })
+      fs.appendFileSync(path.join(altered, 'database', 'posts.bson'), 'x')
+      expect(
+        await operator(production(), ['restore', altered, '--to', databaseBeside('altered')]),
+      ).toMatchObject({
+        exitCode: 1,
+        stderr: expect.stringContaining('its SHA-256 differs'),
+      })
+      fs.rmSync(path.join(altered, 'manifest.json'))
+      expect(
+        (await operator(production(), ['restore', altered, '--to', databaseBeside('altered')])).stderr,
+      ).toContain('an unfinished one')
+    },
+  )
 
-  it('names where it would be restored to, a set of several members too, and no password', async () => {
-    const argv = [
-      'restore',
-      backup,
-      '--to',
-      'mongodb://root:secret@one:27017,two:27018/x?replicaSet=y',
-      '--dry-run',
-    ]
-    expect(await answerOf(production(), ...argv)).toMatchObject({ ok: true, target: 'one:27017,two:27018' })
-  })
+  it.runIf(FULL)(
+    'names where it would be restored to, a set of several members too, and no password',
+    async () => {
+      const argv = [
+        'restore',
+        backup,
+        '--to',
+        'mongodb://root:secret@one:27017,two:27018/x?replicaSet=y',
+        '--dry-run',
+      ]
+      expect(await answerOf(production(), ...argv)).toMatchObject({ ok: true, target: 'one:27017,two:27018' })
+    },
+  )
 })
 
 describe('a restored copy', () => {
@@ -255,33 +262,36 @@ describe('a restored copy', () => {
     })
   })
 
-  it('is promoted only once others were asked what they remember, or in spite of it', async () => {
-    const lonely = await operator(copy(), ['promote'])
-    expect([lonely.exitCode, lonely.stderr]).toEqual([1, expect.stringContaining('nobody was asked')])
-    // The network that it was taken from goes on, and has signed since.
-    await waitFor(
-      'a seal that the copy does not have',
-      async () => {
-        await post(agents[0])
-        const [here, there] = await Promise.all([
-          service.ctx.seals.lastSigned(),
-          open(copy(), (ctx) => ctx.seals.lastSigned()),
-        ])
-        return here !== undefined && here._id > (there?._id ?? 0) ? true : undefined
-      },
-      LIMIT,
-    )
-    const behind = await operator(copy(), ['promote'], { BASE_URL: service.url })
-    expect([behind.exitCode, behind.stderr]).toEqual([
-      1,
-      expect.stringMatching(/remembers \d+ seals that the copy does not have/),
-    ])
-    expect((await operator(copy(), ['promote', '--dry-run'], { BASE_URL: service.url })).exitCode).toBe(0)
-    expect(await open(copy(), (ctx) => isStopped(ctx, 'xno'))).toBe(true)
-    expect((await operator(copy(), ['promote', '--anyway'], { BASE_URL: service.url })).exitCode).toBe(0)
-    expect(await open(copy(), (ctx) => isStopped(ctx, 'xno'))).toBe(false)
-    expect(await answerOf(copy(), 'promote')).toMatchObject({ changed: false })
-  })
+  it.runIf(FULL)(
+    'is promoted only once others were asked what they remember, or in spite of it',
+    async () => {
+      const lonely = await operator(copy(), ['promote'])
+      expect([lonely.exitCode, lonely.stderr]).toEqual([1, expect.stringContaining('nobody was asked')])
+      // The network that it was taken from goes on, and has signed since.
+      await waitFor(
+        'a seal that the copy does not have',
+        async () => {
+          await post(agents[0])
+          const [here, there] = await Promise.all([
+            service.ctx.seals.lastSigned(),
+            open(copy(), (ctx) => ctx.seals.lastSigned()),
+          ])
+          return here !== undefined && here._id > (there?._id ?? 0) ? true : undefined
+        },
+        LIMIT,
+      )
+      const behind = await operator(copy(), ['promote'], { BASE_URL: service.url })
+      expect([behind.exitCode, behind.stderr]).toEqual([
+        1,
+        expect.stringMatching(/remembers \d+ seals that the copy does not have/),
+      ])
+      expect((await operator(copy(), ['promote', '--dry-run'], { BASE_URL: service.url })).exitCode).toBe(0)
+      expect(await open(copy(), (ctx) => isStopped(ctx, 'xno'))).toBe(true)
+      expect((await operator(copy(), ['promote', '--anyway'], { BASE_URL: service.url })).exitCode).toBe(0)
+      expect(await open(copy(), (ctx) => isStopped(ctx, 'xno'))).toBe(false)
+      expect(await answerOf(copy(), 'promote')).toMatchObject({ changed: false })
+    },
+  )
 })
 
 describe('a database that was put together from different times', () => {

@@ -23,8 +23,6 @@ const LONGEST = [
   'workers/market',
   'api/bad-input',
   'workers/key-leases',
-  'flows/provision',
-  'workers/monero-wallet',
   'workers/sealer-crashes',
 ].map(toEnd)
 
@@ -40,7 +38,7 @@ const LONGEST_IN_FULL = [
   'faults/monero-storm',
   'faults/monero-recovery',
   'faults/market-monero',
-  'workers/monero-wallet',
+  'faults/monero-wallet',
   'faults/crowds',
   'workers/market-model',
   'faults/shares-concurrency',

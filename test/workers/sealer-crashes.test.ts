@@ -9,6 +9,7 @@ import {
   recoverLedger,
   runSealChild,
 } from '../support/seal-crashes.ts'
+import { FULL } from '../support/full.ts'
 
 let ledger: TestLedger
 afterEach(() => ledger.stop())
@@ -26,18 +27,24 @@ describe('a seal worker that is killed', () => {
     await recoverLedger(ledger, opened.written)
   })
 
-  it('after it put an adoption on record, before it remembered it, leaves nothing that the next one does not mend', async () => {
-    const opened = await openAdoptingLedger()
-    ledger = opened.ledger
-    expect(await runSealChild(ledger, { CRASH_WRITE: 'adoption', CRASH_PHASE: 'after' })).toBe('SIGKILL')
-    await recoverAdoption(ledger, opened.written)
-  })
+  it.runIf(FULL)(
+    'after it put an adoption on record, before it remembered it, leaves nothing that the next one does not mend',
+    async () => {
+      const opened = await openAdoptingLedger()
+      ledger = opened.ledger
+      expect(await runSealChild(ledger, { CRASH_WRITE: 'adoption', CRASH_PHASE: 'after' })).toBe('SIGKILL')
+      await recoverAdoption(ledger, opened.written)
+    },
+  )
 
-  it('after it remembered an announcement, before it signed it, leaves nothing that the next one does not mend', async () => {
-    const opened = await openAnnouncement()
-    ledger = opened.ledger
-    const crash = { CRASH_WRITE: 'statement', CRASH_PHASE: 'after', ANNOUNCEMENT: opened.id }
-    expect(await runSealChild(ledger, crash)).toBe('SIGKILL')
-    await recoverAnnouncement(ledger, opened.id)
-  })
+  it.runIf(FULL)(
+    'after it remembered an announcement, before it signed it, leaves nothing that the next one does not mend',
+    async () => {
+      const opened = await openAnnouncement()
+      ledger = opened.ledger
+      const crash = { CRASH_WRITE: 'statement', CRASH_PHASE: 'after', ANNOUNCEMENT: opened.id }
+      expect(await runSealChild(ledger, crash)).toBe('SIGKILL')
+      await recoverAnnouncement(ledger, opened.id)
+    },
+  )
 })

@@ -23,6 +23,7 @@ import {
   type TestLedger,
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
+import { FULL } from '../support/full.ts'
 
 let ledger: TestLedger
 afterEach(() => ledger.stop())
@@ -80,7 +81,7 @@ describe('the sealer', () => {
     expect(await ctx.seals.readStatus()).toMatchObject({ seq: 2, open: [], intact: true })
   })
 
-  it('seals the ledger that a benchmark fills beside what is already numbered', async () => {
+  it.runIf(FULL)('seals the ledger that a benchmark fills beside what is already numbered', async () => {
     ledger = await openLedger()
     const { ctx } = ledger
     await ledger.write(1)
@@ -192,7 +193,7 @@ describe('the sealer', () => {
     expect(await ctx.seals.readStatus()).toMatchObject({ seq: 3, open: [], intact: true })
   })
 
-  it('makes one chain with four of them at work, the clock of one set back', async () => {
+  it.runIf(FULL)('makes one chain with four of them at work, the clock of one set back', async () => {
     ledger = await openLedger()
     const { ctx } = ledger
     const written: string[] = []
@@ -225,7 +226,7 @@ describe('the sealer', () => {
     expect(await verifyNewSeals(ctx)).toMatchObject({ seq: seals.length, open: [], intact: true })
   })
 
-  it('looks at one moment, whatever is sealed and signed meanwhile', async () => {
+  it.runIf(FULL)('looks at one moment, whatever is sealed and signed meanwhile', async () => {
     ledger = await openLedger()
     const { ctx } = ledger
     let isDone = false
@@ -250,54 +251,60 @@ describe('the sealer', () => {
     expect((await ctx.seals.lastSigned())?._id).toBe(20)
   })
 
-  it('takes nothing for gone because a later read knew less: all that it reads of the chain is in one session', async () => {
-    ledger = await openLedger()
-    const { ctx } = ledger
-    await ledger.write(3)
-    await ledger.seal()
-    await ledger.write(3)
-    await ledger.seal()
-    const { seals, entries } = ctx
-    const reads = [
-      ...[vi.spyOn(seals, 'readStatus'), vi.spyOn(seals, 'find'), vi.spyOn(seals, 'listAfter')],
-      ...[vi.spyOn(seals, 'listSigned'), vi.spyOn(entries, 'pages')],
-    ]
-    const sessionsOf = (): Set<unknown> => {
-      const given = new Set(reads.flatMap(({ mock }) => mock.calls.map((args: unknown[]) => args.at(-1))))
-      for (const read of reads) read.mockClear()
-      return given
-    }
-    await verifyNewSeals(ctx)
-    const [extending, ...others] = sessionsOf()
-    expect(others).toEqual([])
-    expect(extending).toMatchObject({ supports: { causalConsistency: true } })
-    await ctx.seals.models.status.updateOne({}, { $set: { seq: 1, open: [1] } })
-    sessionsOf()
-    await verifyNewSeals(ctx)
-    expect(sessionsOf().size).toBe(1)
-    expect(await findTailFault(ctx, 1, 10)).toBeUndefined()
-    expect(sessionsOf().size).toBe(1)
-    // The walk begins without the status, and stores what it found beside it.
-    await verifyWholeChain(ctx)
-    expect(
-      reads[1]?.mock.calls
-        .concat(reads[2]?.mock.calls ?? [])
-        .every((args: unknown[]) => args.at(-1) instanceof Object),
-    ).toBe(true)
-    vi.restoreAllMocks()
-  })
+  it.runIf(FULL)(
+    'takes nothing for gone because a later read knew less: all that it reads of the chain is in one session',
+    async () => {
+      ledger = await openLedger()
+      const { ctx } = ledger
+      await ledger.write(3)
+      await ledger.seal()
+      await ledger.write(3)
+      await ledger.seal()
+      const { seals, entries } = ctx
+      const reads = [
+        ...[vi.spyOn(seals, 'readStatus'), vi.spyOn(seals, 'find'), vi.spyOn(seals, 'listAfter')],
+        ...[vi.spyOn(seals, 'listSigned'), vi.spyOn(entries, 'pages')],
+      ]
+      const sessionsOf = (): Set<unknown> => {
+        const given = new Set(reads.flatMap(({ mock }) => mock.calls.map((args: unknown[]) => args.at(-1))))
+        for (const read of reads) read.mockClear()
+        return given
+      }
+      await verifyNewSeals(ctx)
+      const [extending, ...others] = sessionsOf()
+      expect(others).toEqual([])
+      expect(extending).toMatchObject({ supports: { causalConsistency: true } })
+      await ctx.seals.models.status.updateOne({}, { $set: { seq: 1, open: [1] } })
+      sessionsOf()
+      await verifyNewSeals(ctx)
+      expect(sessionsOf().size).toBe(1)
+      expect(await findTailFault(ctx, 1, 10)).toBeUndefined()
+      expect(sessionsOf().size).toBe(1)
+      // The walk begins without the status, and stores what it found beside it.
+      await verifyWholeChain(ctx)
+      expect(
+        reads[1]?.mock.calls
+          .concat(reads[2]?.mock.calls ?? [])
+          .every((args: unknown[]) => args.at(-1) instanceof Object),
+      ).toBe(true)
+      vi.restoreAllMocks()
+    },
+  )
 
-  it('seals what is written by now when it is asked to, also while another is numbering', async () => {
-    ledger = await openLedger()
-    const { ctx } = ledger
-    const other = await ctx.leases.take('sequencer')
-    const written = await ledger.write(2)
-    const sealing = HANDLERS['make-seal'](ctx, {})
-    setTimeout(() => void other?.release(), 200)
-    await sealing
-    await signSeals(ctx)
-    await verifyWholeLedger(ctx, written)
-  })
+  it.runIf(FULL)(
+    'seals what is written by now when it is asked to, also while another is numbering',
+    async () => {
+      ledger = await openLedger()
+      const { ctx } = ledger
+      const other = await ctx.leases.take('sequencer')
+      const written = await ledger.write(2)
+      const sealing = HANDLERS['make-seal'](ctx, {})
+      setTimeout(() => void other?.release(), 200)
+      await sealing
+      await signSeals(ctx)
+      await verifyWholeLedger(ctx, written)
+    },
+  )
 
   it('refuses a key that others may read', async () => {
     ledger = await openLedger()
@@ -446,18 +453,21 @@ describe('the seal memory', () => {
     },
   )
 
-  it('lets the sealer go on by itself where the restored database lacks only the last signature', async () => {
-    ledger = await openLedger()
-    const written = await ledger.write(1)
-    await numberAndSeal()
-    const restore = await takeBackup(ledger.ctx)
-    await signSeals(ledger.ctx)
-    const { seals } = await verifyWholeLedger(ledger.ctx, written)
-    await restore()
-    await signSeals(ledger.ctx)
-    const again = await verifyWholeLedger(ledger.ctx, written)
-    expect(again.seals[0]?.signature).toBe(seals[0]?.signature)
-  })
+  it.runIf(FULL)(
+    'lets the sealer go on by itself where the restored database lacks only the last signature',
+    async () => {
+      ledger = await openLedger()
+      const written = await ledger.write(1)
+      await numberAndSeal()
+      const restore = await takeBackup(ledger.ctx)
+      await signSeals(ledger.ctx)
+      const { seals } = await verifyWholeLedger(ledger.ctx, written)
+      await restore()
+      await signSeals(ledger.ctx)
+      const again = await verifyWholeLedger(ledger.ctx, written)
+      expect(again.seals[0]?.signature).toBe(seals[0]?.signature)
+    },
+  )
 
   it('stops the sealer where it is gone or belongs to another key, and seals were signed', async () => {
     ledger = await openLedger()

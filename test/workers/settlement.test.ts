@@ -23,6 +23,7 @@ import { PATIENCE_MS } from '../support/patience.ts'
 import { startService, WITHOUT_LEDGER, type TestAgent, type TestService } from '../support/service.ts'
 import { listPending } from '../support/stored.ts'
 import { recordLoss, recordPayment, telling } from '../support/told-chain.ts'
+import { FULL } from '../support/full.ts'
 
 const { expireInvoices, settleWaiting } = settlement
 const MINUTE = 60_000
@@ -186,7 +187,7 @@ describe('a payment', () => {
   })
 
   // holds: limits.remainders.detail
-  it('of everything there is stops at a century and loses nothing', async () => {
+  it.runIf(FULL)('of everything there is stops at a century and loses nothing', async () => {
     const { agent, id } = await newInvoice(1)
     const invoice = await read(id)
     await recordPayment(ctx, { ...foundAt(invoice, { amount: '1' }), amountRaw: 2n ** 128n })
@@ -203,7 +204,7 @@ describe('a payment', () => {
   })
 
   // holds: contract.retention.invoices, rules.pass.payment_states.settled
-  it('found fifty times at once, by this process and by another, counts once', async () => {
+  it.runIf(FULL)('found fifty times at once, by this process and by another, counts once', async () => {
     const elsewhere = await importAgain()
     const { agent, id } = await newInvoice(5)
     const found = foundAt(await read(id), { amount: '5' })
@@ -217,19 +218,22 @@ describe('a payment', () => {
     expect(await daysLeft(agent)).toBeCloseTo(5, 2)
   })
 
-  it('beside nineteen others of one agent, found in two processes, is counted with all of them', async () => {
-    const elsewhere = await importAgain()
-    const { agent, id } = await newInvoice(4)
-    const invoice = await read(id)
-    const found = Array.from({ length: 20 }, () => foundAt(invoice, { amount: '0.31' }))
-    await Promise.all(
-      [...found, ...found].map((one, place) =>
-        (place % 2 === 0 ? recordPayment : elsewhere.recordPayment)(ctx, one),
-      ),
-    )
-    expect(await read(id)).toMatchObject({ received_raw: raw('6.2'), credited_days: 6 })
-    expect(await daysLeft(agent)).toBeCloseTo(6, 2)
-  })
+  it.runIf(FULL)(
+    'beside nineteen others of one agent, found in two processes, is counted with all of them',
+    async () => {
+      const elsewhere = await importAgain()
+      const { agent, id } = await newInvoice(4)
+      const invoice = await read(id)
+      const found = Array.from({ length: 20 }, () => foundAt(invoice, { amount: '0.31' }))
+      await Promise.all(
+        [...found, ...found].map((one, place) =>
+          (place % 2 === 0 ? recordPayment : elsewhere.recordPayment)(ctx, one),
+        ),
+      )
+      expect(await read(id)).toMatchObject({ received_raw: raw('6.2'), credited_days: 6 })
+      expect(await daysLeft(agent)).toBeCloseTo(6, 2)
+    },
+  )
 
   // holds: limits.dust.detail
   it('of one transaction to two addresses is two payments', async () => {
@@ -303,7 +307,7 @@ describe('the first payment in a coin', () => {
     expect(await paying()).toBe(2)
   })
 
-  it('of forty agents of one referrer at once is counted forty times', async () => {
+  it.runIf(FULL)('of forty agents of one referrer at once is counted forty times', async () => {
     const referrer = await service.register()
     const agents = await Promise.all(Array.from({ length: 40 }, () => service.register({ ref: referrer.id })))
     const ids = await Promise.all(agents.map((agent) => invoiceFor(agent)))
@@ -438,7 +442,7 @@ describe('an invoice whose time is over', () => {
     expect((await read(broken.id)).lapsed).toBe(true)
   })
 
-  it('is one of two thousand that lapse in one call', async () => {
+  it.runIf(FULL)('is one of two thousand that lapse in one call', async () => {
     const agent = await service.register()
     const first = await read(await invoiceFor(agent))
     await ctx.invoices.models.invoices.insertMany(
@@ -574,7 +578,7 @@ describe('a chain that turns back', () => {
     expect(await read(id)).toMatchObject({ received_raw: raw('2'), credited_days: 2 })
   })
 
-  it('says nothing of a payment that stands on the word of the operator alone', async () => {
+  it.runIf(FULL)('says nothing of a payment that stands on the word of the operator alone', async () => {
     const { id } = await newInvoice()
     await recordPayment(ctx, foundAt(await read(id), { amount: '1' }), 'operator')
     await settlement.recordLoss(ctx, await only(id))
@@ -605,7 +609,7 @@ describe('a clock that was two hours ahead', () => {
   const AHEAD = 120 * MINUTE
   const roundAt = (at: number) => ctx.coins.models.coins.updateOne({ _id: 'xno' }, { $set: { round_at: at } })
 
-  it('where a round was made makes no later payment late', async () => {
+  it.runIf(FULL)('where a round was made makes no later payment late', async () => {
     const { id } = await newInvoice(2)
     await roundAt(now() + AHEAD / 1_000)
     await pay(ctx, id, { amount: '2' })
@@ -641,7 +645,7 @@ describe('a clock that was two hours ahead', () => {
 })
 
 describe('a Redis that lost everything', () => {
-  it('costs no rate for long, and no late money that waits for one', async () => {
+  it.runIf(FULL)('costs no rate for long, and no late money that waits for one', async () => {
     const own = await startService({
       queues: ['refresh-rates'],
       env: { XNO_USD: '0.5' },

@@ -29,6 +29,7 @@ import {
   type TestLedger,
 } from '../support/ledger.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
+import { FULL } from '../support/full.ts'
 
 let ledger: TestLedger
 const cleanUp: (() => Promise<unknown> | void)[] = []
@@ -134,62 +135,68 @@ describe('an adoption', () => {
     ])
   })
 
-  it('is asked for by status with the very command that mends it, while the signer refuses', async () => {
-    ledger = await openLedger()
-    const { ctx } = ledger
-    const written = await ledger.write(1)
-    await ledger.seal()
-    const restore = await takeBackup(ctx)
-    await makeChain()
-    await restore()
-    written.push(...(await ledger.write(1)))
-    await numberAndSeal()
-    const pool = startPool(ctx, ['sign-seals'])
-    cleanUp.push(() => pool.close())
-    await ctx.queues.enqueue('sign-seals', {})
-    const found = await waitFor(
-      'the reason',
-      async () => {
-        const findings = await ledgerFindings.read(ctx)
-        return findings.find(
-          (finding) => finding?.kind === 'seals_unsigned' && finding.why?.includes('was signed before'),
-        )
-      },
-      { limitMs: PATIENCE_MS },
-    )
-    const [, seq = '', hash = ''] =
-      /^npm run operator -- seal --adopt (\d+) ([0-9a-f]{64}) {3}# on the signing host, /.exec(
-        found.command,
-      ) ?? []
-    // Its next try would hold the memory while the test signs.
-    await pool.close()
-    await writeAdoption(ctx, Number(seq), hash)
-    await ledger.seal()
-    await ledger.seal()
-    await verifyWholeLedger(ctx, written)
-    expect((await ledgerFindings.read(ctx)).map((finding) => finding?.kind)).not.toContain('seals_unsigned')
-  })
+  it.runIf(FULL)(
+    'is asked for by status with the very command that mends it, while the signer refuses',
+    async () => {
+      ledger = await openLedger()
+      const { ctx } = ledger
+      const written = await ledger.write(1)
+      await ledger.seal()
+      const restore = await takeBackup(ctx)
+      await makeChain()
+      await restore()
+      written.push(...(await ledger.write(1)))
+      await numberAndSeal()
+      const pool = startPool(ctx, ['sign-seals'])
+      cleanUp.push(() => pool.close())
+      await ctx.queues.enqueue('sign-seals', {})
+      const found = await waitFor(
+        'the reason',
+        async () => {
+          const findings = await ledgerFindings.read(ctx)
+          return findings.find(
+            (finding) => finding?.kind === 'seals_unsigned' && finding.why?.includes('was signed before'),
+          )
+        },
+        { limitMs: PATIENCE_MS },
+      )
+      const [, seq = '', hash = ''] =
+        /^npm run operator -- seal --adopt (\d+) ([0-9a-f]{64}) {3}# on the signing host, /.exec(
+          found.command,
+        ) ?? []
+      // Its next try would hold the memory while the test signs.
+      await pool.close()
+      await writeAdoption(ctx, Number(seq), hash)
+      await ledger.seal()
+      await ledger.seal()
+      await verifyWholeLedger(ctx, written)
+      expect((await ledgerFindings.read(ctx)).map((finding) => finding?.kind)).not.toContain('seals_unsigned')
+    },
+  )
 
-  it('is refused and put aside if signing has gone on since it was decided, and signing goes on', async () => {
-    ledger = await openLedger()
-    const { ctx } = ledger
-    const written = await ledger.write(1)
-    await ledger.seal()
-    const first = await ctx.seals.lastSigned()
-    if (first === undefined) throw new Error('there is no seal')
-    const { file } = await writeAdoption(ctx, 1, sealPayloadHash(sealFields(first)))
-    const adoption = fs.readFileSync(file)
-    fs.rmSync(file)
-    written.push(...(await ledger.write(1)))
-    await ledger.seal()
-    fs.writeFileSync(file, adoption, { mode: 0o600 })
-    written.push(...(await ledger.write(1)))
-    await ledger.seal()
-    expect(fs.existsSync(file)).toBe(false)
-    expect(fs.existsSync(`${file}.refused`)).toBe(true)
-    const { entries } = await verifyWholeLedger(ctx, written)
-    expect(entries.filter(({ kind }) => kind === 'seal_adoption')).toEqual([])
-  })
+  it.runIf(FULL)(
+    'is refused and put aside if signing has gone on since it was decided, and signing goes on',
+    async () => {
+      ledger = await openLedger()
+      const { ctx } = ledger
+      const written = await ledger.write(1)
+      await ledger.seal()
+      const first = await ctx.seals.lastSigned()
+      if (first === undefined) throw new Error('there is no seal')
+      const { file } = await writeAdoption(ctx, 1, sealPayloadHash(sealFields(first)))
+      const adoption = fs.readFileSync(file)
+      fs.rmSync(file)
+      written.push(...(await ledger.write(1)))
+      await ledger.seal()
+      fs.writeFileSync(file, adoption, { mode: 0o600 })
+      written.push(...(await ledger.write(1)))
+      await ledger.seal()
+      expect(fs.existsSync(file)).toBe(false)
+      expect(fs.existsSync(`${file}.refused`)).toBe(true)
+      const { entries } = await verifyWholeLedger(ctx, written)
+      expect(entries.filter(({ kind }) => kind === 'seal_adoption')).toEqual([])
+    },
+  )
 })
 
 describe('the seal memory', () => {
@@ -280,7 +287,7 @@ describe('before it signs, the signer recomputes the closing entry, and refuses'
     expect(await signedSeqs()).toEqual([])
   })
 
-  it('sums that begin at a closing entry other than the one under the seal before', async () => {
+  it.runIf(FULL)('sums that begin at a closing entry other than the one under the seal before', async () => {
     ledger = await openLedger()
     await insertPayment()
     await ledger.seal()
@@ -334,17 +341,20 @@ describe('a seal', () => {
     expect(named).toEqual([null, ...seals.slice(0, 2).map(sealPayloadHash)])
   })
 
-  it('is dated by the clock that is behind, so that one clock that is ahead dates no later seal', async () => {
-    ledger = await openLedger()
-    const ahead = { ...ledger.ctx, now: () => Date.now() + 10 * 365 * 86_400_000 }
-    const written = await ledger.write(1)
-    await sequencePending(ahead)
-    await makeSeal(ahead)
-    expect(await signSeals(ahead)).toBe(1)
-    const { seals } = await verifyWholeLedger(ledger.ctx, written)
-    expect(seals[0]?.at).toBeLessThanOrEqual(unixSeconds(Date.now()))
-    expect(seals[0]?.signed_at).toBeLessThanOrEqual(unixSeconds(Date.now()) + 300)
-  })
+  it.runIf(FULL)(
+    'is dated by the clock that is behind, so that one clock that is ahead dates no later seal',
+    async () => {
+      ledger = await openLedger()
+      const ahead = { ...ledger.ctx, now: () => Date.now() + 10 * 365 * 86_400_000 }
+      const written = await ledger.write(1)
+      await sequencePending(ahead)
+      await makeSeal(ahead)
+      expect(await signSeals(ahead)).toBe(1)
+      const { seals } = await verifyWholeLedger(ledger.ctx, written)
+      expect(seals[0]?.at).toBeLessThanOrEqual(unixSeconds(Date.now()))
+      expect(seals[0]?.signed_at).toBeLessThanOrEqual(unixSeconds(Date.now()) + 300)
+    },
+  )
 
   it('is not signed while the chain does not hold, and is once it holds again', async () => {
     ledger = await openLedger()
@@ -519,41 +529,47 @@ describe('a host that was restored as a whole, memory and database from one copy
     expect(await signedSeqs()).toEqual([1, 2])
   })
 
-  it('asks once after a start, and takes no notice of seals that this key has not signed', async () => {
-    const { mirror, written } = await restoreHost()
-    mirror.seals = mirror.seals.map((seal) => (seal.seq === 1 ? seal : { ...seal, root: 'ab'.repeat(32) }))
-    const ctx = await restart({ SEAL_PEERS: mirror.url })
-    expect(await signSeals(ctx)).toBe(1)
-    written.push(...(await ledger.write(1)))
-    await numberAndSeal()
-    expect(await signSeals(ctx)).toBe(1)
-    expect(mirror.asked).toBe(1)
-    await verifyWholeLedger(ctx, written)
-  })
+  it.runIf(FULL)(
+    'asks once after a start, and takes no notice of seals that this key has not signed',
+    async () => {
+      const { mirror, written } = await restoreHost()
+      mirror.seals = mirror.seals.map((seal) => (seal.seq === 1 ? seal : { ...seal, root: 'ab'.repeat(32) }))
+      const ctx = await restart({ SEAL_PEERS: mirror.url })
+      expect(await signSeals(ctx)).toBe(1)
+      written.push(...(await ledger.write(1)))
+      await numberAndSeal()
+      expect(await signSeals(ctx)).toBe(1)
+      expect(mirror.asked).toBe(1)
+      await verifyWholeLedger(ctx, written)
+    },
+  )
 
-  it('waits for a peer of SEAL_PEERS that does not answer, with pauses, and not for its own BASE_URL', async () => {
-    const { mirror } = await restoreHost()
-    const { seals } = mirror
-    const own = await restart({ BASE_URL: 'http://127.0.0.1:9' })
-    const named = await restart({ SEAL_PEERS: `${mirror.url}/,http://127.0.0.1:9` })
-    mirror.seals = seals.slice(0, 1)
-    await expect(signSeals(named)).rejects.toThrow('http://127.0.0.1:9 of SEAL_PEERS does not answer')
-    // During the pause nobody is asked, and nothing is signed.
-    expect(await signSeals(named)).toBe(0)
-    expect(mirror.asked).toBe(1)
-    expect(
-      await waitFor(
-        'the next try',
-        () =>
-          signSeals(named)
-            .then(() => undefined)
-            .catch(String),
-        { limitMs: PATIENCE_MS },
-      ),
-    ).toContain('does not answer')
-    expect(await signedSeqs()).toEqual([1])
-    expect(await signSeals(own)).toBe(1)
-  })
+  it.runIf(FULL)(
+    'waits for a peer of SEAL_PEERS that does not answer, with pauses, and not for its own BASE_URL',
+    async () => {
+      const { mirror } = await restoreHost()
+      const { seals } = mirror
+      const own = await restart({ BASE_URL: 'http://127.0.0.1:9' })
+      const named = await restart({ SEAL_PEERS: `${mirror.url}/,http://127.0.0.1:9` })
+      mirror.seals = seals.slice(0, 1)
+      await expect(signSeals(named)).rejects.toThrow('http://127.0.0.1:9 of SEAL_PEERS does not answer')
+      // During the pause nobody is asked, and nothing is signed.
+      expect(await signSeals(named)).toBe(0)
+      expect(mirror.asked).toBe(1)
+      expect(
+        await waitFor(
+          'the next try',
+          () =>
+            signSeals(named)
+              .then(() => undefined)
+              .catch(String),
+          { limitMs: PATIENCE_MS },
+        ),
+      ).toContain('does not answer')
+      expect(await signedSeqs()).toEqual([1])
+      expect(await signSeals(own)).toBe(1)
+    },
+  )
 })
 
 describe('an announcement', () => {

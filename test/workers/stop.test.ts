@@ -29,6 +29,7 @@ import {
 } from '../support/processes.ts'
 import { isolate, leaveDatabase, PATIENT } from '../support/servers.ts'
 import { PATIENCE_MS } from '../support/patience.ts'
+import { FULL } from '../support/full.ts'
 
 const LIMIT = { limitMs: PATIENCE_MS }
 // Starting, a share's wait for its verdict and stopping, on a machine that is busy with other tests.
@@ -120,7 +121,7 @@ describe('workers that are told to stop', () => {
     await queue.drain()
   })
 
-  it('take a signal that comes twice, as npm and a terminal send it, for one', async () => {
+  it.runIf(FULL)('take a signal that comes twice, as npm and a terminal send it, for one', async () => {
     const { lease, workers, before } = await startJob()
     // Two of a kind might be merged on their way.
     workers.kill('SIGINT')
@@ -131,7 +132,7 @@ describe('workers that are told to stop', () => {
     expect([await jobs.active(), await jobs.done()]).toEqual([0, before + 1])
   })
 
-  it('end at once at a second signal, and their job is done by others', async () => {
+  it.runIf(FULL)('end at once at a second signal, and their job is done by others', async () => {
     const { lease, workers, before } = await startJob()
     workers.kill('SIGTERM')
     await workers.waitForLine('the workers stop')
@@ -248,7 +249,7 @@ describe('an API that is told to stop', () => {
     expect(await api.ended).toBe(0)
   })
 
-  it('ends at once at a second signal', async () => {
+  it.runIf(FULL)('ends at once at a second signal', async () => {
     const api = await startReadyApi()
     const { settled } = await startSlowRequest(api)
     api.kill('SIGTERM')
