@@ -12,9 +12,28 @@ import { inSpan } from './tracing.ts'
 /** A client session inside a transaction; absent if one write stands alone. */
 export type Session = mongoose.mongo.ClientSession
 
-/** Thrown to end a transaction that was prepared from records which have changed since. */
+/**
+ * Thrown by a write, which stores nothing then, if a record that it rests on has changed since it was read. Inside
+ * change() it makes the work begin again.
+ */
 export class Overtaken extends Error {
   override name = 'Overtaken'
+}
+
+/**
+ * Waits for an insert of what follows from records that were read before.
+ *
+ * @param field counts only a refusal by the unique index that begins with this field
+ * @returns what the insert gives
+ * @throws Overtaken if a unique index refused it: another was faster; any other error of the insert
+ */
+export async function orOvertaken<Stored>(insert: Promise<Stored>, field?: string): Promise<Stored> {
+  try {
+    return await insert
+  } catch (error) {
+    if (!isDuplicateKey(error, field)) throw error
+    throw new Overtaken('another has stored such a record since what it rests on was read', { cause: error })
+  }
 }
 
 /**
