@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { isOutage, rolledBack } from '../platform/database.ts'
+import { isOutage, Overtaken, rolledBack } from '../platform/database.ts'
 import { pagesOf } from '../platform/records.ts'
 import { SECOND_MS, unixSeconds, nowSeconds } from '../platform/time.ts'
 import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS } from './market-terms.ts'
 import { OUTAGE_GAP_MS, OUTAGE_GRACE_MS } from './market-terms.ts'
 import { deadlineStep } from './order-states.ts'
-import { payoutFor, releaseUpdate, storeUpdate, type OrderUpdate } from './order-updates.ts'
-import { applyChange, journalLinesOf, orderEntry, stepChange } from './order.ts'
+import { changeOrder, payoutFor, releaseUpdate, type OrderUpdate } from './order-updates.ts'
+import { journalLinesOf, orderEntry, stepChange } from './order.ts'
 import type { OrderChange, OrderRecord } from './order.ts'
 import type { OutageRecord } from './serving-store.ts'
 
@@ -86,9 +86,6 @@ async function waitUntilServed(ctx: Context, dueAt: number): Promise<boolean> {
   }
 }
 
-/** Ends the transaction of many orders of which one has changed since it was read. */
-class SomeChanged extends Error {}
-
 /**
  * Acts on orders with one deadline, in one transaction, or each alone if that fails.
  *
@@ -99,7 +96,7 @@ async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void
   const updates = due.map((before) => ({ before, payouts: [], ...deadlineUpdate(before, nowMs) }))
   try {
     await ctx.database.transaction(async (session) => {
-      if (!(await ctx.orders.changeAll(updates, session))) throw new SomeChanged()
+      await ctx.orders.changeAll(updates, session)
       const payouts = updates.flatMap((update) => update.payouts)
       await ctx.payouts.insert(payouts, session)
       const lines = updates.flatMap((update) => journalLinesOf(update.before, update.change, update.payouts))
@@ -107,7 +104,7 @@ async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void
     })
   } catch (error) {
     if (isOutage(error)) throw error
-    if (!(error instanceof SomeChanged))
+    if (!(error instanceof Overtaken))
       ctx.log.warn({ err: error, orders: due.length }, 'deadlines that fail together are tried one by one')
     await tryEach(due, (order) => actOnOne(ctx, order))
   }
@@ -120,17 +117,23 @@ async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void
 /** Acts on an order alone, unless its deadline has changed since it was listed. */
 async function actOnOne(ctx: Context, { _id: orderId, due_at: dueAt }: OrderRecord): Promise<void> {
   try {
-    for (;;) {
-      const before = await ctx.orders.find(orderId)
-      if (before === undefined || before.due_at !== dueAt) return
-      const update = deadlineUpdate(before, ctx.databaseNow())
-      if (await ctx.database.transaction((session) => storeUpdate(ctx, before, update, session))) return
-    }
+    await changeOrder(
+      ctx,
+      async () => ({ order: await readAgain(ctx, orderId) }),
+      ({ order }, nowMs) => (order.due_at === dueAt ? deadlineUpdate(order, nowMs) : undefined),
+    )
   } catch (error) {
     if (!isOutage(error))
       ctx.log.error({ err: error, order_id: orderId }, 'the deadline of an order could not be acted on')
     throw error
   }
+}
+
+/** Reads an order that was listed before. @throws Refusal `unavailable` if an election has rolled it back */
+async function readAgain(ctx: Context, orderId: string): Promise<OrderRecord> {
+  const order = await ctx.orders.find(orderId)
+  if (order === undefined) throw rolledBack(`order ${orderId}`)
+  return order
 }
 
 /**
@@ -156,28 +159,36 @@ function deadlineUpdate(order: OrderRecord, nowMs: number): OrderUpdate {
  * @returns the order as it stands now
  */
 export async function extendForOutage(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
-  let current = order
-  while (current.due_at !== undefined) {
-    const outage = await ctx.serving.findOutage(current.due_at * SECOND_MS)
-    const change = outage === undefined ? undefined : extensionFor(current, outage, nowSeconds(ctx))
-    if (change === undefined) break
-    if (await ctx.orders.change(current, change)) {
-      // The new deadline may lie in another outage.
-      current = applyChange(current, change)
-      await enqueueDeadline(ctx, current)
-    } else {
-      const stored = await ctx.orders.find(current._id)
-      if (stored === undefined) throw rolledBack(`order ${current._id}`)
-      current = stored
-    }
-  }
-  return current
+  if ((await findOutageOf(ctx, order)) === undefined) return order
+  const changed = await changeOrder(
+    ctx,
+    async () => {
+      const current = await readAgain(ctx, order._id)
+      return { order: current, outage: await findOutageOf(ctx, current) }
+    },
+    ({ order: current, outage }, nowMs) => extensionFor(current, outage, unixSeconds(nowMs)),
+  )
+  if (changed.due_at === order.due_at) return changed
+  await enqueueDeadline(ctx, changed)
+  // The new deadline may lie in another outage.
+  return extendForOutage(ctx, changed)
 }
 
-/** Makes the change that extends an order's deadline. @returns undefined if its status has none */
-function extensionFor(order: OrderRecord, outage: OutageRecord, at: number): OrderChange | undefined {
+/** The outage of the API that an order's deadline fell into, if there is one. */
+const findOutageOf = async (
+  ctx: Context,
+  { due_at: dueAt }: OrderRecord,
+): Promise<OutageRecord | undefined> =>
+  dueAt === undefined ? undefined : ctx.serving.findOutage(dueAt * SECOND_MS)
+
+/** Makes the update that extends an order's deadline. @returns undefined if there is no outage, or no deadline */
+function extensionFor(
+  order: OrderRecord,
+  outage: OutageRecord | undefined,
+  at: number,
+): OrderUpdate | undefined {
   const due = deadlineStep(order.status)
-  if (due === undefined || order.due_at === undefined) return undefined
+  if (outage === undefined || due === undefined || order.due_at === undefined) return undefined
   const until = Math.ceil((outage.to_ms + OUTAGE_GRACE_MS) / SECOND_MS)
   const extension = {
     deadline: due.deadline,
@@ -186,10 +197,11 @@ function extensionFor(order: OrderRecord, outage: OutageRecord, at: number): Ord
     outage_from: unixSeconds(outage._id),
     outage_to: unixSeconds(outage.to_ms),
   }
-  return {
+  const change: OrderChange = {
     step: 'extended',
     at,
     set: { [due.deadline]: until, due_at: until, extensions: [...(order.extensions ?? []), extension] },
     entries: [orderEntry(order, 'extended', at, extension)],
   }
+  return { change }
 }

@@ -6,13 +6,13 @@ import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newSalt } from '../ledger/pending.ts'
 import type { PayoutRecord } from '../money/payout.ts'
-import { SECOND_MS, nowSeconds } from '../platform/time.ts'
+import { SECOND_MS, nowSeconds, unixSeconds } from '../platform/time.ts'
 import { MAX_PAYOUTS_SHOWN } from './market-terms.ts'
 import { enqueueDeadline, extendForOutage } from './order-deadlines.ts'
 import { ORDER_STEPS, stepObstacle, type PayoutActor } from './order-states.ts'
-import { releaseUpdate, storeOwnUpdate, storeUpdate, type OrderUpdate, type Side } from './order-updates.ts'
+import { changeOrder, releaseUpdate, storeUpdate, type OrderUpdate, type Side } from './order-updates.ts'
 import type { OrderDetails } from './order-views.ts'
-import { addSignature, applyChange, orderEntry, stepChange } from './order.ts'
+import { addSignature, orderEntry, stepChange } from './order.ts'
 import type { OrderChange, OrderRecord } from './order.ts'
 import { requireAddress } from '../money/payout-address.ts'
 
@@ -81,13 +81,13 @@ export async function disputeOrder(ctx: Context, buyerId: string, fields: StepFi
 
 /**
  * Takes a buyer's or seller's step: stores what `updateFor` makes of the order as it is now, signed by
- * `author`. If the order changes meanwhile, begins again with the changed one.
+ * `author`.
  *
  * @returns the order with the step taken
  * @throws Refusal `no_such_order`; `not_yours` if the step is the other side's; `wrong_state` if the table in
  *   order-states.ts does not allow it now
  */
-async function takeStep(
+function takeStep(
   ctx: Context,
   agentId: string,
   orderId: string,
@@ -95,22 +95,18 @@ async function takeStep(
   author: Authorship | undefined,
   updateFor: (before: OrderRecord, at: number) => OrderUpdate,
 ): Promise<OrderRecord> {
-  for (;;) {
-    const before = await refreshOrder(ctx, agentId, orderId)
-    requireSide(before, agentId, ORDER_STEPS[step].actor)
-    const at = nowSeconds(ctx)
-    const obstacle = stepObstacle(before, step, at)
-    if (obstacle !== undefined) throw new Refusal('wrong_state', obstacle, { field: 'order_id' })
-    const update = updateFor(before, at)
-    const change = addSignature(before, update.change, agentId, author)
-    const { payouts } = update
-    // A change without payouts moves no money: it is one write.
-    const isStored =
-      payouts === undefined
-        ? await ctx.orders.change(before, change)
-        : await ctx.database.transaction((session) => storeUpdate(ctx, before, { change, payouts }, session))
-    if (isStored) return applyChange(before, change)
-  }
+  return changeOrder(
+    ctx,
+    async () => ({ order: await refreshOrder(ctx, agentId, orderId) }),
+    ({ order }, nowMs) => {
+      requireSide(order, agentId, ORDER_STEPS[step].actor)
+      const at = unixSeconds(nowMs)
+      const obstacle = stepObstacle(order, step, at)
+      if (obstacle !== undefined) throw new Refusal('wrong_state', obstacle, { field: 'order_id' })
+      const update = updateFor(order, at)
+      return { ...update, change: addSignature(order, update.change, agentId, author) }
+    },
+  )
 }
 
 /** @throws Refusal `not_yours` if the agent is the order's other side */
@@ -171,48 +167,65 @@ export async function setRefundAddress(
 ) {
   const { order_id, address } = fields
   const author = await readAuthorship(ctx, buyerId, 'order refund_address', { order_id, address }, fields)
-  for (;;) {
-    const before = await refreshOrder(ctx, buyerId, order_id)
-    requireSide(before, buyerId, 'buyer')
-    const changed = await ctx.database.transaction((session) =>
-      storeRefundAddress(ctx, before, address, session, author),
-    )
-    if (changed !== undefined) return changed
-  }
+  return changeOrder(
+    ctx,
+    async () => {
+      const order = await refreshOrder(ctx, buyerId, order_id)
+      requireSide(order, buyerId, 'buyer')
+      return { order, refundAddress: await requireRefundAddress(ctx, order, address) }
+    },
+    ({ order, refundAddress }, nowMs) =>
+      refundAddressUpdate(order, refundAddress, unixSeconds(nowMs), newSalt(), author),
+  )
 }
 
 /**
- * Stores the refund address in the order and in the buyer's payouts that are still owed.
+ * Names an order's refund address, in the transaction that has read the order.
  *
  * @param text the address as it was sent
- * @returns the changed order; undefined, with nothing written, if it has changed since `before` was read
- * @throws Refusal `wrong_state` if an address is set; `invalid_field` if no payout can be sent to this one
+ * @returns the address in canonical form
+ * @throws Refusal as requireRefundAddress()
  */
 export async function storeRefundAddress(
   ctx: Context,
   before: OrderRecord,
   text: string,
   session: Session,
-  author?: Authorship,
-): Promise<OrderRecord | undefined> {
-  if (before.refund_address !== undefined)
+): Promise<string> {
+  const address = await requireRefundAddress(ctx, before, text)
+  await storeUpdate(ctx, before, refundAddressUpdate(before, address, nowSeconds(ctx), newSalt()), session)
+  return address
+}
+
+/**
+ * Returns the address in canonical form, if it can become the order's refund address.
+ *
+ * @throws Refusal `wrong_state` if an address is set; `invalid_field` if no payout can be sent to this one
+ */
+async function requireRefundAddress(ctx: Context, order: OrderRecord, text: string): Promise<string> {
+  if (order.refund_address !== undefined)
     throw new Refusal('wrong_state', 'This order has a refund address, and it stays as it is.', {
       field: 'order_id',
     })
-  const address = await requireAddress(ctx, before.coin, text, 'address')
-  const at = nowSeconds(ctx)
-  const salt = newSalt()
-  const data = { refund_address_hash: commitRecord(before._id, salt, { address }) }
-  const unsigned = {
+  return requireAddress(ctx, order.coin, text, 'address')
+}
+
+/** Makes the update that names the refund address, in the order and in what is still owed to its buyer. */
+function refundAddressUpdate(
+  order: OrderRecord,
+  address: string,
+  at: number,
+  salt: string,
+  author?: Authorship,
+): OrderUpdate {
+  const data = { refund_address_hash: commitRecord(order._id, salt, { address }) }
+  const change: OrderChange = {
     step: 'refund_address',
     at,
     set: { refund_address: address, refund_salt: salt },
-    entries: [orderEntry(before, 'refund_address', at, data)],
-  } as const
-  const change = addSignature(before, unsigned, before.buyer_id, author)
-  if (!(await ctx.orders.change(before, change, session))) return undefined
-  await ctx.payouts.setAddress(before._id, before.buyer_id, address, session)
-  return applyChange(before, change)
+    entries: [orderEntry(order, 'refund_address', at, data)],
+  }
+  return { change: addSignature(order, change, order.buyer_id, author), refundAddress: address }
 }
 
 /**
@@ -236,7 +249,7 @@ export async function forgetRefundAddress(ctx: Context, orderId: string, session
     unset: ['refund_address', 'refund_salt'],
     entries: [orderEntry(before, 'refund_address', at, { refund_address_hash: null })],
   }
-  await storeOwnUpdate(ctx, before, { change }, session)
+  await storeUpdate(ctx, before, { change }, session)
   await ctx.payouts.forgetAddress(orderId, buyerId, session)
   return true
 }
