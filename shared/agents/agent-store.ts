@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
-import { MAJORITY, type Session, unavailable, within } from '../platform/database.ts'
+import { MAJORITY, Overtaken, type Session, unavailable, within } from '../platform/database.ts'
 import { createIdLookUp, createLookUp } from '../platform/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
@@ -358,7 +358,7 @@ export function createAgentStore(connection: Connection) {
      * Sets the end of an agent's pass, and stores ledger entries.
      *
      * @param expectedMs where the pass must end now; undefined: the agent has had no pass
-     * @returns false if it ends elsewhere; then nothing is stored
+     * @throws Overtaken if it ends elsewhere
      */
     async movePassEnd(
       agentId: string,
@@ -366,13 +366,14 @@ export function createAgentStore(connection: Connection) {
       untilMs: number,
       entries: PendingEntry[],
       session?: Session,
-    ): Promise<boolean> {
+    ): Promise<void> {
       const filter = { _id: agentId, pass_until_ms: expectedMs ?? none }
       const update = {
         $set: { pass_until_ms: untilMs },
         ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
       }
-      return (await agents.updateOne(filter, update, within(session))).matchedCount === 1
+      const { matchedCount } = await agents.updateOne(filter, update, within(session))
+      if (matchedCount === 0) throw new Overtaken(`the pass of ${agentId} has changed since it was read`)
     },
     /**
      * Bans an agent or lifts its ban, stores the ledger entry, and that this is to be applied to its records.
