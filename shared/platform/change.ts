@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Overtaken } from './database.ts'
 import { Refusal } from './errors.ts'
+import { SECOND_MS } from './time.ts'
 
 /** The parts of a change; see change(). */
 export interface Change<Known, Decision, Outcome> {
@@ -17,10 +18,12 @@ export interface Change<Known, Decision, Outcome> {
    * @throws Overtaken if it does not; nothing is stored then
    */
   store(decision: Decision, known: Known): Promise<Outcome>
-  /** How long it is tried against others, in milliseconds; as long as the request or job lasts if absent. */
+  /** How long it is tried against others, in milliseconds; PATIENCE_MS if absent. */
   patienceMs?: number
 }
 
+/** Far longer than others go on being faster: what has lost for so long would lose for ever. */
+const PATIENCE_MS = 10 * SECOND_MS
 /** Before another attempt it pauses for up to this many milliseconds for each conflict so far. */
 const PAUSE_MS = 5
 
@@ -35,8 +38,7 @@ const PAUSE_MS = 5
 export async function change<Known, Decision, Outcome>(
   parts: Change<Known, Decision, Outcome>,
 ): Promise<Outcome> {
-  const { patienceMs = Number.POSITIVE_INFINITY } = parts
-  const endMs = performance.now() + patienceMs
+  const endMs = performance.now() + (parts.patienceMs ?? PATIENCE_MS)
   for (let conflicts = 1; ; conflicts++) {
     try {
       const known = await parts.read()
