@@ -21,36 +21,18 @@ export class Overtaken extends Error {
 }
 
 /**
- * Waits for an insert of what follows from records that were read before.
+ * Waits for a write, or a transaction, that rests on records which were read before.
  *
  * @param field counts only a refusal by the unique index that begins with this field
- * @returns what the insert gives
- * @throws Overtaken if a unique index refused it: another was faster; any other error of the insert
+ * @returns what the write gives
+ * @throws Overtaken if a unique index refused it: another was faster; any other error of the write
  */
-export async function orOvertaken<Stored>(insert: Promise<Stored>, field?: string): Promise<Stored> {
+export async function orOvertaken<Stored>(write: Promise<Stored>, field?: string): Promise<Stored> {
   try {
-    return await insert
+    return await write
   } catch (error) {
     if (!isDuplicateKey(error, field)) throw error
     throw new Overtaken('another has stored such a record since what it rests on was read', { cause: error })
-  }
-}
-
-/**
- * Waits for a transaction.
- *
- * @param field counts only a refusal by the unique index that begins with this field
- * @returns true if it was committed; false if it threw Overtaken or a unique index refused it: nothing is
- *   stored, and the transaction can be made again from what is stored now
- * @throws any other error
- */
-export async function unlessOvertaken(transaction: Promise<void>, field?: string): Promise<boolean> {
-  try {
-    await transaction
-    return true
-  } catch (error) {
-    if (error instanceof Overtaken || isDuplicateKey(error, field)) return false
-    throw error
   }
 }
 
