@@ -304,7 +304,8 @@ export function createAgentStore(connection: Connection) {
      * @param keyChanges the ledger entry for each key; it is stored only if the update changes that key
      * @param authorKey the author key by which the change was verified, null for none: nothing is stored if
      *   the agent now has another; undefined skips that check
-     * @returns the agent after the update; undefined if no agent with this id has that author key
+     * @returns the agent after the update; undefined if there is none with this id
+     * @throws Overtaken if it has not that author key, or is gone
      */
     async updateProfile(
       agentId: string,
@@ -345,7 +346,10 @@ export function createAgentStore(connection: Connection) {
         _id: agentId,
         ...(authorKey === undefined ? {} : { 'profile.author_key': authorKey ?? none }),
       }
-      return (await raw().findOneAndUpdate(filter, [{ $set: set }], { returnDocument: 'after' })) ?? undefined
+      const after = await raw().findOneAndUpdate(filter, [{ $set: set }], { returnDocument: 'after' })
+      if (after === null && authorKey !== undefined)
+        throw new Overtaken(`the author key of ${agentId} has changed since it was read`)
+      return after ?? undefined
     },
     /** Sets the agent's witness key and stores the entry; does nothing if it is the present key. */
     async setWitnessKey(agentId: string, vkey: string, entry: PendingEntry): Promise<void> {
