@@ -36,18 +36,6 @@ export async function orOvertaken<Stored>(write: Promise<Stored>, field?: string
   }
 }
 
-/**
- * Waits for a conditional write inside a transaction that has read the record itself, and requires that it
- * matched. Only a defect makes it find another state, since a conflict ends the whole transaction.
- *
- * @param write resolves to false if it matched nothing
- * @param what names the record in the error
- * @throws Error if it matched nothing
- */
-export async function requireChanged(write: Promise<boolean>, what: string): Promise<void> {
-  if (!(await write)) throw new Error(`${what} changed inside its own transaction`)
-}
-
 /** Waits for an insert. @returns whether it was stored: false if a unique index refused it */
 export async function unlessDuplicate(insert: Promise<unknown>): Promise<boolean> {
   try {

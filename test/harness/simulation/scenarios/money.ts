@@ -143,7 +143,7 @@ async function tolerate(job: () => Promise<unknown>): Promise<void> {
       (one) =>
         one instanceof NotModelled ||
         one instanceof TypeError ||
-        /inside its own|since it was read/.test(String(one)),
+        /since it was (read|inserted)/.test(String(one)),
     )
     if (defect !== undefined) throw defect
   }
