@@ -3,12 +3,10 @@ import type { Context } from '../context.ts'
 import { isOutage, Overtaken, rolledBack } from '../platform/database.ts'
 import { pagesOf } from '../platform/records.ts'
 import { SECOND_MS, unixSeconds, nowSeconds } from '../platform/time.ts'
-import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS } from './market-terms.ts'
-import { OUTAGE_GAP_MS, OUTAGE_GRACE_MS } from './market-terms.ts'
-import { deadlineStep } from './order-states.ts'
-import { changeOrder, payoutFor, releaseUpdate, type OrderUpdate } from './order-updates.ts'
-import { journalLinesOf, orderEntry, stepChange } from './order.ts'
-import type { OrderChange, OrderRecord } from './order.ts'
+import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from './market-terms.ts'
+import { deadlineUpdate, extensionUpdate } from './order-rules.ts'
+import { changeOrder } from './order-updates.ts'
+import { journalLinesOf, type OrderRecord } from './order.ts'
 import type { OutageRecord } from './serving-store.ts'
 
 const BATCH_ORDERS = 200
@@ -137,22 +135,6 @@ async function readAgain(ctx: Context, orderId: string): Promise<OrderRecord> {
 }
 
 /**
- * Makes the update for a deadline that has passed. No delivery in time: the buyer is owed the price. No
- * answer in time: the order is released.
- */
-function deadlineUpdate(order: OrderRecord, nowMs: number): OrderUpdate {
-  const due = deadlineStep(order.status)
-  if (due === undefined || order.due_at === undefined)
-    throw new Error(`order ${order._id} is ${order.status}, so no deadline can have passed`)
-  const at = unixSeconds(nowMs)
-  const late = { late_ms: nowMs - order.due_at * SECOND_MS }
-  if (due.step === 'unanswered') return releaseUpdate(order, 'unanswered', at, late)
-  const set = { ...late, closed_at: at, undelivered: true } as const
-  const change = stepChange(order, 'undelivered', at, { set, unset: ['due_at'] })
-  return { change, payouts: [payoutFor(order, 'buyer', 'undelivered', BigInt(order.amount_raw), at)] }
-}
-
-/**
  * If the order's deadline fell into an outage of the API, extends it to an hour after the first request that
  * was served again. The pay-by time is never extended: the chain can be paid meanwhile.
  *
@@ -166,7 +148,7 @@ export async function extendForOutage(ctx: Context, order: OrderRecord): Promise
       const current = await readAgain(ctx, order._id)
       return { order: current, outage: await findOutageOf(ctx, current) }
     },
-    ({ order: current, outage }, nowMs) => extensionFor(current, outage, unixSeconds(nowMs)),
+    ({ order: current, outage }, nowMs) => extensionUpdate(current, outage, unixSeconds(nowMs)),
   )
   if (changed.due_at === order.due_at) return changed
   await enqueueDeadline(ctx, changed)
@@ -180,28 +162,3 @@ const findOutageOf = async (
   { due_at: dueAt }: OrderRecord,
 ): Promise<OutageRecord | undefined> =>
   dueAt === undefined ? undefined : ctx.serving.findOutage(dueAt * SECOND_MS)
-
-/** Makes the update that extends an order's deadline. @returns undefined if there is no outage, or no deadline */
-function extensionFor(
-  order: OrderRecord,
-  outage: OutageRecord | undefined,
-  at: number,
-): OrderUpdate | undefined {
-  const due = deadlineStep(order.status)
-  if (outage === undefined || due === undefined || order.due_at === undefined) return undefined
-  const until = Math.ceil((outage.to_ms + OUTAGE_GRACE_MS) / SECOND_MS)
-  const extension = {
-    deadline: due.deadline,
-    was: order.due_at,
-    until,
-    outage_from: unixSeconds(outage._id),
-    outage_to: unixSeconds(outage.to_ms),
-  }
-  const change: OrderChange = {
-    step: 'extended',
-    at,
-    set: { [due.deadline]: until, due_at: until, extensions: [...(order.extensions ?? []), extension] },
-    entries: [orderEntry(order, 'extended', at, extension)],
-  }
-  return { change }
-}

@@ -4,7 +4,8 @@ import type { PendingEntry } from '../ledger/pending.ts'
 import type { InvoiceRecord } from '../money/invoice.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { feeOf } from './order-states.ts'
-import { payoutFor, storeUpdate, type OrderUpdate } from './order-updates.ts'
+import { payoutFor, type OrderUpdate } from './order-rules.ts'
+import { storeUpdate } from './order-updates.ts'
 import { forgiveDust, priceFields, stepChange, type OrderRecord } from './order.ts'
 
 /* What changes of an order's money have in common. */

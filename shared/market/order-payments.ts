@@ -9,8 +9,8 @@ import { nowSeconds } from '../platform/time.ts'
 import { enqueueDeadline } from './order-deadlines.ts'
 import { disputeByChain, markPaidOut, netReceivedRaw, paidUpdate, unpaidChange } from './order-money.ts'
 import { disputeSuspected, listDisputedAt, resumeCleared } from './order-suspicions.ts'
-import { payoutFor, readPayouts, replaceOpenPayouts, storeUpdate } from './order-updates.ts'
-import type { OrderUpdate } from './order-updates.ts'
+import { payoutFor, type OrderUpdate } from './order-rules.ts'
+import { readPayouts, replaceOpenPayouts, storeUpdate } from './order-updates.ts'
 import { stepChange, type OrderChange, type OrderRecord } from './order.ts'
 
 /**

@@ -1,7 +1,6 @@
 import { readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
-import type { Authorship, SeenLog } from '../crypto/author.ts'
-import { commitRecord } from '../crypto/commitment.ts'
+import type { SeenLog } from '../crypto/author.ts'
 import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newSalt } from '../ledger/pending.ts'
@@ -9,11 +8,19 @@ import type { PayoutRecord } from '../money/payout.ts'
 import { SECOND_MS, nowSeconds, unixSeconds } from '../platform/time.ts'
 import { MAX_PAYOUTS_SHOWN } from './market-terms.ts'
 import { enqueueDeadline, extendForOutage } from './order-deadlines.ts'
-import { ORDER_STEPS, stepObstacle, type PayoutActor } from './order-states.ts'
-import { changeOrder, releaseUpdate, storeUpdate, type OrderUpdate, type Side } from './order-updates.ts'
+import {
+  deliveryUpdate,
+  disputeUpdate,
+  refundAddressUpdate,
+  releaseUpdate,
+  requireSide,
+  takeStep,
+  type OrderUpdate,
+} from './order-rules.ts'
+import type { PayoutActor } from './order-states.ts'
+import { changeOrder, storeUpdate } from './order-updates.ts'
 import type { OrderDetails } from './order-views.ts'
-import { addSignature, orderEntry, stepChange } from './order.ts'
-import type { OrderChange, OrderRecord } from './order.ts'
+import { orderEntry, type OrderChange, type OrderRecord } from './order.ts'
 import { requireAddress } from '../money/payout-address.ts'
 
 /** The order of a step, and the signature that the agent may send, with the log that it has seen. */
@@ -37,13 +44,11 @@ export async function deliverOrder(
   const { order_id, delivery } = fields
   const author = await readAuthorship(ctx, sellerId, 'order delivered', { order_id, delivery }, fields)
   const salt = newSalt()
-  const deliveryHash = commitRecord(order_id, salt, { delivery })
-  const order = await takeStep(ctx, sellerId, order_id, 'delivered', author, (before, at) => {
-    const acceptBy = at + before.accept_seconds
-    const set = { delivery, delivery_salt: salt, delivered_at: at, accept_by: acceptBy, due_at: acceptBy }
-    const data = { accept_by: acceptBy, delivery_hash: deliveryHash }
-    return { change: stepChange(before, 'delivered', at, { set, data }) }
-  })
+  const order = await changeAsSide(ctx, sellerId, order_id, (before, at) =>
+    takeStep(before, 'delivered', { agentId: sellerId, at, author }, () =>
+      deliveryUpdate(before, at, delivery, salt),
+    ),
+  )
   await enqueueDeadline(ctx, order)
   return order
 }
@@ -57,8 +62,10 @@ export async function deliverOrder(
 export async function acceptDelivery(ctx: Context, buyerId: string, fields: StepFields) {
   const { order_id } = fields
   const author = await readAuthorship(ctx, buyerId, 'order accepted', { order_id }, fields)
-  return takeStep(ctx, buyerId, order_id, 'accepted', author, (before, at) =>
-    releaseUpdate(before, 'accepted', at),
+  return changeAsSide(ctx, buyerId, order_id, (before, at) =>
+    takeStep(before, 'accepted', { agentId: buyerId, at, author }, () =>
+      releaseUpdate(before, 'accepted', at),
+    ),
   )
 }
 
@@ -72,49 +79,30 @@ export async function disputeOrder(ctx: Context, buyerId: string, fields: StepFi
   const { order_id, reason } = fields
   const author = await readAuthorship(ctx, buyerId, 'dispute disputed', { order_id, reason }, fields)
   const salt = newSalt()
-  const data = { by: 'buyer', reason_hash: commitRecord(order_id, salt, { reason }) }
-  return takeStep(ctx, buyerId, order_id, 'disputed', author, (before, at) => {
-    const set = { disputed_at: at, disputed_by: 'buyer', dispute_reason: reason, dispute_salt: salt } as const
-    return { change: stepChange(before, 'disputed', at, { set, unset: ['due_at'], kind: 'dispute', data }) }
-  })
-}
-
-/**
- * Takes a buyer's or seller's step: stores what `updateFor` makes of the order as it is now, signed by
- * `author`.
- *
- * @returns the order with the step taken
- * @throws Refusal `no_such_order`; `not_yours` if the step is the other side's; `wrong_state` if the table in
- *   order-states.ts does not allow it now
- */
-function takeStep(
-  ctx: Context,
-  agentId: string,
-  orderId: string,
-  step: 'delivered' | 'accepted' | 'disputed',
-  author: Authorship | undefined,
-  updateFor: (before: OrderRecord, at: number) => OrderUpdate,
-): Promise<OrderRecord> {
-  return changeOrder(
-    ctx,
-    async () => ({ order: await refreshOrder(ctx, agentId, orderId) }),
-    ({ order }, nowMs) => {
-      requireSide(order, agentId, ORDER_STEPS[step].actor)
-      const at = unixSeconds(nowMs)
-      const obstacle = stepObstacle(order, step, at)
-      if (obstacle !== undefined) throw new Refusal('wrong_state', obstacle, { field: 'order_id' })
-      const update = updateFor(order, at)
-      return { ...update, change: addSignature(order, update.change, agentId, author) }
-    },
+  return changeAsSide(ctx, buyerId, order_id, (before, at) =>
+    takeStep(before, 'disputed', { agentId: buyerId, at, author }, () =>
+      disputeUpdate(before, at, reason, salt),
+    ),
   )
 }
 
-/** @throws Refusal `not_yours` if the agent is the order's other side */
-function requireSide(order: OrderRecord, agentId: string, side: Side): void {
-  if (order[`${side}_id`] === agentId) return
-  const why = `This step is the ${side}'s, and you are the ${side === 'buyer' ? 'seller' : 'buyer'} of this order.`
-  throw new Refusal('not_yours', why, { field: 'order_id' })
-}
+/**
+ * Changes an order by a step of one of its sides.
+ *
+ * @param decide makes the update, at a time in Unix seconds
+ * @throws Refusal `no_such_order`; `not_yours`; as `decide`
+ */
+const changeAsSide = (
+  ctx: Context,
+  agentId: string,
+  orderId: string,
+  decide: (before: OrderRecord, at: number) => OrderUpdate,
+): Promise<OrderRecord> =>
+  changeOrder(
+    ctx,
+    async () => ({ order: await refreshOrder(ctx, agentId, orderId) }),
+    ({ order }, nowMs) => decide(order, unixSeconds(nowMs)),
+  )
 
 /**
  * Reads an order for one of its sides. If its deadline passed during an outage of the API, extends that
@@ -208,24 +196,6 @@ async function requireRefundAddress(ctx: Context, order: OrderRecord, text: stri
       field: 'order_id',
     })
   return requireAddress(ctx, order.coin, text, 'address')
-}
-
-/** Makes the update that names the refund address, in the order and in what is still owed to its buyer. */
-function refundAddressUpdate(
-  order: OrderRecord,
-  address: string,
-  at: number,
-  salt: string,
-  author?: Authorship,
-): OrderUpdate {
-  const data = { refund_address_hash: commitRecord(order._id, salt, { address }) }
-  const change: OrderChange = {
-    step: 'refund_address',
-    at,
-    set: { refund_address: address, refund_salt: salt },
-    entries: [orderEntry(order, 'refund_address', at, data)],
-  }
-  return { change: addSignature(order, change, order.buyer_id, author), refundAddress: address }
 }
 
 /**

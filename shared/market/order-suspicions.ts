@@ -7,7 +7,8 @@ import { nowSeconds } from '../platform/time.ts'
 import { enqueueDeadline } from './order-deadlines.ts'
 import { disputeByChain, markPaidOut, netReceivedRaw, paidUpdate, unpaidChange } from './order-money.ts'
 import { stepRule } from './order-states.ts'
-import { readPayouts, replaceOpenPayouts, storeUpdate, type OrderUpdate } from './order-updates.ts'
+import { type OrderUpdate } from './order-rules.ts'
+import { readPayouts, replaceOpenPayouts, storeUpdate } from './order-updates.ts'
 import { stepChange, type OrderChange, type OrderRecord } from './order.ts'
 
 /*

@@ -2,56 +2,9 @@ import type { Context } from '../context.ts'
 import { change } from '../platform/change.ts'
 import type { Session } from '../platform/database.ts'
 import type { PayoutRecord } from '../money/payout.ts'
-import { newPayout, withdrawPayout } from '../money/payout-service.ts'
-import { applyChange, feeEntries, journalLinesOf, sellerShare, stepChange, sumAmounts } from './order.ts'
-import type { OrderChange, OrderRecord } from './order.ts'
-
-export type Side = 'buyer' | 'seller'
-
-/** A change of an order with all that goes with it; stored together. */
-export interface OrderUpdate {
-  change: OrderChange
-  /** What the venue owes by it. */
-  payouts?: PayoutRecord[]
-  /** The buyer's payouts that are still owed get this address. */
-  refundAddress?: string
-}
-
-/** Makes the update that releases an order: the seller is owed its share, and the fee is taken. */
-export function releaseUpdate(
-  order: OrderRecord,
-  step: 'accepted' | 'unanswered',
-  at: number,
-  set: OrderChange['set'] = {},
-): OrderUpdate {
-  return {
-    change: stepChange(order, step, at, {
-      set: { ...set, closed_at: at, fee_taken: true },
-      unset: ['due_at'],
-      entries: feeEntries(order, at, 'taken'),
-    }),
-    payouts: [payoutFor(order, 'seller', step, sellerShare(order), at)],
-  }
-}
-
-/** Makes a payout to one side. `reason` and the order's next version make its source unique. */
-export function payoutFor(
-  order: OrderRecord,
-  side: Side,
-  reason: string,
-  amountRaw: bigint,
-  at: number,
-): PayoutRecord {
-  return newPayout({
-    source: `${order._id}/${reason}/${order.version + 1}`,
-    coin: order.coin,
-    agentId: order[`${side}_id`],
-    orderId: order._id,
-    amountRaw,
-    address: side === 'buyer' ? order.refund_address : order.payout_address,
-    at,
-  })
-}
+import { withdrawPayout } from '../money/payout-service.ts'
+import { payoutFor, type OrderUpdate, type Side } from './order-rules.ts'
+import { applyChange, journalLinesOf, sumAmounts, type OrderRecord } from './order.ts'
 
 /**
  * Changes an order: see change(). An update that moves no money is one write; any other is one transaction.
