@@ -414,13 +414,12 @@ async function nameAddressAndMarkPaid(
     throw wrongState('The payout has an address, and it stays as it is; leave --address out.')
   return ctx.database.transaction(async (session) => {
     const order = await ctx.orders.find(orderId, session)
-    const named = order && (await storeRefundAddress(ctx, order, text, session))
-    if (named?.refund_address === undefined)
-      throw new Error(`order ${orderId} changed inside its own transaction`)
+    if (order === undefined) throw new Error(`payout ${payoutId} is of an order that does not exist`)
+    const address = await storeRefundAddress(ctx, order, text, session)
     const about = { isAddressNamed: true, sentRaw }
     if (!(await markPaidByHand(inTransaction(ctx, session), payoutId, tx, about)))
       throw await unpayable(ctx, payout, session)
-    return named.refund_address
+    return address
   })
 }
 

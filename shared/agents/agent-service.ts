@@ -3,6 +3,7 @@ import { commitRecord } from '../crypto/commitment.ts'
 import { isShare, parseNonce } from '../crypto/pow.ts'
 import { isRightAnswer } from '../crypto/puzzle.ts'
 import type { Context } from '../context.ts'
+import { change } from '../platform/change.ts'
 import { isDuplicateKey } from '../platform/database.ts'
 import { makeMark } from '../events/mark.ts'
 import { Refusal } from '../platform/errors.ts'
@@ -10,7 +11,7 @@ import { newId, newStepId } from '../platform/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { USED_CHALLENGE_TTL_MS } from '../platform/limits.ts'
 import { SECOND_MS, unixSeconds } from '../platform/time.ts'
-import { noResolutions, type AgentRecord, type ProfileChange } from './agent.ts'
+import { noResolutions, type AgentRecord, type Profile, type ProfileChange } from './agent.ts'
 import type { KeyField } from './agent-store.ts'
 import { verifyAuthorship } from './authorship.ts'
 import { applyBan } from './ban-service.ts'
@@ -261,35 +262,49 @@ export async function updateProfile(
   const sentKeys = KEY_FIELDS.filter(({ field }) => fields[field] !== undefined)
   if (sentKeys.length > 0) await spendAllowance(ctx, agentId, 'changes')
   // Concurrent updates of one record would conflict in MongoDB, and each conflict costs a retry.
-  return ctx.serialize(`profile ${agentId}`, async () => {
-    // Until the author key is still the one by which the change was verified.
-    for (;;) {
-      const before = sentKeys.length === 0 ? undefined : await ctx.agents.find(agentId)
-      const authorKey = before?.profile?.author_key
-      const changedKeys = sentKeys.filter(({ field }) => (before?.profile?.[field] ?? null) !== fields[field])
-      const author = verifyKeyChange(agentId, authorKey, sentKeys, changedKeys, sent)
-      const entries = changedKeys.map(({ field, kind, step }): [KeyField, PendingEntry] => {
-        const data = {
-          agent_id: agentId,
-          [field]: fields[field] ?? null,
-          ...(author === undefined ? {} : { author }),
-        }
-        return [
-          field,
-          { source: `${agentId}/${step}/${newStepId()}`, at: unixSeconds(ctx.now()), kind, data },
-        ]
-      })
-      const agent = await ctx.agents.updateProfile(
-        agentId,
-        fields,
-        new Map(entries),
-        sentKeys.length === 0 ? undefined : (authorKey ?? null),
-      )
-      if (agent !== undefined) return agent
-      if (!(await ctx.agents.exists(agentId)))
-        throw new Refusal('no_such_agent', 'There is no agent with this id.')
-    }
+  return ctx.serialize(`profile ${agentId}`, () =>
+    change({
+      now: () => ctx.now(),
+      // Only a change of keys depends on what is stored.
+      read: async () => (sentKeys.length === 0 ? undefined : requireAgent(await ctx.agents.find(agentId))),
+      decide: (before, nowMs) =>
+        changeKeys(agentId, before?.profile ?? {}, sentKeys, sent, unixSeconds(nowMs)),
+      async store(entries, before) {
+        const authorKey = before === undefined ? undefined : (before.profile?.author_key ?? null)
+        return requireAgent(await ctx.agents.updateProfile(agentId, fields, entries, authorKey))
+      },
+    }),
+  )
+}
+
+/** @throws Refusal `no_such_agent` if there is none */
+function requireAgent(agent: AgentRecord | undefined): AgentRecord {
+  if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+  return agent
+}
+
+/**
+ * Makes the ledger entries of the keys that differ from the present ones, by their fields.
+ *
+ * @param present the profile as it is stored
+ * @param sentKeys the keys among the fields that were sent
+ * @throws Refusal as verifyKeyChange()
+ */
+function changeKeys(
+  agentId: string,
+  present: Profile,
+  sentKeys: readonly KeyChange[],
+  sent: ProfileChange & { signature?: string; seen?: SeenLog },
+  at: number,
+): Map<KeyField, PendingEntry> {
+  const changedKeys = sentKeys.filter(({ field }) => (present[field] ?? null) !== sent[field])
+  const author = verifyKeyChange(agentId, present.author_key, sentKeys, changedKeys, sent)
+  const entries = changedKeys.map(({ field, kind, step }): [KeyField, PendingEntry] => {
+    const signed = author === undefined ? {} : { author }
+    const data = { agent_id: agentId, [field]: sent[field] ?? null, ...signed }
+    return [field, { source: `${agentId}/${step}/${newStepId()}`, at, kind, data }]
   })
+  return new Map(entries)
 }
 
 const KEY_FIELDS = [

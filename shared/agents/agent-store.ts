@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
-import { MAJORITY, type Session, unavailable, within } from '../platform/database.ts'
+import { MAJORITY, Overtaken, type Session, unavailable, within } from '../platform/database.ts'
 import { createIdLookUp, createLookUp } from '../platform/group-commit.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
@@ -304,7 +304,8 @@ export function createAgentStore(connection: Connection) {
      * @param keyChanges the ledger entry for each key; it is stored only if the update changes that key
      * @param authorKey the author key by which the change was verified, null for none: nothing is stored if
      *   the agent now has another; undefined skips that check
-     * @returns the agent after the update; undefined if no agent with this id has that author key
+     * @returns the agent after the update; undefined if there is none with this id
+     * @throws Overtaken if it has not that author key, or is gone
      */
     async updateProfile(
       agentId: string,
@@ -345,7 +346,10 @@ export function createAgentStore(connection: Connection) {
         _id: agentId,
         ...(authorKey === undefined ? {} : { 'profile.author_key': authorKey ?? none }),
       }
-      return (await raw().findOneAndUpdate(filter, [{ $set: set }], { returnDocument: 'after' })) ?? undefined
+      const after = await raw().findOneAndUpdate(filter, [{ $set: set }], { returnDocument: 'after' })
+      if (after === null && authorKey !== undefined)
+        throw new Overtaken(`the author key of ${agentId} has changed since it was read`)
+      return after ?? undefined
     },
     /** Sets the agent's witness key and stores the entry; does nothing if it is the present key. */
     async setWitnessKey(agentId: string, vkey: string, entry: PendingEntry): Promise<void> {
@@ -358,7 +362,7 @@ export function createAgentStore(connection: Connection) {
      * Sets the end of an agent's pass, and stores ledger entries.
      *
      * @param expectedMs where the pass must end now; undefined: the agent has had no pass
-     * @returns false if it ends elsewhere; then nothing is stored
+     * @throws Overtaken if it ends elsewhere
      */
     async movePassEnd(
       agentId: string,
@@ -366,13 +370,14 @@ export function createAgentStore(connection: Connection) {
       untilMs: number,
       entries: PendingEntry[],
       session?: Session,
-    ): Promise<boolean> {
+    ): Promise<void> {
       const filter = { _id: agentId, pass_until_ms: expectedMs ?? none }
       const update = {
         $set: { pass_until_ms: untilMs },
         ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
       }
-      return (await agents.updateOne(filter, update, within(session))).matchedCount === 1
+      const { matchedCount } = await agents.updateOne(filter, update, within(session))
+      if (matchedCount === 0) throw new Overtaken(`the pass of ${agentId} has changed since it was read`)
     },
     /**
      * Bans an agent or lifts its ban, stores the ledger entry, and that this is to be applied to its records.

@@ -4,10 +4,11 @@ import { authorData, authorOf, readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
 import type { SeenLog } from '../crypto/author.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { isOutage, Overtaken, requireChanged, type Session, unlessOvertaken } from '../platform/database.ts'
+import { change } from '../platform/change.ts'
+import { orOvertaken, Overtaken, type Session } from '../platform/database.ts'
 import { makeMark, type EventMark } from '../events/mark.ts'
 import { Refusal } from '../platform/errors.ts'
-import { createGroups, performEachAlone, type Outcomes } from '../platform/group-commit.ts'
+import { createGroups, performTogether } from '../platform/group-commit.ts'
 import { newId } from '../platform/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { MAX_PASS_DAYS, MAX_UNENDORSED_PROPOSALS, MIN_PASS_DAYS } from '../platform/limits.ts'
@@ -167,7 +168,7 @@ const recorderOf = oncePer((ctx: Context): ((change: Change) => Promise<Recorded
   }
   return createGroups(
     async (changes: Change[]) => {
-      const outcomes = await recordGroup(ctx, changes)
+      const outcomes = await performTogether(changes, (some) => recordTogether(ctx, some))
       for (const outcome of outcomes) if (outcome.status === 'fulfilled') cacheAuthor(authors, outcome.value)
       return outcomes
     },
@@ -175,8 +176,7 @@ const recorderOf = oncePer((ctx: Context): ((change: Change) => Promise<Recorded
       patienceMs: ctx.config.requestMs,
       atOnce: TRANSACTIONS_AT_ONCE,
       span: 'commit claims',
-      keysOf: (change) =>
-        'claim' in change ? [change.claim.agent_id] : keysOfClaim(change.verdict.claim_id),
+      keysOf: (one) => ('claim' in one ? [one.claim.agent_id] : keysOfClaim(one.verdict.claim_id)),
     },
   )
 })
@@ -191,67 +191,51 @@ function cacheAuthor(authors: Map<string, string>, recorded: Recorded): void {
   authors.set(recorded.claim._id, recorded.claim.agent_id)
 }
 
-/**
- * Stores changes in one transaction; if that fails and has stored nothing, each in one of its own.
- *
- * @throws an outage of the database, and a Refusal
- */
-async function recordGroup(ctx: Context, changes: Change[]): Promise<Outcomes<Recorded>> {
-  try {
-    return (await recordChanges(ctx, changes)).map((value) => ({ status: 'fulfilled', value }))
-  } catch (error) {
-    // A failed transaction has stored nothing, except in an outage, when it may have been committed.
-    if (changes.length === 1 || isOutage(error) || error instanceof Refusal) throw error
-    return performEachAlone(changes, async (change) => (await recordChanges(ctx, [change]))[0])
-  }
+/** What a group of claims and verdicts depends on. */
+interface Known {
+  /** The claims that the group's verdicts name. */
+  claims: ClaimRecord[]
+  /** Verdicts on these claims by the group's agents that stand. */
+  standing: VerdictRecord[]
+  /** By agent id, the number of unendorsed proposals of the authors of the group's proposals. */
+  unendorsed: ReadonlyMap<string, number>
 }
 
 /**
- * Stores a group of changes in one transaction, and returns their results. The records that they depend on
- * are read before; each write is conditional on what was read. On a conflict nothing is stored and the whole
- * group is applied again.
+ * Stores a group of changes in one transaction, and returns their results.
  *
  * @throws Refusal `unavailable` if conflicts go on for as long as the database may take
  */
-async function recordChanges(ctx: Context, changes: readonly Change[]): Promise<Recorded[]> {
-  const newVerdicts = changes.flatMap((change) => ('verdict' in change ? [change.verdict] : []))
-  const proposers = [
-    ...new Set(
-      changes.flatMap((change) =>
-        'claim' in change && change.claim.kind === PROPOSAL ? [change.claim.agent_id] : [],
-      ),
-    ),
-  ]
-  const untilMs = performance.now() + ctx.config.databaseMs
-  do {
-    const [claims, standing, unendorsed] = await Promise.all([
-      newVerdicts.length === 0 ? [] : ctx.claims.findByVerdicts(newVerdicts),
-      newVerdicts.length === 0 ? [] : ctx.claims.findStandingVerdicts(newVerdicts),
-      ctx.claims.countUnendorsed(proposers),
-    ])
-    const { recorded, writes } = applyChanges(changes, claims, standing, unendorsed, unixSeconds(ctx.now()))
-    if (await storeChanges(ctx, writes, claims, unendorsed)) return recorded
-  } while (performance.now() < untilMs)
-  throw new Refusal(
-    'unavailable',
-    'Too many verdicts on these claims are arriving at once; nothing was stored. Try again.',
+const recordTogether = (ctx: Context, changes: readonly Change[]): Promise<Recorded[]> =>
+  change({
+    now: () => ctx.now(),
+    read: () => readKnown(ctx, changes),
+    decide: ({ claims, standing, unendorsed }, nowMs) =>
+      applyChanges(changes, claims, standing, unendorsed, unixSeconds(nowMs)),
+    async store({ recorded, writes }, known) {
+      await storeChanges(ctx, writes, known)
+      return recorded
+    },
+    patienceMs: ctx.config.databaseMs,
+  })
+
+/** Reads what a group of changes depends on. */
+async function readKnown(ctx: Context, changes: readonly Change[]): Promise<Known> {
+  const verdicts = changes.flatMap((one) => ('verdict' in one ? [one.verdict] : []))
+  const proposers = changes.flatMap((one) =>
+    'claim' in one && one.claim.kind === PROPOSAL ? [one.claim.agent_id] : [],
   )
+  const [claims, standing, unendorsed] = await Promise.all([
+    verdicts.length === 0 ? [] : ctx.claims.findByVerdicts(verdicts),
+    verdicts.length === 0 ? [] : ctx.claims.findStandingVerdicts(verdicts),
+    ctx.claims.countUnendorsed([...new Set(proposers)]),
+  ])
+  return { claims, standing, unendorsed }
 }
 
-/**
- * Stores the writes of a group of changes in one transaction.
- *
- * @param claims the claims that the group's verdicts name, as they were read
- * @param unendorsed by agent id, the number of unendorsed proposals, as it was read
- * @returns false on a conflict; then nothing is stored
- */
-async function storeChanges(
-  ctx: Context,
-  writes: Writes,
-  claims: readonly ClaimRecord[],
-  unendorsed: ReadonlyMap<string, number>,
-): Promise<boolean> {
-  if (writes.claims.length === 0 && writes.verdicts.length === 0) return true
+/** Stores the writes of a group of changes in one transaction. @throws Overtaken on a conflict */
+async function storeChanges(ctx: Context, writes: Writes, { claims, unendorsed }: Known): Promise<void> {
+  if (writes.claims.length === 0 && writes.verdicts.length === 0) return
   const claimsById = new Map(claims.map((claim) => [claim._id, claim]))
   const verdicts = writes.verdicts.map((verdict) =>
     toVerdictRecord(verdict, claimsById.get(verdict.claim_id)),
@@ -260,12 +244,13 @@ async function storeChanges(
     // Making or endorsing a proposal also writes its author's counts, so a concurrent one conflicts with this
     // transaction: what is read here still holds at the commit.
     for (const [agentId, count] of await ctx.claims.countUnendorsed([...unendorsed.keys()], session))
-      if (count !== unendorsed.get(agentId)) throw new Overtaken()
+      if (count !== unendorsed.get(agentId))
+        throw new Overtaken(`the proposals of ${agentId} have changed since they were read`)
     // Not in parallel: the commands of one transaction must be sent one after the other.
-    if (!(await ctx.claims.write({ ...writes, verdicts }, session))) throw new Overtaken()
+    await ctx.claims.write({ ...writes, verdicts }, session)
     await ctx.agents.addToRecords(writes.counts, session)
   })
-  return unlessOvertaken(storing, STANDING_VERDICT_KEY)
+  await orOvertaken(storing, STANDING_VERDICT_KEY)
 }
 
 /**
@@ -301,8 +286,8 @@ function toVerdictRecord(
  *
  * @param accepted for a proposal that is accepted: when, and what is stored with it
  * @returns the claim with the new status
- * @throws Error if the claim has changed since it was read in this transaction, which only a defect can bring
- *   about
+ * @throws Overtaken if the claim has changed since it was read in this transaction, which only a defect can
+ *   bring about
  */
 async function changeStatus(
   ctx: Context,
@@ -311,7 +296,7 @@ async function changeStatus(
   session: Session,
   accepted?: { at: number; entries: PendingEntry[]; tells: EventMark[] },
 ): Promise<ClaimRecord> {
-  await requireChanged(ctx.claims.moveStatus(claim, status, session, accepted), `claim ${claim._id}`)
+  await ctx.claims.moveStatus(claim, status, session, accepted)
   const statusChange = status === claim.status ? {} : { [claim.status]: -1, [status]: 1 }
   await ctx.agents.addToRecords(new Map([[claim.agent_id, { claims: statusChange, verdicts: {} }]]), session)
   return { ...claim, status }

@@ -2,7 +2,7 @@ import { Schema, type Connection } from 'mongoose'
 import { authorField } from '../agents/authorship.ts'
 import { authorBannedField, BY_AUTHOR_INDEX, createSetAuthorBanned, LISTED } from '../agents/author-ban.ts'
 import type { Past } from '../platform/list-per-agent.ts'
-import { type Session, within } from '../platform/database.ts'
+import { Overtaken, type Session, within } from '../platform/database.ts'
 import { createIdLookUp } from '../platform/group-commit.ts'
 import { hiddenFields, createSetHidden } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
@@ -162,11 +162,11 @@ export function createClaimStore(connection: Connection) {
      * Stores a group of changes in the session's transaction: inserts claims and verdicts, marks verdicts as
      * superseded, and sets the status and counts of claims that verdicts have moved.
      *
-     * @returns false if a record has changed since it was read; the caller must abort
+     * @throws Overtaken if a record has changed since it was read; the caller must abort
      * @throws a duplicate-key error if another verdict of an agent on the same claim was stored meanwhile;
      *   the caller must abort
      */
-    async write(changes: ClaimWrites, session: Session): Promise<boolean> {
+    async write(changes: ClaimWrites, session: Session): Promise<void> {
       if (changes.claims.length > 0) await raw().insertMany(changes.claims, { session })
       // Before the insert: the unique index allows an agent one standing verdict on a claim.
       if (changes.supersededIds.length > 0) {
@@ -176,7 +176,8 @@ export function createClaimStore(connection: Connection) {
           { $set: { superseded: true } },
           { session },
         )
-        if (matchedCount !== changes.supersededIds.length) return false
+        if (matchedCount !== changes.supersededIds.length)
+          throw new Overtaken('one of these verdicts was superseded since it was read')
       }
       if (changes.verdicts.length > 0) await rawVerdicts().insertMany(changes.verdicts, { session })
       if (changes.moved.length > 0) {
@@ -186,9 +187,10 @@ export function createClaimStore(connection: Connection) {
             update: { $set: { status: after.status, standing: after.standing } },
           },
         }))
-        if ((await raw().bulkWrite(updates, { session })).matchedCount !== updates.length) return false
+        const { matchedCount } = await raw().bulkWrite(updates, { session })
+        if (matchedCount !== updates.length)
+          throw new Overtaken('one of these claims has changed since it was read')
       }
-      return true
     },
     /**
      * Counts for each agent its proposals that are neither endorsed nor accepted, up to
@@ -265,20 +267,21 @@ export function createClaimStore(connection: Connection) {
      *
      * @param before the claim as it was read
      * @param accepted for a proposal that is accepted: when, and what is stored with it
-     * @returns false if the claim's status or counts have changed since; then nothing is stored
+     * @throws Overtaken if the claim's status or counts have changed since
      */
     async moveStatus(
       before: ClaimRecord,
       status: ClaimStatus,
       session: Session,
       accepted?: { at: number; entries: PendingEntry[]; tells: EventMark[] },
-    ): Promise<boolean> {
+    ): Promise<void> {
       const acceptance = accepted === undefined ? {} : { accepted_at: accepted.at }
       const update = {
         $set: { status, ...acceptance },
         ...(accepted === undefined ? {} : pushing({ pending: accepted.entries, tells: accepted.tells })),
       }
-      return (await claims.updateOne(unchangedSince(before), update, { session })).matchedCount === 1
+      const { matchedCount } = await claims.updateOne(unchangedSince(before), update, { session })
+      if (matchedCount === 0) throw new Overtaken(`claim ${before._id} has changed since it was read`)
     },
     /** Lists claims that are stored as open and whose `resolve_by` has passed, the longest overdue first. */
     async listComingOverdue(nowSeconds: number, limit: number): Promise<ClaimRecord[]> {

@@ -1,6 +1,7 @@
 import type { Context } from '../context.ts'
+import { change } from '../platform/change.ts'
+import { orOvertaken } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
-import { unlessOvertaken } from '../platform/database.ts'
 import { DAY_MS, isoTime } from '../platform/time.ts'
 import { seqOf, type EventRecord } from './event.ts'
 import type { EventProgress } from './event-store.ts'
@@ -19,29 +20,38 @@ const FORGET_EVERY = 500
 
 /**
  * Numbers the marks for an agent, so that they become its events; also one for a pass that ends within a day.
- * On a conflict with another caller it reads the marks again.
  *
  * @returns the number of its last event, which a majority has, and whether marks are left
  */
-export async function numberEvents(ctx: Context, reader: Reader): Promise<{ seq: number; more: boolean }> {
-  for (let batch = 0; batch < MAX_BATCHES; batch++) {
-    const progress = await ctx.events.readProgress(reader._id)
-    const passEnding = passEndingMark(ctx, reader, progress)
-    if (progress.marked.size === 0 && passEnding === undefined) return { seq: progress.seq, more: false }
-    let numbered = { seq: progress.seq, more: false }
-    const isStored = await unlessOvertaken(
-      ctx.database.transaction(async (session) => {
-        const nowMs = ctx.databaseNow()
-        numbered = await ctx.events.numberMarks(reader._id, progress.marked, passEnding, nowMs, session)
-      }),
-    )
-    if (!isStored) continue
-    if (Math.floor(numbered.seq / FORGET_EVERY) > Math.floor(progress.seq / FORGET_EVERY))
-      await ctx.events.expireOld(reader._id, numbered.seq)
-    if (!numbered.more) return numbered
-  }
-  return { seq: (await ctx.events.readProgress(reader._id)).seq, more: true }
+export async function numberEvents(ctx: Context, reader: Reader): Promise<Numbered> {
+  let numbered = await numberBatch(ctx, reader)
+  for (let batch = 1; numbered.more && batch < MAX_BATCHES; batch++) numbered = await numberBatch(ctx, reader)
+  return numbered
 }
+
+/** The number of an agent's last event, and whether marks are left. */
+interface Numbered {
+  seq: number
+  more: boolean
+}
+
+/** Numbers the oldest marks for an agent, in one transaction. */
+const numberBatch = (ctx: Context, reader: Reader): Promise<Numbered> =>
+  change({
+    now: () => ctx.databaseNow(),
+    read: () => ctx.events.readProgress(reader._id),
+    decide: (progress, nowMs) => ({ nowMs, passEnding: passEndingMark(reader, progress, nowMs) }),
+    async store({ nowMs, passEnding }, { seq, marked }) {
+      if (marked.size === 0 && passEnding === undefined) return { seq, more: false }
+      const numbering = ctx.database.transaction((session) =>
+        ctx.events.numberMarks(reader._id, marked, passEnding, nowMs, session),
+      )
+      const numbered = await orOvertaken(numbering)
+      if (Math.floor(numbered.seq / FORGET_EVERY) > Math.floor(seq / FORGET_EVERY))
+        await ctx.events.expireOld(reader._id, numbered.seq)
+      return numbered
+    },
+  })
 
 /**
  * Returns the mark that says that the agent's pass ends within a day, or has ended, with that end; undefined
@@ -49,12 +59,11 @@ export async function numberEvents(ctx: Context, reader: Reader): Promise<{ seq:
  * pass ends.
  */
 function passEndingMark(
-  ctx: Context,
   { _id: to, pass_until_ms: untilMs }: Reader,
   { passToldMs }: EventProgress,
+  nowMs: number,
 ): { mark: EventMark; passToldMs: number } | undefined {
-  if (untilMs === undefined || passToldMs === untilMs || untilMs - DAY_MS > ctx.databaseNow())
-    return undefined
+  if (untilMs === undefined || passToldMs === untilMs || untilMs - DAY_MS > nowMs) return undefined
   const fields = { pass_until: isoTime(untilMs) }
   return { mark: { to, at_ms: untilMs - DAY_MS, kind: 'pass_ending', id: to, fields }, passToldMs: untilMs }
 }

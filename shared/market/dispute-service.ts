@@ -3,13 +3,8 @@ import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { markPaidOut, netReceivedRaw } from './order-money.ts'
-import {
-  readPayouts,
-  replaceOpenPayouts,
-  storeOwnUpdate,
-  type Side,
-  type SidePayouts,
-} from './order-updates.ts'
+import { type Side } from './order-rules.ts'
+import { readPayouts, replaceOpenPayouts, storeUpdate, type SidePayouts } from './order-updates.ts'
 import { applyChange, feeEntries, forgiveDust, priceFields, sellerShare } from './order.ts'
 import { stepChange, sumAmounts, type OrderRecord } from './order.ts'
 
@@ -146,7 +141,7 @@ async function storeDecision(
     const due = { raw: dueRaw[side], reason: `decided/${side}`, at }
     owed.push(...(await replaceOpenPayouts(ctx, order, side, payouts[side], due, session)))
   }
-  await storeOwnUpdate(ctx, before, { change, payouts: owed }, session)
+  await storeUpdate(ctx, before, { change, payouts: owed }, session)
   const decided = applyChange(order, change)
   if (isReleased) {
     const isSellerPaid = (await ctx.payouts.listByOrder(order._id, session)).some(

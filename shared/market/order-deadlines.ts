@@ -1,14 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Context } from '../context.ts'
-import { isOutage, rolledBack } from '../platform/database.ts'
+import { isOutage, Overtaken, rolledBack } from '../platform/database.ts'
 import { pagesOf } from '../platform/records.ts'
 import { SECOND_MS, unixSeconds, nowSeconds } from '../platform/time.ts'
-import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS } from './market-terms.ts'
-import { OUTAGE_GAP_MS, OUTAGE_GRACE_MS } from './market-terms.ts'
-import { deadlineStep } from './order-states.ts'
-import { payoutFor, releaseUpdate, storeUpdate, type OrderUpdate } from './order-updates.ts'
-import { applyChange, journalLinesOf, orderEntry, stepChange } from './order.ts'
-import type { OrderChange, OrderRecord } from './order.ts'
+import { DEADLINE_OVERDUE_SECONDS, DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from './market-terms.ts'
+import { deadlineUpdate, extensionUpdate } from './order-rules.ts'
+import { changeOrder } from './order-updates.ts'
+import { journalLinesOf, type OrderRecord } from './order.ts'
 import type { OutageRecord } from './serving-store.ts'
 
 const BATCH_ORDERS = 200
@@ -86,9 +84,6 @@ async function waitUntilServed(ctx: Context, dueAt: number): Promise<boolean> {
   }
 }
 
-/** Ends the transaction of many orders of which one has changed since it was read. */
-class SomeChanged extends Error {}
-
 /**
  * Acts on orders with one deadline, in one transaction, or each alone if that fails.
  *
@@ -99,7 +94,7 @@ async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void
   const updates = due.map((before) => ({ before, payouts: [], ...deadlineUpdate(before, nowMs) }))
   try {
     await ctx.database.transaction(async (session) => {
-      if (!(await ctx.orders.changeAll(updates, session))) throw new SomeChanged()
+      await ctx.orders.changeAll(updates, session)
       const payouts = updates.flatMap((update) => update.payouts)
       await ctx.payouts.insert(payouts, session)
       const lines = updates.flatMap((update) => journalLinesOf(update.before, update.change, update.payouts))
@@ -107,7 +102,7 @@ async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void
     })
   } catch (error) {
     if (isOutage(error)) throw error
-    if (!(error instanceof SomeChanged))
+    if (!(error instanceof Overtaken))
       ctx.log.warn({ err: error, orders: due.length }, 'deadlines that fail together are tried one by one')
     await tryEach(due, (order) => actOnOne(ctx, order))
   }
@@ -120,12 +115,11 @@ async function actOnAll(ctx: Context, due: readonly OrderRecord[]): Promise<void
 /** Acts on an order alone, unless its deadline has changed since it was listed. */
 async function actOnOne(ctx: Context, { _id: orderId, due_at: dueAt }: OrderRecord): Promise<void> {
   try {
-    for (;;) {
-      const before = await ctx.orders.find(orderId)
-      if (before === undefined || before.due_at !== dueAt) return
-      const update = deadlineUpdate(before, ctx.databaseNow())
-      if (await ctx.database.transaction((session) => storeUpdate(ctx, before, update, session))) return
-    }
+    await changeOrder(
+      ctx,
+      async () => ({ order: await readAgain(ctx, orderId) }),
+      ({ order }, nowMs) => (order.due_at === dueAt ? deadlineUpdate(order, nowMs) : undefined),
+    )
   } catch (error) {
     if (!isOutage(error))
       ctx.log.error({ err: error, order_id: orderId }, 'the deadline of an order could not be acted on')
@@ -133,20 +127,11 @@ async function actOnOne(ctx: Context, { _id: orderId, due_at: dueAt }: OrderReco
   }
 }
 
-/**
- * Makes the update for a deadline that has passed. No delivery in time: the buyer is owed the price. No
- * answer in time: the order is released.
- */
-function deadlineUpdate(order: OrderRecord, nowMs: number): OrderUpdate {
-  const due = deadlineStep(order.status)
-  if (due === undefined || order.due_at === undefined)
-    throw new Error(`order ${order._id} is ${order.status}, so no deadline can have passed`)
-  const at = unixSeconds(nowMs)
-  const late = { late_ms: nowMs - order.due_at * SECOND_MS }
-  if (due.step === 'unanswered') return releaseUpdate(order, 'unanswered', at, late)
-  const set = { ...late, closed_at: at, undelivered: true } as const
-  const change = stepChange(order, 'undelivered', at, { set, unset: ['due_at'] })
-  return { change, payouts: [payoutFor(order, 'buyer', 'undelivered', BigInt(order.amount_raw), at)] }
+/** Reads an order that was listed before. @throws Refusal `unavailable` if an election has rolled it back */
+async function readAgain(ctx: Context, orderId: string): Promise<OrderRecord> {
+  const order = await ctx.orders.find(orderId)
+  if (order === undefined) throw rolledBack(`order ${orderId}`)
+  return order
 }
 
 /**
@@ -156,40 +141,24 @@ function deadlineUpdate(order: OrderRecord, nowMs: number): OrderUpdate {
  * @returns the order as it stands now
  */
 export async function extendForOutage(ctx: Context, order: OrderRecord): Promise<OrderRecord> {
-  let current = order
-  while (current.due_at !== undefined) {
-    const outage = await ctx.serving.findOutage(current.due_at * SECOND_MS)
-    const change = outage === undefined ? undefined : extensionFor(current, outage, nowSeconds(ctx))
-    if (change === undefined) break
-    if (await ctx.orders.change(current, change)) {
-      // The new deadline may lie in another outage.
-      current = applyChange(current, change)
-      await enqueueDeadline(ctx, current)
-    } else {
-      const stored = await ctx.orders.find(current._id)
-      if (stored === undefined) throw rolledBack(`order ${current._id}`)
-      current = stored
-    }
-  }
-  return current
+  if ((await findOutageOf(ctx, order)) === undefined) return order
+  const changed = await changeOrder(
+    ctx,
+    async () => {
+      const current = await readAgain(ctx, order._id)
+      return { order: current, outage: await findOutageOf(ctx, current) }
+    },
+    ({ order: current, outage }, nowMs) => extensionUpdate(current, outage, unixSeconds(nowMs)),
+  )
+  if (changed.due_at === order.due_at) return changed
+  await enqueueDeadline(ctx, changed)
+  // The new deadline may lie in another outage.
+  return extendForOutage(ctx, changed)
 }
 
-/** Makes the change that extends an order's deadline. @returns undefined if its status has none */
-function extensionFor(order: OrderRecord, outage: OutageRecord, at: number): OrderChange | undefined {
-  const due = deadlineStep(order.status)
-  if (due === undefined || order.due_at === undefined) return undefined
-  const until = Math.ceil((outage.to_ms + OUTAGE_GRACE_MS) / SECOND_MS)
-  const extension = {
-    deadline: due.deadline,
-    was: order.due_at,
-    until,
-    outage_from: unixSeconds(outage._id),
-    outage_to: unixSeconds(outage.to_ms),
-  }
-  return {
-    step: 'extended',
-    at,
-    set: { [due.deadline]: until, due_at: until, extensions: [...(order.extensions ?? []), extension] },
-    entries: [orderEntry(order, 'extended', at, extension)],
-  }
-}
+/** The outage of the API that an order's deadline fell into, if there is one. */
+const findOutageOf = async (
+  ctx: Context,
+  { due_at: dueAt }: OrderRecord,
+): Promise<OutageRecord | undefined> =>
+  dueAt === undefined ? undefined : ctx.serving.findOutage(dueAt * SECOND_MS)

@@ -4,7 +4,8 @@ import type { PendingEntry } from '../ledger/pending.ts'
 import type { InvoiceRecord } from '../money/invoice.ts'
 import { nowSeconds } from '../platform/time.ts'
 import { feeOf } from './order-states.ts'
-import { payoutFor, storeOwnUpdate, type OrderUpdate } from './order-updates.ts'
+import { payoutFor, type OrderUpdate } from './order-rules.ts'
+import { storeUpdate } from './order-updates.ts'
 import { forgiveDust, priceFields, stepChange, type OrderRecord } from './order.ts'
 
 /* What changes of an order's money have in common. */
@@ -75,7 +76,7 @@ export async function disputeByChain(
     kind: 'dispute',
     data: { by: 'chain', ...about },
   })
-  await storeOwnUpdate(ctx, order, { change }, session)
+  await storeUpdate(ctx, order, { change }, session)
   await ctx.payouts.setFrozen(order._id, true, session)
 }
 
@@ -83,5 +84,5 @@ export async function disputeByChain(
 export async function markPaidOut(ctx: Context, order: OrderRecord, session: Session): Promise<void> {
   const at = nowSeconds(ctx)
   const change = stepChange(order, 'paid_out', at, { set: { paid_out_at: at } })
-  await storeOwnUpdate(ctx, order, { change }, session)
+  await storeUpdate(ctx, order, { change }, session)
 }

@@ -9,8 +9,8 @@ import { nowSeconds } from '../platform/time.ts'
 import { enqueueDeadline } from './order-deadlines.ts'
 import { disputeByChain, markPaidOut, netReceivedRaw, paidUpdate, unpaidChange } from './order-money.ts'
 import { disputeSuspected, listDisputedAt, resumeCleared } from './order-suspicions.ts'
-import { payoutFor, readPayouts, replaceOpenPayouts, storeOwnUpdate } from './order-updates.ts'
-import type { OrderUpdate } from './order-updates.ts'
+import { payoutFor, type OrderUpdate } from './order-rules.ts'
+import { readPayouts, replaceOpenPayouts, storeUpdate } from './order-updates.ts'
 import { stepChange, type OrderChange, type OrderRecord } from './order.ts'
 
 /**
@@ -69,7 +69,7 @@ async function receivePayment(
     // The price is held, or was given to its owner: what comes now is beyond it.
     update.payouts = [payoutFor(order, 'buyer', `excess/${payment._id}`, BigInt(payment.amount_raw), at)]
   }
-  await storeOwnUpdate(ctx, order, update, session)
+  await storeUpdate(ctx, order, update, session)
   // Not awaited: it is no part of the transaction. If that fails, the job finds nothing to do.
   void enqueueDeadline(ctx, update.change.set ?? {})
 }
@@ -99,14 +99,14 @@ async function undoPayment(ctx: Context, invoice: InvoiceRecord, session: Sessio
   const { buyer } = await readPayouts(ctx, order, session)
   const keptRaw = isCovered && !isGivenBack ? priceRaw : 0n
   if (receivedRaw - keptRaw < buyer.sentRaw) throw paidTooMuch()
-  if (order.status === 'disputed') return storeOwnUpdate(ctx, order, { change }, session)
+  if (order.status === 'disputed') return storeUpdate(ctx, order, { change }, session)
   let buyerRaw = 0n
   if (isGivenBack) buyerRaw = receivedRaw
   else if (isCovered && order.status !== 'awaiting_payment') buyerRaw = receivedRaw - priceRaw
   if (buyerRaw < buyer.sentRaw) throw paidTooMuch()
   const due = { raw: buyerRaw, reason: 'undone', at }
   const payouts = await replaceOpenPayouts(ctx, order, 'buyer', buyer, due, session)
-  await storeOwnUpdate(ctx, order, { change, payouts }, session)
+  await storeUpdate(ctx, order, { change, payouts }, session)
 }
 
 const paidTooMuch = (): Refusal =>
@@ -151,7 +151,7 @@ async function restorePayment(ctx: Context, payment: PaymentRecord, session: Ses
   const change: OrderChange = { step: 'payment_returned', at, set, entries: [entry] }
   const payouts =
     order.status === 'disputed' ? [] : [payoutFor(order, 'buyer', `returned/${payment._id}`, returnedRaw, at)]
-  await storeOwnUpdate(ctx, order, { change, payouts }, session)
+  await storeUpdate(ctx, order, { change, payouts }, session)
 }
 
 /**
@@ -168,7 +168,7 @@ async function expireOrder(ctx: Context, invoice: InvoiceRecord, session: Sessio
     unset: ['unpaid_slot', 'payment_seen_at'],
   })
   const payouts = receivedRaw === 0n ? [] : [payoutFor(order, 'buyer', 'expired', receivedRaw, at)]
-  await storeOwnUpdate(ctx, order, { change, payouts }, session)
+  await storeUpdate(ctx, order, { change, payouts }, session)
   return {}
 }
 
@@ -191,7 +191,7 @@ async function notePayoutState(ctx: Context, payout: StoredPayout, to: PayoutSta
   if (to === 'owed') {
     if (order.status === 'paid_out' && isSellers) {
       const change = stepChange(order, 'payout_undone', nowSeconds(ctx), { unset: ['paid_out_at'] })
-      await storeOwnUpdate(ctx, order, { change }, session)
+      await storeUpdate(ctx, order, { change }, session)
     } else await touchOrder(ctx, order, 'payout_returned', session)
     const isFrozen = order.status === 'disputed' && order.disputed_by === 'chain'
     await ctx.payouts.setFrozen(order._id, isFrozen, session)
@@ -203,4 +203,4 @@ async function notePayoutState(ctx: Context, payout: StoredPayout, to: PayoutSta
 
 /** Writes nothing but a new version, so that a transaction that disputes or decides the order conflicts. */
 const touchOrder = (ctx: Context, order: OrderRecord, step: OrderChange['step'], session: Session) =>
-  storeOwnUpdate(ctx, order, { change: { step, at: nowSeconds(ctx) } }, session)
+  storeUpdate(ctx, order, { change: { step, at: nowSeconds(ctx) } }, session)

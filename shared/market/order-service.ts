@@ -1,19 +1,26 @@
 import { readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
-import type { Authorship, SeenLog } from '../crypto/author.ts'
-import { commitRecord } from '../crypto/commitment.ts'
+import type { SeenLog } from '../crypto/author.ts'
 import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newSalt } from '../ledger/pending.ts'
 import type { PayoutRecord } from '../money/payout.ts'
-import { SECOND_MS, nowSeconds } from '../platform/time.ts'
+import { SECOND_MS, nowSeconds, unixSeconds } from '../platform/time.ts'
 import { MAX_PAYOUTS_SHOWN } from './market-terms.ts'
 import { enqueueDeadline, extendForOutage } from './order-deadlines.ts'
-import { ORDER_STEPS, stepObstacle, type PayoutActor } from './order-states.ts'
-import { releaseUpdate, storeOwnUpdate, storeUpdate, type OrderUpdate, type Side } from './order-updates.ts'
+import {
+  deliveryUpdate,
+  disputeUpdate,
+  refundAddressUpdate,
+  releaseUpdate,
+  requireSide,
+  takeStep,
+  type OrderUpdate,
+} from './order-rules.ts'
+import type { PayoutActor } from './order-states.ts'
+import { changeOrder, storeUpdate } from './order-updates.ts'
 import type { OrderDetails } from './order-views.ts'
-import { addSignature, applyChange, orderEntry, stepChange } from './order.ts'
-import type { OrderChange, OrderRecord } from './order.ts'
+import { orderEntry, type OrderChange, type OrderRecord } from './order.ts'
 import { requireAddress } from '../money/payout-address.ts'
 
 /** The order of a step, and the signature that the agent may send, with the log that it has seen. */
@@ -37,13 +44,11 @@ export async function deliverOrder(
   const { order_id, delivery } = fields
   const author = await readAuthorship(ctx, sellerId, 'order delivered', { order_id, delivery }, fields)
   const salt = newSalt()
-  const deliveryHash = commitRecord(order_id, salt, { delivery })
-  const order = await takeStep(ctx, sellerId, order_id, 'delivered', author, (before, at) => {
-    const acceptBy = at + before.accept_seconds
-    const set = { delivery, delivery_salt: salt, delivered_at: at, accept_by: acceptBy, due_at: acceptBy }
-    const data = { accept_by: acceptBy, delivery_hash: deliveryHash }
-    return { change: stepChange(before, 'delivered', at, { set, data }) }
-  })
+  const order = await changeAsSide(ctx, sellerId, order_id, (before, at) =>
+    takeStep(before, 'delivered', { agentId: sellerId, at, author }, () =>
+      deliveryUpdate(before, at, delivery, salt),
+    ),
+  )
   await enqueueDeadline(ctx, order)
   return order
 }
@@ -57,8 +62,10 @@ export async function deliverOrder(
 export async function acceptDelivery(ctx: Context, buyerId: string, fields: StepFields) {
   const { order_id } = fields
   const author = await readAuthorship(ctx, buyerId, 'order accepted', { order_id }, fields)
-  return takeStep(ctx, buyerId, order_id, 'accepted', author, (before, at) =>
-    releaseUpdate(before, 'accepted', at),
+  return changeAsSide(ctx, buyerId, order_id, (before, at) =>
+    takeStep(before, 'accepted', { agentId: buyerId, at, author }, () =>
+      releaseUpdate(before, 'accepted', at),
+    ),
   )
 }
 
@@ -72,53 +79,30 @@ export async function disputeOrder(ctx: Context, buyerId: string, fields: StepFi
   const { order_id, reason } = fields
   const author = await readAuthorship(ctx, buyerId, 'dispute disputed', { order_id, reason }, fields)
   const salt = newSalt()
-  const data = { by: 'buyer', reason_hash: commitRecord(order_id, salt, { reason }) }
-  return takeStep(ctx, buyerId, order_id, 'disputed', author, (before, at) => {
-    const set = { disputed_at: at, disputed_by: 'buyer', dispute_reason: reason, dispute_salt: salt } as const
-    return { change: stepChange(before, 'disputed', at, { set, unset: ['due_at'], kind: 'dispute', data }) }
-  })
+  return changeAsSide(ctx, buyerId, order_id, (before, at) =>
+    takeStep(before, 'disputed', { agentId: buyerId, at, author }, () =>
+      disputeUpdate(before, at, reason, salt),
+    ),
+  )
 }
 
 /**
- * Takes a buyer's or seller's step: stores what `updateFor` makes of the order as it is now, signed by
- * `author`. If the order changes meanwhile, begins again with the changed one.
+ * Changes an order by a step of one of its sides.
  *
- * @returns the order with the step taken
- * @throws Refusal `no_such_order`; `not_yours` if the step is the other side's; `wrong_state` if the table in
- *   order-states.ts does not allow it now
+ * @param decide makes the update, at a time in Unix seconds
+ * @throws Refusal `no_such_order`; `not_yours`; as `decide`
  */
-async function takeStep(
+const changeAsSide = (
   ctx: Context,
   agentId: string,
   orderId: string,
-  step: 'delivered' | 'accepted' | 'disputed',
-  author: Authorship | undefined,
-  updateFor: (before: OrderRecord, at: number) => OrderUpdate,
-): Promise<OrderRecord> {
-  for (;;) {
-    const before = await refreshOrder(ctx, agentId, orderId)
-    requireSide(before, agentId, ORDER_STEPS[step].actor)
-    const at = nowSeconds(ctx)
-    const obstacle = stepObstacle(before, step, at)
-    if (obstacle !== undefined) throw new Refusal('wrong_state', obstacle, { field: 'order_id' })
-    const update = updateFor(before, at)
-    const change = addSignature(before, update.change, agentId, author)
-    const { payouts } = update
-    // A change without payouts moves no money: it is one write.
-    const isStored =
-      payouts === undefined
-        ? await ctx.orders.change(before, change)
-        : await ctx.database.transaction((session) => storeUpdate(ctx, before, { change, payouts }, session))
-    if (isStored) return applyChange(before, change)
-  }
-}
-
-/** @throws Refusal `not_yours` if the agent is the order's other side */
-function requireSide(order: OrderRecord, agentId: string, side: Side): void {
-  if (order[`${side}_id`] === agentId) return
-  const why = `This step is the ${side}'s, and you are the ${side === 'buyer' ? 'seller' : 'buyer'} of this order.`
-  throw new Refusal('not_yours', why, { field: 'order_id' })
-}
+  decide: (before: OrderRecord, at: number) => OrderUpdate,
+): Promise<OrderRecord> =>
+  changeOrder(
+    ctx,
+    async () => ({ order: await refreshOrder(ctx, agentId, orderId) }),
+    ({ order }, nowMs) => decide(order, unixSeconds(nowMs)),
+  )
 
 /**
  * Reads an order for one of its sides. If its deadline passed during an outage of the API, extends that
@@ -171,48 +155,47 @@ export async function setRefundAddress(
 ) {
   const { order_id, address } = fields
   const author = await readAuthorship(ctx, buyerId, 'order refund_address', { order_id, address }, fields)
-  for (;;) {
-    const before = await refreshOrder(ctx, buyerId, order_id)
-    requireSide(before, buyerId, 'buyer')
-    const changed = await ctx.database.transaction((session) =>
-      storeRefundAddress(ctx, before, address, session, author),
-    )
-    if (changed !== undefined) return changed
-  }
+  return changeOrder(
+    ctx,
+    async () => {
+      const order = await refreshOrder(ctx, buyerId, order_id)
+      requireSide(order, buyerId, 'buyer')
+      return { order, refundAddress: await requireRefundAddress(ctx, order, address) }
+    },
+    ({ order, refundAddress }, nowMs) =>
+      refundAddressUpdate(order, refundAddress, unixSeconds(nowMs), newSalt(), author),
+  )
 }
 
 /**
- * Stores the refund address in the order and in the buyer's payouts that are still owed.
+ * Names an order's refund address, in the transaction that has read the order.
  *
  * @param text the address as it was sent
- * @returns the changed order; undefined, with nothing written, if it has changed since `before` was read
- * @throws Refusal `wrong_state` if an address is set; `invalid_field` if no payout can be sent to this one
+ * @returns the address in canonical form
+ * @throws Refusal as requireRefundAddress()
  */
 export async function storeRefundAddress(
   ctx: Context,
   before: OrderRecord,
   text: string,
   session: Session,
-  author?: Authorship,
-): Promise<OrderRecord | undefined> {
-  if (before.refund_address !== undefined)
+): Promise<string> {
+  const address = await requireRefundAddress(ctx, before, text)
+  await storeUpdate(ctx, before, refundAddressUpdate(before, address, nowSeconds(ctx), newSalt()), session)
+  return address
+}
+
+/**
+ * Returns the address in canonical form, if it can become the order's refund address.
+ *
+ * @throws Refusal `wrong_state` if an address is set; `invalid_field` if no payout can be sent to this one
+ */
+async function requireRefundAddress(ctx: Context, order: OrderRecord, text: string): Promise<string> {
+  if (order.refund_address !== undefined)
     throw new Refusal('wrong_state', 'This order has a refund address, and it stays as it is.', {
       field: 'order_id',
     })
-  const address = await requireAddress(ctx, before.coin, text, 'address')
-  const at = nowSeconds(ctx)
-  const salt = newSalt()
-  const data = { refund_address_hash: commitRecord(before._id, salt, { address }) }
-  const unsigned = {
-    step: 'refund_address',
-    at,
-    set: { refund_address: address, refund_salt: salt },
-    entries: [orderEntry(before, 'refund_address', at, data)],
-  } as const
-  const change = addSignature(before, unsigned, before.buyer_id, author)
-  if (!(await ctx.orders.change(before, change, session))) return undefined
-  await ctx.payouts.setAddress(before._id, before.buyer_id, address, session)
-  return applyChange(before, change)
+  return requireAddress(ctx, order.coin, text, 'address')
 }
 
 /**
@@ -236,7 +219,7 @@ export async function forgetRefundAddress(ctx: Context, orderId: string, session
     unset: ['refund_address', 'refund_salt'],
     entries: [orderEntry(before, 'refund_address', at, { refund_address_hash: null })],
   }
-  await storeOwnUpdate(ctx, before, { change }, session)
+  await storeUpdate(ctx, before, { change }, session)
   await ctx.payouts.forgetAddress(orderId, buyerId, session)
   return true
 }

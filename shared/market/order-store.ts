@@ -1,5 +1,5 @@
 import type { Connection, QueryFilter } from 'mongoose'
-import type { Session } from '../platform/database.ts'
+import { Overtaken, type Session } from '../platform/database.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
 import { recordsOf, rawOf } from '../platform/records.ts'
 import { pushing, indexMarks, tellsField } from '../events/mark.ts'
@@ -137,20 +137,22 @@ export function createOrderStore(connection: Connection) {
     /**
      * Stores a change of an order, with its ledger entries and event marks.
      *
-     * @returns false, with nothing written, if `before` is outdated, or it is the wrong side of the deadline
+     * @throws Overtaken if `before` is outdated, or it is the wrong side of the deadline
      */
-    async change(before: OrderRecord, change: OrderChange, session?: Session): Promise<boolean> {
+    async change(before: OrderRecord, change: OrderChange, session?: Session): Promise<void> {
       const { filter, update } = changeOf(before, change)
-      return orders.change(filter, update, session)
+      if (!(await orders.change(filter, update, session)))
+        throw new Overtaken(`order ${before._id} has changed since it was read`)
     },
-    /**
-     * Stores changes of many orders, like change().
-     *
-     * @returns false if not all were stored: the caller must abort
-     */
-    async changeAll(changes: readonly { before: OrderRecord; change: OrderChange }[], session: Session) {
+    /** Stores changes of many orders, like change(). @throws Overtaken if one of them can't be stored */
+    async changeAll(
+      changes: readonly { before: OrderRecord; change: OrderChange }[],
+      session: Session,
+    ): Promise<void> {
       const operations = changes.map(({ before, change }) => ({ updateOne: changeOf(before, change) }))
-      return (await raw().bulkWrite(operations, { session })).matchedCount === changes.length
+      const { matchedCount } = await raw().bulkWrite(operations, { session })
+      if (matchedCount !== changes.length)
+        throw new Overtaken('one of these orders has changed since it was read')
     },
     /** Stores when a payment was first seen, if the order awaits payment and has no such time. */
     notePaymentSeen: (orderId: string, at: number, session: Session) =>

@@ -7,7 +7,8 @@ import { nowSeconds } from '../platform/time.ts'
 import { enqueueDeadline } from './order-deadlines.ts'
 import { disputeByChain, markPaidOut, netReceivedRaw, paidUpdate, unpaidChange } from './order-money.ts'
 import { stepRule } from './order-states.ts'
-import { readPayouts, replaceOpenPayouts, storeOwnUpdate, type OrderUpdate } from './order-updates.ts'
+import { type OrderUpdate } from './order-rules.ts'
+import { readPayouts, replaceOpenPayouts, storeUpdate } from './order-updates.ts'
 import { stepChange, type OrderChange, type OrderRecord } from './order.ts'
 
 /*
@@ -73,7 +74,7 @@ async function addSuspects(ctx: Context, order: OrderRecord, ids: readonly strin
   const fresh = suspects === undefined ? [] : ids.filter((id) => !suspects.includes(id))
   if (suspects === undefined || fresh.length === 0) return
   const set = { suspects: [...suspects, ...fresh] }
-  await storeOwnUpdate(ctx, order, { change: { step: 'suspected_more', at: nowSeconds(ctx), set } }, session)
+  await storeUpdate(ctx, order, { change: { step: 'suspected_more', at: nowSeconds(ctx), set } }, session)
 }
 
 /** Ids of disputed orders, for whatever reason, one of whose sides has an address that the send went to. */
@@ -92,7 +93,7 @@ export async function resumeCleared(ctx: Context, { _id: sendId }: UnexplainedSe
       const suspects = order.suspects.filter((id) => id !== sendId)
       if (suspects.length === 0) return resume(ctx, order, session)
       const change: OrderChange = { step: 'suspected_less', at: nowSeconds(ctx), set: { suspects } }
-      await storeOwnUpdate(ctx, order, { change }, session)
+      await storeUpdate(ctx, order, { change }, session)
       return false
     })
     if (isResumed) resumed.push(_id)
@@ -108,7 +109,7 @@ async function resume(ctx: Context, order: OrderRecord, session: Session): Promi
   if (update === undefined) return false
   const { change } = update
   const unset = [...(change.unset ?? []), ...SUSPICION]
-  await storeOwnUpdate(ctx, order, { ...update, change: { ...change, unset } }, session)
+  await storeUpdate(ctx, order, { ...update, change: { ...change, unset } }, session)
   await ctx.payouts.setFrozen(order._id, false, session)
   if (change.step === 'resumed_released') await notePaidSeller(ctx, order._id, session)
   // Not awaited: it is no part of the transaction. If that fails, the sweep finds the deadline.

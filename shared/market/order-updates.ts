@@ -1,81 +1,55 @@
 import type { Context } from '../context.ts'
-import { requireChanged, type Session } from '../platform/database.ts'
+import { change } from '../platform/change.ts'
+import type { Session } from '../platform/database.ts'
 import type { PayoutRecord } from '../money/payout.ts'
-import { newPayout, withdrawPayout } from '../money/payout-service.ts'
-import { feeEntries, journalLinesOf, sellerShare, stepChange, sumAmounts } from './order.ts'
-import type { OrderChange, OrderRecord } from './order.ts'
+import { withdrawPayout } from '../money/payout-service.ts'
+import { payoutFor, type OrderUpdate, type Side } from './order-rules.ts'
+import { applyChange, journalLinesOf, sumAmounts, type OrderRecord } from './order.ts'
 
-export type Side = 'buyer' | 'seller'
-
-/** A change of an order with the payouts that it makes the venue owe; stored in one transaction. */
-export interface OrderUpdate {
-  change: OrderChange
-  payouts?: PayoutRecord[]
-}
-
-/** Makes the update that releases an order: the seller is owed its share, and the fee is taken. */
-export function releaseUpdate(
-  order: OrderRecord,
-  step: 'accepted' | 'unanswered',
-  at: number,
-  set: OrderChange['set'] = {},
-): OrderUpdate {
-  const change = stepChange(order, step, at, {
-    set: { ...set, closed_at: at, fee_taken: true },
-    unset: ['due_at'],
-    entries: feeEntries(order, at, 'taken'),
-  })
-  return { change, payouts: [payoutFor(order, 'seller', step, sellerShare(order), at)] }
-}
-
-/** Makes a payout to one side. `reason` and the order's next version make its source unique. */
-export function payoutFor(
-  order: OrderRecord,
-  side: Side,
-  reason: string,
-  amountRaw: bigint,
-  at: number,
-): PayoutRecord {
-  return newPayout({
-    source: `${order._id}/${reason}/${order.version + 1}`,
-    coin: order.coin,
-    agentId: order[`${side}_id`],
-    orderId: order._id,
-    amountRaw,
-    address: side === 'buyer' ? order.refund_address : order.payout_address,
-    at,
+/**
+ * Changes an order: see change(). An update that moves no money is one write; any other is one transaction.
+ *
+ * @param read reads the order, and whatever else decides
+ * @param decide makes the update; undefined if there is nothing to change
+ * @returns the order afterwards
+ */
+export function changeOrder<Known extends { order: OrderRecord }>(
+  ctx: Context,
+  read: () => Promise<Known>,
+  decide: (known: Known, nowMs: number) => OrderUpdate | undefined,
+): Promise<OrderRecord> {
+  return change({
+    now: () => ctx.databaseNow(),
+    read,
+    decide,
+    async store(update, { order }) {
+      if (update === undefined) return order
+      const { payouts, refundAddress } = update
+      const isOneWrite = payouts === undefined && refundAddress === undefined
+      if (isOneWrite) await ctx.orders.change(order, update.change)
+      else await ctx.database.transaction((session) => storeUpdate(ctx, order, update, session))
+      return applyChange(order, update.change)
+    },
   })
 }
 
 /**
- * Writes the order, its payouts and the journal.
+ * Writes an order, its payouts and the journal. For a transaction that has read the order itself; who has read it
+ * before uses changeOrder().
  *
- * @returns false, with nothing written, if `before` is outdated, or it is the wrong side of the deadline
+ * @throws Overtaken if `before` is outdated, or it is the wrong side of the deadline; the caller must abort
  */
 export async function storeUpdate(
   ctx: Context,
   before: OrderRecord,
-  { change, payouts = [] }: OrderUpdate,
-  session: Session,
-): Promise<boolean> {
-  if (!(await ctx.orders.change(before, change, session))) return false
-  await ctx.payouts.insert(payouts, session)
-  await ctx.journal.write(journalLinesOf(before, change, payouts), session)
-  return true
-}
-
-/**
- * Writes the order, its payouts and the journal, in the transaction that has read the order.
- *
- * @throws Error if nothing could be written, since the order has changed
- */
-export async function storeOwnUpdate(
-  ctx: Context,
-  order: OrderRecord,
-  update: OrderUpdate,
+  { change: orderChange, payouts = [], refundAddress }: OrderUpdate,
   session: Session,
 ): Promise<void> {
-  await requireChanged(storeUpdate(ctx, order, update, session), `order ${order._id}`)
+  await ctx.orders.change(before, orderChange, session)
+  await ctx.payouts.insert(payouts, session)
+  await ctx.journal.write(journalLinesOf(before, orderChange, payouts), session)
+  if (refundAddress !== undefined)
+    await ctx.payouts.setAddress(before._id, before.buyer_id, refundAddress, session)
 }
 
 /** What one side of an order is owed or was paid, without withdrawn payouts. */

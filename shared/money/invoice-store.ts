@@ -1,6 +1,6 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import type { Connection } from 'mongoose'
-import type { Session } from '../platform/database.ts'
+import { Overtaken, type Session } from '../platform/database.ts'
 import { createIdLookUp } from '../platform/group-commit.ts'
 import { none, only, schemaOf, some } from '../platform/fields.ts'
 import { recordsOf, rawOf } from '../platform/records.ts'
@@ -97,14 +97,14 @@ export function createInvoiceStore(connection: Connection) {
       invoices.all({ address_index: { $in: [...indexes] }, coin }),
     listRemainders: (agentId: string, coin: Coin, session: Session) =>
       invoices.all({ agent_id: agentId, coin, has_remainder: true }, { session, sort: { _id: 1 } }),
-    /** @returns false if the invoice has changed since it was read */
-    changeMoney(
+    /** @throws Overtaken if the invoice has changed since it was read */
+    async changeMoney(
       { _id, version }: InvoiceRecord,
       { has_remainder: hasRemainder, open, ...fields }: MoneyFields,
       entries: readonly PendingEntry[],
       session: Session,
       tells: readonly EventMark[] = [],
-    ): Promise<boolean> {
+    ): Promise<void> {
       const unset = omitUndefined({
         has_remainder: hasRemainder === false ? (1 as const) : undefined,
         open: open === false ? (1 as const) : undefined,
@@ -115,7 +115,8 @@ export function createInvoiceStore(connection: Connection) {
         ...(Object.keys(unset).length === 0 ? {} : { $unset: unset }),
         ...pushing({ pending: entries, tells }),
       }
-      return invoices.change({ _id, version }, update, session)
+      if (!(await invoices.change({ _id, version }, update, session)))
+        throw new Overtaken(`invoice ${_id} has changed since it was read`)
     },
     /** Lets the agent have another open invoice in the coin. */
     close: (invoiceId: string) => invoices.change({ _id: invoiceId }, { $unset: { open: 1 } }),
@@ -300,21 +301,29 @@ export function createInvoiceStore(connection: Connection) {
     /** Changes an unsettled payment's state. @returns false if it is not in the state `from` */
     movePayment: (paymentId: string, from: UnsettledState, to: UnsettledState, session?: Session) =>
       payments.change({ _id: paymentId, state: from }, { $set: { state: to }, ...WAITS_NO_MORE }, session),
-    /** Settles a payment, once. @returns false if it is not `seen` */
-    settlePayment: (paymentId: string, settled: SettledFields, entries: PendingEntry[], session: Session) =>
-      payments.change(
+    /** Settles a payment, once. @throws Overtaken if it is not `seen` */
+    async settlePayment(
+      paymentId: string,
+      settled: SettledFields,
+      entries: PendingEntry[],
+      session: Session,
+    ): Promise<void> {
+      const isSettled = await payments.change(
         { _id: paymentId, state: 'seen' },
         { $set: { ...settled, state: 'settled' }, ...WAITS_NO_MORE, $push: { pending: { $each: entries } } },
         session,
-      ),
-    /** Frees its transaction to be recorded anew. @returns false unless only the operator recorded it */
-    undoPayment({ _id, tx }: PaymentRecord, at: number, entries: PendingEntry[], session: Session) {
+      )
+      if (!isSettled) throw new Overtaken(`payment ${paymentId} has changed since it was read`)
+    },
+    /** Frees its transaction to be recorded anew. @throws Overtaken unless only the operator recorded it */
+    async undoPayment({ _id, tx }: PaymentRecord, at: number, entries: PendingEntry[], session: Session) {
       const update = {
         $set: { state: 'gone', undone_at: at, undone_tx: tx, tx: _id },
         $unset: { settled_at: 1, credited_days: 1, price_raw: 1, reversed_at: 1 },
         $push: { pending: { $each: entries } },
       }
-      return payments.change({ _id, ...UNSHOWN, state: 'settled' }, update, session)
+      if (!(await payments.change({ _id, ...UNSHOWN, state: 'settled' }, update, session)))
+        throw new Overtaken(`payment ${_id} has changed since it was read`)
     },
     /**
      * Notes when the chain took a settled payment back.

@@ -1,7 +1,7 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
-import { isDuplicateKey, isOutage, Overtaken, requireChanged, type Session } from '../platform/database.ts'
+import { isDuplicateKey, isOutage, Overtaken, type Session } from '../platform/database.ts'
 import { LeaseLost } from '../platform/lease-store.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newId, newStepId } from '../platform/ids.ts'
@@ -239,8 +239,8 @@ async function followTransfer(ctx: Context, transfer: TransferRecord, to: Transf
     for (const payout of own) {
       const change = { state: 'owed', transfer_id: null } as const
       const entry = payoutEntry(payout, 'owed', at, { attempt: `${transfer._id}/${newStepId()}`, undoes })
-      const moved = ctx.payouts.move(payout, { transferId: transfer._id }, change, entry, session)
-      await requireChanged(moved, `payout ${payout._id}`)
+      if (!(await ctx.payouts.move(payout, { transferId: transfer._id }, change, entry, session)))
+        throw new Overtaken(`payout ${payout._id} has changed since it was read`)
     }
   } else {
     // A transfer may be held, or be missing from the chain again, more than once.
@@ -524,7 +524,8 @@ export async function markPartPaid(ctx: Context, payoutId: string, tx: string, p
     await ctx.journal.write(lines, session)
     const change = { state: 'manual', tx } as const
     const step: PayoutStep = { from: 'owed', change, to: 'manual', tx, attempt, line: 'manual' }
-    await requireChanged(takeStep(ctx, { ...part, state: 'owed' }, step, session), `payout ${part._id}`)
+    if (!(await takeStep(ctx, { ...part, state: 'owed' }, step, session)))
+      throw new Overtaken(`payout ${part._id} has changed since it was inserted`)
     return { part, rest }
   })
 }

@@ -2,21 +2,15 @@ import { omitUndefined } from '../platform/omit-undefined.ts'
 import type { Context } from '../context.ts'
 import { commitRecord } from '../crypto/commitment.ts'
 import { makeMark, type EventMark } from '../events/mark.ts'
-import {
-  isDuplicateKey,
-  isOutage,
-  requireChanged,
-  rolledBack,
-  unavailable,
-  type Session,
-} from '../platform/database.ts'
+import { isDuplicateKey, isOutage, rolledBack, unavailable, type Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newId, newStepId } from '../platform/ids.ts'
 import { newSalt, type PendingEntry } from '../ledger/pending.ts'
 import { LAPSED_LOOK_EVERY_MS } from '../platform/limits.ts'
 import { unixSeconds, nowSeconds } from '../platform/time.ts'
 import { dustThreshold, type Coin } from './coin.ts'
-import type { InvoiceRecord, PaymentRecord, SeenPayment } from './invoice.ts'
+import { judgePayment } from './invoice.ts'
+import type { InvoiceRecord, PaymentRecord, PaymentVerdict, SeenPayment } from './invoice.ts'
 import { paymentLine } from './journal.ts'
 import { purposeOf, type Outcome } from './purpose.ts'
 import { readFreshRate } from './rate.ts'
@@ -155,27 +149,28 @@ async function makeSeen(ctx: Context, payment: PaymentRecord, from: 'gone' | 'lo
 async function settlePayment(ctx: Context, payment: PaymentRecord, confirmations: number, by: Reporter) {
   const { _id: paymentId, agent_id: agentId } = payment
   const settle = () => transactSettlement(ctx, paymentId, confirmations, by)
-  const isWaiting = await purposeOf(ctx, payment).inTurn(ctx, agentId, settle)
-  if (isWaiting) await ctx.invoices.setWaitsForRate(paymentId)
+  const settlement = await purposeOf(ctx, payment).inTurn(ctx, agentId, settle)
+  if (settlement.kind === 'waits') await ctx.invoices.setWaitsForRate(paymentId)
 }
 
-/** Settles a `seen` payment in one transaction. @returns true if it has to wait, and nothing was changed */
+/** What became of a confirmed payment; nothing is stored unless it is settled. */
+type Settlement =
+  Exclude<PaymentVerdict, { kind: 'buys' }> | { kind: 'settled' } | { kind: 'waits'; for: 'rate' }
+
+/** Settles a payment in one transaction, if it is `seen` and need not wait. */
 function transactSettlement(ctx: Context, paymentId: string, confirmations: number, by: Reporter) {
-  return ctx.database.transaction(async (session) => {
+  return ctx.database.transaction(async (session): Promise<Settlement> => {
     const noted = await ctx.invoices.findPaymentById(paymentId, session)
     if (noted === undefined) throw rolledBack(`payment ${paymentId}`)
-    if (noted.state !== 'seen') return false
     const invoice = await ctx.invoices.find(noted.invoice_id, session)
     if (invoice === undefined) throw new Error(`payment ${paymentId} has no invoice`)
     const at = nowSeconds(ctx)
-    // Before `expires_at` nothing is late, even if it was noted so.
-    const isOver = invoice.lapsed || invoice.foreign === true || at >= invoice.expires_at
-    const late = noted.late && isOver
+    const verdict = judgePayment(noted, invoice, at)
+    if (verdict.kind !== 'buys') return verdict
+    const { late } = verdict
     const payment = { ...noted, late }
-    // Payments that were in time buy first, at the invoice's own rate.
-    if (late && !invoice.lapsed) return true
     const bought = await purposeOf(ctx, invoice).received(ctx, invoice, payment, session)
-    if (bought === undefined) return true
+    if (bought === undefined) return { kind: 'waits', for: 'rate' }
     const holder = by === 'operator' ? await claimHolder(ctx, payment, session) : undefined
     const taken = omitUndefined({ taken_from: holder })
     const lines = [...paymentLine({ ...payment, ...taken }, 'received', at), ...(bought.lines ?? [])]
@@ -184,11 +179,8 @@ function transactSettlement(ctx: Context, paymentId: string, confirmations: numb
     const recorded = by === 'operator' ? { by } : {}
     const settled = { settled_at: at, confirmations, late, ...recorded, ...taken, ...bought.settled }
     const entries = [paymentEntry({ ...payment, ...settled }, at), ...(bought.entries ?? [])]
-    await requireChanged(
-      ctx.invoices.settlePayment(paymentId, settled, entries, session),
-      `payment ${paymentId}`,
-    )
-    return false
+    await ctx.invoices.settlePayment(paymentId, settled, entries, session)
+    return { kind: 'settled' }
   })
 }
 
@@ -211,7 +203,7 @@ async function claimHolder(ctx: Context, { coin, tx, amount_raw: raw }: PaymentR
  * lines.
  *
  * @param invoice as it was read in this transaction
- * @throws Error if the invoice has changed since then, which only a defect can bring about
+ * @throws Overtaken if the invoice has changed since then, which only a defect can bring about
  */
 async function changeInvoice(
   ctx: Context,
@@ -220,8 +212,7 @@ async function changeInvoice(
   session: Session,
   marks: readonly EventMark[] = [],
 ): Promise<void> {
-  const changed = ctx.invoices.changeMoney(invoice, fields, entries, session, marks)
-  await requireChanged(changed, `invoice ${invoice._id}`)
+  await ctx.invoices.changeMoney(invoice, fields, entries, session, marks)
   await ctx.journal.write(lines, session)
 }
 
@@ -371,8 +362,7 @@ export async function undoPayment(ctx: Context, paymentId: string): Promise<Paym
     const { entries = [], lines = [], ...outcome } = undone
     const reversed = [...paymentLine(payment, 'undone', at), ...lines]
     await changeInvoice(ctx, invoice, { ...outcome, lines: reversed }, session)
-    const stored = ctx.invoices.undoPayment(payment, at, [undoneEntry(payment, at), ...entries], session)
-    await requireChanged(stored, `payment ${paymentId}`)
+    await ctx.invoices.undoPayment(payment, at, [undoneEntry(payment, at), ...entries], session)
     return payment
   })
 }

@@ -1,5 +1,5 @@
 import type { Context } from '../context.ts'
-import { isDuplicateKey, requireChanged, type Session } from '../platform/database.ts'
+import { isDuplicateKey, type Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
 import { priceInCoin, type Coin } from '../money/coin.ts'
@@ -155,7 +155,7 @@ async function insertWithRemainders(ctx: Context, newInvoice: PassInvoice): Prom
         unspent: String(BigInt(earlier.unspent) - remainder * BigInt(earlier.days ?? 0)),
         has_remainder: false,
       }
-      await requireChanged(ctx.invoices.changeMoney(earlier, change, [], session), earlier._id)
+      await ctx.invoices.changeMoney(earlier, change, [], session)
       carried += remainder
     }
     const details = { coin, at, ids: { agent_id: agentId, invoice_id: _id } }

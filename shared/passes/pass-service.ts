@@ -1,7 +1,8 @@
 import type { AgentRecord } from '../agents/agent.ts'
 import type { Context } from '../context.ts'
 import type { JsonValue } from '../crypto/canonical-json.ts'
-import { requireChanged, type Session } from '../platform/database.ts'
+import { change } from '../platform/change.ts'
+import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newStepId } from '../platform/ids.ts'
 import type { PendingEntry } from '../ledger/pending.ts'
@@ -9,26 +10,31 @@ import { DAY_MS, isoTime, unixSeconds } from '../platform/time.ts'
 import { endAfterFreeDays, endAfterPaidDays } from './pass.ts'
 
 /**
- * Credits free days to an agent's pass, up to the end of the free period. One conditional update of the agent
- * stores the new end with its ledger entry; if a concurrent credit makes it miss, the rule is applied again
- * to the agent as it is then, so no credit is lost.
+ * Credits free days to an agent's pass, up to the end of the free period. The new end is stored with its ledger
+ * entry in one write.
  *
  * @param freeUntilMs end of the free period, in milliseconds since the epoch
  * @returns whole days added, which may be 0, and the pass's end in milliseconds since the epoch
  * @throws Refusal `no_such_agent`; `unavailable` if the database's time is unknown
  */
-export async function creditFreeDays(ctx: Context, agentId: string, days: number, freeUntilMs: number) {
-  for (;;) {
-    const agent = await ctx.agents.find(agentId)
-    if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
-    const nowMs = ctx.databaseNow()
-    const { untilMs, creditedDays } = endAfterFreeDays(agent.pass_until_ms, nowMs, days, freeUntilMs)
-    if (untilMs === agent.pass_until_ms) return { creditedDays: 0, passUntilMs: untilMs }
-    const credit = { source: `${agentId}/pass/${newStepId()}`, means: 'free', record: {} } as const
-    const entry = creditEntry(agentId, credit, creditedDays, nowMs, untilMs)
-    if (await ctx.agents.movePassEnd(agentId, agent.pass_until_ms, untilMs, [entry]))
+export function creditFreeDays(ctx: Context, agentId: string, days: number, freeUntilMs: number) {
+  const credit = { source: `${agentId}/pass/${newStepId()}`, means: 'free', record: {} } as const
+  return change({
+    now: () => ctx.databaseNow(),
+    async read() {
+      const agent = await ctx.agents.find(agentId)
+      if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
+      return agent
+    },
+    decide(agent, nowMs) {
+      const { untilMs, creditedDays } = endAfterFreeDays(agent.pass_until_ms, nowMs, days, freeUntilMs)
+      return { untilMs, creditedDays, entry: creditEntry(agentId, credit, creditedDays, nowMs, untilMs) }
+    },
+    async store({ untilMs, creditedDays, entry }, { pass_until_ms: before }) {
+      if (untilMs !== before) await ctx.agents.movePassEnd(agentId, before, untilMs, [entry])
       return { creditedDays, passUntilMs: untilMs }
-  }
+    },
+  })
 }
 
 /** The part of a credit's ledger entry that the caller determines. */
@@ -75,8 +81,7 @@ export async function creditDays(
 ): Promise<PendingEntry> {
   const nowMs = ctx.databaseNow()
   const untilMs = endAfterPaidDays(agent.pass_until_ms, nowMs, days)
-  const moved = ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session)
-  await requireChanged(moved, `agent ${agent._id}`)
+  await ctx.agents.movePassEnd(agent._id, agent.pass_until_ms, untilMs, [], session)
   return creditEntry(agent._id, credit, days, nowMs, untilMs)
 }
 
@@ -103,8 +108,7 @@ export async function takeBackDays(
       'wrong_state',
       `Some of the ${days} days to be taken back are used up, so they cannot be taken back.`,
     )
-  const moved = ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session)
-  await requireChanged(moved, `agent ${agentId}`)
+  await ctx.agents.movePassEnd(agentId, agent?.pass_until_ms, untilMs, [], session)
   return creditEntry(agentId, credit, -days, nowMs, untilMs)
 }
 

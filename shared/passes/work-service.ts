@@ -1,10 +1,12 @@
-import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextPass } from 'node:timers/promises'
 import type { Context } from '../context.ts'
 import { findShares } from '../crypto/pow.ts'
-import { isDuplicateKey, isOutage, Overtaken, unlessOvertaken } from '../platform/database.ts'
+import { change } from '../platform/change.ts'
+import { isDuplicateKey, orOvertaken, Overtaken } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
-import { createGroups, performEachAlone, type Outcomes } from '../platform/group-commit.ts'
+import { createGroups, performTogether } from '../platform/group-commit.ts'
 import { newId } from '../platform/ids.ts'
+import type { PendingEntry } from '../ledger/pending.ts'
 import { MAX_BATCH_NONCES, SAMPLE_NONCES } from '../platform/limits.ts'
 import { oncePer } from '../platform/once-per.ts'
 import { creditPaidDays } from './pass-service.ts'
@@ -15,17 +17,14 @@ import {
   type Counted,
   type CountedNonceCache,
 } from './counted-nonces.ts'
-import type { VerifiedBatch, Verification } from './work-store.ts'
 import {
-  applyBatches,
   decodeOutcomes,
   partitionNonces,
+  verifyBatches,
   workStatusAt,
-  encodeOutcomes,
   type BatchRecord,
   type Rejected,
-  type SharePage,
-  type BatchResult,
+  type Verification,
   type WorkOrderRecord,
 } from './work.ts'
 
@@ -203,15 +202,16 @@ async function storeShares(
  * only if the order still has exactly these pages and the batch is still waiting; otherwise everything is
  * read again. A page's number is unique, and pages never change.
  *
- * @throws Error if other workers kept verifying batches of the same orders through all retries; any error of
- *   the database
+ * @throws Refusal `unavailable` if other workers kept verifying batches of the same orders for too long; any
+ *   error of the database
  */
 export const verifyBatch = (ctx: Context, batchId: string): Promise<void> => verifierOf(ctx)(batchId)
 
 /** Returns the function of a context that verifies batches in groups; it is created at the first call. */
 const verifierOf = oncePer((ctx: Context) => {
   const cache = createCountedNonceCache(ctx.work)
-  return createGroups((batchIds: string[]) => verifyGroup(ctx, cache, batchIds), {
+  const verify = (batchIds: readonly string[]) => verifyTogether(ctx, cache, batchIds)
+  return createGroups((batchIds: string[]) => performTogether(batchIds, verify), {
     maxItems: BATCHES_TOGETHER,
     atOnce: 2,
   })
@@ -219,148 +219,97 @@ const verifierOf = oncePer((ctx: Context) => {
 
 /** Batches verified in one transaction, of at most MAX_BATCH_NONCES nonces each. */
 const BATCHES_TOGETHER = 32
-/**
- * Attempts at a verification that conflicts with other workers, before the job fails and is retried later.
- */
-const TRIES = 50
-const RACE_PAUSE_MS = 5
 
-/**
- * Verifies batches in one transaction; if that fails, except in an outage of the database, each in one of its
- * own, so that one bad batch doesn't keep the others from being verified.
- */
-async function verifyGroup(
-  ctx: Context,
-  cache: CountedNonceCache,
-  batchIds: string[],
-): Promise<Outcomes<void>> {
-  try {
-    await verifyTogether(ctx, cache, batchIds)
-    return batchIds.map(() => ({ status: 'fulfilled', value: undefined }))
-  } catch (error) {
-    if (batchIds.length === 1 || isOutage(error)) throw error
-    return performEachAlone(batchIds, (batchId) => verifyTogether(ctx, cache, [batchId]))
-  }
-}
-
-/**
- * Verifies those of the batches that are waiting, and stores the results in one transaction. On a conflict
- * with another worker it reads everything again.
- *
- * @throws Error after TRIES conflicts
- */
+/** Verifies those of the batches that are waiting, and stores the results in one transaction. */
 async function verifyTogether(
   ctx: Context,
   cache: CountedNonceCache,
   batchIds: readonly string[],
-): Promise<void> {
-  for (let tries = 0; tries < TRIES; tries++) {
-    const batches = await ctx.work.findWaiting([...new Set(batchIds)])
-    if (batches.length === 0) return
-    const verified = await verifyWithoutStoring(ctx, cache, batches)
-    if (verified !== undefined && (await storeVerifications(ctx, verified))) {
-      for (const [orderId, nonces] of verified.counted) cache.putBack(orderId, nonces)
-      return
-    }
-    await sleep(RACE_PAUSE_MS * Math.random() * (tries + 1))
-  }
-  throw new Error(
-    `${batchIds.length} batches could not be verified: other workers verified batches of the same orders each time`,
-  )
+): Promise<void[]> {
+  await change({
+    now: () => ctx.databaseNow(),
+    read: () => readWaiting(ctx, cache, batchIds),
+    decide: (waiting, nowMs) => ({
+      verifications: waiting.map(({ order, batches, shares, counted }) =>
+        verifyBatches(order, batches, shares, counted.nonces),
+      ),
+      forgetAt: new Date(nowMs + VERIFIED_TTL_MS),
+    }),
+    async store({ verifications, forgetAt }, waiting) {
+      if (waiting.length === 0) return
+      await storeVerifications(ctx, verifications, forgetAt)
+      for (const [index, { order, counted }] of waiting.entries()) {
+        const page = verifications[index]?.page
+        if (page !== undefined) setLastPage(counted, page)
+        cache.putBack(order._id, counted)
+      }
+    },
+  })
+  return batchIds.map(() => undefined)
 }
 
-/** What the verification of some batches stores. */
-interface Verifications {
-  /** One for each order. */
-  orders: Verification[]
-  batches: VerifiedBatch[]
-  /** By order id, the nonces that count once this is stored. */
-  counted: Map<string, Counted>
+/** The waiting batches of an order, with everything that decides what counts of them. */
+interface Waiting {
+  order: WorkOrderRecord
+  batches: BatchRecord[]
+  /** For each batch, those of its nonces that reach the difficulty. */
+  shares: string[][]
+  /** Taken out of the cache. */
+  counted: Counted
 }
 
 /**
- * Verifies batches without storing anything. The counted nonces of their orders are taken out of the cache.
+ * Reads those of the batches that are waiting, by their orders, and hashes their nonces.
  *
- * @returns undefined if an order has changed since it was read
+ * @throws Overtaken if an order has changed since it was read
  */
-async function verifyWithoutStoring(
+async function readWaiting(
   ctx: Context,
   cache: CountedNonceCache,
-  batches: readonly BatchRecord[],
-): Promise<Verifications | undefined> {
-  const verified: Verifications = { orders: [], batches: [], counted: new Map() }
-  const byOrder = Map.groupBy(batches, ({ order_id: orderId }) => orderId)
+  batchIds: readonly string[],
+): Promise<Waiting[]> {
+  const waiting: Waiting[] = []
+  const found = await ctx.work.findWaiting([...new Set(batchIds)])
+  const byOrder = Map.groupBy(found, ({ order_id: orderId }) => orderId)
   const orders = await Promise.all(Array.from(byOrder.keys(), (orderId) => ctx.work.findOrder(orderId)))
-  for (const [index, [orderId, ordersBatches]] of [...byOrder].entries()) {
+  for (const [index, [orderId, batches]] of [...byOrder].entries()) {
     const order = orders[index]
-    if (order === undefined) throw new Error(`batch ${ordersBatches[0]?._id} has no order`)
+    if (order === undefined) throw new Error(`batch ${batches[0]?._id} has no order`)
     const counted = await cache.takeOut(order)
-    if (counted === undefined) return undefined
-    verified.counted.set(orderId, counted)
+    if (counted === undefined) throw new Overtaken(`work order ${orderId} has changed since it was read`)
     const shares: string[][] = []
-    for (const { nonces = [] } of ordersBatches) {
+    for (const { nonces = [] } of batches) {
       shares.push(findShares(order.prefix, nonces, order.difficulty_bits))
       await nextTurn()
     }
-    const { results, newlyCounted, completedDays } = applyBatches(
-      order,
-      ordersBatches,
-      shares,
-      counted.nonces,
-    )
-    const countingBatches = ordersBatches.filter((_, position) => (results[position]?.accepted ?? 0) > 0)
-    const page: SharePage = {
-      order_id: orderId,
-      number: (order.share_pages ?? 0) + 1,
-      batch_ids: countingBatches.map(({ _id }) => _id),
-      nonces: newlyCounted,
-    }
-    if (newlyCounted.length > 0) setLastPage(counted, page)
-    for (const [position, batch] of ordersBatches.entries()) {
-      const { _id, count, nonces = [] } = batch
-      const { accepted, rejected } = results[position] as BatchResult
-      const outcomes = encodeOutcomes(nonces, rejected)
-      verified.batches.push({ _id, ...(count === undefined ? {} : { count }), accepted, outcomes })
-    }
-    verified.orders.push({
-      before: order,
-      ...(newlyCounted.length === 0 ? {} : { page }),
-      completedDays,
-      entries: [],
-    })
+    waiting.push({ order, batches, shares, counted })
   }
-  return verified
+  return waiting
 }
 
 /**
  * Stores the results of batches, and credits the days that they complete, in one transaction.
  *
- * @returns false on a conflict with another worker; then nothing is stored
+ * @throws Overtaken on a conflict with another worker; then nothing is stored
  */
 async function storeVerifications(
   ctx: Context,
-  { orders: verifications, batches }: Verifications,
-): Promise<boolean> {
+  verifications: readonly Verification[],
+  forgetAt: Date,
+): Promise<void> {
   const storing = ctx.database.transaction(async (session) => {
-    if (!(await ctx.work.markVerified(batches, new Date(ctx.databaseNow() + VERIFIED_TTL_MS), session)))
-      throw new Overtaken()
-    const credited: Verification[] = []
-    for (const verification of verifications) {
-      const { before, completedDays } = verification
-      if (completedDays === 0) {
-        credited.push(verification)
-        continue
-      }
+    const batches = verifications.flatMap((verification) => verification.batches)
+    await ctx.work.markVerified(batches, forgetAt, session)
+    const entries = new Map<string, PendingEntry>()
+    for (const { before, completedDays } of verifications) {
+      if (completedDays === 0) continue
       const source = `${before._id}/credit/${before.credited_days + completedDays}`
       const credit = { source, means: 'work' as const, record: { order_id: before._id } }
-      credited.push({
-        ...verification,
-        entries: [await creditPaidDays(ctx, before.agent_id, completedDays, credit, session)],
-      })
+      entries.set(before._id, await creditPaidDays(ctx, before.agent_id, completedDays, credit, session))
     }
-    if (!(await ctx.work.addShares(credited, session))) throw new Overtaken()
+    await ctx.work.addShares(verifications, entries, session)
   })
-  return unlessOvertaken(storing)
+  await orOvertaken(storing)
 }
 
 /** The result of a submission, as `POST /work/submit` answers it. */

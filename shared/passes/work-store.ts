@@ -1,9 +1,9 @@
 import { Schema, type Connection } from 'mongoose'
-import type { Session } from '../platform/database.ts'
+import { Overtaken, type Session } from '../platform/database.ts'
 import { createGroups, createIdLookUp, createLookUp, insertEach } from '../platform/group-commit.ts'
 import { MAX_BATCH_NONCES } from '../platform/limits.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
-import type { BatchRecord, SharePage, WorkOrderRecord } from './work.ts'
+import type { BatchRecord, SharePage, VerifiedBatch, Verification, WorkOrderRecord } from './work.ts'
 import { rawOf } from '../platform/records.ts'
 
 const number = { type: Number, required: true } as const
@@ -88,22 +88,6 @@ const countSchema = new Schema<{ _id: number; shares: number }>(
   { collection: 'share_counts', strict: 'throw', versionKey: false },
 )
 const COUNT_SLOTS = 64
-
-/** The changes that verifying batches makes to one order. */
-export interface Verification {
-  /** The order as it was read. */
-  before: WorkOrderRecord
-  /** Absent if nothing counted. */
-  page?: SharePage
-  completedDays: number
-  entries: PendingEntry[]
-}
-
-/** The batch's nonce count as it was read, and its result. */
-export interface VerifiedBatch extends Pick<BatchRecord, '_id' | 'count'> {
-  accepted: number
-  outcomes: string
-}
 
 /** Batches of 10,000 nonces that fit into one message to MongoDB. */
 const BATCHES_AT_ONCE = 100
@@ -278,13 +262,9 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
      * Stores the batches' results, and removes their nonces.
      *
      * @param forgetAt when MongoDB deletes the batches
-     * @returns false if one of them was verified or added to since it was read; the caller must abort
+     * @throws Overtaken if one of them was verified or added to since it was read; the caller must abort
      */
-    async markVerified(
-      verified: readonly VerifiedBatch[],
-      forgetAt: Date,
-      session: Session,
-    ): Promise<boolean> {
+    async markVerified(verified: readonly VerifiedBatch[], forgetAt: Date, session: Session): Promise<void> {
       const updates = verified.map(({ _id, count = { $exists: false }, accepted, outcomes }) => ({
         updateOne: {
           filter: { _id, state: 'waiting' as const, count },
@@ -294,32 +274,40 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
           },
         },
       }))
-      return (
-        (await rawBatches().bulkWrite(updates, { session, ordered: false })).matchedCount === updates.length
-      )
+      const { matchedCount } = await rawBatches().bulkWrite(updates, { session, ordered: false })
+      if (matchedCount !== updates.length)
+        throw new Overtaken('one of these batches has changed since it was read')
     },
     /**
      * Adds counted shares to orders, with their pages and entries, and to the number of all counted shares.
      * Verifications without a page store nothing.
      *
-     * @returns false if an order has changed since its `before` was read; the caller must abort
+     * @param entries those of the days that are completed, by the order's id
+     * @throws Overtaken or a duplicate-key error if an order has changed since its `before` was read; the
+     *   caller must abort
      */
-    async addShares(verifications: readonly Verification[], session: Session): Promise<boolean> {
+    async addShares(
+      verifications: readonly Verification[],
+      entries: ReadonlyMap<string, PendingEntry>,
+      session: Session,
+    ): Promise<void> {
       const newPages = verifications.flatMap(({ page }) => (page === undefined ? [] : [page]))
-      if (newPages.length === 0) return true
-      const updates = verifications.flatMap(({ before, page, completedDays, entries }) => {
+      if (newPages.length === 0) return
+      const updates = verifications.flatMap(({ before, page, completedDays }) => {
         const { _id, shares_accepted, credited_days, share_pages = { $exists: false } } = before
         if (page === undefined) return []
+        const entry = entries.get(_id)
         const update = {
           $inc: { shares_accepted: page.nonces.length, credited_days: completedDays },
           $set: { share_pages: page.number, last_batch: page.batch_ids.at(-1) ?? '' },
-          ...(entries.length === 0 ? {} : { $push: { pending: { $each: entries } } }),
+          ...(entry === undefined ? {} : { $push: { pending: entry } }),
         }
         return [{ updateOne: { filter: { _id, shares_accepted, credited_days, share_pages }, update } }]
       })
       // The orders first: if one of them has changed, the rest needn't be sent.
       const { matchedCount } = await rawOrders().bulkWrite(updates, { session, ordered: false })
-      if (matchedCount !== updates.length) return false
+      if (matchedCount !== updates.length)
+        throw new Overtaken('one of these work orders has changed since it was read')
       await rawPages().insertMany(
         newPages.map(({ number: pageNumber, nonces, ...page }) => ({
           ...page,
@@ -334,7 +322,6 @@ export function createWorkStore(connection: Connection, patienceMs: number) {
         { $inc: { shares } },
         { session, upsert: true },
       )
-      return true
     },
   }
 }

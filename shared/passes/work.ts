@@ -158,6 +158,50 @@ export function applyBatches(
   return { results, newlyCounted, completedDays }
 }
 
+/** What is stored of a batch that is verified; `count` is the number of its nonces as it was read. */
+export interface VerifiedBatch extends Pick<BatchRecord, '_id' | 'count'> {
+  accepted: number
+  outcomes: string
+}
+
+/** What the verification of an order's waiting batches comes to. */
+export interface Verification {
+  /** The order as it was read. */
+  before: WorkOrderRecord
+  batches: VerifiedBatch[]
+  /** The nonces that count now; absent if none does. */
+  page?: SharePage
+  completedDays: number
+}
+
+/**
+ * Decides what becomes of an order's waiting batches, as applyBatches() does.
+ *
+ * @param shares for each batch, those of its nonces that reach the difficulty, in the batch's order
+ * @param counted the nonces that counted before; those that count now are added to it
+ */
+export function verifyBatches(
+  order: WorkOrderRecord,
+  batches: readonly BatchRecord[],
+  shares: readonly (readonly string[])[],
+  counted: Set<string>,
+): Verification {
+  const { results, newlyCounted, completedDays } = applyBatches(order, batches, shares, counted)
+  const verified = batches.map(({ _id, count, nonces = [] }, index): VerifiedBatch => {
+    const { accepted, rejected } = results[index] as BatchResult
+    const outcomes = encodeOutcomes(nonces, rejected)
+    return { _id, ...(count === undefined ? {} : { count }), accepted, outcomes }
+  })
+  if (newlyCounted.length === 0) return { before: order, batches: verified, completedDays }
+  const page = {
+    order_id: order._id,
+    number: (order.share_pages ?? 0) + 1,
+    batch_ids: verified.filter(({ accepted }) => accepted > 0).map(({ _id }) => _id),
+    nonces: newlyCounted,
+  }
+  return { before: order, batches: verified, page, completedDays }
+}
+
 /** By letter, the outcome of a nonce that it stands for; undefined: the nonce counts. */
 const LETTERS = { a: undefined, i: 'insufficient_work', d: 'duplicate', f: 'order_full' } as const
 const LETTER_OF: ReadonlyMap<Rejection | undefined, string> = new Map(

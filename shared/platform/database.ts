@@ -12,39 +12,28 @@ import { inSpan } from './tracing.ts'
 /** A client session inside a transaction; absent if one write stands alone. */
 export type Session = mongoose.mongo.ClientSession
 
-/** Thrown to end a transaction that was prepared from records which have changed since. */
+/**
+ * Thrown by a write, which stores nothing then, if a record that it rests on has changed since it was read. Inside
+ * change() it makes the work begin again.
+ */
 export class Overtaken extends Error {
   override name = 'Overtaken'
 }
 
 /**
- * Waits for a transaction.
+ * Waits for a write, or a transaction, that rests on records which were read before.
  *
  * @param field counts only a refusal by the unique index that begins with this field
- * @returns true if it was committed; false if it threw Overtaken or a unique index refused it: nothing is
- *   stored, and the transaction can be made again from what is stored now
- * @throws any other error
+ * @returns what the write gives
+ * @throws Overtaken if a unique index refused it: another was faster; any other error of the write
  */
-export async function unlessOvertaken(transaction: Promise<void>, field?: string): Promise<boolean> {
+export async function orOvertaken<Stored>(write: Promise<Stored>, field?: string): Promise<Stored> {
   try {
-    await transaction
-    return true
+    return await write
   } catch (error) {
-    if (error instanceof Overtaken || isDuplicateKey(error, field)) return false
-    throw error
+    if (!isDuplicateKey(error, field)) throw error
+    throw new Overtaken('another has stored such a record since what it rests on was read', { cause: error })
   }
-}
-
-/**
- * Waits for a conditional write inside a transaction that has read the record itself, and requires that it
- * matched. Only a defect makes it find another state, since a conflict ends the whole transaction.
- *
- * @param write resolves to false if it matched nothing
- * @param what names the record in the error
- * @throws Error if it matched nothing
- */
-export async function requireChanged(write: Promise<boolean>, what: string): Promise<void> {
-  if (!(await write)) throw new Error(`${what} changed inside its own transaction`)
 }
 
 /** Waits for an insert. @returns whether it was stored: false if a unique index refused it */

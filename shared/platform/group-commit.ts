@@ -1,5 +1,6 @@
 import mongoose from 'mongoose'
 import { isOutage, tookTooLong } from './database.ts'
+import { Refusal } from './errors.ts'
 import { REQUEST_TIMEOUT_MS } from './limits.ts'
 import { currentSignal, runInScope } from './scope.ts'
 import { inSpan } from './tracing.ts'
@@ -329,6 +330,26 @@ export async function insertEach<Document extends { _id: unknown }>(
 }
 
 const DONE: PromiseSettledResult<void> = { status: 'fulfilled', value: undefined }
+
+/**
+ * Performs items together; if that fails and has stored nothing, each alone, so that one of them at fault keeps
+ * no other from being stored.
+ *
+ * @param perform stores what follows from the items, all of it or nothing, and gives a result for each
+ * @throws an outage of the database, and a Refusal
+ */
+export async function performTogether<Item, Result>(
+  items: readonly Item[],
+  perform: (items: readonly Item[]) => Promise<readonly Result[]>,
+): Promise<Outcomes<Result>> {
+  try {
+    return (await perform(items)).map((value) => ({ status: 'fulfilled', value }))
+  } catch (error) {
+    // In an outage it may have been stored.
+    if (items.length === 1 || isOutage(error) || error instanceof Refusal) throw error
+    return performEachAlone(items, async (item) => (await perform([item]))[0] as Result)
+  }
+}
 
 /**
  * Performs items one after the other, each outcome for itself; for a group that failed as a whole and stored

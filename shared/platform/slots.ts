@@ -1,4 +1,5 @@
-import { isDuplicateKey } from './database.ts'
+import { change } from './change.ts'
+import { orOvertaken } from './database.ts'
 import type { Serialize } from './serializer.ts'
 
 /**
@@ -12,24 +13,26 @@ import type { Serialize } from './serializer.ts'
  * @throws that error
  */
 export function insertInSlot<Stored>(
-  ctx: { readonly serialize: Serialize },
+  ctx: { readonly serialize: Serialize; databaseNow(): number },
   of: { owner: string; ownerField: string; slots: number },
   listUsed: () => Promise<readonly number[]>,
   insert: (slot: number) => Promise<Stored>,
   refuse: () => Error,
 ): Promise<Stored> {
-  return ctx.serialize(`slot ${of.ownerField} ${of.owner}`, async () => {
-    for (;;) {
-      const used = new Set(await listUsed())
-      const free = Array.from({ length: of.slots }, (_, index) => index).filter((index) => !used.has(index))
-      // Any of them, so that two processes seldom want the same one.
-      const slot = free[Math.floor(Math.random() * free.length)]
-      if (slot === undefined) throw refuse()
-      try {
-        return await insert(slot)
-      } catch (error) {
-        if (!isDuplicateKey(error, of.ownerField)) throw error
-      }
-    }
-  })
+  return ctx.serialize(`slot ${of.ownerField} ${of.owner}`, () =>
+    change({
+      now: () => ctx.databaseNow(),
+      read: listUsed,
+      decide(used) {
+        const free = Array.from({ length: of.slots }, (_, slot) => slot).filter(
+          (slot) => !used.includes(slot),
+        )
+        // Any of them, so that two processes seldom want the same one.
+        const slot = free[Math.floor(Math.random() * free.length)]
+        if (slot === undefined) throw refuse()
+        return slot
+      },
+      store: (slot) => orOvertaken(insert(slot), of.ownerField),
+    }),
+  )
 }

@@ -4,8 +4,10 @@ import {
   createLookUp,
   createSharedReads,
   performEachAlone,
+  performTogether,
   type Outcomes,
 } from '../../shared/platform/group-commit.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
 import { REQUEST_TIMEOUT_MS } from '../../shared/platform/limits.ts'
 import { currentSignal, runInScope } from '../../shared/platform/scope.ts'
 
@@ -154,6 +156,24 @@ describe('items that arrive together', () => {
       return item
     })
     expect(outcomes).toEqual([done(1), { status: 'rejected', reason: new Error('two') }, done(3)])
+  })
+
+  it('that fail together are tried each alone, unless they are refused or may have been stored', async () => {
+    const tried: (readonly number[])[] = []
+    const performing = (error: Error) =>
+      performTogether([1, 2, 3], async (items) => {
+        tried.push(items)
+        if (items.includes(2)) throw error
+        return items
+      })
+    const two = new Error('two')
+    expect(await performing(two)).toEqual([done(1), { status: 'rejected', reason: two }, done(3)])
+    expect(tried.splice(0)).toEqual([[1, 2, 3], [1], [2], [3]])
+    const away = Object.defineProperty(new Error('away'), 'name', { value: 'MongoNetworkError' })
+    for (const error of [new Refusal('unavailable', 'Too many.'), away]) {
+      await expect(performing(error)).rejects.toBe(error)
+      expect(tried.splice(0)).toEqual([[1, 2, 3]])
+    }
   })
 })
 

@@ -11,10 +11,12 @@ import {
   REJECTIONS,
   submissionView,
   submitBody,
+  verifyBatches,
   viewWorkOrder,
   workOrderTtlDays,
   workStatusAt,
   workOrderView,
+  type BatchRecord,
   type Rejected,
   type SharePage,
   type WorkOrderRecord,
@@ -134,6 +136,41 @@ describe('batches of one order, verified together', () => {
       new Set(['old']),
     )
     expect(later[0]?.rejected.map(({ reason }) => reason)).toEqual(['duplicate', 'order_full'])
+  })
+
+  it('that count make the next page of the order, which names those of them with a share that counts', () => {
+    const before: WorkOrderRecord = {
+      ...order(4, 1),
+      _id: 'wrk_1',
+      agent_id: 'agt_1',
+      at: 0,
+      days: 2,
+      difficulty_bits: 8,
+      prefix: '',
+      expires_at: 0,
+      share_pages: 3,
+    }
+    const waiting = (_id: string, ...nonces: string[]): BatchRecord => ({
+      _id,
+      order_id: 'wrk_1',
+      at_ms: 0,
+      state: 'waiting',
+      nonces,
+      count: nonces.length,
+    })
+    const batches = [waiting('bat_1', 'old'), waiting('bat_2', 'new', 'weak')]
+    const verified = verifyBatches(before, batches, [['old'], ['new']], new Set(['old']))
+    expect(verified).toEqual({
+      before,
+      batches: [
+        { _id: 'bat_1', count: 1, accepted: 0, outcomes: '1d' },
+        { _id: 'bat_2', count: 2, accepted: 1, outcomes: '1a1i' },
+      ],
+      page: { order_id: 'wrk_1', number: 4, batch_ids: ['bat_2'], nonces: ['new'] },
+      completedDays: 1,
+    })
+    const nothing = verifyBatches(before, [waiting('bat_3', 'old')], [['old']], new Set(['old']))
+    expect([nothing.page, nothing.batches[0]?.outcomes]).toEqual([undefined, '1d'])
   })
 })
 

@@ -3,6 +3,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import { decideDispute } from '../../shared/market/dispute-service.ts'
 import { actOnDeadline } from '../../shared/market/order-deadlines.ts'
 import { DEADLINE_SLACK_MS, OUTAGE_GAP_MS } from '../../shared/market/market-terms.ts'
+import { Overtaken } from '../../shared/platform/database.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import type { PayoutRecord, TransferRecord } from '../../shared/money/payout.ts'
 import {
@@ -79,10 +80,10 @@ describe('an order', () => {
     const before = await stored(order)
     const { orders, database } = market.ctx
     const change = { step: 'payment', at: before.at } as const
-    expect(await orders.change(before, change)).toBe(true)
-    expect(await orders.change(before, change)).toBe(false)
+    await orders.change(before, change)
+    await expect(orders.change(before, change)).rejects.toBeInstanceOf(Overtaken)
     const all = database.transaction((session) => orders.changeAll([{ before, change }], session))
-    expect(await all).toBe(false)
+    await expect(all).rejects.toBeInstanceOf(Overtaken)
     expect((await stored(order)).version).toBe(before.version + 1)
   })
 })

@@ -98,10 +98,10 @@ export class Schedule {
     this.#tasks.push(isReady === undefined ? task : { ...task, isReady })
   }
 
-  /** As setTimeout(), by the schedule's clock. */
+  /** As setTimeout(), by the schedule's clock, in whole milliseconds. */
   addTimer(delayMs: number, run: () => void): Timer {
     const owner = this.current
-    const atMs = this.nowMs + Math.max(delayMs, 0)
+    const atMs = this.nowMs + Math.max(Math.trunc(delayMs), 0)
     const timer = { atMs, owner, run: () => processes.run(owner as SimulatedProcess, run) }
     if (timer.owner?.isAlive !== false) this.#timers.push(timer)
     return timer

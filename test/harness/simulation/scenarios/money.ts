@@ -140,7 +140,10 @@ async function tolerate(job: () => Promise<unknown>): Promise<void> {
   } catch (error) {
     const all = error instanceof AggregateError ? (error.errors as unknown[]) : [error]
     const defect = all.find(
-      (one) => one instanceof NotModelled || one instanceof TypeError || /inside its own/.test(String(one)),
+      (one) =>
+        one instanceof NotModelled ||
+        one instanceof TypeError ||
+        /since it was (read|inserted)/.test(String(one)),
     )
     if (defect !== undefined) throw defect
   }

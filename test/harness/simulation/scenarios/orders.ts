@@ -1,6 +1,6 @@
 import { omitUndefined } from '../../../../shared/platform/omit-undefined.ts'
 import { newSalt } from '../../../../shared/ledger/pending.ts'
-import { payoutFor, releaseUpdate, type OrderUpdate } from '../../../../shared/market/order-updates.ts'
+import { payoutFor, releaseUpdate, type OrderUpdate } from '../../../../shared/market/order-rules.ts'
 import { applyChange, journalLinesOf, stepChange, type OrderRecord } from '../../../../shared/market/order.ts'
 import type { InvoiceRecord, PaymentRecord } from '../../../../shared/money/invoice.ts'
 import { paymentLine } from '../../../../shared/money/journal.ts'
