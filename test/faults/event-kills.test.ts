@@ -15,9 +15,10 @@ import {
 import { createClient } from '../harness/world/client.ts'
 import { checkEvents } from '../harness/auditor/events.ts'
 import { followEvents, readAllEvents } from '../harness/world/events.ts'
-import { inject } from '../harness/faults/faults.ts'
 import { startHistory } from '../harness/world/history.ts'
-import { DICE, numbersFor } from '../harness/faults/plan.ts'
+import { numbersFor } from '../harness/world/numbers.ts'
+import { drawFault } from '../harness/faults/plan.ts'
+import { FAULTS } from '../harness/faults/table.ts'
 import { startTestbed, type Testbed } from '../harness/testbed/testbed.ts'
 import { readStored } from '../harness/auditor/stored.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
@@ -111,8 +112,7 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
         await sleep(numbers.below(500))
         if (deck.length === 0) deck = numbers.shuffle(KINDS)
         const [kind = 'kill-api'] = deck
-        const fault = { atMs: 0, lastsMs: 0, kind, dice: numbers.below(DICE) }
-        if ((await inject(stack, fault)) === undefined) continue
+        if ((await FAULTS[kind].cause({ testbed: stack }, drawFault(numbers, kind))) === undefined) continue
         deck.shift()
         killed++
         kills[kind] = (kills[kind] ?? 0) + 1

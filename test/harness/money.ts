@@ -10,11 +10,12 @@
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { readerOf } from './options.ts'
-import { FAULT_NAMES, TRICKS, USUAL } from './money/faults.ts'
+import { FAULT_KINDS } from './faults/table.ts'
+import { TRICKS, USUAL } from './money/faults.ts'
 import { describeModel } from './money/report.ts'
 import { runModel } from './money/run.ts'
 
-const KINDS: readonly string[] = [...FAULT_NAMES, ...TRICKS]
+const KINDS: readonly string[] = [...FAULT_KINDS, ...TRICKS]
 const USAGE = `usage: npm run harness -- money [--seconds N] [--seed S] [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--singly] [--keep-going] [--deliveries N] [--pay-by SECONDS] [--history FILE]
 kinds: ${KINDS.join(', ')}; "all" stands for every one of them; without --only ${[...USUAL, ...TRICKS].join(', ')}`
 

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sumRaw } from '../auditor/money.ts'
 import { operate, type Operated } from '../world/operate.ts'
-import { numbersFor } from '../faults/plan.ts'
+import { numbersFor } from '../world/numbers.ts'
 import { readOrder, xnoRow } from './views.ts'
 import { treasurySends } from './watch.ts'
 import { check, count, type Sale, type World } from './world.ts'
@@ -184,7 +184,7 @@ export async function superviseNetwork(
   let wasAway = false
   while (!isOver() && !world.ended.signal.aborted) {
     await sleep(3_000)
-    if (world.faultsUnderWay > 0) continue
+    if (world.history.faultsUnderWay > 0) continue
     if (world.isDisputed) {
       world.isDisputed = false
       await operator.decideDisputes()

@@ -53,7 +53,7 @@ export function checkNotStuck(world: World, { sharesAddresses }: Sale, payouts: 
     const isAffordable = known.amountRaw >= DUST_RAW && treasuryRaw >= known.amountRaw
     known.sendableSinceMs = canBeSent(payout) && isAffordable ? (known.sendableSinceMs ?? nowMs) : undefined
     // If orders share its address, it waits until the treasury has enough for those before it.
-    if (known.sendableSinceMs === undefined || sharesAddresses || world.faultsUnderWay > 0) continue
+    if (known.sendableSinceMs === undefined || sharesAddresses || world.history.faultsUnderWay > 0) continue
     const sinceMs = Math.max(known.sendableSinceMs, recoveredAtMs(world)) + LISTED_WITHIN_MS
     const overtakers = [...seen.values()].filter(
       (other) => other.isPaid && other.firstMs > sinceMs && other.at > at + LISTED_WITHIN_MS / 1_000,

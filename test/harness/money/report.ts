@@ -19,7 +19,7 @@ export function describeModel({ seed, seconds, counts, recoveries, findings }: M
     ...findings
       .slice(0, MOST_FINDINGS)
       .flatMap(({ what, atMs, history }, index) => [
-        `- at ${(atMs / 1_000).toFixed(1)} s: ${what}`,
+        `- ${atMs === undefined ? '' : `at ${(atMs / 1_000).toFixed(1)} s: `}${what}`,
         ...(index < MOST_EXPLAINED && history !== '' ? [history] : []),
       ]),
     ...(findings.length > MOST_FINDINGS ? [`… and ${findings.length - MOST_FINDINGS} more`] : []),

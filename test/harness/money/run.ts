@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { namesIn } from '../auditor/finding.ts'
-import { numbersFor } from '../faults/plan.ts'
+import type { Finding } from '../auditor/finding.ts'
+import { numbersFor } from '../world/numbers.ts'
 import { MARKET_CANARIES, tryCanaries, type Sung } from '../auditor/canaries.ts'
 import { audit, type CheckName } from '../auditor/checks.ts'
 import { readMoney } from '../auditor/money.ts'
@@ -11,7 +11,9 @@ import { readLostDocuments } from '../auditor/service.ts'
 import { DUST_RAW, flowOf, listLeftOver, MARKET_CHECKS, type SeenMarket } from '../auditor/outside.ts'
 import { readMarket, readSums } from './account.ts'
 import { startChain } from './chain.ts'
-import { injectFault, injectFaults, FAULT_NAMES, type Fault } from './faults.ts'
+import { drawFault } from '../faults/plan.ts'
+import type { FaultKind } from '../faults/table.ts'
+import { injectFaults, injectUntilOver, wantedKinds } from './faults.ts'
 import { QUEUE_NAMES } from '../../../shared/platform/queues.ts'
 import { startTestbed } from '../testbed/testbed.ts'
 import { createOperator, superviseNetwork, type Operator } from './operator.ts'
@@ -26,7 +28,6 @@ import {
   openWorld,
   patienceMs,
   until,
-  type TimedFinding,
   type Mode,
   type World,
 } from './world.ts'
@@ -66,7 +67,7 @@ export interface ModelResult {
   seconds: number
   counts: Record<string, number>
   recoveries: Record<string, number[]>
-  findings: (TimedFinding & { history: string })[]
+  findings: (Finding & { history: string })[]
   /** What became of the canaries of a run in order. */
   canaries: Sung[]
 }
@@ -105,11 +106,13 @@ export async function runModel({
       clearInterval(telling)
       world.pace.close()
     })
-    const findings = world.findings.map((finding) => ({
+    const findings = world.wrongAnswers.map((finding) => ({
       ...finding,
-      history: world.history.describeCallsWith(namesIn(finding.what)),
+      history: world.history.describeCallsWith(finding.words),
     }))
     if (findings.length > 0 && historyFile !== undefined) writeRecords(world, historyFile)
+    for (const { kind } of world.history.faults) count(world, `fault ${kind}`)
+    for (const why of world.history.notCaused) count(world, `not caused: ${why}`)
     const [counts, recoveries] = [Object.fromEntries(world.counts), Object.fromEntries(world.recoveries)]
     const canaries = seen === undefined ? [] : tryCanaries(MARKET_CHECKS, MARKET_CANARIES, seen)
     return { seed: mode.seed, seconds: mode.seconds, counts, recoveries, findings, canaries }
@@ -175,7 +178,7 @@ async function play(
   const names = INSIDE.filter((name) => !isRestored || name !== NOT_AFTER_RESTORE)
   for (const { check: name, what } of audit(await readInside(world), names))
     check(world, false, `${name}: ${what}`)
-  return world.findings.length === 0 ? seen : undefined
+  return world.wrongAnswers.length === 0 ? seen : undefined
 }
 
 /** After a restore the signer remembers seals that are gone, and signs none of their numbers again by itself. */
@@ -265,7 +268,7 @@ async function injectEachAlone(
 ): Promise<void> {
   const numbers = numbersFor(world.mode.seed, 'faults')
   // Only the operator can say what a restore has taken away, so it comes last.
-  const kinds = FAULT_NAMES.filter((kind) => kind !== 'restore' && isWanted(world, kind))
+  const kinds = wantedKinds(world).filter((kind) => kind !== 'restore')
   while (!isTimeOver())
     for (const kind of numbers.shuffle(kinds)) await injectAlone(world, operator, market, kind)
   if (isWanted(world, 'restore')) await injectAlone(world, operator, market, 'restore')
@@ -275,16 +278,16 @@ async function injectEachAlone(
  * Lets agents work, causes one fault, and waits until everything is done. What is left over is a finding; the
  * time that it took is noted.
  */
-async function injectAlone(world: World, operator: Operator, market: Market, kind: Fault): Promise<void> {
+async function injectAlone(world: World, operator: Operator, market: Market, kind: FaultKind): Promise<void> {
   if (world.ended.signal.aborted) return
   let isBroken = false
   const working = market(() => isBroken || world.ended.signal.aborted)
   for (let tries = 0; !isBroken && tries < SINGLE_TRIES; tries++) {
     await sleep(BEFORE_SINGLE_MS)
     const numbers = numbersFor(world.mode.seed, `alone/${world.history.faults.length}`)
-    isBroken = await injectFault(world, kind, numbers)
+    isBroken = await injectUntilOver(world, drawFault(numbers, kind))
   }
-  const [hadTarget, healthyMs] = [isBroken, world.lastFaultEndMs]
+  const [hadTarget, healthyMs] = [isBroken, world.history.lastFaultEndMs]
   isBroken = true
   await working
   const rest = await settle(world, operator)

@@ -123,7 +123,8 @@ export async function watchInvariants(world: World, isOver: () => boolean): Prom
     checkNotPaidTwice(world, sends)
     await checkSends(world, sends, firstSeen, explained)
     const isNodeHonest =
-      !world.history.faults.some(({ kind }) => MAKES_FORKS.includes(kind)) && world.faultsUnderWay === 0
+      !world.history.faults.some(({ kind }) => MAKES_FORKS.includes(kind)) &&
+      world.history.faultsUnderWay === 0
     check(
       world,
       !isNodeHonest || world.chain.coins.forks() === 0,

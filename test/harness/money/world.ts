@@ -3,8 +3,9 @@ import { newAgent, register, type Agent } from '../world/agent.ts'
 import { createClient, type Answered } from '../world/client.ts'
 import { payOnRecord } from '../testbed/coins.ts'
 import { startHistory, type History } from '../world/history.ts'
-import { numbersFor } from '../faults/plan.ts'
+import { numbersFor } from '../world/numbers.ts'
 import type { Chain } from './chain.ts'
+import { namesIn, type Finding } from '../auditor/finding.ts'
 import type { Testbed } from '../testbed/testbed.ts'
 import { measurePace, type Pace } from '../testbed/pace.ts'
 import type { SeenPayout } from './overtaken.ts'
@@ -22,7 +23,8 @@ const LOOK_EVERY_MS = 2_000
  */
 const RECOVERY_MS = 10_000
 /** When the network should work again after the last fault, in milliseconds of the history. */
-export const recoveredAtMs = (world: World): number => world.lastFaultEndMs + patienceMs(world, RECOVERY_MS)
+export const recoveredAtMs = (world: World): number =>
+  world.history.lastFaultEndMs + patienceMs(world, RECOVERY_MS)
 const MOST_TRIES = 30
 
 /** An invoice that an agent was given. */
@@ -50,12 +52,6 @@ export interface Sale {
   isForgotten: boolean
 }
 
-export interface TimedFinding {
-  readonly what: string
-  /** Milliseconds from the beginning of the run. */
-  readonly atMs: number
-}
-
 /** How long a run takes, and what it leaves out. */
 export interface Mode {
   readonly seed: number
@@ -81,7 +77,8 @@ export interface World {
   readonly agents: Agent[]
   readonly invoices: KnownInvoice[]
   readonly sales: Sale[]
-  readonly findings: TimedFinding[]
+  /** What was found so far, by whoever noticed it. */
+  readonly wrongAnswers: Finding[]
   /** Aborted by the first finding, unless the run keeps going. */
   readonly ended: AbortController
   /** How many milliseconds after each fault that came alone all work was done, by the kind of fault. */
@@ -101,10 +98,6 @@ export interface World {
   isDisputed: boolean
   /** The invoice for which the operator has recorded a payment by mistake, until that is taken back. */
   mistakenInvoiceId: string | undefined
-  /** How many faults are under way. */
-  faultsUnderWay: number
-  /** When the last fault ended, in milliseconds of the history. */
-  lastFaultEndMs: number
   /** Pending while the network is stopped for a restore; requests wait for it. */
   whenServed: Promise<void>
   /**
@@ -134,8 +127,8 @@ export function count(world: World, name: string, by = 1): void {
 /** Counts one comparison. If it does not hold, `what` becomes a finding, once for the same text. */
 export function check(world: World, holds: boolean, what: string): void {
   count(world, 'checks')
-  if (holds || world.findings.some((finding) => finding.what === what)) return
-  world.findings.push({ what, atMs: world.history.nowMs() })
+  if (holds || world.wrongAnswers.some((finding) => finding.what === what)) return
+  world.wrongAnswers.push({ what, words: namesIn(what), atMs: world.history.nowMs() })
   world.say(`found: ${what}`)
   if (!world.mode.keepsGoing) world.ended.abort()
 }
@@ -164,7 +157,7 @@ export async function openWorld(
     agents: [],
     invoices: [],
     sales: [],
-    findings: [],
+    wrongAnswers: [],
     ended: new AbortController(),
     counts: new Map(),
     recoveries: new Map(),
@@ -177,8 +170,6 @@ export async function openWorld(
     treasury: undefined,
     isDisputed: false,
     mistakenInvoiceId: undefined,
-    faultsUnderWay: 0,
-    lastFaultEndMs: 0,
     whenServed: Promise.resolve(),
     async ask(agent, did, method, path, body) {
       for (let tries = 1; ; tries++) {
@@ -200,7 +191,7 @@ export async function openWorld(
   }
   for (let index = 0; index < agentCount; index++) {
     const agent = newAgent(`a${index}`, numbersFor(mode.seed, `agent/${index}`))
-    await register({ client, wrongAnswers: [] }, agent, undefined, 1)
+    await register({ client, wrongAnswers: world.wrongAnswers }, agent, undefined, 1)
     if (agent.id === undefined) throw new Error(`agent ${agent.name} could not register`)
     world.agents.push(agent)
   }
@@ -255,7 +246,7 @@ export async function until<T>(
       return result
     }
     const calmMs = world.history.nowMs() - Math.max(startedMs, recoveredAtMs(world))
-    if (world.faultsUnderWay === 0 && calmMs > patienceMs(world, PATIENCE_MS)) {
+    if (world.history.faultsUnderWay === 0 && calmMs > patienceMs(world, PATIENCE_MS)) {
       check(
         world,
         false,

@@ -10,8 +10,9 @@ import { gather, type Seen } from '../auditor/seen.ts'
 import { waitUntilDone } from '../auditor/rest.ts'
 import { readLostDocuments } from '../auditor/service.ts'
 import { PROBED_ENV } from '../bench/processes.ts'
-import { inject, reasonNotCaused, type Injected } from '../faults/faults.ts'
-import { numbersFor, planFaults, usualKinds, type FaultKind, type PlannedFault } from '../faults/plan.ts'
+import { injectFault } from '../faults/inject.ts'
+import { planFaults } from '../faults/plan.ts'
+import { usualKinds, type FaultKind } from '../faults/table.ts'
 import { startCoins } from '../testbed/coins.ts'
 import { startMonero } from '../testbed/monero.ts'
 import { measurePace } from '../testbed/pace.ts'
@@ -22,9 +23,9 @@ import { createClient } from '../world/client.ts'
 import { buyDay } from '../world/coin-actions.ts'
 import { followEvents } from '../world/events.ts'
 import { startHistory, type History } from '../world/history.ts'
+import { numbersFor } from '../world/numbers.ts'
 import { runBackups, runOperatorActs } from '../world/operator-acts.ts'
 import { runProber } from '../world/prober.ts'
-import { TimeoutError } from '../../../scripts/embedded/wait.ts'
 
 export interface StormOptions {
   seed: number
@@ -126,7 +127,7 @@ export async function runStorm(options: StormOptions): Promise<StormResult> {
     }
     if (monero !== undefined) await buyDay(world, prober, 'xmr')
     say(`${agentCount} agents at work for ${seconds} s`)
-    const { skipped, levels } = await runWorkload(world, testbed, prober, options)
+    const levels = await runWorkload(world, testbed, prober, options)
     say('the faults are over; waiting until everything is done')
     const healedMs = history.nowMs()
     const place = {
@@ -160,7 +161,7 @@ export async function runStorm(options: StormOptions): Promise<StormResult> {
         fs.copyFileSync(`${testbed.folder}/${name}`, `${options.historyFile}.${name}`)
     }
     return summarize(options, seen, history, findings, {
-      ...{ skipped, drainedMs, canaries },
+      ...{ skipped: history.notCaused, drainedMs, canaries },
       monero: seen.monero === undefined ? [] : describeMonero(seen.monero, seen.money),
     })
   } finally {
@@ -169,11 +170,7 @@ export async function runStorm(options: StormOptions): Promise<StormResult> {
   }
 }
 
-/**
- * Runs the workload and the faults until the time is over and all faults have ended.
- *
- * @returns `skipped`: kinds of faults that could not be caused, with the reason
- */
+/** Runs the workload and the faults until the time is over and all faults have ended. @returns the levels meanwhile */
 async function runWorkload(
   world: World,
   testbed: Testbed,
@@ -186,7 +183,7 @@ async function runWorkload(
     pace = 1,
     hasLevels = false,
   }: StormOptions,
-): Promise<{ skipped: string[]; levels: Level[] }> {
+): Promise<Level[]> {
   const startMs = world.history.nowMs()
   const endMs = startMs + seconds * 1_000
   const isOver = (): boolean => world.history.nowMs() >= endMs
@@ -202,45 +199,19 @@ async function runWorkload(
   const operating = runOperatorActs(world, testbed, { numbers: numbersFor(seed, 'operator'), pace, isOver })
   const backingUp = runBackups(world, testbed, { numbers: numbersFor(seed, 'backups'), pace, isOver })
   const sampling = hasLevels ? sampleLevels(testbed, isOver) : []
-  const skipped: string[] = []
   const underWay: Promise<void>[] = []
   for (const fault of planFaults(seed, seconds, kinds)) {
     const waitMs = startMs + fault.atMs - world.history.nowMs()
     if (waitMs > 0) await sleep(waitMs)
-    const fromMs = world.history.nowMs()
-    const injected = await inject(testbed, fault)
-    if (injected === undefined) skipped.push(`${fault.kind}: ${reasonNotCaused(fault.kind)}`)
-    else underWay.push(healInTime(world, fault, injected, fromMs, endMs))
+    const injected = await injectFault({ testbed, ...world }, fault, endMs)
+    if (injected !== undefined) underWay.push(injected.whenOver)
   }
   await Promise.all([...acting, newcomers, operating, backingUp, ...underWay])
   await testbed.mongo.whenWritable()
   await testbed.whenServing()
   isHealed = true
   await watching
-  return { skipped, levels: compareLevels(await sampling) }
-}
-
-/**
- * Records a fault, lets it last as planned but not beyond `endMs`, and heals it; a failure to heal is a
- * finding.
- */
-async function healInTime(
-  world: World,
-  fault: PlannedFault,
-  { target, heal }: Injected,
-  fromMs: number,
-  endMs: number,
-): Promise<void> {
-  const record = { kind: fault.kind, target, fromMs, toMs: fromMs }
-  world.history.faults.push(record)
-  await sleep(Math.max(0, Math.min(fault.lastsMs, endMs - fromMs)))
-  try {
-    await heal()
-  } catch (error) {
-    if (!(error instanceof TimeoutError)) throw error
-    world.wrongAnswers.push({ what: error.message, words: [] })
-  }
-  record.toMs = Math.max(fromMs, world.history.nowMs())
+  return compareLevels(await sampling)
 }
 
 /** Lets an agent act again and again, with short pauses, while it follows its events. */

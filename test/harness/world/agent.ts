@@ -3,6 +3,7 @@ import { solvePuzzle } from '../../../client/puzzle-solver.ts'
 import { SECOND_MS } from '../../../shared/platform/time.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers.ts'
+import type { Finding } from '../auditor/finding.ts'
 import type { Answered, Client } from './client.ts'
 import type { KnownInvoice, KnownOrder } from './coin-actions.ts'
 import type { Coins } from '../testbed/coins.ts'
@@ -57,7 +58,7 @@ export interface World {
   readonly offers: { id: string; by: string }[]
   readonly orders: KnownOrder[]
   /** Findings of the workload itself, by what an agent was answered. */
-  readonly wrongAnswers: { what: string; words: string[] }[]
+  readonly wrongAnswers: Finding[]
 }
 
 /** Makes an agent that has done nothing yet, not even registered. */
