@@ -4,6 +4,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import {
   ask,
   newAgent,
+  newWorld,
   nextMarker,
   orderWork,
   register,
@@ -45,10 +46,7 @@ beforeAll(async () => {
   stack = await startTestbed({ members: 3, each: 2, groups: { all: QUEUE_NAMES }, report: () => undefined })
   stack.apis[1]?.shiftClock(CLOCK_AHEAD_MS)
   const history = startHistory()
-  world = {
-    ...{ client: createClient(stack.urls, history), history, apis: 2, coins: undefined },
-    ...{ agents: [], posts: [], claims: [], invoices: [], offers: [], orders: [], wrongAnswers: [] },
-  }
+  world = newWorld({ client: createClient(stack.urls, history), history, apis: 2 })
   for (let nth = 0; nth < READERS; nth++) {
     const reader = newAgent(`r${nth}`, numbersFor(SEED, `reader/${nth}`))
     await registerWithPass(world, reader, undefined, 1)
@@ -112,7 +110,7 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
         await sleep(numbers.below(500))
         if (deck.length === 0) deck = numbers.shuffle(KINDS)
         const [kind = 'kill-api'] = deck
-        if ((await FAULTS[kind].cause({ testbed: stack }, drawFault(numbers, kind))) === undefined) continue
+        if ((await FAULTS[kind].cause(stack, drawFault(numbers, kind))) === undefined) continue
         deck.shift()
         killed++
         kills[kind] = (kills[kind] ?? 0) + 1

@@ -4,7 +4,7 @@ import { FAULTS, usualKinds, type FaultKind } from '../harness/faults/table.ts'
 
 const SEED = 11
 const USUAL = usualKinds(false)
-const isOfMonero = (kind: FaultKind): boolean => FAULTS[kind].needs === 'monero'
+const isOfMonero = (kind: FaultKind): boolean => FAULTS[kind].needs === 'Monero'
 
 describe('the plan of a storm', () => {
   it('has the same faults at the same times for the same seed, and others for another', () => {
@@ -24,6 +24,6 @@ describe('the plan of a storm', () => {
   })
 
   it('has no fault that only a run with a market can judge', () => {
-    expect(usualKinds(true).filter((kind) => FAULTS[kind].needs === 'market')).toEqual([])
+    expect(usualKinds(true).filter((kind) => FAULTS[kind].needs === 'a market')).toEqual([])
   })
 })

@@ -20,22 +20,53 @@ const JUMPS_MS = [30_000, 600_000, 7_200_000]
  */
 const SERVER_JUMPS_SECONDS = [5, 30, 120]
 
-type Caused = Promise<Injected | undefined> | Injected | undefined
-
 /** Causes a fault of the member of MongoDB that takes writes. */
 export const ofPrimary =
-  (cause: (member: MongoMember, index: number, mongo: MongoSet) => Caused): Cause =>
-  async ({ testbed: { mongo } }) => {
+  (begin: (member: MongoMember, index: number, mongo: MongoSet) => ReturnType<Cause>) =>
+  async ({ mongo }: Testbed): Promise<Injected | undefined> => {
     const index = await mongo.findPrimary()
     const member = index === undefined ? undefined : mongo.members[index]
-    return index === undefined || member === undefined ? undefined : cause(member, index, mongo)
+    return index === undefined || member === undefined ? undefined : begin(member, index, mongo)
   }
 
-/** Causes a fault of the coin's network. */
-export const ofCoin =
-  (cause: (coins: Coins) => Caused): Cause =>
-  ({ testbed: { coins } }) =>
-    coins === undefined ? undefined : cause(coins)
+/** A process of the service. */
+export const pickPart = ({ apis, workers }: Testbed, dice: number): Part | undefined =>
+  pick([...apis, ...workers], dice)
+
+export async function stepDown({ child }: MongoMember, index: number, mongo: MongoSet): Promise<Injected> {
+  // The command's own connection may be cut by what it does.
+  await mongo.command(index, { replSetStepDown: 2, force: true }).catch(() => undefined)
+  return { target: child.name }
+}
+
+export async function killSecondary(mongo: MongoSet, dice: number): Promise<Injected | undefined> {
+  const primary = await mongo.findPrimary()
+  const secondaries = mongo.members.filter((_, index) => index !== primary)
+  return signalChild(pick(secondaries, dice)?.child, 'SIGKILL')
+}
+
+export function killMembers({ members }: MongoSet): Injected {
+  for (const { child } of members) signalChild(child, 'SIGKILL')
+  return { target: 'every mongod' }
+}
+
+export const gatesOf = ({ members }: MongoSet): Gate[] => members.map(({ gate }) => gate)
+
+export async function takeNodeDown({ node }: Coins): Promise<Injected> {
+  await node.setDown(true)
+  return { target: 'the node', heal: () => node.setDown(false) }
+}
+
+export function hangNode({ node }: Coins): Injected {
+  node.setHanging(true)
+  return { target: 'the node', heal: () => node.setHanging(false) }
+}
+
+/** Each block is published, but the answer is lost, as in a time-out after a broadcast. */
+export function losePublished(coins: Coins): Injected {
+  coins.lie(({ action }) => (action === 'process' ? { cutAfterBytes: 0 } : undefined))
+  return { target: 'the node', heal: () => coins.lie(null) }
+}
 
 export function cutGate(target: string, gate: Gate): Injected {
   gate.cut()

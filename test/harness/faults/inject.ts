@@ -1,13 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { TimeoutError } from '../../../scripts/embedded/wait.ts'
 import type { Finding } from '../auditor/finding.ts'
+import type { Market } from '../money/world.ts'
+import type { Testbed } from '../testbed/testbed.ts'
 import type { History } from '../world/history.ts'
-import { LACKED, type Scene } from './fault.ts'
 import type { DrawnFault } from './plan.ts'
 import { FAULTS } from './table.ts'
 
-/** What a fault hits, and where it is recorded. */
-export interface Run extends Scene {
+/** What a fault can hit, and where it is recorded. */
+interface Hit {
+  readonly testbed: Testbed
+  readonly market?: Market
   readonly history: History
   readonly wrongAnswers: Finding[]
 }
@@ -20,11 +23,10 @@ export interface Run extends Scene {
  * @returns a promise of its end; undefined if it was not caused
  */
 export async function injectFault(
-  run: Run,
+  { testbed, market, history, wrongAnswers }: Hit,
   { kind, lastsMs, dice }: DrawnFault,
   endMs = Number.POSITIVE_INFINITY,
 ): Promise<{ whenOver: Promise<void> } | undefined> {
-  const { history, wrongAnswers } = run
   const { cause, needs } = FAULTS[kind]
   const fromMs = history.nowMs()
   history.faultsUnderWay++
@@ -32,14 +34,11 @@ export async function injectFault(
     history.faultsUnderWay--
     history.lastFaultEndMs = history.nowMs()
   }
-  const injected = await Promise.resolve(cause(run, { lastsMs, dice })).catch((error: unknown) => {
-    noteEnd()
-    throw error
-  })
+  const injected = await cause(testbed, { lastsMs, dice }, market)
   if (injected === undefined) {
     noteEnd()
-    const why = needs === undefined ? 'there was nothing to hit at that moment' : LACKED[needs]
-    history.notCaused.push(`${kind}: ${why}`)
+    const lack = needs === undefined ? '' : `, or the run lacks ${needs}`
+    history.notCaused.push(`${kind}: there was nothing to hit at that moment${lack}`)
     return undefined
   }
   const record = { kind, target: injected.target, fromMs, toMs: fromMs }

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runOperator } from '../money/operator.ts'
 import { treasurySends } from '../money/watch.ts'
-import type { World as Market } from '../money/world.ts'
+import type { Market } from '../money/world.ts'
 import { TREASURY_SEED } from '../testbed/coins.ts'
-import type { Cause, Drawn, Injected } from './fault.ts'
+import type { Drawn, Injected } from './fault.ts'
 
 /** How long to wait for a block of the service that is not confirmed yet. */
 const UNCONFIRMED_WAIT_MS = 15_000
@@ -15,20 +15,6 @@ const OFFERED_WITHIN_MS = 10_000
  */
 const CLOCK_JUMP_MS = 11 * 60_000
 const COIN_SETTINGS = ['NANO_RPC_URL', 'NANO_WS_URL', 'NANO_SEED_FILE']
-
-/** Causes a fault that only a run which knows the market can judge. */
-export const ofMarket =
-  (cause: (market: Market, drawn: Drawn) => Promise<Injected | undefined> | Injected | undefined): Cause =>
-  ({ market }, drawn) =>
-    market === undefined ? undefined : cause(market, drawn)
-
-/** A mistake of the operator's, which is over when it was taken back. */
-export const mistype =
-  (make: (market: Market) => Promise<string | undefined>) =>
-  async (market: Market): Promise<Injected | undefined> => {
-    const target = await make(market)
-    return target === undefined ? undefined : { target }
-  }
 
 /**
  * Takes the treasury's newest send, and what stands on it, out of the ledger; it is back at the end if

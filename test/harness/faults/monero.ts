@@ -1,5 +1,5 @@
 import type { Monero } from '../testbed/monero.ts'
-import { pick, type Cause, type Injected } from './fault.ts'
+import { pick, type Injected } from './fault.ts'
 
 /** A reorganisation takes at most so many blocks away: less than what money is locked for after its own. */
 const DEEPEST = 6
@@ -7,15 +7,14 @@ const DEEPEST = 6
 const LOCKS_BLOCKS = [3, 8, 15, 1_000_000]
 const isDown = new WeakSet<Monero>()
 
-/** Causes a fault of Monero's. */
-export const ofMonero =
-  (cause: (monero: Monero, dice: number) => Promise<Injected | undefined> | Injected | undefined): Cause =>
-  ({ testbed: { monero } }, { dice }) =>
-    monero === undefined ? undefined : cause(monero, dice)
-
 /** Ends monerod, or kills the service's wallet; undefined if one of them is down already. */
 export const endOrKill = (monero: Monero, dice: number): Promise<Injected | undefined> =>
   dice % 2 === 0 ? endDaemon(monero) : killWallet(monero)
+
+export function hangWallet({ gate }: Monero): Injected {
+  gate.setHanging(true)
+  return { target: 'the wallet', heal: () => gate.setHanging(false) }
+}
 
 /** Loses the wallet's answers to some methods, or to all. */
 export function loseAnswers({ gate }: Monero, dice: number): Injected {

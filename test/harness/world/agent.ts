@@ -61,6 +61,14 @@ export interface World {
   readonly wrongAnswers: Finding[]
 }
 
+/** Makes a world in which there is nobody yet, and nothing is known. */
+export const newWorld = <Base extends Pick<World, 'client' | 'history' | 'apis'>>(base: Base) => ({
+  ...base,
+  ...{ agents: [] as Agent[], posts: [] as World['posts'], claims: [] as World['claims'] },
+  ...{ invoices: [] as World['invoices'], offers: [] as World['offers'], orders: [] as World['orders'] },
+  wrongAnswers: [] as Finding[],
+})
+
 /** Makes an agent that has done nothing yet, not even registered. */
 export function newAgent(name: string, numbers: SeededNumbers): Agent {
   return {
