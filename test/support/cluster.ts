@@ -59,7 +59,7 @@ export function openFarm(): Farm {
   const report = (line: string): void => console.error(line)
   const children = trackChildren(folder, report, true)
   const started: SupervisedChild[] = []
-  const gates: MongoSet[] = []
+  const sets: MongoSet[] = []
 
   /** A server as the tests see it. */
   const serverOf = (child: KeptProcess, port: number): Server => ({
@@ -97,7 +97,7 @@ export function openFarm(): Farm {
         ...{ binary: requireMongod(), folder, size: 3, isDirect: true, children, report },
         onStarted: (child) => void started.push(child),
       })
-      gates.push(set)
+      sets.push(set)
       const primaryIndex = () => waitFor('a primary', set.findPrimary, LIMIT)
       const primary = async () => set.members[await primaryIndex()]?.port ?? 0
       /** Undefined if the command is refused, or its connection breaks. */
@@ -204,6 +204,7 @@ export function openFarm(): Farm {
 
     async stop() {
       await Promise.all(started.map((child) => child.stop()))
+      await Promise.all(sets.map((set) => set.closeGates()))
       children.close()
       fs.rmSync(folder, { recursive: true, force: true })
     },

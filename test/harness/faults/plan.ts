@@ -16,7 +16,7 @@ export interface PlannedFault extends DrawnFault {
 const QUIET_START_MS = 2_000
 /** The time from one fault's beginning to the next's; shorter than long faults, so that some overlap. */
 const GAP_MS = [1_500, 3_500] as const
-export const DICE = 2 ** 20
+const DICE = 2 ** 20
 
 /** Draws how long a fault lasts, and what it hits. */
 export const drawFault = (numbers: SeededNumbers, kind: FaultKind): DrawnFault => ({
