@@ -3,14 +3,14 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ensureSealKey } from '../../shared/ledger/seal-key.ts'
-import { CANARIES, tryCanaries } from '../harness/auditor/canaries.ts'
-import { audit, CHECKS } from '../harness/auditor/checks.ts'
+import { tryCanaries } from '../harness/auditor/canaries.ts'
+import { audit, NETWORK_CHECK_NAMES } from '../harness/auditor/checks.ts'
 import { waitUntilDone } from '../harness/auditor/rest.ts'
 import { gather, type Seen } from '../harness/auditor/seen.ts'
-import { numbersFor } from '../harness/faults/plan.ts'
+import { numbersFor } from '../harness/world/numbers.ts'
 import { startCoins, TREASURY_SEED } from '../harness/testbed/coins.ts'
 import { ALL_ACTIONS } from '../harness/world/actions.ts'
-import { newAgent, registerWithPass, type World } from '../harness/world/agent.ts'
+import { newAgent, newWorld, registerWithPass } from '../harness/world/agent.ts'
 import { createClient } from '../harness/world/client.ts'
 import { startHistory } from '../harness/world/history.ts'
 import { operate } from '../harness/world/operate.ts'
@@ -40,10 +40,7 @@ beforeAll(async () => {
   const service = await startService({ env })
   try {
     const history = startHistory()
-    const world: World = {
-      ...{ client: createClient([service.url], history), history, apis: 1, coins, agents: [] },
-      ...{ posts: [], claims: [], invoices: [], offers: [], orders: [], wrongAnswers: [] },
-    }
+    const world = newWorld({ client: createClient([service.url], history), history, apis: 1, coins })
     for (let index = 0; index < AGENTS; index++) {
       const agent = newAgent(`a${index}`, numbersFor(1, `agent/${index}`))
       await registerWithPass(world, agent, world.agents[0]?.id, 2)
@@ -53,8 +50,8 @@ beforeAll(async () => {
       for (const agent of world.agents) for (const action of ALL_ACTIONS) await action.run(world, agent)
       if (round === ROUNDS - 2) await operate(history, env, ['backup', fileIn('backup')])
     }
-    const place = { url: service.url, mongoUrl: mongodbUrl, env, folder, coins }
-    const done = await waitUntilDone(world, { ...place, redisUrl }, () => undefined)
+    const place = { url: service.url, mongoUrl: mongodbUrl, redisUrl, env, folder, coins }
+    const done = await waitUntilDone(world, place, () => undefined)
     seen = {
       ...{ ...(await gather(world, place)), ...done },
       ...{ logs: [], members: [], stops: [], recoveries: [], levels: [], isOverload: true },
@@ -71,12 +68,12 @@ afterAll(() => fs.rmSync(folder, { recursive: true, force: true }))
 
 describe('the auditor of a service that nobody breaks', () => {
   it('finds nothing', () => {
-    expect(audit(seen)).toEqual([])
+    expect(audit(seen, NETWORK_CHECK_NAMES)).toEqual([])
   })
 
   it('finds by each of its checks the fault that is put into what it sees', () => {
     // A busy machine may answer late, and after no fault writes can't come back late.
-    const tried = tryCanaries(CHECKS, CANARIES, { ...seen, isOverload: false })
+    const tried = tryCanaries({ ...seen, isOverload: false }, NETWORK_CHECK_NAMES)
     expect(tried.filter(({ findings }) => findings === 0)).toEqual([])
   })
 })

@@ -110,7 +110,7 @@ describe('a replica set of three members and a Redis Cluster of three nodes', ()
   it('credit a free pass', async () => {
     const free = await startService({
       env: {
-        MONGODB_URL: mongo.url.replace('/farm?', '/free?'),
+        MONGODB_URL: mongo.url.replace('/testbed?', '/free?'),
         REDIS_URL: redis.url,
         FREE_UNTIL: '2099-01-01T00:00:00Z',
         QUEUE_PREFIX: 'free',

@@ -4,6 +4,7 @@ import { waitFor } from '../../scripts/embedded/wait.ts'
 import {
   ask,
   newAgent,
+  newWorld,
   nextMarker,
   orderWork,
   register,
@@ -15,9 +16,10 @@ import {
 import { createClient } from '../harness/world/client.ts'
 import { checkEvents } from '../harness/auditor/events.ts'
 import { followEvents, readAllEvents } from '../harness/world/events.ts'
-import { inject } from '../harness/faults/faults.ts'
 import { startHistory } from '../harness/world/history.ts'
-import { DICE, numbersFor } from '../harness/faults/plan.ts'
+import { numbersFor } from '../harness/world/numbers.ts'
+import { drawFault } from '../harness/faults/plan.ts'
+import { FAULTS } from '../harness/faults/table.ts'
 import { startTestbed, type Testbed } from '../harness/testbed/testbed.ts'
 import { readStored } from '../harness/auditor/stored.ts'
 import { MINUTE_MS } from '../../shared/platform/time.ts'
@@ -44,10 +46,7 @@ beforeAll(async () => {
   stack = await startTestbed({ members: 3, each: 2, groups: { all: QUEUE_NAMES }, report: () => undefined })
   stack.apis[1]?.shiftClock(CLOCK_AHEAD_MS)
   const history = startHistory()
-  world = {
-    ...{ client: createClient(stack.urls, history), history, apis: 2, coins: undefined },
-    ...{ agents: [], posts: [], claims: [], invoices: [], offers: [], orders: [], wrongAnswers: [] },
-  }
+  world = newWorld({ client: createClient(stack.urls, history), history, apis: 2 })
   for (let nth = 0; nth < READERS; nth++) {
     const reader = newAgent(`r${nth}`, numbersFor(SEED, `reader/${nth}`))
     await registerWithPass(world, reader, undefined, 1)
@@ -111,8 +110,7 @@ describe.skipIf(process.env['FAULTS'] !== '1')('events under kills', () => {
         await sleep(numbers.below(500))
         if (deck.length === 0) deck = numbers.shuffle(KINDS)
         const [kind = 'kill-api'] = deck
-        const fault = { atMs: 0, lastsMs: 0, kind, dice: numbers.below(DICE) }
-        if ((await inject(stack, fault)) === undefined) continue
+        if ((await FAULTS[kind].cause(stack, drawFault(numbers, kind))) === undefined) continue
         deck.shift()
         killed++
         kills[kind] = (kills[kind] ?? 0) + 1

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { FAULT_NAMES } from '../harness/money/faults.ts'
+import type { FaultKind } from '../harness/faults/table.ts'
 import { describeModel } from '../harness/money/report.ts'
 import { runModel } from '../harness/money/run.ts'
 
@@ -10,7 +10,7 @@ const BUSY_LIMIT_MS = 400_000
  * The command takes them all; what a database is restored to, and what operators mistype, takes longer than a
  * test.
  */
-const FAULTS = ['kill-api', 'kill-worker', 'coin-hang', 'coin-down', 'coin-lost-answers']
+const KINDS: readonly FaultKind[] = ['kill-api', 'kill-worker', 'coin-hang', 'coin-down', 'coin-lost-answers']
 
 describe('a market of agents that pay rightly, wrongly, late and twice', () => {
   it(
@@ -27,7 +27,8 @@ describe('a market of agents that pay rightly, wrongly, late and twice', () => {
           oneFaultAtATime: false,
           keepsGoing: true,
         },
-        without: [...FAULT_NAMES.filter((kind) => !FAULTS.includes(kind)), 'crumbs'],
+        kinds: KINDS,
+        tricks: ['own-addresses'],
         say: () => undefined,
       })
       expect(result.findings, describeModel(result)).toEqual([])

@@ -4,9 +4,9 @@
  * if a check doesn't find its fault. `--only` takes parts of the checks' names.
  */
 import { parseArgs } from 'node:util'
-import { FAULT_NAMES } from './money/faults.ts'
 import { describeModel } from './money/report.ts'
 import { runModel } from './money/run.ts'
+import { TRICKS } from './money/world.ts'
 import { readerOf } from './options.ts'
 import { describeResult } from './storm/report.ts'
 import { runStorm } from './storm/run.ts'
@@ -21,7 +21,7 @@ const network = await runStorm({
   ...{ seed, seconds, agents: 4, members: 1, each: 1, kinds: [], hasCanaries: true, say },
 })
 const market = await runModel({
-  ...{ seed, seconds, agents: 6, salesAtOnce: 8, payBySeconds: 8, without: FAULT_NAMES, say },
+  ...{ seed, seconds, agents: 6, salesAtOnce: 8, payBySeconds: 8, kinds: [], tricks: TRICKS, say },
   ...{ allowsOwnAddresses: false, oneFaultAtATime: false, keepsGoing: true },
 })
 const tried = [...network.canaries, ...market.canaries].filter(({ check }) =>

@@ -7,8 +7,7 @@
  */
 import { parseArgs } from 'node:util'
 import { MISHAPS } from './gameday/mishaps.ts'
-import { startNetwork } from './gameday/network.ts'
-import { play, type Played } from './gameday/play.ts'
+import { runGameday } from './gameday/run.ts'
 import { describePlayed } from './gameday/table.ts'
 import { writeReport } from './report-file.ts'
 
@@ -21,27 +20,9 @@ if (chosen.length === 0) {
   process.exit(2)
 }
 const names = MISHAPS.map(({ name }) => name)
-const played: Played[] = []
-const failed: string[] = []
-const network = await startNetwork(() => undefined)
-try {
-  for (const mishap of chosen)
-    try {
-      const result = await play(network, mishap)
-      played.push(result)
-      say(
-        `${result.name}: named after ${result.namedSeconds.toFixed(1)} s, fine after ${result.fineSeconds.toFixed(1)} s`,
-      )
-      if (result.lost.length > 0) failed.push(`${result.name}: ${result.lost.join('; ')}`)
-    } catch (error) {
-      failed.push(`${mishap.name}: ${error instanceof Error ? error.message : String(error)}`)
-      say(failed.at(-1) ?? '')
-    }
-} finally {
-  await network.stop()
-}
-writeReport('gameday', describePlayed(played, names))
-process.stdout.write(
-  `${describePlayed(played, names)}\n${failed.map((line) => `FAILED: ${line}\n`).join('')}`,
-)
-process.exit(failed.length === 0 ? 0 : 1)
+const { played, findings } = await runGameday(chosen, say)
+const table = describePlayed(played, names)
+writeReport('gameday', table)
+const lines = findings.map(({ check, what }) => `FAILED: ${check}: ${what}\n`)
+process.stdout.write(`${table}\n${lines.join('')}`)
+process.exit(findings.length === 0 ? 0 : 1)

@@ -10,11 +10,13 @@
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { readerOf } from './options.ts'
-import { FAULT_NAMES, TRICKS, USUAL } from './money/faults.ts'
+import { FAULT_KINDS } from './faults/table.ts'
+import { USUAL } from './money/faults.ts'
 import { describeModel } from './money/report.ts'
 import { runModel } from './money/run.ts'
+import { TRICKS } from './money/world.ts'
 
-const KINDS: readonly string[] = [...FAULT_NAMES, ...TRICKS]
+const KINDS: readonly string[] = [...FAULT_KINDS, ...TRICKS]
 const USAGE = `usage: npm run harness -- money [--seconds N] [--seed S] [--no-faults KIND,… | --only KIND,…] [--allow-own-addresses] [--singly] [--keep-going] [--deliveries N] [--pay-by SECONDS] [--history FILE]
 kinds: ${KINDS.join(', ')}; "all" stands for every one of them; without --only ${[...USUAL, ...TRICKS].join(', ')}`
 
@@ -40,14 +42,15 @@ const kindsIn = (name: string, list: string): readonly string[] =>
 
 const only = values.only === undefined ? [...USUAL, ...TRICKS] : kindsIn('--only', values.only)
 const left = values['no-faults'] === undefined ? [] : kindsIn('--no-faults', values['no-faults'])
-const without = KINDS.filter((kind) => !only.includes(kind) || left.includes(kind))
+const isWanted = (kind: string): boolean => only.includes(kind) && !left.includes(kind)
 const seconds = whole('--seconds', values.seconds ?? positionals[0] ?? '60')
 const seed = whole('--seed', values.seed ?? positionals[1] ?? String(randomInt(1, 2 ** 31)))
 const result = await runModel({
   seconds,
   seed,
   payBySeconds: whole('--pay-by', values['pay-by'] ?? '30'),
-  without,
+  kinds: FAULT_KINDS.filter(isWanted),
+  tricks: TRICKS.filter(isWanted),
   allowsOwnAddresses: values['allow-own-addresses'] === true,
   oneFaultAtATime: values.singly === true,
   keepsGoing: values['keep-going'] === true,

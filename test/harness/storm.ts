@@ -9,7 +9,7 @@
 import fs from 'node:fs'
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { FAULT_KINDS, usualKinds } from './faults/plan.ts'
+import { usualKinds, WITHOUT_MARKET } from './faults/table.ts'
 import { readerOf } from './options.ts'
 import { describeResult } from './storm/report.ts'
 import { runStorm } from './storm/run.ts'
@@ -18,7 +18,7 @@ import { writeReport } from './report-file.ts'
 
 const USAGE = `usage: npm run harness -- storm [--minutes N | --seconds N] [--seed S] [--agents N] [--members N] [--each N] [--only KIND,…] [--except KIND,…] [--overload] [--monero] [--pace N] [--levels] [--history FILE] [--out FILE] [--json]
        npm run harness -- storm --table FILE
-kinds of faults: ${FAULT_KINDS.join(', ')} (those of Monero with --monero)`
+kinds of faults: ${WITHOUT_MARKET.join(', ')} (those of Monero with --monero)`
 
 const { stop, whole, kinds: readKinds } = readerOf(USAGE)
 const text = { type: 'string' } as const
@@ -57,9 +57,9 @@ const seconds =
 const seed = values.seed === undefined ? randomInt(1, 2 ** 31) : whole('--seed', values.seed)
 /** `--kinds` is another name of `--only`. */
 const only = values.only ?? values.kinds
-const except = values.except === undefined ? [] : readKinds('--except', values.except, FAULT_KINDS)
+const except = values.except === undefined ? [] : readKinds('--except', values.except, WITHOUT_MARKET)
 const kinds = (
-  only === undefined ? usualKinds(values.monero === true) : readKinds('--only', only, FAULT_KINDS)
+  only === undefined ? usualKinds(values.monero === true) : readKinds('--only', only, WITHOUT_MARKET)
 ).filter((kind) => !except.includes(kind))
 if (kinds.length === 0) stop('expected at least one kind of fault')
 /** What a table of runs tells of this one besides its seed and length. */

@@ -1,4 +1,3 @@
-import { spawn, type ChildProcess } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { Redis } from 'ioredis'
@@ -6,14 +5,16 @@ import mongoose from 'mongoose'
 import { trackChildren } from '../../scripts/embedded/children.ts'
 import { reservePort } from '../../scripts/embedded/ports.ts'
 import { requireMongod, requireRedis } from '../../scripts/embedded/programs.ts'
+import type { SupervisedChild } from '../../scripts/embedded/supervise.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
+import { keepProcess, type KeptProcess } from '../harness/testbed/kept-process.ts'
+import { startMongoSet, type MongoSet } from '../harness/testbed/mongo-set.ts'
 import { PATIENCE_MS } from './patience.ts'
 import { serverFolder } from './server-folder.ts'
 
 const HOST = '127.0.0.1'
 const LIMIT = { limitMs: PATIENCE_MS, everyMs: 50 }
-/** For a command that is given once: a machine that stands still for seconds must not have it refused. */
-const COMMAND_LIMIT_MS = 30_000
+const STOP_LIMIT_MS = 20_000
 const SLOTS = 16_384
 const NODES = [0, 1, 2] as const
 
@@ -21,8 +22,8 @@ interface Server {
   port: number
   /** SIGKILL, and resolves when it is gone. */
   kill(): Promise<void>
-  /** The same again, on the same data. */
-  restart(): Promise<void>
+  /** Starts it again, on the same data. */
+  restart(): void
 }
 
 export interface ReplicaSet {
@@ -55,139 +56,80 @@ export interface Farm {
 /** Servers on this machine in numbers, each with its folder below one that is removed at the end. */
 export function openFarm(): Farm {
   const folder = fs.mkdtempSync(path.join(serverFolder(), 'farm-'))
-  const children = trackChildren(folder, (line) => console.error(line), true)
-  const running = new Set<ChildProcess>()
-  let number = 0
+  const report = (line: string): void => console.error(line)
+  const children = trackChildren(folder, report, true)
+  const started: SupervisedChild[] = []
+  const sets: MongoSet[] = []
 
-  function startServer(program: string, args: (own: string, port: number) => string[], port: number): Server {
-    const own = path.join(folder, String(number++))
-    fs.mkdirSync(own)
-    const given = args(own, port)
-    let child: ChildProcess
-    const start = () => {
-      child = spawn(program, given, { stdio: 'ignore' })
-      running.add(child)
-      const { pid } = child
-      if (pid !== undefined) children.add(path.basename(program), pid)
-      child.once('exit', () => {
-        running.delete(child)
-        if (pid !== undefined) children.remove(pid)
-      })
-    }
-    start()
-    return {
-      port,
-      async kill() {
-        const gone = new Promise((resolve) => child.once('exit', resolve))
-        child.kill('SIGKILL')
-        await gone
-      },
-      async restart() {
-        start()
-        await Promise.resolve()
-      },
-    }
-  }
+  /** A server as the tests see it. */
+  const serverOf = (child: KeptProcess, port: number): Server => ({
+    port,
+    async kill() {
+      child.kill()
+      await child.stop()
+    },
+    restart: () => child.start(),
+  })
 
   const startRedis = async (
-    lines: (own: string) => readonly string[],
+    lines: readonly string[],
     args: readonly string[] = [],
     findPort: () => Promise<number> = reservePort,
   ): Promise<Server> => {
     const port = await findPort()
-    const program = requireRedis()
-    const toFile = (own: string): string[] => {
-      const file = path.join(own, 'redis.conf')
-      fs.writeFileSync(
-        file,
-        [`bind ${HOST}`, `port ${port}`, `dir ${own}`, 'save ""', ...lines(own)].join('\n'),
-      )
-      return [file, ...args]
-    }
-    return startServer(program, toFile, port)
+    const name = `redis-${port}`
+    const own = path.join(folder, name)
+    fs.mkdirSync(own)
+    const file = path.join(own, 'redis.conf')
+    fs.writeFileSync(file, [`bind ${HOST}`, `port ${port}`, `dir ${own}`, 'save ""', ...lines].join('\n'))
+    const child = keepProcess(
+      { name, command: requireRedis(), args: [file, ...args], env: process.env, stopLimitMs: STOP_LIMIT_MS },
+      report,
+      children,
+    )
+    started.push(child)
+    return serverOf(child, port)
   }
 
   return {
     async startReplicaSet() {
-      const program = requireMongod()
-      const members: Server[] = []
-      for (const _ of NODES) {
-        const args = (own: string, port: number) => [
-          ...[
-            '--dbpath',
-            own,
-            '--port',
-            String(port),
-            '--bind_ip',
-            HOST,
-            '--nounixsocket',
-            '--replSet',
-            'farm',
-          ],
-          ...[
-            '--wiredTigerCacheSizeGB',
-            '0.25',
-            '--oplogSize',
-            '64',
-            '--logpath',
-            path.join(own, 'mongod.log'),
-          ],
-          ...[
-            '--setParameter',
-            'diagnosticDataCollectionEnabled=false',
-            '--setParameter',
-            'transactionLifetimeLimitSeconds=10',
-          ],
-        ]
-        members.push(startServer(program, args, await reservePort()))
-      }
-      const ports = members.map(({ port }) => port)
-      await initiate(ports)
-      const primary = () => findPrimary(ports)
+      const set = await startMongoSet({
+        ...{ binary: requireMongod(), folder, size: 3, isDirect: true, children, report },
+        onStarted: (child) => void started.push(child),
+      })
+      sets.push(set)
+      const primaryIndex = () => waitFor('a primary', set.findPrimary, LIMIT)
+      const primary = async () => set.members[await primaryIndex()]?.port ?? 0
+      /** Undefined if the command is refused, or its connection breaks. */
+      const tryOnPrimary = async (command: object): Promise<mongoose.mongo.Document | undefined> =>
+        set.command(await primaryIndex(), command).catch((error: unknown) => {
+          if (!(error instanceof mongoose.mongo.MongoError)) throw error
+          return undefined
+        })
       return {
-        url: `mongodb://${ports.map((port) => `${HOST}:${port}`).join(',')}/farm?replicaSet=farm`,
-        members,
+        url: set.url,
+        members: set.members.map(({ child, port }) => serverOf(child, port)),
         primary,
         async stepDown() {
           const before = await primary()
-          return waitFor(
-            'the next primary',
-            async () => {
-              // The connection breaks with the step; and it is refused while no other has caught up.
-              await onAdmin(
-                before,
-                { replSetStepDown: 10, secondaryCatchUpPeriodSecs: 5 },
-                COMMAND_LIMIT_MS,
-              ).catch((error: unknown) => {
-                if (!(error instanceof mongoose.mongo.MongoError)) throw error
-              })
-              const next = await primary()
-              return next === before ? undefined : next
-            },
-            LIMIT,
-          )
+          const next = async () => {
+            // The connection breaks with the step; and it is refused while no other has caught up.
+            await tryOnPrimary({ replSetStepDown: 10, secondaryCatchUpPeriodSecs: 5 })
+            const now = await primary()
+            return now === before ? undefined : now
+          }
+          return waitFor('the next primary', next, LIMIT)
         },
         async setElectionTimeout(ms) {
-          const change = async (): Promise<true> => {
-            const port = await primary()
-            const { config } = (await onAdmin(port, { replSetGetConfig: 1 }, COMMAND_LIMIT_MS)) as {
-              config: { version: number; settings: object }
-            }
-            const settings = { ...config.settings, electionTimeoutMillis: ms }
-            await onAdmin(
-              port,
-              { replSetReconfig: { ...config, version: config.version + 1, settings } },
-              COMMAND_LIMIT_MS,
-            )
-            return true
-          }
           // Refused by one that has just ceased to be the primary, and while a member that was started again
           // catches up.
-          const changed = () =>
-            change().catch((error: unknown) =>
-              error instanceof mongoose.mongo.MongoError ? undefined : Promise.reject(error),
-            )
-          await waitFor('the election timeout', changed, LIMIT)
+          const change = async () => {
+            const { config } = (await tryOnPrimary({ replSetGetConfig: 1 })) ?? {}
+            if (config === undefined) return undefined
+            const settings = { ...config.settings, electionTimeoutMillis: ms }
+            return tryOnPrimary({ replSetReconfig: { ...config, version: config.version + 1, settings } })
+          }
+          await waitFor('the election timeout', change, LIMIT)
         },
       }
     },
@@ -197,7 +139,7 @@ export function openFarm(): Farm {
       for (const _ of NODES)
         nodes.push(
           await startRedis(
-            () => [
+            [
               'requirepass farm-word',
               'masterauth farm-word',
               'appendonly yes',
@@ -233,8 +175,8 @@ export function openFarm(): Farm {
     },
 
     async startSentinel() {
-      const primary = await startRedis(() => ['appendonly yes', 'maxmemory-policy noeviction'])
-      const replica = await startRedis(() => [
+      const primary = await startRedis(['appendonly yes', 'maxmemory-policy noeviction'])
+      const replica = await startRedis([
         'appendonly yes',
         'maxmemory-policy noeviction',
         `replicaof ${HOST} ${primary.port}`,
@@ -243,7 +185,7 @@ export function openFarm(): Farm {
         (await redis.info('replication')).includes('state=online') ? true : undefined
       await waitFor('a replica', () => onRedis(primary.port, undefined, inSync), LIMIT)
       const sentinel = await startRedis(
-        () => [
+        [
           `sentinel monitor farm ${HOST} ${primary.port} 1`,
           'sentinel down-after-milliseconds farm 1000',
           'sentinel failover-timeout farm 5000',
@@ -261,13 +203,8 @@ export function openFarm(): Farm {
     },
 
     async stop() {
-      await Promise.all(
-        [...running].map((child) => {
-          const gone = new Promise((resolve) => child.once('exit', resolve))
-          child.kill('SIGKILL')
-          return gone
-        }),
-      )
+      await Promise.all(started.map((child) => child.stop()))
+      await Promise.all(sets.map((set) => set.closeGates()))
       children.close()
       fs.rmSync(folder, { recursive: true, force: true })
     },
@@ -318,42 +255,4 @@ async function onRedis<T>(
   } finally {
     redis.disconnect()
   }
-}
-
-async function onAdmin(port: number, command: object, limitMs = 1_000): Promise<Record<string, unknown>> {
-  const client = new mongoose.mongo.MongoClient(`mongodb://${HOST}:${port}/?directConnection=true`, {
-    serverSelectionTimeoutMS: limitMs,
-  })
-  try {
-    return await client.db('admin').command({ ...command })
-  } finally {
-    await client.close()
-  }
-}
-
-async function initiate(ports: readonly number[]): Promise<void> {
-  const [first = 0] = ports
-  for (const port of ports)
-    await waitFor('a mongod', () => onAdmin(port, { ping: 1 }).catch(() => undefined), LIMIT)
-  const config = {
-    _id: 'farm',
-    members: ports.map((port, _id) => ({ _id, host: `${HOST}:${port}` })),
-    settings: { electionTimeoutMillis: 2_000 },
-  }
-  await onAdmin(first, { replSetInitiate: config }, COMMAND_LIMIT_MS)
-  await findPrimary(ports)
-}
-
-async function findPrimary(ports: readonly number[]): Promise<number> {
-  return waitFor(
-    'a primary',
-    async () => {
-      for (const port of ports) {
-        const hello = await onAdmin(port, { hello: 1 }).catch(() => undefined)
-        if (hello?.['isWritablePrimary'] === true) return port
-      }
-      return undefined
-    },
-    LIMIT,
-  )
 }

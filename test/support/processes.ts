@@ -7,8 +7,10 @@ export interface RunningProcess {
   readonly pid: number
   /** Everything it wrote, both streams, a line each. */
   logged(): string
-  /** The first line that it writes or wrote with `part` in it. @throws Error where it ends before that */
-  waitForLine(part: string): Promise<string>
+  /**
+   * The first line that it writes or wrote with `part` in it, or the `nth`. @throws Error if it ends before that
+   */
+  waitForLine(part: string | RegExp, nth?: number): Promise<string>
   /** Sends a signal to this process by its number. */
   kill(signal: NodeJS.Signals): void
   /** Resolves with its exit code, or the signal that ended it, once all that it wrote is in `logged()`. */
@@ -30,8 +32,8 @@ const READY_LIMIT_MS = 100_000
  * @param root where the program lies, if it is not this one
  */
 export function startProcess(
-  script: 'api/main.ts' | 'workers/main.ts' | 'scripts/start.ts' | 'scripts/operator.ts',
-  env: Record<string, string>,
+  script: string,
+  env: NodeJS.ProcessEnv,
   args: readonly string[] = [],
   openFiles?: number,
   root: string = ROOT,
@@ -59,11 +61,12 @@ export function startProcess(
     pid,
     ended,
     logged: () => lines.join('\n'),
-    waitForLine: (part) =>
+    waitForLine: (part, nth = 1) =>
       waitFor(
         `"${part}" from ${script}`,
         () => {
-          const line = lines.find((text) => text.includes(part))
+          const isIt = (text: string) => (part instanceof RegExp ? part.test(text) : text.includes(part))
+          const line = lines.filter(isIt)[nth - 1]
           if (line === undefined && isGone)
             throw new Error(`${script} ended without saying "${part}":\n${lines.join('\n')}`)
           return line

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { isOfMonero, planFaults, USUAL_KINDS, USUAL_KINDS_WITH_MONERO } from '../harness/faults/plan.ts'
+import { planFaults } from '../harness/faults/plan.ts'
+import { FAULTS, usualKinds, type FaultKind } from '../harness/faults/table.ts'
 
 const SEED = 11
+const USUAL = usualKinds(false)
+const isOfMonero = (kind: FaultKind): boolean => FAULTS[kind].needs === 'Monero'
 
 describe('the plan of a storm', () => {
   it('has the same faults at the same times for the same seed, and others for another', () => {
@@ -11,12 +14,16 @@ describe('the plan of a storm', () => {
 
   it('has every kind of fault once before any comes again', () => {
     const kinds = planFaults(SEED, 600).map(({ kind }) => kind)
-    expect(new Set(kinds.slice(0, USUAL_KINDS.length)).size).toBe(USUAL_KINDS.length)
+    expect(new Set(kinds.slice(0, USUAL.length)).size).toBe(USUAL.length)
   })
 
   it('has the faults of Monero only with Monero', () => {
     expect(planFaults(SEED, 600).filter(({ kind }) => isOfMonero(kind))).toEqual([])
-    expect(USUAL_KINDS_WITH_MONERO.filter((kind) => !isOfMonero(kind))).toEqual(USUAL_KINDS)
-    expect(USUAL_KINDS_WITH_MONERO.filter(isOfMonero).length).toBe(6)
+    expect(usualKinds(true).filter((kind) => !isOfMonero(kind))).toEqual(USUAL)
+    expect(usualKinds(true).filter(isOfMonero).length).toBe(6)
+  })
+
+  it('has no fault that only a run with a market can judge', () => {
+    expect(usualKinds(true).filter((kind) => FAULTS[kind].needs === 'a market')).toEqual([])
   })
 })

@@ -9,7 +9,7 @@ import {
 } from '../harness/auditor/backups.ts'
 import type { Call } from '../harness/world/history.ts'
 import { nameToken } from '../harness/world/observe.ts'
-import { numbersFor } from '../harness/faults/plan.ts'
+import { numbersFor } from '../harness/world/numbers.ts'
 import type { StoredAgent, StoredPost } from '../harness/auditor/stored.ts'
 
 const BACKUP = { atMs: 100, tookMs: 50 }

@@ -2,13 +2,9 @@
  * One fault for each check, in what the auditor saw of a network that was in order: the alarm must go off.
  */
 import { DAY_MS } from '../../../shared/platform/time.ts'
-import type { CheckName } from './checks.ts'
-import type { Finding } from './finding.ts'
-import type { MARKET_CHECKS, SeenMarket } from './outside.ts'
+import { CHECKS, type CheckName } from './checks.ts'
+import type { SeenMarket } from './outside.ts'
 import type { Seen } from './seen.ts'
-
-/** For each check, what is changed in what was seen. A check without one does not compile. */
-type Canaries<Name extends string, What> = Record<Name, { does: string; tamper(seen: What): void }>
 
 /** Returns the item that a fault changes. @throws Error if the run has no such item */
 function one<T>(what: string, item: T | undefined): T {
@@ -31,7 +27,14 @@ function change<T>(what: string, items: T[], to: (item: T) => T): void {
 const backupOf = ({ backup }: Seen) => one('backup', typeof backup === 'object' ? backup : undefined)
 const NAME = 'canary'
 
-export const CANARIES: Canaries<CheckName, Seen> = {
+/** Changes what was seen of the market. */
+const inMarket =
+  (tamper: (market: SeenMarket) => void) =>
+  ({ market }: Seen): void =>
+    tamper(one('market', market))
+
+/** For each check, what is changed in what was seen. A check without one does not compile. */
+const CANARIES: Record<CheckName, { does: string; tamper(seen: Seen): void }> = {
   'a request is answered in time, and by the table of errors': {
     does: 'an answer comes after a minute',
     tamper: ({ calls }) => {
@@ -273,28 +276,24 @@ export const CANARIES: Canaries<CheckName, Seen> = {
     does: 'the operator finds something',
     tamper: (seen) => void backupOf(seen).faults.push('a canary'),
   },
-}
-
-/** The same of a market, as anyone outside sees it. */
-export const MARKET_CANARIES: Canaries<keyof typeof MARKET_CHECKS, SeenMarket> = {
   'nothing is left over in the market': {
     does: 'an order is disputed for ever',
-    tamper: ({ orders }) => void (one('order', orders[0]).book.order.status = 'disputed'),
+    tamper: inMarket(({ orders }) => void (one('order', orders[0]).book.order.status = 'disputed')),
   },
   "an order's money is its seller's, its buyer's, the fee or held": {
     does: 'a payout to a seller is a raw larger',
-    tamper: ({ orders }) => {
+    tamper: inMarket(({ orders }) => {
       const paid = orders.find(({ book }) => book.toSeller.some(({ state }) => state !== 'withdrawn'))
       const payout = one(
         'payout',
         paid?.book.toSeller.find(({ state }) => state !== 'withdrawn'),
       )
       payout.amount_raw = String(BigInt(payout.amount_raw) + 1n)
-    },
+    }),
   },
   'an invoice of days is worth what was paid': {
     does: 'an invoice was paid twice as much',
-    tamper: ({ passes, orders }) => {
+    tamper: inMarket(({ passes, orders }) => {
       const invoice = one('invoice', [...passes, ...orders.map(({ book }) => book)][0]).invoice
       passes.push({
         known: { id: invoice.invoice_id, address: '', by: '', isForgotten: false },
@@ -305,48 +304,51 @@ export const MARKET_CANARIES: Canaries<keyof typeof MARKET_CHECKS, SeenMarket> =
           status: 'settled',
         },
       })
-    },
+    }),
   },
   'an invoice counts what the chain has at its address, once': {
     does: 'a send to an invoice is hidden',
-    tamper: ({ blocks, orders }) => {
+    tamper: inMarket(({ blocks, orders }) => {
       const counted = new Set(
         orders.flatMap(({ book }) => book.invoice.payments).map(({ tx_hash: tx }) => tx),
       )
       hide('send to an invoice', blocks, ({ hash }) => counted.has(hash))
-    },
+    }),
   },
   'what the treasury sends is the sum of its payouts': {
     does: 'the treasury sent a raw more',
-    tamper: ({ blocks, treasury }) => {
+    tamper: inMarket(({ blocks, treasury }) => {
       const place = blocks.findIndex(
         ({ kind, account, isConfirmed }) => kind === 'send' && account === treasury && isConfirmed,
       )
       const block = one('send of the treasury', blocks[place])
       blocks.splice(place, 1, { ...block, amountRaw: block.amountRaw + 1n })
-    },
+    }),
   },
   'an agent is told the sums of its orders and invoices': {
     does: 'an agent has a pass that it never bought',
-    tamper: ({ agents }) => void (one('agent', agents[0]).me['pass_until'] = '2001-01-01T00:00:00.000Z'),
+    tamper: inMarket(
+      ({ agents }) => void (one('agent', agents[0]).me['pass_until'] = '2001-01-01T00:00:00.000Z'),
+    ),
   },
   'the ledger tells of money what the orders tell': {
     does: 'an entry of a payment for an order is hidden',
-    tamper: ({ ledger }) =>
+    tamper: inMarket(({ ledger }) =>
       hide('entry', ledger, ({ kind, data }) => kind === 'payment' && data['order_id'] !== undefined),
+    ),
   },
   'the venue states what its orders give': {
     does: 'the venue says that it owes nine raw more',
-    tamper: ({ stated }) => void (stated.owed = String(BigInt(stated.owed) + 9n)),
+    tamper: inMarket(({ stated }) => void (stated.owed = String(BigInt(stated.owed) + 9n))),
   },
   'every raw that came in is accounted for': {
     does: 'a send to the venue is a raw smaller',
-    tamper: ({ blocks, given }) => {
+    tamper: inMarket(({ blocks, given }) => {
       const addresses = new Set(given.map(({ address }) => address))
       const place = blocks.findIndex(({ kind, to }) => kind === 'send' && addresses.has(to))
       const block = one('send to the venue', blocks[place])
       blocks.splice(place, 1, { ...block, amountRaw: block.amountRaw - 1n })
-    },
+    }),
   },
 }
 
@@ -361,22 +363,17 @@ export interface Sung {
 }
 
 /**
- * Runs each check on what was seen with its canary in it. A check that found something before is not judged by
- * that: what was seen has to be in order by itself.
+ * Runs checks on what was seen with the canary of each in it. A check that found something before is not judged
+ * by that: what was seen has to be in order by itself.
  */
-export function tryCanaries<Name extends string, What>(
-  checks: Record<Name, (seen: What) => Finding[]>,
-  canaries: Canaries<Name, What>,
-  seen: What,
-): Sung[] {
-  return (Object.keys(checks) as Name[]).map((check) => {
-    const { does, tamper } = canaries[check]
+export const tryCanaries = (seen: Seen, names: readonly CheckName[]): Sung[] =>
+  names.map((check) => {
+    const { does, tamper } = CANARIES[check]
     const changed = structuredClone(seen)
     try {
       tamper(changed)
     } catch (error) {
       return { check, does, findings: 0, untried: error instanceof Error ? error.message : String(error) }
     }
-    return { check, does, findings: checks[check](changed).length }
+    return { check, does, findings: CHECKS[check](changed).length }
   })
-}

@@ -2,6 +2,8 @@
 export interface Finding {
   what: string
   words: string[]
+  /** When it was noticed, in milliseconds of the history; absent if that was after the run. */
+  atMs?: number
 }
 
 /** An empty list of findings, and a function that adds to it. */

@@ -4,7 +4,7 @@
  */
 import type { LedgerEntry } from '../../../shared/crypto/receipt.ts'
 import { DAY_MS } from '../../../shared/platform/time.ts'
-import type { Block } from '../money/chain.ts'
+import type { Block } from '../testbed/chain.ts'
 import { isOpen, xnoRow, type InvoiceView, type OrderBook, type PayoutView } from '../money/views.ts'
 import { collectFindings, findingsOf, type Finding } from './finding.ts'
 import { sumRaw } from './money.ts'
@@ -181,7 +181,7 @@ export function findWrongInPass(invoice: InvoiceView): string[] {
 }
 
 /** Checks that each payment that an invoice counts is at its address in the chain, once and to the raw. */
-function checkPayments(seen: SeenMarket): Finding[] {
+export function checkPayments(seen: SeenMarket): Finding[] {
   const { findings, addFinding } = collectFindings()
   const arrivals = arrivalsOf(seen)
   for (const { known, invoice } of invoicesOf(seen)) {
@@ -217,7 +217,7 @@ function sendsOf(seen: SeenMarket): { block: Block; naming: PayoutView[]; restRa
  * Checks that every send out of the treasury is named by payouts whose sum it is, that each confirmed payout has
  * its send, and that invoices' money goes to the treasury only.
  */
-function checkSends(seen: SeenMarket): Finding[] {
+export function checkSends(seen: SeenMarket): Finding[] {
   const { findings, addFinding } = collectFindings()
   const sends = sendsOf(seen)
   for (const { block, naming, restRaw } of sends) {
@@ -244,7 +244,7 @@ function checkSends(seen: SeenMarket): Finding[] {
 }
 
 /** Checks that what `/me` tells each agent is what its invoices and orders say. */
-function checkAgents({ agents, orders, passes, startedAtMs, nowMs }: SeenMarket): Finding[] {
+export function checkAgents({ agents, orders, passes, startedAtMs, nowMs }: SeenMarket): Finding[] {
   const { findings, addFinding } = collectFindings()
   for (const { id, name, me } of agents) {
     let [moved, carried, days] = [0n, 0n, 0]
@@ -294,7 +294,7 @@ export const owedFor = ({ orders }: Pick<SeenMarket, 'orders'>): bigint =>
  * Checks that the ledger has no gap, and agrees with the orders on what each received and took as a fee and on
  * how far each payout is.
  */
-function checkLedger(seen: SeenMarket): Finding[] {
+export function checkLedger(seen: SeenMarket): Finding[] {
   const { findings, addFinding } = collectFindings()
   for (const [index, { id }] of seen.ledger.entries())
     if (id !== index + 1) addFinding(`the ledger has the entry ${id} in place ${index + 1}`)
@@ -327,7 +327,7 @@ function checkLedger(seen: SeenMarket): Finding[] {
 }
 
 /** Checks that the venue states that it owes and holds what the orders give, and the same treasury as before. */
-function checkStated(seen: SeenMarket): Finding[] {
+export function checkStated(seen: SeenMarket): Finding[] {
   const { findings, addFinding } = collectFindings()
   const { owed, held, treasury } = seen.stated
   const given = String(owedFor(seen))
@@ -359,7 +359,7 @@ export function flowOf({ blocks, given, treasury }: SeenMarket): {
  * Checks that what came in less what went out is what the venue's accounts have, and that each raw is accounted
  * for.
  */
-function checkTotals(seen: SeenMarket): Finding[] {
+export function checkTotals(seen: SeenMarket): Finding[] {
   const { findings, addFinding } = collectFindings()
   const { accounts, came, went } = flowOf(seen)
   const [moneyIn, moneyOut] = [totalOf(came), totalOf(went)]
@@ -393,18 +393,11 @@ function checkTotals(seen: SeenMarket): Finding[] {
   return findings
 }
 
-/** What must hold of a market's money at rest, as anyone outside can see it. */
-export const MARKET_CHECKS = {
-  'nothing is left over in the market': (seen: SeenMarket) =>
-    findingsOf(listLeftOver(seen).map((what) => `in the end ${what}`)),
-  "an order's money is its seller's, its buyer's, the fee or held": ({ orders }: SeenMarket) =>
-    findingsOf(orders.flatMap(({ book }) => findWrongInOrder(book))),
-  'an invoice of days is worth what was paid': ({ passes }: SeenMarket) =>
-    findingsOf(passes.flatMap(({ invoice }) => findWrongInPass(invoice))),
-  'an invoice counts what the chain has at its address, once': checkPayments,
-  'what the treasury sends is the sum of its payouts': checkSends,
-  'an agent is told the sums of its orders and invoices': checkAgents,
-  'the ledger tells of money what the orders tell': checkLedger,
-  'the venue states what its orders give': checkStated,
-  'every raw that came in is accounted for': checkTotals,
-} as const satisfies Record<string, (seen: SeenMarket) => Finding[]>
+export const checkLeftOver = (seen: SeenMarket): Finding[] =>
+  findingsOf(listLeftOver(seen).map((what) => `in the end ${what}`))
+
+export const checkOrders = ({ orders }: SeenMarket): Finding[] =>
+  findingsOf(orders.flatMap(({ book }) => findWrongInOrder(book)))
+
+export const checkDays = ({ passes }: SeenMarket): Finding[] =>
+  findingsOf(passes.flatMap(({ invoice }) => findWrongInPass(invoice)))

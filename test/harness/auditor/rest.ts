@@ -16,8 +16,6 @@ const STUCK_AFTER_MS = 120_000
 /** Not more often, since each look reads all records of money and slows the workers. */
 const LOOK_EVERY_MS = 2_000
 const LOOKS_PER_LINE = 5
-/** Where to look for work that is left. */
-type RestPlace = Pick<Place, 'mongoUrl' | 'env' | 'monero'> & { redisUrl: string }
 
 /**
  * Waits until nothing is left to do (entries numbered, sealed and signed, batches verified, queues empty,
@@ -27,7 +25,7 @@ type RestPlace = Pick<Place, 'mongoUrl' | 'env' | 'monero'> & { redisUrl: string
  */
 export async function waitUntilDone(
   world: World,
-  place: RestPlace,
+  place: Place,
   say: (line: string) => void,
 ): Promise<{ left: string[]; givenUp: SeenJob[] }> {
   const queues = openQueues(
@@ -55,7 +53,7 @@ export async function waitUntilDone(
 /** The work that is left, a phrase each; of jobs only those added before `beganMs`. */
 async function listWorkLeft(
   world: World,
-  { mongoUrl, monero }: RestPlace,
+  { mongoUrl, monero }: Place,
   queues: Queues,
   beganMs: number,
 ): Promise<string[]> {

@@ -12,6 +12,7 @@ import type { Finding } from './finding.ts'
 import type { Level } from './levels.ts'
 import { readLedger, readProofs, type SeenLedger } from './ledger.ts'
 import { readMoney, type Moment, type StoredMoney } from './money.ts'
+import type { SeenMarket } from './outside.ts'
 import { readMonero, type SeenMonero } from './monero.ts'
 import type { Recovery } from './recoveries.ts'
 import { ANSWER_LIMIT_MS, type SeenJob, type SeenLog } from './service.ts'
@@ -48,6 +49,8 @@ export interface Seen {
   laterOrders: StoredMoney['orders']
   ledger: SeenLedger
   monero: SeenMonero | undefined
+  /** Undefined of a run whose agents keep no account of a market. */
+  market: SeenMarket | undefined
   /** Work that was left when nothing more of it was done, a phrase each. */
   left: string[]
   givenUp: SeenJob[]
@@ -69,6 +72,7 @@ export interface Seen {
 export interface Place {
   url: string
   mongoUrl: string
+  redisUrl: string
   /** Settings of the operator's commands. */
   env: Readonly<Record<string, string>>
   /** For files of the verifiers. */
@@ -82,14 +86,13 @@ export interface Place {
 const MAX_READINGS = 20
 const READ_AGAIN_MS = 500
 
-/** What gather() reads; the rest is known to whoever ran the network. */
-export type Gathered = Omit<
-  Seen,
-  'left' | 'givenUp' | 'logs' | 'members' | 'stops' | 'recoveries' | 'levels' | 'isOverload'
->
+/** What is seen while the processes still run; what they logged is read after it. */
+export type Gathered = Omit<Seen, 'logs' | 'members' | 'stops' | 'recoveries'>
+/** The part of it that only whoever ran the network knows. */
+type Told = 'left' | 'givenUp' | 'levels' | 'isOverload'
 
 /** Reads everything that agents, the operator and anyone can read; nothing may be at work any more. */
-export async function gather(world: World, place: Place): Promise<Gathered> {
+export async function gather(world: World, place: Place): Promise<Omit<Gathered, Told>> {
   const { url, mongoUrl, env, folder, monero, pace } = place
   const { history } = world
   // What is asked from here on reads again what was read before.
@@ -124,9 +127,25 @@ export async function gather(world: World, place: Place): Promise<Gathered> {
     laterOrders: (await readMoney(mongoUrl)).orders,
     ledger,
     monero: monero && (await readMonero(monero, money)),
+    market: undefined,
     // Not at the same time: the gates are in this process, and this computes.
     backup: await readBackup(calls, env, mongoUrl),
     slowdowns: new Map(slowdowns),
+  }
+}
+
+/** Reads what INSIDE judges, which is the same for every run. */
+export async function gatherRecords(
+  { history, wrongAnswers }: Pick<World, 'history' | 'wrongAnswers'>,
+  { mongoUrl, url }: Place,
+): Promise<Gathered> {
+  const { stored, entries } = await readAtRest(mongoUrl, url)
+  return {
+    ...{ stored, money: await readMoney(mongoUrl), faults: history.faults, noticed: wrongAnswers },
+    ledger: { entries, receipts: [], objections: [], isIntact: true },
+    now: { seconds: Date.now() / 1_000, ms: history.nowMs() },
+    ...{ calls: [], agents: [], laterOrders: [], left: [], givenUp: [], levels: [], slowdowns: new Map() },
+    ...{ monero: undefined, market: undefined, backup: undefined, isOverload: true },
   }
 }
 
@@ -157,7 +176,7 @@ async function readPaid(
  * Reads the database and the published ledger once all entries are numbered and sealed. They may not be at
  * first, since order deadlines still write entries. After MAX_READINGS it returns what it has.
  */
-export async function readAtRest(
+async function readAtRest(
   mongoUrl: string,
   url: string,
 ): Promise<{ stored: Stored; entries: SeenLedger['entries'] }> {

@@ -1,7 +1,5 @@
-import { spawn, type ChildProcess } from 'node:child_process'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { startServers, type TemporaryServers } from '../../../scripts/embedded/temporary.ts'
+import { startProcess as startProgram } from '../../support/processes.ts'
 
 export interface BenchStack {
   url: string
@@ -30,9 +28,6 @@ export interface Vitals {
   handles: number
   lagP99Ms: number
 }
-
-const API = fileURLToPath(new URL('../../../api/main.ts', import.meta.url))
-const WORKERS = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url))
 
 /** The environment of a process that collects its garbage on SIGUSR2 and then says what it holds, by probe.ts. */
 export const PROBED_ENV: Readonly<Record<string, string>> = {
@@ -85,9 +80,10 @@ export async function startStack(
       ...(isProbed ? PROBED_ENV : {}),
       ...env,
     }
-    const api = await startProcess(API, { ...common, ...options.apiEnv }, options.openFiles)
+    const api = await startProcess('api/main.ts', { ...common, ...options.apiEnv }, options.openFiles)
     processes.push(api)
-    for (let index = 0; index < workers; index++) processes.push(await startProcess(WORKERS, common))
+    for (let index = 0; index < workers; index++)
+      processes.push(await startProcess('workers/main.ts', common))
     const url = `http://127.0.0.1:${api.port}`
     const { redis } = servers
     return {
@@ -113,8 +109,6 @@ export function databaseUrl(mongodbUrl: string, name: string): string {
   return url.href
 }
 
-const REFERENCE = fileURLToPath(new URL('reference-child.ts', import.meta.url))
-
 /**
  * Starts reference-child.ts, the hand-written implementation of the same routes, on a database of its own.
  */
@@ -122,69 +116,34 @@ export async function startReference(
   mongodbUrl: string,
 ): Promise<{ port: number; mongodbUrl: string; stop(): Promise<void> }> {
   const url = databaseUrl(mongodbUrl, 'reference')
-  const { port, stop } = await startProcess(REFERENCE, { ...process.env, MONGODB_URL: url })
+  const { port, stop } = await startProcess('test/harness/bench/reference-child.ts', {
+    ...process.env,
+    MONGODB_URL: url,
+  })
   return { port, mongodbUrl: url, stop }
 }
 
-const BARE = fileURLToPath(new URL('bare-child.ts', import.meta.url))
-
 /** Starts bare-child.ts, a server that answers with the bytes that it was given. */
-export const startBare = (): Promise<BenchProcess> => startProcess(BARE, process.env)
+export const startBare = (): Promise<BenchProcess> =>
+  startProcess('test/harness/bench/bare-child.ts', process.env)
 
-/**
- * Starts a program of node and waits for the log line that says it is up.
- *
- * @throws Error if it ends before that
- */
+/** Starts a program of node and waits until it says that it is up. @throws Error if it ends before that */
 async function startProcess(
   script: string,
   env: NodeJS.ProcessEnv,
   openFiles?: number,
 ): Promise<BenchProcess> {
-  const [command, ...args] =
-    openFiles === undefined
-      ? [process.execPath, script]
-      : [
-          '/bin/sh',
-          '-c',
-          'ulimit -n "$1" && exec "$2" "$3"',
-          'sh',
-          String(openFiles),
-          process.execPath,
-          script,
-        ]
-  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'inherit'] })
-  const lines = createInterface({ input: child.stdout })
-  const waitForLine = (form: RegExp): Promise<string> =>
-    new Promise((resolve, reject) => {
-      const fail = (code: number | null): void =>
-        reject(new Error(`${script} ended with ${code} before it said ${form}`))
-      const look = (line: string): void => {
-        if (!form.test(line)) return
-        lines.off('line', look)
-        child.off('exit', fail)
-        resolve(line)
-      }
-      lines.on('line', look)
-      child.once('exit', fail)
-    })
-  const up = JSON.parse(await waitForLine(/"msg":"(the API listens|the workers work)"/)) as { port?: number }
+  const started = startProgram(script, env, [], openFiles)
+  const up = JSON.parse(await started.waitForLine(/"msg":"(the API listens|the workers work)"/))
+  let readings = 0
   return {
-    port: up.port ?? 0,
-    pid: child.pid ?? 0,
+    port: (up as { port?: number }).port ?? 0,
+    pid: started.pid,
     async readVitals() {
-      const answer = waitForLine(/"msg":"vitals"/)
-      child.kill('SIGUSR2')
-      return (JSON.parse(await answer) as { vitals: Vitals }).vitals
+      started.kill('SIGUSR2')
+      const answer = await started.waitForLine('"msg":"vitals"', ++readings)
+      return (JSON.parse(answer) as { vitals: Vitals }).vitals
     },
-    stop: () => stopChild(child),
+    stop: () => started.stop(),
   }
-}
-
-/** Ends a child by SIGTERM and waits until it is gone. */
-async function stopChild(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return
-  const gone = new Promise((resolve) => child.once('exit', resolve))
-  child.kill('SIGTERM')
-  await gone
 }

@@ -1,6 +1,5 @@
-import type { Injected } from './faults.ts'
 import type { Monero } from '../testbed/monero.ts'
-import type { FaultKind } from './plan.ts'
+import { pick, type Injected } from './fault.ts'
 
 /** A reorganisation takes at most so many blocks away: less than what money is locked for after its own. */
 const DEEPEST = 6
@@ -8,41 +7,37 @@ const DEEPEST = 6
 const LOCKS_BLOCKS = [3, 8, 15, 1_000_000]
 const isDown = new WeakSet<Monero>()
 
-/** Causes a fault of Monero's; undefined if that is under way already. */
-export async function injectMonero(
-  monero: Monero,
-  kind: FaultKind,
-  dice: number,
-): Promise<Injected | undefined> {
-  const { gate } = monero
-  switch (kind) {
-    case 'monero-down':
-      return dice % 2 === 0 ? endDaemon(monero) : killWallet(monero)
-    case 'monero-hang':
-      gate.setHanging(true)
-      return { target: 'the wallet', heal: () => gate.setHanging(false) }
-    case 'monero-lost-answers':
-      gate.lie(({ method }) => (LOSES[dice % LOSES.length]?.(method) === true ? null : undefined))
-      return { target: 'the wallet', heal: () => gate.lie(null) }
-    case 'monero-lies-once':
-      return lieOnce(monero, dice)
-    case 'monero-lock': {
-      const blocks = LOCKS_BLOCKS[dice % LOCKS_BLOCKS.length] ?? 0
-      monero.lockNext(blocks)
-      return { target: `the next payment, for ${blocks} blocks`, heal: () => undefined }
-    }
-    case 'monero-reorganise': {
-      const depth = 1 + ((dice >> 1) % DEEPEST)
-      const keeps = dice % 2 === 0
-      const done = monero.reorganise(depth, keeps)
-      done.catch(() => undefined) // told when it is healed
-      return {
-        target: `${depth} blocks, ${keeps ? 'their payments kept' : 'without their payments'}`,
-        heal: () => done,
-      }
-    }
-    default:
-      return undefined
+/** Ends monerod, or kills the service's wallet; undefined if one of them is down already. */
+export const endOrKill = (monero: Monero, dice: number): Promise<Injected | undefined> =>
+  dice % 2 === 0 ? endDaemon(monero) : killWallet(monero)
+
+export function hangWallet({ gate }: Monero): Injected {
+  gate.setHanging(true)
+  return { target: 'the wallet', heal: () => gate.setHanging(false) }
+}
+
+/** Loses the wallet's answers to some methods, or to all. */
+export function loseAnswers({ gate }: Monero, dice: number): Injected {
+  gate.lie(({ method }) => (pick(LOSES, dice)?.(method) === true ? null : undefined))
+  return { target: 'the wallet', heal: () => gate.lie(null) }
+}
+
+/** Locks the money of the next payment. */
+export function lockNextPayment(monero: Monero, dice: number): Injected {
+  const blocks = pick(LOCKS_BLOCKS, dice) ?? 0
+  monero.lockNext(blocks)
+  return { target: `the next payment, for ${blocks} blocks` }
+}
+
+/** Mines other blocks in the place of the last ones. */
+export function reorganise(monero: Monero, dice: number): Injected {
+  const depth = 1 + ((dice >> 1) % DEEPEST)
+  const keeps = dice % 2 === 0
+  const done = monero.reorganise(depth, keeps)
+  done.catch(() => undefined) // told when it is healed
+  return {
+    target: `${depth} blocks, ${keeps ? 'their payments kept' : 'without their payments'}`,
+    heal: () => done,
   }
 }
 
@@ -92,7 +87,7 @@ async function killWallet(monero: Monero): Promise<Injected | undefined> {
 const STALE = ['get_transfers', 'get_transfer_by_txid', 'get_balance', 'incoming_transfers', 'get_height']
 
 /** Has the wallet answer once what it answered before, or that it has fewer blocks than it has. */
-function lieOnce({ gate }: Monero, dice: number): Injected {
+export function repeatAnswerOnce({ gate }: Monero, dice: number): Injected {
   const isHeight = dice % 3 === 0
   const behind = 1 + ((dice >> 2) % 80)
   let hasLied = false

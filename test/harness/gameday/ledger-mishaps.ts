@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import type { Part } from '../testbed/part.ts'
-import { fileIn, type Network } from './network.ts'
+import { fileIn, type Gameday } from './network.ts'
 import { queuesOf } from './process-mishaps.ts'
 import type { Mishap } from './play.ts'
 
@@ -11,7 +11,7 @@ const BACKUP = path.join(os.tmpdir(), `agent-network-gameday-${process.pid}`)
 let copied: Part | undefined
 
 /** The settings in which a process on the restored copy (database `copy`) differs from the network's. */
-const copyEnv = ({ testbed }: Network): Record<string, string> => {
+const copyEnv = ({ testbed }: Gameday): Record<string, string> => {
   const url = new URL(testbed.env['MONGODB_URL'] ?? '')
   url.pathname = '/copy'
   return { MONGODB_URL: url.href, QUEUE_PREFIX: 'copy', BASE_URL: testbed.urls[0] ?? '' }

@@ -4,13 +4,14 @@ import { encodeAddress } from '../../../devnet/nano-node/encoding.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import { signTreasuryBlock } from '../testbed/coins.ts'
 import { queuesOf } from './process-mishaps.ts'
-import { fileIn, type Network } from './network.ts'
+import { fileIn, type Gameday } from './network.ts'
 import type { Mishap } from './play.ts'
+import { fault } from './server-mishaps.ts'
 
 /**
  * Publishes a block of the treasury that the database doesn't know, as another wallet with its seed would.
  */
-async function forkTreasury(network: Network): Promise<void> {
+async function forkTreasury(network: Gameday): Promise<void> {
   const { coins, ctx } = network
   const { node } = coins
   const seed = fs.readFileSync(fileIn(network, 'nano-seed'), 'utf8').trim()
@@ -31,7 +32,7 @@ async function forkTreasury(network: Network): Promise<void> {
 }
 
 /** Makes the node answer as one of the live network that lacks blocks which its peers have. */
-function fallBehind({ coins }: Network): void {
+function fallBehind({ coins }: Gameday): void {
   coins.lie(({ action, answerText }) => {
     if (action === 'version') return answerText.replace(/"network":\s*"dev"/, '"network":"live"')
     if (action === 'peers') return '{"peers":{"[::1]:7075":"21"}}'
@@ -42,7 +43,7 @@ function fallBehind({ coins }: Network): void {
 }
 
 /** Ends the false answers of fallBehind(). */
-const tellTheTruth = ({ coins }: Network): void => coins.lie(null)
+const tellTheTruth = ({ coins }: Gameday): void => coins.lie(null)
 
 export const MONEY_MISHAPS: readonly Mishap[] = [
   {
@@ -74,7 +75,7 @@ export const MONEY_MISHAPS: readonly Mishap[] = [
   {
     name: 'the node is gone',
     kinds: ['coin_away'],
-    cause: ({ coins }) => coins.node.setDown(true),
+    cause: fault('coin-down'),
     remedy: { act: ({ coins }) => coins.node.setDown(false) },
   },
   {

@@ -1,6 +1,4 @@
 import fs from 'node:fs'
-import http from 'node:http'
-import type net from 'node:net'
 import path from 'node:path'
 import { openContext, type Context } from '../../../shared/context.ts'
 import { readConfig } from '../../../shared/platform/config.ts'
@@ -10,18 +8,15 @@ import { NOTE_KEY } from '../../../shared/crypto/note.ts'
 import { readSealKey } from '../../../shared/ledger/seal-key.ts'
 import { QUEUE_NAMES, queueRow, type QueueName } from '../../../shared/platform/queues.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
-import { numbersFor } from '../faults/plan.ts'
-import { startCoins, type Coins } from '../testbed/coins.ts'
+import { numbersFor } from '../world/numbers.ts'
+import type { Network } from '../run.ts'
 import type { Part } from '../testbed/part.ts'
-import { startTestbed, type Testbed } from '../testbed/testbed.ts'
-import { startWitness } from '../testbed/witness.ts'
-import { ask, newAgent, registerWithPass, type Agent, type World } from '../world/agent.ts'
-import { createClient } from '../world/client.ts'
+import type { startWitness } from '../testbed/witness.ts'
+import { ask, newAgent, newWorld, registerWithPass, type Agent, type World } from '../world/agent.ts'
 import { buyDay } from '../world/coin-actions.ts'
-import { startHistory } from '../world/history.ts'
 import { runOperatorJson, type Operated } from '../world/operate.ts'
 
-const ORIGIN = 'gameday.example/log'
+export const ORIGIN = 'gameday.example/log'
 /** How long `status` waits for each server: a busy machine needs more than its default of a second. */
 const STATUS_WAIT_SECONDS = '4'
 
@@ -40,11 +35,9 @@ export interface ShownFinding {
 }
 
 /** A running network of real processes, and its operator. */
-export interface Network {
-  readonly testbed: Testbed
+export interface Gameday extends Network {
   readonly ctx: Context
-  readonly coins: Coins
-  readonly witness: Awaited<ReturnType<typeof startWitness>>
+  readonly witness: Witness
   /** The exchanges that are asked for rates answer 500 while `isBroken`. */
   readonly rates: { isBroken: boolean }
   /** The settings of the operator's commands; a mishap may change them. */
@@ -62,73 +55,41 @@ export interface Network {
   /** Publishes a post. @returns its id */
   post(): Promise<string>
   hasPost(postId: string): Promise<boolean>
-  stop(): Promise<void>
 }
 
+type Witness = Awaited<ReturnType<typeof startWitness>>
+
 /** The path of a file in the network's folder. */
-export const fileIn = ({ testbed }: Network, name: string): string => path.join(testbed.folder, name)
+export const fileIn = ({ testbed }: Pick<Gameday, 'testbed'>, name: string): string =>
+  path.join(testbed.folder, name)
 
 /** The queues by pool: each pool is a process of its own, which a mishap can befall. */
-const queuesByPool = (): Record<string, QueueName[]> =>
+export const queuesByPool = (): Record<string, QueueName[]> =>
   Object.groupBy(QUEUE_NAMES, (name) => queueRow(name).pool)
 
-/** Starts a network on which all is well: an agent with a pass, money in the treasury, a backup noted. */
-export async function startNetwork(report: (line: string) => void): Promise<Network> {
-  const coins = await startCoins()
-  const witness = await startWitness('gameday.example/w1')
-  const rates = { isBroken: false }
-  const exchange = http.createServer((_, response) =>
-    response.writeHead(rates.isBroken ? 500 : 200).end(JSON.stringify({ price: '1.00' })),
-  )
-  await new Promise<void>((resolve) => exchange.listen(0, '127.0.0.1', resolve))
-  const { port } = exchange.address() as net.AddressInfo
-  const sources = ['127.0.0.1', 'localhost'].map((host) => `xno=http://${host}:${port}/#price`)
-  const closeStandIns = async (): Promise<void> => {
-    exchange.close()
-    await Promise.all([coins.close(), witness.stop()])
-  }
-  const testbed = await startTestbed({
-    members: 1,
-    each: 1,
-    coins,
-    report,
-    groups: queuesByPool(),
-    mongoDiskSize: '1200m',
-    env: {
-      XNO_USD: '',
-      RATE_SOURCES: sources.join(','),
-      WITNESSES: witness.setting,
-      WITNESS_QUORUM: '1',
-      LEDGER_ORIGIN: ORIGIN,
-      MIN_FREE_DISK_GB: '0.02',
-      ACCEPT_HOURS: '1',
-      PAY_BY_MINUTES: '60',
-    },
-  }).catch(async (error: unknown) => {
-    await closeStandIns()
-    throw error
-  })
-  const key = readSealKey(path.join(testbed.folder, 'seal-key')) ?? new Uint8Array(32)
+/** Makes a network on which all is well: an agent with a pass, money in the treasury, a backup noted. */
+export async function openGameday(
+  plain: Network,
+  witness: Witness,
+  rates: Gameday['rates'],
+): Promise<Gameday> {
+  const { testbed } = plain
+  const key = readSealKey(fileIn(plain, 'seal-key')) ?? new Uint8Array(32)
   witness.trust({ name: ORIGIN, type: NOTE_KEY.signer, publicKey: ed25519PublicKey(key) })
-  fs.writeFileSync(path.join(testbed.folder, 'operator-token'), `${'0d'.repeat(32)}\n`, { mode: 0o600 })
+  fs.writeFileSync(fileIn(plain, 'operator-token'), `${'0d'.repeat(32)}\n`, { mode: 0o600 })
   const env = { ...testbed.env }
   const ctx = openContext(readConfig(env, 'workers'), createLog('gameday', 'silent'), {
     changesNothing: true,
   })
   await Promise.all([ctx.database.whenReady(), ctx.queues.whenReady()])
-  const history = startHistory()
-  const world: World = {
-    ...{ client: createClient(testbed.urls, history), history, apis: 1, coins, agents: [], posts: [] },
-    ...{ claims: [], invoices: [], offers: [], orders: [], wrongAnswers: [] },
-  }
+  const world = newWorld({ ...plain, apis: 1 })
   const agent = newAgent('kept', numbersFor(1, 'gameday'))
   await registerWithPass(world, agent, undefined, 30)
   const workers = new Map(testbed.workers.map((part) => [part.name.replace(/-0$/, ''), part]))
   let started = 0
-  const network: Network = {
-    testbed,
+  const network: Gameday = {
+    ...plain,
     ctx,
-    coins,
     witness,
     rates,
     env,
@@ -159,11 +120,6 @@ export async function startNetwork(report: (line: string) => void): Promise<Netw
       return String(json['id'])
     },
     hasPost: async (id) => (await ask(world, agent, 'read', 'GET', `/post/${id}`)).status === 200,
-    async stop() {
-      await ctx.close()
-      await testbed.stop()
-      await closeStandIns()
-    },
   }
   await fillTreasury(world, agent, ctx)
   // `status` reports a network that was not backed up within its first day.

@@ -3,7 +3,7 @@ import { SECOND_MS } from '../../../shared/platform/time.ts'
 import { parseAmount } from '../../../shared/money/coin.ts'
 import type { FindingKind } from '../../../shared/operation/finding.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
-import type { Network, ShownFinding } from './network.ts'
+import type { Gameday, ShownFinding } from './network.ts'
 
 /**
  * What an operator adds to the command that `status` prints; if it prints a sentence, what it does instead.
@@ -16,10 +16,10 @@ export interface Remedy {
   /** The group whose process is replaced by the worker that the command starts; `more` if absent. */
   group?: string
   /** Does what the sentence asks for, if it is not a command. */
-  act?(network: Network): unknown
+  act?(network: Gameday): unknown
   /** What the operator does before and after the command, such as to stop what is in its way. */
-  before?(network: Network): unknown
-  after?(network: Network): unknown
+  before?(network: Gameday): unknown
+  after?(network: Gameday): unknown
   /** The command has to end with an error, since to go on would do harm. */
   mustBeRefused?: true
 }
@@ -30,12 +30,12 @@ export interface Mishap {
   kinds: readonly FindingKind[]
   /** Whether the fault tests play it; the command plays all. */
   isQuick?: true
-  cause(network: Network): unknown
+  cause(network: Gameday): unknown
   /** Settings under which `status` and its command run, if they are about another network than this one. */
-  statusEnv?(network: Network): Readonly<Record<string, string>>
+  statusEnv?(network: Gameday): Readonly<Record<string, string>>
   remedy?: Remedy
   /** Removes what only the play needed, after the mishap was mended. */
-  cleanUp?(network: Network): unknown
+  cleanUp?(network: Gameday): unknown
 }
 
 export interface Played {
@@ -61,7 +61,7 @@ const POLL_MS = 500
  *
  * @throws Error if `status` doesn't name it within a minute, or finds anything two minutes after the command
  */
-export async function play(network: Network, mishap: Mishap): Promise<Played> {
+export async function play(network: Gameday, mishap: Mishap): Promise<Played> {
   await waitUntilFine(network, 'a good beginning')
   const posts = [await network.post(), await network.post()]
   const statusEnv = () => mishap.statusEnv?.(network) ?? {}
@@ -93,7 +93,7 @@ const secondsSince = (at: number): number => (performance.now() - at) / SECOND_M
  * @returns when that was seen, by performance.now()
  * @throws Error with the findings that are left after two minutes
  */
-async function waitUntilFine(network: Network, what: string): Promise<number> {
+async function waitUntilFine(network: Gameday, what: string): Promise<number> {
   let left: ShownFinding[] = []
   const look = async (): Promise<number | undefined> => {
     left = await network.findings()
@@ -109,7 +109,7 @@ async function waitUntilFine(network: Network, what: string): Promise<number> {
  *
  * @returns a sentence for each loss or fault
  */
-async function findLost(network: Network, posts: readonly string[]): Promise<string[]> {
+async function findLost(network: Gameday, posts: readonly string[]): Promise<string[]> {
   const lost: string[] = []
   for (const id of posts) if (!(await network.hasPost(id))) lost.push(`${id} is gone`)
   // What is under way while one check reads may look like a fault; the next check doesn't see it.
@@ -133,7 +133,7 @@ async function findLost(network: Network, posts: readonly string[]): Promise<str
  * @throws Error if the command ends otherwise than expected, or if nobody knows what to do
  */
 async function runCommand(
-  network: Network,
+  network: Gameday,
   printed: string,
   remedy: Remedy,
   statusEnv: Readonly<Record<string, string>>,

@@ -10,7 +10,7 @@ import { newStepId } from '../../../shared/platform/ids.ts'
 import { QUEUE_NAMES, queuePrefix, queueRow, type PoolName } from '../../../shared/platform/queues.ts'
 import { reservePort } from '../../../scripts/embedded/ports.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
-import { fileIn, type Network } from './network.ts'
+import { fileIn, type Gameday } from './network.ts'
 import { signal } from '../testbed/kept-process.ts'
 import type { Mishap } from './play.ts'
 
@@ -27,7 +27,7 @@ let stray: ChildProcess | undefined
 let proxy: tls.Server | undefined
 
 /** Makes a self-signed certificate that is valid for `days` days; at -1 it has expired. */
-function makeCertificate(network: Network, days: number): { key: string; cert: string } {
+function makeCertificate(network: Gameday, days: number): { key: string; cert: string } {
   const [key, cert] = [fileIn(network, 'tls-key'), fileIn(network, 'tls-cert')]
   const asked = fileIn(network, 'tls-request')
   const openssl = (...args: string[]): void => {

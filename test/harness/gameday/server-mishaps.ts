@@ -1,60 +1,58 @@
-import { Redis } from 'ioredis'
+import { FAULTS, type FaultKind } from '../faults/table.ts'
 import { emptyDisk, fillDisk } from '../testbed/disk.ts'
 import { signal } from '../testbed/kept-process.ts'
 import type { Mishap } from './play.ts'
-import type { Network } from './network.ts'
+import type { Gameday } from './network.ts'
 
 const GB = 1e9
 
-type ChildOf = (network: Network) => { pid(): number | undefined }
+type ChildOf = (network: Gameday) => { pid(): number | undefined }
 
 /** Kills a process, which its supervisor then starts again. */
-const killForRestart = (childOf: ChildOf) => (network: Network) => signal(childOf(network), 'SIGKILL')
-const mongod = ({ testbed }: Network) => {
+const killForRestart = (childOf: ChildOf) => (network: Gameday) => signal(childOf(network), 'SIGKILL')
+const mongod = ({ testbed }: Gameday) => {
   const [member] = testbed.mongo.members
   if (member === undefined) throw new Error('there is no MongoDB')
   return member.child
 }
-const redis = ({ testbed }: Network) => testbed.redis.child
-const freeze = (childOf: ChildOf) => (network: Network) => signal(childOf(network), 'SIGSTOP')
+const redis = ({ testbed }: Gameday) => testbed.redis.child
+/** Causes a fault of the table, which the remedy ends. */
+export const fault = (kind: FaultKind) => (network: Gameday) =>
+  FAULTS[kind].cause(network.testbed, { lastsMs: 0, dice: 0 })
 
 /** MongoDB's disk. @throws Error if it has none of its own */
-function mongoDisk({ testbed }: Network): string {
+function mongoDisk({ testbed }: Gameday): string {
   if (testbed.mongoDisk === undefined) throw new Error('this user may not mount a disk for MongoDB')
   return testbed.mongoDisk
 }
-const makeRoom = (network: Network): void => emptyDisk(mongoDisk(network))
+const makeRoom = (network: Gameday): void => emptyDisk(mongoDisk(network))
 
 export const SERVER_MISHAPS: readonly Mishap[] = [
   {
     name: 'MongoDB is frozen',
     kinds: ['mongodb_away'],
     isQuick: true,
-    cause: freeze(mongod),
+    cause: fault('mongo-pause-primary'),
     remedy: { act: killForRestart(mongod) },
   },
   {
     name: 'the way to MongoDB is cut',
     kinds: ['mongodb_away'],
-    cause: ({ testbed }) => testbed.mongo.members[0]?.gate.cut(),
+    cause: fault('mongo-cut-primary'),
     remedy: { act: ({ testbed }) => testbed.mongo.members[0]?.gate.heal() },
   },
   {
     name: 'Redis is frozen',
     kinds: ['redis_away'],
     isQuick: true,
-    cause: freeze(redis),
+    cause: fault('redis-pause'),
     remedy: { act: killForRestart(redis) },
   },
   {
     name: 'Redis has lost its data',
     kinds: ['redis_emptied'],
     isQuick: true,
-    async cause({ testbed }) {
-      const client = new Redis(testbed.redis.url)
-      await client.flushall()
-      client.disconnect()
-    },
+    cause: fault('redis-flush'),
   },
   {
     name: "MongoDB's disk is full",

@@ -4,7 +4,7 @@ import { readLedger } from '../auditor/ledger.ts'
 import { owedFor, type SeenInvoice, type SeenMarket } from '../auditor/outside.ts'
 import { readBook, readInvoice, xnoRow } from './views.ts'
 import { readTreasury } from './watch.ts'
-import type { KnownInvoice, World } from './world.ts'
+import type { KnownInvoice, Market } from './world.ts'
 
 const READ_AT_ONCE = 8
 /** How often sums are read at most, a second apart: the service may show sums that are ten seconds old. */
@@ -18,7 +18,7 @@ const seenInvoice = ({ id, address, agent, isForgotten }: KnownInvoice): SeenInv
  * Reads everything that the agents know of. Orders and invoices that the network has forgotten are left out,
  * and marked `isForgotten` in the world. What agents are told of sums, and the ledger, is read by readSums().
  */
-export async function readMarket(world: World): Promise<SeenMarket> {
+export async function readMarket(world: Market): Promise<SeenMarket> {
   const { chain, startedAtMs, treasury, orphanedSends } = world
   const [orders, passes]: [SeenMarket['orders'], SeenMarket['passes']] = [[], []]
   await forEachAtOnce(world.sales, async (sale) => {
@@ -45,7 +45,7 @@ export async function readMarket(world: World): Promise<SeenMarket> {
 }
 
 /** Adds what agents are told of sums, the venue's statement and the ledger, at rest: no money may be moving. */
-export async function readSums(world: World, seen: SeenMarket): Promise<SeenMarket> {
+export async function readSums(world: Market, seen: SeenMarket): Promise<SeenMarket> {
   const agents: SeenMarket['agents'] = []
   for (const agent of world.agents) {
     const { json } = await world.ask(agent, 'me', 'GET', '/me')

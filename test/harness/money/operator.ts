@@ -2,18 +2,19 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sumRaw } from '../auditor/money.ts'
+import type { Injected } from '../faults/fault.ts'
 import { operate, type Operated } from '../world/operate.ts'
-import { numbersFor } from '../faults/plan.ts'
+import { numbersFor } from '../world/numbers.ts'
 import { readOrder, xnoRow } from './views.ts'
 import { treasurySends } from './watch.ts'
-import { check, count, type Sale, type World } from './world.ts'
+import { check, count, type Sale, type Market } from './world.ts'
 
 /** Runs the operator's command on the world's testbed, and records it. */
-export const runOperator = (world: World, ...words: string[]): Promise<Operated> =>
+export const runOperator = (world: Market, ...words: string[]): Promise<Operated> =>
   operate(world.history, world.testbed.env, words)
 
 /** Whether the operator's command succeeded. */
-const succeeds = async (world: World, ...words: string[]): Promise<boolean> =>
+const succeeds = async (world: Market, ...words: string[]): Promise<boolean> =>
   (await runOperator(world, ...words)).exitCode === 0
 
 /** A send that a reconciliation found, as its answer lists it. */
@@ -32,7 +33,7 @@ interface ListedPayout {
 }
 
 /** Lists all payouts that are not done; none if the command fails. */
-async function listPayouts(world: World): Promise<ListedPayout[]> {
+async function listPayouts(world: Market): Promise<ListedPayout[]> {
   const { exitCode, json } = await runOperator(world, 'payouts')
   const payees =
     exitCode === 0 ? (json['payees'] as { address: string | null; payouts: ListedPayout[] }[]) : []
@@ -45,7 +46,7 @@ export type Operator = ReturnType<typeof createOperator>
  * Makes the operator, who decides disputes, reconciles a halted coin, and explains sends that a restore
  * orphaned.
  */
-export function createOperator(world: World) {
+export function createOperator(world: Market) {
   /** Sends that reconciliations found and that are not explained yet, by transaction. */
   const found = new Map<string, FoundSend>()
   /** Addresses of payouts of which only a part was sent before the restore. */
@@ -177,14 +178,14 @@ export function createOperator(world: World) {
  * `isOver`.
  */
 export async function superviseNetwork(
-  world: World,
+  world: Market,
   operator: Operator,
   isOver: () => boolean,
 ): Promise<void> {
   let wasAway = false
   while (!isOver() && !world.ended.signal.aborted) {
     await sleep(3_000)
-    if (world.faultsUnderWay > 0) continue
+    if (world.history.faultsUnderWay > 0) continue
     if (world.isDisputed) {
       world.isDisputed = false
       await operator.decideDisputes()
@@ -204,9 +205,9 @@ const wrongTx = (): string => randomBytes(32).toString('hex')
  * Records a payment of an order's invoice by hand with too much money, and one by a transaction that does not
  * exist, and takes back what was accepted.
  *
- * @returns the invoice; undefined if there is none
+ * @returns undefined if there is none
  */
-export async function mistypeSettle(world: World): Promise<string | undefined> {
+export async function mistypeSettle(world: Market): Promise<Injected | undefined> {
   const invoice = world.invoices.findLast(({ isForgotten, days }) => !isForgotten && days === undefined)
   if (invoice === undefined) return undefined
   const amount = Number(invoice.amountRaw / 10n ** 24n) / 1e6
@@ -226,16 +227,16 @@ export async function mistypeSettle(world: World): Promise<string | undefined> {
     if (exitCode === 0) await undo(world, 'settle-invoice', String(json['payment_id']))
   }
   world.mistakenInvoiceId = undefined
-  return invoice.id
+  return { target: invoice.id }
 }
 
 /**
  * Records a payout without an address as paid by somebody's payment, and then by a transaction that does not
  * exist, and takes it back.
  *
- * @returns the payout; undefined if there is none
+ * @returns undefined if there is none
  */
-export async function mistypePaid(world: World): Promise<string | undefined> {
+export async function mistypePaid(world: Market): Promise<Injected | undefined> {
   const { payout_id: id, order_id: orderId } =
     (await listPayouts(world)).find(({ address }) => address === null) ?? {}
   const payment = world.chain
@@ -243,7 +244,7 @@ export async function mistypePaid(world: World): Promise<string | undefined> {
     .findLast(({ kind, account }) => kind === 'send' && account === world.chain.payer)
   if (id === undefined || payment === undefined) return undefined
   for (const tx of [payment.hash, wrongTx()]) {
-    const named = world.chain.addressOf(`named by the operator for ${id}`)
+    const named = world.coins.addressOf(`named by the operator for ${id}`)
     const isAccepted = await succeeds(world, 'payout-paid', id, tx, '--address', named)
     check(world, !isAccepted || tx !== payment.hash, `payout-paid takes the payment ${tx} as what paid ${id}`)
     if (!isAccepted) continue
@@ -252,13 +253,13 @@ export async function mistypePaid(world: World): Promise<string | undefined> {
     // The buyer's address that was named with it goes with it, unless something was sent there meanwhile.
     const order = sale && (await readOrder(world, sale.buyer, sale.id))
     if (sale !== undefined) sale.refundAddress = order?.refund_address ?? undefined
-    return id
+    return { target: id }
   }
-  return id
+  return { target: id }
 }
 
 /** Takes back what a verb recorded, and checks that this is accepted. */
-async function undo(world: World, verb: string, id: string, ...flags: string[]): Promise<void> {
+async function undo(world: Market, verb: string, id: string, ...flags: string[]): Promise<void> {
   const { exitCode, json } = await runOperator(world, verb, '--undo', id, ...flags)
   check(world, exitCode === 0, `there is no way back from ${verb} for ${id}: ${String(json['message'])}`)
 }

@@ -5,7 +5,7 @@
  */
 import type { PayoutView } from './views.ts'
 import { DUST_RAW } from '../auditor/outside.ts'
-import { check, recoveredAtMs, type Sale, type World } from './world.ts'
+import { check, recoveredAtMs, type Sale, type Market } from './world.ts'
 
 /**
  * The service lists what is due anew at least this often; a payout that came later than that stands behind.
@@ -40,7 +40,11 @@ const canBeSent = ({ state, frozen, address, ...payout }: PayoutView): boolean =
   state === 'owed' && !frozen && address !== null && !payout.waits_for_chain && !payout.to_self
 
 /** Notes an order's payouts as they are now, and checks that none of them is stuck. */
-export function checkNotStuck(world: World, { sharesAddresses }: Sale, payouts: readonly PayoutView[]): void {
+export function checkNotStuck(
+  world: Market,
+  { sharesAddresses }: Sale,
+  payouts: readonly PayoutView[],
+): void {
   const nowMs = world.history.nowMs()
   const { seenPayouts: seen, treasury } = world
   const treasuryRaw = treasury === undefined ? 0n : world.chain.balanceOf(treasury)
@@ -53,7 +57,7 @@ export function checkNotStuck(world: World, { sharesAddresses }: Sale, payouts: 
     const isAffordable = known.amountRaw >= DUST_RAW && treasuryRaw >= known.amountRaw
     known.sendableSinceMs = canBeSent(payout) && isAffordable ? (known.sendableSinceMs ?? nowMs) : undefined
     // If orders share its address, it waits until the treasury has enough for those before it.
-    if (known.sendableSinceMs === undefined || sharesAddresses || world.faultsUnderWay > 0) continue
+    if (known.sendableSinceMs === undefined || sharesAddresses || world.history.faultsUnderWay > 0) continue
     const sinceMs = Math.max(known.sendableSinceMs, recoveredAtMs(world)) + LISTED_WITHIN_MS
     const overtakers = [...seen.values()].filter(
       (other) => other.isPaid && other.firstMs > sinceMs && other.at > at + LISTED_WITHIN_MS / 1_000,

@@ -3,7 +3,7 @@ import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers
 import { findWrongInPass } from '../auditor/outside.ts'
 import { PAYMENT_NAMES, PAYMENTS, PAYS_ALL } from './sale.ts'
 import { readInvoice } from './views.ts'
-import { checkNone, count, addInvoice, pay, until, type World } from './world.ts'
+import { checkNone, count, addInvoice, pay, until, type Market } from './world.ts'
 
 /**
  * Lets an agent buy days of pass and pay for them, all as `numbers` choose, and checks the invoice at its
@@ -11,7 +11,7 @@ import { checkNone, count, addInvoice, pay, until, type World } from './world.ts
  *
  * @param busy the names of the agents that are buying
  */
-export async function buyPass(world: World, busy: Set<string>, numbers: SeededNumbers): Promise<void> {
+export async function buyPass(world: Market, busy: Set<string>, numbers: SeededNumbers): Promise<void> {
   const agent = numbers.pick(world.agents)
   const days = numbers.between(1, 7)
   const payment = numbers.pick(PAYMENT_NAMES)

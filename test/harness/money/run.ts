@@ -1,35 +1,19 @@
-import fs from 'node:fs'
-import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { namesIn } from '../auditor/finding.ts'
-import { numbersFor } from '../faults/plan.ts'
-import { MARKET_CANARIES, tryCanaries, type Sung } from '../auditor/canaries.ts'
-import { audit, type CheckName } from '../auditor/checks.ts'
-import { readMoney } from '../auditor/money.ts'
-import { readAtRest, type Seen } from '../auditor/seen.ts'
-import { readLostDocuments } from '../auditor/service.ts'
-import { DUST_RAW, flowOf, listLeftOver, MARKET_CHECKS, type SeenMarket } from '../auditor/outside.ts'
-import { readMarket, readSums } from './account.ts'
-import { startChain } from './chain.ts'
-import { injectFault, injectFaults, FAULT_NAMES, type Fault } from './faults.ts'
+import { INSIDE, MARKET_CHECK_NAMES } from '../auditor/checks.ts'
+import { DUST_RAW, flowOf, listLeftOver, type SeenMarket } from '../auditor/outside.ts'
+import { gatherRecords, type Gathered } from '../auditor/seen.ts'
+import { drawFault } from '../faults/plan.ts'
+import type { FaultKind } from '../faults/table.ts'
+import { run, type RunResult } from '../run.ts'
 import { QUEUE_NAMES } from '../../../shared/platform/queues.ts'
-import { startTestbed } from '../testbed/testbed.ts'
+import { numbersFor } from '../world/numbers.ts'
+import { readMarket, readSums } from './account.ts'
+import { injectFaults, injectUntilOver } from './faults.ts'
 import { createOperator, superviseNetwork, type Operator } from './operator.ts'
 import { buyPass } from './pass.ts'
 import { makeSale } from './sale.ts'
-import { watchInvariants, readTreasury } from './watch.ts'
-import {
-  check,
-  checkNone,
-  count,
-  isWanted,
-  openWorld,
-  patienceMs,
-  until,
-  type TimedFinding,
-  type Mode,
-  type World,
-} from './world.ts'
+import { readTreasury, watchInvariants } from './watch.ts'
+import { check, count, openWorld, patienceMs, until, type Mode, type Market } from './world.ts'
 
 const AGENTS = 16
 /** Orders and passes under way at the same time: as many as make some 25 deliveries a minute. */
@@ -61,14 +45,11 @@ export interface ModelOptions extends Mode {
   say: (line: string) => void
 }
 
-export interface ModelResult {
+export interface ModelResult extends Pick<RunResult, 'findings' | 'canaries'> {
   seed: number
   seconds: number
   counts: Record<string, number>
   recoveries: Record<string, number[]>
-  findings: (TimedFinding & { history: string })[]
-  /** What became of the canaries of a run in order. */
-  canaries: Sung[]
 }
 
 /**
@@ -83,70 +64,57 @@ export async function runModel({
   leastDeliveries = 0,
   ...mode
 }: ModelOptions): Promise<ModelResult> {
-  const chain = await startChain()
   const minutes = (mode.payBySeconds / 60).toFixed(6)
-  const testbed = await startTestbed({
-    members: 1,
-    each: 1,
-    groups: { workers: QUEUE_NAMES },
-    env: { INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS, SWEEP_SECONDS: '2' },
-    coins: chain.coins,
-    isFull: true,
-    report: () => undefined,
-  }).catch(async (error: unknown) => {
-    await chain.close()
-    throw error
-  })
-  try {
-    const world = await openWorld(mode, testbed, chain, agents, say)
-    say(`seed ${mode.seed}: ${agents} agents at work for ${mode.seconds} s`)
-    const telling = setInterval(() => say(describeProgress(world)), TELL_EVERY_MS)
-    const seen = await play(world, salesAtOnce, leastDeliveries).finally(() => {
-      clearInterval(telling)
-      world.pace.close()
-    })
-    const findings = world.findings.map((finding) => ({
-      ...finding,
-      history: world.history.describeCallsWith(namesIn(finding.what)),
-    }))
-    if (findings.length > 0 && historyFile !== undefined) writeRecords(world, historyFile)
-    const [counts, recoveries] = [Object.fromEntries(world.counts), Object.fromEntries(world.recoveries)]
-    const canaries = seen === undefined ? [] : tryCanaries(MARKET_CHECKS, MARKET_CANARIES, seen)
-    return { seed: mode.seed, seconds: mode.seconds, counts, recoveries, findings, canaries }
-  } finally {
-    await testbed.stop()
-    await chain.close()
+  let [counts, recoveries] = [new Map<string, number>(), new Map<string, number[]>()]
+  const { findings, canaries } = await run(
+    {
+      testbed: {
+        members: 1,
+        each: 1,
+        groups: { workers: QUEUE_NAMES },
+        env: { INVOICE_MINUTES: minutes, PAY_BY_MINUTES: minutes, ACCEPT_HOURS, SWEEP_SECONDS: '2' },
+        isFull: true,
+      },
+      checks: [...INSIDE, ...MARKET_CHECK_NAMES],
+      ...{ canaries: MARKET_CHECK_NAMES, historyFile, say },
+    },
+    async (network) => {
+      const world = await openWorld(network, mode, agents)
+      ;({ counts, recoveries } = world)
+      say(`seed ${mode.seed}: ${agents} agents at work for ${mode.seconds} s`)
+      const telling = setInterval(() => say(describeProgress(world)), TELL_EVERY_MS)
+      try {
+        return await play(world, salesAtOnce, leastDeliveries)
+      } finally {
+        clearInterval(telling)
+        for (const { kind } of world.history.faults) count(world, `fault ${kind}`)
+        for (const why of world.history.notCaused) count(world, `not caused: ${why}`)
+      }
+    },
+  )
+  return {
+    ...{ seed: mode.seed, seconds: mode.seconds, findings, canaries },
+    ...{ counts: Object.fromEntries(counts), recoveries: Object.fromEntries(recoveries) },
   }
 }
 
 /** A line for whoever watches the run. */
-function describeProgress({ history, counts, pace }: World): string {
+function describeProgress({ history, counts, pace }: Market): string {
   const slowdown = pace.slowdown().toFixed(1)
   return `at ${Math.round(history.nowMs() / 1_000)} s: ${counts.get('deliveries') ?? 0} deliveries, ${history.calls.length} requests; the machine takes ${slowdown} times as long as an idle one`
 }
 
-/** Writes every request and fault into `file`, and beside it the chain and the logs of the processes. */
-function writeRecords({ history, chain, testbed }: World, file: string): void {
-  history.write(file)
-  const blocks = chain
-    .allBlocks()
-    .map((block) => JSON.stringify({ ...block, amountRaw: String(block.amountRaw) }))
-  fs.writeFileSync(`${file}.chain`, `${blocks.join('\n')}\n`, { mode: 0o600 })
-  for (const name of fs.readdirSync(testbed.folder).filter((one) => one.endsWith('.log')))
-    fs.copyFileSync(path.join(testbed.folder, name), `${file}.${name}`)
-}
-
 /**
- * Lets the market trade under faults until the time is over, waits until everything is done, and checks the
- * market. Invariants are watched meanwhile.
+ * Lets the market trade under faults until the time is over, and waits until everything is done. Invariants
+ * are watched meanwhile.
  *
- * @returns what was seen in the end, if nothing was found
+ * @returns what was seen in the end; undefined if a finding ended the run
  */
 async function play(
-  world: World,
+  world: Market,
   salesAtOnce: number,
   leastDeliveries: number,
-): Promise<SeenMarket | undefined> {
+): Promise<Gathered | undefined> {
   const operator = createOperator(world)
   const endMs = world.history.nowMs() + world.mode.seconds * 1_000
   const isOver = (): boolean =>
@@ -162,58 +130,21 @@ async function play(
     superviseNetwork(world, operator, () => hasEnded),
   ])
   watching.catch(() => world.ended.abort())
-  const market = openMarket(world, salesAtOnce)
-  if (world.mode.oneFaultAtATime) await injectEachAlone(world, operator, market, isOver)
-  else await Promise.all([market(isOver), injectFaults(world, isOver)])
+  const trade = openTrade(world, salesAtOnce)
+  if (world.mode.oneFaultAtATime) await injectEachAlone(world, operator, trade, isOver)
+  else await Promise.all([trade(isOver), injectFaults(world, isOver)])
   world.say('the time is over; waiting until everything is done')
   const rest = await settle(world, operator)
   hasEnded = true
   await watching
   if (world.ended.signal.aborted || rest === undefined) return undefined
-  const seen = auditMarket(world, await readSums(world, rest.market))
-  const isRestored = world.history.faults.some(({ kind }) => kind === 'restore')
-  const names = INSIDE.filter((name) => !isRestored || name !== NOT_AFTER_RESTORE)
-  for (const { check: name, what } of audit(await readInside(world), names))
-    check(world, false, `${name}: ${what}`)
-  return world.findings.length === 0 ? seen : undefined
+  const seen = await readSums(world, rest.market)
+  countMoney(world, seen)
+  return { ...(await gatherRecords(world, world.place)), market: seen }
 }
 
-/** After a restore the signer remembers seals that are gone, and signs none of their numbers again by itself. */
-const NOT_AFTER_RESTORE: CheckName = 'seals are signed and cover all entries'
-/** What must hold in the database and the processes too. */
-const INSIDE: readonly CheckName[] = [
-  'the books add up',
-  'the stated solvency is what the ledger adds up to',
-  'a pass lasts as long as the ledger credits it',
-  'a record has one entry, which is published as it is stored',
-  'an entry commits to its record',
-  'seals are signed and cover all entries',
-  'no coin is halted',
-  'a member of MongoDB loses no document',
-  'a process ends in time, without an error',
-]
-
-/** Reads what INSIDE judges, and ends the processes. */
-async function readInside({ testbed, history }: World): Promise<Seen> {
-  const { stored, entries } = await readAtRest(testbed.mongo.url, testbed.urls[0] ?? '')
-  return {
-    ...{ stored, money: await readMoney(testbed.mongo.url), faults: history.faults },
-    ledger: { entries, receipts: [], objections: [], isIntact: true },
-    ...{ members: readLostDocuments(testbed), stops: await testbed.stopParts() },
-    now: { seconds: Date.now() / 1_000, ms: history.nowMs() },
-    ...{ calls: [], agents: [], noticed: [], laterOrders: [], left: [], givenUp: [], logs: [] },
-    ...{ monero: undefined, backup: undefined, recoveries: [], levels: [] },
-    ...{ isOverload: true, slowdowns: new Map() },
-  }
-}
-
-/** Runs the checks on what was seen from outside, and counts what it was. @returns what was seen */
-function auditMarket(world: World, seen: SeenMarket): SeenMarket {
-  for (const [name, find] of Object.entries(MARKET_CHECKS))
-    checkNone(
-      world,
-      find(seen).map(({ what }) => `${name}: ${what}`),
-    )
+/** Counts what was seen from outside. */
+function countMoney(world: Market, seen: SeenMarket): void {
   const { came, went } = flowOf(seen)
   const inXno = (blocks: typeof came): number =>
     Number(blocks.reduce((all, { amountRaw }) => all + amountRaw, 0n) / DUST_RAW) / 1e6
@@ -221,16 +152,15 @@ function auditMarket(world: World, seen: SeenMarket): SeenMarket {
   count(world, 'XNO out', inXno(went))
   count(world, 'blocks', seen.blocks.length)
   count(world, 'ledger entries', seen.ledger.length)
-  return seen
 }
 
-type Market = ReturnType<typeof openMarket>
+type Trade = ReturnType<typeof openTrade>
 
 /**
  * Makes a function that lets agents sell and buy until `isOver`, and resolves when they have finished what
  * they began. Called again, it goes on with the next numbers of the seed.
  */
-function openMarket(world: World, salesAtOnce: number) {
+function openTrade(world: Market, salesAtOnce: number) {
   const busy = new Set<string>()
   let [sales, passes] = [0, 0]
   return async (isOver: () => boolean): Promise<void> => {
@@ -258,33 +188,34 @@ function openMarket(world: World, salesAtOnce: number) {
  * After each, everything has to come to rest with no help but `reconcile`.
  */
 async function injectEachAlone(
-  world: World,
+  world: Market,
   operator: Operator,
-  market: Market,
+  trade: Trade,
   isTimeOver: () => boolean,
 ): Promise<void> {
   const numbers = numbersFor(world.mode.seed, 'faults')
   // Only the operator can say what a restore has taken away, so it comes last.
-  const kinds = FAULT_NAMES.filter((kind) => kind !== 'restore' && isWanted(world, kind))
+  const { kinds } = world.mode
+  const others = kinds.filter((kind) => kind !== 'restore')
   while (!isTimeOver())
-    for (const kind of numbers.shuffle(kinds)) await injectAlone(world, operator, market, kind)
-  if (isWanted(world, 'restore')) await injectAlone(world, operator, market, 'restore')
+    for (const kind of numbers.shuffle(others)) await injectAlone(world, operator, trade, kind)
+  if (kinds.includes('restore')) await injectAlone(world, operator, trade, 'restore')
 }
 
 /**
  * Lets agents work, causes one fault, and waits until everything is done. What is left over is a finding; the
  * time that it took is noted.
  */
-async function injectAlone(world: World, operator: Operator, market: Market, kind: Fault): Promise<void> {
+async function injectAlone(world: Market, operator: Operator, trade: Trade, kind: FaultKind): Promise<void> {
   if (world.ended.signal.aborted) return
   let isBroken = false
-  const working = market(() => isBroken || world.ended.signal.aborted)
+  const working = trade(() => isBroken || world.ended.signal.aborted)
   for (let tries = 0; !isBroken && tries < SINGLE_TRIES; tries++) {
     await sleep(BEFORE_SINGLE_MS)
     const numbers = numbersFor(world.mode.seed, `alone/${world.history.faults.length}`)
-    isBroken = await injectFault(world, kind, numbers)
+    isBroken = await injectUntilOver(world, drawFault(numbers, kind))
   }
-  const [hadTarget, healthyMs] = [isBroken, world.lastFaultEndMs]
+  const [hadTarget, healthyMs] = [isBroken, world.history.lastFaultEndMs]
   isBroken = true
   await working
   const rest = await settle(world, operator)
@@ -296,7 +227,7 @@ async function injectAlone(world: World, operator: Operator, market: Market, kin
 }
 
 /** Waits for an agent's work; if it fails, that becomes a finding, unless the run has been ended. */
-async function recordFailure(world: World, work: Promise<void>): Promise<void> {
+async function recordFailure(world: Market, work: Promise<void>): Promise<void> {
   await work.catch((error: unknown) => {
     if (!world.ended.signal.aborted) check(world, false, `an agent could not go on: ${String(error)}`)
   })
@@ -310,7 +241,7 @@ async function recordFailure(world: World, work: Promise<void>): Promise<void> {
  *   was ended
  */
 async function settle(
-  world: World,
+  world: Market,
   operator: Operator,
 ): Promise<{ market: SeenMarket; sinceMs: number } | undefined> {
   const startedMs = world.history.nowMs()
@@ -343,7 +274,7 @@ async function settle(
 }
 
 /** Lets sellers deliver what is paid and buyers accept what is delivered, as each sees it in its `/me`. */
-async function finishOrders(world: World): Promise<void> {
+async function finishOrders(world: Market): Promise<void> {
   for (const agent of world.agents) {
     const { status, json } = await world.ask(agent, 'me', 'GET', '/me')
     if (status !== 200) continue

@@ -14,7 +14,7 @@ import {
   type OrderView,
   type PayoutView,
 } from './views.ts'
-import { check, checkNone, count, isWanted, addInvoice, pay, until, type Sale, type World } from './world.ts'
+import { check, checkNone, count, addInvoice, pay, until, type Sale, type Market } from './world.ts'
 
 /** The ways to pay: how often each is chosen among all, and the amounts that are sent for a price, in raw. */
 export const PAYMENTS = {
@@ -52,7 +52,7 @@ const ANSWERS = ['accepted', 'accepted', 'silence', 'disputed'] as const
 const REFUNDS = ['named', 'named', 'later', 'shared', 'never'] as const
 
 /** Chooses, by the seed alone, who sells and buys and what each does. */
-function choosePlan(world: World, numbers: SeededNumbers) {
+function choosePlan(world: Market, numbers: SeededNumbers) {
   const [seller, buyer] = numbers.shuffle(world.agents) as [Agent, Agent]
   return {
     seller,
@@ -75,9 +75,10 @@ type Plan = ReturnType<typeof choosePlan>
 const DELIVERY_HOURS = { delivered: 1, missed: 0.0012, 'in-a-hurry': 0.02 } as const
 
 /** Plays an order from its offer to its end, as the seed has chosen it. */
-export async function makeSale(world: World, index: number, numbers: SeededNumbers): Promise<void> {
+export async function makeSale(world: Market, index: number, numbers: SeededNumbers): Promise<void> {
   const plan = choosePlan(world, numbers)
-  if (plan.dice % 12 === 0 && isWanted(world, 'own-addresses')) await tryVenueAddresses(world, plan)
+  if (plan.dice % 12 === 0 && world.mode.tricks.includes('own-addresses'))
+    await tryVenueAddresses(world, plan)
   const sale = await placeOrder(world, plan, index)
   if (sale === undefined) return
   await payAsPlanned(world, sale, plan)
@@ -89,16 +90,16 @@ export async function makeSale(world: World, index: number, numbers: SeededNumbe
 
 /** Makes an offer, orders it and closes it. @returns undefined if the offer or the order was refused */
 async function placeOrder(
-  world: World,
+  world: Market,
   { seller, buyer, priceUsd, delivery, refund }: Plan,
   index: number,
 ): Promise<Sale | undefined> {
-  const { chain } = world
+  const { coins } = world
   const sharesAddresses = refund === 'shared'
-  const payoutAddress = chain.addressOf(sharesAddresses ? seller.name : `seller-${index}`)
+  const payoutAddress = coins.addressOf(sharesAddresses ? seller.name : `seller-${index}`)
   let refundAddress: string | undefined
-  if (refund === 'named') refundAddress = chain.addressOf(`buyer-${index}`)
-  else if (sharesAddresses) refundAddress = chain.addressOf(buyer.name)
+  if (refund === 'named') refundAddress = coins.addressOf(`buyer-${index}`)
+  else if (sharesAddresses) refundAddress = coins.addressOf(buyer.name)
   const offered = await world.ask(seller, 'offer', 'POST', '/market/offer', {
     title: `${index}`,
     description: 'as agreed',
@@ -126,7 +127,7 @@ async function placeOrder(
 
 /** Pays the order's invoice in the way that was chosen; `late` waits for the order's end first. */
 async function payAsPlanned(
-  world: World,
+  world: Market,
   sale: Sale,
   { payment, pauseMs, buyer, dice }: Plan,
 ): Promise<void> {
@@ -149,11 +150,11 @@ async function payAsPlanned(
     )
     pay(world, buyer, address, amountRaw)
   }
-  if (payment === 'crumbs' && isWanted(world, 'crumbs')) await payRemainder(world, sale)
+  if (payment === 'crumbs' && world.mode.tricks.includes('crumbs')) await payRemainder(world, sale)
 }
 
 /** Pays exactly what the service says remains to be paid, and checks that the invoice is settled by that. */
-async function payRemainder(world: World, { invoice, buyer }: Sale): Promise<void> {
+async function payRemainder(world: Market, { invoice, buyer }: Sale): Promise<void> {
   const read = (): Promise<InvoiceView | 'forgotten'> =>
     readInvoice(world, invoice).then((view) => view ?? 'forgotten')
   const counted = await until(world, `invoice ${invoice.id} does not count a payment`, async () => {
@@ -182,7 +183,7 @@ async function payRemainder(world: World, { invoice, buyer }: Sale): Promise<voi
  *   operator's mistaken payment of it stands; `forgotten` if a restore has taken the order away
  */
 async function readOrderIfStatus(
-  world: World,
+  world: Market,
   sale: Sale,
   ...wanted: OrderView['status'][]
 ): Promise<OrderView | 'forgotten' | undefined> {
@@ -199,7 +200,7 @@ async function readOrderIfStatus(
   return wanted.includes(view.status) ? view : undefined
 }
 
-const readPayouts = async (world: World, sale: Sale, side: 'seller' | 'buyer'): Promise<PayoutView[]> =>
+const readPayouts = async (world: Market, sale: Sale, side: 'seller' | 'buyer'): Promise<PayoutView[]> =>
   (await readOrder(world, sale[side], sale.id))?.payouts ?? []
 
 /**
@@ -220,7 +221,7 @@ const ENDED = ['paid_out', 'refunded', 'expired'] as const
  *   time
  */
 async function followOrder(
-  world: World,
+  world: Market,
   sale: Sale,
   { payment, delivery, answer }: Plan,
 ): Promise<OrderView | undefined> {
@@ -262,8 +263,8 @@ async function followOrder(
 }
 
 /** Names a refund address for an order, and notes the one that the service then has. */
-async function nameRefundAddress(world: World, sale: Sale, name: string): Promise<void> {
-  const address = world.chain.addressOf(name)
+async function nameRefundAddress(world: Market, sale: Sale, name: string): Promise<void> {
+  const address = world.coins.addressOf(name)
   const answered = await world.ask(sale.buyer, 'refund-address', 'POST', '/market/refund-address', {
     order_id: sale.id,
     address,
@@ -279,7 +280,7 @@ const isSendable = ({ state, frozen, address, amount_raw: raw }: PayoutView): bo
   state !== 'owed' || (!frozen && address !== null && BigInt(raw) >= DUST_RAW)
 
 /** Waits until all payouts of an order that can be sent have arrived, and checks that the order adds up. */
-async function waitUntilPaidOut(world: World, sale: Sale): Promise<void> {
+async function waitUntilPaidOut(world: Market, sale: Sale): Promise<void> {
   let waiting: string[] = []
   const book = await until(
     world,
@@ -301,7 +302,7 @@ async function waitUntilPaidOut(world: World, sale: Sale): Promise<void> {
 }
 
 /** Names the venue's own addresses as those of an offer and an order, and checks that both are refused. */
-async function tryVenueAddresses(world: World, { seller, buyer, dice }: Plan): Promise<void> {
+async function tryVenueAddresses(world: Market, { seller, buyer, dice }: Plan): Promise<void> {
   const venueAddresses = [world.treasury, ...world.invoices.slice(-5).map(({ address }) => address)].filter(
     (address) => address !== undefined,
   )
@@ -322,7 +323,7 @@ async function tryVenueAddresses(world: World, { seller, buyer, dice }: Plan): P
     world.ask(seller, 'offer', 'POST', '/market/offer', { ...body, payout_addresses: { xno: payoutAddress } })
   const offered = await offer(address)
   checkRefused('payout address', offered)
-  const fair = await offer(world.chain.addressOf(seller.name))
+  const fair = await offer(world.coins.addressOf(seller.name))
   const order = { offer_id: fair.json['offer_id'], currency: 'xno', refund_address: address }
   checkRefused('refund address', await world.ask(buyer, 'order', 'POST', '/market/order', order))
   for (const { json } of [offered, fair])

@@ -1,7 +1,7 @@
 /* Reads what the service answers to its agents about money. */
 import type { Agent } from '../world/agent.ts'
 import type { Answered } from '../world/client.ts'
-import type { KnownInvoice, Sale, World } from './world.ts'
+import type { KnownInvoice, Sale, Market } from './world.ts'
 
 export interface PayoutView {
   payout_id: string
@@ -80,7 +80,7 @@ function jsonOrForgotten(answered: Answered, what: string): Record<string, unkno
  * Reads an order as one side sees it; undefined if the network has forgotten it. Sets `world.isDisputed` if
  * it is.
  */
-export async function readOrder(world: World, agent: Agent, id: string): Promise<OrderView | undefined> {
+export async function readOrder(world: Market, agent: Agent, id: string): Promise<OrderView | undefined> {
   const json = jsonOrForgotten(await world.ask(agent, 'read-order', 'GET', `/market/order/${id}`), id)
   const order = json?.['order'] as OrderView | undefined
   if (order?.status === 'disputed') world.isDisputed = true
@@ -89,7 +89,7 @@ export async function readOrder(world: World, agent: Agent, id: string): Promise
 
 /** Makes the service look for payments, and reads the invoice; undefined if the network has forgotten it. */
 export async function readInvoice(
-  world: World,
+  world: Market,
   { id, agent }: KnownInvoice,
 ): Promise<InvoiceView | undefined> {
   const json = jsonOrForgotten(
@@ -106,7 +106,7 @@ const MOST_READINGS = 8
  *
  * @returns undefined if the network has forgotten any of them
  */
-export async function readBook(world: World, sale: Sale): Promise<OrderBook | undefined> {
+export async function readBook(world: Market, sale: Sale): Promise<OrderBook | undefined> {
   let before = ''
   for (let tries = 1; ; tries++) {
     const order = await readOrder(world, sale.buyer, sale.id)

@@ -1,9 +1,9 @@
 /* Checks what has to hold at every moment, while everything is at work. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Block } from './chain.ts'
+import type { Block } from '../testbed/chain.ts'
 import { sumRaw } from '../auditor/money.ts'
 import { readOrder, xnoRow, type PayoutView } from './views.ts'
-import { check, count, type World } from './world.ts'
+import { check, count, type Market } from './world.ts'
 
 const LOOK_EVERY_MS = 1_500
 /** How long an answer may take that names the payouts of a send; the records name it before it is sent. */
@@ -17,7 +17,7 @@ const MAKES_FORKS = ['gone', 'lost', 'rival', 'restore']
  *
  * @returns undefined if the service did not answer, or states none
  */
-export async function readTreasury(world: World): Promise<string | undefined> {
+export async function readTreasury(world: Market): Promise<string | undefined> {
   const { status, json } = await world.ask(undefined, 'solvency', 'GET', '/market/solvency')
   if (status !== 200) return undefined
   const accounts = json['nano_accounts'] as { address: string; kind: string }[]
@@ -33,13 +33,13 @@ export async function readTreasury(world: World): Promise<string | undefined> {
 }
 
 /** The treasury's confirmed sends, the oldest first. */
-export const treasurySends = ({ chain, treasury }: World): Block[] =>
+export const treasurySends = ({ chain, treasury }: Market): Block[] =>
   treasury === undefined
     ? []
     : chain.blocksOf(treasury).filter(({ kind, isConfirmed }) => kind === 'send' && isConfirmed)
 
 /** Reads the payouts that name a send, from the orders that have its recipient's address. */
-async function readPayoutsNaming(world: World, { hash, to }: Block): Promise<PayoutView[]> {
+async function readPayoutsNaming(world: Market, { hash, to }: Block): Promise<PayoutView[]> {
   const payouts = new Map<string, PayoutView>()
   for (const { id, seller, buyer, payoutAddress, refundAddress } of world.sales) {
     const payees = []
@@ -60,7 +60,7 @@ async function readPayoutsNaming(world: World, { hash, to }: Block): Promise<Pay
  * @param explained hashes of sends whose payouts were found; changed
  */
 async function checkSends(
-  world: World,
+  world: Market,
   sends: readonly Block[],
   firstSeen: Map<string, number>,
   explained: Set<string>,
@@ -94,7 +94,7 @@ async function checkSends(
 }
 
 /** Checks by the chain alone that no order pays its two sides more than was received for it. */
-function checkNotPaidTwice(world: World, sends: readonly Block[]): void {
+function checkNotPaidTwice(world: Market, sends: readonly Block[]): void {
   const totalByAddress = (blocks: readonly Block[]): Map<string, bigint> => {
     const totals = new Map<string, bigint>()
     for (const { to, amountRaw } of blocks) totals.set(to, (totals.get(to) ?? 0n) + amountRaw)
@@ -114,7 +114,7 @@ function checkNotPaidTwice(world: World, sends: readonly Block[]): void {
  * Checks, again and again until `isOver` or the end of the run, that no send is wrong and no block was signed
  * twice.
  */
-export async function watchInvariants(world: World, isOver: () => boolean): Promise<void> {
+export async function watchInvariants(world: Market, isOver: () => boolean): Promise<void> {
   const firstSeen = new Map<string, number>()
   const explained = new Set<string>()
   while (!isOver() && !world.ended.signal.aborted) {
@@ -123,10 +123,11 @@ export async function watchInvariants(world: World, isOver: () => boolean): Prom
     checkNotPaidTwice(world, sends)
     await checkSends(world, sends, firstSeen, explained)
     const isNodeHonest =
-      !world.history.faults.some(({ kind }) => MAKES_FORKS.includes(kind)) && world.faultsUnderWay === 0
+      !world.history.faults.some(({ kind }) => MAKES_FORKS.includes(kind)) &&
+      world.history.faultsUnderWay === 0
     check(
       world,
-      !isNodeHonest || world.chain.coins.forks() === 0,
+      !isNodeHonest || world.coins.forks() === 0,
       `two blocks were signed for one place in an account's chain`,
     )
     count(world, 'looks')

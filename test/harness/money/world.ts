@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { newAgent, register, type Agent } from '../world/agent.ts'
-import { createClient, type Answered } from '../world/client.ts'
+import type { Answered } from '../world/client.ts'
 import { payOnRecord } from '../testbed/coins.ts'
-import { startHistory, type History } from '../world/history.ts'
-import { numbersFor } from '../faults/plan.ts'
-import type { Chain } from './chain.ts'
-import type { Testbed } from '../testbed/testbed.ts'
-import { measurePace, type Pace } from '../testbed/pace.ts'
+import type { FaultKind } from '../faults/table.ts'
+import { numbersFor } from '../world/numbers.ts'
+import { openChain, type Chain } from '../testbed/chain.ts'
+import { namesIn } from '../auditor/finding.ts'
+import type { Network } from '../run.ts'
 import type { SeenPayout } from './overtaken.ts'
 
 /**
@@ -15,14 +15,15 @@ import type { SeenPayout } from './overtaken.ts'
  */
 const PATIENCE_MS = 30_000
 /** How long something may take now that takes `idleMs` on an idle machine. */
-export const patienceMs = ({ pace }: World, idleMs: number): number => idleMs * pace.slowdown()
+export const patienceMs = ({ pace }: Market, idleMs: number): number => idleMs * pace.slowdown()
 const LOOK_EVERY_MS = 2_000
 /**
  * How long the network may take to work again after a fault: a killed worker's job is handed on after 8 s.
  */
 const RECOVERY_MS = 10_000
 /** When the network should work again after the last fault, in milliseconds of the history. */
-export const recoveredAtMs = (world: World): number => world.lastFaultEndMs + patienceMs(world, RECOVERY_MS)
+export const recoveredAtMs = (world: Market): number =>
+  world.history.lastFaultEndMs + patienceMs(world, RECOVERY_MS)
 const MOST_TRIES = 30
 
 /** An invoice that an agent was given. */
@@ -50,20 +51,18 @@ export interface Sale {
   isForgotten: boolean
 }
 
-export interface TimedFinding {
-  readonly what: string
-  /** Milliseconds from the beginning of the run. */
-  readonly atMs: number
-}
+/** What agents may try besides. */
+export const TRICKS = ['own-addresses', 'crumbs'] as const
+export type Trick = (typeof TRICKS)[number]
 
-/** How long a run takes, and what it leaves out. */
+/** How long a run takes, and what happens in it. */
 export interface Mode {
   readonly seed: number
   readonly seconds: number
   /** The time to pay an order or an invoice. */
   readonly payBySeconds: number
-  /** Kinds of faults that are left out. */
-  readonly without: readonly string[]
+  readonly kinds: readonly FaultKind[]
+  readonly tricks: readonly Trick[]
   /** No finding if the venue accepts its own addresses to pay to. */
   readonly allowsOwnAddresses: boolean
   /** Causes each fault only once all work is done after the one before. */
@@ -73,15 +72,12 @@ export interface Mode {
 }
 
 /** Everything that the parts of a run share. */
-export interface World {
+export interface Market extends Network {
   readonly mode: Mode
-  readonly testbed: Testbed
   readonly chain: Chain
-  readonly history: History
   readonly agents: Agent[]
   readonly invoices: KnownInvoice[]
   readonly sales: Sale[]
-  readonly findings: TimedFinding[]
   /** Aborted by the first finding, unless the run keeps going. */
   readonly ended: AbortController
   /** How many milliseconds after each fault that came alone all work was done, by the kind of fault. */
@@ -94,17 +90,11 @@ export interface World {
   readonly doubtedSends: Set<string>
   readonly seenPayouts: Map<string, SeenPayout>
   readonly startedAtMs: number
-  readonly pace: Pace
-  say(line: string): void
   treasury: string | undefined
   /** Whether an order was seen as disputed since the operator last decided disputes. */
   isDisputed: boolean
   /** The invoice for which the operator has recorded a payment by mistake, until that is taken back. */
   mistakenInvoiceId: string | undefined
-  /** How many faults are under way. */
-  faultsUnderWay: number
-  /** When the last fault ended, in milliseconds of the history. */
-  lastFaultEndMs: number
   /** Pending while the network is stopped for a restore; requests wait for it. */
   whenServed: Promise<void>
   /**
@@ -123,48 +113,35 @@ export interface World {
   ): Promise<Answered>
 }
 
-/** Whether the run has a kind of fault or trick. */
-export const isWanted = ({ mode }: World, kind: string): boolean => !mode.without.includes(kind)
-
 /** Adds to a figure of the run. */
-export function count(world: World, name: string, by = 1): void {
+export function count(world: Market, name: string, by = 1): void {
   world.counts.set(name, (world.counts.get(name) ?? 0) + by)
 }
 
 /** Counts one comparison. If it does not hold, `what` becomes a finding, once for the same text. */
-export function check(world: World, holds: boolean, what: string): void {
+export function check(world: Market, holds: boolean, what: string): void {
   count(world, 'checks')
-  if (holds || world.findings.some((finding) => finding.what === what)) return
-  world.findings.push({ what, atMs: world.history.nowMs() })
+  if (holds || world.wrongAnswers.some((finding) => finding.what === what)) return
+  world.wrongAnswers.push({ what, words: namesIn(what), atMs: world.history.nowMs() })
   world.say(`found: ${what}`)
   if (!world.mode.keepsGoing) world.ended.abort()
 }
 
 /** Counts one comparison; what is wrong becomes findings. */
-export function checkNone(world: World, wrong: readonly string[]): void {
+export function checkNone(world: Market, wrong: readonly string[]): void {
   if (wrong.length === 0) count(world, 'checks')
   for (const what of wrong) check(world, false, what)
 }
 
 /** Makes the world of a run, with `agentCount` registered agents. @throws Error if one cannot register */
-export async function openWorld(
-  mode: Mode,
-  testbed: Testbed,
-  chain: Chain,
-  agentCount: number,
-  say: (line: string) => void,
-): Promise<World> {
-  const history = startHistory()
-  const client = createClient(testbed.urls, history)
-  const world: World = {
+export async function openWorld(network: Network, mode: Mode, agentCount: number): Promise<Market> {
+  const world: Market = {
+    ...network,
     mode,
-    testbed,
-    chain,
-    history,
+    chain: openChain(network.coins),
     agents: [],
     invoices: [],
     sales: [],
-    findings: [],
     ended: new AbortController(),
     counts: new Map(),
     recoveries: new Map(),
@@ -172,19 +149,15 @@ export async function openWorld(
     doubtedSends: new Set(),
     seenPayouts: new Map(),
     startedAtMs: Date.now(),
-    pace: measurePace(),
-    say,
     treasury: undefined,
     isDisputed: false,
     mistakenInvoiceId: undefined,
-    faultsUnderWay: 0,
-    lastFaultEndMs: 0,
     whenServed: Promise.resolve(),
     async ask(agent, did, method, path, body) {
       for (let tries = 1; ; tries++) {
         await world.whenServed
         const who = agent?.name ?? 'anyone'
-        const answered = await client(method, path, {
+        const answered = await world.client(method, path, {
           who,
           did,
           api: 0,
@@ -200,7 +173,7 @@ export async function openWorld(
   }
   for (let index = 0; index < agentCount; index++) {
     const agent = newAgent(`a${index}`, numbersFor(mode.seed, `agent/${index}`))
-    await register({ client, wrongAnswers: [] }, agent, undefined, 1)
+    await register(world, agent, undefined, 1)
     if (agent.id === undefined) throw new Error(`agent ${agent.name} could not register`)
     world.agents.push(agent)
   }
@@ -211,7 +184,7 @@ export async function openWorld(
  * Notes an invoice that an agent was given, and checks that no other invoice has its address, even over a
  * restore.
  */
-export function addInvoice(world: World, agent: Agent, json: Record<string, unknown>): KnownInvoice {
+export function addInvoice(world: Market, agent: Agent, json: Record<string, unknown>): KnownInvoice {
   const [id, address] = [String(json['invoice_id']), String(json['address'])]
   const known = world.invoices.find((invoice) => invoice.id === id)
   if (known !== undefined) return known
@@ -232,8 +205,8 @@ export function addInvoice(world: World, agent: Agent, json: Record<string, unkn
 }
 
 /** Makes a confirmed payment over the coin's network, and records it like a request. */
-export const pay = ({ chain, history }: World, agent: Agent, address: string, amountRaw: bigint): void =>
-  payOnRecord(chain, history, { who: agent.name, address, amountRaw, invoiceId: undefined })
+export const pay = ({ coins, history }: Market, agent: Agent, address: string, amountRaw: bigint): void =>
+  payOnRecord(coins, history, { who: agent.name, address, amountRaw, invoiceId: undefined })
 
 /**
  * Calls `look` every two seconds until it returns something. If it returns nothing although there was no
@@ -243,7 +216,7 @@ export const pay = ({ chain, history }: World, agent: Agent, address: string, am
  * @returns what `look` gave; undefined after a finding or at the end of the run
  */
 export async function until<T>(
-  world: World,
+  world: Market,
   what: string | (() => string),
   look: () => Promise<T | undefined>,
 ): Promise<T | undefined> {
@@ -255,7 +228,7 @@ export async function until<T>(
       return result
     }
     const calmMs = world.history.nowMs() - Math.max(startedMs, recoveredAtMs(world))
-    if (world.faultsUnderWay === 0 && calmMs > patienceMs(world, PATIENCE_MS)) {
+    if (world.history.faultsUnderWay === 0 && calmMs > patienceMs(world, PATIENCE_MS)) {
       check(
         world,
         false,

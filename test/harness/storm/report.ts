@@ -1,9 +1,8 @@
 import type { Recovery } from '../auditor/recoveries.ts'
 import { formatRecoveryTimes } from './recovery-times.ts'
 import { describeLevel } from '../auditor/levels.ts'
+import { describeFindings } from '../auditor/report.ts'
 import type { StormResult } from './run.ts'
-
-const MOST_FINDINGS = 30
 
 /** A run's result as text: figures, findings with their history, and how to run it again. */
 export function describeResult(result: StormResult): string {
@@ -20,7 +19,7 @@ export function describeResult(result: StormResult): string {
     drainedMs,
     monero,
   } = result
-  const lines = [
+  return [
     `seed ${seed}, ${seconds} s: ${requests} requests, ${recoveries.length} faults, ${entries} ledger entries under ${seals} seals`,
     `all that was begun was done ${(drainedMs / 1_000).toFixed(1)} s after the last fault`,
     `answers: ${Object.entries(outcomes)
@@ -31,17 +30,10 @@ export function describeResult(result: StormResult): string {
     ...describeRecoveries(recoveries),
     ...result.levels.map((level) => `  ${describeLevel(level)}`),
     ...[...new Set(skipped)].map((reason) => `not done: ${reason}`),
-  ]
-  if (findings.length === 0) return [...lines, 'nothing was found'].join('\n')
-  const shown = findings
-    .slice(0, MOST_FINDINGS)
-    .flatMap(({ check, what, history }) => [`  - ${check}: ${what}`, ...(history === '' ? [] : [history])])
-  return [
-    ...lines,
-    `${findings.length} findings:`,
-    ...shown,
-    ...(findings.length > MOST_FINDINGS ? [`  … and ${findings.length - MOST_FINDINGS} more`] : []),
-    `again: npm run harness -- storm --seconds ${seconds} --seed ${seed}${monero.length === 0 ? '' : ' --monero'}`,
+    ...describeFindings(
+      findings,
+      `storm --seconds ${seconds} --seed ${seed}${monero.length === 0 ? '' : ' --monero'}`,
+    ),
   ].join('\n')
 }
 

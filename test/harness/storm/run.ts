@@ -1,30 +1,23 @@
-import fs from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CANARIES, tryCanaries, type Sung } from '../auditor/canaries.ts'
-import { audit, CHECKS, type Audited } from '../auditor/checks.ts'
+import { NETWORK_CHECK_NAMES } from '../auditor/checks.ts'
 import { compareLevels, sampleLevels, type Level } from '../auditor/levels.ts'
-import { dumpMoney } from '../auditor/money.ts'
 import { describeMonero } from '../auditor/monero.ts'
-import { measureRecoveries, type Recovery } from '../auditor/recoveries.ts'
-import { gather, type Seen } from '../auditor/seen.ts'
+import type { Recovery } from '../auditor/recoveries.ts'
 import { waitUntilDone } from '../auditor/rest.ts'
-import { readLostDocuments } from '../auditor/service.ts'
+import { gather } from '../auditor/seen.ts'
 import { PROBED_ENV } from '../bench/processes.ts'
-import { inject, reasonNotCaused, type Injected } from '../faults/faults.ts'
-import { numbersFor, planFaults, usualKinds, type FaultKind, type PlannedFault } from '../faults/plan.ts'
-import { startCoins } from '../testbed/coins.ts'
-import { startMonero } from '../testbed/monero.ts'
-import { measurePace } from '../testbed/pace.ts'
-import { startTestbed, type Testbed } from '../testbed/testbed.ts'
+import { injectFault } from '../faults/inject.ts'
+import { planFaults } from '../faults/plan.ts'
+import { usualKinds, type FaultKind } from '../faults/table.ts'
+import { run, type Network, type RunResult } from '../run.ts'
 import { act, push } from '../world/actions.ts'
-import { newAgent, register, registerWithPass, type Agent, type World } from '../world/agent.ts'
-import { createClient } from '../world/client.ts'
+import { newAgent, newWorld, register, registerWithPass, type Agent, type World } from '../world/agent.ts'
 import { buyDay } from '../world/coin-actions.ts'
 import { followEvents } from '../world/events.ts'
-import { startHistory, type History } from '../world/history.ts'
+import type { Call } from '../world/history.ts'
+import { numbersFor } from '../world/numbers.ts'
 import { runBackups, runOperatorActs } from '../world/operator-acts.ts'
-import { runProber } from '../world/prober.ts'
-import { TimeoutError } from '../../../scripts/embedded/wait.ts'
+import { PROBER, runProber } from '../world/prober.ts'
 
 export interface StormOptions {
   seed: number
@@ -51,7 +44,7 @@ export interface StormOptions {
   say: (line: string) => void
 }
 
-export interface StormResult {
+export interface StormResult extends Pick<RunResult, 'findings' | 'canaries'> {
   seed: number
   seconds: number
   requests: number
@@ -60,9 +53,6 @@ export interface StormResult {
   recoveries: Recovery[]
   /** Kinds of faults that could not be caused, with the reason. */
   skipped: string[]
-  findings: (Audited & { history: string })[]
-  /** What became of the canaries, with `hasCanaries`. */
-  canaries: Sung[]
   entries: number
   seals: number
   /** From the last fault's end until no work was left. */
@@ -73,110 +63,72 @@ export interface StormResult {
   monero: string[]
 }
 
-/** How many findings are reported with their history. */
-const MAX_EXPLAINED = 20
-
 /**
- * Starts a network, runs it under load and faults, waits until all work is done, and compares the answers
- * that agents got with what is stored. If something is found, writes the history and the processes' logs to
- * `historyFile` and files beside it.
+ * Runs a network under load and faults, waits until all work is done, and compares the answers that agents got
+ * with what is stored.
  */
 export async function runStorm(options: StormOptions): Promise<StormResult> {
-  const { seed, seconds, agents: agentCount = 12, members = 3, each = 2, say } = options
-  const history = startHistory()
+  const { members = 3, each = 2, kinds, monero: hasMonero = false, hasCanaries = false, say } = options
   say(`starting ${members} mongod, redis and ${each} of each process`)
-  const coins = await startCoins()
-  const monero = options.monero === true ? await startMonero(history) : undefined
-  const testbed = await startTestbed({
-    members,
-    each,
-    env: options.hasLevels === true ? PROBED_ENV : {},
-    coins,
-    monero,
-    isFull: true,
-    hasMongoClocks: options.kinds?.includes('mongo-clock') === true,
-    report: (line) => (process.env['TORTURE_VERBOSE'] === '1' ? say(line) : undefined),
-  }).catch(async (error: unknown) => {
-    await Promise.all([coins.close(), monero?.close()])
-    throw error
-  })
-  const pace = measurePace()
-  try {
-    const world: World = {
-      client: createClient(testbed.urls, history),
-      history,
-      apis: each,
-      agents: [],
-      posts: [],
-      claims: [],
-      coins,
-      monero,
-      invoices: [],
-      offers: [],
-      orders: [],
-      wrongAnswers: [],
-    }
-    const prober = newAgent('prober', numbersFor(seed, 'prober'))
-    await registerWithPass(world, prober, undefined, 2)
-    world.agents.push(prober)
-    for (let index = 0; index < agentCount; index++) {
-      const agent = newAgent(`a${index}`, numbersFor(seed, `agent/${index}`))
-      await registerWithPass(world, agent, world.agents[index % 3]?.id, 1)
-      world.agents.push(agent)
-    }
-    if (monero !== undefined) await buyDay(world, prober, 'xmr')
-    say(`${agentCount} agents at work for ${seconds} s`)
-    const { skipped, levels } = await runWorkload(world, testbed, prober, options)
-    say('the faults are over; waiting until everything is done')
-    const healedMs = history.nowMs()
-    const place = {
-      ...{
-        url: testbed.urls[0] ?? '',
-        mongoUrl: testbed.mongo.url,
-        env: testbed.env,
-        folder: testbed.folder,
+  const { seed, seconds, historyFile } = options
+  let drainedMs = 0
+  const { history, seen, findings, canaries } = await run(
+    {
+      testbed: {
+        ...{ members, each, isFull: true },
+        env: options.hasLevels === true ? PROBED_ENV : {},
+        hasMongoClocks: kinds?.includes('mongo-clock') === true,
       },
-      ...{ coins, monero, pace },
-    }
-    const done = await waitUntilDone(world, { ...place, redisUrl: testbed.redis.url }, say)
-    const drainedMs = Math.round(history.nowMs() - healedMs)
-    const seen: Seen = {
-      ...(await gather(world, place)),
-      ...done,
-      logs: [...testbed.apis, ...testbed.workers].map(({ name, errors }) => ({ name, errors: [...errors] })),
-      members: readLostDocuments(testbed),
-      recoveries: measureRecoveries(history.calls, history.faults, prober.name),
-      levels,
-      isOverload: options.isOverload === true,
-      stops: await testbed.stopParts(),
-    }
-    const findings = audit(seen)
-    const canaries =
-      options.hasCanaries === true && findings.length === 0 ? tryCanaries(CHECKS, CANARIES, seen) : []
-    if (findings.length > 0 && options.historyFile !== undefined) {
-      history.write(options.historyFile)
-      fs.writeFileSync(`${options.historyFile}.money`, await dumpMoney(testbed.mongo.url))
-      for (const name of fs.readdirSync(testbed.folder).filter((file) => file.endsWith('.log')))
-        fs.copyFileSync(`${testbed.folder}/${name}`, `${options.historyFile}.${name}`)
-    }
-    return summarize(options, seen, history, findings, {
-      ...{ skipped, drainedMs, canaries },
-      monero: seen.monero === undefined ? [] : describeMonero(seen.monero, seen.money),
-    })
-  } finally {
-    await testbed.stop()
-    await Promise.all([coins.close(), monero?.close()])
+      ...{ hasMonero, checks: NETWORK_CHECK_NAMES, historyFile, say },
+      canaries: hasCanaries ? NETWORK_CHECK_NAMES : [],
+    },
+    async (network) => {
+      const { monero, place } = network
+      const world = newWorld({ ...network, apis: each })
+      const prober = await admitFirst(world, options)
+      if (monero !== undefined) await buyDay(world, prober, 'xmr')
+      const levels = await runWorkload(world, prober, options)
+      say('the faults are over; waiting until everything is done')
+      const healedMs = network.history.nowMs()
+      const done = await waitUntilDone(world, place, say)
+      drainedMs = Math.round(network.history.nowMs() - healedMs)
+      const isOverload = options.isOverload === true
+      return { ...(await gather(world, place)), ...done, levels, isOverload }
+    },
+  )
+  if (seen === undefined) throw new Error('a storm is never ended before it has seen what there is')
+  const { calls, recoveries, levels, monero, money, stored } = seen
+  return {
+    ...{ seed, seconds, recoveries, levels, drainedMs, findings, canaries },
+    requests: calls.length,
+    outcomes: countOutcomes(calls),
+    skipped: history.notCaused,
+    entries: stored.entries.length,
+    seals: stored.seals.length,
+    monero: monero === undefined ? [] : describeMonero(monero, money),
   }
 }
 
-/**
- * Runs the workload and the faults until the time is over and all faults have ended.
- *
- * @returns `skipped`: kinds of faults that could not be caused, with the reason
- */
+/** Registers the prober and the first agents, before any fault. @returns the prober */
+async function admitFirst(
+  world: World & Network,
+  { seed, seconds, agents = 12 }: StormOptions,
+): Promise<Agent> {
+  const prober = newAgent(PROBER, numbersFor(seed, 'prober'))
+  await registerWithPass(world, prober, undefined, 2)
+  world.agents.push(prober)
+  for (let index = 0; index < agents; index++) {
+    const agent = newAgent(`a${index}`, numbersFor(seed, `agent/${index}`))
+    await registerWithPass(world, agent, world.agents[index % 3]?.id, 1)
+    world.agents.push(agent)
+  }
+  world.say(`${agents} agents at work for ${seconds} s`)
+  return prober
+}
+
+/** Runs the workload and the faults until the time is over and all faults have ended. @returns the levels meanwhile */
 async function runWorkload(
-  world: World,
-  testbed: Testbed,
+  world: World & Network,
   prober: Agent,
   {
     seed,
@@ -186,7 +138,8 @@ async function runWorkload(
     pace = 1,
     hasLevels = false,
   }: StormOptions,
-): Promise<{ skipped: string[]; levels: Level[] }> {
+): Promise<Level[]> {
+  const { testbed } = world
   const startMs = world.history.nowMs()
   const endMs = startMs + seconds * 1_000
   const isOver = (): boolean => world.history.nowMs() >= endMs
@@ -202,45 +155,19 @@ async function runWorkload(
   const operating = runOperatorActs(world, testbed, { numbers: numbersFor(seed, 'operator'), pace, isOver })
   const backingUp = runBackups(world, testbed, { numbers: numbersFor(seed, 'backups'), pace, isOver })
   const sampling = hasLevels ? sampleLevels(testbed, isOver) : []
-  const skipped: string[] = []
   const underWay: Promise<void>[] = []
   for (const fault of planFaults(seed, seconds, kinds)) {
     const waitMs = startMs + fault.atMs - world.history.nowMs()
     if (waitMs > 0) await sleep(waitMs)
-    const fromMs = world.history.nowMs()
-    const injected = await inject(testbed, fault)
-    if (injected === undefined) skipped.push(`${fault.kind}: ${reasonNotCaused(fault.kind)}`)
-    else underWay.push(healInTime(world, fault, injected, fromMs, endMs))
+    const injected = await injectFault(world, fault, endMs)
+    if (injected !== undefined) underWay.push(injected.whenOver)
   }
   await Promise.all([...acting, newcomers, operating, backingUp, ...underWay])
   await testbed.mongo.whenWritable()
   await testbed.whenServing()
   isHealed = true
   await watching
-  return { skipped, levels: compareLevels(await sampling) }
-}
-
-/**
- * Records a fault, lets it last as planned but not beyond `endMs`, and heals it; a failure to heal is a
- * finding.
- */
-async function healInTime(
-  world: World,
-  fault: PlannedFault,
-  { target, heal }: Injected,
-  fromMs: number,
-  endMs: number,
-): Promise<void> {
-  const record = { kind: fault.kind, target, fromMs, toMs: fromMs }
-  world.history.faults.push(record)
-  await sleep(Math.max(0, Math.min(fault.lastsMs, endMs - fromMs)))
-  try {
-    await heal()
-  } catch (error) {
-    if (!(error instanceof TimeoutError)) throw error
-    world.wrongAnswers.push({ what: error.message, words: [] })
-  }
-  record.toMs = Math.max(fromMs, world.history.nowMs())
+  return compareLevels(await sampling)
 }
 
 /** Lets an agent act again and again, with short pauses, while it follows its events. */
@@ -288,29 +215,12 @@ async function admitNewcomers(
 
 const MOST_NEWCOMERS = 12
 
-/** Puts a result together; the first MAX_EXPLAINED findings get their history. */
-function summarize(
-  { seed, seconds }: StormOptions,
-  { calls, recoveries, levels, stored: { entries, seals } }: Seen,
-  history: History,
-  findings: readonly Audited[],
-  rest: Pick<StormResult, 'skipped' | 'drainedMs' | 'canaries' | 'monero'>,
-): StormResult {
+/** Counts requests by what came of them. */
+function countOutcomes(calls: readonly Call[]): Record<string, number> {
   const outcomes: Record<string, number> = {}
   for (const { status, error, lost } of calls) {
     const name = lost === undefined ? `${status}${error === undefined ? '' : ` ${error}`}` : 'lost'
     outcomes[name] = (outcomes[name] ?? 0) + 1
   }
-  return {
-    ...{ seed, seconds, outcomes, recoveries, levels },
-    requests: calls.length,
-    entries: entries.length,
-    seals: seals.length,
-    ...rest,
-    findings: findings.map((finding, index) => ({
-      ...finding,
-      history:
-        index < MAX_EXPLAINED && finding.words.length > 0 ? history.describeCallsWith(finding.words) : '',
-    })),
-  }
+  return outcomes
 }

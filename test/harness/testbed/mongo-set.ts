@@ -12,6 +12,12 @@ import { makeServerClock, type ServerClock } from './server-clock.ts'
 const SET_NAME = 'testbed'
 const HOST = '127.0.0.1'
 const READY_LIMIT_MS = 60_000
+const PARAMETERS = [
+  'diagnosticDataCollectionEnabled=false',
+  'transactionLifetimeLimitSeconds=3',
+  'shutdownTimeoutMillisForSignaledShutdown=100',
+]
+
 export interface MongoMember {
   readonly child: KeptProcess
   /** All connections to the member go through it, including other members'. */
@@ -25,7 +31,7 @@ export interface MongoMember {
 }
 
 export interface MongoSet {
-  /** Names every member by its gate. */
+  /** Names every member, by its gate unless the set is direct. */
   readonly url: string
   readonly members: readonly MongoMember[]
   /** The index of the member that takes writes, or undefined if none says that it does. */
@@ -43,6 +49,8 @@ export interface MongoSetOptions {
   binary: string
   folder: string
   size: number
+  /** Whether everything connects to the members themselves, and their gates are unused. */
+  isDirect?: boolean
   /** Whether the members' clocks can be set, if this machine has what that takes. */
   hasClocks?: boolean
   children: ChildTracker
@@ -59,6 +67,7 @@ export async function startMongoSet({
   binary,
   folder,
   size,
+  isDirect = false,
   hasClocks = false,
   children,
   report,
@@ -70,44 +79,24 @@ export async function startMongoSet({
     const dbPath = path.join(folder, `mongo-${index}`)
     fs.mkdirSync(dbPath, { recursive: true })
     const clock = hasClocks ? makeServerClock(folder, `mongod-${index}`, binary, false) : undefined
+    const options = {
+      dbpath: dbPath,
+      port: String(port),
+      bind_ip: HOST,
+      replSet: SET_NAME,
+      logpath: path.join(folder, `mongod-${index}.log`),
+      wiredTigerCacheSizeGB: '0.25',
+      oplogSize: '256',
+      networkMessageCompressors: 'disabled',
+    }
     const child = keepProcess(
       {
         name: `mongod-${index}`,
         command: clock?.binary ?? binary,
         args: [
-          ...[
-            '--dbpath',
-            dbPath,
-            '--port',
-            String(port),
-            '--bind_ip',
-            HOST,
-            '--nounixsocket',
-            '--replSet',
-            SET_NAME,
-          ],
-          ...[
-            '--logpath',
-            path.join(folder, `mongod-${index}.log`),
-            '--logappend',
-            '--wiredTigerCacheSizeGB',
-            '0.25',
-            '--oplogSize',
-            '256',
-          ],
-          ...[
-            '--noscripting',
-            '--networkMessageCompressors',
-            'disabled',
-            '--setParameter',
-            'diagnosticDataCollectionEnabled=false',
-          ],
-          ...[
-            '--setParameter',
-            'transactionLifetimeLimitSeconds=3',
-            '--setParameter',
-            'shutdownTimeoutMillisForSignaledShutdown=100',
-          ],
+          ...['--nounixsocket', '--logappend', '--noscripting'],
+          ...Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]),
+          ...PARAMETERS.flatMap((parameter) => ['--setParameter', parameter]),
         ],
         env: { PATH: process.env.PATH, HOME: process.env.HOME },
         // With a clock that was shifted a stop in order may never end.
@@ -119,7 +108,7 @@ export async function startMongoSet({
     onStarted?.(child)
     members.push({ child, port, clock, folder: dbPath, gate: await openGate(port) })
   }
-  const hosts = members.map(({ gate }) => `${HOST}:${gate.port}`)
+  const hosts = members.map(({ gate, port }) => `${HOST}:${isDirect ? port : gate.port}`)
   const directUrl = (index: number): string =>
     `mongodb://${HOST}:${members[index]?.port}/?directConnection=true`
   const command = async (

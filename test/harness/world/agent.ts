@@ -3,6 +3,7 @@ import { solvePuzzle } from '../../../client/puzzle-solver.ts'
 import { SECOND_MS } from '../../../shared/platform/time.ts'
 import { waitFor } from '../../../scripts/embedded/wait.ts'
 import type { SeededNumbers } from '../../../shared/crypto/puzzle/seeded-numbers.ts'
+import type { Finding } from '../auditor/finding.ts'
 import type { Answered, Client } from './client.ts'
 import type { KnownInvoice, KnownOrder } from './coin-actions.ts'
 import type { Coins } from '../testbed/coins.ts'
@@ -57,8 +58,16 @@ export interface World {
   readonly offers: { id: string; by: string }[]
   readonly orders: KnownOrder[]
   /** Findings of the workload itself, by what an agent was answered. */
-  readonly wrongAnswers: { what: string; words: string[] }[]
+  readonly wrongAnswers: Finding[]
 }
+
+/** Makes a world in which there is nobody yet, and nothing is known. */
+export const newWorld = <Base extends Pick<World, 'client' | 'history' | 'apis'>>(base: Base) => ({
+  ...base,
+  ...{ agents: [] as Agent[], posts: [] as World['posts'], claims: [] as World['claims'] },
+  ...{ invoices: [] as World['invoices'], offers: [] as World['offers'], orders: [] as World['orders'] },
+  wrongAnswers: [] as Finding[],
+})
 
 /** Makes an agent that has done nothing yet, not even registered. */
 export function newAgent(name: string, numbers: SeededNumbers): Agent {

@@ -43,6 +43,12 @@ export type Fate = 'yes' | 'no' | 'unknown'
 export interface History {
   readonly calls: Call[]
   readonly faults: FaultRecord[]
+  /** A phrase for each fault that could not be caused: its kind, and why. */
+  readonly notCaused: string[]
+  /** How many faults are under way. */
+  faultsUnderWay: number
+  /** When the last fault ended. */
+  lastFaultEndMs: number
   /** Milliseconds since the beginning of the run. */
   nowMs(): number
   /** Adds a call, and numbers it. */
@@ -77,6 +83,9 @@ export function startHistory(): History {
   return {
     calls,
     faults,
+    notCaused: [],
+    faultsUnderWay: 0,
+    lastFaultEndMs: 0,
     nowMs: () => performance.now() - startedAt,
     record(call) {
       const recorded = { n: calls.length, ...call }

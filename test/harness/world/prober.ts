@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ask, nextMarker, type Agent, type World } from './agent.ts'
 
 const PAUSE_MS = 150
+/** Its name, by which its posts are found in the history. */
+export const PROBER = 'prober'
 
 /**
  * Lets an agent post through each API process again and again, so that the history shows when the service

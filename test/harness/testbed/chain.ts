@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { hashStateBlock, type StateBlock } from '../../../devnet/nano-node/block.ts'
 import { decodeAddress, encodeAddress, zeroHash } from '../../../devnet/nano-node/encoding.ts'
 import type { RpcExchange } from '../../../devnet/nano-node/nano-node.ts'
-import { CONFIRMED_AFTER_MS, signTreasuryBlock, startCoins } from '../testbed/coins.ts'
+import { CONFIRMED_AFTER_MS, signTreasuryBlock, type Coins } from './coins.ts'
 
 /** A block as it stands in the ledger; hashes in lower case, as the service shows them. */
 export interface Block {
@@ -22,11 +22,10 @@ export interface Block {
   readonly isConfirmed: boolean
 }
 
-export type Chain = Awaited<ReturnType<typeof startChain>>
+export type Chain = ReturnType<typeof openChain>
 
-/** Starts the stand-in node, in this process. Addresses are `nano_…`, amounts raw, hashes in lower case. */
-export async function startChain() {
-  const coins = await startCoins()
+/** The chain of a stand-in node. Addresses are `nano_…`, amounts raw, hashes in lower case. */
+export function openChain(coins: Coins) {
   const { node } = coins
   const { ledger } = node.state
   let refusals = 0
@@ -103,12 +102,8 @@ export async function startChain() {
   }
 
   return {
-    coins,
-    addressOf: (name: string): string => coins.addressOf(name),
     /** The account from which every agent pays. */
     payer: node.genesis.address,
-    /** Makes a confirmed send. @returns its hash */
-    pay: (address: string, amountRaw: bigint): string => coins.pay(address, amountRaw),
     /** Every block but the network's first. */
     allBlocks: (): Block[] => [...ledger.blocks.keys()].flatMap(view),
     /** The blocks of one account, the oldest first. */
@@ -156,6 +151,5 @@ export async function startChain() {
           if (!confirmed) node.state.scheduleConfirmation(hash)
       }
     },
-    close: (): Promise<void> => coins.close(),
   }
 }
