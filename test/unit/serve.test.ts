@@ -7,47 +7,89 @@ import { beginRequest } from '../../api/http/mount.ts'
 import { defineRoute, ok } from '../../api/http/route.ts'
 import { serve, type Frame } from '../../api/http/serve.ts'
 import type { Context } from '../../shared/context.ts'
+import { MAX_LIGHT_AT_ONCE } from '../../shared/platform/limits.ts'
 import { listen } from '../../shared/platform/listen.ts'
 
-it('a request that waits for nothing is answered in the turn that it began with', async () => {
-  const gate = createGate()
-  let waited = 0
-  const frame: Frame = {
-    ctx: { config: { requestMs: 5_000 }, database: { isReady: () => true } } as unknown as Context,
-    authenticator: {
-      authenticate: () => Promise.resolve(undefined),
-      recall: () => undefined,
-      forget: () => undefined,
-    },
-    gate: {
-      ...gate,
-      async goOn(visitor) {
-        let isWaiting = true
-        const going = gate.goOn(visitor).finally(() => (isWaiting = false))
-        // No other turn begins before these are over.
-        for (let tick = 0; tick < 10; tick++) await Promise.resolve()
-        if (isWaiting) waited++
-        await going
-      },
-    },
-    requireDisk: () => undefined,
-    waits: { wait: () => Promise.resolve(), end: () => undefined, count: () => 0 },
-  }
+/** Serves a GET route with this frame, and returns its URL. */
+async function serveRoute(
+  frame: Pick<Frame, 'authenticator' | 'gate'>,
+  access: 'open' | 'token',
+): Promise<string> {
   const route = defineRoute({
     method: 'GET',
     path: '/x',
-    access: 'open',
+    access,
     summary: 'x',
     view: z.object({ is: z.string() }),
     handle: () => ok({ is: 'there' }),
   })
-  const answer = serve(frame, route)
+  const answer = serve(
+    {
+      ctx: { config: { requestMs: 5_000 }, database: { isReady: () => true } } as unknown as Context,
+      requireDisk: () => undefined,
+      waits: { wait: () => Promise.resolve(), end: () => undefined, count: () => 0 },
+      ...frame,
+    },
+    route,
+  )
   const app = express()
   app.use(beginRequest)
   app.get('/x', (req: Request, res: Response, next) => answer(req, res, next))
   const server = createServer(app)
   onTestFinished(() => void server.close())
-  const port = await listen(server, 0, '127.0.0.1')
-  expect(await (await fetch(`http://127.0.0.1:${port}/x`)).json()).toEqual({ ok: true, is: 'there' })
+  return `http://127.0.0.1:${await listen(server, 0, '127.0.0.1')}/x`
+}
+
+it('a request that waits for nothing is answered in the turn that it began with', async () => {
+  const gate = createGate()
+  let waited = 0
+  const url = await serveRoute(
+    {
+      authenticator: {
+        authenticate: () => Promise.resolve(undefined),
+        recall: () => undefined,
+        forget: () => undefined,
+      },
+      gate: {
+        ...gate,
+        async goOn(visitor) {
+          let isWaiting = true
+          const going = gate.goOn(visitor).finally(() => (isWaiting = false))
+          // No other turn begins before these are over.
+          for (let tick = 0; tick < 10; tick++) await Promise.resolve()
+          if (isWaiting) waited++
+          await going
+        },
+      },
+    },
+    'open',
+  )
+  expect(await (await fetch(url)).json()).toEqual({ ok: true, is: 'there' })
   expect(waited).toBe(0)
+})
+
+it('tokens that are not known are looked up so many at a time as other light requests, and the rest waits', async () => {
+  const { promise: isOver, resolve: end } = Promise.withResolvers<undefined>()
+  const most = MAX_LIGHT_AT_ONCE.open.all
+  let lookUps = 0
+  const url = await serveRoute(
+    {
+      authenticator: {
+        authenticate: () => (lookUps++, isOver),
+        recall: () => undefined,
+        forget: () => undefined,
+      },
+      gate: createGate(),
+    },
+    'token',
+  )
+  const answers = Array.from({ length: 2 * most }, () =>
+    fetch(url, { headers: { Authorization: 'Bearer x' } }),
+  )
+  while (lookUps < most) await new Promise((resolve) => setImmediate(resolve))
+  for (let pass = 0; pass < 200; pass++) await new Promise((resolve) => setImmediate(resolve))
+  expect(lookUps).toBe(most)
+  end(undefined)
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(answers.map(() => 200))
+  expect(lookUps).toBe(2 * most)
 })
