@@ -67,13 +67,13 @@ const REST_TIMES = 5
 /** Creates the gate of one process. */
 export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_WAY): Gate {
   const turns = createTurns()
-  const light = perLine((line) => createRoom(MAX_LIGHT_AT_ONCE[line].all, MAX_LIGHT_AT_ONCE[line].ofCaller))
-  const weighty = perLine(() => createRoom(MAX_WEIGHT_AT_ONCE))
-  const wholes = perLine(() => createRoom(1))
+  const light = perLine((line) => createRoom(MAX_LIGHT_AT_ONCE[line]))
+  const weighty = perLine((line) => createRoom(MAX_WEIGHT_AT_ONCE[line]))
+  const wholes = perLine(() => createRoom({ all: 1, ofCaller: 1 }))
   const goOn = async (visitor: Visitor): Promise<void> => {
     if (!turns.isRunning(visitor)) await turns.wait(visitor, 'part')
   }
-  const createKind = (max: number): Room => createRoom(max, Math.ceil(max / CALLERS_SHARE))
+  const createKind = (all: number): Room => createRoom({ all, ofCaller: Math.ceil(all / CALLERS_SHARE) })
   const underWay = { reads: createKind(maxUnderWay.reads), writes: createKind(maxUnderWay.writes) }
   return {
     async run(visitor, kind, part) {
