@@ -39,9 +39,9 @@ export interface Gate {
    */
   runWithRoom<T>(visitor: Visitor, weight: number | undefined, part: () => Promise<T>): Promise<T>
   /**
-   * The same for work that can't be divided, such as reading a part of a long body, or parsing all of it. The
-   * next such work of its line begins in a later pass, after a rest of REST_TIMES as long, so that all else has
-   * most of the process.
+   * The same for work that can't be divided, such as reading a part of a long body, parsing all of it, or checking
+   * its fields. The next such work of its line begins in a later pass, after a rest of REST_TIMES as long, so
+   * that all else has most of the process.
    */
   runWhole<T>(visitor: Visitor, work: () => T): Promise<T>
   /** Resolves when the visitor's next turn has come: for the next part of work that is under way. */

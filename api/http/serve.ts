@@ -235,8 +235,10 @@ class RequestUnderWay {
   async #parseBody(visitor: Visitor, held: HeldBody | undefined): Promise<object | undefined> {
     const { body: schema } = this.#served.route
     if (schema === undefined || held === undefined) return undefined
-    const parse = (): object => parseFields(schema, parseBody(this.#req, held.bytes))
-    return held.isLong ? this.#frame.gate.runWhole(visitor, parse) : parse()
+    const inTurn = <T>(work: () => T): T | Promise<T> =>
+      held.isLong ? this.#frame.gate.runWhole(visitor, work) : work()
+    const json = await inTurn(() => parseBody(this.#req, held.bytes))
+    return inTurn(() => parseFields(schema, json))
   }
 
   /** Calls the handler and writes its answer; for what weighs something, together with equal questions. */
