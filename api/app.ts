@@ -5,14 +5,7 @@ import { createAuthenticator } from './http/authenticate.ts'
 import { createGate } from './http/gate.ts'
 import { measureRequests } from './http/measure.ts'
 import { ignoreLongPreferences, refuseAmbiguous } from './http/ambiguous.ts'
-import {
-  answerErrors,
-  answerUnrouted,
-  beginRequest,
-  mountRoutes,
-  refuseUnknownPath,
-  waitForTurn,
-} from './http/mount.ts'
+import { answerErrors, answerUnrouted, beginRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts'
 import { splitQuery } from './http/parse.ts'
 import { answerInTurn } from './http/pipeline.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
@@ -86,7 +79,7 @@ export function createApp(ctx: Context): App {
   )
   const waits = createWaits(ctx)
   mountRoutes(app, ctx, authenticator, gate, routes, waits)
-  app.use(waitForTurn(gate), refuseUnknownPath)
+  app.use(refuseUnknownPath)
   app.use(answerErrors(ctx, gate, note))
   const answerRest = answerUnrouted(ctx, gate, note)
   const handle: RequestHandler = app

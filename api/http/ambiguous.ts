@@ -2,8 +2,6 @@ import type { IncomingMessage } from 'node:http'
 import type { RequestHandler } from 'express'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { isHostAllowed } from '../../shared/platform/hosts.ts'
-import { sendRefusal } from './answer.ts'
-import { discardRest } from './body.ts'
 
 /**
  * Headers that may occur only once: a proxy and this server might each use another one (RFC 9110 section 5.3,
@@ -24,11 +22,7 @@ export function refuseAmbiguous(allowedHosts: readonly string[] | undefined): Re
     const isOtherHost = allowedHosts !== undefined && !isHostAllowed(req.headers.host, allowedHosts)
     if (ambiguity === undefined && !isOtherHost) return next()
     res.setHeader('Connection', 'close')
-    sendRefusal(
-      res,
-      new Refusal('invalid_field', ambiguity ?? 'The header Host names no host of this service.'),
-    )
-    discardRest(req)
+    throw new Refusal('invalid_field', ambiguity ?? 'The header Host names no host of this service.')
   }
 }
 

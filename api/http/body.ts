@@ -6,6 +6,7 @@ import {
   FREE_BODY_BYTES,
   MAX_BODY_BYTES,
   MAX_HELD_BODY_BYTES,
+  MAX_LIGHT_BODY_BYTES,
 } from '../../shared/platform/limits.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 import { overloaded } from './gate.ts'
@@ -25,24 +26,31 @@ export function deferContinue(req: IncomingMessage): void {
   awaitingContinue.add(req)
 }
 
+/** Resolves when the next part of a long body may be read. */
+export type NextPart = () => Promise<void>
+
 /**
  * Reads a request's body. Call it after authentication, so that nobody without a token makes the service hold
  * what it sends. A body that is too large is refused at once by its Content-Length, or without one as soon as
  * it passes the limit.
  *
  * @param agentId the agent whose share of the memory for bodies it takes; undefined on an open route
- * @throws Refusal `body_too_large`, `invalid_json`; `unavailable` if there is no room for it
+ * @param next the body's first part is read without it
+ * @throws Refusal `body_too_large`, `invalid_json`; `unavailable` if there is no room for it; what `next` throws
  */
 export async function readBody(
   req: IncomingMessage,
   res: ServerResponse,
   agentId: string | undefined,
+  next: NextPart,
 ): Promise<HeldBody> {
   if (Number(req.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
   const room = takeBodyRoom(agentId)
   try {
     if (awaitingContinue.delete(req)) res.writeContinue()
-    return { bytes: await readBytes(req, room.add), release: room.release }
+    const lightBytes = MAX_LIGHT_BODY_BYTES[agentId === undefined ? 'open' : 'token']
+    const bytes = await readBytes(req, lightBytes, room.add, next)
+    return { bytes, isLong: bytes.length > lightBytes, release: room.release }
   } catch (error) {
     room.release()
     throw error
@@ -98,6 +106,8 @@ export function takeBodyRoom(agentId: string | undefined): { add(length: number)
 /** A body; call `release` when its bytes are no longer needed. */
 export interface HeldBody {
   bytes: Buffer
+  /** Whether it is parsed by itself. */
+  isLong: boolean
   release(): void
 }
 
@@ -115,19 +125,25 @@ export function parseBody(req: IncomingMessage, bytes: Buffer): object {
 /**
  * Reads a body to its end.
  *
+ * @param lightBytes what is read without waiting for `next`
  * @param takeRoom reserves memory for the given number of further bytes; returns false if that much is not
  *   left
  * @throws LateRequest if the body comes too slowly; Refusal `body_too_large`; `unavailable` if there is no
  *   room; `invalid_json` if it ends early
  */
-function readBytes(req: IncomingMessage, takeRoom: (length: number) => boolean): Promise<Buffer> {
+function readBytes(
+  req: IncomingMessage,
+  lightBytes: number,
+  takeRoom: (length: number) => boolean,
+  next: NextPart,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
-    const startedAt = performance.now()
+    let startedAt = performance.now()
     const speedCheck = setInterval(() => {
       const dueMs = performance.now() - startedAt - BODY_FLOOR.graceMs
-      if (length * SECOND_MS >= dueMs * BODY_FLOOR.bytesPerSecond) return
+      if (req.isPaused() || length * SECOND_MS >= dueMs * BODY_FLOOR.bytesPerSecond) return
       stop()
       reject(
         new LateRequest(
@@ -142,9 +158,21 @@ function readBytes(req: IncomingMessage, takeRoom: (length: number) => boolean):
     const onData = (chunk: Buffer): void => {
       length += chunk.length
       const fits = length <= MAX_BODY_BYTES
-      if (fits && takeRoom(chunk.length)) return void chunks.push(chunk)
-      stop()
-      reject(fits ? overloaded() : tooLarge())
+      if (!fits || !takeRoom(chunk.length)) {
+        stop()
+        return reject(fits ? overloaded() : tooLarge())
+      }
+      chunks.push(chunk)
+      if (length <= lightBytes) return
+      const pausedAt = performance.now()
+      readAfter(req, next).then(
+        // The time in which the service doesn't read is not the sender's.
+        () => (startedAt += performance.now() - pausedAt),
+        (error: unknown) => {
+          stop()
+          reject(error)
+        },
+      )
     }
     const onEnd = (): void => {
       stop()
@@ -156,6 +184,12 @@ function readBytes(req: IncomingMessage, takeRoom: (length: number) => boolean):
     }
     req.on('data', onData).once('end', onEnd).once('close', onClose)
   })
+}
+
+/** Reads nothing more of a request until `next` is over. */
+function readAfter(req: IncomingMessage, next: NextPart): Promise<void> {
+  req.pause()
+  return next().finally(() => req.resume())
 }
 
 /**
@@ -196,11 +230,13 @@ function tooLarge(): Refusal {
 /**
  * Lets a refused client finish sending its body, so that it gets to read the refusal; cuts the connection if
  * the body doesn't end within `limitMs`.
+ *
+ * @param next each part of the body is read after it
  */
-export function discardRest(req: IncomingMessage, limitMs = DISCARD_LIMIT_MS): void {
+export function discardRest(req: IncomingMessage, next: NextPart, limitMs = DISCARD_LIMIT_MS): void {
   awaitingContinue.delete(req)
   if (req.complete) return
   const cut = setTimeout(() => req.socket.destroy(), limitMs)
   req.once('end', () => clearTimeout(cut)).once('close', () => clearTimeout(cut))
-  req.resume()
+  req.on('data', () => void readAfter(req, next)).resume()
 }

@@ -39,8 +39,9 @@ export interface Gate {
    */
   runWithRoom<T>(visitor: Visitor, weight: number | undefined, part: () => Promise<T>): Promise<T>
   /**
-   * The same for work that can't be divided, such as parsing a long body. The next such work of its line begins
-   * only after a rest of REST_TIMES as long, so that all else has most of the process.
+   * The same for work that can't be divided, such as reading a part of a long body, parsing all of it, or checking
+   * its fields. The next such work of its line begins in a later pass, after a rest of REST_TIMES as long, so
+   * that all else has most of the process.
    */
   runWhole<T>(visitor: Visitor, work: () => T): Promise<T>
   /** Resolves when the visitor's next turn has come: for the next part of work that is under way. */
@@ -66,13 +67,13 @@ const REST_TIMES = 5
 /** Creates the gate of one process. */
 export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_WAY): Gate {
   const turns = createTurns()
-  const light = perLine((line) => createRoom(MAX_LIGHT_AT_ONCE[line].all, MAX_LIGHT_AT_ONCE[line].ofCaller))
-  const weighty = perLine(() => createRoom(MAX_WEIGHT_AT_ONCE))
-  const wholes = perLine(() => createRoom(1))
+  const light = perLine((line) => createRoom(MAX_LIGHT_AT_ONCE[line]))
+  const weighty = perLine((line) => createRoom(MAX_WEIGHT_AT_ONCE[line]))
+  const wholes = perLine(() => createRoom({ all: 1, ofCaller: 1 }))
   const goOn = async (visitor: Visitor): Promise<void> => {
     if (!turns.isRunning(visitor)) await turns.wait(visitor, 'part')
   }
-  const createKind = (max: number): Room => createRoom(max, Math.ceil(max / CALLERS_SHARE))
+  const createKind = (all: number): Room => createRoom({ all, ofCaller: Math.ceil(all / CALLERS_SHARE) })
   const underWay = { reads: createKind(maxUnderWay.reads), writes: createKind(maxUnderWay.writes) }
   return {
     async run(visitor, kind, part) {

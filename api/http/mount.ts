@@ -61,54 +61,32 @@ export function mountRoutes(
     }
     router.all(
       expressPath(path, routesOfPath[0]?.endsOpen),
-      waitForTurn(gate),
-      answerOtherMethods([...allowed, 'OPTIONS']),
+      answerOtherMethods(gate, [...allowed, 'OPTIONS']),
     )
   }
 }
 
-/** Resolves when a request's next turn has come, or when it is over: for what it is refused with. */
-async function takeTurn(gate: Gate, req: Request, res: Response): Promise<void> {
-  const { signal } = res.locals['life'] as AbortController
-  const visitor = (res.locals['visitor'] as Visitor | undefined) ?? {
-    line: 'open',
-    caller: req.socket,
-    signal,
-  }
-  await gate.next(visitor).catch((error: unknown) => {
-    if (!signal.aborted) throw error
-  })
-}
-
-/** Returns middleware that lets a request go on when its turn has come, for what no route answers. */
-export function waitForTurn(gate: Gate): RequestHandler {
-  return async (req, res, next) => {
-    await takeTurn(gate, req, res)
-    next()
-  }
-}
+/** Who takes the turns of a request; nobody that is known until its route has said so. */
+const visitorOf = (req: Request, res: Response): Visitor =>
+  (res.locals['visitor'] as Visitor | undefined) ?? { line: 'open', caller: req.socket }
 
 /**
  * Returns a handler that answers OPTIONS with the methods of a path, and refuses methods that it doesn't
  * take.
  */
-function answerOtherMethods(allowed: readonly string[]): RequestHandler {
-  return (req, res) => {
+function answerOtherMethods(gate: Gate, allowed: readonly string[]): RequestHandler {
+  return async (req, res) => {
     res.setHeader('Allow', allowed.join(', '))
-    if (req.method === 'OPTIONS') {
-      res.setHeader('Access-Control-Allow-Methods', allowed.join(', '))
-      res.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type, If-None-Match')
-      res.setHeader('Access-Control-Max-Age', PREFLIGHT_SECONDS)
-      sendJson(res, 200, { ok: true, methods: allowed })
-      return
-    }
-    sendRefusal(
-      res,
-      new Refusal(
+    if (req.method !== 'OPTIONS')
+      throw new Refusal(
         'method_not_allowed',
         `This path does not take ${req.method}; it takes ${allowed.join(', ')}.`,
-      ),
-    )
+      )
+    await gate.next(visitorOf(req, res))
+    res.setHeader('Access-Control-Allow-Methods', allowed.join(', '))
+    res.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type, If-None-Match')
+    res.setHeader('Access-Control-Max-Age', PREFLIGHT_SECONDS)
+    sendJson(res, 200, { ok: true, methods: allowed })
   }
 }
 
@@ -133,16 +111,13 @@ export const beginRequest: RequestHandler = (_req, res, next) => {
   runInScope({ request_id: id }, next, life.signal)
 }
 
-/** Answers a request to a path that no route has: refusal `no_such_route`. */
-export const refuseUnknownPath: RequestHandler = (req, res) => {
-  sendRefusal(
-    res,
-    new Refusal(
-      'no_such_route',
-      `There is no route ${req.method} at this path; GET ${API_BASE} lists them all.`,
-    ),
-  )
+/** Refuses a request to a path that no route has. @throws Refusal `no_such_route` */
+export const refuseUnknownPath: RequestHandler = (req) => {
+  throw noSuchRoute(req)
 }
+
+const noSuchRoute = ({ method }: Request): Refusal =>
+  new Refusal('no_such_route', `There is no route ${method} at this path; GET ${API_BASE} lists them all.`)
 
 /**
  * Returns what makes a request's final handler, in place of Express's, which answers with HTML. The router
@@ -158,13 +133,9 @@ export function answerUnrouted(
   const answerError = answerErrors(ctx, gate, note)
   return (req, res) => (error) => {
     const ignored = (): void => undefined
-    if (error !== undefined) return void answerError(error, req, res, ignored)
-    beginRequest(req, res, () =>
-      measure(req, res, () => {
-        void waitForTurn(gate)(req, res, () => refuseUnknownPath(req, res, ignored))
-      }),
-    )
-    discardRest(req)
+    const answer = (reason: unknown): void => void answerError(reason, req, res, ignored)
+    if (error !== undefined) return answer(error)
+    beginRequest(req, res, () => measure(req, res, () => answer(noSuchRoute(req))))
   }
 }
 
@@ -174,12 +145,14 @@ export function answerUnrouted(
  */
 export function answerErrors(ctx: Context, gate: Gate, note: NoteRefusal): ErrorRequestHandler {
   return async (error: unknown, req, res, _next) => {
-    // A refusal costs as much as many an answer.
-    await takeTurn(gate, req, res)
+    // The turn of a request whose time is over, too: a refusal costs as much as many an answer.
+    const { line, caller } = visitorOf(req, res)
+    await gate.next({ line, caller })
     const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
     if (res.headersSent || res.destroyed) return void res.destroy()
     if (refusal instanceof LateRequest) res.setHeader('Connection', 'close')
     sendRefusal(res, refusal)
-    discardRest(req, refusal instanceof LateRequest ? CLOSE_LIMIT_MS : undefined)
+    const limitMs = refusal instanceof LateRequest ? CLOSE_LIMIT_MS : undefined
+    discardRest(req, () => gate.runWhole({ line, caller }, () => undefined), limitMs)
   }
 }

@@ -3,8 +3,8 @@ import type { Caller } from './turns.ts'
 /** A semaphore whose holders take room by their weight, in turns over callers. */
 export interface Room {
   /**
-   * Resolves when there is room for the weight, which the caller then holds. What weighs more than all room
-   * has it alone.
+   * Resolves when there is room for the weight, which the caller then holds. What weighs more than all room, or
+   * than the caller's, has that alone.
    *
    * @throws the reason of the signal if that is aborted before
    */
@@ -20,12 +20,8 @@ interface Waiting {
   begin(): void
 }
 
-/**
- * Creates a room that is empty.
- *
- * @param ofCaller what one caller may hold; all of it if absent
- */
-export function createRoom(capacity: number, ofCaller = capacity): Room {
+/** Creates a room that is empty. @param ofCaller what one caller may hold of all */
+export function createRoom({ all, ofCaller }: { all: number; ofCaller: number }): Room {
   /** What waits of each caller, in the order in which the callers have their turns. */
   const callers = new Map<Caller, Set<Waiting>>()
   const held = new Map<Caller, number>()
@@ -36,7 +32,7 @@ export function createRoom(capacity: number, ofCaller = capacity): Room {
     fits(weight, held.get(caller) ?? 0, ofCaller)
 
   function tryTake(caller: Caller, weight: number): boolean {
-    if (!hasShareFor(caller, weight) || !fits(weight, taken, capacity)) return false
+    if (!hasShareFor(caller, weight) || !fits(weight, taken, all)) return false
     taken += weight
     held.set(caller, (held.get(caller) ?? 0) + weight)
     return true

@@ -3,7 +3,7 @@ import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
 import { createSharedReads } from '../../shared/platform/group-commit.ts'
 import { tookTooLong, unavailable } from '../../shared/platform/database.ts'
-import { MAX_LIGHT_BODY_BYTES, PART_BYTES } from '../../shared/platform/limits.ts'
+import { PART_BYTES } from '../../shared/platform/limits.ts'
 import { untilAborted } from '../../shared/platform/deadline.ts'
 import { currentSignal } from '../../shared/platform/scope.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
@@ -79,22 +79,22 @@ class RequestUnderWay {
     const isKnown = known !== undefined || route.access === 'open'
     const first = this.#visitor(known)
     const begun = await this.#inTurn(first, async () => {
-      const head = await this.#readHead()
+      const head = await this.#readHead(first)
       const wait = await this.#findWait(head)
       const isComplete = route.body === undefined || this.#req.complete
       // Whom the service got to know only now takes its turn among the agents.
       if (wait !== undefined || !isComplete || !(isKnown || head.caller === undefined)) return { head, wait }
-      await this.#finish(first, head, await this.#readBody(head))
+      await this.#finish(first, head, await this.#readBody(first, head.caller))
       return undefined
     })
     if (begun === undefined) return
     const head = await this.#waitIfAsked(begun.head, begun.wait)
-    const held = await this.#readBody(head)
     const visitor = this.#visitor(head.caller?._id)
+    const held = await this.#readBody(visitor, head.caller)
     try {
       await this.#inTurn(visitor, async () => {
         // While the body arrived, the token may have been replaced or the agent banned.
-        const caller = held === undefined ? head.caller : await this.#authenticate()
+        const caller = held === undefined ? head.caller : await this.#authenticate(visitor)
         await this.#finish(visitor, { ...head, caller }, held)
       })
     } finally {
@@ -104,27 +104,18 @@ class RequestUnderWay {
 
   /**
    * Answers a request that anyone may send and that shows work: it is checked without a turn, and then has a
-   * line of its own. So those who show none don't delay those who do.
+   * line of its own. So those who show none, and are refused in their turns, don't delay those who do.
    */
   async #answerProof(prove: NonNullable<Route['proof']>): Promise<void> {
-    const { body: schema } = this.#served.route
-    let visitor = this.#visitor(undefined)
-    const held = await readBody(this.#req, this.#res, undefined)
-    const isLong = held.bytes.length > MAX_LIGHT_BODY_BYTES.open
-    let refusal: unknown
+    const stranger = this.#visitor(undefined)
+    const held = await this.#readBody(stranger, undefined)
     try {
-      if (schema !== undefined && !isLong) prove(parseFields(schema, parseBody(this.#req, held.bytes)))
-      if (!isLong) visitor = { ...visitor, line: 'proofs' }
-    } catch (error) {
-      refusal = error
-    }
-    try {
-      await this.#inTurn(visitor, async () => {
-        if (refusal !== undefined) throw refusal
-        await this.#finish(visitor, await this.#readHead(), held)
-      })
+      const body = await this.#parseBody(stranger, held)
+      if (body !== undefined) prove(body)
+      const visitor: Visitor = { ...stranger, line: 'proofs' }
+      await this.#inTurn(visitor, async () => this.#finish(visitor, await this.#readHead(visitor), held))
     } finally {
-      held.release()
+      held?.release()
     }
   }
 
@@ -160,22 +151,27 @@ class RequestUnderWay {
    *
    * @throws Refusal
    */
-  async #readHead(): Promise<Head> {
+  async #readHead(visitor: Visitor): Promise<Head> {
     const { ctx, requireDisk } = this.#frame
     const { needsDatabase, method, query, params } = this.#served.route
     if (needsDatabase !== false && !ctx.database.isReady()) throw unavailable()
     if (method === 'POST') requireDisk()
     return {
-      caller: await this.#authenticate(),
+      caller: await this.#authenticate(visitor),
       query: parseQuery(query, this.#req.query),
       params: params === undefined ? undefined : parseFields(params, joinParts(this.#req.params)),
     }
   }
 
   /** @returns undefined if the route is open, or takes callers without a token and this one has none */
-  #authenticate(): Promise<Caller | undefined> {
+  #authenticate(visitor: Visitor): Promise<Caller | undefined> {
+    const { authenticator, gate } = this.#frame
     const { access, servesBanned } = this.#served.route
-    return this.#frame.authenticator.authenticate(access, this.#req.headers.authorization, servesBanned)
+    const { authorization } = this.#req.headers
+    const authenticate = () => authenticator.authenticate(access, authorization, servesBanned)
+    // A token that this process doesn't know is looked up in the database.
+    const isLookedUp = access !== 'open' && authorization !== undefined && visitor.line !== 'agents'
+    return isLookedUp ? gate.runWithRoom(visitor, undefined, authenticate) : authenticate()
   }
 
   /** @returns undefined unless the query asks to wait */
@@ -194,7 +190,8 @@ class RequestUnderWay {
     )
     this.#leftMs = ctx.config.requestMs
     // During the wait the token may have been replaced or the agent banned.
-    const sinceThen = await this.#inTurn(this.#visitor(caller._id), () => this.#authenticate())
+    const visitor = this.#visitor(caller._id)
+    const sinceThen = await this.#inTurn(visitor, () => this.#authenticate(visitor))
     return { ...head, caller: sinceThen, query: wait.query ?? head.query }
   }
 
@@ -213,10 +210,11 @@ class RequestUnderWay {
   }
 
   /** Reads the body; the server limits how long that may take. @returns undefined if the route has none */
-  async #readBody({ caller }: Head): Promise<HeldBody | undefined> {
+  async #readBody(visitor: Visitor, caller: Caller | undefined): Promise<HeldBody | undefined> {
     const { body, access } = this.#served.route
     if (body === undefined) return undefined
-    return readBody(this.#req, this.#res, access === 'open' ? undefined : caller?._id)
+    const agentId = access === 'open' ? undefined : caller?._id
+    return readBody(this.#req, this.#res, agentId, () => this.#frame.gate.runWhole(visitor, () => undefined))
   }
 
   /** Parses the body, calls the route's handler, writes its answer and sends it. */
@@ -235,11 +233,12 @@ class RequestUnderWay {
   }
 
   async #parseBody(visitor: Visitor, held: HeldBody | undefined): Promise<object | undefined> {
-    const { access, body: schema } = this.#served.route
+    const { body: schema } = this.#served.route
     if (schema === undefined || held === undefined) return undefined
-    const parse = (): object => parseFields(schema, parseBody(this.#req, held.bytes))
-    const isLong = held.bytes.length > MAX_LIGHT_BODY_BYTES[access === 'open' ? 'open' : 'token']
-    return isLong ? this.#frame.gate.runWhole(visitor, parse) : parse()
+    const inTurn = <T>(work: () => T): T | Promise<T> =>
+      held.isLong ? this.#frame.gate.runWhole(visitor, work) : work()
+    const json = await inTurn(() => parseBody(this.#req, held.bytes))
+    return inTurn(() => parseFields(schema, json))
   }
 
   /** Calls the handler and writes its answer; for what weighs something, together with equal questions. */

@@ -1,6 +1,6 @@
 import { eventPageView, eventsQuery, viewEvent } from '../../shared/events/event.ts'
 import { numberEvents, readEvents } from '../../shared/events/event-service.ts'
-import { defineRoute, ok, type Route } from '../http/route.ts'
+import { defineRoute, ok, WEIGHTS, type Route } from '../http/route.ts'
 
 /** The route of events. */
 export function eventRoutes(): Route[] {
@@ -16,6 +16,7 @@ export function eventRoutes(): Route[] {
         'Messages, steps of your orders, verdicts on your claims, endorsements of your proposals, your invoices and payouts, agents that you referred, posts of yours that were hidden or shown again, proposals of yours that were accepted, changes of your keys, and a pass that ends within a day. Begin without `after`, then send the `next` of each answer. Nothing comes before a cursor that was handed out. At most 4 calls of one agent wait at a time: a fifth ends the first.',
       query: eventsQuery,
       view: eventPageView,
+      weight: ({ limit }) => limit * WEIGHTS.event,
       async wait({ ctx, caller, query }) {
         if (query.wait === 0) return undefined
         const after = query.after ?? String((await numberEvents(ctx, caller)).seq)

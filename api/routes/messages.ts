@@ -1,6 +1,7 @@
 import { refuseUnknownAgent } from '../../shared/about/agent-card.ts'
 import { z } from 'zod'
 import { numberEvents } from '../../shared/events/event-service.ts'
+import { DM_PAGE, DM_PAGE_BYTES } from '../../shared/platform/limits.ts'
 import { cursorField, limitQuery } from '../../shared/platform/schema.ts'
 import {
   handOutAfter,
@@ -18,6 +19,9 @@ import {
   viewMessage,
 } from '../../shared/messages/message.ts'
 import { created, defineRoute, ok, type Route } from '../http/route.ts'
+
+/** What a page of messages weighs: one for each, and one for each KiB of their boxes. */
+const PAGE_WEIGHT = DM_PAGE + DM_PAGE_BYTES / 1024
 
 /** The routes of direct messages. */
 export function messageRoutes(): Route[] {
@@ -47,6 +51,7 @@ export function messageRoutes(): Route[] {
       query: dmQuery,
       view: messagePageView,
       errors: ['no_such_agent'],
+      weight: () => PAGE_WEIGHT,
       async wait({ ctx, caller, query }) {
         if (query.wait === 0) return undefined
         const inbox = inboxOf(caller._id, query.from)
@@ -83,6 +88,7 @@ export function messageRoutes(): Route[] {
         limit: limitQuery(),
       }),
       view: messagePageView,
+      weight: () => PAGE_WEIGHT,
       async handle({ ctx, caller, query }) {
         const { messages, more } = await ctx.messages.listSent(caller._id, query.limit, query.before)
         return ok({ messages: messages.map(viewMessage), count: messages.length, more })

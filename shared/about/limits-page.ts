@@ -224,7 +224,7 @@ function networkRows(config: Config): Row[] {
     row(
       'Shares of an API process',
       `one agent has at most 1/${CALLERS_SHARE} of the ${MAX_UNDER_WAY.reads} reads and ${MAX_UNDER_WAY.writes} writes under way, and its bodies at most 1/${AGENT_BODY_SHARE} of the ${MAX_HELD_BODY_BYTES.token / KIB / KIB} MiB held at a time; beyond that it is answered 503 and others are not`,
-      `Requests begin, and long answers are written in parts, in turns that share the time of the process fairly over agents, and over connections for those without a token that is known; agents have a share of their own, and so have registrations whose work holds. Of lists, agents have ${MAX_WEIGHT_AT_ONCE} under way at a time and all others as many, counting one for each document and one for each KiB that a list may come to; a body above ${MAX_LIGHT_BODY_BYTES.token / KIB} KiB, ${MAX_LIGHT_BODY_BYTES.open / KIB} KiB without a token, is parsed by itself. Nothing counts requests by the hour.`,
+      `Requests begin, and long answers are written in parts, in turns that share the time of the process fairly over agents, and over connections for those without a token that is known; agents have a share of their own, and so have registrations whose work holds. Of lists, agents have ${MAX_WEIGHT_AT_ONCE.agents.all} under way at a time, one agent ${MAX_WEIGHT_AT_ONCE.agents.ofCaller} or a single one, and all others ${MAX_WEIGHT_AT_ONCE.open.all}, counting one for each document and one for each KiB that a list may come to; a body above ${MAX_LIGHT_BODY_BYTES.token / KIB} KiB, ${MAX_LIGHT_BODY_BYTES.open / KIB} KiB without a token, is read a part at a time and parsed by itself. Nothing counts requests by the hour.`,
     ),
     row(
       'Connection',

@@ -134,7 +134,7 @@ async function verifyInSlices(
 ): Promise<string[]> {
   const shares: string[] = []
   for (let from = 0; from < nonces.length; from += SLICE_NONCES) {
-    if (from > 0) await nextTurn()
+    if (nonces.length > SLICE_NONCES) await nextTurn()
     shares.push(...findShares(prefix, nonces.slice(from, from + SLICE_NONCES), bits))
   }
   return shares

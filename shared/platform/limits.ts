@@ -28,8 +28,8 @@ export const AGENT_BODY_SHARE = 16
  */
 export const BODY_FLOOR = { bytesPerSecond: 8 * 1024, graceMs: 3 * SECOND_MS } as const
 /**
- * Longer bodies are parsed one at a time, with rests: JSON may cost 20 times as much to parse as its length
- * suggests. The bound for requests with a token lets the longest delivery through at once.
+ * Longer bodies are read one part at a time, and parsed one at a time, with rests: JSON may cost 20 times as
+ * much to parse as its length suggests. The bound for requests with a token lets the longest delivery through at once.
  */
 export const MAX_LIGHT_BODY_BYTES = { open: 16 * 1024, token: 80 * 1024 } as const
 /**
@@ -52,10 +52,10 @@ export const CALLERS_SHARE = 8
  */
 export const PART_BYTES = 32 * 1024
 /**
- * The time for which one pass of the event loop gives turns. A pass without any takes some 0.05 ms, so a few
- * passes more cost little; and whoever has just connected, or waits for his turn, waits for passes.
+ * The time for which one pass of the event loop gives turns. A pass without any takes some 0.05 ms, so passes
+ * more cost little; and whoever has just connected, or waits for his turn or for the database, waits for passes.
  */
-export const PASS_BUDGET_MS = 2
+export const PASS_BUDGET_MS = 1
 /** How the time of a pass is shared by agents, registrations that have shown their work, and all others. */
 export const LINE_SHARES = { agents: 4, proofs: 1, open: 2 } as const
 /** Connections that are accepted between two passes with turns if so many come; each costs some 0.1 ms. */
@@ -70,10 +70,15 @@ export const MAX_LIGHT_AT_ONCE = {
   open: { all: 32, ofCaller: 1 },
 } as const
 /**
- * A list weighs one for each document and one for each KiB that it may come to. So much of it is under way at
- * a time for agents, and as much for everybody else: one or two of the longest lists, eight of the usual ones.
+ * A list weighs one for each document and one for each KiB that it may come to. So much of it is under way at a
+ * time: one of the longest lists, four of the usual ones, eight for agents; of one agent a single one, since
+ * what the database answers is parsed without a turn.
  */
-export const MAX_WEIGHT_AT_ONCE = 4_000
+export const MAX_WEIGHT_AT_ONCE = {
+  agents: { all: 4_000, ofCaller: 500 },
+  proofs: { all: 500, ofCaller: 500 },
+  open: { all: 2_000, ofCaller: 500 },
+} as const
 /** How often the free disk is read: meanwhile one process can't fill a disk with MIN_FREE_DISK_GB free. */
 export const DISK_LOOK_EVERY_MS = 5 * SECOND_MS
 /** Bytes of answers with sealed entries that are cached in memory. */

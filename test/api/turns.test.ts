@@ -157,7 +157,7 @@ describe('while the longest lists are read', () => {
       return list(filter, nowSeconds, limit, past)
     }
     const ask = (limit: number) => service.call('GET', `/claims?limit=${limit}`)
-    const most = Math.floor(MAX_WEIGHT_AT_ONCE / (9 * 180))
+    const most = Math.floor(MAX_WEIGHT_AT_ONCE.open.all / (9 * 180))
     const answers = [200, 199, 198, 197, 196].flatMap((limit) => [ask(limit), ask(limit), ask(limit)])
     await waitFor('the first lists', () => (asked.length === most ? true : undefined), LIMIT)
     const { token: own } = await service.register()
@@ -179,7 +179,7 @@ describe('while the longest lists are read', () => {
       asked.push(limit)
       return new Promise(() => undefined)
     }
-    const most = Math.floor(MAX_WEIGHT_AT_ONCE / (9 * 180))
+    const most = Math.floor(MAX_WEIGHT_AT_ONCE.open.all / (9 * 180))
     const leaving = new AbortController()
     const left = [200, 199, 198, 197].map((limit) =>
       fetch(`${service.url}/api/v1/claims?limit=${limit}`, { signal: leaving.signal }).catch(() => 'left'),

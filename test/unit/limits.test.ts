@@ -377,8 +377,11 @@ describe('of what GET /limits says,', () => {
     )
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
     const send = async (bytesPerSecond: number): Promise<unknown> => {
-      const req = Object.assign(new EventEmitter(), { headers: {} }) as unknown as IncomingMessage
-      const reading = readBody(req, {} as ServerResponse, undefined).then(
+      const ignored = () => undefined
+      const flow = { headers: {}, pause: ignored, resume: ignored, isPaused: () => false }
+      const req = Object.assign(new EventEmitter(), flow) as unknown as IncomingMessage
+      const next = () => Promise.resolve()
+      const reading = readBody(req, {} as ServerResponse, undefined, next).then(
         ({ bytes: { length }, release }) => (release(), length),
         (error: unknown) => error,
       )

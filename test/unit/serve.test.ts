@@ -7,47 +7,121 @@ import { beginRequest } from '../../api/http/mount.ts'
 import { defineRoute, ok } from '../../api/http/route.ts'
 import { serve, type Frame } from '../../api/http/serve.ts'
 import type { Context } from '../../shared/context.ts'
+import { MAX_LIGHT_AT_ONCE } from '../../shared/platform/limits.ts'
 import { listen } from '../../shared/platform/listen.ts'
+
+/** Serves a route with this frame, and returns its URL. @param body the schema of its body; it is a GET if absent */
+async function serveRoute(
+  frame: Pick<Frame, 'authenticator' | 'gate'>,
+  access: 'open' | 'token',
+  body?: z.ZodObject,
+): Promise<string> {
+  const route = defineRoute({
+    method: body === undefined ? 'GET' : 'POST',
+    path: '/x',
+    access,
+    summary: 'x',
+    ...(body === undefined ? {} : { body }),
+    view: z.object({ is: z.string() }),
+    handle: () => ok({ is: 'there' }),
+  })
+  const answer = serve(
+    {
+      ctx: { config: { requestMs: 5_000 }, database: { isReady: () => true } } as unknown as Context,
+      requireDisk: () => undefined,
+      waits: { wait: () => Promise.resolve(), end: () => undefined, count: () => 0 },
+      ...frame,
+    },
+    route,
+  )
+  const app = express()
+  app.use(beginRequest)
+  app.all('/x', (req: Request, res: Response, next) => answer(req, res, next))
+  const server = createServer(app)
+  onTestFinished(() => void server.close())
+  return `http://127.0.0.1:${await listen(server, 0, '127.0.0.1')}/x`
+}
 
 it('a request that waits for nothing is answered in the turn that it began with', async () => {
   const gate = createGate()
   let waited = 0
-  const frame: Frame = {
-    ctx: { config: { requestMs: 5_000 }, database: { isReady: () => true } } as unknown as Context,
-    authenticator: {
-      authenticate: () => Promise.resolve(undefined),
-      recall: () => undefined,
-      forget: () => undefined,
-    },
-    gate: {
-      ...gate,
-      async goOn(visitor) {
-        let isWaiting = true
-        const going = gate.goOn(visitor).finally(() => (isWaiting = false))
-        // No other turn begins before these are over.
-        for (let tick = 0; tick < 10; tick++) await Promise.resolve()
-        if (isWaiting) waited++
-        await going
+  const url = await serveRoute(
+    {
+      authenticator: {
+        authenticate: () => Promise.resolve(undefined),
+        recall: () => undefined,
+        forget: () => undefined,
+      },
+      gate: {
+        ...gate,
+        async goOn(visitor) {
+          let isWaiting = true
+          const going = gate.goOn(visitor).finally(() => (isWaiting = false))
+          // No other turn begins before these are over.
+          for (let tick = 0; tick < 10; tick++) await Promise.resolve()
+          if (isWaiting) waited++
+          await going
+        },
       },
     },
-    requireDisk: () => undefined,
-    waits: { wait: () => Promise.resolve(), end: () => undefined, count: () => 0 },
-  }
-  const route = defineRoute({
-    method: 'GET',
-    path: '/x',
-    access: 'open',
-    summary: 'x',
-    view: z.object({ is: z.string() }),
-    handle: () => ok({ is: 'there' }),
-  })
-  const answer = serve(frame, route)
-  const app = express()
-  app.use(beginRequest)
-  app.get('/x', (req: Request, res: Response, next) => answer(req, res, next))
-  const server = createServer(app)
-  onTestFinished(() => void server.close())
-  const port = await listen(server, 0, '127.0.0.1')
-  expect(await (await fetch(`http://127.0.0.1:${port}/x`)).json()).toEqual({ ok: true, is: 'there' })
+    'open',
+  )
+  expect(await (await fetch(url)).json()).toEqual({ ok: true, is: 'there' })
   expect(waited).toBe(0)
+})
+
+it('tokens that are not known are looked up so many at a time as other light requests, and the rest waits', async () => {
+  const { promise: isOver, resolve: end } = Promise.withResolvers<undefined>()
+  const most = MAX_LIGHT_AT_ONCE.open.all
+  let lookUps = 0
+  const url = await serveRoute(
+    {
+      authenticator: {
+        authenticate: () => (lookUps++, isOver),
+        recall: () => undefined,
+        forget: () => undefined,
+      },
+      gate: createGate(),
+    },
+    'token',
+  )
+  const answers = Array.from({ length: 2 * most }, () =>
+    fetch(url, { headers: { Authorization: 'Bearer x' } }),
+  )
+  while (lookUps < most) await new Promise((resolve) => setImmediate(resolve))
+  for (let pass = 0; pass < 200; pass++) await new Promise((resolve) => setImmediate(resolve))
+  expect(lookUps).toBe(most)
+  end(undefined)
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(answers.map(() => 200))
+  expect(lookUps).toBe(2 * most)
+})
+
+it('a long body is parsed in one turn and checked in another, each followed by a rest', async () => {
+  const gate = createGate()
+  const results: unknown[] = []
+  const url = await serveRoute(
+    {
+      authenticator: {
+        authenticate: () => Promise.resolve(undefined),
+        recall: () => undefined,
+        forget: () => undefined,
+      },
+      gate: {
+        ...gate,
+        async runWhole(visitor, work) {
+          const result = await gate.runWhole(visitor, work)
+          // To read on has none.
+          if (result !== undefined) results.push(result)
+          return result
+        },
+      },
+    },
+    'open',
+    z.object({ a: z.number() }),
+  )
+  const sent = { a: 1, more: 'x'.repeat(100_000) }
+  const headers = { 'Content-Type': 'application/json' }
+  const { status } = await fetch(url, { method: 'POST', headers, body: JSON.stringify(sent) })
+  expect(status).toBe(200)
+  expect(results).toEqual([sent, { a: 1 }])
 })

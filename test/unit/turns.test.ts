@@ -14,6 +14,8 @@ import {
   PASS_BUDGET_MS,
 } from '../../shared/platform/limits.ts'
 
+/** All that agents may have under way. */
+const WHOLE = MAX_WEIGHT_AT_ONCE.agents.all
 const later = () => new Promise((resolve) => setImmediate(resolve))
 const agent = (caller: string, signal?: AbortSignal): Visitor => ({ line: 'agents', caller, signal })
 /** Somebody who has shown no token, over a connection of its own. */
@@ -211,13 +213,36 @@ describe('the turns of an API process', () => {
 })
 
 describe('what weighs something', () => {
-  it('is under way up to a bound, in turns over callers, and what weighs nothing goes on meanwhile', async () => {
+  it('is under way up to a bound, of one agent up to a smaller one, and others do not wait for that agent', async () => {
+    const gate = createGate()
+    const { work, end } = lasting()
+    const { all, ofCaller } = MAX_WEIGHT_AT_ONCE.agents
+    const begun: string[] = []
+    const ask = (caller: string) =>
+      gate.runWithRoom(agent(caller), ofCaller / 2, () => {
+        begun.push(caller)
+        return work()
+      })
+    const asked = Array.from({ length: 5 }, () => ask('loud'))
+    const count = (2 * all) / ofCaller
+    const others = Array.from({ length: 2 * count }, (_, at) => ask(`agent ${at}`))
+    while (begun.length < count) await later()
+    for (let pass = 0; pass < 20; pass++) await later()
+    expect(begun.filter((caller) => caller === 'loud')).toHaveLength(2)
+    expect(begun).toHaveLength(count)
+    end()
+    await Promise.all([...asked, ...others])
+  })
+
+  it('waits in turns over callers, and what weighs nothing goes on meanwhile', async () => {
     const gate = createGate()
     const first = lasting()
     const order: string[] = []
-    const half = MAX_WEIGHT_AT_ONCE / 2
-    const under = [1, 2].map(() => gate.runWithRoom(agent('one'), half, first.work))
-    const ask = (name: string) => gate.runWithRoom(agent(name), half, async () => void order.push(name))
+    const { all, ofCaller } = MAX_WEIGHT_AT_ONCE.agents
+    const under = Array.from({ length: all / ofCaller }, (_, at) =>
+      gate.runWithRoom(agent(`agent ${at}`), ofCaller, first.work),
+    )
+    const ask = (name: string) => gate.runWithRoom(agent(name), ofCaller, async () => void order.push(name))
     const asked = ['one', 'one', 'one', 'two'].map(ask)
     await gate.run(agent('one'), 'reads', nothing)
     await gate.run(agent('three'), 'reads', nothing)
@@ -234,11 +259,7 @@ describe('what weighs something', () => {
     const small = (name: string) =>
       gate.runWithRoom(agent(name), 1, async () => (await later(), void order.push(name)))
     const begun = gate.runWithRoom(agent('first'), 1, first.work)
-    const heavy = gate.runWithRoom(
-      agent('heavy'),
-      2 * MAX_WEIGHT_AT_ONCE,
-      async () => void order.push('heavy'),
-    )
+    const heavy = gate.runWithRoom(agent('heavy'), 2 * WHOLE, async () => void order.push('heavy'))
     const others = Array.from({ length: 50 }, (_, at) => small(`small ${at}`))
     await later()
     first.end()
@@ -249,12 +270,10 @@ describe('what weighs something', () => {
   it('gives its room to others when it fails, and when it hangs until its time is over', async () => {
     const gate = createGate()
     const life = new AbortController()
-    const failing = gate.runWithRoom(agent('a'), MAX_WEIGHT_AT_ONCE, () =>
-      Promise.reject(new Error('a defect')),
-    )
+    const failing = gate.runWithRoom(agent('a'), WHOLE, () => Promise.reject(new Error('a defect')))
     await expect(failing).rejects.toThrow('a defect')
-    const hanging = gate.runWithRoom(agent('a', life.signal), MAX_WEIGHT_AT_ONCE, lasting().work)
-    const next = gate.runWithRoom(agent('b'), MAX_WEIGHT_AT_ONCE, () => Promise.resolve('served'))
+    const hanging = gate.runWithRoom(agent('a', life.signal), WHOLE, lasting().work)
+    const next = gate.runWithRoom(agent('b'), WHOLE, () => Promise.resolve('served'))
     await later()
     life.abort(new Error('over'))
     await expect(hanging).rejects.toThrow('over')
