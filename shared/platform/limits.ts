@@ -52,10 +52,10 @@ export const CALLERS_SHARE = 8
  */
 export const PART_BYTES = 32 * 1024
 /**
- * The time for which one pass of the event loop gives turns. A pass without any takes some 0.05 ms, so passes
- * more cost little; and whoever has just connected, or waits for his turn or for the database, waits for passes.
+ * The time for which one pass of the event loop gives turns. A pass without any takes some 0.05 ms, so a few
+ * passes more cost little; and whoever has just connected, or waits for his turn, waits for passes.
  */
-export const PASS_BUDGET_MS = 1
+export const PASS_BUDGET_MS = 2
 /** How the time of a pass is shared by agents, registrations that have shown their work, and all others. */
 export const LINE_SHARES = { agents: 4, proofs: 1, open: 2 } as const
 /** Connections that are accepted between two passes with turns if so many come; each costs some 0.1 ms. */
