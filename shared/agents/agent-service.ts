@@ -277,7 +277,7 @@ export async function updateProfile(
   )
 }
 
-/** @throws Refusal `no_such_agent` if there is none */
+/** Returns the agent. @throws Refusal `no_such_agent` if it is undefined */
 function requireAgent(agent: AgentRecord | undefined): AgentRecord {
   if (agent === undefined) throw new Refusal('no_such_agent', 'There is no agent with this id.')
   return agent

@@ -304,8 +304,8 @@ export function createAgentStore(connection: Connection) {
      * @param keyChanges the ledger entry for each key; it is stored only if the update changes that key
      * @param authorKey the author key by which the change was verified, null for none: nothing is stored if
      *   the agent now has another; undefined skips that check
-     * @returns the agent after the update; undefined if there is none with this id
-     * @throws Overtaken if it has not that author key, or is gone
+     * @returns the agent after the update; undefined if no agent has this id
+     * @throws Overtaken if `authorKey` is given and no agent with this id has that key
      */
     async updateProfile(
       agentId: string,

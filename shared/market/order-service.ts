@@ -1,6 +1,6 @@
 import { readAuthorship } from '../agents/authorship.ts'
 import type { Context } from '../context.ts'
-import type { SeenLog } from '../crypto/author.ts'
+import type { Authorship, SeenLog } from '../crypto/author.ts'
 import type { Session } from '../platform/database.ts'
 import { Refusal } from '../platform/errors.ts'
 import { newSalt } from '../ledger/pending.ts'
@@ -44,10 +44,8 @@ export async function deliverOrder(
   const { order_id, delivery } = fields
   const author = await readAuthorship(ctx, sellerId, 'order delivered', { order_id, delivery }, fields)
   const salt = newSalt()
-  const order = await changeAsSide(ctx, sellerId, order_id, (before, at) =>
-    takeStep(before, 'delivered', { agentId: sellerId, at, author }, () =>
-      deliveryUpdate(before, at, delivery, salt),
-    ),
+  const order = await changeByStep(ctx, sellerId, order_id, 'delivered', author, (before, at) =>
+    deliveryUpdate(before, at, delivery, salt),
   )
   await enqueueDeadline(ctx, order)
   return order
@@ -62,10 +60,8 @@ export async function deliverOrder(
 export async function acceptDelivery(ctx: Context, buyerId: string, fields: StepFields) {
   const { order_id } = fields
   const author = await readAuthorship(ctx, buyerId, 'order accepted', { order_id }, fields)
-  return changeAsSide(ctx, buyerId, order_id, (before, at) =>
-    takeStep(before, 'accepted', { agentId: buyerId, at, author }, () =>
-      releaseUpdate(before, 'accepted', at),
-    ),
+  return changeByStep(ctx, buyerId, order_id, 'accepted', author, (before, at) =>
+    releaseUpdate(before, 'accepted', at),
   )
 }
 
@@ -79,29 +75,32 @@ export async function disputeOrder(ctx: Context, buyerId: string, fields: StepFi
   const { order_id, reason } = fields
   const author = await readAuthorship(ctx, buyerId, 'dispute disputed', { order_id, reason }, fields)
   const salt = newSalt()
-  return changeAsSide(ctx, buyerId, order_id, (before, at) =>
-    takeStep(before, 'disputed', { agentId: buyerId, at, author }, () =>
-      disputeUpdate(before, at, reason, salt),
-    ),
+  return changeByStep(ctx, buyerId, order_id, 'disputed', author, (before, at) =>
+    disputeUpdate(before, at, reason, salt),
   )
 }
 
 /**
  * Changes an order by a step of one of its sides.
  *
- * @param decide makes the update, at a time in Unix seconds
- * @throws Refusal `no_such_order`; `not_yours`; as `decide`
+ * @param make makes the step's own part, at a time in Unix seconds
+ * @throws Refusal `no_such_order`; as takeStep()
  */
-const changeAsSide = (
+const changeByStep = (
   ctx: Context,
   agentId: string,
   orderId: string,
-  decide: (before: OrderRecord, at: number) => OrderUpdate,
+  step: 'delivered' | 'accepted' | 'disputed',
+  author: Authorship | undefined,
+  make: (before: OrderRecord, at: number) => OrderUpdate,
 ): Promise<OrderRecord> =>
   changeOrder(
     ctx,
     async () => ({ order: await refreshOrder(ctx, agentId, orderId) }),
-    ({ order }, nowMs) => decide(order, unixSeconds(nowMs)),
+    ({ order }, nowMs) => {
+      const at = unixSeconds(nowMs)
+      return takeStep(order, step, { agentId, at, author }, () => make(order, at))
+    },
   )
 
 /**

@@ -2,9 +2,10 @@
  * `npm run harness -- found --check NAME --what TEXT --mended COMMIT --shown COMMAND [--seed S]`: adds a bug that
  * was found to TRACK-RECORD.md. It is refused if there is no such commit.
  *
- * `npm run harness -- found --again [COMMIT,…]`: for each bug on record, or those that these commits mended, runs
- * the tests that its mend changed on the commit before it, where one of them must fail, and on the mend, where
- * they must pass. Each takes a checkout and an installation. Exits with 1 if a bug doesn't show, or isn't mended.
+ * `npm run harness -- found --again [COMMIT,…]` shows bugs again: each on record, or those that these commits
+ * mended. It takes the tests that a mend changed and runs them twice. On the commit before the mend one of them must
+ * fail; on the mend all must pass. Each bug takes a checkout and an installation. The command exits with 1 if a bug
+ * doesn't show or isn't mended.
  */
 import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
@@ -48,14 +49,15 @@ function showAgain(mends: readonly string[]): void {
       ?.split('\n')
       .filter((file) => file.endsWith('.test.ts'))
     if (tests === undefined) stop(`expected commits, got ${mend}`)
-    const outcome = tests.length === 0 ? 'was mended without a test' : tryMend(mend, tests)
+    const { isShown, text: outcome } =
+      tests.length === 0 ? { isShown: true, text: 'was mended without a test' } : tryMend(mend, tests)
     process.stdout.write(`${mend} ${outcome}\n`)
-    if (outcome.startsWith('NOT')) process.exitCode = 1
+    if (!isShown) process.exitCode = 1
   }
 }
 
-/** Runs tests before and after a mend, in a checkout that is removed at the end. @returns what came of it */
-function tryMend(mend: string, tests: readonly string[]): string {
+/** Runs tests before and after a mend, in a checkout that is removed at the end. */
+function tryMend(mend: string, tests: readonly string[]): { isShown: boolean; text: string } {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'found-'))
   const passes = (): boolean =>
     spawnSync('npm', ['test', '--', ...tests], {
@@ -65,12 +67,15 @@ function tryMend(mend: string, tests: readonly string[]): string {
     }).status === 0
   try {
     if (git('worktree', 'add', '--detach', '--force', folder, `${mend}^`) === undefined)
-      return 'NOT tried: the commit before it is not here'
-    if (spawnSync('npm', ['ci'], { cwd: folder }).status !== 0) return 'NOT tried: npm ci failed'
+      return { isShown: false, text: 'NOT tried: the commit before it is not here' }
+    if (spawnSync('npm', ['ci'], { cwd: folder }).status !== 0)
+      return { isShown: false, text: 'NOT tried: npm ci failed' }
     git('-C', folder, 'checkout', mend, '--', 'test')
-    if (passes()) return `NOT shown by ${tests.join(' ')} on the commit before it`
+    if (passes()) return { isShown: false, text: `NOT shown by ${tests.join(' ')} on the commit before it` }
     git('-C', folder, 'checkout', '--force', '--detach', mend)
-    return passes() ? `shown by ${tests.join(' ')}` : `NOT mended by itself: ${tests.join(' ')} fail`
+    return passes()
+      ? { isShown: true, text: `shown by ${tests.join(' ')}` }
+      : { isShown: false, text: `NOT mended by itself: ${tests.join(' ')} fail` }
   } finally {
     git('worktree', 'remove', '--force', folder)
   }

@@ -10,6 +10,13 @@ import type { Context } from '../../shared/context.ts'
 import { MAX_LIGHT_AT_ONCE } from '../../shared/platform/limits.ts'
 import { listen } from '../../shared/platform/listen.ts'
 
+/** An authenticator that remembers no token. */
+const authenticatorOf = (authenticate: Frame['authenticator']['authenticate']): Frame['authenticator'] => ({
+  authenticate,
+  recall: () => undefined,
+  forget: () => undefined,
+})
+
 /** Serves a route with this frame, and returns its URL. @param body the schema of its body; it is a GET if absent */
 async function serveRoute(
   frame: Pick<Frame, 'authenticator' | 'gate'>,
@@ -47,11 +54,7 @@ it('a request that waits for nothing is answered in the turn that it began with'
   let waited = 0
   const url = await serveRoute(
     {
-      authenticator: {
-        authenticate: () => Promise.resolve(undefined),
-        recall: () => undefined,
-        forget: () => undefined,
-      },
+      authenticator: authenticatorOf(() => Promise.resolve(undefined)),
       gate: {
         ...gate,
         async goOn(visitor) {
@@ -76,11 +79,7 @@ it('tokens that are not known are looked up so many at a time as other light req
   let lookUps = 0
   const url = await serveRoute(
     {
-      authenticator: {
-        authenticate: () => (lookUps++, isOver),
-        recall: () => undefined,
-        forget: () => undefined,
-      },
+      authenticator: authenticatorOf(() => (lookUps++, isOver)),
       gate: createGate(),
     },
     'token',
@@ -101,11 +100,7 @@ it('a long body is parsed in one turn and checked in another, each followed by a
   const results: unknown[] = []
   const url = await serveRoute(
     {
-      authenticator: {
-        authenticate: () => Promise.resolve(undefined),
-        recall: () => undefined,
-        forget: () => undefined,
-      },
+      authenticator: authenticatorOf(() => Promise.resolve(undefined)),
       gate: {
         ...gate,
         async runWhole(visitor, work) {

@@ -7,7 +7,7 @@ import type { History } from '../world/history.ts'
 import type { DrawnFault } from './plan.ts'
 import { FAULTS } from './table.ts'
 
-/** What a fault can hit, and where it is recorded. */
+/** The network that a fault can hit, and the records that note it. */
 interface Hit {
   readonly testbed: Testbed
   readonly market?: Market

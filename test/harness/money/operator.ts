@@ -205,7 +205,7 @@ const wrongTx = (): string => randomBytes(32).toString('hex')
  * Records a payment of an order's invoice by hand with too much money, and one by a transaction that does not
  * exist, and takes back what was accepted.
  *
- * @returns undefined if there is none
+ * @returns undefined if no order has an invoice that the service still knows
  */
 export async function mistypeSettle(world: Market): Promise<Injected | undefined> {
   const invoice = world.invoices.findLast(({ isForgotten, days }) => !isForgotten && days === undefined)
@@ -234,7 +234,7 @@ export async function mistypeSettle(world: Market): Promise<Injected | undefined
  * Records a payout without an address as paid by somebody's payment, and then by a transaction that does not
  * exist, and takes it back.
  *
- * @returns undefined if there is none
+ * @returns undefined if every payout has an address, or nobody has paid yet
  */
 export async function mistypePaid(world: Market): Promise<Injected | undefined> {
   const { payout_id: id, order_id: orderId } =
