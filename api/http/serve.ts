@@ -171,7 +171,7 @@ class RequestUnderWay {
     const authenticate = () => authenticator.authenticate(access, authorization, servesBanned)
     // A token that this process doesn't know is looked up in the database.
     const isLookedUp = access !== 'open' && authorization !== undefined && visitor.line !== 'agents'
-    return isLookedUp ? gate.runWithRoom(visitor, undefined, authenticate) : authenticate()
+    return isLookedUp ? gate.runWithRoom(visitor, 'look-up', authenticate) : authenticate()
   }
 
   /** @returns undefined unless the query asks to wait */
@@ -251,12 +251,11 @@ class RequestUnderWay {
       return writeAnswer(route, answer, () => gate.next(of))
     }
     const weight = route.weight?.(head.query)
-    if (weight === undefined) {
-      // What waits for workers would keep others from the database.
-      const isHeld = route.needsDatabase !== false && route.patienceMs === undefined
-      return isHeld ? gate.runWithRoom(visitor, undefined, () => perform(visitor)) : perform(visitor)
-    }
-    if (!isPublic(route)) return gate.runWithRoom(visitor, weight, () => perform(visitor))
+    // What waits for workers would keep others from the database.
+    if (weight === 0 || route.needsDatabase === false || route.patienceMs !== undefined)
+      return perform(visitor)
+    if (weight === undefined || !isPublic(route))
+      return gate.runWithRoom(visitor, weight ?? 'light', () => perform(visitor))
     return share(
       JSON.stringify([head.params, head.query]),
       // It goes on until all who asked have left; then its room is free, whatever it still waits for.

@@ -4,6 +4,7 @@ import type { EntryRecord } from './entry.ts'
 import { KEY_CHANGES } from './agent-keys.ts'
 import { carriesPendingEntries, type EntryKind, type PendingEntry } from './pending.ts'
 import { rawOf } from '../platform/records.ts'
+import { PARSED_AT_ONCE } from '../platform/limits.ts'
 
 const number = { type: Number, required: true } as const
 const string = { type: String, required: true } as const
@@ -114,6 +115,7 @@ export function createEntryStore(connection: Connection) {
         .find({ _id: { $gte: fromId, $lte: toId }, ...filter } as object, MAJORITY)
         .sort({ _id: 1 })
         .limit(limit)
+        .batchSize(PARSED_AT_ONCE)
         .toArray(),
     /** The entries of one record with a number above `afterId`, ascending; without a limit if that is 0. */
     listByRecord: (record: string, afterId: number = 0, limit: number = 0): Promise<EntryRecord[]> =>
@@ -121,6 +123,7 @@ export function createEntryStore(connection: Connection) {
         .find({ record, _id: { $gt: afterId } }, MAJORITY)
         .sort({ _id: 1 })
         .limit(limit)
+        .batchSize(PARSED_AT_ONCE)
         .toArray(),
     /** The entries above `afterId`, up to `toId`, that change an agent's keys, ascending. */
     listKeyChanges: (afterId: number, toId: number): Promise<EntryRecord[]> =>
