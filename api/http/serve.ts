@@ -250,12 +250,12 @@ class RequestUnderWay {
       await gate.goOn(of)
       return writeAnswer(route, answer, () => gate.next(of))
     }
-    const weight = route.weight?.(head.query)
     // What waits for workers would keep others from the database.
-    if (weight === 0 || route.needsDatabase === false || route.patienceMs !== undefined)
-      return perform(visitor)
-    if (weight === undefined || !isPublic(route))
-      return gate.runWithRoom(visitor, weight ?? 'light', () => perform(visitor))
+    const isFree = route.needsDatabase === false || route.patienceMs !== undefined
+    const weight = route.weight?.(head.query) ?? (isFree ? 0 : 'light')
+    if (weight === 0) return perform(visitor)
+    if (weight === 'light' || !isPublic(route))
+      return gate.runWithRoom(visitor, weight, () => perform(visitor))
     return share(
       JSON.stringify([head.params, head.query]),
       // It goes on until all who asked have left; then its room is free, whatever it still waits for.
