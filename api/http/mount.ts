@@ -145,9 +145,10 @@ export function answerUnrouted(
  */
 export function answerErrors(ctx: Context, gate: Gate, note: NoteRefusal): ErrorRequestHandler {
   return async (error: unknown, req, res, _next) => {
-    // The turn of a request whose time is over, too: a refusal costs as much as many an answer.
-    const { line, caller } = visitorOf(req, res)
-    await gate.next({ line, caller })
+    // A refusal costs as much as many an answer; one whose time is over takes its turn, too.
+    const visitor = visitorOf(req, res)
+    const { line, caller, signal } = visitor
+    await gate.goOn(signal?.aborted === true ? { line, caller } : visitor)
     const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
     if (res.headersSent || res.destroyed) return void res.destroy()
     if (refusal instanceof LateRequest) res.setHeader('Connection', 'close')

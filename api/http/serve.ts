@@ -103,15 +103,17 @@ class RequestUnderWay {
   }
 
   /**
-   * Answers a request that anyone may send and that shows work: it is checked without a turn, and then has a
-   * line of its own. So those who show none, and are refused in their turns, don't delay those who do.
+   * Answers a request that anyone may send and that shows work: once that is checked, it has a line of its own.
+   * So those who show none, and are refused in their turns, don't delay those who do.
    */
   async #answerProof(prove: NonNullable<Route['proof']>): Promise<void> {
     const stranger = this.#visitor(undefined)
     const held = await this.#readBody(stranger, undefined)
     try {
-      const body = await this.#parseBody(stranger, held)
-      if (body !== undefined) prove(body)
+      await this.#inTurn(stranger, async () => {
+        const body = await this.#parseBody(stranger, held)
+        if (body !== undefined) prove(body)
+      })
       const visitor: Visitor = { ...stranger, line: 'proofs' }
       await this.#inTurn(visitor, async () => this.#finish(visitor, await this.#readHead(visitor), held))
     } finally {
