@@ -10,8 +10,6 @@ import { splitQuery } from './http/parse.ts'
 import { answerInTurn } from './http/pipeline.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
-import { createWaits, type Waits } from './http/waits.ts'
-import { markServing } from './http/serving.ts'
 import { aboutRoutes } from './routes/about.ts'
 import { agentRoutes } from './routes/agents.ts'
 import { claimRoutes } from './routes/claims.ts'
@@ -25,6 +23,7 @@ import { postRoutes } from './routes/posts.ts'
 import { reportRoutes } from './routes/reports.ts'
 import { sealRoutes } from './routes/seals.ts'
 import { workRoutes } from './routes/work.ts'
+import { createWaits, type Waits } from './waits.ts'
 
 export interface App {
   /** Serves a request of a Node HTTP server. */
@@ -70,13 +69,7 @@ export function createApp(ctx: Context): App {
   app.set('query parser', splitQuery)
   app.enable('case sensitive routing')
   const gate = createGate()
-  app.use(
-    beginRequest,
-    measureRequests(ctx),
-    markServing(ctx),
-    refuseAmbiguous(ctx.config.allowedHosts),
-    ignoreLongPreferences,
-  )
+  app.use(beginRequest, measureRequests(ctx), refuseAmbiguous(ctx.config.allowedHosts), ignoreLongPreferences)
   const waits = createWaits(ctx)
   mountRoutes(app, ctx, authenticator, gate, routes, waits)
   app.use(refuseUnknownPath)

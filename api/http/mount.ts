@@ -3,18 +3,18 @@ import type { ErrorRequestHandler, Request, RequestHandler, Response, Router } f
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { API_BASE, CLOSE_LIMIT_MS } from '../../shared/platform/limits.ts'
+import { createDiskGuard } from '../../shared/platform/disk-guard.ts'
 import { runInScope } from '../../shared/platform/scope.ts'
 import { sendJson, sendRefusal, toRefusal } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
 import { discardRest, LateRequest } from './body.ts'
-import { createDiskGuard } from './disk.ts'
 import type { Gate } from './gate.ts'
 import { measureRequests } from './measure.ts'
 import type { NoteRefusal } from './refusals.ts'
 import type { Route } from './route.ts'
 import { serve } from './serve.ts'
 import type { Visitor } from './turns.ts'
-import type { Waits } from './waits.ts'
+import type { Waits } from '../waits.ts'
 
 /** How long a browser may remember which methods and headers a path accepts. */
 const PREFLIGHT_SECONDS = 86_400

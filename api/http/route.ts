@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
 import type { ErrorCode } from '../../shared/platform/errors.ts'
-import type { Look } from './waits.ts'
+import type { Look } from '../waits.ts'
 
 /**
  * Who may call a route.

@@ -14,7 +14,7 @@ import { parseFields, parseQuery } from './parse.ts'
 import { isPublic, type Route, type Wait } from './route.ts'
 import { send } from './send.ts'
 import type { Visitor } from './turns.ts'
-import type { Waits } from './waits.ts'
+import type { Waits } from '../waits.ts'
 import { writeAnswer, type WrittenAnswer } from './write.ts'
 
 /** How long a connection may be silent after a wait. */

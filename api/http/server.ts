@@ -1,4 +1,3 @@
-import fs from 'node:fs'
 import {
   createServer,
   maxHeaderSize,
@@ -10,7 +9,11 @@ import { Server as NetServer, type Socket } from 'node:net'
 import { Refusal, type ErrorCode } from '../../shared/platform/errors.ts'
 import { CLOSE_LIMIT_MS, STOP_LIMIT_MS } from '../../shared/platform/limits.ts'
 import { MINUTE_MS, SECOND_MS } from '../../shared/platform/time.ts'
-import { limitConnections } from '../../shared/platform/limit-connections.ts'
+import {
+  limitConnections,
+  maxConnectionsFor,
+  readDescriptorLimit,
+} from '../../shared/platform/limit-connections.ts'
 import { sendRefusal } from './answer.ts'
 import { deferContinue } from './body.ts'
 import type { NoteRefusal } from './refusals.ts'
@@ -26,30 +29,6 @@ export interface LimitedServer {
    * @returns how many connections were cut
    */
   close(options?: { idleMs?: number }): Promise<number>
-}
-
-/** The most connections of one process, whatever its limit of open files. */
-const MAX_CONNECTIONS = 20_000
-/** Descriptors reserved for MongoDB, Redis, files and closing connections. */
-const SPARE_DESCRIPTORS = 200
-
-/**
- * Returns how many connections a process may take.
- *
- * @param descriptors its limit of open files; undefined if the system doesn't tell
- */
-export function maxConnectionsFor(descriptors: number | undefined): number {
-  return Math.max(1, Math.min(MAX_CONNECTIONS, (descriptors ?? Number.POSITIVE_INFINITY) - SPARE_DESCRIPTORS))
-}
-
-/** Reads this process's limit of open files; undefined on a system without /proc, or if there is no limit. */
-export function readDescriptorLimit(): number | undefined {
-  try {
-    const [, limit] = /^Max open files +(\d+)/m.exec(fs.readFileSync('/proc/self/limits', 'utf8')) ?? []
-    return limit === undefined ? undefined : Number(limit)
-  } catch {
-    return undefined
-  }
 }
 
 export interface ServerOptions {

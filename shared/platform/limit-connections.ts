@@ -1,6 +1,31 @@
+import fs from 'node:fs'
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { SECOND_MS } from './time.ts'
+
+/** The most connections of one process, whatever its limit of open files. */
+const MAX_CONNECTIONS = 20_000
+/** Descriptors reserved for MongoDB, Redis, files and closing connections. */
+const SPARE_DESCRIPTORS = 200
+
+/**
+ * Returns how many connections a process may take.
+ *
+ * @param descriptors its limit of open files; undefined if the system doesn't tell
+ */
+export function maxConnectionsFor(descriptors: number | undefined): number {
+  return Math.max(1, Math.min(MAX_CONNECTIONS, (descriptors ?? Number.POSITIVE_INFINITY) - SPARE_DESCRIPTORS))
+}
+
+/** Reads this process's limit of open files; undefined on a system without /proc, or if there is no limit. */
+export function readDescriptorLimit(): number | undefined {
+  try {
+    const [, limit] = /^Max open files +(\d+)/m.exec(fs.readFileSync('/proc/self/limits', 'utf8')) ?? []
+    return limit === undefined ? undefined : Number(limit)
+  } catch {
+    return undefined
+  }
+}
 
 /**
  * Limits a server's connections. A new one beyond `maxConnections` cuts the one whose client has kept the
