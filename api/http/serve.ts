@@ -7,15 +7,14 @@ import { PART_BYTES } from '../../shared/platform/limits.ts'
 import { untilAborted } from '../../shared/platform/deadline.ts'
 import { currentSignal } from '../../shared/platform/scope.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
+import { sendAnswer, writeAnswer, type WrittenAnswer } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
 import { parseBody, readBody, type HeldBody } from './body.ts'
 import type { Gate } from './gate.ts'
 import { parseFields, parseQuery } from './parse.ts'
 import { isPublic, type Route, type Wait } from './route.ts'
-import { send } from './send.ts'
 import type { Visitor } from './turns.ts'
 import type { Waits } from '../waits.ts'
-import { writeAnswer, type WrittenAnswer } from './write.ts'
 
 /** How long a connection may be silent after a wait. */
 const WAIT_SLACK_MS = 30 * SECOND_MS
@@ -44,9 +43,12 @@ export function serve(frame: Frame, route: Route): RequestHandler {
 /** What a request says before its body. */
 interface Head {
   caller: Caller | undefined
-  query: object | undefined
-  params: object | undefined
+  query: Fields | undefined
+  params: Fields | undefined
 }
+
+/** What a schema has parsed. */
+type Fields = Record<string, unknown>
 
 /**
  * A request on its way through its route: it authenticates its caller, parses the URL, waits if the query asks
@@ -175,13 +177,13 @@ class RequestUnderWay {
   }
 
   /** @returns undefined unless the query asks to wait */
-  async #findWait({ caller, query }: Head): Promise<Wait<object> | undefined> {
+  async #findWait({ caller, query }: Head): Promise<Wait<Fields | undefined> | undefined> {
     if (caller === undefined || this.#req.method === 'HEAD') return undefined
     return this.#served.route.wait?.({ ctx: this.#frame.ctx, caller, query })
   }
 
   /** Waits, after which the request has its whole time again. @returns the head as it is after the wait */
-  async #waitIfAsked(head: Head, wait: Wait<object> | undefined): Promise<Head> {
+  async #waitIfAsked(head: Head, wait: Wait<Fields | undefined> | undefined): Promise<Head> {
     const { ctx, waits } = this.#frame
     const { caller } = head
     if (wait === undefined || caller === undefined) return head
@@ -227,12 +229,12 @@ class RequestUnderWay {
     const answer = await this.#write(visitor, head, body)
     // If aborted, a refusal has been sent already.
     this.#life.signal.throwIfAborted()
-    await send(this.#req, this.#res, this.#served.route, answer, (bytes, compress) =>
+    await sendAnswer(this.#req, this.#res, this.#served.route, answer, (bytes, compress) =>
       bytes < PART_BYTES ? compress() : gate.runWithRoom(visitor, bytes / 1024, compress),
     )
   }
 
-  async #parseBody(visitor: Visitor, held: HeldBody | undefined): Promise<object | undefined> {
+  async #parseBody(visitor: Visitor, held: HeldBody | undefined): Promise<Fields | undefined> {
     const { body: schema } = this.#served.route
     if (schema === undefined || held === undefined) return undefined
     const inTurn = <T>(work: () => T): T | Promise<T> =>
@@ -242,7 +244,7 @@ class RequestUnderWay {
   }
 
   /** Calls the handler and writes its answer; for what weighs something, together with equal questions. */
-  #write(visitor: Visitor, head: Head, body: object | undefined): Promise<WrittenAnswer> {
+  #write(visitor: Visitor, head: Head, body: Fields | undefined): Promise<WrittenAnswer> {
     const { gate } = this.#frame
     const { route, share } = this.#served
     const perform = async (of: Visitor): Promise<WrittenAnswer> => {
@@ -269,7 +271,7 @@ class RequestUnderWay {
     )
   }
 
-  #handle(head: Head, body: object | undefined) {
+  #handle(head: Head, body: Fields | undefined) {
     const call = {
       ctx: this.#frame.ctx,
       ...head,
