@@ -1,13 +1,12 @@
 import type { RequestListener } from 'node:http'
-import express, { type Request, type RequestHandler, type Response } from 'express'
+import express from 'express'
 import type { Context } from '../shared/context.ts'
+import { createDiskGuard } from '../shared/platform/disk-guard.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { createGate } from './http/gate.ts'
-import { measureRequests } from './http/measure.ts'
 import { ignoreLongPreferences, refuseAmbiguous } from './http/ambiguous.ts'
-import { answerErrors, answerUnrouted, beginRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts'
+import { listenWith, mountRoutes } from './http/mount.ts'
 import { splitQuery } from './http/parse.ts'
-import { answerInTurn } from './http/pipeline.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
 import { aboutRoutes } from './routes/about.ts'
@@ -39,7 +38,7 @@ export interface App {
 }
 
 /**
- * Creates the Express app: middleware and routes from top to bottom. It doesn't listen.
+ * Creates the API: middleware and routes from top to bottom. It doesn't listen.
  *
  * @throws TypeError if the settings have no CHALLENGE_SECRET
  */
@@ -63,26 +62,15 @@ export function createApp(ctx: Context): App {
   routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes))
 
   const note = createRefusalLogger(ctx.log)
+  const gate = createGate()
+  const waits = createWaits(ctx)
+  const frame = { ctx, authenticator, gate, requireDisk: createDiskGuard(ctx), waits }
   const app = express()
   app.disable('x-powered-by')
   app.disable('etag')
   app.set('query parser', splitQuery)
   app.enable('case sensitive routing')
-  const gate = createGate()
-  app.use(beginRequest, measureRequests(ctx), refuseAmbiguous(ctx.config.allowedHosts), ignoreLongPreferences)
-  const waits = createWaits(ctx)
-  mountRoutes(app, ctx, authenticator, gate, routes, waits)
-  app.use(refuseUnknownPath)
-  app.use(answerErrors(ctx, gate, note))
-  const answerRest = answerUnrouted(ctx, gate, note)
-  const handle: RequestHandler = app
-  const listener: RequestListener = (req, res) =>
-    void handle(req as Request, res as Response, answerRest(req as Request, res as Response))
-  return {
-    routes,
-    note,
-    waits,
-    noteConnection: gate.noteConnection,
-    listener: answerInTurn(listener),
-  }
+  app.use(refuseAmbiguous(ctx.config.allowedHosts), ignoreLongPreferences)
+  mountRoutes(app, frame, routes)
+  return { routes, note, waits, noteConnection: gate.noteConnection, listener: listenWith(app, frame, note) }
 }

@@ -6,6 +6,7 @@ import type { Request, Response } from 'express'
 import { statusOf, type Refusal } from '../../shared/platform/errors.ts'
 import { PART_BYTES, RETRY_AFTER_SECONDS } from '../../shared/platform/limits.ts'
 import { LateRequest } from './body.ts'
+import { trackUnread } from './connection.ts'
 import {
   cacheAndRevalidate,
   isCached,
@@ -14,7 +15,6 @@ import {
   type GivenAnswer,
   type Route,
 } from './route.ts'
-import { trackUnread } from './unread.ts'
 
 /** An answer as it is sent, to one caller or to many. */
 export interface WrittenAnswer {

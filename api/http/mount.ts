@@ -1,30 +1,20 @@
 import { randomUUID } from 'node:crypto'
-import type { ErrorRequestHandler, Request, RequestHandler, Response, Router } from 'express'
-import type { Context } from '../../shared/context.ts'
+import type { RequestListener } from 'node:http'
+import type { Express, Request, RequestHandler, Response, Router } from 'express'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { API_BASE, CLOSE_LIMIT_MS } from '../../shared/platform/limits.ts'
-import { createDiskGuard } from '../../shared/platform/disk-guard.ts'
 import { runInScope } from '../../shared/platform/scope.ts'
 import { sendJson, sendRefusal } from './answer.ts'
-import type { Authenticator } from './authenticate.ts'
 import { discardRest, LateRequest } from './body.ts'
-import type { Gate } from './gate.ts'
+import { answerInTurn } from './connection.ts'
 import { measureRequests } from './measure.ts'
 import { toRefusal, type NoteRefusal } from './refusals.ts'
 import type { Route } from './route.ts'
-import { serve } from './serve.ts'
+import { serve, type Frame } from './serve.ts'
 import type { Visitor } from './turns.ts'
-import type { Waits } from '../waits.ts'
 
 /** How long a browser may remember which methods and headers a path accepts. */
 const PREFLIGHT_SECONDS = 86_400
-
-/**
- * Returns a path in Express's form: `{name}` becomes `:name`. With `endsOpen` the last one becomes `*name`,
- * whose value may have slashes.
- */
-const expressPath = (path: string, endsOpen = false): string =>
-  (endsOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path).replace(/\{(\w+)\}/g, ':$1')
 
 /** Returns the one or two paths of a route, the one below the API base first. */
 export function pathsOf(route: Route): string[] {
@@ -37,34 +27,23 @@ export function pathsOf(route: Route): string[] {
  * Mounts the routes, and for each path an answer to all other methods. Paths without parameters come first,
  * so that `/claim/resolve` isn't taken for the claim with the id `resolve`.
  */
-export function mountRoutes(
-  router: Router,
-  ctx: Context,
-  authenticator: Authenticator,
-  gate: Gate,
-  routes: readonly Route[],
-  waits: Waits,
-): void {
-  const requireDisk = createDiskGuard(ctx)
-  const frame = { ctx, authenticator, gate, requireDisk, waits }
-  const byPath = new Map<string, Route[]>()
-  for (const route of routes)
-    for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
-  for (const [path, routesOfPath] of [...byPath].sort(
-    ([pathA], [pathB]) => Number(pathA.includes('{')) - Number(pathB.includes('{')),
-  )) {
-    const allowed = routesOfPath.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
-    for (const route of routesOfPath) {
-      const handler = serve(frame, route)
-      if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), handler)
-      else router.post(expressPath(path), handler)
-    }
-    router.all(
-      expressPath(path, routesOfPath[0]?.endsOpen),
-      answerOtherMethods(gate, [...allowed, 'OPTIONS']),
-    )
+export function mountRoutes(router: Router, frame: Frame, routes: readonly Route[]): void {
+  const places = routes.flatMap((route) => pathsOf(route).map((path) => ({ path, route })))
+  places.sort((a, b) => Number(a.path.includes('{')) - Number(b.path.includes('{')))
+  for (const [path, ofPath] of Map.groupBy(places, (place) => place.path)) {
+    const mounted = router.route(expressPath(path, ofPath[0]?.route.endsOpen))
+    for (const { route } of ofPath) mounted[route.method === 'GET' ? 'get' : 'post'](serve(frame, route))
+    const allowed = ofPath.flatMap(({ route }) => (route.method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
+    mounted.all(answerOtherMethods(frame, [...allowed, 'OPTIONS']))
   }
 }
+
+/**
+ * Returns a path in Express's form: `{name}` becomes `:name`. With `endsOpen` the last one becomes `*name`,
+ * whose value may have slashes.
+ */
+const expressPath = (path: string, endsOpen = false): string =>
+  (endsOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path).replace(/\{(\w+)\}/g, ':$1')
 
 /** Who takes the turns of a request; nobody that is known until its route has said so. */
 const visitorOf = (req: Request, res: Response): Visitor =>
@@ -74,7 +53,7 @@ const visitorOf = (req: Request, res: Response): Visitor =>
  * Returns a handler that answers OPTIONS with the methods of a path, and refuses methods that it doesn't
  * take.
  */
-function answerOtherMethods(gate: Gate, allowed: readonly string[]): RequestHandler {
+function answerOtherMethods({ gate }: Frame, allowed: readonly string[]): RequestHandler {
   return async (req, res) => {
     res.setHeader('Allow', allowed.join(', '))
     if (req.method !== 'OPTIONS')
@@ -88,6 +67,23 @@ function answerOtherMethods(gate: Gate, allowed: readonly string[]): RequestHand
     res.setHeader('Access-Control-Max-Age', PREFLIGHT_SECONDS)
     sendJson(res, 200, { ok: true, methods: allowed })
   }
+}
+
+/**
+ * Returns the listener of an API's requests: begins and measures each, has the app find its route, and
+ * answers what the app throws or doesn't know. So that also holds for a request target that is not a URL,
+ * which Express gives up before the first middleware.
+ */
+export function listenWith(app: Express, frame: Frame, note: NoteRefusal): RequestListener {
+  const measure = measureRequests(frame.ctx)
+  const handle: RequestHandler = app
+  return answerInTurn((incoming, outgoing) => {
+    const req = incoming as Request
+    const res = Object.assign(outgoing as Response, { locals: {} })
+    const find = (): unknown =>
+      handle(req, res, (error) => void answerError(frame, note, error ?? noSuchRoute(req), req, res))
+    beginRequest(req, res, () => measure(req, res, find))
+  })
 }
 
 /**
@@ -111,48 +107,31 @@ export const beginRequest: RequestHandler = (_req, res, next) => {
   runInScope({ request_id: id }, next, life.signal)
 }
 
-/** Refuses a request to a path that no route has. @throws Refusal `no_such_route` */
-export const refuseUnknownPath: RequestHandler = (req) => {
-  throw noSuchRoute(req)
-}
-
 const noSuchRoute = ({ method }: Request): Refusal =>
   new Refusal('no_such_route', `There is no route ${method} at this path; GET ${API_BASE} lists them all.`)
 
 /**
- * Returns what makes a request's final handler, in place of Express's, which answers with HTML. The router
- * calls it with an error that answerErrors() hasn't answered, or without one for a request target that is not
- * a URL, which the router gives up before the first middleware.
+ * Answers an error with a refusal: see toRefusal(). If a part of the answer has been sent, the connection is
+ * cut.
  */
-export function answerUnrouted(
-  ctx: Context,
-  gate: Gate,
+async function answerError(
+  { ctx, gate }: Frame,
   note: NoteRefusal,
-): (req: Request, res: Response) => (error?: unknown) => void {
-  const measure = measureRequests(ctx)
-  const answerError = answerErrors(ctx, gate, note)
-  return (req, res) => (error) => {
-    const ignored = (): void => undefined
-    const answer = (reason: unknown): void => void answerError(reason, req, res, ignored)
-    if (error !== undefined) return answer(error)
-    beginRequest(req, res, () => measure(req, res, () => answer(noSuchRoute(req))))
-  }
-}
-
-/**
- * Returns the handler that answers an error with a refusal: see toRefusal(). If a part of the answer has been
- * sent, the connection is cut.
- */
-export function answerErrors(ctx: Context, gate: Gate, note: NoteRefusal): ErrorRequestHandler {
-  return async (error: unknown, req, res, _next) => {
-    // The turn of a request whose time is over, too: a refusal costs as much as many an answer.
-    const { line, caller } = visitorOf(req, res)
-    await gate.next({ line, caller })
-    const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
-    if (res.headersSent || res.destroyed) return void res.destroy()
-    if (refusal instanceof LateRequest) res.setHeader('Connection', 'close')
-    sendRefusal(res, refusal)
-    const limitMs = refusal instanceof LateRequest ? CLOSE_LIMIT_MS : undefined
-    discardRest(req, () => gate.runWhole({ line, caller }, () => undefined), limitMs)
-  }
+  error: unknown,
+  req: Request,
+  res: Response,
+): Promise<void> {
+  // The turn of a request whose time is over, too: a refusal costs as much as many an answer.
+  const { line, caller } = visitorOf(req, res)
+  await gate.next({ line, caller })
+  const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
+  if (res.headersSent || res.destroyed) return void res.destroy()
+  const isLate = refusal instanceof LateRequest
+  if (isLate) res.setHeader('Connection', 'close')
+  sendRefusal(res, refusal)
+  discardRest(
+    req,
+    () => gate.runWhole({ line, caller }, () => undefined),
+    isLate ? CLOSE_LIMIT_MS : undefined,
+  )
 }

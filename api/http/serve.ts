@@ -279,7 +279,7 @@ class RequestUnderWay {
       peek: this.#req.method === 'HEAD',
       prefers: (types: readonly string[]) => this.#req.accepts([...types]) || undefined,
     }
-    return this.#served.route.handle(call as Parameters<Route['handle']>[0])
+    return this.#served.route.handle(call)
   }
 }
 
