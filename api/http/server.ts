@@ -5,29 +5,21 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http'
-import { Server as NetServer, type Socket } from 'node:net'
-import { Refusal, type ErrorCode } from '../../shared/platform/errors.ts'
-import { CLOSE_LIMIT_MS, STOP_LIMIT_MS } from '../../shared/platform/limits.ts'
+import type { Socket } from 'node:net'
+import type { ErrorCode } from '../../shared/platform/errors.ts'
+import { CLOSE_LIMIT_MS } from '../../shared/platform/limits.ts'
+import { closeGently } from '../../shared/platform/listen.ts'
 import { MINUTE_MS, SECOND_MS } from '../../shared/platform/time.ts'
 import {
   limitConnections,
   maxConnectionsFor,
   readDescriptorLimit,
 } from '../../shared/platform/limit-connections.ts'
-import { sendRefusal } from './answer.ts'
-import { deferContinue } from './body.ts'
 import type { NoteRefusal } from './refusals.ts'
 
 export interface LimitedServer {
   http: Server
-  /**
-   * Takes no new connections, finishes requests under way within `idleMs` + STOP_LIMIT_MS, then cuts the
-   * rest. Answers from now on have `Connection: close`.
-   *
-   * @param options `idleMs`: when idle connections are closed, at once if absent. Until then they are served,
-   *   since a request may be on its way.
-   * @returns how many connections were cut
-   */
+  /** See closeGently(). @param options `idleMs`: when idle connections are closed, at once if absent */
   close(options?: { idleMs?: number }): Promise<number>
 }
 
@@ -60,13 +52,9 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
   // No answer takes longer (a wait raises this), so the client of a connection that is silent so long doesn't
   // read.
   http.timeout = 30 * SECOND_MS
-  http.on('checkContinue', (req, res) => {
-    deferContinue(req)
-    http.emit('request', req, res)
-  })
-  http.on('checkExpectation', (_req, res) =>
-    sendRefusal(res, new Refusal('invalid_field', 'The header Expect may only be 100-continue.')),
-  )
+  // readBody() lets a client send what it has announced, and refuseAmbiguous() refuses what else it expects.
+  for (const event of ['checkContinue', 'checkExpectation'])
+    http.on(event, (req, res) => http.emit('request', req, res))
   http.on('clientError', (error: NodeJS.ErrnoException, stream) => {
     const socket = stream as Socket
     const answering = answerUnderWay(socket)
@@ -83,33 +71,7 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
       `HTTP/1.1 ${refusal.status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
     )
   })
-  return {
-    http,
-    async close({ idleMs = 0 } = {}) {
-      http.prependListener('request', (_req, res: ServerResponse) => res.setHeader('Connection', 'close'))
-      // Not the close of http.Server, which cuts idle connections at once.
-      const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(http, () => resolve()))
-      const idleFrom = performance.now() + idleMs
-      // Repeatedly: a connection becomes idle only when its last answer is sent.
-      const closeIdle = () => {
-        if (performance.now() >= idleFrom) http.closeIdleConnections()
-      }
-      closeIdle()
-      const idleTimer = setInterval(closeIdle, 50)
-      let cutConnections = 0
-      const cutTimer = setTimeout(() => {
-        http.getConnections((_error, open) => {
-          cutConnections = open
-          http.closeAllConnections()
-        })
-      }, idleMs + STOP_LIMIT_MS)
-      await closed
-      clearInterval(idleTimer)
-      clearTimeout(cutTimer)
-      http.close() // ends Node's timers; that the server is closed already is reported only to a callback
-      return cutConnections
-    },
-  }
+  return { http, close: ({ idleMs = 0 } = {}) => closeGently(http, idleMs) }
 }
 
 /**
