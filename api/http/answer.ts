@@ -5,8 +5,8 @@ import zlib from 'node:zlib'
 import type { Request, Response } from 'express'
 import { statusOf, type Refusal } from '../../shared/platform/errors.ts'
 import { PART_BYTES, RETRY_AFTER_SECONDS } from '../../shared/platform/limits.ts'
-import { LateRequest } from './body.ts'
 import { trackUnread } from './connection.ts'
+import { isLate } from './refusals.ts'
 import {
   cacheAndRevalidate,
   isCached,
@@ -159,7 +159,7 @@ function namesTag(header: string | undefined, etag: string): boolean {
 /** Sends a refusal with the headers that its status needs. */
 export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
   const { code, message, field, retryAfterSeconds } = refusal
-  const status = refusal instanceof LateRequest ? 408 : statusOf(code)
+  const status = isLate(refusal) ? 408 : statusOf(code)
   // Without it a cache may keep a refusal for as long as it thinks right (RFC 9111 section 4.2.2).
   res.setHeader('Cache-Control', 'no-store')
   if (status === 401) res.setHeader('WWW-Authenticate', 'Bearer')

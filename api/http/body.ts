@@ -26,7 +26,8 @@ export type NextPart = () => Promise<void>
  *
  * @param agentId the agent whose share of the memory for bodies it takes; undefined on an open route
  * @param next the body's first part is read without it
- * @throws Refusal `body_too_large`, `invalid_json`; `unavailable` if there is no room for it; what `next` throws
+ * @throws Refusal `body_too_large`; `invalid_json` if it ends early; `unavailable` if there is no room for it, or
+ *   it comes too slowly; what `next` throws
  */
 export async function readBody(
   req: IncomingMessage,
@@ -105,13 +106,10 @@ export function parseBody(req: IncomingMessage, bytes: Buffer): object {
 }
 
 /**
- * Reads a body to its end.
+ * Reads a body to its end: what readBody() says.
  *
  * @param lightBytes what is read without waiting for `next`
- * @param takeRoom reserves memory for the given number of further bytes; returns false if that much is not
- *   left
- * @throws LateRequest if the body comes too slowly; Refusal `body_too_large`; `unavailable` if there is no
- *   room; `invalid_json` if it ends early
+ * @param takeRoom reserves memory for the given number of further bytes; returns false if there is not so much
  */
 function readBytes(
   req: IncomingMessage,
@@ -127,8 +125,10 @@ function readBytes(
       const dueMs = performance.now() - startedAt - BODY_FLOOR.graceMs
       if (req.isPaused() || length * SECOND_MS >= dueMs * BODY_FLOOR.bytesPerSecond) return
       fail(
-        new LateRequest(
+        new Refusal(
+          'unavailable',
           `The body came at less than ${BODY_FLOOR.bytesPerSecond} bytes a second; send it faster, or less at a time.`,
+          { countedAs: 'slow_request' },
         ),
       )
     }, SECOND_MS)
@@ -183,13 +183,6 @@ function requireJson(req: IncomingMessage): void {
   const encoding = req.headers['content-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw new Refusal('unsupported_media_type', 'The body must be sent as it is, without a Content-Encoding.')
-  }
-}
-
-/** Refuses a request that arrives too slowly; answered as 408. */
-export class LateRequest extends Refusal {
-  constructor(message: string) {
-    super('unavailable', message, { countedAs: 'slow_request' })
   }
 }
 

@@ -5,10 +5,10 @@ import { Refusal } from '../../shared/platform/errors.ts'
 import { API_BASE, CLOSE_LIMIT_MS } from '../../shared/platform/limits.ts'
 import { runInScope } from '../../shared/platform/scope.ts'
 import { sendJson, sendRefusal } from './answer.ts'
-import { discardRest, LateRequest } from './body.ts'
+import { discardRest } from './body.ts'
 import { answerInTurn } from './connection.ts'
 import { measureRequests } from './measure.ts'
-import { toRefusal, type NoteRefusal } from './refusals.ts'
+import { isLate, toRefusal, type NoteRefusal } from './refusals.ts'
 import type { Route } from './route.ts'
 import { serve, type Frame } from './serve.ts'
 import type { Visitor } from './turns.ts'
@@ -126,12 +126,8 @@ async function answerError(
   await gate.next({ line, caller })
   const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
   if (res.headersSent || res.destroyed) return void res.destroy()
-  const isLate = refusal instanceof LateRequest
-  if (isLate) res.setHeader('Connection', 'close')
+  if (isLate(refusal)) res.setHeader('Connection', 'close')
   sendRefusal(res, refusal)
-  discardRest(
-    req,
-    () => gate.runWhole({ line, caller }, () => undefined),
-    isLate ? CLOSE_LIMIT_MS : undefined,
-  )
+  const next = (): Promise<void> => gate.runWhole({ line, caller }, () => undefined)
+  discardRest(req, next, isLate(refusal) ? CLOSE_LIMIT_MS : undefined)
 }

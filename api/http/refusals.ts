@@ -25,6 +25,9 @@ export function toRefusal(error: unknown, log: Log, note: NoteRefusal, requestId
   return new Refusal('internal', 'The service failed at this request; it has been logged.')
 }
 
+/** Whether a request is refused since it came too slowly, which is answered as 408. */
+export const isLate = ({ countedAs }: Refusal): boolean => countedAs === 'slow_request'
+
 /** Why requests or connections were refused or cut, for reasons that the log only counts. */
 export type RefusalKind = NonNullable<Refusal['countedAs']> | 'large_headers' | 'malformed' | 'cut_for_room'
 

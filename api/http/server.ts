@@ -1,21 +1,15 @@
-import {
-  createServer,
-  maxHeaderSize,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from 'node:http'
+import { maxHeaderSize, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { ErrorCode } from '../../shared/platform/errors.ts'
 import { CLOSE_LIMIT_MS } from '../../shared/platform/limits.ts'
 import { closeGently } from '../../shared/platform/listen.ts'
 import { MINUTE_MS, SECOND_MS } from '../../shared/platform/time.ts'
 import {
-  limitConnections,
+  createBoundedServer,
   maxConnectionsFor,
   readDescriptorLimit,
 } from '../../shared/platform/limit-connections.ts'
-import type { NoteRefusal } from './refusals.ts'
+import type { NoteRefusal, RefusalKind } from './refusals.ts'
 
 export interface LimitedServer {
   http: Server
@@ -36,22 +30,20 @@ export interface ServerOptions {
  * requests are answered in JSON, too.
  */
 export function createLimitedServer(listener: RequestListener, options: ServerOptions = {}): LimitedServer {
-  const {
-    maxConnections = maxConnectionsFor(readDescriptorLimit()),
-    note = () => undefined,
-    noteConnection,
-  } = options
-  // refuseAmbiguous() refuses a request without Host, with a sentence. Time limits are checked every second,
-  // since Node's default of 30 s is longer than they are.
-  const http = createServer({ requireHostHeader: false, connectionsCheckingInterval: SECOND_MS }, listener)
-  limitConnections(http, maxConnections, () => note('cut_for_room'))
+  const { maxConnections = maxConnectionsFor(readDescriptorLimit()), note, noteConnection } = options
+  const limits = {
+    maxConnections,
+    // refuseAmbiguous() refuses a request without Host, with a sentence.
+    requireHostHeader: false,
+    headersTimeout: 10 * SECOND_MS,
+    requestTimeout: 30 * SECOND_MS,
+    keepAliveTimeout: MINUTE_MS,
+    // No answer takes longer (a wait raises this), so the client of a connection that is silent so long doesn't
+    // read.
+    timeout: 30 * SECOND_MS,
+  }
+  const http = createBoundedServer(listener, limits, () => note?.('cut_for_room'))
   if (noteConnection !== undefined) http.on('connection', noteConnection)
-  http.headersTimeout = 10 * SECOND_MS
-  http.requestTimeout = 30 * SECOND_MS
-  http.keepAliveTimeout = MINUTE_MS
-  // No answer takes longer (a wait raises this), so the client of a connection that is silent so long doesn't
-  // read.
-  http.timeout = 30 * SECOND_MS
   // readBody() lets a client send what it has announced, and refuseAmbiguous() refuses what else it expects.
   for (const event of ['checkContinue', 'checkExpectation'])
     http.on(event, (req, res) => http.emit('request', req, res))
@@ -59,34 +51,36 @@ export function createLimitedServer(listener: RequestListener, options: ServerOp
     const socket = stream as Socket
     const answering = answerUnderWay(socket)
     if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy()
-    const { kind, ...refusal } = PARSER_REFUSALS[error.code ?? ''] ?? MALFORMED
-    note(kind)
+    const { kind, status, ...refusal } = PARSER_REFUSALS[error.code ?? ''] ?? MALFORMED
+    note?.(kind)
     // While an answer is being sent, or a complete request waits for one, the client would take this refusal
     // for that answer. A request that breaks in its own body is refused here.
     if (answering !== undefined && (answering.headersSent || answering.req.complete))
       return closeWhenAnswered(socket)
-    const text = JSON.stringify({ ok: false, error: refusal.error, message: refusal.message })
+    const text = JSON.stringify({ ok: false, ...refusal })
     closeSoon(
       socket,
-      `HTTP/1.1 ${refusal.status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
+      `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
     )
   })
   return { http, close: ({ idleMs = 0 } = {}) => closeGently(http, idleMs) }
 }
 
-/**
- * Refusals of requests that Node's HTTP parser gives up. Their statuses are more precise than their codes.
- */
-const MALFORMED = {
+interface ParserRefusal {
+  kind: RefusalKind
+  status: string
+  error: ErrorCode
+  message: string
+}
+
+/** Refusals of requests that Node's HTTP parser gives up. Their statuses are more precise than their codes. */
+const MALFORMED: ParserRefusal = {
   kind: 'malformed',
   status: '400 Bad Request',
   error: 'invalid_field',
   message: 'This is not a well-formed HTTP/1.1 request within the limits.',
-} as const
-const PARSER_REFUSALS: Record<
-  string,
-  { kind: 'slow_request' | 'large_headers'; status: string; error: ErrorCode; message: string }
-> = {
+}
+const PARSER_REFUSALS: Record<string, ParserRefusal> = {
   ERR_HTTP_REQUEST_TIMEOUT: {
     kind: 'slow_request',
     status: '408 Request Timeout',

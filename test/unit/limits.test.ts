@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import { maxHeaderSize, type IncomingMessage, type ServerResponse } from 'node:http'
 import { describe, expect, it, vi } from 'vitest'
 import type { z } from 'zod'
-import { LateRequest, readBody } from '../../api/http/body.ts'
+import { readBody } from '../../api/http/body.ts'
 import { createGate } from '../../api/http/gate.ts'
 import { createLimitedServer } from '../../api/http/server.ts'
 import { createWaits } from '../../api/waits.ts'
@@ -396,7 +396,7 @@ describe('of what GET /limits says,', () => {
     }
     try {
       expect(await send(rate * KIB)).toBe(20 * rate * KIB)
-      expect(await send(rate * KIB - 1)).toBeInstanceOf(LateRequest)
+      expect(await send(rate * KIB - 1)).toMatchObject({ code: 'unavailable', countedAs: 'slow_request' })
     } finally {
       vi.useRealTimers()
     }
