@@ -5,7 +5,7 @@ import { createDiskGuard } from '../shared/platform/disk-guard.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { createGate } from './http/gate.ts'
 import { ignoreLongPreferences, refuseAmbiguous } from './http/ambiguous.ts'
-import { listenWith, mountRoutes } from './http/mount.ts'
+import { answerErrors, listenWith, mountRoutes } from './http/mount.ts'
 import { splitQuery } from './http/parse.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
@@ -72,5 +72,13 @@ export function createApp(ctx: Context): App {
   app.enable('case sensitive routing')
   app.use(refuseAmbiguous(ctx.config.allowedHosts), ignoreLongPreferences)
   mountRoutes(app, frame, routes)
-  return { routes, note, waits, noteConnection: gate.noteConnection, listener: listenWith(app, frame, note) }
+  const answerError = answerErrors(ctx, gate, note)
+  app.use(answerError)
+  return {
+    routes,
+    note,
+    waits,
+    noteConnection: gate.noteConnection,
+    listener: listenWith(app, ctx, answerError),
+  }
 }

@@ -3,6 +3,7 @@ import { Refusal } from '../../shared/platform/errors.ts'
 import {
   CALLERS_SHARE,
   MAX_LIGHT_AT_ONCE,
+  MAX_LOOK_UPS_AT_ONCE,
   MAX_UNDER_WAY,
   MAX_WEIGHT_AT_ONCE,
   RETRY_AFTER_SECONDS,
@@ -19,10 +20,14 @@ import { createTurns, perLine, type Visitor } from './turns.ts'
  * after its answer, a flood is slowed down by waiting.
  *
  * What the database answers comes without a turn, so of what asks it a line has only so much under way at a
- * time (room.ts): so many light requests, and so much of what has a weight, which is known before it begins.
+ * time (room.ts): so many look-ups of tokens that the process doesn't know, so many light requests, and so much of
+ * what has a weight, which is known before it begins.
  */
 
 export type RequestKind = keyof typeof MAX_UNDER_WAY
+
+/** What a part of a request asks of the database: a token's look-up, something light, or so much weight. */
+export type Load = 'look-up' | 'light' | number
 
 export interface Gate {
   /**
@@ -32,12 +37,8 @@ export interface Gate {
    *   the reason of the visitor's signal if that is aborted before
    */
   run<T>(visitor: Visitor, kind: RequestKind, part: () => Promise<T>): Promise<T>
-  /**
-   * Runs work that asks the database, within run(): it begins when its line has room for it.
-   *
-   * @param weight undefined for what is light
-   */
-  runWithRoom<T>(visitor: Visitor, weight: number | undefined, part: () => Promise<T>): Promise<T>
+  /** Runs work that asks the database, within run(): it begins when its line has room for it. */
+  runWithRoom<T>(visitor: Visitor, load: Load, part: () => Promise<T>): Promise<T>
   /**
    * The same for work that can't be divided, such as reading a part of a long body, parsing all of it, or checking
    * its fields. The next such work of its line begins in a later pass, after a rest of REST_TIMES as long, so
@@ -67,6 +68,7 @@ const REST_TIMES = 5
 /** Creates the gate of one process. */
 export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_WAY): Gate {
   const turns = createTurns()
+  const lookUps = perLine(() => createRoom(MAX_LOOK_UPS_AT_ONCE))
   const light = perLine((line) => createRoom(MAX_LIGHT_AT_ONCE[line]))
   const weighty = perLine((line) => createRoom(MAX_WEIGHT_AT_ONCE[line]))
   const wholes = perLine(() => createRoom({ all: 1, ofCaller: 1 }))
@@ -85,10 +87,11 @@ export function createGate(maxUnderWay: Record<RequestKind, number> = MAX_UNDER_
         underWay[kind].putDown(visitor.caller, 1)
       }
     },
-    async runWithRoom(visitor, weight, part) {
+    async runWithRoom(visitor, load, part) {
       const { line, caller, signal } = visitor
-      const room = weight === undefined ? light[line] : weighty[line]
-      const taken = weight ?? 1
+      const rooms = load === 'look-up' ? lookUps : load === 'light' ? light : weighty
+      const room = rooms[line]
+      const taken = typeof load === 'number' ? load : 1
       await room.take(caller, taken, signal)
       try {
         await goOn(visitor)

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { RequestListener } from 'node:http'
-import type { Express, Request, RequestHandler, Response, Router } from 'express'
+import type { Express, NextFunction, Request, RequestHandler, Response, Router } from 'express'
+import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { API_BASE, CLOSE_LIMIT_MS } from '../../shared/platform/limits.ts'
 import { runInScope } from '../../shared/platform/scope.ts'
 import { sendJson, sendRefusal } from './answer.ts'
 import { discardRest } from './body.ts'
 import { answerInTurn } from './connection.ts'
+import type { Gate } from './gate.ts'
 import { measureRequests } from './measure.ts'
 import { isLate, toRefusal, type NoteRefusal } from './refusals.ts'
 import type { Route } from './route.ts'
@@ -70,19 +72,22 @@ function answerOtherMethods({ gate }: Frame, allowed: readonly string[]): Reques
 }
 
 /**
- * Returns the listener of an API's requests: begins and measures each, has the app find its route, and
- * answers what the app throws or doesn't know. So that also holds for a request target that is not a URL,
- * which Express gives up before the first middleware.
+ * Returns the listener of an API's requests: it begins and measures each, has the app find its route, and
+ * refuses what the app has none for. So that also holds for a request target that is not a URL, which Express
+ * gives up before the first middleware.
  */
-export function listenWith(app: Express, frame: Frame, note: NoteRefusal): RequestListener {
-  const measure = measureRequests(frame.ctx)
+export function listenWith(
+  app: Express,
+  ctx: Context,
+  answerError: ReturnType<typeof answerErrors>,
+): RequestListener {
+  const measure = measureRequests(ctx)
   const handle: RequestHandler = app
   return answerInTurn((incoming, outgoing) => {
     const req = incoming as Request
     const res = Object.assign(outgoing as Response, { locals: {} })
-    const find = (): unknown =>
-      handle(req, res, (error) => void answerError(frame, note, error ?? noSuchRoute(req), req, res))
-    beginRequest(req, res, () => measure(req, res, find))
+    const refuse = (error?: unknown): void => void answerError(error ?? noSuchRoute(req), req, res)
+    beginRequest(req, res, () => measure(req, res, () => void handle(req, res, refuse)))
   })
 }
 
@@ -111,23 +116,20 @@ const noSuchRoute = ({ method }: Request): Refusal =>
   new Refusal('no_such_route', `There is no route ${method} at this path; GET ${API_BASE} lists them all.`)
 
 /**
- * Answers an error with a refusal: see toRefusal(). If a part of the answer has been sent, the connection is
- * cut.
+ * Returns the handler that answers an error with a refusal: see toRefusal(). If a part of the answer has been
+ * sent, the connection is cut.
  */
-async function answerError(
-  { ctx, gate }: Frame,
-  note: NoteRefusal,
-  error: unknown,
-  req: Request,
-  res: Response,
-): Promise<void> {
-  // The turn of a request whose time is over, too: a refusal costs as much as many an answer.
-  const { line, caller } = visitorOf(req, res)
-  await gate.next({ line, caller })
-  const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
-  if (res.headersSent || res.destroyed) return void res.destroy()
-  if (isLate(refusal)) res.setHeader('Connection', 'close')
-  sendRefusal(res, refusal)
-  const next = (): Promise<void> => gate.runWhole({ line, caller }, () => undefined)
-  discardRest(req, next, isLate(refusal) ? CLOSE_LIMIT_MS : undefined)
+export function answerErrors(ctx: Context, gate: Gate, note: NoteRefusal) {
+  return async (error: unknown, req: Request, res: Response, _next?: NextFunction): Promise<void> => {
+    // A refusal costs as much as many an answer; one whose time is over takes its turn, too.
+    const visitor = visitorOf(req, res)
+    const { line, caller, signal } = visitor
+    await gate.goOn(signal?.aborted === true ? { line, caller } : visitor)
+    const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
+    if (res.headersSent || res.destroyed) return void res.destroy()
+    if (isLate(refusal)) res.setHeader('Connection', 'close')
+    sendRefusal(res, refusal)
+    const next = (): Promise<void> => gate.runWhole({ line, caller }, () => undefined)
+    discardRest(req, next, isLate(refusal) ? CLOSE_LIMIT_MS : undefined)
+  }
 }

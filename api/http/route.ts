@@ -130,7 +130,7 @@ export interface Route<
   patienceMs?: number
   /**
    * What the longest answer to a query weighs, in the unit of MAX_WEIGHT_AT_ONCE; absent if that is next to
-   * nothing. If the route is public, equal questions are answered together.
+   * nothing, and 0 if it asks the database nothing. If the route is public, equal questions are answered together.
    */
   weight?(query: Parsed<Query>): number
   /**

@@ -105,15 +105,17 @@ class RequestUnderWay {
   }
 
   /**
-   * Answers a request that anyone may send and that shows work: it is checked without a turn, and then has a
-   * line of its own. So those who show none, and are refused in their turns, don't delay those who do.
+   * Answers a request that anyone may send and that shows work: once that is checked, it has a line of its own.
+   * So those who show none, and are refused in their turns, don't delay those who do.
    */
   async #answerProof(prove: NonNullable<Route['proof']>): Promise<void> {
     const stranger = this.#visitor(undefined)
     const held = await this.#readBody(stranger, undefined)
     try {
-      const body = await this.#parseBody(stranger, held)
-      if (body !== undefined) prove(body)
+      await this.#inTurn(stranger, async () => {
+        const body = await this.#parseBody(stranger, held)
+        if (body !== undefined) prove(body)
+      })
       const visitor: Visitor = { ...stranger, line: 'proofs' }
       await this.#inTurn(visitor, async () => this.#finish(visitor, await this.#readHead(visitor), held))
     } finally {
@@ -173,7 +175,7 @@ class RequestUnderWay {
     const authenticate = () => authenticator.authenticate(access, authorization, servesBanned)
     // A token that this process doesn't know is looked up in the database.
     const isLookedUp = access !== 'open' && authorization !== undefined && visitor.line !== 'agents'
-    return isLookedUp ? gate.runWithRoom(visitor, undefined, authenticate) : authenticate()
+    return isLookedUp ? gate.runWithRoom(visitor, 'look-up', authenticate) : authenticate()
   }
 
   /** @returns undefined unless the query asks to wait */
@@ -252,13 +254,12 @@ class RequestUnderWay {
       await gate.goOn(of)
       return writeAnswer(route, answer, () => gate.next(of))
     }
-    const weight = route.weight?.(head.query)
-    if (weight === undefined) {
-      // What waits for workers would keep others from the database.
-      const isHeld = route.needsDatabase !== false && route.patienceMs === undefined
-      return isHeld ? gate.runWithRoom(visitor, undefined, () => perform(visitor)) : perform(visitor)
-    }
-    if (!isPublic(route)) return gate.runWithRoom(visitor, weight, () => perform(visitor))
+    // What waits for workers would keep others from the database.
+    const isFree = route.needsDatabase === false || route.patienceMs !== undefined
+    const weight = route.weight?.(head.query) ?? (isFree ? 0 : 'light')
+    if (weight === 0) return perform(visitor)
+    if (weight === 'light' || !isPublic(route))
+      return gate.runWithRoom(visitor, weight, () => perform(visitor))
     return share(
       JSON.stringify([head.params, head.query]),
       // It goes on until all who asked have left; then its room is free, whatever it still waits for.

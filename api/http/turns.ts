@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { ACCEPTED_BETWEEN_TURNS, LINE_SHARES, PASS_BUDGET_MS } from '../../shared/platform/limits.ts'
+import { ACCEPT_BUDGET_MS, LINE_SHARES, PASS_BUDGET_MS } from '../../shared/platform/limits.ts'
 
 /*
  * Turns at the thread of an API process. What begins with a turn runs until it waits for something, and the
@@ -59,7 +59,8 @@ export function createTurns(): Turns {
   let isGiving = false
   let isPassDue = false
   let isAccepted = false
-  let accepted = 0
+  /** Set while connections are accepted before turns are given. */
+  let acceptUntilMs: number | undefined
 
   /** Gives the next turn, unless nobody waits or the time of this pass is spent. */
   function give(): void {
@@ -86,18 +87,15 @@ export function createTurns(): Turns {
 
   /**
    * Begins the next pass. The event loop accepts one connection in each of its passes: so after one in which
-   * it did, turns are given only when no more come, or when there were ACCEPTED_BETWEEN_TURNS. Otherwise a
-   * caller who connects behind a crowd would wait for the crowd's requests.
+   * it did, turns are given only when no more come, or after ACCEPT_BUDGET_MS of that. Otherwise a caller who
+   * connects behind a crowd would wait for the crowd's requests.
    */
   function beginPass(): void {
-    if (isAccepted && accepted < ACCEPTED_BETWEEN_TURNS) {
-      isAccepted = false
-      accepted++
-      setImmediate(beginPass)
-      return
-    }
+    const hasAccepted = isAccepted
     isAccepted = false
-    accepted = 0
+    if (hasAccepted) acceptUntilMs ??= performance.now() + ACCEPT_BUDGET_MS
+    if (hasAccepted && performance.now() < (acceptUntilMs ?? 0)) return void setImmediate(beginPass)
+    acceptUntilMs = undefined
     isPassDue = false
     spentMs = 0
     for (const line of all) line.beginPass()

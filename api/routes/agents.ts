@@ -42,6 +42,7 @@ export function agentRoutes(
       changesEachTime: true,
       summary: 'A puzzle and proof-of-work parameters for one registration',
       view: challengeView,
+      weight: () => 0,
       handle({ ctx }) {
         const challenge = makeChallenge(challengeSecret, ctx.now(), ctx.config.registerBits)
         const { kind, question, answer_format } = challenge.puzzle

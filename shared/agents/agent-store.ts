@@ -3,6 +3,7 @@ import type mongoose from 'mongoose'
 import { Schema, type Connection } from 'mongoose'
 import { MAJORITY, Overtaken, type Session, unavailable, within } from '../platform/database.ts'
 import { createIdLookUp, createLookUp } from '../platform/group-commit.ts'
+import { PARSED_AT_ONCE } from '../platform/limits.ts'
 import { hiddenFields, NOT_HIDDEN, createSetHidden } from '../ledger/hidden.ts'
 import { makeMark, indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
@@ -240,6 +241,7 @@ export function createAgentStore(connection: Connection) {
         .find(declaring(capability, before), LISTED_FIELDS)
         .sort({ _id: -1 })
         .limit(limit)
+        .batchSize(PARSED_AT_ONCE)
         .lean<AgentListed[]>()
         .exec(),
     /** Reads those of the given agents that exist, with what readers of their records need to know of them. */

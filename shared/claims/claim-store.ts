@@ -7,7 +7,7 @@ import { createIdLookUp } from '../platform/group-commit.ts'
 import { hiddenFields, createSetHidden } from '../ledger/hidden.ts'
 import { PENDING_INDEX, pendingField, type PendingEntry } from '../ledger/pending.ts'
 import { pushing, indexMarks, tellsField, type EventMark } from '../events/mark.ts'
-import { MAX_UNENDORSED_PROPOSALS } from '../platform/limits.ts'
+import { MAX_UNENDORSED_PROPOSALS, PARSED_AT_ONCE } from '../platform/limits.ts'
 import type { Writes } from './claim-changes.ts'
 import { PROPOSAL, type ClaimRecord, type ClaimStatus, type Standing, type VerdictRecord } from './claim.ts'
 import { rawOf } from '../platform/records.ts'
@@ -237,7 +237,7 @@ export function createClaimStore(connection: Connection) {
       const query = { $and: [LISTED, below, byAgent, byKind, statusFilter(filter.status, nowSeconds)] }
       const isFiltered = [filter.agentId, filter.kind, filter.status].some((value) => value !== undefined)
       const options = isFiltered ? SHOWN : { ...SHOWN, hint: ALL_LISTED }
-      return raw().find(query, options).sort({ _id: -1 }).limit(limit).toArray()
+      return raw().find(query, options).sort({ _id: -1 }).limit(limit).batchSize(PARSED_AT_ONCE).toArray()
     },
     /**
      * Lists proposals that are neither hidden nor by a banned agent, by descending number of endorsements,
@@ -259,6 +259,7 @@ export function createClaimStore(connection: Connection) {
         .find({ kind: PROPOSAL, ...LISTED, ...later }, { pending: 0 })
         .sort({ 'standing.true': -1, _id: -1 })
         .limit(limit)
+        .batchSize(PARSED_AT_ONCE)
         .hint('proposals_by_rank')
         .lean<ClaimRecord[]>()
     },
@@ -295,7 +296,7 @@ export function createClaimStore(connection: Connection) {
     /** Lists an agent's claims, hidden ones too, newest first; with `before`, those with a smaller id. */
     async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<ClaimRecord[]> {
       const filter = { agent_id: agentId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
-      return raw().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
+      return raw().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).batchSize(PARSED_AT_ONCE).toArray()
     },
     /** Lists the verdicts on a claim or by an agent, newest first; with `before`, those with a smaller id. */
     async listVerdicts(
@@ -304,7 +305,12 @@ export function createClaimStore(connection: Connection) {
       limit: number,
     ): Promise<VerdictRecord[]> {
       const filter = { ...onClaimOrByAgent, ...(before === undefined ? {} : { _id: { $lt: before } }) }
-      return rawVerdicts().find(filter, SHOWN).sort({ _id: -1 }).limit(limit).toArray()
+      return rawVerdicts()
+        .find(filter, SHOWN)
+        .sort({ _id: -1 })
+        .limit(limit)
+        .batchSize(PARSED_AT_ONCE)
+        .toArray()
     },
   }
 }

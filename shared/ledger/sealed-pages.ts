@@ -12,8 +12,8 @@ import { viewEntry } from './entry.ts'
  * made of the same blocks.
  */
 
-/** About 3 ms of work; other requests are answered between blocks. */
-const BLOCK_ENTRIES = 250
+/** About 1 ms of work; other requests are answered between blocks. */
+const BLOCK_ENTRIES = 100
 /** Then a block is read again, so that entries which the database has lost aren't published for long. */
 const KEPT_MS = 5 * SECOND_MS
 

@@ -1,4 +1,5 @@
 import { omitUndefined } from '../platform/omit-undefined.ts'
+import { PARSED_AT_ONCE } from '../platform/limits.ts'
 import type { Connection } from 'mongoose'
 import { authorBannedField, BY_AUTHOR_INDEX, createSetAuthorBanned, LISTED } from '../agents/author-ban.ts'
 import { only, schemaOf, some } from '../platform/fields.ts'
@@ -57,7 +58,11 @@ export function createOfferStore(connection: Connection) {
         ...(maxPrice === undefined ? {} : { price_usd_cents: { $lte: Math.round(maxPrice * 100) } }),
         ...(currency === undefined ? {} : { [`payout_addresses.${currency}`]: { $gt: '' } }),
       }
-      const reading = offers.model.find(filter, { pending: 0 }).sort({ _id: -1 }).limit(limit)
+      const reading = offers.model
+        .find(filter, { pending: 0 })
+        .sort({ _id: -1 })
+        .limit(limit)
+        .batchSize(PARSED_AT_ONCE)
       if (agent === undefined || status === 'closed') reading.hint(LISTS[status].name)
       return reading.lean<OfferRecord[]>().exec()
     },

@@ -58,8 +58,11 @@ export const PART_BYTES = 32 * 1024
 export const PASS_BUDGET_MS = 2
 /** How the time of a pass is shared by agents, registrations that have shown their work, and all others. */
 export const LINE_SHARES = { agents: 4, proofs: 1, open: 2 } as const
-/** Connections that are accepted between two passes with turns if so many come; each costs some 0.1 ms. */
-export const ACCEPTED_BETWEEN_TURNS = 32
+/**
+ * How long connections are accepted between two passes with turns if so many come: some 30 of them, or fewer while
+ * clients are read from that send little and often.
+ */
+export const ACCEPT_BUDGET_MS = 3
 /**
  * Light requests that ask the database at a time: so many that it is never idle and writes are stored together,
  * and so few that their answers, which come without a turn, keep the process busy for milliseconds only.
@@ -70,6 +73,11 @@ export const MAX_LIGHT_AT_ONCE = {
   open: { all: 32, ofCaller: 1 },
 } as const
 /**
+ * Tokens that the process doesn't know and looks up at a time, in each line: most are refused, each by itself, as
+ * soon as the database has answered for all of them.
+ */
+export const MAX_LOOK_UPS_AT_ONCE = { all: 16, ofCaller: 4 } as const
+/**
  * A list weighs one for each document and one for each KiB that it may come to. So much of it is under way at a
  * time: one of the longest lists, four of the usual ones, eight for agents; of one agent a single one, since
  * what the database answers is parsed without a turn.
@@ -79,6 +87,11 @@ export const MAX_WEIGHT_AT_ONCE = {
   proofs: { all: 500, ofCaller: 500 },
   open: { all: 2_000, ofCaller: 500 },
 } as const
+/**
+ * Documents of a list that the database sends at a time: what one answer of it holds is parsed without a pause, in
+ * less than a millisecond.
+ */
+export const PARSED_AT_ONCE = 25
 /** How often the free disk is read: meanwhile one process can't fill a disk with MIN_FREE_DISK_GB free. */
 export const DISK_LOOK_EVERY_MS = 5 * SECOND_MS
 /** Bytes of answers with sealed entries that are cached in memory. */

@@ -3,6 +3,7 @@ import { authorField } from '../agents/authorship.ts'
 import { authorBannedField, BY_AUTHOR_INDEX, createSetAuthorBanned, LISTED } from '../agents/author-ban.ts'
 import type { Past } from '../platform/list-per-agent.ts'
 import { createGroups, insertEach } from '../platform/group-commit.ts'
+import { PARSED_AT_ONCE } from '../platform/limits.ts'
 import { hiddenFields, createSetHidden } from '../ledger/hidden.ts'
 import { indexMarks, tellsField } from '../events/mark.ts'
 import { PENDING_INDEX, pendingField } from '../ledger/pending.ts'
@@ -64,14 +65,14 @@ export function createPostStore(connection: Connection, patienceMs: number) {
     /** Reads the posts with these ids, in any order; ids of none are left out. */
     async findAll(postIds: readonly string[]): Promise<PostRecord[]> {
       return raw()
-        .find({ _id: { $in: [...postIds] } }, { projection: { pending: 0 }, batchSize: postIds.length + 1 })
+        .find({ _id: { $in: [...postIds] } }, { projection: { pending: 0 }, batchSize: PARSED_AT_ONCE })
         .toArray()
     },
     /** Lists an agent's posts, hidden ones too, newest first; with `before`, those with a smaller id. */
     async listByAgent(agentId: string, before: string | undefined, limit: number): Promise<PostRecord[]> {
       const filter = { agent_id: agentId, ...(before === undefined ? {} : { _id: { $lt: before } }) }
       return raw()
-        .find(filter, { projection: { pending: 0 } })
+        .find(filter, { projection: { pending: 0 }, batchSize: PARSED_AT_ONCE })
         .sort({ _id: -1 })
         .limit(limit)
         .toArray()

@@ -1,13 +1,14 @@
 import { createServer } from 'node:http'
 import express, { type Request, type Response } from 'express'
-import { expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { z } from 'zod'
 import { createGate } from '../../api/http/gate.ts'
-import { beginRequest } from '../../api/http/mount.ts'
+import { answerErrors, beginRequest } from '../../api/http/mount.ts'
 import { defineRoute, ok } from '../../api/http/route.ts'
 import { serve, type Frame } from '../../api/http/serve.ts'
 import type { Context } from '../../shared/context.ts'
-import { MAX_LIGHT_AT_ONCE } from '../../shared/platform/limits.ts'
+import { Refusal } from '../../shared/platform/errors.ts'
+import { MAX_LOOK_UPS_AT_ONCE } from '../../shared/platform/limits.ts'
 import { listen } from '../../shared/platform/listen.ts'
 
 /** An authenticator that remembers no token. */
@@ -32,9 +33,10 @@ async function serveRoute(
     view: z.object({ is: z.string() }),
     handle: () => ok({ is: 'there' }),
   })
+  const ctx = { config: { requestMs: 5_000 }, database: { isReady: () => true } } as unknown as Context
   const answer = serve(
     {
-      ctx: { config: { requestMs: 5_000 }, database: { isReady: () => true } } as unknown as Context,
+      ctx,
       requireDisk: () => undefined,
       waits: { wait: () => Promise.resolve(), end: () => undefined, count: () => 0 },
       ...frame,
@@ -44,43 +46,56 @@ async function serveRoute(
   const app = express()
   app.use(beginRequest)
   app.all('/x', (req: Request, res: Response, next) => answer(req, res, next))
+  app.use(answerErrors(ctx, frame.gate, () => undefined))
   const server = createServer(app)
   onTestFinished(() => void server.close())
   return `http://127.0.0.1:${await listen(server, 0, '127.0.0.1')}/x`
 }
 
-it('a request that waits for nothing is answered in the turn that it began with', async () => {
-  const gate = createGate()
-  let waited = 0
-  const url = await serveRoute(
-    {
-      authenticator: authenticatorOf(() => Promise.resolve(undefined)),
-      gate: {
-        ...gate,
-        async goOn(visitor) {
-          let isWaiting = true
-          const going = gate.goOn(visitor).finally(() => (isWaiting = false))
-          // No other turn begins before these are over.
-          for (let tick = 0; tick < 10; tick++) await Promise.resolve()
-          if (isWaiting) waited++
-          await going
+describe('a request that waits for nothing', () => {
+  it.each([
+    ['is answered', undefined, 200],
+    ['is refused', new Refusal('wrong_state', 'Not now.'), 409],
+  ])('%s in the turn that it began with', async (_, refusal, expected) => {
+    const gate = createGate()
+    let waited = 0
+    const url = await serveRoute(
+      {
+        authenticator: authenticatorOf(() =>
+          refusal === undefined ? Promise.resolve(undefined) : Promise.reject(refusal),
+        ),
+        gate: {
+          ...gate,
+          next(visitor) {
+            waited++
+            return gate.next(visitor)
+          },
+          async goOn(visitor) {
+            let isWaiting = true
+            const going = gate.goOn(visitor).finally(() => (isWaiting = false))
+            // No other turn begins before these are over.
+            for (let tick = 0; tick < 10; tick++) await Promise.resolve()
+            if (isWaiting) waited++
+            await going
+          },
         },
       },
-    },
-    'open',
-  )
-  expect(await (await fetch(url)).json()).toEqual({ ok: true, is: 'there' })
-  expect(waited).toBe(0)
+      'open',
+    )
+    expect((await fetch(url)).status).toBe(expected)
+    expect(waited).toBe(0)
+  })
 })
 
-it('tokens that are not known are looked up so many at a time as other light requests, and the rest waits', async () => {
+it('tokens that are not known are looked up so many at a time, and nobody without a token waits for that', async () => {
   const { promise: isOver, resolve: end } = Promise.withResolvers<undefined>()
-  const most = MAX_LIGHT_AT_ONCE.open.all
+  const most = MAX_LOOK_UPS_AT_ONCE.all
+  const gate = createGate()
   let lookUps = 0
   const url = await serveRoute(
     {
       authenticator: authenticatorOf(() => (lookUps++, isOver)),
-      gate: createGate(),
+      gate,
     },
     'token',
   )
@@ -90,6 +105,11 @@ it('tokens that are not known are looked up so many at a time as other light req
   while (lookUps < most) await new Promise((resolve) => setImmediate(resolve))
   for (let pass = 0; pass < 200; pass++) await new Promise((resolve) => setImmediate(resolve))
   expect(lookUps).toBe(most)
+  const open = await serveRoute(
+    { authenticator: authenticatorOf(() => Promise.resolve(undefined)), gate },
+    'open',
+  )
+  expect((await fetch(open)).status).toBe(200)
   end(undefined)
   expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(answers.map(() => 200))
   expect(lookUps).toBe(2 * most)
