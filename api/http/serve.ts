@@ -86,22 +86,19 @@ class RequestUnderWay {
       const isComplete = route.body === undefined || this.#req.complete
       // Whom the service got to know only now takes its turn among the agents.
       if (wait !== undefined || !isComplete || !(isKnown || head.caller === undefined)) return { head, wait }
-      await this.#finish(first, head, await this.#readBody(first, head.caller))
+      await this.#withBody(first, head.caller, (held) => this.#finish(first, head, held))
       return undefined
     })
     if (begun === undefined) return
     const head = await this.#waitIfAsked(begun.head, begun.wait)
     const visitor = this.#visitor(head.caller?._id)
-    const held = await this.#readBody(visitor, head.caller)
-    try {
-      await this.#inTurn(visitor, async () => {
+    await this.#withBody(visitor, head.caller, (held) =>
+      this.#inTurn(visitor, async () => {
         // While the body arrived, the token may have been replaced or the agent banned.
         const caller = held === undefined ? head.caller : await this.#authenticate(visitor)
         await this.#finish(visitor, { ...head, caller }, held)
-      })
-    } finally {
-      held?.release()
-    }
+      }),
+    )
   }
 
   /**
@@ -110,17 +107,14 @@ class RequestUnderWay {
    */
   async #answerProof(prove: NonNullable<Route['proof']>): Promise<void> {
     const stranger = this.#visitor(undefined)
-    const held = await this.#readBody(stranger, undefined)
-    try {
+    await this.#withBody(stranger, undefined, async (held) => {
       await this.#inTurn(stranger, async () => {
         const body = await this.#parseBody(stranger, held)
         if (body !== undefined) prove(body)
       })
       const visitor: Visitor = { ...stranger, line: 'proofs' }
       await this.#inTurn(visitor, async () => this.#finish(visitor, await this.#readHead(visitor), held))
-    } finally {
-      held?.release()
-    }
+    })
   }
 
   /** @param agentId undefined for a caller that is not known */
@@ -213,12 +207,25 @@ class RequestUnderWay {
     }
   }
 
-  /** Reads the body; the server limits how long that may take. @returns undefined if the route has none */
-  async #readBody(visitor: Visitor, caller: Caller | undefined): Promise<HeldBody | undefined> {
+  /**
+   * Reads the body for `use`, and gives back the room that it takes when that is over. The server limits how long
+   * the reading may take.
+   */
+  async #withBody(
+    visitor: Visitor,
+    caller: Caller | undefined,
+    use: (held: HeldBody | undefined) => Promise<void>,
+  ): Promise<void> {
     const { body, access } = this.#served.route
-    if (body === undefined) return undefined
+    if (body === undefined) return use(undefined)
     const agentId = access === 'open' ? undefined : caller?._id
-    return readBody(this.#req, this.#res, agentId, () => this.#frame.gate.runWhole(visitor, () => undefined))
+    const next = () => this.#frame.gate.runWhole(visitor, () => undefined)
+    const held = await readBody(this.#req, this.#res, agentId, next)
+    try {
+      await use(held)
+    } finally {
+      held.release()
+    }
   }
 
   /** Parses the body, calls the route's handler, writes its answer and sends it. */
