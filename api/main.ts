@@ -24,10 +24,10 @@ await runUntilStopped('api', async (stopping, allowMs) => {
     config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
   const app = createApp(ctx)
   const endNumbering = keepNumberingOverdueMarks(ctx)
+  const server = createLimitedServer(app.listener, app)
+  const port = await listen(server.http, config.port, config.host)
   const openFiles = readDescriptorLimit()
   const maxConnections = maxConnectionsFor(openFiles)
-  const server = createLimitedServer(app.listener, { ...app, maxConnections })
-  const port = await listen(server.http, config.port, config.host)
   log.info(
     { port, host: config.host, max_connections: maxConnections, open_files: openFiles },
     'the API listens',

@@ -47,10 +47,6 @@ export function mountRoutes(router: Router, frame: Frame, routes: readonly Route
 const expressPath = (path: string, endsOpen = false): string =>
   (endsOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path).replace(/\{(\w+)\}/g, ':$1')
 
-/** Who takes the turns of a request; nobody that is known until its route has said so. */
-const visitorOf = (req: Request, res: Response): Visitor =>
-  (res.locals['visitor'] as Visitor | undefined) ?? { line: 'open', caller: req.socket }
-
 /**
  * Returns a handler that answers OPTIONS with the methods of a path, and refuses methods that it doesn't
  * take.
@@ -63,7 +59,7 @@ function answerOtherMethods({ gate }: Frame, allowed: readonly string[]): Reques
         'method_not_allowed',
         `This path does not take ${req.method}; it takes ${allowed.join(', ')}.`,
       )
-    await gate.next(visitorOf(req, res))
+    await gate.next(res.locals['visitor'] as Visitor)
     res.setHeader('Access-Control-Allow-Methods', allowed.join(', '))
     res.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type, If-None-Match')
     res.setHeader('Access-Control-Max-Age', PREFLIGHT_SECONDS)
@@ -93,9 +89,10 @@ export function listenWith(
 
 /**
  * Gives each request an id, for `X-Request-Id`, the log and the jobs that it enqueues; the headers for calls
- * from web pages; and an AbortController, `res.locals.life`, which stops its work when its caller has left.
+ * from web pages; `res.locals.life`, an AbortController that stops its work when its caller has left; and
+ * `res.locals.visitor`, who takes its turns.
  */
-export const beginRequest: RequestHandler = (_req, res, next) => {
+export const beginRequest: RequestHandler = (req, res, next) => {
   const id = randomUUID()
   res.locals['requestId'] = id
   res.setHeader('X-Request-Id', id)
@@ -104,6 +101,8 @@ export const beginRequest: RequestHandler = (_req, res, next) => {
   res.setHeader('Access-Control-Expose-Headers', 'Allow, ETag, Retry-After, WWW-Authenticate, X-Request-Id')
   const life = new AbortController()
   res.locals['life'] = life
+  // Until its route has said who the caller is.
+  res.locals['visitor'] = { line: 'open', caller: req.socket } satisfies Visitor
   // An answer closes once, and a listener that is not taken off again costs less.
   res.on('close', () => {
     if (!res.writableFinished)
@@ -122,7 +121,7 @@ const noSuchRoute = ({ method }: Request): Refusal =>
 export function answerErrors(ctx: Context, gate: Gate, note: NoteRefusal) {
   return async (error: unknown, req: Request, res: Response, _next?: NextFunction): Promise<void> => {
     // A refusal costs as much as many an answer; one whose time is over takes its turn, too.
-    const visitor = visitorOf(req, res)
+    const visitor = res.locals['visitor'] as Visitor
     const { line, caller, signal } = visitor
     await gate.goOn(signal?.aborted === true ? { line, caller } : visitor)
     const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))

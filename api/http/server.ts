@@ -18,7 +18,6 @@ export interface LimitedServer {
 }
 
 export interface ServerOptions {
-  maxConnections?: number
   /** Counts what is refused or cut before there is a request. */
   note?: NoteRefusal
   /** Called for each connection that is accepted. */
@@ -30,9 +29,9 @@ export interface ServerOptions {
  * requests are answered in JSON, too.
  */
 export function createLimitedServer(listener: RequestListener, options: ServerOptions = {}): LimitedServer {
-  const { maxConnections = maxConnectionsFor(readDescriptorLimit()), note, noteConnection } = options
+  const { note, noteConnection } = options
   const limits = {
-    maxConnections,
+    maxConnections: maxConnectionsFor(readDescriptorLimit()),
     // refuseAmbiguous() refuses a request without Host, with a sentence.
     requireHostHeader: false,
     headersTimeout: 10 * SECOND_MS,
