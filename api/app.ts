@@ -1,17 +1,14 @@
 import type { RequestListener } from 'node:http'
-import express, { type Request, type RequestHandler, type Response } from 'express'
+import express from 'express'
 import type { Context } from '../shared/context.ts'
+import { createDiskGuard } from '../shared/platform/disk-guard.ts'
 import { createAuthenticator } from './http/authenticate.ts'
 import { createGate } from './http/gate.ts'
-import { measureRequests } from './http/measure.ts'
 import { ignoreLongPreferences, refuseAmbiguous } from './http/ambiguous.ts'
-import { answerErrors, answerUnrouted, beginRequest, mountRoutes, refuseUnknownPath } from './http/mount.ts'
+import { answerErrors, listenWith, mountRoutes } from './http/mount.ts'
 import { splitQuery } from './http/parse.ts'
-import { answerInTurn } from './http/pipeline.ts'
 import { createRefusalLogger, type NoteRefusal } from './http/refusals.ts'
 import type { Route } from './http/route.ts'
-import { createWaits, type Waits } from './http/waits.ts'
-import { markServing } from './http/serving.ts'
 import { aboutRoutes } from './routes/about.ts'
 import { agentRoutes } from './routes/agents.ts'
 import { claimRoutes } from './routes/claims.ts'
@@ -25,6 +22,7 @@ import { postRoutes } from './routes/posts.ts'
 import { reportRoutes } from './routes/reports.ts'
 import { sealRoutes } from './routes/seals.ts'
 import { workRoutes } from './routes/work.ts'
+import { createWaits, type Waits } from './waits.ts'
 
 export interface App {
   /** Serves a request of a Node HTTP server. */
@@ -40,7 +38,7 @@ export interface App {
 }
 
 /**
- * Creates the Express app: middleware and routes from top to bottom. It doesn't listen.
+ * Creates the API: middleware and routes from top to bottom. It doesn't listen.
  *
  * @throws TypeError if the settings have no CHALLENGE_SECRET
  */
@@ -64,32 +62,23 @@ export function createApp(ctx: Context): App {
   routes.unshift(...aboutRoutes(() => routes), ...documentRoutes(() => routes))
 
   const note = createRefusalLogger(ctx.log)
+  const gate = createGate()
+  const waits = createWaits(ctx)
+  const frame = { ctx, authenticator, gate, requireDisk: createDiskGuard(ctx), waits }
   const app = express()
   app.disable('x-powered-by')
   app.disable('etag')
   app.set('query parser', splitQuery)
   app.enable('case sensitive routing')
-  const gate = createGate()
-  app.use(
-    beginRequest,
-    measureRequests(ctx),
-    markServing(ctx),
-    refuseAmbiguous(ctx.config.allowedHosts),
-    ignoreLongPreferences,
-  )
-  const waits = createWaits(ctx)
-  mountRoutes(app, ctx, authenticator, gate, routes, waits)
-  app.use(refuseUnknownPath)
-  app.use(answerErrors(ctx, gate, note))
-  const answerRest = answerUnrouted(ctx, gate, note)
-  const handle: RequestHandler = app
-  const listener: RequestListener = (req, res) =>
-    void handle(req as Request, res as Response, answerRest(req as Request, res as Response))
+  app.use(refuseAmbiguous(ctx.config.allowedHosts), ignoreLongPreferences)
+  mountRoutes(app, frame, routes)
+  const answerError = answerErrors(ctx, gate, note)
+  app.use(answerError)
   return {
     routes,
     note,
     waits,
     noteConnection: gate.noteConnection,
-    listener: answerInTurn(listener),
+    listener: listenWith(app, ctx, answerError),
   }
 }

@@ -3,6 +3,7 @@ import { readConfig } from '../shared/platform/config.ts'
 import { openContext } from '../shared/context.ts'
 import { keepNumberingOverdueMarks } from '../shared/events/unasked.ts'
 import { startMetricsServer, watchHealth } from '../shared/platform/health.ts'
+import { maxConnectionsFor, readDescriptorLimit } from '../shared/platform/limit-connections.ts'
 import { listen } from '../shared/platform/listen.ts'
 import { IDLE_DRAIN_MS } from '../shared/platform/limits.ts'
 import { createLog } from '../shared/platform/log.ts'
@@ -11,7 +12,7 @@ import { keepPresence } from '../shared/operation/presence.ts'
 import { prepareAddresses } from '../shared/money/invoice-service.ts'
 import { runUntilStopped } from '../shared/platform/process.ts'
 import { createApp } from './app.ts'
-import { maxConnectionsFor, createLimitedServer, readDescriptorLimit } from './http/server.ts'
+import { createLimitedServer } from './http/server.ts'
 
 await runUntilStopped('api', async (stopping, allowMs) => {
   const config = readConfig(process.env, 'api')
@@ -23,10 +24,10 @@ await runUntilStopped('api', async (stopping, allowMs) => {
     config.metricsPort === 0 ? undefined : await startMetricsServer(ctx, watchHealth(ctx, stopping, false))
   const app = createApp(ctx)
   const endNumbering = keepNumberingOverdueMarks(ctx)
+  const server = createLimitedServer(app.listener, app)
+  const port = await listen(server.http, config.port, config.host)
   const openFiles = readDescriptorLimit()
   const maxConnections = maxConnectionsFor(openFiles)
-  const server = createLimitedServer(app.listener, { ...app, maxConnections })
-  const port = await listen(server.http, config.port, config.host)
   log.info(
     { port, host: config.host, max_connections: maxConnections, open_files: openFiles },
     'the API listens',

@@ -12,7 +12,8 @@ const SINGLE_HEADERS = ['authorization', 'host']
 /**
  * Returns middleware that refuses requests that a proxy could read differently: a version other than HTTP/1.0
  * and 1.1, no Host with the latter (RFC 9112 section 3.2), one of SINGLE_HEADERS twice, or a Transfer-Encoding
- * other than chunked (RFC 9112 section 6.1). It also refuses a Host that isn't among `allowedHosts`.
+ * other than chunked (RFC 9112 section 6.1). It also refuses a Host that isn't among `allowedHosts`, and an
+ * Expect other than 100-continue.
  *
  * @param allowedHosts undefined allows any
  */
@@ -20,10 +21,27 @@ export function refuseAmbiguous(allowedHosts: readonly string[] | undefined): Re
   return (req, res, next) => {
     const ambiguity = findAmbiguity(req)
     const isOtherHost = allowedHosts !== undefined && !isHostAllowed(req.headers.host, allowedHosts)
-    if (ambiguity === undefined && !isOtherHost) return next()
-    res.setHeader('Connection', 'close')
-    throw new Refusal('invalid_field', ambiguity ?? 'The header Host names no host of this service.')
+    if (ambiguity !== undefined || isOtherHost) {
+      res.setHeader('Connection', 'close')
+      throw new Refusal('invalid_field', ambiguity ?? 'The header Host names no host of this service.')
+    }
+    if (req.httpVersion === '1.1' && !/\b100-continue\b/i.test(req.headers.expect ?? '100-continue'))
+      throw new Refusal('invalid_field', 'The header Expect may only be 100-continue.')
+    next()
   }
+}
+
+/** Returns a sentence about what is ambiguous in a request's head; undefined if nothing is. */
+function findAmbiguity({ headers, headersDistinct, httpVersion }: IncomingMessage): string | undefined {
+  const coding = headers['transfer-encoding']
+  if (httpVersion !== '1.1' && httpVersion !== '1.0')
+    return 'The request line must end with HTTP/1.1 (or HTTP/1.0).'
+  if (httpVersion === '1.1' && headers.host === undefined)
+    return 'A request of HTTP/1.1 must have the header Host.'
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
+    return 'The body must be sent with a Content-Length or with "Transfer-Encoding: chunked".'
+  const twice = SINGLE_HEADERS.find((name) => (headersDistinct[name]?.length ?? 0) > 1)
+  return twice === undefined ? undefined : `The header ${twice} stands twice; send it once.`
 }
 
 /** Headers that say what the client prefers. An honest one is a few dozen bytes long. */
@@ -38,23 +56,4 @@ export const ignoreLongPreferences: RequestHandler = (req, _res, next) => {
   for (const name of PREFERENCES)
     if (String(req.headers[name] ?? '').length > MAX_PREFERENCE_LENGTH) delete req.headers[name]
   next()
-}
-
-/** Returns a sentence about what is ambiguous in a request's head; undefined if nothing is. */
-function findAmbiguity({ rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
-  const coding = headers['transfer-encoding']
-  if (httpVersion !== '1.1' && httpVersion !== '1.0')
-    return 'The request line must end with HTTP/1.1 (or HTTP/1.0).'
-  if (httpVersion === '1.1' && headers.host === undefined)
-    return 'A request of HTTP/1.1 must have the header Host.'
-  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked')
-    return 'The body must be sent with a Content-Length or with "Transfer-Encoding: chunked".'
-  const seen = new Set<string>()
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]?.toLowerCase() ?? ''
-    if (!SINGLE_HEADERS.includes(name)) continue
-    if (seen.has(name)) return `The header ${name} stands twice; send it once.`
-    seen.add(name)
-  }
-  return undefined
 }

@@ -1,53 +1,165 @@
+import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
-import { isOutage, unavailable } from '../../shared/platform/database.ts'
-import { Refusal, statusOf } from '../../shared/platform/errors.ts'
-import { RETRY_AFTER_SECONDS } from '../../shared/platform/limits.ts'
-import type { Log } from '../../shared/platform/log.ts'
-import { LateRequest } from './body.ts'
-import type { NoteRefusal } from './refusals.ts'
-import { trackUnread } from './unread.ts'
+import { promisify } from 'node:util'
+import zlib from 'node:zlib'
+import type { Request, Response } from 'express'
+import { statusOf, type Refusal } from '../../shared/platform/errors.ts'
+import { PART_BYTES, RETRY_AFTER_SECONDS } from '../../shared/platform/limits.ts'
+import { trackUnread } from './connection.ts'
+import { isLate } from './refusals.ts'
+import {
+  cacheAndRevalidate,
+  isCached,
+  isPublic,
+  type Caching,
+  type GivenAnswer,
+  type Route,
+} from './route.ts'
 
-/** Sends a JSON object. For HEAD, Node leaves the body out and keeps its length. */
-export function sendJson(res: ServerResponse, status: number, value: object): void {
-  sendJsonText(res, status, Buffer.from(JSON.stringify(value)))
+/** An answer as it is sent, to one caller or to many. */
+export interface WrittenAnswer {
+  status: number
+  /** The media type of a document; undefined for JSON. */
+  document: string | undefined
+  /** One after the other they are the body. */
+  parts: readonly Buffer[]
+  /** Undefined if no cache may keep it. */
+  cache: Caching | undefined
+  /** What was compressed once for all who get it. */
+  compressed?: Promise<Buffer>
 }
 
-/** Sends a JSON object that is written already; its parts may be shared with other answers. */
-export function sendJsonText(res: ServerResponse, status: number, ...parts: readonly Buffer[]): void {
-  sendParts(res, status, 'application/json; charset=utf-8', parts)
-}
+const JSON_TYPE = 'application/json; charset=utf-8'
+const lengthOf = (parts: readonly Buffer[]): number => parts.reduce((sum, { length }) => sum + length, 0)
 
-/** Sends the parts one after the other as one body, and counts them as unread until the client has them. */
-function sendParts(res: ServerResponse, status: number, type: string, parts: readonly Buffer[]): void {
-  const length = parts.reduce((sum, part) => sum + part.length, 0)
-  res.statusCode = status
-  res.setHeader('Content-Type', type)
-  res.setHeader('Content-Length', length)
-  trackUnread(res, length)
-  const [only = EMPTY] = parts
-  if (parts.length <= 1) return void res.end(only)
-  res.cork()
-  for (const part of parts) res.write(part)
-  res.end()
-  res.uncork()
-}
-
-const EMPTY = Buffer.alloc(0)
+/** Answers whose bytes are always the same, by these bytes. */
+const written = new WeakMap<Buffer, WrittenAnswer>()
 
 /**
- * Sends a document as it is, with status 200. Our pages load and run nothing, and the headers tell browsers
- * so.
+ * Writes an answer in parts of about PART_BYTES.
+ *
+ * @param next resolves when the next part may be written
  */
-export function sendDocument(res: ServerResponse, type: string, parts: readonly Buffer[]): void {
-  res.setHeader('Content-Security-Policy', "default-src 'none'")
-  res.setHeader('X-Content-Type-Options', 'nosniff')
-  sendParts(res, 200, type, parts)
+export async function writeAnswer(
+  route: Route,
+  given: GivenAnswer<unknown>,
+  next: () => Promise<void>,
+): Promise<WrittenAnswer> {
+  const body = 'body' in given ? given.body : piecesOfJson({ ok: true, ...(given.view as object) })
+  const known = Buffer.isBuffer(body) ? written.get(body) : undefined
+  if (known !== undefined) return known
+  const hash = isCached(route) && given.cache === undefined ? createHash('sha256') : undefined
+  const parts: Buffer[] = []
+  for (const part of Buffer.isBuffer(body) ? [body] : joinTexts(body)) {
+    parts.push(part)
+    hash?.update(part)
+    if (part.length >= PART_BYTES) await next()
+  }
+  const tag = hash?.digest('hex').slice(0, 32)
+  const answer: WrittenAnswer = {
+    status: given.status,
+    document: 'body' in given ? given.document : undefined,
+    parts,
+    cache: isCached(route) ? (given.cache ?? cacheAndRevalidate(tag ?? '')) : undefined,
+  }
+  if (Buffer.isBuffer(body)) written.set(body, answer)
+  return answer
+}
+
+/** Joins texts to parts of about PART_BYTES, and leaves bytes as they are. */
+function* joinTexts(pieces: Iterable<string | Buffer>): Iterable<Buffer> {
+  let text = ''
+  for (const piece of pieces) {
+    if (typeof piece === 'string') text += piece
+    if (typeof piece === 'string' && text.length < PART_BYTES) continue
+    if (text !== '') yield Buffer.from(text)
+    text = ''
+    if (typeof piece !== 'string') yield piece
+  }
+  if (text !== '') yield Buffer.from(text)
+}
+
+/** Gives a value as JSON, and its lists item by item, also those of the objects in it. */
+export function* piecesOfJson(value: unknown): Iterable<string> {
+  if (Array.isArray(value)) {
+    yield '['
+    // An item that JSON can't say is null there.
+    for (const [index, item] of value.entries())
+      yield `${index === 0 ? '' : ','}${JSON.stringify(item ?? null)}`
+    yield ']'
+  } else if (typeof value === 'object' && value !== null && !('toJSON' in value)) {
+    let before = '{'
+    for (const [name, field] of Object.entries(value) as [string, unknown][]) {
+      if (field === undefined) continue
+      yield `${before}${JSON.stringify(name)}:`
+      before = ','
+      yield* piecesOfJson(field)
+    }
+    yield before === '{' ? '{}' : '}'
+  } else yield JSON.stringify(value)
+}
+
+const gzip = promisify(zlib.gzip)
+/** Each piece of output is a call on the process's thread. */
+const GZIP = { level: zlib.constants.Z_BEST_SPEED, chunkSize: 256 * 1024 }
+/** Compressing shorter answers saves little. */
+const MIN_COMPRESSED_BYTES = 1_024
+
+/**
+ * Sends an answer. If it has an etag, it is compressed for a client that takes gzip, and 304 takes its place
+ * if the client names the etag.
+ *
+ * @param inTurn runs the compression of so many bytes when it may begin
+ */
+export async function sendAnswer(
+  req: Request,
+  res: Response,
+  route: Route,
+  answer: WrittenAnswer,
+  inTurn: (bytes: number, compress: () => Promise<Buffer>) => Promise<Buffer>,
+): Promise<void> {
+  const { status, document, parts, cache } = answer
+  const decides = [route.documents && 'Accept', isPublic(route) && 'Accept-Encoding'].filter(Boolean)
+  if (decides.length > 0) res.setHeader('Vary', decides.join(', '))
+  res.setHeader('Cache-Control', cache?.control ?? 'no-store')
+  if (cache !== undefined) res.setHeader('ETag', cache.etag)
+  if (cache !== undefined && namesTag(req.headers['if-none-match'], cache.etag))
+    return void res.status(304).end()
+  if (document !== undefined) {
+    // Our pages load and run nothing, and browsers are told so.
+    res.setHeader('Content-Security-Policy', "default-src 'none'")
+    res.setHeader('X-Content-Type-Options', 'nosniff')
+  }
+  const length = lengthOf(parts)
+  if (cache === undefined || length < MIN_COMPRESSED_BYTES || !takesGzip(req))
+    return sendParts(res, status, document ?? JSON_TYPE, parts)
+  const compressed = await inTurn(
+    length,
+    () => (answer.compressed ??= gzip(Buffer.concat(answer.parts), GZIP)),
+  )
+  res.setHeader('Content-Encoding', 'gzip')
+  // Weak, since the strong tag belongs to the uncompressed bytes (RFC 9110 section 8.8.3.3).
+  res.setHeader('ETag', `W/${cache.etag}`)
+  sendParts(res, status, document ?? JSON_TYPE, [compressed])
+}
+
+/** Whether the client names gzip in Accept-Encoding; one without that header gets the answer uncompressed. */
+const takesGzip = (req: Request): boolean =>
+  req.headers['accept-encoding'] !== undefined && req.acceptsEncodings('gzip') !== false
+
+/**
+ * Whether `If-None-Match` names the etag (RFC 9110 section 13.1.2, compared weakly). Express's `req.fresh`
+ * can't be used: it is false with `Cache-Control: no-cache`, which fetch adds by itself to each such request.
+ */
+function namesTag(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false
+  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag)
 }
 
 /** Sends a refusal with the headers that its status needs. */
 export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
   const { code, message, field, retryAfterSeconds } = refusal
-  const status = refusal instanceof LateRequest ? 408 : statusOf(code)
+  const status = isLate(refusal) ? 408 : statusOf(code)
   // Without it a cache may keep a refusal for as long as it thinks right (RFC 9111 section 4.2.2).
   res.setHeader('Cache-Control', 'no-store')
   if (status === 401) res.setHeader('WWW-Authenticate', 'Bearer')
@@ -57,23 +169,20 @@ export function sendRefusal(res: ServerResponse, refusal: Refusal): void {
   sendJson(res, status, { ok: false, error: code, message, ...(field === undefined ? {} : { field }) })
 }
 
-/**
- * Returns the refusal to answer an error with. An outage of the database and a path that Express can't decode
- * have their own; any other error is a defect, which is logged and becomes `internal`, without its details.
- *
- * @param note counts a refusal for lack of room, an outage and the like
- */
-export function toRefusal(error: unknown, log: Log, note: NoteRefusal, requestId: string): Refusal {
-  if (error instanceof Refusal || isOutage(error)) {
-    const refusal = error instanceof Refusal ? error : unavailable(error)
-    if (refusal.countedAs !== undefined) note(refusal.countedAs, refusal.cause)
-    return refusal
-  }
-  if (error instanceof URIError)
-    return new Refusal(
-      'invalid_field',
-      'The path has a % that two hex digits do not follow, or that is not UTF-8; escape it as %25.',
-    )
-  log.error({ request_id: requestId, err: error }, 'a request ended in a defect')
-  return new Refusal('internal', 'The service failed at this request; it has been logged.')
+/** Sends a JSON object. For HEAD, Node leaves the body out and keeps its length. */
+export function sendJson(res: ServerResponse, status: number, value: object): void {
+  sendParts(res, status, JSON_TYPE, [Buffer.from(JSON.stringify(value))])
+}
+
+/** Sends the parts one after the other as one body, and counts them as unread until the client has them. */
+function sendParts(res: ServerResponse, status: number, type: string, parts: readonly Buffer[]): void {
+  const length = lengthOf(parts)
+  res.statusCode = status
+  res.setHeader('Content-Type', type)
+  res.setHeader('Content-Length', length)
+  trackUnread(res, length)
+  res.cork()
+  for (const part of parts) res.write(part)
+  res.end()
+  res.uncork()
 }

@@ -11,32 +11,23 @@ import {
 import { SECOND_MS } from '../../shared/platform/time.ts'
 import { overloaded } from './gate.ts'
 import { parseJsonObject } from './parse.ts'
+import { createRoom } from './room.ts'
 
 /** How long a refused client may go on sending its body before its connection is cut. */
 const DISCARD_LIMIT_MS = 2_000
-
-/** Requests that wait for `100 Continue` before they send their body. */
-const awaitingContinue = new WeakSet<IncomingMessage>()
-
-/**
- * Notes that a request with `Expect: 100-continue` waits for its answer, which readBody() sends: so a request
- * that fails authentication or is too long never sends its body.
- */
-export function deferContinue(req: IncomingMessage): void {
-  awaitingContinue.add(req)
-}
 
 /** Resolves when the next part of a long body may be read. */
 export type NextPart = () => Promise<void>
 
 /**
  * Reads a request's body. Call it after authentication, so that nobody without a token makes the service hold
- * what it sends. A body that is too large is refused at once by its Content-Length, or without one as soon as
- * it passes the limit.
+ * what it sends, or gets `100 Continue`. A body that is too large is refused at once by its Content-Length, or
+ * without one as soon as it passes the limit.
  *
  * @param agentId the agent whose share of the memory for bodies it takes; undefined on an open route
  * @param next the body's first part is read without it
- * @throws Refusal `body_too_large`, `invalid_json`; `unavailable` if there is no room for it; what `next` throws
+ * @throws Refusal `body_too_large`; `invalid_json` if it ends early; `unavailable` if there is no room for it, or
+ *   it comes too slowly; what `next` throws
  */
 export async function readBody(
   req: IncomingMessage,
@@ -47,7 +38,7 @@ export async function readBody(
   if (Number(req.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
   const room = takeBodyRoom(agentId)
   try {
-    if (awaitingContinue.delete(req)) res.writeContinue()
+    if (req.headers.expect !== undefined && req.httpVersion === '1.1') res.writeContinue()
     const lightBytes = MAX_LIGHT_BODY_BYTES[agentId === undefined ? 'open' : 'token']
     const bytes = await readBytes(req, lightBytes, room.add, next)
     return { bytes, isLong: bytes.length > lightBytes, release: room.release }
@@ -57,11 +48,13 @@ export async function readBody(
   }
 }
 
-/** Which part of the room for bodies a body takes: that of requests with a token, or of all others. */
-export type BodyShare = keyof typeof MAX_HELD_BODY_BYTES
-
-const heldBytes = { open: 0, token: 0 }
-const heldByAgent = new Map<string, number>()
+const ROOMS = {
+  open: createRoom({ all: MAX_HELD_BODY_BYTES.open, ofCaller: MAX_HELD_BODY_BYTES.open }),
+  token: createRoom({
+    all: MAX_HELD_BODY_BYTES.token,
+    ofCaller: MAX_HELD_BODY_BYTES.token / AGENT_BODY_SHARE,
+  }),
+}
 /** Bytes that a chunk costs besides its content: a body may arrive a byte at a time. */
 const CHUNK_COST = 256
 
@@ -73,33 +66,23 @@ const CHUNK_COST = 256
  * @returns `add`, which reserves `more` bytes and returns false if there is no room for them; and
  *   `release`, which gives back all of them
  */
-export function takeBodyRoom(agentId: string | undefined): { add(length: number): boolean; release(): void } {
-  const share: BodyShare = agentId === undefined ? 'open' : 'token'
+export function takeBodyRoom(agentId: string | undefined): { add(more: number): boolean; release(): void } {
+  const room = ROOMS[agentId === undefined ? 'open' : 'token']
+  const caller = agentId ?? 'nobody that is known'
   let length = 0
   let taken = 0
-  /** Counts more bytes as held; fewer if negative. */
-  const hold = (more: number): void => {
-    heldBytes[share] += more
-    taken += more
-    if (agentId === undefined) return
-    const held = (heldByAgent.get(agentId) ?? 0) + more
-    if (held > 0) heldByAgent.set(agentId, held)
-    else heldByAgent.delete(agentId)
-  }
   return {
     add(more) {
       length += more + CHUNK_COST
-      const owed = Math.max(0, length - FREE_BODY_BYTES) - taken
-      if (heldBytes[share] + owed > MAX_HELD_BODY_BYTES[share]) return false
-      if (
-        agentId !== undefined &&
-        (heldByAgent.get(agentId) ?? 0) + owed > MAX_HELD_BODY_BYTES.token / AGENT_BODY_SHARE
-      )
-        return false
-      if (owed > 0) hold(owed)
+      const owed = length - FREE_BODY_BYTES - taken
+      if (owed > 0 && !room.tryTake(caller, owed)) return false
+      taken += Math.max(0, owed)
       return true
     },
-    release: () => hold(-taken),
+    release() {
+      room.putDown(caller, taken)
+      taken = 0
+    },
   }
 }
 
@@ -123,13 +106,10 @@ export function parseBody(req: IncomingMessage, bytes: Buffer): object {
 }
 
 /**
- * Reads a body to its end.
+ * Reads a body to its end: what readBody() says.
  *
  * @param lightBytes what is read without waiting for `next`
- * @param takeRoom reserves memory for the given number of further bytes; returns false if that much is not
- *   left
- * @throws LateRequest if the body comes too slowly; Refusal `body_too_large`; `unavailable` if there is no
- *   room; `invalid_json` if it ends early
+ * @param takeRoom reserves memory for the given number of further bytes; returns false if there is not so much
  */
 function readBytes(
   req: IncomingMessage,
@@ -144,10 +124,11 @@ function readBytes(
     const speedCheck = setInterval(() => {
       const dueMs = performance.now() - startedAt - BODY_FLOOR.graceMs
       if (req.isPaused() || length * SECOND_MS >= dueMs * BODY_FLOOR.bytesPerSecond) return
-      stop()
-      reject(
-        new LateRequest(
+      fail(
+        new Refusal(
+          'unavailable',
           `The body came at less than ${BODY_FLOOR.bytesPerSecond} bytes a second; send it faster, or less at a time.`,
+          { countedAs: 'slow_request' },
         ),
       )
     }, SECOND_MS)
@@ -155,33 +136,26 @@ function readBytes(
       clearInterval(speedCheck)
       req.off('data', onData).off('end', onEnd).off('close', onClose)
     }
+    const fail = (error: unknown): void => {
+      stop()
+      reject(error)
+    }
     const onData = (chunk: Buffer): void => {
       length += chunk.length
-      const fits = length <= MAX_BODY_BYTES
-      if (!fits || !takeRoom(chunk.length)) {
-        stop()
-        return reject(fits ? overloaded() : tooLarge())
-      }
+      if (length > MAX_BODY_BYTES) return fail(tooLarge())
+      if (!takeRoom(chunk.length)) return fail(overloaded())
       chunks.push(chunk)
       if (length <= lightBytes) return
       const pausedAt = performance.now()
-      readAfter(req, next).then(
-        // The time in which the service doesn't read is not the sender's.
-        () => (startedAt += performance.now() - pausedAt),
-        (error: unknown) => {
-          stop()
-          reject(error)
-        },
-      )
+      // The time in which the service doesn't read is not the sender's.
+      readAfter(req, next).then(() => (startedAt += performance.now() - pausedAt), fail)
     }
     const onEnd = (): void => {
       stop()
       resolve(Buffer.concat(chunks, length))
     }
-    const onClose = (): void => {
-      stop()
-      reject(new Refusal('invalid_json', 'The body ended before its length was reached.'))
-    }
+    const onClose = (): void =>
+      fail(new Refusal('invalid_json', 'The body ended before its length was reached.'))
     req.on('data', onData).once('end', onEnd).once('close', onClose)
   })
 }
@@ -212,13 +186,6 @@ function requireJson(req: IncomingMessage): void {
   }
 }
 
-/** Refuses a request that arrives too slowly; answered as 408. */
-export class LateRequest extends Refusal {
-  constructor(message: string) {
-    super('unavailable', message, { countedAs: 'slow_request' })
-  }
-}
-
 /** Returns the refusal `body_too_large`. */
 function tooLarge(): Refusal {
   return new Refusal(
@@ -234,7 +201,6 @@ function tooLarge(): Refusal {
  * @param next each part of the body is read after it
  */
 export function discardRest(req: IncomingMessage, next: NextPart, limitMs = DISCARD_LIMIT_MS): void {
-  awaitingContinue.delete(req)
   if (req.complete) return
   const cut = setTimeout(() => req.socket.destroy(), limitMs)
   req.once('end', () => clearTimeout(cut)).once('close', () => clearTimeout(cut))

@@ -1,6 +1,7 @@
 import type { RequestHandler } from 'express'
 import type { Context } from '../../shared/context.ts'
-import { currentTracer } from '../../shared/platform/tracing.ts'
+import { recordServing } from '../../shared/market/serving-service.ts'
+import { currentTracer, type Tracer } from '../../shared/platform/tracing.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 
 /** Any other method is counted as `other`: a metric's labels must be few. */
@@ -11,37 +12,35 @@ const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'DELETE', 'PAT
  * route's template; with tracing, it also makes a span of it.
  */
 export function measureRequests(ctx: Context): RequestHandler {
+  const noteServed = recordServing(ctx)
   return (req, res, next) => {
     const startedAt = performance.now()
+    const method = METHODS.has(req.method) ? req.method : 'other'
+    let span: ReturnType<Tracer['inRequest']> | undefined
     res.on('close', () => {
       // Without the time that the caller asked the service to wait.
       const milliseconds = performance.now() - startedAt - Number(res.locals['waitedMs'] ?? 0)
-      const labels = {
-        method: METHODS.has(req.method) ? req.method : 'other',
-        route: templateOf(req.route),
-        status: res.writableFinished ? res.statusCode : 0,
-      }
-      ctx.metrics.countRequest(labels, milliseconds / SECOND_MS)
-      if (labels.status >= 500) ctx.metrics.countFailure(String(res.locals['error']))
+      const route = templateOf(req.route)
+      const status = res.writableFinished ? res.statusCode : 0
+      const requestId = String(res.locals['requestId'])
+      ctx.metrics.countRequest({ method, route, status }, milliseconds / SECOND_MS)
+      if (status >= 500) ctx.metrics.countFailure(String(res.locals['error']))
+      else if (status > 0) noteServed()
       if (ctx.log.isLevelEnabled('debug'))
         ctx.log.debug(
-          { request_id: String(res.locals['requestId']), ...labels, ms: Math.round(milliseconds) },
+          { request_id: requestId, method, route, status, ms: Math.round(milliseconds) },
           'a request was answered',
         )
-    })
-    const tracer = currentTracer()
-    if (tracer === undefined) return next()
-    const { method } = req
-    const span = tracer.inRequest(METHODS.has(method) ? method : 'other', next)
-    res.once('close', () => {
-      const route = templateOf(req.route)
-      span.end(`${method} ${route}`, {
-        'http.request.method': method,
+      span?.end(`${req.method} ${route}`, {
+        'http.request.method': req.method,
         'http.route': route,
-        'http.response.status_code': res.writableFinished ? res.statusCode : 0,
-        request_id: String(res.locals['requestId']),
+        'http.response.status_code': status,
+        request_id: requestId,
       })
     })
+    const tracer = currentTracer()
+    if (tracer === undefined) next()
+    else span = tracer.inRequest(method, next)
   }
 }
 

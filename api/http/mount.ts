@@ -1,30 +1,22 @@
 import { randomUUID } from 'node:crypto'
-import type { ErrorRequestHandler, Request, RequestHandler, Response, Router } from 'express'
+import type { RequestListener } from 'node:http'
+import type { Express, NextFunction, Request, RequestHandler, Response, Router } from 'express'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { API_BASE, CLOSE_LIMIT_MS } from '../../shared/platform/limits.ts'
 import { runInScope } from '../../shared/platform/scope.ts'
-import { sendJson, sendRefusal, toRefusal } from './answer.ts'
-import type { Authenticator } from './authenticate.ts'
-import { discardRest, LateRequest } from './body.ts'
-import { createDiskGuard } from './disk.ts'
+import { sendJson, sendRefusal } from './answer.ts'
+import { discardRest } from './body.ts'
+import { answerInTurn } from './connection.ts'
 import type { Gate } from './gate.ts'
 import { measureRequests } from './measure.ts'
-import type { NoteRefusal } from './refusals.ts'
+import { isLate, toRefusal, type NoteRefusal } from './refusals.ts'
 import type { Route } from './route.ts'
-import { serve } from './serve.ts'
+import { serve, type Frame } from './serve.ts'
 import type { Visitor } from './turns.ts'
-import type { Waits } from './waits.ts'
 
 /** How long a browser may remember which methods and headers a path accepts. */
 const PREFLIGHT_SECONDS = 86_400
-
-/**
- * Returns a path in Express's form: `{name}` becomes `:name`. With `endsOpen` the last one becomes `*name`,
- * whose value may have slashes.
- */
-const expressPath = (path: string, endsOpen = false): string =>
-  (endsOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path).replace(/\{(\w+)\}/g, ':$1')
 
 /** Returns the one or two paths of a route, the one below the API base first. */
 export function pathsOf(route: Route): string[] {
@@ -37,44 +29,29 @@ export function pathsOf(route: Route): string[] {
  * Mounts the routes, and for each path an answer to all other methods. Paths without parameters come first,
  * so that `/claim/resolve` isn't taken for the claim with the id `resolve`.
  */
-export function mountRoutes(
-  router: Router,
-  ctx: Context,
-  authenticator: Authenticator,
-  gate: Gate,
-  routes: readonly Route[],
-  waits: Waits,
-): void {
-  const requireDisk = createDiskGuard(ctx)
-  const frame = { ctx, authenticator, gate, requireDisk, waits }
-  const byPath = new Map<string, Route[]>()
-  for (const route of routes)
-    for (const path of pathsOf(route)) byPath.set(path, [...(byPath.get(path) ?? []), route])
-  for (const [path, routesOfPath] of [...byPath].sort(
-    ([pathA], [pathB]) => Number(pathA.includes('{')) - Number(pathB.includes('{')),
-  )) {
-    const allowed = routesOfPath.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
-    for (const route of routesOfPath) {
-      const handler = serve(frame, route)
-      if (route.method === 'GET') router.get(expressPath(path, route.endsOpen), handler)
-      else router.post(expressPath(path), handler)
-    }
-    router.all(
-      expressPath(path, routesOfPath[0]?.endsOpen),
-      answerOtherMethods(gate, [...allowed, 'OPTIONS']),
-    )
+export function mountRoutes(router: Router, frame: Frame, routes: readonly Route[]): void {
+  const places = routes.flatMap((route) => pathsOf(route).map((path) => ({ path, route })))
+  places.sort((a, b) => Number(a.path.includes('{')) - Number(b.path.includes('{')))
+  for (const [path, ofPath] of Map.groupBy(places, (place) => place.path)) {
+    const mounted = router.route(expressPath(path, ofPath[0]?.route.endsOpen))
+    for (const { route } of ofPath) mounted[route.method === 'GET' ? 'get' : 'post'](serve(frame, route))
+    const allowed = ofPath.flatMap(({ route }) => (route.method === 'GET' ? ['GET', 'HEAD'] : ['POST']))
+    mounted.all(answerOtherMethods(frame, [...allowed, 'OPTIONS']))
   }
 }
 
-/** Who takes the turns of a request; nobody that is known until its route has said so. */
-const visitorOf = (req: Request, res: Response): Visitor =>
-  (res.locals['visitor'] as Visitor | undefined) ?? { line: 'open', caller: req.socket }
+/**
+ * Returns a path in Express's form: `{name}` becomes `:name`. With `endsOpen` the last one becomes `*name`,
+ * whose value may have slashes.
+ */
+const expressPath = (path: string, endsOpen = false): string =>
+  (endsOpen ? path.replace(/\{(\w+)\}$/, '*$1') : path).replace(/\{(\w+)\}/g, ':$1')
 
 /**
  * Returns a handler that answers OPTIONS with the methods of a path, and refuses methods that it doesn't
  * take.
  */
-function answerOtherMethods(gate: Gate, allowed: readonly string[]): RequestHandler {
+function answerOtherMethods({ gate }: Frame, allowed: readonly string[]): RequestHandler {
   return async (req, res) => {
     res.setHeader('Allow', allowed.join(', '))
     if (req.method !== 'OPTIONS')
@@ -82,7 +59,7 @@ function answerOtherMethods(gate: Gate, allowed: readonly string[]): RequestHand
         'method_not_allowed',
         `This path does not take ${req.method}; it takes ${allowed.join(', ')}.`,
       )
-    await gate.next(visitorOf(req, res))
+    await gate.next(res.locals['visitor'] as Visitor)
     res.setHeader('Access-Control-Allow-Methods', allowed.join(', '))
     res.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type, If-None-Match')
     res.setHeader('Access-Control-Max-Age', PREFLIGHT_SECONDS)
@@ -91,10 +68,31 @@ function answerOtherMethods(gate: Gate, allowed: readonly string[]): RequestHand
 }
 
 /**
- * Gives each request an id, for `X-Request-Id`, the log and the jobs that it enqueues; the headers for calls
- * from web pages; and an AbortController, `res.locals.life`, which stops its work when its caller has left.
+ * Returns the listener of an API's requests: it begins and measures each, has the app find its route, and
+ * refuses what the app has none for. So that also holds for a request target that is not a URL, which Express
+ * gives up before the first middleware.
  */
-export const beginRequest: RequestHandler = (_req, res, next) => {
+export function listenWith(
+  app: Express,
+  ctx: Context,
+  answerError: ReturnType<typeof answerErrors>,
+): RequestListener {
+  const measure = measureRequests(ctx)
+  const handle: RequestHandler = app
+  return answerInTurn((incoming, outgoing) => {
+    const req = incoming as Request
+    const res = Object.assign(outgoing as Response, { locals: {} })
+    const refuse = (error?: unknown): void => void answerError(error ?? noSuchRoute(req), req, res)
+    beginRequest(req, res, () => measure(req, res, () => void handle(req, res, refuse)))
+  })
+}
+
+/**
+ * Gives each request an id, for `X-Request-Id`, the log and the jobs that it enqueues; the headers for calls
+ * from web pages; `res.locals.life`, an AbortController that stops its work when its caller has left; and
+ * `res.locals.visitor`, who takes its turns.
+ */
+export const beginRequest: RequestHandler = (req, res, next) => {
   const id = randomUUID()
   res.locals['requestId'] = id
   res.setHeader('X-Request-Id', id)
@@ -103,6 +101,8 @@ export const beginRequest: RequestHandler = (_req, res, next) => {
   res.setHeader('Access-Control-Expose-Headers', 'Allow, ETag, Retry-After, WWW-Authenticate, X-Request-Id')
   const life = new AbortController()
   res.locals['life'] = life
+  // Until its route has said who the caller is.
+  res.locals['visitor'] = { line: 'open', caller: req.socket } satisfies Visitor
   // An answer closes once, and a listener that is not taken off again costs less.
   res.on('close', () => {
     if (!res.writableFinished)
@@ -111,49 +111,24 @@ export const beginRequest: RequestHandler = (_req, res, next) => {
   runInScope({ request_id: id }, next, life.signal)
 }
 
-/** Refuses a request to a path that no route has. @throws Refusal `no_such_route` */
-export const refuseUnknownPath: RequestHandler = (req) => {
-  throw noSuchRoute(req)
-}
-
 const noSuchRoute = ({ method }: Request): Refusal =>
   new Refusal('no_such_route', `There is no route ${method} at this path; GET ${API_BASE} lists them all.`)
-
-/**
- * Returns what makes a request's final handler, in place of Express's, which answers with HTML. The router
- * calls it with an error that answerErrors() hasn't answered, or without one for a request target that is not
- * a URL, which the router gives up before the first middleware.
- */
-export function answerUnrouted(
-  ctx: Context,
-  gate: Gate,
-  note: NoteRefusal,
-): (req: Request, res: Response) => (error?: unknown) => void {
-  const measure = measureRequests(ctx)
-  const answerError = answerErrors(ctx, gate, note)
-  return (req, res) => (error) => {
-    const ignored = (): void => undefined
-    const answer = (reason: unknown): void => void answerError(reason, req, res, ignored)
-    if (error !== undefined) return answer(error)
-    beginRequest(req, res, () => measure(req, res, () => answer(noSuchRoute(req))))
-  }
-}
 
 /**
  * Returns the handler that answers an error with a refusal: see toRefusal(). If a part of the answer has been
  * sent, the connection is cut.
  */
-export function answerErrors(ctx: Context, gate: Gate, note: NoteRefusal): ErrorRequestHandler {
-  return async (error: unknown, req, res, _next) => {
+export function answerErrors(ctx: Context, gate: Gate, note: NoteRefusal) {
+  return async (error: unknown, req: Request, res: Response, _next?: NextFunction): Promise<void> => {
     // A refusal costs as much as many an answer; one whose time is over takes its turn, too.
-    const visitor = visitorOf(req, res)
+    const visitor = res.locals['visitor'] as Visitor
     const { line, caller, signal } = visitor
     await gate.goOn(signal?.aborted === true ? { line, caller } : visitor)
     const refusal = toRefusal(error, ctx.log, note, String(res.locals['requestId']))
     if (res.headersSent || res.destroyed) return void res.destroy()
-    if (refusal instanceof LateRequest) res.setHeader('Connection', 'close')
+    if (isLate(refusal)) res.setHeader('Connection', 'close')
     sendRefusal(res, refusal)
-    const limitMs = refusal instanceof LateRequest ? CLOSE_LIMIT_MS : undefined
-    discardRest(req, () => gate.runWhole({ line, caller }, () => undefined), limitMs)
+    const next = (): Promise<void> => gate.runWhole({ line, caller }, () => undefined)
+    discardRest(req, next, isLate(refusal) ? CLOSE_LIMIT_MS : undefined)
   }
 }

@@ -1,3 +1,4 @@
+import querystring, { type ParsedUrlQuery } from 'node:querystring'
 import { z } from 'zod'
 import { Refusal } from '../../shared/platform/errors.ts'
 import { MAX_QUERY_PARAMETERS } from '../../shared/platform/limits.ts'
@@ -104,35 +105,21 @@ function withLists(schema: z.ZodObject, input: object): object {
  * @throws Refusal `invalid_field` if it has more than MAX_QUERY_PARAMETERS, or an escape is malformed or
  *   doesn't decode to UTF-8
  */
-export function splitQuery(text: string | undefined | null): Record<string, string | string[]> {
-  const fields: Record<string, string | string[]> = Object.create(null) as Record<string, string | string[]>
-  const parts = (text ?? '').split('&', MAX_QUERY_PARAMETERS + 1)
-  if (parts.length > MAX_QUERY_PARAMETERS)
+export function splitQuery(text: string | undefined | null): ParsedUrlQuery {
+  const query = text ?? ''
+  if (query.split('&', MAX_QUERY_PARAMETERS + 1).length > MAX_QUERY_PARAMETERS)
     throw new Refusal(
       'invalid_field',
       `The query has too many parameters; send at most ${MAX_QUERY_PARAMETERS}, each once.`,
     )
-  for (const part of parts) {
-    if (part === '') continue
-    const equals = part.indexOf('=')
-    const name = decodeQueryPart(equals < 0 ? part : part.slice(0, equals))
-    const value = equals < 0 ? '' : decodeQueryPart(part.slice(equals + 1))
-    const earlier = fields[name]
-    if (earlier === undefined) fields[name] = value
-    else if (Array.isArray(earlier)) earlier.push(value)
-    else fields[name] = [earlier, value]
-  }
-  return fields
-}
-
-/** Decodes a name or a value of a query, in which `+` stands for a space. @throws Refusal `invalid_field` */
-function decodeQueryPart(text: string): string {
   try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
+    // What is malformed is left as it is by querystring.
+    decodeURIComponent(query)
   } catch {
     throw new Refusal(
       'invalid_field',
       'The query has a % that two hex digits do not follow, or that is not UTF-8; escape it as %25.',
     )
   }
+  return querystring.parse(query, '&', '=', { maxKeys: 0 })
 }

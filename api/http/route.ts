@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
 import type { ErrorCode } from '../../shared/platform/errors.ts'
-import type { Look } from './waits.ts'
+import type { Look } from '../waits.ts'
 
 /**
  * Who may call a route.
@@ -20,14 +20,13 @@ type CallerOf<A extends Access> = A extends 'open'
   : A extends 'optional'
     ? Caller | undefined
     : Caller
-type Parsed<S extends z.ZodObject | undefined> = S extends z.ZodObject ? z.output<S> : undefined
+/** The schema of a body, a query or path parameters; undefined for a route that has none. */
+type Fields = z.ZodObject | undefined
+type Parsed<S extends Fields> = S extends z.ZodObject ? z.output<S> : undefined
+type ViewSchema = z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>
 
-export interface Call<
-  A extends Access,
-  Body extends z.ZodObject | undefined,
-  Query extends z.ZodObject | undefined,
-  Params extends z.ZodObject | undefined,
-> {
+/** What a handler is called with. */
+export interface Call<A extends Access, Body extends Fields, Query extends Fields, Params extends Fields> {
   ctx: Context
   caller: CallerOf<A>
   body: Parsed<Body>
@@ -35,9 +34,7 @@ export interface Call<
   params: Parsed<Params>
   /** True for HEAD, which must have no effect. */
   peek: boolean
-  /**
-   * The one of these media types that the caller's `Accept` prefers; undefined if it accepts none of them.
-   */
+  /** The one of these media types that the caller's `Accept` prefers; undefined if it accepts none of them. */
   prefers(types: readonly string[]): string | undefined
 }
 
@@ -56,10 +53,13 @@ export interface Answer<View> {
   cache?: Caching
 }
 
-/** An answer that is JSON already, with `ok`: its bytes, or pieces that may be shared with other answers. */
-export interface JsonAnswer {
+/** An answer that is written already: JSON with `ok`, or a document, which is sent as it is. */
+export interface WrittenBody {
   status: 200
-  json: Buffer | Iterable<string | Buffer>
+  /** In one piece that is the same each time, or in pieces that may be shared with other answers. */
+  body: Buffer | Iterable<string | Buffer>
+  /** The media type of a document, such as a page or a checkpoint; absent for JSON with `ok`. */
+  document?: string
   cache?: Caching
 }
 
@@ -71,24 +71,21 @@ export interface Caching {
   control: string
 }
 
-/** An answer that is not ours to wrap, such as a page or a checkpoint: sent as it is, without `ok`. */
-export interface DocumentAnswer {
-  status: 200
-  document: { type: string; text: string | Buffer }
-  cache?: Caching
-}
-
-export type GivenAnswer<View> = Answer<View> | DocumentAnswer | JsonAnswer
+export type GivenAnswer<View> = Answer<View> | WrittenBody
 
 /** The view of a route that answers only with documents. */
 export const noView = z.object({})
 
-export interface RouteSpec<
-  A extends Access,
-  Body extends z.ZodObject | undefined,
-  Query extends z.ZodObject | undefined,
-  Params extends z.ZodObject | undefined,
-  View extends z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>,
+/**
+ * A route: it is mounted, listed and documented from this one value. defineRoute() makes one whose functions
+ * get what its schemas parse; without parameters, it is any route.
+ */
+export interface Route<
+  A extends Access = Access,
+  View extends ViewSchema = ViewSchema,
+  Body extends Fields = Fields,
+  Query extends Fields = Fields,
+  Params extends Fields = Fields,
 > {
   method: 'GET' | 'POST'
   /** Below `/api/v1`, a parameter as `{name}`. */
@@ -126,11 +123,9 @@ export interface RouteSpec<
   /** Refusals beyond those that access and parsing imply. */
   errors?: readonly ErrorCode[]
   /** How to wait for a query that asks for it; undefined for one that doesn't. */
-  wait?: (call: {
-    ctx: Context
-    caller: CallerOf<A>
-    query: Parsed<Query>
-  }) => Promise<Wait<Parsed<Query>> | undefined>
+  wait?(
+    call: Pick<Call<A, Body, Query, Params>, 'ctx' | 'caller' | 'query'>,
+  ): Promise<Wait<Parsed<Query>> | undefined>
   /** How much longer than others this route may take, because it waits for a worker. */
   patienceMs?: number
   /**
@@ -147,52 +142,32 @@ export interface RouteSpec<
   handle(call: Call<A, Body, Query, Params>): Promise<GivenAnswer<z.input<View>>> | GivenAnswer<z.input<View>>
 }
 
-/** A route with its types folded away, as the frame, the route table and the OpenAPI document see it. */
-export type Route = Omit<
-  RouteSpec<
-    Access,
-    z.ZodObject | undefined,
-    z.ZodObject | undefined,
-    z.ZodObject | undefined,
-    z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>
-  >,
-  'handle' | 'wait' | 'weight' | 'proof'
-> & {
-  weight?(query: object | undefined): number
-  proof?(body: object): void
-  wait?: (call: {
-    ctx: Context
-    caller: Caller | undefined
-    query: object | undefined
-  }) => Promise<Wait<object> | undefined>
-  handle(
-    call: Call<Access, z.ZodObject | undefined, z.ZodObject | undefined, z.ZodObject | undefined>,
-  ): Promise<GivenAnswer<unknown>> | GivenAnswer<unknown>
-}
-
 /**
- * Declares a route: it is mounted, listed and documented from this one value. Adds what holds for any route:
- * the refusal `invalid_field`, and the status 304 if its answers have an etag.
+ * Declares a route, and adds what holds for any: the refusal `invalid_field`, since each refuses a query
+ * parameter that it doesn't have, and the status 304 if its answers have an etag.
  */
 export function defineRoute<
   A extends Access,
-  View extends z.ZodObject | z.ZodUnion<readonly z.ZodObject[]>,
-  Body extends z.ZodObject | undefined = undefined,
-  Query extends z.ZodObject | undefined = undefined,
-  Params extends z.ZodObject | undefined = undefined,
->(spec: RouteSpec<A, Body, Query, Params, View>): Route {
-  const statuses = spec.statuses ?? [200]
+  View extends ViewSchema,
+  Body extends Fields = undefined,
+  Query extends Fields = undefined,
+  Params extends Fields = undefined,
+>(route: Route<A, View, Body, Query, Params>): Route {
+  const statuses = route.statuses ?? [200]
   return {
-    ...spec,
-    // Any route refuses a query parameter that it doesn't have.
-    errors: [...(spec.errors ?? []), 'invalid_field'],
-    statuses: isPublic(spec) && spec.changesEachTime !== true ? [...statuses, 304] : statuses,
-  } as unknown as Route
+    ...route,
+    errors: [...(route.errors ?? []), 'invalid_field'],
+    statuses: isCached(route) ? [...statuses, 304] : statuses,
+  }
 }
 
 /** Whether all callers get the same answer, without secrets, so that it may be cached and compressed. */
 export const isPublic = ({ method, access }: Pick<Route, 'method' | 'access'>): boolean =>
   method === 'GET' && access === 'open'
+
+/** Whether its answers have an etag, and may be kept by a cache. */
+export const isCached = (route: Pick<Route, 'method' | 'access' | 'changesEachTime'>): boolean =>
+  isPublic(route) && route.changesEachTime !== true
 
 /** Returns an answer with status 200. */
 export const ok = <View>(view: View): Answer<View> => ({ status: 200, view })
@@ -205,18 +180,16 @@ export const cacheForEver = (etag: string): Caching => ({
   etag: `"${etag}"`,
   control: 'public, max-age=31536000, immutable',
 })
-/**
- * Returns the caching of an answer that may change at any time: a cache asks each time, and gets 304 if
- * nothing changed.
- */
+/** Returns the caching of an answer that may change at any time: a cache asks each time. */
 export const cacheAndRevalidate = (etag: string): Caching => ({
   etag: `"${etag}"`,
   control: 'public, no-cache',
 })
-/** Returns an answer with a document of this media type, which is sent as it is. */
-export const documentAnswer = (type: string, text: string | Buffer): DocumentAnswer => ({
+/** Returns an answer with a document of this media type. */
+export const documentAnswer = (document: string, text: string | Buffer): WrittenBody => ({
   status: 200,
-  document: { type, text },
+  document,
+  body: typeof text === 'string' ? [text] : text,
 })
 
 /** What one item of a list weighs at most: 1 for the document, and 1 for each KiB of its texts in UTF-8. */

@@ -7,15 +7,14 @@ import { PART_BYTES } from '../../shared/platform/limits.ts'
 import { untilAborted } from '../../shared/platform/deadline.ts'
 import { currentSignal } from '../../shared/platform/scope.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
+import { sendAnswer, writeAnswer, type WrittenAnswer } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
 import { parseBody, readBody, type HeldBody } from './body.ts'
 import type { Gate } from './gate.ts'
 import { parseFields, parseQuery } from './parse.ts'
 import { isPublic, type Route, type Wait } from './route.ts'
-import { send } from './send.ts'
 import type { Visitor } from './turns.ts'
-import type { Waits } from './waits.ts'
-import { writeAnswer, type WrittenAnswer } from './write.ts'
+import type { Waits } from '../waits.ts'
 
 /** How long a connection may be silent after a wait. */
 const WAIT_SLACK_MS = 30 * SECOND_MS
@@ -44,9 +43,12 @@ export function serve(frame: Frame, route: Route): RequestHandler {
 /** What a request says before its body. */
 interface Head {
   caller: Caller | undefined
-  query: object | undefined
-  params: object | undefined
+  query: Fields | undefined
+  params: Fields | undefined
 }
+
+/** What a schema has parsed. */
+type Fields = Record<string, unknown>
 
 /**
  * A request on its way through its route: it authenticates its caller, parses the URL, waits if the query asks
@@ -84,22 +86,19 @@ class RequestUnderWay {
       const isComplete = route.body === undefined || this.#req.complete
       // Whom the service got to know only now takes its turn among the agents.
       if (wait !== undefined || !isComplete || !(isKnown || head.caller === undefined)) return { head, wait }
-      await this.#finish(first, head, await this.#readBody(first, head.caller))
+      await this.#withBody(first, head.caller, (held) => this.#finish(first, head, held))
       return undefined
     })
     if (begun === undefined) return
     const head = await this.#waitIfAsked(begun.head, begun.wait)
     const visitor = this.#visitor(head.caller?._id)
-    const held = await this.#readBody(visitor, head.caller)
-    try {
-      await this.#inTurn(visitor, async () => {
+    await this.#withBody(visitor, head.caller, (held) =>
+      this.#inTurn(visitor, async () => {
         // While the body arrived, the token may have been replaced or the agent banned.
         const caller = held === undefined ? head.caller : await this.#authenticate(visitor)
         await this.#finish(visitor, { ...head, caller }, held)
-      })
-    } finally {
-      held?.release()
-    }
+      }),
+    )
   }
 
   /**
@@ -108,17 +107,14 @@ class RequestUnderWay {
    */
   async #answerProof(prove: NonNullable<Route['proof']>): Promise<void> {
     const stranger = this.#visitor(undefined)
-    const held = await this.#readBody(stranger, undefined)
-    try {
+    await this.#withBody(stranger, undefined, async (held) => {
       await this.#inTurn(stranger, async () => {
         const body = await this.#parseBody(stranger, held)
         if (body !== undefined) prove(body)
       })
       const visitor: Visitor = { ...stranger, line: 'proofs' }
       await this.#inTurn(visitor, async () => this.#finish(visitor, await this.#readHead(visitor), held))
-    } finally {
-      held?.release()
-    }
+    })
   }
 
   /** @param agentId undefined for a caller that is not known */
@@ -177,13 +173,13 @@ class RequestUnderWay {
   }
 
   /** @returns undefined unless the query asks to wait */
-  async #findWait({ caller, query }: Head): Promise<Wait<object> | undefined> {
+  async #findWait({ caller, query }: Head): Promise<Wait<Fields | undefined> | undefined> {
     if (caller === undefined || this.#req.method === 'HEAD') return undefined
     return this.#served.route.wait?.({ ctx: this.#frame.ctx, caller, query })
   }
 
   /** Waits, after which the request has its whole time again. @returns the head as it is after the wait */
-  async #waitIfAsked(head: Head, wait: Wait<object> | undefined): Promise<Head> {
+  async #waitIfAsked(head: Head, wait: Wait<Fields | undefined> | undefined): Promise<Head> {
     const { ctx, waits } = this.#frame
     const { caller } = head
     if (wait === undefined || caller === undefined) return head
@@ -211,12 +207,25 @@ class RequestUnderWay {
     }
   }
 
-  /** Reads the body; the server limits how long that may take. @returns undefined if the route has none */
-  async #readBody(visitor: Visitor, caller: Caller | undefined): Promise<HeldBody | undefined> {
+  /**
+   * Reads the body for `use`, and gives back the room that it takes when that is over. The server limits how long
+   * the reading may take.
+   */
+  async #withBody(
+    visitor: Visitor,
+    caller: Caller | undefined,
+    use: (held: HeldBody | undefined) => Promise<void>,
+  ): Promise<void> {
     const { body, access } = this.#served.route
-    if (body === undefined) return undefined
+    if (body === undefined) return use(undefined)
     const agentId = access === 'open' ? undefined : caller?._id
-    return readBody(this.#req, this.#res, agentId, () => this.#frame.gate.runWhole(visitor, () => undefined))
+    const next = () => this.#frame.gate.runWhole(visitor, () => undefined)
+    const held = await readBody(this.#req, this.#res, agentId, next)
+    try {
+      await use(held)
+    } finally {
+      held.release()
+    }
   }
 
   /** Parses the body, calls the route's handler, writes its answer and sends it. */
@@ -229,12 +238,12 @@ class RequestUnderWay {
     const answer = await this.#write(visitor, head, body)
     // If aborted, a refusal has been sent already.
     this.#life.signal.throwIfAborted()
-    await send(this.#req, this.#res, this.#served.route, answer, (bytes, compress) =>
+    await sendAnswer(this.#req, this.#res, this.#served.route, answer, (bytes, compress) =>
       bytes < PART_BYTES ? compress() : gate.runWithRoom(visitor, bytes / 1024, compress),
     )
   }
 
-  async #parseBody(visitor: Visitor, held: HeldBody | undefined): Promise<object | undefined> {
+  async #parseBody(visitor: Visitor, held: HeldBody | undefined): Promise<Fields | undefined> {
     const { body: schema } = this.#served.route
     if (schema === undefined || held === undefined) return undefined
     const inTurn = <T>(work: () => T): T | Promise<T> =>
@@ -244,7 +253,7 @@ class RequestUnderWay {
   }
 
   /** Calls the handler and writes its answer; for what weighs something, together with equal questions. */
-  #write(visitor: Visitor, head: Head, body: object | undefined): Promise<WrittenAnswer> {
+  #write(visitor: Visitor, head: Head, body: Fields | undefined): Promise<WrittenAnswer> {
     const { gate } = this.#frame
     const { route, share } = this.#served
     const perform = async (of: Visitor): Promise<WrittenAnswer> => {
@@ -270,7 +279,7 @@ class RequestUnderWay {
     )
   }
 
-  #handle(head: Head, body: object | undefined) {
+  #handle(head: Head, body: Fields | undefined) {
     const call = {
       ctx: this.#frame.ctx,
       ...head,
@@ -278,7 +287,7 @@ class RequestUnderWay {
       peek: this.#req.method === 'HEAD',
       prefers: (types: readonly string[]) => this.#req.accepts([...types]) || undefined,
     }
-    return this.#served.route.handle(call as Parameters<Route['handle']>[0])
+    return this.#served.route.handle(call)
   }
 }
 

@@ -31,6 +31,7 @@ import {
   wholeNumber,
   jsonValue,
 } from '../../shared/platform/schema.ts'
+import { piecesOfJson } from '../http/answer.ts'
 import {
   cacheAndRevalidate,
   cacheForEver,
@@ -39,9 +40,7 @@ import {
   ok,
   documentAnswer,
   type Route,
-  type JsonAnswer,
 } from '../http/route.ts'
-import { piecesOfJson } from '../http/write.ts'
 
 const WHAT_THIS_IS =
   'Each seal covers a range of ledger entries with the root of a Merkle tree over them, names the root of the seal before it, and is signed with Ed25519. Whoever kept an earlier seal can tell whether anything that it covers was changed since.'
@@ -64,7 +63,7 @@ export function sealRoutes(ctx: Context): Route[] {
   const readPage = createLedgerPageReader(ctx)
   const vectors = readVectors()
   const verifier = fs.readFileSync(path.join(ROOT, 'client', 'seal-verify.mjs'))
-  let wholeList: { tag: string; json: Buffer } | undefined
+  let wholeList: { tag: string; body: Buffer } | undefined
   return [
     defineRoute({
       method: 'GET',
@@ -120,8 +119,7 @@ export function sealRoutes(ctx: Context): Route[] {
         const state = await readChainState(ctx)
         const tag = `${state.tag}-${afterSeq ?? 'newest'}-${limit}`
         const cache = cacheAndRevalidate(tag)
-        const answer = (json: Buffer): JsonAnswer => ({ status: 200, json, cache })
-        if (wholeList?.tag === tag) return answer(wholeList.json)
+        if (wholeList?.tag === tag) return { status: 200, body: wholeList.body, cache }
         const list = await listSeals(ctx, state, afterSeq, limit)
         const checkpoint = checkpointOf(await ctx.seals.lastSigned())
         const view = {
@@ -143,9 +141,8 @@ export function sealRoutes(ctx: Context): Route[] {
         }
         if (afterSeq !== undefined || limit !== MAX_SEALS_LISTED) return { ...ok(view), cache }
         // The list that everyone asks for is written once for each state of the chain.
-        const json = Buffer.from(JSON.stringify({ ok: true, ...view }))
-        wholeList = { tag, json }
-        return answer(json)
+        wholeList = { tag, body: Buffer.from(JSON.stringify({ ok: true, ...view })) }
+        return { status: 200, body: wholeList.body, cache }
       },
     }),
     defineRoute({
@@ -208,8 +205,8 @@ export function sealRoutes(ctx: Context): Route[] {
           return ok({ entries, count: entries.length, next_id: nextId, more })
         }
         const { parts, count, tag, isFinal } = await readPage(fromId, limit)
-        const json = [Buffer.from('{"ok":true,"entries":['), ...parts, Buffer.from(`],"count":${count}}`)]
-        return { status: 200, json, cache: (isFinal ? cacheForEver : cacheAndRevalidate)(tag) }
+        const body = ['{"ok":true,"entries":[', ...parts, `],"count":${count}}`]
+        return { status: 200, body, cache: (isFinal ? cacheForEver : cacheAndRevalidate)(tag) }
       },
     }),
     defineRoute({
@@ -228,7 +225,7 @@ export function sealRoutes(ctx: Context): Route[] {
       patienceMs: RECEIPT_WAIT_MS,
       weight: () => RECEIPT_WEIGHT,
       async handle({ ctx, params: { id }, query: { after } }) {
-        return { status: 200, json: piecesOfJson(await makeReceipt(ctx, id, after)) }
+        return { status: 200, body: piecesOfJson(await makeReceipt(ctx, id, after)) }
       },
     }),
     defineRoute({
@@ -243,7 +240,7 @@ export function sealRoutes(ctx: Context): Route[] {
         invalid: z.record(z.string(), jsonValue),
         ...countView,
       }),
-      handle: () => ({ status: 200, json: vectors }),
+      handle: () => ({ status: 200, body: vectors }),
     }),
     defineRoute({
       method: 'GET',

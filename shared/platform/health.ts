@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { readBuild } from './build.ts'
 import { withDeadline } from './deadline.ts'
-import { createSmallServer } from './limit-connections.ts'
+import { createBoundedServer, WATCHERS } from './limit-connections.ts'
 import { closeNow, listen } from './listen.ts'
 import type { Config } from './config.ts'
 import type { Database } from './database.ts'
@@ -91,7 +91,7 @@ export async function startMetricsServer(ctx: Watched, health: Health): Promise<
     )
   }
   collectProcessMetrics(ctx.metrics)
-  const server = createSmallServer((req, res) => {
+  const server = createBoundedServer((req, res) => {
     answer(ctx, health, tokens, req, res).catch((error: unknown) => {
       ctx.log.error({ err: error }, 'the metrics could not be told')
       send(res, 500, {
@@ -100,7 +100,7 @@ export async function startMetricsServer(ctx: Watched, health: Health): Promise<
         message: 'The metrics could not be told; the reason is logged.',
       })
     })
-  })
+  }, WATCHERS)
   const port = await listen(server, metricsPort, metricsHost, 'METRICS_PORT')
   return { port, close: () => closeNow(server) }
 }

@@ -1,6 +1,37 @@
-import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import fs from 'node:fs'
+import {
+  createServer,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http'
 import type { Socket } from 'node:net'
 import { SECOND_MS } from './time.ts'
+
+/** The most connections of one process, whatever its limit of open files. */
+const MAX_CONNECTIONS = 20_000
+/** Descriptors reserved for MongoDB, Redis, files and closing connections. */
+const SPARE_DESCRIPTORS = 200
+
+/**
+ * Returns how many connections a process may take.
+ *
+ * @param descriptors its limit of open files; undefined if the system doesn't tell
+ */
+export function maxConnectionsFor(descriptors: number | undefined): number {
+  return Math.max(1, Math.min(MAX_CONNECTIONS, (descriptors ?? Number.POSITIVE_INFINITY) - SPARE_DESCRIPTORS))
+}
+
+/** Reads this process's limit of open files; undefined on a system without /proc, or if there is no limit. */
+export function readDescriptorLimit(): number | undefined {
+  try {
+    const [, limit] = /^Max open files +(\d+)/m.exec(fs.readFileSync('/proc/self/limits', 'utf8')) ?? []
+    return limit === undefined ? undefined : Number(limit)
+  } catch {
+    return undefined
+  }
+}
 
 /**
  * Limits a server's connections. A new one beyond `maxConnections` cuts the one whose client has kept the
@@ -38,19 +69,36 @@ export function limitConnections(http: Server, maxConnections: number, noteCut =
   })
 }
 
+/** What a server allows its clients; times are in milliseconds, and `timeout` is that of a silent connection. */
+type ServerLimits = Required<
+  Pick<ServerOptions, 'requireHostHeader' | 'headersTimeout' | 'requestTimeout' | 'keepAliveTimeout'>
+> & { timeout: number; maxConnections: number }
+
+/**
+ * Creates an HTTP server that closes connections which are slow or silent, and limits how many there are: see
+ * limitConnections(). It doesn't listen yet.
+ */
+export function createBoundedServer(
+  listener: RequestListener,
+  limits: ServerLimits,
+  noteCut?: () => void,
+): Server {
+  // Time limits are checked every second, since Node's default of 30 s is longer than they are.
+  const http = createServer({ ...limits, connectionsCheckingInterval: SECOND_MS }, listener)
+  http.timeout = limits.timeout
+  limitConnections(http, limits.maxConnections, noteCut)
+  return http
+}
+
 /** Connections of a port for the operator and what watches the network, which are a few people and programs. */
 export const MAX_WATCHERS = 64
 
-/**
- * Creates an HTTP server for a port that a few use: connections beyond MAX_WATCHERS cut those that have kept it
- * waiting the longest, and those that are slow or silent are closed.
- */
-export function createSmallServer(listener: RequestListener): Server {
-  const http = createServer({ connectionsCheckingInterval: SECOND_MS }, listener)
-  limitConnections(http, MAX_WATCHERS)
-  http.headersTimeout = 5 * SECOND_MS
-  http.requestTimeout = 10 * SECOND_MS
-  http.keepAliveTimeout = 10 * SECOND_MS
-  http.timeout = 60 * SECOND_MS
-  return http
+/** The limits of such a port. */
+export const WATCHERS: ServerLimits = {
+  maxConnections: MAX_WATCHERS,
+  requireHostHeader: true,
+  headersTimeout: 5 * SECOND_MS,
+  requestTimeout: 10 * SECOND_MS,
+  keepAliveTimeout: 10 * SECOND_MS,
+  timeout: 60 * SECOND_MS,
 }

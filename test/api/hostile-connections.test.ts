@@ -3,7 +3,8 @@ import http from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { pathsOf } from '../../api/http/mount.ts'
 import { describeApi } from '../../api/openapi/document.ts'
-import { maxConnectionsFor, createLimitedServer } from '../../api/http/server.ts'
+import { createLimitedServer } from '../../api/http/server.ts'
+import { maxConnectionsFor } from '../../shared/platform/limit-connections.ts'
 import { listen } from '../../shared/platform/listen.ts'
 import { waitFor } from '../../scripts/embedded/wait.ts'
 import { MAX_BODY_BYTES, MAX_PIPELINED, MAX_PIPELINED_OF_CONNECTION } from '../../shared/platform/limits.ts'
@@ -115,7 +116,7 @@ describe('a connection', () => {
   // holds: limits.connection
   it('has one answer under way: requests behind it wait unread until it is taken, and then are answered in order', async () => {
     const asked: string[] = []
-    const { listener } = await import('../../api/http/pipeline.ts').then(({ answerInTurn }) => ({
+    const { listener } = await import('../../api/http/connection.ts').then(({ answerInTurn }) => ({
       listener: answerInTurn((req, res) => {
         asked.push(req.url ?? '')
         res.end(Buffer.alloc(8 * 2 ** 20, 0x61)) // more than the system's own buffers hold
@@ -138,7 +139,7 @@ describe('a connection', () => {
   })
 
   it('that sends thousands of requests at once is cut for them, and no other that sends a few', async () => {
-    const { answerInTurn } = await import('../../api/http/pipeline.ts')
+    const { answerInTurn } = await import('../../api/http/connection.ts')
     const open: (() => void)[] = []
     const server = createLimitedServer(answerInTurn((_req, res) => void open.push(() => res.end('answered'))))
     const url = `http://127.0.0.1:${await listen(server.http, 0, '127.0.0.1')}`
@@ -192,6 +193,17 @@ describe('a request', () => {
     const unknown = await ask(expects(15).replace(agent.token, `sk_${'0'.repeat(48)}`))
     expect(statusesOf(unknown.received())).toEqual([401])
     for (const { socket } of [long, unknown]) socket.destroy()
+  })
+
+  it('that expects anything else is refused, behind the answer to the one before', async () => {
+    const expects = post('{}', ['Host: a', 'Content-Length: 2', 'Expect: something'])
+    const connection = await ask(
+      `GET /api/v1/limits HTTP/1.1\r\nHost: a\r\n\r\n${expects}`,
+      (received) => statusesOf(received).length === 2,
+    )
+    expect(statusesOf(connection.received())).toEqual([200, 400])
+    expect(connection.received()).toContain('The header Expect may only be 100-continue.')
+    connection.socket.destroy()
   })
 
   it('that has bytes behind it which are no request is answered, and then its connection closes', async () => {

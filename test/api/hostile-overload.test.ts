@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { waitFor } from '../../scripts/embedded/wait.ts'
-import { trackUnread, readUnreadBytes } from '../../api/http/unread.ts'
+import { trackUnread, readUnreadBytes } from '../../api/http/connection.ts'
 import { createLimitedServer } from '../../api/http/server.ts'
 import { limitConnections } from '../../shared/platform/limit-connections.ts'
 import { listen } from '../../shared/platform/listen.ts'

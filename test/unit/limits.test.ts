@@ -3,10 +3,10 @@ import { EventEmitter } from 'node:events'
 import { maxHeaderSize, type IncomingMessage, type ServerResponse } from 'node:http'
 import { describe, expect, it, vi } from 'vitest'
 import type { z } from 'zod'
-import { LateRequest, readBody } from '../../api/http/body.ts'
+import { readBody } from '../../api/http/body.ts'
 import { createGate } from '../../api/http/gate.ts'
-import { createLimitedServer, maxConnectionsFor, readDescriptorLimit } from '../../api/http/server.ts'
-import { createWaits } from '../../api/http/waits.ts'
+import { createLimitedServer } from '../../api/http/server.ts'
+import { createWaits } from '../../api/waits.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'
 import { invoiceBody } from '../../shared/passes/currencies.ts'
 import { handleField, profileBody } from '../../shared/agents/agent.ts'
@@ -16,6 +16,7 @@ import { NOTHING_SEEN } from '../../shared/crypto/author.ts'
 import { expectedHashes } from '../../shared/crypto/pow.ts'
 import { eventsQuery } from '../../shared/events/event.ts'
 import { readConfig } from '../../shared/platform/config.ts'
+import { maxConnectionsFor, readDescriptorLimit } from '../../shared/platform/limit-connections.ts'
 import {
   DAILY_BYTES,
   LIST_LIMIT,
@@ -395,7 +396,7 @@ describe('of what GET /limits says,', () => {
     }
     try {
       expect(await send(rate * KIB)).toBe(20 * rate * KIB)
-      expect(await send(rate * KIB - 1)).toBeInstanceOf(LateRequest)
+      expect(await send(rate * KIB - 1)).toMatchObject({ code: 'unavailable', countedAs: 'slow_request' })
     } finally {
       vi.useRealTimers()
     }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { toRefusal } from '../../api/http/answer.ts'
+import { toRefusal } from '../../api/http/refusals.ts'
 import { createLog } from '../../shared/platform/log.ts'
 
 test('a defect is logged, and answered without its details', () => {

@@ -2,13 +2,20 @@ import { createServer } from 'node:http'
 import express, { type Request, type Response } from 'express'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { z } from 'zod'
+import { takeBodyRoom } from '../../api/http/body.ts'
 import { createGate } from '../../api/http/gate.ts'
 import { answerErrors, beginRequest } from '../../api/http/mount.ts'
 import { defineRoute, ok } from '../../api/http/route.ts'
 import { serve, type Frame } from '../../api/http/serve.ts'
+import type { Caller } from '../../shared/agents/agent-store.ts'
 import type { Context } from '../../shared/context.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
-import { MAX_LOOK_UPS_AT_ONCE } from '../../shared/platform/limits.ts'
+import {
+  AGENT_BODY_SHARE,
+  FREE_BODY_BYTES,
+  MAX_HELD_BODY_BYTES,
+  MAX_LOOK_UPS_AT_ONCE,
+} from '../../shared/platform/limits.ts'
 import { listen } from '../../shared/platform/listen.ts'
 
 /** An authenticator that remembers no token. */
@@ -139,4 +146,34 @@ it('a long body is parsed in one turn and checked in another, each followed by a
   const { status } = await fetch(url, { method: 'POST', headers, body: JSON.stringify(sent) })
   expect(status).toBe(200)
   expect(results).toEqual([sent, { a: 1 }])
+})
+
+it('a body that is refused when it is there already gives back the room that it took', async () => {
+  const gate = createGate()
+  const caller = { _id: 'agt_refused' } as Caller
+  const url = await serveRoute(
+    {
+      authenticator: {
+        ...authenticatorOf(() => Promise.resolve(caller)),
+        recall: () => caller._id,
+      },
+      gate: {
+        ...gate,
+        async run(visitor, kind, part) {
+          // Until then it comes.
+          for (let pass = 0; pass < 100; pass++) await new Promise((resolve) => setImmediate(resolve))
+          return gate.run(visitor, kind, part)
+        },
+      },
+    },
+    'token',
+    z.object({ a: z.number() }),
+  )
+  const headers = { 'Content-Type': 'application/json', Authorization: 'Bearer x' }
+  const { status } = await fetch(url, { method: 'POST', headers, body: 'x'.repeat(2 * FREE_BODY_BYTES) })
+  expect(status).toBe(400)
+  // As much as the agent may have, if it has nothing else.
+  const room = takeBodyRoom(caller._id)
+  expect(room.add(MAX_HELD_BODY_BYTES.token / AGENT_BODY_SHARE)).toBe(true)
+  room.release()
 })

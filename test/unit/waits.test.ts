@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { createWaits } from '../../api/http/waits.ts'
+import { createWaits } from '../../api/waits.ts'
 import type { Context } from '../../shared/context.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
 

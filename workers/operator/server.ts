@@ -4,7 +4,7 @@ import { readBuild } from '../../shared/platform/build.ts'
 import { isHostAllowed } from '../../shared/platform/hosts.ts'
 import type { Health } from '../../shared/platform/health.ts'
 import { closeNow, listen } from '../../shared/platform/listen.ts'
-import { createSmallServer } from '../../shared/platform/limit-connections.ts'
+import { createBoundedServer, WATCHERS } from '../../shared/platform/limit-connections.ts'
 import { collectProcessMetrics } from '../../shared/platform/metrics.ts'
 import { openNetworkMetrics } from './network-metrics.ts'
 import { holdsToken, readAuthorization } from '../../shared/platform/operator-token.ts'
@@ -32,7 +32,7 @@ export async function startOperatorServer(ctx: Context, health: Health): Promise
       'OPERATOR_TOKEN is not set, and the operator port must not be open without it; set it, or OPERATOR_PORT=0 for no operator port',
     )
   }
-  const server = createSmallServer(createOperatorApp(ctx, health, secrets.operatorToken))
+  const server = createBoundedServer(createOperatorApp(ctx, health, secrets.operatorToken), WATCHERS)
   const port = await listen(server, operatorPort, operatorHost, 'OPERATOR_PORT')
   const alarm = watchFindings(ctx)
   return {

@@ -1,11 +1,11 @@
-import type { Context } from '../../shared/context.ts'
-import { isOutage, unavailable } from '../../shared/platform/database.ts'
-import { withDeadline } from '../../shared/platform/deadline.ts'
-import { Refusal } from '../../shared/platform/errors.ts'
-import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../../shared/platform/limits.ts'
-import { SECOND_MS } from '../../shared/platform/time.ts'
-import { overloaded } from './gate.ts'
-import { maxConnectionsFor, readDescriptorLimit } from './server.ts'
+import type { Context } from '../shared/context.ts'
+import { isOutage, unavailable } from '../shared/platform/database.ts'
+import { untilAborted, withDeadline } from '../shared/platform/deadline.ts'
+import { Refusal } from '../shared/platform/errors.ts'
+import { maxConnectionsFor, readDescriptorLimit } from '../shared/platform/limit-connections.ts'
+import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../shared/platform/limits.ts'
+import { SECOND_MS } from '../shared/platform/time.ts'
+import { overloaded } from './http/gate.ts'
 
 /*
  * Callers that wait for events (`wait` of GET /events).
@@ -23,8 +23,6 @@ export interface Look {
   found: boolean
   /** The number of the agent's last event at that time. */
   seq: number
-  /** Set if the database was out of reach. */
-  failed?: true
 }
 
 export interface Waits {
@@ -64,9 +62,7 @@ interface Waiter {
   seq: number
   /** Set if a newer wait of the agent has ended this one. */
   isOver: boolean
-  /** Set if it was woken since the last look began. */
-  isWoken: boolean
-  /** Makes it look again at once. */
+  /** Makes it look again: at once, or as soon as the look that is under way has ended. */
   wake(): void
 }
 
@@ -86,10 +82,7 @@ export function createWaits(ctx: Pick<Context, 'events' | 'databaseNow' | 'log'>
 
   /** Makes all waiting requests of an agent look again. */
   function wake(agentId: string): void {
-    for (const waiter of waiters.get(agentId) ?? []) {
-      waiter.isWoken = true
-      waiter.wake()
-    }
+    for (const waiter of waiters.get(agentId) ?? []) waiter.wake()
   }
 
   /** Wakes those for whom there is something new, and comes again while anybody waits. */
@@ -126,7 +119,7 @@ export function createWaits(ctx: Pick<Context, 'events' | 'databaseNow' | 'log'>
       oldest.isOver = true
       oldest.wake()
     } else if (count >= maxCount) throw overloaded()
-    const waiter: Waiter = { seq: 0, isOver: false, isWoken: false, wake: () => undefined }
+    const waiter: Waiter = { seq: 0, isOver: false, wake: () => undefined }
     ofAgent.add(waiter)
     waiters.set(agentId, ofAgent)
     count++
@@ -159,14 +152,15 @@ export function createWaits(ctx: Pick<Context, 'events' | 'databaseNow' | 'log'>
       try {
         for (;;) {
           signal.throwIfAborted()
-          waiter.isWoken = false
-          const { found, seq, failed = false } = await lookInTime(look, untilMs).catch(failedLook)
-          waiter.seq = seq
+          const woken = Promise.withResolvers<void>()
+          waiter.wake = woken.resolve
+          const looked = await lookInTime(look, untilMs)
+          waiter.seq = looked?.seq ?? 0
           const leftMs = untilMs - performance.now()
-          if (found || leftMs <= 0 || waiter.isOver || ended) return
-          // The look failed, so there may be new events unseen.
-          const restMs = failed ? Math.min(leftMs, LOOK_AGAIN_MS * (1 + Math.random())) : leftMs
-          if (failed || !waiter.isWoken) await sleepUntilWoken(waiter, restMs, signal)
+          if (looked?.found === true || leftMs <= 0 || waiter.isOver || ended) return
+          const again = looked === undefined ? LOOK_AGAIN_MS * (1 + Math.random()) : leftMs
+          const timer = setTimeout(woken.resolve, Math.min(leftMs, again))
+          await untilAborted(woken.promise, signal).finally(() => clearTimeout(timer))
         }
       } finally {
         removeWaiter(agentId, waiter)
@@ -183,48 +177,19 @@ export function createWaits(ctx: Pick<Context, 'events' | 'databaseNow' | 'log'>
 }
 
 /**
- * Looks, and returns what was found. A look may take the time that is left of the wait, at least
- * LEAST_LOOK_MS.
- *
- * @throws Refusal `unavailable` if it takes longer
+ * Looks, and returns what was found; undefined if the database was out of reach. A look may take the time that
+ * is left of the wait, at least LEAST_LOOK_MS.
  */
-function lookInTime(look: () => Promise<Look>, untilMs: number): Promise<Look> {
-  return withDeadline(look(), Math.max(untilMs - performance.now(), LEAST_LOOK_MS), () => unavailable())
-}
-
-/**
- * Returns the result of a look that failed because the database was out of reach.
- *
- * @throws any other error
- */
-function failedLook(error: unknown): Look {
-  if (isDatabaseAway(error)) return { found: false, seq: 0, failed: true }
-  throw error
+async function lookInTime(look: () => Promise<Look>, untilMs: number): Promise<Look | undefined> {
+  const limitMs = Math.max(untilMs - performance.now(), LEAST_LOOK_MS)
+  try {
+    return await withDeadline(look(), limitMs, unavailable)
+  } catch (error) {
+    if (isDatabaseAway(error)) return undefined
+    throw error
+  }
 }
 
 /** Whether an error says that the database is out of reach. */
 const isDatabaseAway = (error: unknown): boolean =>
   isOutage(error) || (error instanceof Refusal && error.code === 'unavailable')
-
-/**
- * Resolves when the waiter is woken, at the latest after `ms`. @throws the reason of `signal` if it is
- * aborted
- */
-function sleepUntilWoken(waiter: Waiter, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const finish = (): void => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', stop)
-      waiter.wake = () => undefined
-      resolve()
-    }
-    const stop = (): void => {
-      reject(signal.reason as Error)
-      finish()
-    }
-    const timer = setTimeout(finish, ms)
-    waiter.wake = finish
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop, { once: true })
-  })
-}

@@ -1,18 +1,19 @@
-import type { RequestHandler } from 'express'
-import type { Context } from '../../shared/context.ts'
-import { isOutage } from '../../shared/platform/database.ts'
-import { OUTAGE_GAP_MS, SERVING_BEAT_MS } from '../../shared/market/market-terms.ts'
-import { runInScope } from '../../shared/platform/scope.ts'
+import type { Context } from '../context.ts'
+import { isOutage } from '../platform/database.ts'
+import { runInScope } from '../platform/scope.ts'
+import { OUTAGE_GAP_MS, SERVING_BEAT_MS } from './market-terms.ts'
 
 /**
- * Returns middleware that records in the database, every SERVING_BEAT_MS, that this process serves: from the
- * first request on that it answers with a status below 500 while the database is ready. From these records
- * the market knows which order deadlines passed during an outage: see serving-store.ts.
+ * Returns a function to call when a request has been answered with a status below 500. While the database is
+ * ready, the first call begins to record in it, every SERVING_BEAT_MS, that this process serves. From these
+ * records the market knows which order deadlines passed during an outage: see serving-store.ts.
  *
  * A process that could not record this for OUTAGE_GAP_MS stops recording, and begins again with the next
- * such answer: an outage ends when a request is served, not when the database is back.
+ * call: an outage ends when a request is served, not when the database is back.
  */
-export function markServing(ctx: Context): RequestHandler {
+export function recordServing(
+  ctx: Pick<Context, 'serving' | 'database' | 'databaseNow' | 'log'>,
+): () => void {
   /** Set while records are made. */
   let timer: NodeJS.Timeout | undefined
   let isBeginning = false
@@ -25,7 +26,7 @@ export function markServing(ctx: Context): RequestHandler {
     try {
       await ctx.serving.recordRequest(ctx.databaseNow())
       lastRecordMs = performance.now()
-      timer ??= setInterval(() => void beat(), SERVING_BEAT_MS).unref()
+      timer = setInterval(() => void beat(), SERVING_BEAT_MS).unref()
     } catch (error) {
       logDefect(error)
     } finally {
@@ -47,18 +48,11 @@ export function markServing(ctx: Context): RequestHandler {
     timer = undefined
   }
 
-  /** Logs an error, unless it is an outage of the database. */
   function logDefect(error: unknown): void {
     if (!isOutage(error)) ctx.log.error({ err: error }, 'the API could not record that it is serving')
   }
 
-  return (_req, res, next) => {
-    if (timer === undefined && !isBeginning) {
-      res.once('finish', () => {
-        if (timer === undefined && !isBeginning && res.statusCode < 500 && ctx.database.isReady())
-          void runInScope({}, begin)
-      })
-    }
-    next()
+  return () => {
+    if (timer === undefined && !isBeginning && ctx.database.isReady()) void runInScope({}, begin)
   }
 }
