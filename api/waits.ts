@@ -5,7 +5,7 @@ import { Refusal } from '../shared/platform/errors.ts'
 import { maxConnectionsFor, readDescriptorLimit } from '../shared/platform/limit-connections.ts'
 import { MAX_WAITS, MAX_WAITS_OF_AGENT } from '../shared/platform/limits.ts'
 import { SECOND_MS } from '../shared/platform/time.ts'
-import { overloaded } from './http/gate.ts'
+import { overloaded } from './gate/gate.ts'
 
 /*
  * Callers that wait for events (`wait` of GET /events).

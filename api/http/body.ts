@@ -9,9 +9,9 @@ import {
   MAX_LIGHT_BODY_BYTES,
 } from '../../shared/platform/limits.ts'
 import { SECOND_MS } from '../../shared/platform/time.ts'
-import { overloaded } from './gate.ts'
+import { overloaded } from '../gate/gate.ts'
 import { parseJsonObject } from './parse.ts'
-import { createRoom } from './room.ts'
+import { createRoom } from '../gate/room.ts'
 
 /** How long a refused client may go on sending its body before its connection is cut. */
 const DISCARD_LIMIT_MS = 2_000

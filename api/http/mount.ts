@@ -8,12 +8,12 @@ import { runInScope } from '../../shared/platform/scope.ts'
 import { sendJson, sendRefusal } from './answer.ts'
 import { discardRest } from './body.ts'
 import { answerInTurn } from './connection.ts'
-import type { Gate } from './gate.ts'
+import type { Gate } from '../gate/gate.ts'
 import { measureRequests } from './measure.ts'
 import { isLate, toRefusal, type NoteRefusal } from './refusals.ts'
 import type { Route } from './route.ts'
 import { serve, type Frame } from './serve.ts'
-import type { Visitor } from './turns.ts'
+import type { Visitor } from '../gate/turns.ts'
 
 /** How long a browser may remember which methods and headers a path accepts. */
 const PREFLIGHT_SECONDS = 86_400

@@ -10,10 +10,10 @@ import { SECOND_MS } from '../../shared/platform/time.ts'
 import { sendAnswer, writeAnswer, type WrittenAnswer } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
 import { parseBody, readBody, type HeldBody } from './body.ts'
-import type { Gate } from './gate.ts'
+import type { Gate } from '../gate/gate.ts'
 import { parseFields, parseQuery } from './parse.ts'
 import { isPublic, type Route, type Wait } from './route.ts'
-import type { Visitor } from './turns.ts'
+import type { Visitor } from '../gate/turns.ts'
 import type { Waits } from '../waits.ts'
 
 /** How long a connection may be silent after a wait. */

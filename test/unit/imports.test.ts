@@ -90,6 +90,18 @@ describe('the law of imports', () => {
     ).toEqual([])
   })
 
+  it('keeps the gate free of HTTP', () => {
+    expect(
+      breaches(
+        ({ file, target }) =>
+          isBelow('api/gate')(file) && isOurs(target) && !isBelow('api/gate', 'shared')(target),
+      ),
+    ).toEqual([])
+    expect(breaches(({ file, target }) => isBelow('api/gate')(file) && /express|http/.test(target))).toEqual(
+      [],
+    )
+  })
+
   it('lets nothing outside test/ import test/', () => {
     expect(breaches(({ target }) => isBelow('test')(target))).toEqual([])
   })

@@ -4,7 +4,7 @@ import { maxHeaderSize, type IncomingMessage, type ServerResponse } from 'node:h
 import { describe, expect, it, vi } from 'vitest'
 import type { z } from 'zod'
 import { readBody } from '../../api/http/body.ts'
-import { createGate } from '../../api/http/gate.ts'
+import { createGate } from '../../api/gate/gate.ts'
 import { createLimitedServer } from '../../api/http/server.ts'
 import { createWaits } from '../../api/waits.ts'
 import { describeLimits } from '../../shared/about/limits-page.ts'

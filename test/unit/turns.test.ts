@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { takeBodyRoom } from '../../api/http/body.ts'
-import { createGate } from '../../api/http/gate.ts'
-import type { Visitor } from '../../api/http/turns.ts'
+import { createGate } from '../../api/gate/gate.ts'
+import type { Visitor } from '../../api/gate/turns.ts'
 import { Refusal } from '../../shared/platform/errors.ts'
 import {
   ACCEPT_BUDGET_MS,
