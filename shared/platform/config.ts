@@ -120,9 +120,6 @@ const VARIABLES = {
   MIN_PAYOUT_XNO: coins,
   MIN_PAYOUT_XMR: coins,
   MAX_FEE_XMR: coins,
-  OTEL_EXPORTER_OTLP_ENDPOINT: webUrl(['http:', 'https:']),
-  OTEL_EXPORTER_OTLP_HEADERS: z.string(),
-  OTEL_TRACES_SAMPLER_ARG: number('a share from 0 to 1', { max: 1 }),
   LOG_LEVEL: z.enum(
     ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'],
     'expected a level of pino, such as info',
@@ -177,7 +174,6 @@ export const SECRETS: Partial<Record<VariableName, readonly Part[]>> = {
   NANO_SEED_FILE: ['start', 'workers'],
   NANO_REPRESENTATIVE: ['start', 'workers'],
   MONERO_WALLET_RPC_URL: ['start', 'workers'],
-  OTEL_EXPORTER_OTLP_HEADERS: ['start', 'api', 'workers'],
 }
 
 /**
@@ -348,11 +344,6 @@ function toConfig(read: Read) {
     minPayout: { xno: read.MIN_PAYOUT_XNO ?? '0.01', xmr: read.MIN_PAYOUT_XMR ?? '0.001' },
     maxFeeXmr: read.MAX_FEE_XMR ?? '0.01',
     logLevel: read.LOG_LEVEL ?? 'info',
-    /** Where traces are sent to, and of which share of the requests. */
-    tracing:
-      read.OTEL_EXPORTER_OTLP_ENDPOINT === undefined
-        ? undefined
-        : { endpoint: read.OTEL_EXPORTER_OTLP_ENDPOINT, ratio: read.OTEL_TRACES_SAMPLER_ARG ?? 1 },
     /** Files whose modes are checked; filled in by the processes that report to the operator. */
     secretFiles: [] as { name: VariableName; file: string }[],
     secrets: {
@@ -361,8 +352,6 @@ function toConfig(read: Read) {
       challengeSecret: read.CHALLENGE_SECRET,
       sealKeyFile: read.SEAL_KEY_FILE,
       sealMemoryFile: read.SEAL_MEMORY_FILE,
-      /** Headers sent with traces: `name=value,…`, values percent-encoded. */
-      otlpHeaders: read.OTEL_EXPORTER_OTLP_HEADERS,
     },
   }
 }

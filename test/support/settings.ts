@@ -130,8 +130,5 @@ export const VALUES: Record<VariableName, { right: string[]; wrong: string[] }> 
   MIN_PAYOUT_XNO: { right: ['0.01', '0'], wrong: ['-1', '.5', '1 XNO'] },
   MIN_PAYOUT_XMR: { right: ['0.001'], wrong: ['1e-3'] },
   MAX_FEE_XMR: { right: ['0.01'], wrong: ['-1'] },
-  OTEL_EXPORTER_OTLP_ENDPOINT: { right: ['http://127.0.0.1:4318'], wrong: ['127.0.0.1:4318'] },
-  OTEL_EXPORTER_OTLP_HEADERS: { right: ['authorization=Bearer%20one'], wrong: [] },
-  OTEL_TRACES_SAMPLER_ARG: { right: ['0', '0.01', '1'], wrong: ['1.5', 'all'] },
   LOG_LEVEL: { right: ['trace', 'silent'], wrong: ['verbose'] },
 }

@@ -86,7 +86,6 @@ describe('readConfig', () => {
       NANO_SEED_FILE: 'marked.seed',
       NANO_REPRESENTATIVE: ADDRESS,
       MONERO_WALLET_RPC_URL: 'http://marked-monero',
-      OTEL_EXPORTER_OTLP_HEADERS: 'authorization=marked-headers',
     }
     expect(Object.keys(marked).sort()).toEqual(Object.keys(SECRETS).sort())
     for (const part of PARTS) {
@@ -102,7 +101,7 @@ describe('readConfig', () => {
       Object.entries(SECRETS)
         .filter(([, parts]) => parts.includes('api'))
         .map(([name]) => name),
-    ).toEqual(['METRICS_TOKEN', 'CHALLENGE_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS'])
+    ).toEqual(['METRICS_TOKEN', 'CHALLENGE_SECRET'])
   })
 
   it("gives the API the token of the metrics and never the operator's, whether it serves metrics or not", () => {
