@@ -52,11 +52,9 @@ const VARIABLES = {
   ALLOWED_HOSTS: hosts,
   OPERATOR_PORT: port,
   OPERATOR_HOST: z.string(),
-  OPERATOR_HOSTS: hosts,
   OPERATOR_TOKEN: z.string().min(16, 'expected at least 16 characters'),
   BOARD_WRITES: z.enum(['0', '1'], 'expected 0 or 1'),
   METRICS_PORT: port,
-  METRICS_HOST: z.string(),
   METRICS_TOKEN: z.string().min(16, 'expected at least 16 characters'),
   REQUEST_SECONDS: number('a number of seconds from 1 to 15', { min: 1, max: 15 }),
   DRAIN_SECONDS: number(`a number of seconds from 0 to ${MAX_DRAIN_SECONDS}`, { max: MAX_DRAIN_SECONDS }),
@@ -128,6 +126,15 @@ const VARIABLES = {
 
 export type VariableName = keyof typeof VARIABLES
 export const VARIABLE_NAMES = Object.keys(VARIABLES) as VariableName[]
+/**
+ * Variables of earlier versions, each with what takes its place. A start refuses them: one that kept something
+ * closed must not lose its effect unnoticed.
+ */
+export const REMOVED: Readonly<Record<string, string>> = {
+  OPERATOR_HOSTS: "name the hosts of the operator's port in ALLOWED_HOSTS, beside those of the API",
+  METRICS_HOST: 'OPERATOR_HOST is the address of the port for metrics too',
+}
+
 type Read = { [Name in VariableName]?: z.output<(typeof VARIABLES)[Name]> }
 
 /**
@@ -222,6 +229,8 @@ export type Config = ReturnType<typeof toConfig>
  */
 export function readConfig(environment: NodeJS.ProcessEnv, part: Part): Config {
   const { env, problems, unread } = readFileVariables(environment, part)
+  for (const [name, instead] of Object.entries(REMOVED))
+    if (env[name]) problems.push(`${name} is a setting no longer: ${instead}`)
   const read: Record<string, unknown> = {}
   for (const name of VARIABLE_NAMES) {
     const text = env[name]
@@ -293,18 +302,19 @@ function toConfig(read: Read) {
     witnesses: parseWitnesses(read.WITNESSES),
     /** How many of them have to cosign a checkpoint before the operator is content. */
     witnessQuorum: read.WITNESS_QUORUM ?? 0,
-    /** The names that requests may name in `Host`; undefined if any will do. */
+    /** The names that requests to the API may name in `Host`; undefined if any will do. */
     allowedHosts: read.ALLOWED_HOSTS,
-    operatorHosts: [(read.OPERATOR_HOST ?? '').toLowerCase(), ...(read.OPERATOR_HOSTS ?? [])],
+    /** The names by which a browser may call the operator's port. */
+    operatorHosts: [(read.OPERATOR_HOST ?? '').toLowerCase(), ...(read.ALLOWED_HOSTS ?? [])],
     operatorPort: read.OPERATOR_PORT ?? 3_001,
     /** Whether this process opens the operator's port even if it doesn't serve the queue `sweep`. */
     isOperatorPortSet: read.OPERATOR_PORT !== undefined,
+    /** Where the operator's port and the metrics port listen. */
     operatorHost: read.OPERATOR_HOST ?? '127.0.0.1',
     /** Whether Bull Board has buttons. */
     boardWrites: read.BOARD_WRITES === '1',
     /** 0: no metrics port. */
     metricsPort: read.METRICS_PORT ?? 0,
-    metricsHost: read.METRICS_HOST ?? '127.0.0.1',
     /** How long a request may take, and how long it may wait for the database within that. */
     requestMs,
     databaseMs: requestMs - TIME_TO_ANSWER_MS,

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import {
   ConfigError,
   readConfig,
+  REMOVED,
   SECRETS,
   VARIABLE_NAMES,
   type Part,
@@ -66,6 +67,18 @@ describe('readConfig', () => {
     ])
     expect(missing('workers')).toEqual(['MONGODB_URL', 'REDIS_URL'])
     expect(missing('operator')).toEqual(['MONGODB_URL', 'REDIS_URL'])
+  })
+
+  it.each(Object.keys(REMOVED))('refuses %s of earlier versions, and says what takes its place', (name) => {
+    expect(VARIABLE_NAMES).not.toContain(name)
+    expect(problemsOf({ ...REQUIRED, [name]: '' }, 'workers')).toEqual([])
+    const [problem, ...others] = problemsOf({ ...REQUIRED, [name]: 'marked' }, 'workers')
+    expect(others).toEqual([])
+    expect(problem).toMatch(new RegExp(`^${name} is a setting no longer: `))
+    expect(problem).not.toContain('marked')
+    expect(
+      VARIABLE_NAMES.some((known) => problem?.includes(`${known} `) || problem?.includes(`${known},`)),
+    ).toBe(true)
   })
 
   it('hands a secret to no part but those that are named for it', () => {
