@@ -49,10 +49,7 @@ export function nameOf(payout: Situation, ids: Record<keyof typeof IDS, string> 
 
 /** Where each event leads to; it changes nothing in any other situation. */
 export const CASES = {
-  'a transfer is signed for it': {
-    owed: 'in_transfer own',
-    'owed, no address': 'in_transfer own, no address',
-  },
+  'a transfer is signed for it': { owed: 'in_transfer own' },
   'a send may have paid it': {
     owed: 'owed, held',
     'owed, no address': 'owed, no address, held',

@@ -6,7 +6,7 @@ import { parseCommandLine } from '../../client/command/arguments.ts'
 import { AGENT } from '../../client/command/verbs.ts'
 import { WRITERS } from '../../scripts/embedded/access.ts'
 import { OPERATOR } from '../../scripts/operator/verbs.ts'
-import { changeTable, errorTable } from '../../scripts/docs/write-docs.ts'
+import { changeTable, errorTable, payoutTable } from '../../scripts/docs/write-docs.ts'
 import { FILE_VARIABLES, REMOVED, VARIABLE_NAMES } from '../../shared/platform/config.ts'
 import { QUEUE_NAMES } from '../../shared/platform/queues.ts'
 
@@ -38,6 +38,11 @@ describe('the docs', () => {
     const agents = read('docs/agents.md')
     expect(changeTable(agents, 'errors', errorTable)).toBe(agents)
     expect(agents).toContain('| 402 | `pass_required` |')
+  })
+
+  it('hold the table of steps that a payout takes', () => {
+    const architecture = read('docs/architecture.md')
+    expect(changeTable(architecture, 'payouts', payoutTable)).toBe(architecture)
   })
 
   it('have a row for every setting and for no other', () => {

@@ -550,7 +550,7 @@ describe('a payout', () => {
     await market.lose(paymentTx)
     expect(await markPaidByHand(market.ctx, payout?._id ?? '', newTx())).toBe(false)
     await expect(storeTransfers(market.ctx, [transfer([...(await payoutsOf(order))])])).rejects.toThrow(
-      'frozen',
+      'disputed',
     )
     await confirm(market.ctx, order, paymentTx)
     await decideDispute(market.ctx, order.id, 'release')

@@ -81,11 +81,11 @@ const BRING_ABOUT: Record<PayoutEventName, (stored: Stored) => Promise<unknown>>
   'paid by hand is undone': ({ payout }) => undoPaidByHand(ctx, payout._id),
   'paid by hand is undone, and may stand': ({ payout, ids }) => undoPaidByHand(ctx, payout._id, ids.send),
   'its money goes elsewhere': ({ payout }) =>
-    ctx.database.transaction((session) => withdrawPayout(ctx, { ...payout, state: 'owed' }, session)),
+    ctx.database.transaction((session) => withdrawPayout(ctx, payout._id, session)),
 }
 
 /** What is thrown for a payout to which the event cannot happen. */
-const REFUSED = /cannot go into a transfer|cannot be withdrawn/
+const REFUSED = /so it can't be (signed|withdrawn)/
 
 describe('a stored payout', () => {
   it.each(EVENTS)(
