@@ -11,11 +11,17 @@ import { COIN_FACTS } from './coin-facts.ts'
 import { formatAmount, type Coin } from './coin.ts'
 import { broughtBy, payoutLine, reverse, sourceOf, transferLines } from './journal.ts'
 import { decidePayout, payoutEntry, type EntryDetails, type PayoutEvent } from './payout-steps.ts'
-import { payoutMark, type TransferChange } from './payout-store.ts'
-import { countRefusal, isRefusedForLong, OPEN_TRANSFERS } from './payout.ts'
+import { payoutMark } from './payout-store.ts'
+import { countRefusal, isRefusedForLong } from './payout.ts'
 import type { PayoutRecord, StoredPayout, TransferRecord, TransferState, UnexplainedSend } from './payout.ts'
 import { purposeOf } from './purpose.ts'
 import { wentTo } from './suspects.ts'
+import {
+  decideTransfer,
+  TRANSFER_STEPS,
+  type TransferStep,
+  type TransferStepDetails,
+} from './transfer-steps.ts'
 
 /** Makes a payout with its ledger entry; the caller stores it in the transaction of what it is owed for. */
 export function newPayout(fields: {
@@ -125,38 +131,58 @@ export async function storeOrDrop(...[ctx, transfers, listed]: Parameters<typeof
   }
 }
 
-/** Moves transfers in one of the states `from`, with their payouts' steps. @returns how many were moved */
+/** Takes a step of transfers, with their payouts' steps. @returns how many took it; the others stay */
 export async function moveTransfers(
   ctx: Context,
   transfers: readonly TransferRecord[],
-  from: readonly TransferState[],
-  to: TransferState,
+  step: TransferStep,
   reason?: string,
 ): Promise<number> {
   if (transfers.length === 0) return 0
   const moved = await ctx.database.transaction(async (session) => {
-    const change = { state: to, changed_at: nowSeconds(ctx), ...omitUndefined({ reason }) }
+    const ids = transfers.map(({ _id }) => _id)
+    const stored = new Map((await ctx.payouts.findTransfers(ids, session)).map((one) => [one._id, one]))
     const changed: TransferRecord[] = []
     for (const transfer of transfers) {
-      const before = await ctx.payouts.moveTransfer(transfer._id, from, change, session)
-      if (before === undefined) continue
-      await followTransfer(ctx, before, to, session)
+      const before = stored.get(transfer._id)
+      if (before === undefined || !(await storeTransferStep(ctx, before, step, { reason }, session))) continue
+      await followTransfer(ctx, before, TRANSFER_STEPS[step].to, session)
       changed.push(transfer)
     }
     return changed
   })
-  for (const transfer of moved) logTransfer(ctx.log, transfer, to)
+  for (const transfer of moved) logTransfer(ctx.log, transfer, TRANSFER_STEPS[step].to)
   return moved.length
 }
 
-/** Moves a transfer, with its payouts' steps. @returns false if it is in none of the states `from` */
+/** Takes a transfer's step, with its payouts' steps. @returns false if its state doesn't allow it */
 export const moveTransfer = async (
   ctx: Context,
   transfer: TransferRecord,
-  from: readonly TransferState[],
-  to: TransferState,
+  step: TransferStep,
   reason?: string,
-): Promise<boolean> => (await moveTransfers(ctx, [transfer], from, to, reason)) === 1
+): Promise<boolean> => (await moveTransfers(ctx, [transfer], step, reason)) === 1
+
+/**
+ * Decides a transfer's step and stores it, without what follows from it.
+ *
+ * @param transfer as it was read in this transaction
+ * @returns false, with nothing written, if the transfer stays
+ * @throws Overtaken if the transfer is in another state than was read
+ */
+async function storeTransferStep(
+  ctx: Context,
+  transfer: TransferRecord,
+  step: TransferStep,
+  details: TransferStepDetails,
+  session: Session,
+): Promise<boolean> {
+  const decision = decideTransfer(transfer, step, nowSeconds(ctx), details)
+  if (decision.kind === 'stays') return false
+  if (!(await ctx.payouts.moveTransfer(transfer._id, decision, session)))
+    throw new Overtaken(`transfer ${transfer._id} has changed since it was read`)
+  return true
+}
 
 /**
  * Marks a transfer as replaced, because another transaction has its place in the chain: reverses its journal
@@ -170,9 +196,9 @@ export function replaceTransfer(ctx: Context, transfer: TransferRecord, reason: 
     const { _id, account_index: index, tx } = transfer
     const next = index === undefined ? undefined : await ctx.payouts.findSuccessor(index, tx, session)
     if (next !== undefined) return false
-    const change = { state: 'replaced', changed_at: nowSeconds(ctx), reason } as const
-    const before = await ctx.payouts.moveTransfer(_id, [...OPEN_TRANSFERS, 'confirmed'], change, session)
-    if (before === undefined) return false
+    const before = await ctx.payouts.findTransfer(_id, session)
+    if (before === undefined || !(await storeTransferStep(ctx, before, 'replaced', { reason }, session)))
+      return false
     await followTransfer(ctx, before, 'replaced', session)
     return true
   })
@@ -261,7 +287,7 @@ export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason
   const about = { transfer_id, tx, payout_ids, reason, refusals: refused.count }
   if (!isRefusedForLong({ refused }, at))
     ctx.log.warn(about, 'a transaction of ours is refused; it will be offered again')
-  else if ((await moveTransfers(ctx, [transfer], ['signed', 'sent'], 'held', `it is refused: ${reason}`)) > 0)
+  else if ((await moveTransfers(ctx, [transfer], 'held', `it is refused: ${reason}`)) > 0)
     ctx.log.error(about, 'a transaction of ours has been refused for long; it is offered with longer pauses')
 }
 
@@ -271,17 +297,16 @@ export async function noteRefusal(ctx: Context, transfer: TransferRecord, reason
  * @param place in its account's chain, which no other transfer on record may have
  * @returns false if it was not replaced
  */
-export function reinstateTransfer(ctx: Context, transfer: TransferRecord, place?: TransferChange['place']) {
+export function reinstateTransfer(
+  ctx: Context,
+  transfer: TransferRecord,
+  place?: TransferStepDetails['place'],
+) {
   return ctx.database.transaction(async (session) => {
-    const reason = 'it is in the chain after all'
-    const change = {
-      state: 'confirmed',
-      changed_at: nowSeconds(ctx),
-      reason,
-      ...omitUndefined({ place }),
-    } as const
-    const before = await ctx.payouts.moveTransfer(transfer._id, ['replaced'], change, session)
-    if (before === undefined) return false
+    const before = await ctx.payouts.findTransfer(transfer._id, session)
+    const details = { reason: 'it is in the chain after all', place }
+    if (before === undefined || !(await storeTransferStep(ctx, before, 'reinstated', details, session)))
+      return false
     const carried = await ctx.payouts.findMany(transfer.payout_ids, session)
     const own = carried.filter(({ state }) => state === 'owed')
     for (const payout of own) {
@@ -365,7 +390,7 @@ export async function oweAgain(ctx: Context, payoutId: string): Promise<boolean>
   const { held_by: heldBy, cleared_of: before = [] } = payout
   const transfer = await ctx.payouts.findTransfer(payout.transfer_id ?? '')
   if (transfer?.foreign === true)
-    return moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'replaced', 'the operator found that it paid nobody')
+    return moveTransfer(ctx, transfer, 'given_up', 'the operator found that it paid nobody')
   const sends = (await ctx.payouts.listUnknownSends(payout.coin)).filter(
     (send) => send._id === heldBy || wentTo(send, payout.address),
   )

@@ -11,6 +11,7 @@ import { carries, CARRYING, OPEN_TRANSFERS, payoutFields, showPayout, transferFi
 import { HOLD_REASONS, type HoldReason, type PayoutCondition, type PayoutUpdate } from './payout-steps.ts'
 import type { PayoutRecord, PayoutState, StoredPayout } from './payout.ts'
 import type { TransferRecord, TransferState, UnexplainedSend } from './payout.ts'
+import type { TransferUpdate } from './transfer-steps.ts'
 import { eachCoin, sumByCoin } from './sum-raw.ts'
 
 const payoutSchema = schemaOf<StoredPayout>('payouts', { ...payoutFields, ...tellsField, ...pendingField })
@@ -43,14 +44,6 @@ const BY_STATE = { coin: '$coin', state: '$state' }
 const LASTING = { isLasting: true, sort: { _id: 1 } } as const
 /** A primary that is cut off from the others steps down by then. */
 const SURELY_WITHIN_MS = 15 * SECOND_MS
-
-/** `place`: where it stands in its account's chain after all. */
-export interface TransferChange {
-  state: TransferState
-  changed_at: number
-  reason?: string
-  place?: Pick<TransferRecord, 'account_index' | 'previous'>
-}
 
 /** The filter for payouts that a reason doesn't hold; it says the same as holdsOf(). */
 const NOT_HELD = {
@@ -288,23 +281,12 @@ export function createPayoutStore(connection: Connection) {
       ),
     listHeldBy: (coin: Coin, transferId: string) =>
       payouts.all({ coin, state: 'owed', held_by: transferId }, { fields: { pending: 0 }, sort: { _id: 1 } }),
-    /** @returns the transfer as it was before; undefined if it is in none of the expected states */
-    moveTransfer(
-      transferId: string,
-      from: readonly TransferState[],
-      { place, ...change }: TransferChange,
-      session: Session,
-    ): Promise<TransferRecord | undefined> {
-      const { state: to } = change
-      const unset = {
-        ...(to === 'held' ? {} : { refused: 1 }),
-        // What is held stands in nobody's way: nothing is lost if another one spends its inputs.
-        ...(to === 'confirmed' || to === 'replaced' || to === 'held' ? { in_flight: 1 } : {}),
-        // A replaced block gives its place in the account's chain to the one that stands there.
-        ...(to === 'replaced' ? { account_index: 1 } : {}),
-      }
-      const filter = { _id: transferId, state: { $in: [...from] } }
-      return transfers.swap(filter, { $set: { ...change, ...place }, $unset: unset }, session)
+    findTransfers: (ids: readonly string[], session: Session) => transfers.all(idIn(ids), { session }),
+    /** Stores what was decided of a transfer. @returns false, with nothing stored, if it no longer stands */
+    moveTransfer(transferId: string, { from, set, unset }: TransferUpdate, session: Session) {
+      const gone = Object.fromEntries(unset.map((name) => [name, 1]))
+      const update = { $set: set, ...(unset.length === 0 ? {} : { $unset: gone }) }
+      return transfers.change({ _id: transferId, state: from }, update, session)
     },
     /** Notes that `tx` is our own, so the transfer that takes it in brings nothing. @returns that transfer */
     claimBrought: (coin: Coin, tx: string, session: Session) =>

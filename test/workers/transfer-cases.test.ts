@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Context } from '../../shared/context.ts'
 import { moveTransfer, reinstateTransfer, replaceTransfer } from '../../shared/money/payout-service.ts'
-import { OPEN_TRANSFERS, TRANSFER_STATES, type TransferRecord } from '../../shared/money/payout.ts'
+import { TRANSFER_STATES, type TransferRecord } from '../../shared/money/payout.ts'
 import { newId } from '../../shared/platform/ids.ts'
 import { newTx } from '../support/coins.ts'
 import { startService, type TestService } from '../support/service.ts'
@@ -19,11 +19,11 @@ type Step = keyof typeof TRANSFER_CASES
 
 const PLACE = { account_index: 7, previous: newTx() }
 const TAKE: Record<Step, (transfer: TransferRecord) => Promise<boolean>> = {
-  taken: (transfer) => moveTransfer(ctx, transfer, ['signed', 'held'], 'sent'),
-  held: (transfer) => moveTransfer(ctx, transfer, ['signed', 'sent'], 'held'),
-  confirmed: (transfer) => moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'confirmed'),
+  taken: (transfer) => moveTransfer(ctx, transfer, 'taken'),
+  held: (transfer) => moveTransfer(ctx, transfer, 'held'),
+  confirmed: (transfer) => moveTransfer(ctx, transfer, 'confirmed'),
   replaced: (transfer) => replaceTransfer(ctx, transfer, 'another one is in its place'),
-  given_up: (transfer) => moveTransfer(ctx, transfer, OPEN_TRANSFERS, 'replaced'),
+  given_up: (transfer) => moveTransfer(ctx, transfer, 'given_up'),
   reinstated: (transfer) => reinstateTransfer(ctx, transfer, PLACE),
 }
 
