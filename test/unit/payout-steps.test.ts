@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { commitRecord } from '../../shared/crypto/commitment.ts'
 import { decidePayout, HOLD_REASONS, holdsOf, type PayoutEvent } from '../../shared/money/payout-steps.ts'
 import type { StoredPayout } from '../../shared/money/payout.ts'
 import {
@@ -125,6 +126,20 @@ describe('a payout', () => {
     const before = payoutIn('owed', { named_address: true })
     expect(after(before, { ...event, isAddressNamed: false })).not.toHaveProperty('named_address')
   })
+
+  it('that stays says whether its state or the transfer that it is in is in the way', () => {
+    const returned = { step: 'returned', transferId: IDS.own, wasConfirmed: false } as const
+    expect(decidePayout(payoutIn('owed'), returned, 200)).toEqual({ kind: 'stays', because: 'state' })
+    expect(decidePayout(payoutIn('in_transfer other'), returned, 200)).toEqual({
+      kind: 'stays',
+      because: 'transfer',
+    })
+  })
+
+  it('is held no more once a record by hand is undone for good', () => {
+    const manual = payoutIn('manual', { held_by: IDS.send })
+    expect(after(manual, { step: 'hand_undone', mayStandBy: undefined })).not.toHaveProperty('held_by')
+  })
 })
 
 describe('a step of a payout', () => {
@@ -185,4 +200,12 @@ describe('a step of a payout', () => {
       ).toEqual(line === undefined ? [] : [[`out_1/${source}`, from, to, '5']])
     },
   )
+
+  it('that is taken once has a source without an attempt, and its entry commits to its transaction', () => {
+    const withdrawn = decidePayout(payoutIn('owed'), { step: 'withdrawn' }, 200)
+    expect(withdrawn).toMatchObject({ entry: { source: 'out_1/withdrawn' } })
+    const signed = decidePayout(payoutIn('owed'), { step: 'signed', transfer }, 200)
+    const { salt } = payoutIn('owed')
+    expect(signed).toMatchObject({ entry: { data: { tx_hash: commitRecord('out_1', salt, { tx: TX }) } } })
+  })
 })
